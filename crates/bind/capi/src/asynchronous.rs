@@ -84,7 +84,8 @@ pub unsafe extern "C" fn braid_preadv_start(
     call(|| {
         let (open, at) = (readable(file)?, position(at, "position")?);
         // SAFETY: as above.
-        let mut buffers: Vec<IoSliceMut<'static>> = unsafe { pieces_mut(iov, seek::count(count)?) }?;
+        let mut buffers: Vec<IoSliceMut<'static>> =
+            unsafe { pieces_mut(iov, seek::count(count)?) }?;
         let file = open.file();
         start(&open, move || Ok(file.read_vectored_at(&mut buffers, at)? as ssize_t))
     })
@@ -187,13 +188,17 @@ pub unsafe extern "C" fn braid_wait(request: *mut braid_request) -> ssize_t {
 fn check_process(request: &braid_request) -> Outcome<()> {
     match request.process == process::mark() {
         true => Ok(()),
-        false => {
-            Err(Failure::new(libc::ECHILD, "the request was started before fork(), by the parent, and is the parent's"))
-        }
+        false => Err(Failure::new(
+            libc::ECHILD,
+            "the request was started before fork(), by the parent, and is the parent's",
+        )),
     }
 }
 
-fn start(open: &OpenFile, work: impl FnOnce() -> Outcome<ssize_t> + Send + 'static) -> Outcome<*mut braid_request> {
+fn start(
+    open: &OpenFile,
+    work: impl FnOnce() -> Outcome<ssize_t> + Send + 'static,
+) -> Outcome<*mut braid_request> {
     Ok(hand_out(open.cluster.client.start(move |_| work())))
 }
 

@@ -59,12 +59,17 @@ pub(crate) struct Cluster {
 ///
 /// Returns a descriptor of the cluster, or -1. Modes of what is made get the umask that the process has now.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_connect(r#where: *const c_char, options: *const braid_options) -> c_int {
+pub unsafe extern "C" fn braid_connect(
+    r#where: *const c_char,
+    options: *const braid_options,
+) -> c_int {
     call(|| {
         // SAFETY: the promise of C's caller, see `pointers`.
-        let mut wanted = if options.is_null() { Wanted::default() } else { unsafe { wanted(options) }? };
+        let mut wanted =
+            if options.is_null() { Wanted::default() } else { unsafe { wanted(options) }? };
         // SAFETY: as above.
-        wanted.place = unsafe { optional_text(r#where) }.map(|bytes| Place::parse(&String::from_utf8_lossy(bytes)));
+        wanted.place = unsafe { optional_text(r#where) }
+            .map(|bytes| Place::parse(&String::from_utf8_lossy(bytes)));
         let config = settings::config(wanted)?;
         let mds = config.mds.clone();
         let client = Client::connect(config)?;
@@ -86,11 +91,18 @@ unsafe fn wanted(options: *const braid_options) -> Outcome<Wanted> {
     // SAFETY: the caller's promise, also below.
     let options = unsafe { value(options, "options") }?;
     if options.reserved != [0; 8] {
-        return Err(Failure::invalid("options: what this version does not know is set; try: a newer libbraid"));
+        return Err(Failure::invalid(
+            "options: what this version does not know is set; try: a newer libbraid",
+        ));
     }
     // SAFETY: as above.
-    let (key, agent, name) =
-        unsafe { (optional_path(options.key_file), optional_path(options.agent), optional_text(options.client_name)) };
+    let (key, agent, name) = unsafe {
+        (
+            optional_path(options.key_file),
+            optional_path(options.agent),
+            optional_text(options.client_name),
+        )
+    };
     Ok(Wanted {
         place: None,
         key,

@@ -84,7 +84,12 @@ pub unsafe extern "C" fn braid_pwrite_all(
 /// Whether two tasks of the group see the same byte of the file in bytes bytes from a position of their views: 1 or 0, the same in all tasks,
 /// which all call it; or -1. Moves nothing, asks no daemon, and takes time for the pieces of all tasks.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_overlap_all(file: c_int, group: *const braid_group, bytes: usize, at: i64) -> c_int {
+pub unsafe extern "C" fn braid_overlap_all(
+    file: c_int,
+    group: *const braid_group,
+    bytes: usize,
+    at: i64,
+) -> c_int {
     call(|| {
         // SAFETY: as above.
         let group = unsafe { of(group) }?;
@@ -97,7 +102,11 @@ pub unsafe extern "C" fn braid_overlap_all(file: c_int, group: *const braid_grou
 /// Takes part in the collective call that the other tasks make, with a failure: for a task that cannot make it. It fails in all tasks
 /// with this reason, and with this errno where it is one of libbraid's own, else EINVAL. 0 when they have heard of it, or -1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_refuse_all(group: *const braid_group, error: c_int, why: *const c_char) -> c_int {
+pub unsafe extern "C" fn braid_refuse_all(
+    group: *const braid_group,
+    error: c_int,
+    why: *const c_char,
+) -> c_int {
     call(|| {
         // SAFETY: as above.
         let (group, why) = unsafe { (of(group)?, text(why, "why")?) };
@@ -114,7 +123,8 @@ pub(crate) fn refuse(group: &dyn Group, failure: &Failure) {
 }
 
 fn refusal(failure: &Failure) -> Error {
-    let of_errno = Status::ALL.iter().find(|status| status.errno() == failure.errno && failure.errno != 0);
+    let of_errno =
+        Status::ALL.iter().find(|status| status.errno() == failure.errno && failure.errno != 0);
     Error::new(of_errno.copied().unwrap_or(Status::Invalid), failure.text.as_str())
 }
 
@@ -125,6 +135,7 @@ pub(crate) fn options(how: c_int) -> Outcome<CollectiveOptions> {
         BRAID_COLLECTIVE_INDEPENDENT => CollectiveMode::Independent,
         _ => return Err(Failure::invalid(format!("how: {how} is none of BRAID_COLLECTIVE_*"))),
     };
-    let overlap = if how & BRAID_COLLECTIVE_NO_OVERLAP != 0 { Overlap::Refuse } else { Overlap::HighestRank };
+    let overlap =
+        if how & BRAID_COLLECTIVE_NO_OVERLAP != 0 { Overlap::Refuse } else { Overlap::HighestRank };
     Ok(CollectiveOptions { mode, overlap })
 }

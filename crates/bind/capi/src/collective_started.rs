@@ -40,7 +40,8 @@ pub unsafe extern "C" fn braid_pread_all_start(
             let buffer = unsafe { memory(buffer.cast(), bytes, "buffer") }?;
             let (open, at, options) = (readable(file)?, position(at, "position")?, options(how)?);
             let work = move |file: &File, group: &dyn Group| {
-                Ok(file.read_all_vectored_at(group, &mut [IoSliceMut::new(buffer)], at, &options)? as ssize_t)
+                Ok(file.read_all_vectored_at(group, &mut [IoSliceMut::new(buffer)], at, &options)?
+                    as ssize_t)
             };
             Ok((open.file(), work))
         };
@@ -66,7 +67,8 @@ pub unsafe extern "C" fn braid_pwrite_all_start(
             let buffer: &'static [u8] = unsafe { array(buffer.cast(), bytes, "buffer") }?;
             let (open, at, options) = (writable(file)?, position(at, "position")?, options(how)?);
             let work = move |file: &File, group: &dyn Group| {
-                Ok(file.write_all_vectored_at(group, &[IoSlice::new(buffer)], at, &options)? as ssize_t)
+                Ok(file.write_all_vectored_at(group, &[IoSlice::new(buffer)], at, &options)?
+                    as ssize_t)
             };
             Ok((open.file(), work))
         };

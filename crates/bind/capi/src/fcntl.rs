@@ -72,17 +72,29 @@ pub struct braid_partition {
 /// The 1996 paper's requests on a descriptor: one of BRAID_GET_MOUNT, BRAID_GET_METADATA, BRAID_SET_METADATA,
 /// BRAID_GET_PARTITION, BRAID_SET_PARTITION, with the struct that it names. 0, or -1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_fcntl(descriptor: c_int, request: c_int, argument: *mut c_void) -> c_int {
+pub unsafe extern "C" fn braid_fcntl(
+    descriptor: c_int,
+    request: c_int,
+    argument: *mut c_void,
+) -> c_int {
     call(|| {
         // SAFETY: the promise of C's caller, see `pointers`: the argument is the struct that the request names.
         unsafe {
             match request {
                 BRAID_GET_MOUNT => put(argument.cast(), mount(descriptor)?, "argument")?,
                 BRAID_GET_METADATA => put(argument.cast(), metadata(descriptor)?, "argument")?,
-                BRAID_SET_METADATA => set_metadata(descriptor, value(argument.cast(), "argument")?)?,
-                BRAID_GET_PARTITION => put(argument.cast(), partition(&*table::file(descriptor)?)?, "argument")?,
-                BRAID_SET_PARTITION => set_partition(&*table::file(descriptor)?, value(argument.cast(), "argument")?)?,
-                other => return Err(Failure::invalid(format!("fcntl: request {other} is not known"))),
+                BRAID_SET_METADATA => {
+                    set_metadata(descriptor, value(argument.cast(), "argument")?)?
+                }
+                BRAID_GET_PARTITION => {
+                    put(argument.cast(), partition(&*table::file(descriptor)?)?, "argument")?
+                }
+                BRAID_SET_PARTITION => {
+                    set_partition(&*table::file(descriptor)?, value(argument.cast(), "argument")?)?
+                }
+                other => {
+                    return Err(Failure::invalid(format!("fcntl: request {other} is not known")));
+                }
             }
         }
         Ok(0)
@@ -97,7 +109,11 @@ fn mount(descriptor: c_int) -> Outcome<braid_mount> {
     };
     let room = cluster.client.statfs(FileIndex::ROOT)?;
     // An agent knows the addresses when the program does not; the map has them as the server tells them.
-    let addresses = if cluster.mds.is_empty() { cluster.client.cluster_map()?.mds } else { cluster.mds.clone() };
+    let addresses = if cluster.mds.is_empty() {
+        cluster.client.cluster_map()?.mds
+    } else {
+        cluster.mds.clone()
+    };
     let mut manager = [0; 256];
     for (to, from) in manager[..255].iter_mut().zip(addresses.join(",").bytes()) {
         *to = from.cast_signed() as c_char;
@@ -117,7 +133,11 @@ fn metadata(descriptor: c_int) -> Outcome<braid_metadata> {
     let (client, index) = (&open.cluster.client, open.file().index());
     let found = client.layout(index)?.layout.unwrap_or_else(|| open.file().layout());
     let found = layout::described(&found, &client.cluster_map()?)?;
-    Ok(braid_metadata { stripe_bytes: found.stripe_bytes, base: found.first_iod, node_count: found.iod_count })
+    Ok(braid_metadata {
+        stripe_bytes: found.stripe_bytes,
+        base: found.first_iod,
+        node_count: found.iod_count,
+    })
 }
 
 fn set_metadata(descriptor: c_int, wanted: &braid_metadata) -> Outcome<()> {

@@ -36,8 +36,14 @@ const SIZE_MAX: u32 = (ALL_BYTES_MAX / ROUND_BYTES) as u32;
 /// MPI_Allgather. `bytes` is the same in every task. Returns 0, or anything else when a task is lost: then no later call of the
 /// group succeeds either.
 #[allow(non_camel_case_types)]
-pub type braid_all_gather =
-    Option<unsafe extern "C" fn(context: *mut c_void, mine: *const c_void, bytes: usize, all: *mut c_void) -> c_int>;
+pub type braid_all_gather = Option<
+    unsafe extern "C" fn(
+        context: *mut c_void,
+        mine: *const c_void,
+        bytes: usize,
+        all: *mut c_void,
+    ) -> c_int,
+>;
 
 /// One task's place among the tasks of a parallel program.
 #[allow(non_camel_case_types)]
@@ -57,12 +63,21 @@ pub extern "C" fn braid_group_calling(
     context: *mut c_void,
 ) -> *mut braid_group {
     call(|| {
-        let all_gather = all_gather.ok_or_else(|| Failure::new(libc::EFAULT, "all_gather is NULL"))?;
+        let all_gather =
+            all_gather.ok_or_else(|| Failure::new(libc::EFAULT, "all_gather is NULL"))?;
         if rank >= size || size > SIZE_MAX {
-            let why = format!("there is no task {rank} among {size}; try: ranks from 0, of at most {SIZE_MAX}");
+            let why = format!(
+                "there is no task {rank} among {size}; try: ranks from 0, of at most {SIZE_MAX}"
+            );
             return Err(Failure::invalid(why));
         }
-        Ok(hand_out(Calling { rank, size, all_gather, context: Context(context), meeting: Mutex::new(()) }))
+        Ok(hand_out(Calling {
+            rank,
+            size,
+            all_gather,
+            context: Context(context),
+            meeting: Mutex::new(()),
+        }))
     })
 }
 
@@ -79,10 +94,17 @@ pub unsafe extern "C" fn braid_group_tcp(
 ) -> *mut braid_group {
     call(|| {
         // SAFETY: the promise of C's caller, see `pointers`.
-        let (address, secret) = unsafe { (text(address, "address")?, value::<[u8; 32]>(secret.cast(), "secret")?) };
+        let (address, secret) =
+            unsafe { (text(address, "address")?, value::<[u8; 32]>(secret.cast(), "secret")?) };
         let address = String::from_utf8_lossy(address).into_owned();
         let secret = Secret::from_bytes(*secret);
-        Ok(hand_out(TcpGroup::join(address, rank, size, &secret, Duration::from_millis(timeout_ms.into()))?))
+        Ok(hand_out(TcpGroup::join(
+            address,
+            rank,
+            size,
+            &secret,
+            Duration::from_millis(timeout_ms.into()),
+        )?))
     })
 }
 
@@ -130,7 +152,10 @@ pub(crate) unsafe fn of<'a>(group: *const braid_group) -> Outcome<&'a dyn Group>
     // SAFETY: the caller's promise.
     let group = unsafe { value(group, "group") }?;
     if group.process != process::mark() {
-        return Err(Failure::new(libc::ECHILD, "the group was made before fork(), by the parent, and is the parent's"));
+        return Err(Failure::new(
+            libc::ECHILD,
+            "the group was made before fork(), by the parent, and is the parent's",
+        ));
     }
     Ok(&*group.group)
 }
@@ -147,7 +172,10 @@ pub(crate) unsafe fn shared(group: *const braid_group) -> Outcome<Arc<dyn Group>
 }
 
 fn hand_out(group: impl Group + 'static) -> *mut braid_group {
-    ptr::from_mut(Box::leak(Box::new(braid_group { group: Arc::new(group), process: process::mark() })))
+    ptr::from_mut(Box::leak(Box::new(braid_group {
+        group: Arc::new(group),
+        process: process::mark(),
+    })))
 }
 
 /// A group whose exchange is a function of the program.
@@ -175,11 +203,20 @@ impl Calling {
         let mut all = vec![0; mine.len() * self.size as usize];
         // SAFETY: `mine` and `all` are as long as the function's description says; that the function keeps to it is the promise
         // of C's caller.
-        let code =
-            unsafe { (self.all_gather)(self.context.0, mine.as_ptr().cast(), mine.len(), all.as_mut_ptr().cast()) };
+        let code = unsafe {
+            (self.all_gather)(
+                self.context.0,
+                mine.as_ptr().cast(),
+                mine.len(),
+                all.as_mut_ptr().cast(),
+            )
+        };
         match code {
             0 => Ok(all),
-            code => Err(Error::new(Status::ConnectionLost, format!("all_gather of the group returned {code}"))),
+            code => Err(Error::new(
+                Status::ConnectionLost,
+                format!("all_gather of the group returned {code}"),
+            )),
         }
     }
 
@@ -197,8 +234,9 @@ impl Calling {
         let given: Vec<(usize, Vec<u8>)> = heads.chunks_exact(ROUND_BYTES).map(given).collect();
         let longest = given.iter().map(|(length, _)| *length).max().unwrap_or(0);
         if longest > GIVEN_BYTES_MAX || longest.saturating_mul(given.len()) > ALL_BYTES_MAX {
-            let why =
-                format!("a task gives {longest} bytes, more than {GIVEN_BYTES_MAX}, or all more than {ALL_BYTES_MAX}");
+            let why = format!(
+                "a task gives {longest} bytes, more than {GIVEN_BYTES_MAX}, or all more than {ALL_BYTES_MAX}"
+            );
             return Err(Error::new(Status::TooLarge, why).with_hint("views with less of lists"));
         }
         if longest <= HEAD_BYTES {
@@ -207,10 +245,12 @@ impl Calling {
         let mut padded = vec![0; longest - HEAD_BYTES];
         padded[..rest.len()].copy_from_slice(rest);
         let rests = self.round(&padded)?;
-        let joined = given.into_iter().zip(rests.chunks_exact(padded.len())).map(|((length, mut head), rest)| {
-            head.extend_from_slice(&rest[..length.saturating_sub(HEAD_BYTES)]);
-            head
-        });
+        let joined = given.into_iter().zip(rests.chunks_exact(padded.len())).map(
+            |((length, mut head), rest)| {
+                head.extend_from_slice(&rest[..length.saturating_sub(HEAD_BYTES)]);
+                head
+            },
+        );
         Ok(joined.collect())
     }
 }

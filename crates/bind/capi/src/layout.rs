@@ -125,7 +125,11 @@ pub unsafe extern "C" fn braid_layout_iods(file: c_int, iods: *mut u32, count: u
 
 /// How the file at a path lies, or what new files in the directory there get.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_layout_of(cluster: c_int, path: *const c_char, layout: *mut braid_layout) -> c_int {
+pub unsafe extern "C" fn braid_layout_of(
+    cluster: c_int,
+    path: *const c_char,
+    layout: *mut braid_layout,
+) -> c_int {
     call(|| {
         let client = table::cluster(cluster)?;
         // SAFETY: as above.
@@ -142,7 +146,11 @@ pub unsafe extern "C" fn braid_layout_of(cluster: c_int, path: *const c_char, la
 
 /// Sets what new files in a directory get, or how a file lies that was never written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_layout_set(cluster: c_int, path: *const c_char, layout: *const braid_layout) -> c_int {
+pub unsafe extern "C" fn braid_layout_set(
+    cluster: c_int,
+    path: *const c_char,
+    layout: *const braid_layout,
+) -> c_int {
     call(|| {
         // SAFETY: as above.
         let (path, wish) = unsafe { (text(path, "path")?, wish(layout)?) };
@@ -165,11 +173,15 @@ pub(crate) unsafe fn wish(layout: *const braid_layout) -> Outcome<LayoutWish> {
     let asked = unsafe { value(layout, "layout") }?;
     // SAFETY: as above.
     let (strips, labels) = unsafe {
-        (array(asked.strips, asked.strip_count, "strips")?, array(asked.labels, asked.label_count, "labels")?)
+        (
+            array(asked.strips, asked.strip_count, "strips")?,
+            array(asked.labels, asked.label_count, "labels")?,
+        )
     };
     // SAFETY: as above.
-    let label =
-        |label: &*const c_char| unsafe { text(*label, "label") }.map(|text| String::from_utf8_lossy(text).into_owned());
+    let label = |label: &*const c_char| {
+        unsafe { text(*label, "label") }.map(|text| String::from_utf8_lossy(text).into_owned())
+    };
     Ok(LayoutWish {
         distribution: distribution(asked.distribution)?,
         stripe_bytes: (asked.stripe_bytes > 0).then_some(asked.stripe_bytes),
@@ -190,7 +202,9 @@ fn distribution(number: u32) -> Outcome<Option<WishedDistribution>> {
         BRAID_SINGLE => WishedDistribution::Single,
         BRAID_VARSTRIP => WishedDistribution::VarStrip,
         BRAID_GROUPED => WishedDistribution::Grouped,
-        other => return Err(Failure::invalid(format!("layout: distribution {other} is not known"))),
+        other => {
+            return Err(Failure::invalid(format!("layout: distribution {other} is not known")));
+        }
     }))
 }
 
@@ -205,15 +219,17 @@ fn placement(number: u32) -> Outcome<Option<Placement>> {
 }
 
 fn narrow(number: u32, name: &str) -> Outcome<Option<u16>> {
-    let narrow =
-        u16::try_from(number).map_err(|_| Failure::invalid(format!("layout: {name} {number} is too large")))?;
+    let narrow = u16::try_from(number)
+        .map_err(|_| Failure::invalid(format!("layout: {name} {number} is too large")))?;
     Ok((narrow > 0).then_some(narrow))
 }
 
 fn first(ordinal: i32) -> Outcome<Option<u16>> {
     match ordinal {
         -1 => Ok(None),
-        _ => u16::try_from(ordinal).map(Some).map_err(|_| Failure::invalid(format!("layout: first_iod {ordinal}"))),
+        _ => u16::try_from(ordinal)
+            .map(Some)
+            .map_err(|_| Failure::invalid(format!("layout: first_iod {ordinal}"))),
     }
 }
 
@@ -228,10 +244,13 @@ fn iods_of(layout: &Layout) -> Vec<u32> {
 
 /// A layout in C's words.
 pub(crate) fn described(layout: &Layout, map: &ClusterMap) -> Outcome<braid_layout> {
-    let component =
-        layout.components.first().ok_or_else(|| Failure::new(libc::EIO, "the layout of the file has no component"))?;
+    let component = layout
+        .components
+        .first()
+        .ok_or_else(|| Failure::new(libc::EIO, "the layout of the file has no component"))?;
     let iods = iods_of(layout);
-    let mut up: Vec<u32> = map.iods.iter().filter(|iod| iod.state == IodState::Up).map(|iod| iod.id.0).collect();
+    let mut up: Vec<u32> =
+        map.iods.iter().filter(|iod| iod.state == IodState::Up).map(|iod| iod.id.0).collect();
     up.sort_unstable();
     let first = iods.first().and_then(|first| up.iter().position(|iod| iod == first));
     let mut found = braid_layout {
@@ -249,7 +268,12 @@ pub(crate) fn described(layout: &Layout, map: &ClusterMap) -> Outcome<braid_layo
             (found.distribution, found.stripe_bytes) = (BRAID_GROUPED, *stripe_size);
             (found.group_width, found.group_depth) = (u32::from(*group_width), *group_depth);
         }
-        _ => return Err(Failure::new(libc::EOPNOTSUPP, "the file lies in a way that this version does not know")),
+        _ => {
+            return Err(Failure::new(
+                libc::EOPNOTSUPP,
+                "the file lies in a way that this version does not know",
+            ));
+        }
     }
     Ok(found)
 }

@@ -37,7 +37,9 @@ pub use cluster::*;
 pub use collective::*;
 pub use collective_started::*;
 pub use fcntl::*;
-pub use file::{close::*, copy::*, lock::*, open::*, read::*, seek::*, size::*, sync::*, view::*, write::*};
+pub use file::{
+    close::*, copy::*, lock::*, open::*, read::*, seek::*, size::*, sync::*, view::*, write::*,
+};
 pub use group::*;
 pub use layout::*;
 pub use list::*;

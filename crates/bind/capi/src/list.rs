@@ -30,7 +30,11 @@ pub struct braid_piece {
 /// may. Returns the bytes that were read: fewer than asked for only where pieces are past the end of the file, whose memory stays
 /// as it is.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_read_list(file: c_int, pieces: *const braid_piece, count: usize) -> ssize_t {
+pub unsafe extern "C" fn braid_read_list(
+    file: c_int,
+    pieces: *const braid_piece,
+    count: usize,
+) -> ssize_t {
     call(|| {
         // SAFETY: the promise of C's caller, see `pointers`; also below.
         let pieces = unsafe { array(pieces, count, "pieces") }?;
@@ -42,7 +46,11 @@ pub unsafe extern "C" fn braid_read_list(file: c_int, pieces: *const braid_piece
 /// Writes all pieces: one request to each I/O daemon, however many there are. Where pieces overlap in the file the later one of the list
 /// is there after it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_write_list(file: c_int, pieces: *const braid_piece, count: usize) -> ssize_t {
+pub unsafe extern "C" fn braid_write_list(
+    file: c_int,
+    pieces: *const braid_piece,
+    count: usize,
+) -> ssize_t {
     call(|| {
         // SAFETY: as above.
         let pieces = unsafe { array(pieces, count, "pieces") }?;
@@ -80,6 +88,8 @@ pub(crate) unsafe fn write(open: &OpenFile, pieces: &[braid_piece]) -> Outcome<s
 fn offset(piece: &braid_piece) -> Outcome<u64> {
     let offset = position(piece.offset, "offset")?;
     let end = offset.checked_add(piece.bytes as u64).filter(|end| i64::try_from(*end).is_ok());
-    let past = || Failure::new(libc::EFBIG, format!("list: the piece at {offset} ends past the largest file"));
+    let past = || {
+        Failure::new(libc::EFBIG, format!("list: the piece at {offset} ends past the largest file"))
+    };
     end.map(|_| offset).ok_or_else(past)
 }

@@ -54,7 +54,8 @@ pub(crate) fn config(wanted: Wanted) -> Outcome<Config> {
         Some(Place::Addresses(addresses)) => (None, Some(addresses)),
         None => (None, None),
     };
-    let path = named.or_else(|| variable("BRAID_CONFIG").map(PathBuf::from)).or_else(settings::file);
+    let path =
+        named.or_else(|| variable("BRAID_CONFIG").map(PathBuf::from)).or_else(settings::file);
     let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
     // A file that the program names wins over the surroundings.
     let from_variable = variable("BRAID_MDS").map(|text| split(&text));
@@ -66,7 +67,11 @@ pub(crate) fn config(wanted: Wanted) -> Outcome<Config> {
     let tls = variable("BRAID_TLS").map(|text| self::tls(&text)).transpose()?;
     config.tls = wanted.tls.or(tls).or(file.cluster.tls.map(TlsPolicy::from)).unwrap_or_default();
     let timeout = variable("BRAID_TIMEOUT").map(|text| duration(&text)).transpose()?;
-    config.timeout = wanted.timeout.or(timeout).or(file.timeout().map_err(Failure::invalid)?).unwrap_or(config.timeout);
+    config.timeout = wanted
+        .timeout
+        .or(timeout)
+        .or(file.timeout().map_err(Failure::invalid)?)
+        .unwrap_or(config.timeout);
     if let Some(name) = wanted.client_name {
         config.client_name = name;
     }
@@ -74,13 +79,20 @@ pub(crate) fn config(wanted: Wanted) -> Outcome<Config> {
 }
 
 /// A key or an agent: the more particular source wins over the other kind as well.
-fn credential(key: Option<PathBuf>, agent: Option<PathBuf>, file: &ClientSection) -> Outcome<Credential> {
+fn credential(
+    key: Option<PathBuf>,
+    agent: Option<PathBuf>,
+    file: &ClientSection,
+) -> Outcome<Credential> {
     let path = |name| variable(name).map(PathBuf::from);
     let sources = [
         (key, agent),
         (path("BRAID_KEY"), path("BRAID_AGENT")),
         (file.key.clone(), file.agent.clone()),
-        (None, Some(PathBuf::from(settings::AGENT_SOCKET_DEFAULT)).filter(|socket| socket.exists())),
+        (
+            None,
+            Some(PathBuf::from(settings::AGENT_SOCKET_DEFAULT)).filter(|socket| socket.exists()),
+        ),
     ];
     for (key, agent) in sources {
         if let Some(key) = key {
@@ -102,16 +114,20 @@ fn variable(name: &str) -> Option<String> {
 }
 
 fn split(text: &str) -> Vec<String> {
-    text.split(',').map(|address| address.trim().to_owned()).filter(|address| !address.is_empty()).collect()
+    text.split(',')
+        .map(|address| address.trim().to_owned())
+        .filter(|address| !address.is_empty())
+        .collect()
 }
 
 /// Relative paths in it are taken from its own directory.
 fn read(path: &Path) -> Outcome<Document> {
     Document::read(path).map_err(|error| {
         let (errno, hint) = match &error {
-            ReadError::Io(error) => {
-                (error.raw_os_error().unwrap_or(libc::EINVAL), "the braid.toml that braid init or braid up wrote")
-            }
+            ReadError::Io(error) => (
+                error.raw_os_error().unwrap_or(libc::EINVAL),
+                "the braid.toml that braid init or braid up wrote",
+            ),
             _ => (libc::EINVAL, "braid config explain"),
         };
         Failure::new(errno, format!("reading {}: {error}; try: {hint}", path.display()))
@@ -138,12 +154,21 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             read(&path)
         };
-        let found = read_text("[cluster]\nmds = ['a:1', 'b:2']\ntls = 'never'\n[client]\ntimeout = '5s'\n").unwrap();
-        assert_eq!((found.cluster.mds.len(), found.timeout()), (2, Ok(Some(Duration::from_secs(5)))));
+        let found =
+            read_text("[cluster]\nmds = ['a:1', 'b:2']\ntls = 'never'\n[client]\ntimeout = '5s'\n")
+                .unwrap();
+        assert_eq!(
+            (found.cluster.mds.len(), found.timeout()),
+            (2, Ok(Some(Duration::from_secs(5))))
+        );
         let refused = read_text("[cluster]\nmds = ['a:1']\n[client]\ntimout = '5s'\n").unwrap_err();
         assert_eq!(refused.errno, libc::EINVAL);
         assert!(refused.text.contains("line 4: unknown field `timout`"), "{}", refused.text);
-        assert!(refused.text.contains("braid.toml") && refused.text.contains("; try: "), "{}", refused.text);
+        assert!(
+            refused.text.contains("braid.toml") && refused.text.contains("; try: "),
+            "{}",
+            refused.text
+        );
         std::fs::remove_file(&path).unwrap();
         assert_eq!(read(&path).unwrap_err().errno, libc::ENOENT);
     }
@@ -152,6 +177,8 @@ mod tests {
     fn a_place_is_a_file_or_addresses() {
         assert!(matches!(Place::parse("./x"), Place::File(path) if path == Path::new("./x")));
         assert!(matches!(Place::parse("my.toml"), Place::File(_)));
-        assert!(matches!(Place::parse("a:1, b:2"), Place::Addresses(list) if list == ["a:1", "b:2"]));
+        assert!(
+            matches!(Place::parse("a:1, b:2"), Place::Addresses(list) if list == ["a:1", "b:2"])
+        );
     }
 }

@@ -46,7 +46,10 @@ pub extern "C" fn braid_view_strided(offset: i64, group: i64, stride: i64) -> *m
 
 /// A list of extents of the file, ascending, seen once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_view_extents(extents: *const braid_extent, count: usize) -> *mut braid_view {
+pub unsafe extern "C" fn braid_view_extents(
+    extents: *const braid_extent,
+    count: usize,
+) -> *mut braid_view {
     // SAFETY: the promise of C's caller, see `pointers`; also below.
     call(|| hand_out(View::extents(unsafe { listed(extents, count) }?)))
 }
@@ -71,7 +74,13 @@ pub unsafe extern "C" fn braid_view_subarray(
                 array(starts, dimensions, "starts")?,
             )
         };
-        hand_out(View::subarray(position(displacement, "displacement")?, sizes, block, starts, element_bytes)?)
+        hand_out(View::subarray(
+            position(displacement, "displacement")?,
+            sizes,
+            block,
+            starts,
+            element_bytes,
+        )?)
     })
 }
 
@@ -98,9 +107,18 @@ pub unsafe extern "C" fn braid_view_block_cyclic(
                 array(task, dimensions, "task")?,
             )
         };
-        let dealt = |at: usize| Dealt { size: sizes[at], block: blocks[at], tasks: tasks[at], task: task[at] };
+        let dealt = |at: usize| Dealt {
+            size: sizes[at],
+            block: blocks[at],
+            tasks: tasks[at],
+            task: task[at],
+        };
         let dealt: Vec<Dealt> = (0..dimensions).map(dealt).collect();
-        hand_out(View::block_cyclic(position(displacement, "displacement")?, &dealt, element_bytes)?)
+        hand_out(View::block_cyclic(
+            position(displacement, "displacement")?,
+            &dealt,
+            element_bytes,
+        )?)
     })
 }
 
@@ -114,7 +132,8 @@ pub unsafe extern "C" fn braid_view_nested(
     call(|| {
         // SAFETY: the caller's promise: NULL, or made by libbraid and not freed; also below.
         let pattern = unsafe { of_pattern(pattern) }?.clone();
-        let (displacement, extent) = (position(displacement, "displacement")?, position(extent, "extent")?);
+        let (displacement, extent) =
+            (position(displacement, "displacement")?, position(extent, "extent")?);
         hand_out(View { displacement, extent, pattern })
     })
 }
@@ -135,7 +154,8 @@ pub unsafe extern "C" fn braid_view_to_file(view: *const braid_view, at: i64) ->
         let at = position(at, "position")?;
         // SAFETY: as above.
         let offset = if view.is_null() { at } else { unsafe { &(*view).map }.file_offset(at)?.0 };
-        i64::try_from(offset).map_err(|_| Failure::new(libc::EOVERFLOW, "the position is past the largest file"))
+        i64::try_from(offset)
+            .map_err(|_| Failure::new(libc::EOVERFLOW, "the position is past the largest file"))
     })
 }
 
@@ -145,8 +165,14 @@ pub unsafe extern "C" fn braid_view_from_file(view: *const braid_view, offset: i
     call(|| {
         let offset = position(offset, "offset")?;
         // SAFETY: as above.
-        let found = if view.is_null() { Some(offset) } else { unsafe { &(*view).map }.position(FileOffset(offset)) };
-        let not_seen = || Failure::new(libc::ENXIO, format!("the view does not show byte {offset} of the file"));
+        let found = if view.is_null() {
+            Some(offset)
+        } else {
+            unsafe { &(*view).map }.position(FileOffset(offset))
+        };
+        let not_seen = || {
+            Failure::new(libc::ENXIO, format!("the view does not show byte {offset} of the file"))
+        };
         Ok(found.ok_or_else(not_seen)?.cast_signed())
     })
 }
@@ -157,7 +183,11 @@ pub unsafe extern "C" fn braid_view_bytes_below(view: *const braid_view, offset:
     call(|| {
         let offset = position(offset, "offset")?;
         // SAFETY: as above.
-        let below = if view.is_null() { offset } else { unsafe { &(*view).map }.bytes_before(FileOffset(offset)) };
+        let below = if view.is_null() {
+            offset
+        } else {
+            unsafe { &(*view).map }.bytes_before(FileOffset(offset))
+        };
         Ok(below.cast_signed())
     })
 }
@@ -199,10 +229,12 @@ pub unsafe extern "C" fn braid_pattern_struct(
 ) -> *mut braid_pattern {
     call(|| {
         // SAFETY: as above.
-        let (offsets, patterns) = unsafe { (array(offsets, count, "offsets")?, array(patterns, count, "patterns")?) };
+        let (offsets, patterns) =
+            unsafe { (array(offsets, count, "offsets")?, array(patterns, count, "patterns")?) };
         // SAFETY: as above.
-        let entry =
-            |(offset, pattern): (&u64, &*const braid_pattern)| Ok((*offset, unsafe { of_pattern(*pattern) }?.clone()));
+        let entry = |(offset, pattern): (&u64, &*const braid_pattern)| {
+            Ok((*offset, unsafe { of_pattern(*pattern) }?.clone()))
+        };
         let entries = offsets.iter().zip(patterns).map(entry).collect::<Outcome<_>>()?;
         Ok(hand_out_pattern(Pattern::Struct(entries)))
     })
@@ -210,7 +242,10 @@ pub unsafe extern "C" fn braid_pattern_struct(
 
 /// A list of extents, ascending, without overlap.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_pattern_extents(extents: *const braid_extent, count: usize) -> *mut braid_pattern {
+pub unsafe extern "C" fn braid_pattern_extents(
+    extents: *const braid_extent,
+    count: usize,
+) -> *mut braid_pattern {
     // SAFETY: as above.
     call(|| Ok(hand_out_pattern(Pattern::Extents(unsafe { listed(extents, count) }?))))
 }
@@ -246,7 +281,10 @@ pub(crate) unsafe fn listed(extents: *const braid_extent, count: usize) -> Outco
     // SAFETY: the caller's promise.
     let extents = unsafe { array(extents, count, "extents") }?;
     let extent = |extent: &braid_extent| {
-        Ok(Extent { offset: position(extent.offset, "offset")?, bytes: position(extent.bytes, "bytes")? })
+        Ok(Extent {
+            offset: position(extent.offset, "offset")?,
+            bytes: position(extent.bytes, "bytes")?,
+        })
     };
     extents.iter().map(extent).collect()
 }

@@ -32,13 +32,20 @@ impl Client {
 
     /// Sets the times of last read and last write, in nanoseconds since 1970; without them, to the server's now.
     #[pyo3(signature = (path, ns=None, *, follow_symlinks=true))]
-    fn utime(&self, py: Python<'_>, path: PathArg, ns: Option<(i128, i128)>, follow_symlinks: bool) -> PyResult<()> {
+    fn utime(
+        &self,
+        py: Python<'_>,
+        path: PathArg,
+        ns: Option<(i128, i128)>,
+        follow_symlinks: bool,
+    ) -> PyResult<()> {
         let (atime, mtime) = match ns {
             Some((atime, mtime)) => (Some(time(atime)?), Some(time(mtime)?)),
             None => (None, None),
         };
         let (atime, mtime) = (SetTime { time: atime }, SetTime { time: mtime });
-        self.run(py, |client| client.set_times(&path, Some(atime), Some(mtime), follow_symlinks)).map(drop)
+        self.run(py, |client| client.set_times(&path, Some(atime), Some(mtime), follow_symlinks))
+            .map(drop)
     }
 
     /// Cuts a file to `size` bytes, or extends it with zeros.
@@ -51,7 +58,8 @@ impl Client {
         let reply = self.run(py, |client| client.layout(&path))?;
         let told = PyDict::new(py);
         // One component is all there is today.
-        let Some(component) = reply.layout.as_ref().and_then(|layout| layout.components.first()) else {
+        let Some(component) = reply.layout.as_ref().and_then(|layout| layout.components.first())
+        else {
             return Ok(told);
         };
         let (name, stripe_size) = match &component.distribution {
@@ -71,7 +79,12 @@ impl Client {
 
     /// Sets the default layout of a directory, or that of a file that was never written.
     #[pyo3(signature = (path, **layout))]
-    fn set_layout(&self, py: Python<'_>, path: PathArg, layout: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+    fn set_layout(
+        &self,
+        py: Python<'_>,
+        path: PathArg,
+        layout: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
         let wish = options::wish(layout)?;
         self.run(py, |client| {
             client.check_iod_count(&wish)?;
@@ -108,7 +121,8 @@ impl Client {
 }
 
 fn time(nanos: i128) -> PyResult<Timestamp> {
-    let seconds = i64::try_from(nanos.div_euclid(NANOS_PER_SECOND))
-        .map_err(|_| invalid("the time is past what 64 bits of seconds say", "nanoseconds since 1970"))?;
+    let seconds = i64::try_from(nanos.div_euclid(NANOS_PER_SECOND)).map_err(|_| {
+        invalid("the time is past what 64 bits of seconds say", "nanoseconds since 1970")
+    })?;
     Ok(Timestamp { seconds, nanos: nanos.rem_euclid(NANOS_PER_SECOND) as u32 })
 }

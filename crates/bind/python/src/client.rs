@@ -46,7 +46,10 @@ impl Client {
 impl Client {
     #[new]
     #[pyo3(signature = (*, mds, key, agent, tls, timeout, name, umask))]
-    #[expect(clippy::too_many_arguments, reason = "one for each setting; all are named where it is called")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one for each setting; all are named where it is called"
+    )]
     fn new(
         py: Python<'_>,
         mds: Vec<String>,

@@ -35,7 +35,9 @@ impl Handle {
         mode: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let group = group.group()?;
-        let ready = || Ok((Part::of(self, position, mode)?, FreshBytes::new(py, size.extract::<usize>()?)?));
+        let ready = || {
+            Ok((Part::of(self, position, mode)?, FreshBytes::new(py, size.extract::<usize>()?)?))
+        };
         let (part, mut bytes) = told(py, &*group, ready())?;
         let got = part.read(py, &*group, bytes.bytes_mut())?;
         Ok(bytes.finish(got))
@@ -69,10 +71,15 @@ impl Handle {
         overlap: &Bound<'_, PyAny>,
     ) -> PyResult<usize> {
         let group = group.group()?;
-        let ready = || Ok((Part::of(self, position, mode)?, overlap_of(overlap)?, Memory::readable(buffer)?));
+        let ready = || {
+            Ok((Part::of(self, position, mode)?, overlap_of(overlap)?, Memory::readable(buffer)?))
+        };
         let (part, overlap, memory) = told(py, &*group, ready())?;
-        let (options, buffers) = (CollectiveOptions { overlap, ..part.options }, [IoSlice::new(memory.bytes())]);
-        run(py, &part.file, |file| file.write_all_vectored_at(&*group, &buffers, part.position, &options))
+        let (options, buffers) =
+            (CollectiveOptions { overlap, ..part.options }, [IoSlice::new(memory.bytes())]);
+        run(py, &part.file, |file| {
+            file.write_all_vectored_at(&*group, &buffers, part.position, &options)
+        })
     }
 }
 
@@ -89,9 +96,16 @@ impl Part {
         Ok(Self { file: handle.open()?, position: position.extract()?, options })
     }
 
-    fn read(&self, py: Python<'_>, group: &dyn braid_client::Group, memory: &mut [u8]) -> PyResult<usize> {
+    fn read(
+        &self,
+        py: Python<'_>,
+        group: &dyn braid_client::Group,
+        memory: &mut [u8],
+    ) -> PyResult<usize> {
         let mut buffers = [IoSliceMut::new(memory)];
-        run(py, &self.file, |file| file.read_all_vectored_at(group, &mut buffers, self.position, &self.options))
+        run(py, &self.file, |file| {
+            file.read_all_vectored_at(group, &mut buffers, self.position, &self.options)
+        })
     }
 }
 
@@ -110,7 +124,8 @@ fn told<T>(py: Python<'_>, group: &dyn braid_client::Group, ready: PyResult<T>) 
 pub(crate) fn refuse(group: &dyn braid_client::Group, why: &str) -> braid_client::Result<()> {
     // The advice that the status has is for who uses the command.
     let advice = if why.contains("; try: ") { "" } else { "; try: what that task itself says" };
-    refuse_all(group, &Error::new(Status::Invalid, format!("{why}{advice}")), REFUSAL_TIME).map(drop)
+    refuse_all(group, &Error::new(Status::Invalid, format!("{why}{advice}")), REFUSAL_TIME)
+        .map(drop)
 }
 
 fn mode_of(name: &Bound<'_, PyAny>) -> PyResult<CollectiveMode> {
@@ -118,7 +133,10 @@ fn mode_of(name: &Bound<'_, PyAny>) -> PyResult<CollectiveMode> {
         "auto" => Ok(CollectiveMode::Auto),
         "server" => Ok(CollectiveMode::Server),
         "independent" => Ok(CollectiveMode::Independent),
-        _ => Err(invalid("the mode of a collective call is not known", "one of auto, server, independent")),
+        _ => Err(invalid(
+            "the mode of a collective call is not known",
+            "one of auto, server, independent",
+        )),
     }
 }
 

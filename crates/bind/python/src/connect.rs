@@ -20,7 +20,12 @@ pub(crate) fn config(
     let credential = match (key, agent) {
         (Some(key), None) => Credential::from_key_file(key).or_raise(py)?,
         (None, Some(agent)) => Credential::Agent(agent),
-        _ => return Err(invalid("either a key or an agent says who the program is", "braid.connect(key=FILE)")),
+        _ => {
+            return Err(invalid(
+                "either a key or an agent says who the program is",
+                "braid.connect(key=FILE)",
+            ));
+        }
     };
     let mut config = Config::new(mds, credential);
     config.tls = policy(tls)?;

@@ -23,9 +23,11 @@ impl<T> Raise<T> for braid_client::Result<T> {
 
 impl<T> Raise<T> for io::Result<T> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T> {
-        self.map_err(|error| match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
-            Some(error) => exception(py, error),
-            None => error.into(),
+        self.map_err(|error| {
+            match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+                Some(error) => exception(py, error),
+                None => error.into(),
+            }
         })
     }
 }

@@ -44,11 +44,24 @@ impl Group {
     /// listens. All have one secret of 32 random bytes, from who started them. Returns when all are there.
     #[staticmethod]
     #[pyo3(signature = (address, rank, size, secret, timeout=30.0))]
-    fn tcp(py: Python<'_>, address: String, rank: u32, size: u32, secret: &[u8], timeout: f64) -> PyResult<Self> {
-        let secret = <[u8; 32]>::try_from(secret)
-            .map_err(|_| invalid("a group's secret has 32 bytes", "secrets.token_bytes(32), the same for each task"))?;
+    fn tcp(
+        py: Python<'_>,
+        address: String,
+        rank: u32,
+        size: u32,
+        secret: &[u8],
+        timeout: f64,
+    ) -> PyResult<Self> {
+        let secret = <[u8; 32]>::try_from(secret).map_err(|_| {
+            invalid(
+                "a group's secret has 32 bytes",
+                "secrets.token_bytes(32), the same for each task",
+            )
+        })?;
         let (secret, time_max) = (Secret::from_bytes(secret), seconds(timeout)?);
-        py.detach(|| TcpGroup::join(address, rank, size, &secret, time_max)).or_raise(py).map(Self::new)
+        py.detach(|| TcpGroup::join(address, rank, size, &secret, time_max))
+            .or_raise(py)
+            .map(Self::new)
     }
 
     /// The tasks of a group of `size` threads, in the order of ranks: one for each thread.
@@ -61,7 +74,10 @@ impl Group {
     #[staticmethod]
     fn calling(rank: u32, size: u32, all_gather: Py<PyAny>) -> PyResult<Self> {
         if rank >= size {
-            return Err(invalid(&format!("rank {rank} of {size} tasks"), "ranks from 0 to size - 1"));
+            return Err(invalid(
+                &format!("rank {rank} of {size} tasks"),
+                "ranks from 0 to size - 1",
+            ));
         }
         Ok(Self::new(Calling { rank, size, all_gather }))
     }
@@ -78,7 +94,12 @@ impl Group {
 
     /// Gives bytes to all tasks; what each gave, in the order of ranks.
     #[pyo3(signature = (mine, timeout=30.0))]
-    fn all_gather<'py>(&self, py: Python<'py>, mine: &[u8], timeout: f64) -> PyResult<Bound<'py, PyList>> {
+    fn all_gather<'py>(
+        &self,
+        py: Python<'py>,
+        mine: &[u8],
+        timeout: f64,
+    ) -> PyResult<Bound<'py, PyList>> {
         let (group, time_max, mine) = (self.group()?, seconds(timeout)?, mine.to_vec());
         let all = py.detach(move || group.all_gather(&mine, time_max)).or_raise(py)?;
         PyList::new(py, all.iter().map(|bytes| PyBytes::new(py, bytes)).collect::<Vec<_>>())
@@ -106,7 +127,8 @@ impl Group {
 }
 
 fn seconds(timeout: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(timeout).map_err(|_| invalid("timeout is not a number of seconds", "timeout=30.0"))
+    Duration::try_from_secs_f64(timeout)
+        .map_err(|_| invalid("timeout is not a number of seconds", "timeout=30.0"))
 }
 
 /// A group whose exchange is a function of Python.
@@ -127,20 +149,28 @@ impl braid_client::Group for Calling {
 
     fn all_gather(&self, mine: &[u8], time_max: Duration) -> braid_client::Result<Vec<Vec<u8>>> {
         let gathered = Python::attach(|py| {
-            let all = self.all_gather.call1(py, (PyBytes::new(py, mine), time_max.as_secs_f64()))?;
+            let all =
+                self.all_gather.call1(py, (PyBytes::new(py, mine), time_max.as_secs_f64()))?;
             all.bind(py)
                 .try_iter()?
                 .map(|one| Ok(one?.cast::<PyBytes>()?.as_bytes().to_vec()))
                 .collect::<PyResult<Vec<_>>>()
         });
-        let all = gathered.map_err(|error| meeting(format!("all_gather of the group raised {error}")))?;
+        let all =
+            gathered.map_err(|error| meeting(format!("all_gather of the group raised {error}")))?;
         match u32::try_from(all.len()) {
             Ok(count) if count == self.size => Ok(all),
-            _ => Err(meeting(format!("all_gather of the group returned {} values for {} tasks", all.len(), self.size))),
+            _ => Err(meeting(format!(
+                "all_gather of the group returned {} values for {} tasks",
+                all.len(),
+                self.size
+            ))),
         }
     }
 }
 
 fn meeting(why: String) -> Error {
-    Error::new(Status::ConnectionLost, why).during("meet", "the other tasks").with_hint("start the program again")
+    Error::new(Status::ConnectionLost, why)
+        .during("meet", "the other tasks")
+        .with_hint("start the program again")
 }

@@ -53,23 +53,37 @@ impl Handle {
     }
 
     /// Runs a call of the library without the interpreter.
-    fn run<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&File) -> braid_client::Result<T> + Send) -> PyResult<T> {
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&File) -> braid_client::Result<T> + Send,
+    ) -> PyResult<T> {
         let file = self.open()?;
         run(py, &file, call)
     }
 
-    fn run_io<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&File) -> std::io::Result<T> + Send) -> PyResult<T> {
+    fn run_io<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&File) -> std::io::Result<T> + Send,
+    ) -> PyResult<T> {
         let file = self.open()?;
         let file = file.value().ok_or_else(|| closed("file"))?;
         py.detach(|| call(file)).or_raise(py)
     }
 
     /// Objects with the bytes of each (offset in the file, bytes).
-    fn read_fresh<'py>(&self, py: Python<'py>, ranges: &[(u64, usize)]) -> PyResult<Bound<'py, PyList>> {
+    fn read_fresh<'py>(
+        &self,
+        py: Python<'py>,
+        ranges: &[(u64, usize)],
+    ) -> PyResult<Bound<'py, PyList>> {
         let fresh = ranges.iter().map(|(_, size)| FreshBytes::new(py, *size));
         let mut fresh = fresh.collect::<PyResult<Vec<_>>>()?;
-        let pieces =
-            ranges.iter().zip(&mut fresh).map(|((offset, _), bytes)| ReadPiece::new(*offset, bytes.bytes_mut()));
+        let pieces = ranges
+            .iter()
+            .zip(&mut fresh)
+            .map(|((offset, _), bytes)| ReadPiece::new(*offset, bytes.bytes_mut()));
         let counts = self.read_pieces(py, pieces.collect())?;
         PyList::new(py, fresh.into_iter().zip(counts).map(|(bytes, count)| bytes.finish(count)))
     }
@@ -117,16 +131,31 @@ impl Handle {
     fn seek(&self, py: Python<'_>, offset: i64, whence: u8) -> PyResult<u64> {
         let to = match (whence, u64::try_from(offset)) {
             (0, Ok(position)) => SeekFrom::Start(position),
-            (0, Err(_)) => return Err(invalid(&format!("negative seek position {offset}"), "a position from 0 on")),
+            (0, Err(_)) => {
+                return Err(invalid(
+                    &format!("negative seek position {offset}"),
+                    "a position from 0 on",
+                ));
+            }
             (1, _) => SeekFrom::Current(offset),
             (2, _) => SeekFrom::End(offset),
-            _ => return Err(invalid(&format!("invalid whence ({whence}, should be 0, 1 or 2)"), "io.SEEK_SET")),
+            _ => {
+                return Err(invalid(
+                    &format!("invalid whence ({whence}, should be 0, 1 or 2)"),
+                    "io.SEEK_SET",
+                ));
+            }
         };
         self.run_io(py, |mut file| file.seek(to))
     }
 
     /// Reads at a position: at most `size` bytes, fewer only at the end of the file.
-    fn read_at<'py>(&self, py: Python<'py>, size: usize, position: u64) -> PyResult<Bound<'py, PyBytes>> {
+    fn read_at<'py>(
+        &self,
+        py: Python<'py>,
+        size: usize,
+        position: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         let mut bytes = FreshBytes::new(py, size)?;
         let memory = bytes.bytes_mut();
         let got = self.run(py, |file| file.read_at(memory, position))?;
@@ -134,35 +163,60 @@ impl Handle {
     }
 
     /// Reads at a position into a buffer. How many bytes.
-    fn readinto_at(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, position: u64) -> PyResult<usize> {
+    fn readinto_at(
+        &self,
+        py: Python<'_>,
+        buffer: &Bound<'_, PyAny>,
+        position: u64,
+    ) -> PyResult<usize> {
         let mut memory = Memory::writable(buffer)?;
         let bytes = memory.bytes_mut();
         self.run(py, |file| file.read_at(bytes, position))
     }
 
     /// Reads at a position into several buffers, one after the other. How many bytes.
-    fn readv_at(&self, py: Python<'_>, buffers: Vec<Bound<'_, PyAny>>, position: u64) -> PyResult<usize> {
+    fn readv_at(
+        &self,
+        py: Python<'_>,
+        buffers: Vec<Bound<'_, PyAny>>,
+        position: u64,
+    ) -> PyResult<usize> {
         let mut memory = buffers.iter().map(Memory::writable).collect::<PyResult<Vec<_>>>()?;
-        let mut slices: Vec<IoSliceMut<'_>> = memory.iter_mut().map(|one| IoSliceMut::new(one.bytes_mut())).collect();
+        let mut slices: Vec<IoSliceMut<'_>> =
+            memory.iter_mut().map(|one| IoSliceMut::new(one.bytes_mut())).collect();
         self.run(py, |file| file.read_vectored_at(&mut slices, position))
     }
 
     /// Writes all of a buffer at a position.
-    fn write_at(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, position: u64) -> PyResult<usize> {
+    fn write_at(
+        &self,
+        py: Python<'_>,
+        buffer: &Bound<'_, PyAny>,
+        position: u64,
+    ) -> PyResult<usize> {
         let memory = Memory::readable(buffer)?;
         let bytes = memory.bytes();
         self.run(py, |file| file.write_at(bytes, position))
     }
 
     /// Writes several buffers, one after the other, at a position.
-    fn writev_at(&self, py: Python<'_>, buffers: Vec<Bound<'_, PyAny>>, position: u64) -> PyResult<usize> {
+    fn writev_at(
+        &self,
+        py: Python<'_>,
+        buffers: Vec<Bound<'_, PyAny>>,
+        position: u64,
+    ) -> PyResult<usize> {
         let memory = buffers.iter().map(Memory::readable).collect::<PyResult<Vec<_>>>()?;
         let slices: Vec<IoSlice<'_>> = memory.iter().map(|one| IoSlice::new(one.bytes())).collect();
         self.run(py, |file| file.write_vectored_at(&slices, position))
     }
 
     /// Reads pieces of (offset in the file, bytes), in any order: one request to each daemon. Pieces past the end are shorter.
-    fn read_ranges<'py>(&self, py: Python<'py>, ranges: Vec<(u64, usize)>) -> PyResult<Bound<'py, PyList>> {
+    fn read_ranges<'py>(
+        &self,
+        py: Python<'py>,
+        ranges: Vec<(u64, usize)>,
+    ) -> PyResult<Bound<'py, PyList>> {
         self.read_fresh(py, &ranges)
     }
 
@@ -186,18 +240,35 @@ impl Handle {
     }
 
     /// Reads pieces of (offset in the file, buffer), in any order, into the buffers. How many bytes of each.
-    fn readinto_ranges(&self, py: Python<'_>, ranges: Vec<(u64, Bound<'_, PyAny>)>) -> PyResult<Vec<usize>> {
+    fn readinto_ranges(
+        &self,
+        py: Python<'_>,
+        ranges: Vec<(u64, Bound<'_, PyAny>)>,
+    ) -> PyResult<Vec<usize>> {
         let memory = ranges.iter().map(|(_, buffer)| Memory::writable(buffer));
         let mut memory = memory.collect::<PyResult<Vec<_>>>()?;
-        let pieces = ranges.iter().zip(&mut memory).map(|((offset, _), one)| ReadPiece::new(*offset, one.bytes_mut()));
+        let pieces = ranges
+            .iter()
+            .zip(&mut memory)
+            .map(|((offset, _), one)| ReadPiece::new(*offset, one.bytes_mut()));
         self.read_pieces(py, pieces.collect())
     }
 
     /// Writes pieces of (offset in the file, buffer), in any order: one request to each daemon. Where they overlap, the later one of the
     /// list is what the file has. How many bytes the pieces have.
-    fn write_ranges(&self, py: Python<'_>, ranges: Vec<(u64, Bound<'_, PyAny>)>) -> PyResult<usize> {
-        let memory = ranges.iter().map(|(_, buffer)| Memory::readable(buffer)).collect::<PyResult<Vec<_>>>()?;
-        let pieces = ranges.iter().zip(&memory).map(|((offset, _), one)| WritePiece::new(*offset, one.bytes()));
+    fn write_ranges(
+        &self,
+        py: Python<'_>,
+        ranges: Vec<(u64, Bound<'_, PyAny>)>,
+    ) -> PyResult<usize> {
+        let memory = ranges
+            .iter()
+            .map(|(_, buffer)| Memory::readable(buffer))
+            .collect::<PyResult<Vec<_>>>()?;
+        let pieces = ranges
+            .iter()
+            .zip(&memory)
+            .map(|((offset, _), one)| WritePiece::new(*offset, one.bytes()));
         let pieces: Vec<WritePiece<'_>> = pieces.collect();
         self.run(py, |file| file.write_pieces(&pieces))
     }
@@ -227,7 +298,14 @@ impl Handle {
 
     /// Copies up to `size` bytes of another file, within the I/O daemons where both lie alike on them. How many: call again for the
     /// rest. Positions are the files', whatever the views.
-    fn copy_from(&self, py: Python<'_>, source: &Self, from_: u64, to: u64, size: u64) -> PyResult<u64> {
+    fn copy_from(
+        &self,
+        py: Python<'_>,
+        source: &Self,
+        from_: u64,
+        to: u64,
+        size: u64,
+    ) -> PyResult<u64> {
         let source = source.open()?;
         let source = source.value().ok_or_else(|| closed("file"))?;
         self.run(py, |file| file.copy_range_from(source, from_, to, size))

@@ -8,8 +8,7 @@ use pyo3::{
 
 use crate::error::invalid;
 
-const LAYOUT_HINT: &str =
-    "stripe_size, iod_count, first_iod, distribution, strips, group_width, group_depth, placement, labels";
+const LAYOUT_HINT: &str = "stripe_size, iod_count, first_iod, distribution, strips, group_width, group_depth, placement, labels";
 
 /// The options of `open` from its flags: any of `r` (read), `w` (write), `c` (create), `x` (create, exclusively), `t` (truncate).
 pub(crate) fn open(flags: &str, mode: u32, layout: LayoutWish) -> PyResult<OpenOptions> {
@@ -36,13 +35,20 @@ pub(crate) fn wish(layout: Option<&Bound<'_, PyDict>>) -> PyResult<LayoutWish> {
             "stripe_size" => wish.stripe_bytes = value.extract()?,
             "iod_count" => wish.parts = value.extract()?,
             "first_iod" => wish.first_iod = value.extract()?,
-            "distribution" => wish.distribution = value.extract::<Option<String>>()?.map(distribution).transpose()?,
+            "distribution" => {
+                wish.distribution =
+                    value.extract::<Option<String>>()?.map(distribution).transpose()?
+            }
             "strips" => wish.strips = value.extract()?,
             "group_width" => wish.group_width = value.extract()?,
             "group_depth" => wish.group_depth = value.extract()?,
-            "placement" => wish.placement = value.extract::<Option<String>>()?.map(placement).transpose()?,
+            "placement" => {
+                wish.placement = value.extract::<Option<String>>()?.map(placement).transpose()?
+            }
             "labels" => wish.labels = value.extract()?,
-            _ => return Err(invalid(&format!("'{name}' is no word about the layout"), LAYOUT_HINT)),
+            _ => {
+                return Err(invalid(&format!("'{name}' is no word about the layout"), LAYOUT_HINT));
+            }
         }
     }
     Ok(wish)
@@ -54,7 +60,10 @@ fn distribution(name: String) -> PyResult<WishedDistribution> {
         "single" => Ok(WishedDistribution::Single),
         "varstrip" => Ok(WishedDistribution::VarStrip),
         "grouped" => Ok(WishedDistribution::Grouped),
-        _ => Err(invalid("the distribution is not known", "one of simple-stripe, single, varstrip, grouped")),
+        _ => Err(invalid(
+            "the distribution is not known",
+            "one of simple-stripe, single, varstrip, grouped",
+        )),
     }
 }
 

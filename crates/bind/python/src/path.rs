@@ -51,8 +51,9 @@ pub(crate) fn bytes_of(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
 pub(crate) fn text_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyString>> {
     match String::from_utf8_lossy(bytes) {
         Cow::Borrowed(text) => Ok(PyString::new(py, text)),
-        Cow::Owned(_) => {
-            Ok(py.import("os")?.call_method1("fsdecode", (PyBytes::new(py, bytes),))?.cast_into::<PyString>()?)
-        }
+        Cow::Owned(_) => Ok(py
+            .import("os")?
+            .call_method1("fsdecode", (PyBytes::new(py, bytes),))?
+            .cast_into::<PyString>()?),
     }
 }

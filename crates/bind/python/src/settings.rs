@@ -13,9 +13,12 @@ type Said = (Vec<String>, Option<&'static str>, Option<PathBuf>, Option<PathBuf>
 /// Reads a file whole; what is not understood is refused.
 #[pyfunction]
 pub(crate) fn read_settings(path: PathBuf) -> PyResult<Said> {
-    let wrong = |why: &str| invalid(&format!("reading {}: {why}", path.display()), "braid config explain");
+    let wrong =
+        |why: &str| invalid(&format!("reading {}: {why}", path.display()), "braid config explain");
     let document = Document::read(&path).map_err(|error| match error {
-        ReadError::Io(error) => io::Error::new(error.kind(), format!("reading {}: {error}", path.display())).into(),
+        ReadError::Io(error) => {
+            io::Error::new(error.kind(), format!("reading {}: {error}", path.display())).into()
+        }
         error => wrong(&error.to_string()),
     })?;
     let timeout = document.timeout().map_err(|why| wrong(&why))?;

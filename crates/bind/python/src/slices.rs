@@ -26,15 +26,22 @@ pub(crate) fn of(
 ) -> PyResult<Vec<Slice>> {
     match numbers {
         Some(numbers) => {
-            let one =
-                |at: &usize| Ok(Slice { start: bound(&starts.get_item(*at)?)?, end: bound(&ends.get_item(*at)?)? });
+            let one = |at: &usize| {
+                Ok(Slice {
+                    start: bound(&starts.get_item(*at)?)?,
+                    end: bound(&ends.get_item(*at)?)?,
+                })
+            };
             numbers.iter().map(one).collect()
         }
         None if starts.len() == ends.len() => {
             let one = |(start, end)| Ok(Slice { start: bound(&start)?, end: bound(&end)? });
             starts.iter().zip(ends.iter()).map(one).collect()
         }
-        None => Err(invalid("starts and ends are not of one length", "as many of the one as of the other")),
+        None => Err(invalid(
+            "starts and ends are not of one length",
+            "as many of the one as of the other",
+        )),
     }
 }
 
@@ -55,7 +62,8 @@ impl Slice {
     /// Whether it is to be known how long the file is.
     pub(crate) fn needs_size(self) -> bool {
         let start = self.start.unwrap_or(0);
-        start < 0 || self.end.is_none_or(|end| end < 0 || end.saturating_sub(start) > SURE_BYTES_MAX)
+        start < 0
+            || self.end.is_none_or(|end| end < 0 || end.saturating_sub(start) > SURE_BYTES_MAX)
     }
 
     /// Offset and length in bytes; `size`: how long the file is, where that is known.

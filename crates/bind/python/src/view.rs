@@ -25,7 +25,8 @@ impl Pattern {
     /// `count` copies of `child`, each `stride` bytes after the one before.
     #[staticmethod]
     fn vector(count: u64, stride: u64, child: &Self) -> PyResult<Self> {
-        let span = count.checked_sub(1).and_then(|gaps| gaps.checked_mul(stride)?.checked_add(child.span));
+        let span =
+            count.checked_sub(1).and_then(|gaps| gaps.checked_mul(stride)?.checked_add(child.span));
         Self::checked(Shape::Vector { count, stride, child: Box::new(child.shape.clone()) }, span)
     }
 
@@ -33,8 +34,12 @@ impl Pattern {
     #[staticmethod]
     #[pyo3(name = "struct")]
     fn structure(entries: Vec<(u64, PyRef<'_, Self>)>) -> PyResult<Self> {
-        let span = entries.last().and_then(|(displacement, last)| displacement.checked_add(last.span));
-        let entries = entries.iter().map(|(displacement, pattern)| (*displacement, pattern.shape.clone())).collect();
+        let span =
+            entries.last().and_then(|(displacement, last)| displacement.checked_add(last.span));
+        let entries = entries
+            .iter()
+            .map(|(displacement, pattern)| (*displacement, pattern.shape.clone()))
+            .collect();
         Self::checked(Shape::Struct(entries), span)
     }
 
@@ -67,7 +72,10 @@ impl Pattern {
         match (shape.bytes(), span) {
             (Some(1..), Some(span)) => Ok(Self { shape, span }),
             (Some(0), _) => Err(invalid("the pattern has no byte", "at least 1 byte and 1 copy")),
-            _ => Err(invalid("the pattern is nested too deep, or past the largest file", "a smaller one")),
+            _ => Err(invalid(
+                "the pattern is nested too deep, or past the largest file",
+                "a smaller one",
+            )),
         }
     }
 }
@@ -98,7 +106,11 @@ impl View {
     #[pyo3(signature = (pattern, *, offset=0, extent=None))]
     fn new(pattern: &Pattern, offset: u64, extent: Option<u64>) -> PyResult<Self> {
         let extent = extent.unwrap_or(pattern.span);
-        Self::checked(braid_client::View { displacement: offset, extent, pattern: pattern.shape.clone() })
+        Self::checked(braid_client::View {
+            displacement: offset,
+            extent,
+            pattern: pattern.shape.clone(),
+        })
     }
 
     /// From `offset`, `group` bytes in every `stride`: the partition of the 1996 paper.
@@ -133,7 +145,12 @@ impl View {
     /// of `item` bytes. The array lies at `offset`.
     #[staticmethod]
     #[pyo3(signature = (dimensions, item, *, offset=0))]
-    fn block_cyclic(py: Python<'_>, dimensions: Vec<(u64, u64, u64, u64)>, item: u64, offset: u64) -> PyResult<Self> {
+    fn block_cyclic(
+        py: Python<'_>,
+        dimensions: Vec<(u64, u64, u64, u64)>,
+        item: u64,
+        offset: u64,
+    ) -> PyResult<Self> {
         let dealt = |(size, block, tasks, task)| Dealt { size, block, tasks, task };
         let dimensions: Vec<Dealt> = dimensions.into_iter().map(dealt).collect();
         let view = braid_client::View::block_cyclic(offset, &dimensions, item);

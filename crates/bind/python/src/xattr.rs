@@ -15,7 +15,12 @@ use crate::{
 #[pymethods]
 impl Client {
     /// The value of an extended attribute; its name with `user.` or another prefix.
-    fn getxattr<'py>(&self, py: Python<'py>, path: PathArg, name: &Bound<'_, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    fn getxattr<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathArg,
+        name: &Bound<'_, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         let name = bytes_of(name)?;
         let value = self.run(py, |client| client.xattr(&path, &name))?;
         Ok(PyBytes::new(py, &value))
@@ -35,7 +40,11 @@ impl Client {
     }
 
     /// Names of all extended attributes.
-    fn listxattr<'py>(&self, py: Python<'py>, path: PathArg) -> PyResult<Vec<Bound<'py, PyString>>> {
+    fn listxattr<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathArg,
+    ) -> PyResult<Vec<Bound<'py, PyString>>> {
         let names = self.run(py, |client| client.xattrs(&path))?;
         names.iter().map(|name| text_of(py, name)).collect()
     }

@@ -14,7 +14,8 @@ use std::{
 };
 
 use braid_client::{
-    Client, CollectiveMode, CollectiveOptions, Config, Credential, File, Group, OpenOptions, Result, View,
+    Client, CollectiveMode, CollectiveOptions, Config, Credential, File, Group, OpenOptions,
+    Result, View,
 };
 
 /// One task of a group of threads.
@@ -45,9 +46,13 @@ impl Group for Task<'_> {
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [mds, key, ..] = &arguments[..] else { return Err("usage: collective MDS_ADDRESS KEY_FILE [MIB] …".into()) };
-    let number = |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |text| text.parse());
-    let (mib, piece, tasks, rounds) = (number(2, 64)?, number(3, 4096)?, number(4, 4)?, number(5, 3)?);
+    let [mds, key, ..] = &arguments[..] else {
+        return Err("usage: collective MDS_ADDRESS KEY_FILE [MIB] …".into());
+    };
+    let number =
+        |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |text| text.parse());
+    let (mib, piece, tasks, rounds) =
+        (number(2, 64)?, number(3, 4096)?, number(4, 4)?, number(5, 3)?);
     let each = (mib << 20) / tasks / piece * piece;
     let config = Config::new([mds.as_str()], Credential::from_key_file(key)?);
     let options = OpenOptions::new().read(true).write(true).create(true);
@@ -57,15 +62,19 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         file.with_view(View::strided(rank * piece, piece, tasks * piece))
     };
     let files = (0..tasks).map(open).collect::<Result<Vec<_>>>()?;
-    let (given, all_are_there) = (Mutex::new(vec![Vec::new(); tasks as usize]), Barrier::new(tasks as usize));
-    let group: Vec<Task<'_>> =
-        (0..tasks as usize).map(|rank| Task { rank, given: &given, all_are_there: &all_are_there }).collect();
+    let (given, all_are_there) =
+        (Mutex::new(vec![Vec::new(); tasks as usize]), Barrier::new(tasks as usize));
+    let group: Vec<Task<'_>> = (0..tasks as usize)
+        .map(|rank| Task { rank, given: &given, all_are_there: &all_are_there })
+        .collect();
     let modes = [CollectiveMode::Independent, CollectiveMode::Server, CollectiveMode::Auto];
     let only = arguments.get(6);
     let does = |what| arguments.get(7).is_none_or(|only| only == what);
     let (reads, writes) = (does("read"), does("write"));
     for round in 0..rounds {
-        for mode in modes.into_iter().filter(|mode| only.is_none_or(|only| format!("{mode:?}") == *only)) {
+        for mode in
+            modes.into_iter().filter(|mode| only.is_none_or(|only| format!("{mode:?}") == *only))
+        {
             let options = CollectiveOptions { mode, ..CollectiveOptions::default() };
             let mut buffers: Vec<Vec<u8>> =
                 (0..tasks).map(|rank| vec![rank as u8 + round as u8; each as usize]).collect();
@@ -78,9 +87,15 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
                 buffer.fill(0xff);
                 file.read_all_vectored_at(task, &mut [IoSliceMut::new(buffer)], 0, &options)
             });
-            let right = (0..).zip(&buffers).all(|(rank, buffer)| buffer.iter().all(|byte| *byte == rank + round as u8));
+            let right = (0..)
+                .zip(&buffers)
+                .all(|(rank, buffer)| buffer.iter().all(|byte| *byte == rank + round as u8));
             let rate = |time: Duration| (each * tasks) as f64 / time.as_secs_f64() / 1e6;
-            println!("{mode:?}: written {:.0} MB/s, read {:.0} MB/s, right: {right}", rate(written), rate(read));
+            println!(
+                "{mode:?}: written {:.0} MB/s, read {:.0} MB/s, right: {right}",
+                rate(written),
+                rate(read)
+            );
         }
     }
     Ok(())

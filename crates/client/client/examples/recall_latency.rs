@@ -23,7 +23,9 @@ impl LeaseHolder for Empty {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [mds, key] = arguments.as_slice() else { return Err("usage: recall_latency MDS KEYFILE".into()) };
+    let [mds, key] = arguments.as_slice() else {
+        return Err("usage: recall_latency MDS KEYFILE".into());
+    };
     let connect = || Client::connect(Config::new([mds.as_str()], Credential::from_key_file(key)?));
     let one = connect()?;
     let dir = one.mkdir("/recall_latency", 0o755)?.file;
@@ -56,7 +58,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn timed<E: std::fmt::Debug>(count: usize, mut call: impl FnMut() -> Result<(), E>) -> Vec<Duration> {
+fn timed<E: std::fmt::Debug>(
+    count: usize,
+    mut call: impl FnMut() -> Result<(), E>,
+) -> Vec<Duration> {
     let one = |_| {
         let started = Instant::now();
         call().expect("the call");

@@ -49,7 +49,10 @@ impl Config {
 /// `program[pid]`, so that a row of `braid status` can be found with `ps`.
 fn default_name() -> String {
     let program = std::env::args_os().next().map(PathBuf::from);
-    let name = program.as_deref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+    let name = program
+        .as_deref()
+        .and_then(|path| path.file_name())
+        .map(|name| name.to_string_lossy().into_owned());
     format!("{}[{}]", name.as_deref().unwrap_or("braid"), std::process::id())
 }
 
@@ -136,8 +139,12 @@ impl Source for Credential {
             Ok(Proof { role, credential, secret: secret.clone(), mds: Vec::new(), cluster: None })
         };
         match self {
-            Self::Key { id, secret } => proof(Role::Client, braid_wire::Credential::Client(*id), secret),
-            Self::AdminKey { id, secret } => proof(Role::Admin, braid_wire::Credential::Client(*id), secret),
+            Self::Key { id, secret } => {
+                proof(Role::Client, braid_wire::Credential::Client(*id), secret)
+            }
+            Self::AdminKey { id, secret } => {
+                proof(Role::Admin, braid_wire::Credential::Client(*id), secret)
+            }
             Self::ServerKey(secret) => proof(Role::Admin, braid_wire::Credential::Server, secret),
             Self::Ticket { ticket, secret } => {
                 proof(Role::Client, braid_wire::Credential::Ticket(ticket.clone()), secret)

@@ -183,7 +183,8 @@ impl Error {
     }
 
     pub(crate) fn broken(server: impl fmt::Display, error: WireError) -> Self {
-        let error = NetError::PeerMisbehaved { server: server.to_string(), what: error.to_string() };
+        let error =
+            NetError::PeerMisbehaved { server: server.to_string(), what: error.to_string() };
         Self::from(error)
     }
 }
@@ -213,7 +214,9 @@ fn hint(status: Status) -> &'static str {
         Status::Invalid => "arguments within the limits of docs/defaults.md",
         Status::WouldLoop => "a destination that is not below it",
         Status::Exists => "another name, or removing it first",
-        Status::UnknownMessage | Status::Malformed | Status::Unsupported => "the same version of braid on both sides",
+        Status::UnknownMessage | Status::Malformed | Status::Unsupported => {
+            "the same version of braid on both sides"
+        }
         _ => "braid status",
     }
 }
@@ -252,8 +255,12 @@ impl From<NetError> for Error {
                 (error.0.silent, error.0.unasked) = (waited, unasked);
                 error
             }
-            NetError::NotAsked { .. } => Self::new(Status::Unreachable, why).at("this host's network"),
-            NetError::ConnectionLost { server, .. } => Self::new(Status::ConnectionLost, why).at(server),
+            NetError::NotAsked { .. } => {
+                Self::new(Status::Unreachable, why).at("this host's network")
+            }
+            NetError::ConnectionLost { server, .. } => {
+                Self::new(Status::ConnectionLost, why).at(server)
+            }
             NetError::PeerMisbehaved { server, .. } => Self::new(Status::Malformed, why).at(server),
             NetError::Refused { server, failure } => Self::new(failure.status, why).at(server),
             _ => Self::new(Status::ConnectionLost, why),
@@ -267,7 +274,8 @@ impl From<LayoutError> for Error {
             LayoutError::PastLargestFile { .. } | LayoutError::Overflow => Status::TooLarge,
             _ => Status::Invalid,
         };
-        Self::new(status, error.to_string()).with_hint("a view and layout within the limits of docs/defaults.md")
+        Self::new(status, error.to_string())
+            .with_hint("a view and layout within the limits of docs/defaults.md")
     }
 }
 
@@ -282,7 +290,9 @@ fn io_kind(status: Status) -> io::ErrorKind {
     match status {
         Status::NotFound => Kind::NotFound,
         Status::Exists => Kind::AlreadyExists,
-        Status::PermissionDenied | Status::NotPermitted | Status::AuthenticationFailed => Kind::PermissionDenied,
+        Status::PermissionDenied | Status::NotPermitted | Status::AuthenticationFailed => {
+            Kind::PermissionDenied
+        }
         Status::NotDirectory => Kind::NotADirectory,
         Status::IsDirectory => Kind::IsADirectory,
         Status::NotEmpty => Kind::DirectoryNotEmpty,
@@ -310,9 +320,13 @@ mod tests {
         let (server, waited) = ("I/O daemon 3 at h:1".to_owned(), Duration::from_secs(30));
         let net = NetError::TimedOut { server, waited, unasked: Duration::ZERO };
         let error = Error::from(net).during("read", "/a/b").during("open", "/other");
-        assert_eq!(error.to_string(), "read /a/b: I/O daemon 3 at h:1 did not answer in 30.0 s; try: braid status");
+        assert_eq!(
+            error.to_string(),
+            "read /a/b: I/O daemon 3 at h:1 did not answer in 30.0 s; try: braid status"
+        );
         assert_eq!((error.server(), error.path()), (Some("I/O daemon 3 at h:1"), Some("/a/b")));
-        let refused = Error::refused("metadata server at h:2", Status::NotFound.into()).during("stat", "/x");
+        let refused =
+            Error::refused("metadata server at h:2", Status::NotFound.into()).during("stat", "/x");
         assert_eq!(
             refused.to_string(),
             "stat /x: no such file or directory (metadata server at h:2); try: braid ls on the directory above it"
@@ -323,7 +337,11 @@ mod tests {
     fn advice_of_the_library_names_no_option_of_a_command() {
         for status in Status::ALL {
             let error = Error::new(*status, "no");
-            assert!(error.has_general_hint() && !error.hint().contains(" -"), "{status:?}: {}", error.hint());
+            assert!(
+                error.has_general_hint() && !error.hint().contains(" -"),
+                "{status:?}: {}",
+                error.hint()
+            );
         }
         assert!(!Error::new(Status::Invalid, "no; try: less").has_general_hint());
         assert!(!Error::new(Status::Invalid, "no").with_hint("less").has_general_hint());
@@ -331,10 +349,14 @@ mod tests {
 
     #[test]
     fn a_call_that_is_given_up_in_a_late_step_says_how_long_all_of_it_was_tried() {
-        let late = Error::new(Status::ConnectionLost, "no route").at("h:1").given_up(Duration::ZERO);
+        let late =
+            Error::new(Status::ConnectionLost, "no route").at("h:1").given_up(Duration::ZERO);
         assert_eq!(late.why(), "gave up after 0.0 s: no route");
         let whole = late.tried_for(Duration::from_secs(8)).during("stat", "/x");
-        assert_eq!(whole.to_string(), "stat /x: gave up after 8.0 s: no route (h:1); try: braid status");
+        assert_eq!(
+            whole.to_string(),
+            "stat /x: gave up after 8.0 s: no route (h:1); try: braid status"
+        );
         assert_eq!(whole.status(), Status::Unreachable);
         let refused = Error::new(Status::NotFound, "no").tried_for(Duration::from_secs(8));
         assert_eq!(refused.why(), "no", "it was answered");
@@ -342,12 +364,15 @@ mod tests {
 
     #[test]
     fn a_call_that_is_given_up_says_so_whatever_the_server_said_last() {
-        for status in [Status::NotServing, Status::TryAgain, Status::Cancelled, Status::ConnectionLost] {
+        for status in
+            [Status::NotServing, Status::TryAgain, Status::Cancelled, Status::ConnectionLost]
+        {
             let refused = Error::refused("I/O daemon 3 at h:1", status.into());
             assert!(!refused.was_given_up());
             let given_up = refused.given_up(Duration::from_secs(30)).during("write", "/x");
             assert!(
-                given_up.was_given_up() && given_up.tried_for(Duration::from_secs(31)).was_given_up(),
+                given_up.was_given_up()
+                    && given_up.tried_for(Duration::from_secs(31)).was_given_up(),
                 "{status:?}"
             );
         }

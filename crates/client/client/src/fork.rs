@@ -41,7 +41,8 @@ fn marked(page: &AtomicU64) -> u64 {
         return found;
     }
     let drawn = DRAWN.fetch_add(1, Ordering::Relaxed) + 1;
-    page.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|other| other, |_| drawn)
+    page.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed)
+        .map_or_else(|other| other, |_| drawn)
 }
 
 /// The mark of this process: the same at every question, another one in a child.
@@ -64,8 +65,14 @@ mod page {
     /// kernel has no such pages.
     pub(super) fn wiped_on_fork() -> Option<&'static AtomicU64> {
         // SAFETY: a null address lets the kernel choose a range that nothing else uses.
-        let page =
-            unsafe { mmap_anonymous(ptr::null_mut(), BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+        let page = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                BYTES,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        };
         let page = page.ok()?;
         // SAFETY: the range is the mapping just made, which nothing refers to yet.
         if unsafe { madvise(page, BYTES, Advice::LinuxWipeOnFork) }.is_err() {
@@ -95,7 +102,8 @@ pub(crate) mod tests {
             // SAFETY: plain system calls; a child that hangs is ended by the alarm, which counts as a no.
             unsafe {
                 libc::alarm(CHILD_SECONDS);
-                let holds = std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).unwrap_or(false);
+                let holds =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).unwrap_or(false);
                 libc::_exit(if holds { 0 } else { 1 })
             }
         }

@@ -71,13 +71,26 @@ impl KeyFile {
         }
         let (mut id, mut name, mut admin, mut secret) = (None, String::new(), false, None);
         for line in lines {
-            let (key, value) = line.split_once('=').ok_or_else(|| not_a_key("a line is not `word = value`"))?;
+            let (key, value) =
+                line.split_once('=').ok_or_else(|| not_a_key("a line is not `word = value`"))?;
             let value = value.trim();
             match key.trim() {
-                "id" => id = Some(KeyId(value.parse().map_err(|_| not_a_key("its id is not a number"))?)),
+                "id" => {
+                    id =
+                        Some(KeyId(value.parse().map_err(|_| not_a_key("its id is not a number"))?))
+                }
                 "name" => name = value.to_owned(),
-                "admin" => admin = value.parse().map_err(|_| not_a_key("its admin is neither true nor false"))?,
-                "secret" => secret = Some(from_hex(value).ok_or_else(|| not_a_key("its secret is not 64 hex digits"))?),
+                "admin" => {
+                    admin = value
+                        .parse()
+                        .map_err(|_| not_a_key("its admin is neither true nor false"))?
+                }
+                "secret" => {
+                    secret = Some(
+                        from_hex(value)
+                            .ok_or_else(|| not_a_key("its secret is not 64 hex digits"))?,
+                    )
+                }
                 _ => return Err(not_a_key("a word in it is not understood")),
             }
         }
@@ -90,7 +103,8 @@ impl KeyFile {
     pub fn to_text(&self) -> String {
         let name: String = self.name.chars().filter(|c| !c.is_control()).collect();
         let admin = if self.admin { "admin = true\n" } else { "" };
-        let secret: String = self.secret.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let secret: String =
+            self.secret.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{HEADER}\nid = {}\nname = {name}\n{admin}secret = {secret}\n", self.id)
     }
 
@@ -136,13 +150,16 @@ fn scratch_path(path: &Path) -> PathBuf {
 
 fn from_hex(text: &str) -> Option<Secret> {
     let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
-    let bytes: Vec<u8> =
-        digits?.chunks(2).map(|pair| (pair[0] << 4 | pair.get(1).copied().unwrap_or(0)) as u8).collect();
+    let bytes: Vec<u8> = digits?
+        .chunks(2)
+        .map(|pair| (pair[0] << 4 | pair.get(1).copied().unwrap_or(0)) as u8)
+        .collect();
     (text.len() == 2 * KEY_BYTES).then(|| bytes.try_into().ok().map(Secret::from_bytes))?
 }
 
 fn not_a_key(why: &str) -> Error {
-    Error::new(Status::Invalid, format!("not a key file: {why}")).with_hint("braid key add NAME --out FILE")
+    Error::new(Status::Invalid, format!("not a key file: {why}"))
+        .with_hint("braid key add NAME --out FILE")
 }
 
 fn from_io(error: std::io::Error) -> Error {
@@ -162,7 +179,8 @@ fn check_mode(path: &Path, meta: &fs::Metadata) -> Result<()> {
         return Ok(());
     }
     let why = format!("others may read it (mode {mode:03o})");
-    Err(Error::new(Status::PermissionDenied, why).with_hint(format!("chmod 600 {}", path.display())))
+    Err(Error::new(Status::PermissionDenied, why)
+        .with_hint(format!("chmod 600 {}", path.display())))
 }
 
 /// Elsewhere the file's access list is the administrator's affair.
@@ -176,7 +194,12 @@ mod tests {
     use super::*;
 
     fn key() -> KeyFile {
-        KeyFile { id: KeyId(7), name: "node12".into(), admin: false, secret: Secret::from_bytes([0xa5; 32]) }
+        KeyFile {
+            id: KeyId(7),
+            name: "node12".into(),
+            admin: false,
+            secret: Secret::from_bytes([0xa5; 32]),
+        }
     }
 
     #[test]
@@ -199,7 +222,10 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let error = KeyFile::load(&path).unwrap_err();
         assert_eq!(error.status(), Status::PermissionDenied);
-        assert!(error.to_string().ends_with(&format!("try: chmod 600 {}", path.display())), "{error}");
+        assert!(
+            error.to_string().ends_with(&format!("try: chmod 600 {}", path.display())),
+            "{error}"
+        );
     }
 
     #[test]

@@ -27,13 +27,15 @@ pub use braid_wire::{
         self, FileKind,
         lock::{LockHolder, LockRange, LockRequest, LockSpace},
         mds::{AttributeChanges, RenameMode, SetTime, XattrMode},
-        types::{At, Attributes, DirectoryEntry, Identity, LayoutWish, Placement, WishedDistribution},
+        types::{
+            At, Attributes, DirectoryEntry, Identity, LayoutWish, Placement, WishedDistribution,
+        },
     },
 };
 pub use config::{Config, Credential, Proof, Source, SourceBox};
 pub use engine::{
-    CollectiveMode, CollectiveOptions, FileView, HeldRoom, LockCancelHandle, OpenOptions, Overlap, ReadPiece,
-    WritePiece,
+    CollectiveMode, CollectiveOptions, FileView, HeldRoom, LockCancelHandle, OpenOptions, Overlap,
+    ReadPiece, WritePiece,
 };
 pub use error::{Error, Result};
 pub use group::{Group, TcpGroup, ThreadGroup};

@@ -43,9 +43,14 @@ fn tasks(size: u32) -> Vec<TcpGroup> {
 }
 
 /// What each task that comes returns, in their order.
-fn come<'t>(tasks: impl IntoIterator<Item = &'t TcpGroup>, time_max: Duration) -> Vec<Result<Vec<Vec<u8>>>> {
+fn come<'t>(
+    tasks: impl IntoIterator<Item = &'t TcpGroup>,
+    time_max: Duration,
+) -> Vec<Result<Vec<Vec<u8>>>> {
     thread::scope(|scope| {
-        let come = |task: &'t TcpGroup| scope.spawn(move || task.all_gather(&[task.rank() as u8], time_max));
+        let come = |task: &'t TcpGroup| {
+            scope.spawn(move || task.all_gather(&[task.rank() as u8], time_max))
+        };
         let threads: Vec<_> = tasks.into_iter().map(come).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
@@ -55,16 +60,24 @@ fn come<'t>(tasks: impl IntoIterator<Item = &'t TcpGroup>, time_max: Duration) -
 fn every_task_gets_what_every_task_gave_round_after_round() {
     for size in [1, 2, 5] {
         let tasks = tasks(size);
-        assert_eq!(tasks.iter().map(Group::rank).collect::<Vec<_>>(), (0..size).collect::<Vec<_>>());
+        assert_eq!(
+            tasks.iter().map(Group::rank).collect::<Vec<_>>(),
+            (0..size).collect::<Vec<_>>()
+        );
         thread::scope(|scope| {
             for task in &tasks {
                 scope.spawn(move || {
                     for round in 0..50u32 {
                         // Of different lengths: none, some, more than a socket's buffer takes.
                         let bytes = |rank: u32| [0, 100, 3 << 20][((rank + round) % 3) as usize];
-                        let give = |rank: u32| vec![(rank + round) as u8; if round < 45 { 10 } else { bytes(rank) }];
+                        let give = |rank: u32| {
+                            vec![(rank + round) as u8; if round < 45 { 10 } else { bytes(rank) }]
+                        };
                         let got = task.all_gather(&give(task.rank()), LONG).unwrap();
-                        assert!(got == (0..size).map(give).collect::<Vec<_>>(), "round {round} of {size}");
+                        assert!(
+                            got == (0..size).map(give).collect::<Vec<_>>(),
+                            "round {round} of {size}"
+                        );
                     }
                 });
             }
@@ -168,7 +181,8 @@ fn holds_in_child(judge: impl FnOnce() -> bool) -> bool {
         // SAFETY: plain system calls; a child that hangs is ended by the alarm, which counts as a no.
         unsafe {
             libc::alarm(60);
-            let holds = std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).unwrap_or(false);
+            let holds =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).unwrap_or(false);
             libc::_exit(if holds { 0 } else { 1 })
         }
     }
@@ -190,7 +204,11 @@ fn a_child_after_fork_lets_its_copy_of_a_group_go_and_the_parent_loses_nothing()
             true
         });
         assert!(lets_go, "task {rank}");
-        assert!(come(tasks.iter().flatten(), LONG).into_iter().all(|got| got.unwrap() == [[0], [1], [2]]));
+        assert!(
+            come(tasks.iter().flatten(), LONG)
+                .into_iter()
+                .all(|got| got.unwrap() == [[0], [1], [2]])
+        );
     }
 }
 
@@ -204,7 +222,9 @@ fn a_child_after_fork_cannot_meet_the_others_in_its_parents_place() {
                 task.all_gather(b"child", LONG).unwrap_err(),
                 refuse_all(task, &Error::new(Status::NoSpace, "full"), LONG).unwrap_err(),
             ];
-            errors.iter().all(|error| error.status() == Status::NoSession && error.to_string().contains("before fork"))
+            errors.iter().all(|error| {
+                error.status() == Status::NoSession && error.to_string().contains("before fork")
+            })
         };
         assert!(holds_in_child(is_refused), "task {}", task.rank());
     }
@@ -214,7 +234,8 @@ fn a_child_after_fork_cannot_meet_the_others_in_its_parents_place() {
 #[test]
 fn a_wrong_secret_is_refused_in_both_directions() {
     let (listener, address) = listener();
-    let stranger = thread::spawn(move || TcpGroup::join(address, 1, 2, &Secret::from_bytes([8; 32]), LONG));
+    let stranger =
+        thread::spawn(move || TcpGroup::join(address, 1, 2, &Secret::from_bytes([8; 32]), LONG));
     let root = TcpGroup::listen(listener, 2, &secret(), Duration::from_secs(1)).unwrap_err();
     assert_eq!(stranger.join().unwrap().unwrap_err().status(), Status::AuthenticationFailed);
     assert!(root.to_string().contains("task 1 did not come"), "{root}");
@@ -239,7 +260,11 @@ fn a_rank_that_is_taken_or_of_another_size_is_refused() {
     let tasks = [root.join().unwrap(), joined, last.join().unwrap()].map(Result::unwrap);
     assert!(come(&tasks, LONG).iter().all(Result::is_ok));
     for (rank, size) in [(2, 2), (0, 0), (5, 1)] {
-        assert_eq!(join(address, rank, size).unwrap_err().status(), Status::Invalid, "{rank} of {size}");
+        assert_eq!(
+            join(address, rank, size).unwrap_err().status(),
+            Status::Invalid,
+            "{rank} of {size}"
+        );
     }
 }
 
@@ -318,7 +343,8 @@ fn bytes_that_are_changed_on_the_way_end_the_group_and_are_never_taken() {
         (frame + 20, "no task of this group"),
         (frame + 41, "no task of this group"),
     ] {
-        let tasks = tasks_by(3, |rank, root| if rank == 1 { bad_wire(root, position) } else { root });
+        let tasks =
+            tasks_by(3, |rank, root| if rank == 1 { bad_wire(root, position) } else { root });
         let got = come(&tasks, Duration::from_secs(1));
         let told = got[0].as_ref().unwrap_err().to_string();
         // A length that grew is waited for until the task is late.

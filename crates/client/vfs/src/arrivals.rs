@@ -34,7 +34,11 @@ impl Arrivals {
     }
 
     /// Some are gone: `left` are still there.
-    pub(crate) fn tidy(&mut self, left: usize, mut is_there: impl FnMut(FileIndex, Arrival) -> bool) {
+    pub(crate) fn tidy(
+        &mut self,
+        left: usize,
+        mut is_there: impl FnMut(FileIndex, Arrival) -> bool,
+    ) {
         if self.queue.len() > 2 * left + GONE_MIN {
             self.queue.retain(|(directory, arrival)| is_there(*directory, *arrival));
         }
@@ -89,7 +93,10 @@ mod tests {
             walked.take(5);
             walked.add(5);
         }
-        let there = walked.arrivals.iter().filter(|(directory, arrival)| walked.there.get(directory) == Some(arrival));
+        let there = walked
+            .arrivals
+            .iter()
+            .filter(|(directory, arrival)| walked.there.get(directory) == Some(arrival));
         let order: Vec<u64> = there.map(|(directory, _)| directory.0).collect();
         assert_eq!(order, (0..100).filter(|one| *one != 5).chain([5]).collect::<Vec<_>>());
     }

@@ -48,7 +48,8 @@ impl Error {
     /// Whether a server was waited for in vain, for as long as a call may take.
     pub(crate) fn is_of_server_away(&self) -> bool {
         let Self::Cluster(error) = self else { return false };
-        error.was_given_up() || matches!(error.status(), Status::Unreachable | Status::ConnectionLost)
+        error.was_given_up()
+            || matches!(error.status(), Status::Unreachable | Status::ConnectionLost)
     }
 }
 

@@ -46,7 +46,9 @@ impl OpenFile {
 
     /// How much of it is gathered at most before it is written.
     pub(crate) fn stretch(&self) -> Stretch {
-        *self.stretch.get_or_init(|| self.file.get().map_or(Stretch::UNKNOWN, |file| Stretch::of(&file.layout())))
+        *self.stretch.get_or_init(|| {
+            self.file.get().map_or(Stretch::UNKNOWN, |file| Stretch::of(&file.layout()))
+        })
     }
 }
 
@@ -136,7 +138,12 @@ impl Bytes {
     }
 
     /// Writes at an offset; see [`Holder::put`].
-    pub(crate) fn put(open: &Arc<OpenFile>, under: Option<&Under>, what: (u64, &[u8]), how: WriteAs) -> Result<()> {
+    pub(crate) fn put(
+        open: &Arc<OpenFile>,
+        under: Option<&Under>,
+        what: (u64, &[u8]),
+        how: WriteAs,
+    ) -> Result<()> {
         open.bytes.holder.put(open, under, what, how)
     }
 
@@ -172,12 +179,18 @@ impl Bytes {
 
     /// A process closes this open file; see [`Holder::settle_at_close`].
     pub(crate) fn settle_at_close(open: &Arc<OpenFile>, owner: Option<u64>) -> Result<()> {
-        open.bytes.data.as_ref().map_or(Ok(()), |data| open.bytes.holder.settle_at_close(data, open, owner))
+        open.bytes
+            .data
+            .as_ref()
+            .map_or(Ok(()), |data| open.bytes.holder.settle_at_close(data, open, owner))
     }
 
     /// The last descriptor is gone; see [`Holder::settle_at_release`].
     pub(crate) fn settle_at_release(open: &Arc<OpenFile>) -> Result<()> {
-        open.bytes.data.as_ref().map_or(Ok(()), |data| open.bytes.holder.settle_at_release(data, open))
+        open.bytes
+            .data
+            .as_ref()
+            .map_or(Ok(()), |data| open.bytes.holder.settle_at_release(data, open))
     }
 
     /// What the mount lost of the file after the handle that wrote it was closed, reported once.

@@ -223,7 +223,11 @@ impl Cache {
     }
 
     /// Forgets a directory; what was handed out of it. One that was begun again under a promise that holds stays.
-    pub(crate) fn take(&self, directory: FileIndex, holds: impl Fn(&Promise) -> bool) -> Vec<FileIndex> {
+    pub(crate) fn take(
+        &self,
+        directory: FileIndex,
+        holds: impl Fn(&Promise) -> bool,
+    ) -> Vec<FileIndex> {
         let mut state = lock(&self.0);
         match state.directories.get(&directory) {
             Some(found) if holds(&found.promise) => found.told.iter().copied().collect(),
@@ -244,8 +248,9 @@ impl Cache {
         }
         let mut freed = 0;
         let oldest = state.order.iter().filter(|(directory, _)| *directory != wanted);
-        let oldest =
-            oldest.filter_map(|(directory, arrival)| state.arrived(directory, arrival).map(|found| (directory, found)));
+        let oldest = oldest.filter_map(|(directory, arrival)| {
+            state.arrived(directory, arrival).map(|found| (directory, found))
+        });
         oldest
             .take_while(|(_, found)| {
                 let goes_on = freed < FILES_MAX / 8;
@@ -294,7 +299,11 @@ impl Cache {
     }
 
     /// The attributes of a file, as far as they are remembered.
-    pub(crate) fn attributes(&self, file: FileIndex, holds: impl Fn(&Promise) -> bool) -> Option<Known> {
+    pub(crate) fn attributes(
+        &self,
+        file: FileIndex,
+        holds: impl Fn(&Promise) -> bool,
+    ) -> Option<Known> {
         let state = lock(&self.0);
         let (attributes, promise) = match state.directories.get(&file) {
             Some(own) => (own.own.as_ref()?, &own.promise),
@@ -313,7 +322,11 @@ impl Cache {
     }
 
     /// Whether a listing of the directory is worth its files' attributes: not all are remembered, and there is room for more.
-    pub(crate) fn gains_by_listing(&self, directory: FileIndex, holds: impl Fn(&Promise) -> bool) -> bool {
+    pub(crate) fn gains_by_listing(
+        &self,
+        directory: FileIndex,
+        holds: impl Fn(&Promise) -> bool,
+    ) -> bool {
         let state = lock(&self.0);
         let found = state.directories.get(&directory).filter(|found| holds(&found.promise));
         state.names < FILES_MAX / 2 && found.is_some_and(|found| !state.is_whole(directory, found))
@@ -347,17 +360,23 @@ impl Cache {
     ) {
         let mut state = lock(&self.0);
         let directory = promise.directory();
-        let fresh = holds(promise) && state.is_unchanged(directory, mark) && !state.changing.contains_key(&directory);
+        let fresh = holds(promise)
+            && state.is_unchanged(directory, mark)
+            && !state.changing.contains_key(&directory);
         if fresh && state.listed + told.entries.len() <= FILES_MAX {
-            let more = state
-                .under(promise)
-                .map_or(0, |found| found.listing.extend(cookie, &told.entries, (told.end, told.last)));
+            let more = state.under(promise).map_or(0, |found| {
+                found.listing.extend(cookie, &told.entries, (told.end, told.last))
+            });
             state.listed += more;
         }
     }
 
     /// The directory above one, as far as it is remembered.
-    pub(crate) fn above(&self, directory: FileIndex, holds: impl Fn(&Promise) -> bool) -> Option<FileIndex> {
+    pub(crate) fn above(
+        &self,
+        directory: FileIndex,
+        holds: impl Fn(&Promise) -> bool,
+    ) -> Option<FileIndex> {
         let state = lock(&self.0);
         let found = state.directories.get(&directory).filter(|found| holds(&found.promise))?;
         found.above.filter(|(_, moves)| *moves == state.moves).map(|(above, _)| above)
@@ -477,14 +496,18 @@ impl Cache {
     /// This mount is about to remove names from these directories, until what comes back is dropped.
     pub(crate) fn removing(&self, directories: [FileIndex; 2]) -> Removing<'_> {
         let mut state = lock(&self.0);
-        directories.iter().for_each(|directory| *state.removing.entry(*directory).or_default() += 1);
+        directories
+            .iter()
+            .for_each(|directory| *state.removing.entry(*directory).or_default() += 1);
         Removing { cache: self, directories }
     }
 
     /// This mount is about to change entries of these directories, until what comes back is dropped.
     pub(crate) fn changing(&self, directories: [FileIndex; 2]) -> Changing<'_> {
         let mut state = lock(&self.0);
-        directories.iter().for_each(|directory| *state.changing.entry(*directory).or_default() += 1);
+        directories
+            .iter()
+            .for_each(|directory| *state.changing.entry(*directory).or_default() += 1);
         Changing { cache: self, directories, making: None }
     }
 
@@ -501,7 +524,12 @@ impl Cache {
         if let Some((file, _)) = state.forget_name(directory, name) {
             state.forget_removed(directory, file);
         }
-        state.change_entries(directory, promise.as_ref().filter(|promise| holds(promise)), *mark, after);
+        state.change_entries(
+            directory,
+            promise.as_ref().filter(|promise| holds(promise)),
+            *mark,
+            after,
+        );
     }
 
     /// This mount has changed the entries of a directory, and was told how it is `after` it.
@@ -513,7 +541,12 @@ impl Cache {
         after: Option<Attributes>,
         holds: impl Fn(&Promise) -> bool,
     ) {
-        lock(&self.0).change_entries(directory, Some(promise).filter(|promise| holds(promise)), mark, after);
+        lock(&self.0).change_entries(
+            directory,
+            Some(promise).filter(|promise| holds(promise)),
+            mark,
+            after,
+        );
     }
 
     /// This mount has moved a name, or exchanged two, and held the promises of both directories ever since before.
@@ -537,7 +570,9 @@ impl Cache {
         for (leads, before, (directory, name), promise) in moves {
             let Some((file, kind)) = leads else { continue };
             state.change(file);
-            let kept = promise.as_ref().is_some_and(|promise| state.set_name(promise, name, Some((file, kind))));
+            let kept = promise
+                .as_ref()
+                .is_some_and(|promise| state.set_name(promise, name, Some((file, kind))));
             let leaves = before != directory && kind != FileKind::Directory;
             if leaves || !kept {
                 state.forget_file(before, file);
@@ -568,7 +603,9 @@ impl State {
         if let Some(own) = self.directories.get_mut(&file) {
             (own.own, own.untold) = (None, self.changes);
         }
-        if let Some(above) = self.parents.get(&file).and_then(|above| self.directories.get_mut(above)) {
+        if let Some(above) =
+            self.parents.get(&file).and_then(|above| self.directories.get_mut(above))
+        {
             above.files.remove(&file);
         }
     }
@@ -583,7 +620,8 @@ impl State {
         after: Option<Attributes>,
     ) {
         let after = after.filter(|after| after.file == directory && !after.shared);
-        let told = promise.zip(after).is_some_and(|(promise, after)| self.set_after(promise, mark, after));
+        let told =
+            promise.zip(after).is_some_and(|(promise, after)| self.set_after(promise, mark, after));
         match told {
             true => self.count_change(directory),
             false => self.change(directory),
@@ -629,10 +667,17 @@ impl State {
         if self.doubts.has(promise.directory(), Instant::now) {
             return None;
         }
-        self.directories.get_mut(&promise.directory()).filter(|found| Arc::ptr_eq(&found.promise, promise))
+        self.directories
+            .get_mut(&promise.directory())
+            .filter(|found| Arc::ptr_eq(&found.promise, promise))
     }
 
-    fn set_name(&mut self, promise: &Arc<Promise>, name: &[u8], leads: Option<(FileIndex, FileKind)>) -> bool {
+    fn set_name(
+        &mut self,
+        promise: &Arc<Promise>,
+        name: &[u8],
+        leads: Option<(FileIndex, FileKind)>,
+    ) -> bool {
         if self.names > FILES_MAX + FILES_MAX / 8 {
             return false;
         }
@@ -708,7 +753,9 @@ impl State {
     fn take(&mut self, directory: FileIndex) -> HashSet<FileIndex> {
         let Some(found) = self.directories.remove(&directory) else { return HashSet::new() };
         let left = &self.directories;
-        self.order.tidy(left.len(), |one, arrival| left.get(&one).is_some_and(|found| found.arrival == arrival));
+        self.order.tidy(left.len(), |one, arrival| {
+            left.get(&one).is_some_and(|found| found.arrival == arrival)
+        });
         self.names -= found.names.len();
         self.listed -= found.listing.len();
         for file in found.names.values().flatten().map(|(file, _)| file) {

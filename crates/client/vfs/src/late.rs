@@ -226,7 +226,12 @@ impl LateFiles {
     fn open_file(&self, file: FileIndex) -> Result<()> {
         let late: Vec<_> = {
             let files = lock(&self.by_directory);
-            files.values().flat_map(HashMap::values).filter(|late| late.file == file).cloned().collect()
+            files
+                .values()
+                .flat_map(HashMap::values)
+                .filter(|late| late.file == file)
+                .cloned()
+                .collect()
         };
         open_each(late.iter().collect()).1.map_or(Ok(()), Err)
     }

@@ -39,8 +39,8 @@ mod users;
 mod vfs;
 
 pub use braid_client::{
-    AttributeChanges, Attributes, Bound, DirectoryEntry, Error as ClusterError, FileIndex, FileKind, Pipe, RenameMode,
-    SetTime, Status, Timestamp, XattrMode,
+    AttributeChanges, Attributes, Bound, DirectoryEntry, Error as ClusterError, FileIndex,
+    FileKind, Pipe, RenameMode, SetTime, Status, Timestamp, XattrMode,
 };
 pub use consistency::Consistency;
 pub use data::{

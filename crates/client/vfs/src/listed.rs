@@ -32,7 +32,12 @@ impl Listing {
 
     /// Takes in what was told to come after `cookie`, if that is where this ends, whether it ends there, and the last cookie that there
     /// was; how many entries more it has.
-    pub(crate) fn extend(&mut self, cookie: u64, told: &[DirectoryEntry], (end, last): (bool, u64)) -> usize {
+    pub(crate) fn extend(
+        &mut self,
+        cookie: u64,
+        told: &[DirectoryEntry],
+        (end, last): (bool, u64),
+    ) -> usize {
         if self.entries.is_empty() {
             self.last = last;
         }
@@ -63,7 +68,12 @@ impl Listing {
 
 impl Entry {
     fn of(told: &DirectoryEntry) -> Self {
-        Self { cookie: told.cookie, file: told.file, kind: told.kind, name: told.name.as_slice().into() }
+        Self {
+            cookie: told.cookie,
+            file: told.file,
+            kind: told.kind,
+            name: told.name.as_slice().into(),
+        }
     }
 
     fn told(&self) -> DirectoryEntry {

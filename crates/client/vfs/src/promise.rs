@@ -82,12 +82,27 @@ impl std::fmt::Debug for Holder {
 }
 
 impl Holder {
-    pub(crate) fn new(client: &Client, consistency: Consistency, slow: SlowRates, write_behind: bool) -> Arc<Self> {
+    pub(crate) fn new(
+        client: &Client,
+        consistency: Consistency,
+        slow: SlowRates,
+        write_behind: bool,
+    ) -> Arc<Self> {
         let (cache, order, keeper) = (Cache::default(), RwLock::default(), OnceLock::new());
         let (data, tidying) = (Table::new(consistency), AtomicBool::new(false));
         let (late, runs) = (Arc::default(), Arc::new(Runs::new(slow, write_behind)));
         let clock = ServerClock::default();
-        Arc::new(Self { leases: client.leases(), cache, order, keeper, data, runs, clock, late, tidying })
+        Arc::new(Self {
+            leases: client.leases(),
+            cache,
+            order,
+            keeper,
+            data,
+            runs,
+            clock,
+            late,
+            tidying,
+        })
     }
 
     pub(crate) fn leases(&self) -> &Leases {
@@ -209,7 +224,8 @@ impl Holder {
     }
 
     pub(crate) fn forget_all(&self, directories: Vec<FileIndex>) {
-        let taken = |directory| (directory, self.cache.take(directory, |promise| self.holds(promise)));
+        let taken =
+            |directory| (directory, self.cache.take(directory, |promise| self.holds(promise)));
         let taken: Vec<_> = directories.into_iter().map(taken).collect();
         self.wait_for_replies();
         if let Some(keeper) = self.keeper.get() {
@@ -269,7 +285,10 @@ impl Vfs {
     /// What a name that is about to be moved to this directory may be remembered under there, by a keeper that moves by itself what it
     /// remembers: once the rename is done, it looks by [`Vfs::hand_out`] whether it may.
     pub fn keep_names(&self, directory: FileIndex) -> Keep {
-        let name = self.holder.held_promise(directory).filter(|_| !self.holder.cache.is_in_doubt(directory));
+        let name = self
+            .holder
+            .held_promise(directory)
+            .filter(|_| !self.holder.cache.is_in_doubt(directory));
         Keep { name, attributes: None }
     }
 
@@ -279,7 +298,9 @@ impl Vfs {
             return give(Kept { name: false, attributes: false });
         }
         let _order = self.holder.order.read().unwrap_or_else(PoisonError::into_inner);
-        let holds = |promise: &Option<Arc<Promise>>| promise.as_ref().is_some_and(|one| self.holder.holds(one));
+        let holds = |promise: &Option<Arc<Promise>>| {
+            promise.as_ref().is_some_and(|one| self.holder.holds(one))
+        };
         give(Kept { name: holds(&keep.name), attributes: holds(&keep.attributes) })
     }
 }

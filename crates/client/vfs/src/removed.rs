@@ -60,7 +60,9 @@ impl RemovedDirectories {
     /// The directory that was last seen under a name.
     pub(crate) fn seen(&self, (parent, name): (FileIndex, &[u8])) -> Option<Attributes> {
         let seen = lock(&self.seen);
-        seen.iter().find(|one| (one.parent, &*one.name) == (parent, name)).map(|one| one.found.clone())
+        seen.iter()
+            .find(|one| (one.parent, &*one.name) == (parent, name))
+            .map(|one| one.found.clone())
     }
 
     /// A directory was removed, and was so before.
@@ -142,7 +144,9 @@ mod tests {
             known.add(directory(number));
             known.note_seen((FileIndex(1), &number.to_le_bytes()), &directory(number));
         }
-        assert!(known.attributes(FileIndex(0)).is_none() && known.attributes(FileIndex(1)).is_some());
+        assert!(
+            known.attributes(FileIndex(0)).is_none() && known.attributes(FileIndex(1)).is_some()
+        );
         assert_eq!(lock(&known.removed).directories.len(), REMOVED_MAX);
         assert_eq!(lock(&known.seen).len(), SEEN_MAX);
     }

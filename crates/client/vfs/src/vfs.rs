@@ -149,8 +149,16 @@ impl Vfs {
     }
 
     /// Attributes that came just now, asked for under a promise.
-    pub(crate) fn kept_under(&self, attributes: Attributes, promise: &Arc<Promise>, mark: Mark) -> Known {
-        let keep = self.holder.cache.keep_attributes(promise, mark, &attributes, |promise| self.holder.holds(promise));
+    pub(crate) fn kept_under(
+        &self,
+        attributes: Attributes,
+        promise: &Arc<Promise>,
+        mark: Mark,
+    ) -> Known {
+        let keep = self
+            .holder
+            .cache
+            .keep_attributes(promise, mark, &attributes, |promise| self.holder.holds(promise));
         Known { attributes, keep }
     }
 
@@ -207,6 +215,10 @@ impl Vfs {
     /// Before the entries of a directory are changed: its promise, if it is held, and the moment.
     pub(crate) fn before(&self, directory: FileIndex) -> Before<'_> {
         let changing = self.holder.cache.changing([directory; 2]);
-        Before { promise: self.holder.held_promise(directory), mark: self.holder.cache.mark(), changing }
+        Before {
+            promise: self.holder.held_promise(directory),
+            mark: self.holder.cache.mark(),
+            changing,
+        }
     }
 }

@@ -16,7 +16,9 @@ use std::{
 };
 
 use braid_client::{Client, Config, LeaseHolder, LeaseMode};
-use braid_vfs::{Access, FileHandle, FileIndex, Looked, OpenAs, Opened, Page, Status, Vfs, WriteAs};
+use braid_vfs::{
+    Access, FileHandle, FileIndex, Looked, OpenAs, Opened, Page, Status, Vfs, WriteAs,
+};
 use support::{Cluster, ROOT, create, wait_for};
 
 /// The bound of the mounts here.
@@ -31,7 +33,10 @@ fn config(cluster: &Cluster) -> Config {
 }
 
 /// How long a call takes that is in vain, as a gateway makes it.
-fn in_vain<T>(vfs: &Vfs, call: impl FnOnce() -> braid_vfs::Result<T>) -> (Duration, braid_vfs::Error) {
+fn in_vain<T>(
+    vfs: &Vfs,
+    call: impl FnOnce() -> braid_vfs::Result<T>,
+) -> (Duration, braid_vfs::Error) {
     let _bound = vfs.bound();
     let begun = Instant::now();
     let Err(error) = call() else { panic!("it succeeded") };
@@ -67,7 +72,9 @@ fn open_late(maker: &Vfs, reader: &Vfs, count: usize) -> Vec<(FileIndex, FileHan
         // Once the close has arrived and the size is settled, its attributes are kept.
         wait_for(|| {
             let opened = open(reader, *file);
-            let Looked::Found(found) = reader.look_up(ROOT, name).unwrap() else { panic!("it is there") };
+            let Looked::Found(found) = reader.look_up(ROOT, name).unwrap() else {
+                panic!("it is there")
+            };
             match opened.keeps_data && reader.hand_out(&found.keep, |kept| kept.attributes) {
                 true => handle = Some(opened.handle),
                 false => reader.release(opened.handle, None).unwrap(),
@@ -145,13 +152,15 @@ struct Relay {
 impl Relay {
     fn to(server: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, delay_ms) = (listener.local_addr().unwrap().to_string(), Arc::new(AtomicU64::new(0)));
+        let (address, delay_ms) =
+            (listener.local_addr().unwrap().to_string(), Arc::new(AtomicU64::new(0)));
         let delay = Arc::clone(&delay_ms);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let Ok(server) = TcpStream::connect(&server) else { return };
                 for (from, to) in [(&client, &server), (&server, &client)] {
-                    let (from, to, delay) = (from.try_clone().unwrap(), to.try_clone().unwrap(), Arc::clone(&delay));
+                    let (from, to, delay) =
+                        (from.try_clone().unwrap(), to.try_clone().unwrap(), Arc::clone(&delay));
                     thread::spawn(move || pass_on(from, to, &delay));
                 }
             }
@@ -234,7 +243,9 @@ fn a_client_that_is_cut_off_drops_everything_though_it_has_recalls_in_hand() {
         is_recalled.recv().unwrap();
         cluster.stop_mds();
         // It is not let go before: whoever waits for it would wait for ever.
-        is_lost.recv_timeout(Duration::from_secs(60)).expect("everything is dropped when leases are believed no more");
+        is_lost
+            .recv_timeout(Duration::from_secs(60))
+            .expect("everything is dropped when leases are believed no more");
         let_go.send(()).unwrap();
         cluster.start_mds();
     });
@@ -263,10 +274,14 @@ fn recalls_of_names_of_several_directories_are_carried_out_and_returned() {
     let holder = Arc::new(Counting(carried));
     client.leases().serve(Arc::downgrade(&holder) as Weak<dyn LeaseHolder>).unwrap();
     let other = cluster.mount();
-    let make = |directory, name: &[u8]| other.make_directory(support::USER, directory, name, 0o755, 0).unwrap();
+    let make = |directory, name: &[u8]| {
+        other.make_directory(support::USER, directory, name, 0o755, 0).unwrap()
+    };
     let directories: Vec<FileIndex> =
         (0..40).map(|at| make(ROOT, format!("d{at}").as_bytes()).attributes.file).collect();
-    directories.iter().for_each(|dir| wait_for(|| client.leases().ask_names(*dir).unwrap().is_some()));
+    directories
+        .iter()
+        .for_each(|dir| wait_for(|| client.leases().ask_names(*dir).unwrap().is_some()));
     thread::scope(|scope| {
         for directory in &directories {
             scope.spawn(|| make(*directory, b"below"));

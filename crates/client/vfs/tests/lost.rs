@@ -38,7 +38,10 @@ impl Keeper for Kernel {
     fn drop_data(&self, file: FileIndex, _: u64, _: u64) {
         self.has.lock().unwrap().remove(&file);
         let Some(handle) = self.hot.lock().unwrap().remove(&file) else { return };
-        let (vfs, kernel) = (self.vfs.get().unwrap().upgrade().unwrap(), self.itself.get().unwrap().upgrade().unwrap());
+        let (vfs, kernel) = (
+            self.vfs.get().unwrap().upgrade().unwrap(),
+            self.itself.get().unwrap().upgrade().unwrap(),
+        );
         thread::spawn(move || read_page(&vfs, &kernel, (file, handle)));
         // Time for it to begin.
         thread::sleep(Duration::from_millis(50));
@@ -52,7 +55,11 @@ impl Kernel {
     }
 }
 
-fn read_page(vfs: &Vfs, kernel: &Kernel, (file, handle): (FileIndex, FileHandle)) -> braid_vfs::Result<()> {
+fn read_page(
+    vfs: &Vfs,
+    kernel: &Kernel,
+    (file, handle): (FileIndex, FileHandle),
+) -> braid_vfs::Result<()> {
     let give = |_: Page<'_>| _ = kernel.has.lock().unwrap().insert(file);
     vfs.read_page(handle, 0, &mut [0; 4096], None, give)
 }
@@ -62,7 +69,10 @@ fn pages_of_every_file_go_when_all_leases_are_lost_though_daemons_are_waited_for
     let mut cluster = Cluster::start(1);
     // Who waits for a daemon does so for as long as this test may take.
     let config = Config { timeout: Duration::from_secs(600), ..cluster.config() };
-    let (vfs, kernel) = (Arc::new(Vfs::new(Client::connect(config).unwrap()).unwrap()), Arc::new(Kernel::default()));
+    let (vfs, kernel) = (
+        Arc::new(Vfs::new(Client::connect(config).unwrap()).unwrap()),
+        Arc::new(Kernel::default()),
+    );
     vfs.serve(Arc::clone(&kernel) as Arc<dyn Keeper>).unwrap();
     kernel.vfs.set(Arc::downgrade(&vfs)).unwrap();
     kernel.itself.set(Arc::downgrade(&kernel)).unwrap();
@@ -84,7 +94,8 @@ fn pages_of_every_file_go_when_all_leases_are_lost_though_daemons_are_waited_for
     assert_eq!(kernel.has(&files), FILES + HOT);
     kernel.hot.lock().unwrap().extend(kept[FILES..].iter().copied());
     // A page on its way, a write under way, a run that is sent: each waits for the daemon, and nobody for them.
-    let (one, two, three, pages) = (Arc::clone(&vfs), Arc::clone(&vfs), Arc::clone(&vfs), Arc::clone(&kernel));
+    let (one, two, three, pages) =
+        (Arc::clone(&vfs), Arc::clone(&vfs), Arc::clone(&vfs), Arc::clone(&kernel));
     let direct = WriteAs { direct: true, ..WriteAs::default() };
     let page = thread::spawn(move || read_page(&one, &pages, unread));
     let write = thread::spawn(move || two.write(writes, 0, &[7; 256 << 10], direct));
@@ -120,12 +131,17 @@ fn files_that_cannot_be_given_back_hold_up_no_other() {
     const STUCK: usize = 12;
     let cluster = Cluster::start(1);
     let (client, vfs) = (cluster.client(), cluster.serving_mount());
-    let files: Vec<_> = (0..=STUCK).map(|number| create(&vfs, format!("f{number}").as_bytes())).collect();
+    let files: Vec<_> =
+        (0..=STUCK).map(|number| create(&vfs, format!("f{number}").as_bytes())).collect();
     let gives = files[STUCK].0;
     let holder = Arc::new(Stuck { gives, asked_for: AtomicUsize::new(0), waits: Mutex::new(()) });
     client.leases().serve(Arc::downgrade(&holder) as Weak<dyn LeaseHolder>).unwrap();
     for (file, _) in &files {
-        client.leases().ask_data(*file, LeaseMode::Write, true).unwrap().expect("it gets what it asks for");
+        client
+            .leases()
+            .ask_data(*file, LeaseMode::Write, true)
+            .unwrap()
+            .expect("it gets what it asks for");
     }
     let (waits, written) = (holder.waits.lock().unwrap(), AtomicUsize::new(0));
     thread::scope(|scope| {

@@ -23,26 +23,34 @@ impl Layout {
     /// ```
     pub fn lies_as(&self, from: u64, other: &Self, to: u64) -> bool {
         match (&self.components[..], &other.components[..]) {
-            ([mine], [theirs]) if mine.distribution == theirs.distribution => match mine.distribution {
-                Distribution::Single => is_one_daemon(mine, theirs),
-                Distribution::SimpleStripe { stripe_size } => {
-                    from % stripe_size == to % stripe_size && self.is_turned(from, other, to)
+            ([mine], [theirs]) if mine.distribution == theirs.distribution => {
+                match mine.distribution {
+                    Distribution::Single => is_one_daemon(mine, theirs),
+                    Distribution::SimpleStripe { stripe_size } => {
+                        from % stripe_size == to % stripe_size && self.is_turned(from, other, to)
+                    }
+                    _ => from == to && is_same(mine, theirs),
                 }
-                _ => from == to && is_same(mine, theirs),
-            },
+            }
             (mine, theirs) => {
-                from == to && mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(a, b)| is_same(a, b))
+                from == to
+                    && mine.len() == theirs.len()
+                    && mine.iter().zip(theirs).all(|(a, b)| is_same(a, b))
             }
         }
     }
 
     /// Whether the parts from that of `from` on are on the daemons of those from that of `to` on, in turn.
     fn is_turned(&self, from: u64, other: &Self, to: u64) -> bool {
-        let at = |layout: &Self, offset: u64| layout.locate(FileOffset(offset)).map(|found| usize::from(found.part.0));
+        let at = |layout: &Self, offset: u64| {
+            layout.locate(FileOffset(offset)).map(|found| usize::from(found.part.0))
+        };
         let (Ok(mine), Ok(theirs)) = (at(self, from), at(other, to)) else { return false };
         let (ours, others) = (&self.components[0].parts, &other.components[0].parts);
         let turned = |parts: usize| {
-            (0..parts).all(|step| ours[(mine + step) % parts].iods == others[(theirs + step) % parts].iods)
+            (0..parts).all(|step| {
+                ours[(mine + step) % parts].iods == others[(theirs + step) % parts].iods
+            })
         };
         ours.len() == others.len() && turned(ours.len())
     }
@@ -50,14 +58,17 @@ impl Layout {
 
 /// The whole file is in one part, the first.
 fn is_one_daemon(mine: &Component, theirs: &Component) -> bool {
-    let part =
-        |component: &Component| component.parts.get(usize::from(component.first_part)).map(|part| part.iods.clone());
+    let part = |component: &Component| {
+        component.parts.get(usize::from(component.first_part)).map(|part| part.iods.clone())
+    };
     part(mine).is_some() && part(mine) == part(theirs)
 }
 
 /// Whether two stretches hold the same offsets in the same way, but for the names of their objects.
 fn is_same(mine: &Component, theirs: &Component) -> bool {
-    let iods = |component: &Component| component.parts.iter().map(|part| part.iods.clone()).collect::<Vec<_>>();
+    let iods = |component: &Component| {
+        component.parts.iter().map(|part| part.iods.clone()).collect::<Vec<_>>()
+    };
     (mine.start, mine.end, &mine.distribution, mine.first_part)
         == (theirs.start, theirs.end, &theirs.distribution, theirs.first_part)
         && iods(mine) == iods(theirs)

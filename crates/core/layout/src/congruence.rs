@@ -28,7 +28,10 @@ pub(crate) fn first_multiple_in(step: u64, modulus: u64, low: u64, high: u64) ->
     // The result is below `modulus`; the product may not be.
     match turns.checked_mul(modulus).and_then(|all| all.checked_add(low)) {
         Some(target) => Some(target.div_ceil(step)),
-        None => Some((u128::from(turns) * u128::from(modulus) + u128::from(low)).div_ceil(u128::from(step)) as u64),
+        None => Some(
+            (u128::from(turns) * u128::from(modulus) + u128::from(low)).div_ceil(u128::from(step))
+                as u64,
+        ),
     }
 }
 

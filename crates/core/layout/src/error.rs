@@ -18,7 +18,9 @@ pub enum LayoutError {
         max: usize,
     },
     /// A component that does not start where the one before ends, or ends before it starts, or a last one with an end.
-    #[error("layout refused: component {component} leaves a gap, overlaps or is empty: it must start at byte {start}")]
+    #[error(
+        "layout refused: component {component} leaves a gap, overlaps or is empty: it must start at byte {start}"
+    )]
     ComponentGap {
         /// Ordinal of the component.
         component: usize,
@@ -46,7 +48,9 @@ pub enum LayoutError {
         max: usize,
     },
     /// `first_part` is not an index into the parts.
-    #[error("layout refused: first part {first_part} of component {component}, which has {parts} parts")]
+    #[error(
+        "layout refused: first part {first_part} of component {component}, which has {parts} parts"
+    )]
     FirstPart {
         /// Ordinal of the component.
         component: usize,

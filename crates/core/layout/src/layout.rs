@@ -23,7 +23,13 @@ impl Layout {
     pub fn one(distribution: Distribution, iods: impl IntoIterator<Item = IodId>) -> Self {
         let place = |iod| PartPlacement { generation: ObjectGeneration(1), iods: vec![iod] };
         let parts = iods.into_iter().map(place).collect();
-        let component = Component { start: FileOffset::ZERO, end: FileOffset::MAX, distribution, first_part: 0, parts };
+        let component = Component {
+            start: FileOffset::ZERO,
+            end: FileOffset::MAX,
+            distribution,
+            first_part: 0,
+            parts,
+        };
         Self {
             version: LayoutVersion(1),
             components: vec![component],
@@ -45,7 +51,10 @@ impl Layout {
 
     /// The parts that one I/O daemon keeps.
     pub fn parts_on(&self, iod: IodId) -> PartSet {
-        self.placements().filter(|(_, placement)| placement.iods.contains(&iod)).map(|(part, _)| part).collect()
+        self.placements()
+            .filter(|(_, placement)| placement.iods.contains(&iod))
+            .map(|(part, _)| part)
+            .collect()
     }
 }
 

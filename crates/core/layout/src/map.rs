@@ -49,7 +49,9 @@ impl Layout {
         let count = self.components.len();
         match count {
             0 => return Err(LayoutError::NoComponents),
-            _ if count > COMPONENTS_MAX => return Err(LayoutError::TooManyComponents { count, max: COMPONENTS_MAX }),
+            _ if count > COMPONENTS_MAX => {
+                return Err(LayoutError::TooManyComponents { count, max: COMPONENTS_MAX });
+            }
             _ => {}
         }
         let parts: usize = self.components.iter().map(|component| component.parts.len()).sum();
@@ -109,7 +111,11 @@ impl Layout {
     ///
     /// # Errors
     /// As [`Layout::map`] and [`LayoutMap::file_offset`].
-    pub fn file_offset(&self, part: PartIndex, object_offset: ObjectOffset) -> Result<FileOffset, LayoutError> {
+    pub fn file_offset(
+        &self,
+        part: PartIndex,
+        object_offset: ObjectOffset,
+    ) -> Result<FileOffset, LayoutError> {
         self.map()?.file_offset(part, object_offset)
     }
 
@@ -144,11 +150,19 @@ impl LayoutMap {
     ///
     /// # Errors
     /// [`LayoutError::UnknownPart`]; [`LayoutError::OutsidePart`] when no byte of the file lies there.
-    pub fn file_offset(&self, part: PartIndex, object_offset: ObjectOffset) -> Result<FileOffset, LayoutError> {
+    pub fn file_offset(
+        &self,
+        part: PartIndex,
+        object_offset: ObjectOffset,
+    ) -> Result<FileOffset, LayoutError> {
         let slice = self.slice_of(part)?;
         let outside = LayoutError::OutsidePart { part, object_offset: object_offset.0 };
         let relative = slice.mapping.offset(slice.column(part), object_offset.0).ok_or(outside)?;
-        let offset = slice.start.checked_add(relative).filter(|offset| *offset < slice.end).ok_or(outside)?;
+        let offset = slice
+            .start
+            .checked_add(relative)
+            .filter(|offset| *offset < slice.end)
+            .ok_or(outside)?;
         Ok(FileOffset(offset))
     }
 
@@ -200,13 +214,21 @@ impl LayoutMap {
 
     /// Ordinal of the component that holds the byte; past the last for offset `u64::MAX`.
     pub(crate) fn slice_at(&self, offset: u64) -> usize {
-        if offset < self.slices[0].end { 0 } else { self.slices.partition_point(|slice| slice.end <= offset) }
+        if offset < self.slices[0].end {
+            0
+        } else {
+            self.slices.partition_point(|slice| slice.end <= offset)
+        }
     }
 
     fn slice_of(&self, part: PartIndex) -> Result<&Slice, LayoutError> {
         let ordinal = self.slices.partition_point(|slice| slice.base <= part.0) - 1;
         let slice = &self.slices[ordinal];
-        if part.0 - slice.base < slice.parts { Ok(slice) } else { Err(LayoutError::UnknownPart { part }) }
+        if part.0 - slice.base < slice.parts {
+            Ok(slice)
+        } else {
+            Err(LayoutError::UnknownPart { part })
+        }
     }
 }
 
@@ -229,12 +251,17 @@ impl Slice {
     /// Which of its bytes lie on these parts.
     pub(crate) fn cover(&self, parts: &PartSet) -> Cover {
         let columns = self.columns(parts);
-        if columns.len() == usize::from(self.parts) { Cover::everything() } else { self.mapping.cover(&columns) }
+        if columns.len() == usize::from(self.parts) {
+            Cover::everything()
+        } else {
+            self.mapping.cover(&columns)
+        }
     }
 
     /// Those of the parts that are this component's, as columns.
     fn columns(&self, parts: &PartSet) -> PartSet {
-        let own = (self.base..self.base + self.parts).map(PartIndex).filter(|part| parts.contains(*part));
+        let own =
+            (self.base..self.base + self.parts).map(PartIndex).filter(|part| parts.contains(*part));
         own.map(|part| PartIndex(self.column(part))).collect()
     }
 }

@@ -46,6 +46,13 @@ impl Request {
         };
         let rest = self.bytes - first_partial;
         let (count, last_partial) = (rest / group_size, rest % group_size);
-        Ok(Some(PaperParameters { offset, first_partial, group_size, stride: self.view.extent, count, last_partial }))
+        Ok(Some(PaperParameters {
+            offset,
+            first_partial,
+            group_size,
+            stride: self.view.extent,
+            count,
+            last_partial,
+        }))
     }
 }

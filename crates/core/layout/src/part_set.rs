@@ -110,7 +110,11 @@ mod tests {
         assert!(!set.insert(PartIndex(4096)), "past PARTS_MAX");
         assert_eq!(set.iter().map(|p| p.0).collect::<Vec<_>>(), [63, 64, 4095]);
         assert_eq!((set.len(), set.is_empty()), (3, false));
-        assert!(set.contains(PartIndex(64)) && !set.contains(PartIndex(65)) && !set.contains(PartIndex(u16::MAX)));
+        assert!(
+            set.contains(PartIndex(64))
+                && !set.contains(PartIndex(65))
+                && !set.contains(PartIndex(u16::MAX))
+        );
     }
 
     #[test]

@@ -84,8 +84,14 @@ impl LayoutMap {
     ///
     /// # Errors
     /// A request is malformed.
-    pub fn sweep(&self, requests: &[Request], parts: &PartSet, end: u64) -> Result<Sweep, LayoutError> {
-        let unfolds: Result<Vec<_>, LayoutError> = requests.iter().map(|request| self.unfold(request, parts)).collect();
+    pub fn sweep(
+        &self,
+        requests: &[Request],
+        parts: &PartSet,
+        end: u64,
+    ) -> Result<Sweep, LayoutError> {
+        let unfolds: Result<Vec<_>, LayoutError> =
+            requests.iter().map(|request| self.unfold(request, parts)).collect();
         Ok(Sweep::of(unfolds?, end))
     }
 }
@@ -93,8 +99,10 @@ impl LayoutMap {
 impl Sweep {
     /// The union of what these unfold, below file offset `end`; all over the same parts of one layout.
     pub fn of(unfolds: impl IntoIterator<Item = Unfold>, end: u64) -> Self {
-        let requests: Vec<_> =
-            unfolds.into_iter().map(|unfold| Lane { unfold: unfold.by_file(), access: None }).collect();
+        let requests: Vec<_> = unfolds
+            .into_iter()
+            .map(|unfold| Lane { unfold: unfold.by_file(), access: None })
+            .collect();
         let unknown = (0..requests.len() as u32).collect();
         let next = BinaryHeap::with_capacity(requests.len());
         Self { requests, next, unknown, end, position: 0, overlaps: false }
@@ -121,7 +129,8 @@ impl Sweep {
             }
             let Access { part, object_offset, file_offset, .. } = fresh;
             self.position = file_offset.0 + bytes;
-            self.overlaps |= self.next.peek().is_some_and(|Reverse((offset, _))| *offset < self.position);
+            self.overlaps |=
+                self.next.peek().is_some_and(|Reverse((offset, _))| *offset < self.position);
             return Swept::Run(Run { part, object_offset, file_offset, bytes });
         }
     }

@@ -20,13 +20,19 @@ impl Layout {
                 | Distribution::Grouped { stripe_size: bytes, .. }
                     if bytes < STRIPE_BYTES_MIN =>
                 {
-                    return Err(LayoutError::StripeSize { bytes, min: STRIPE_BYTES_MIN, max: STRIPE_BYTES_MAX });
+                    return Err(LayoutError::StripeSize {
+                        bytes,
+                        min: STRIPE_BYTES_MIN,
+                        max: STRIPE_BYTES_MAX,
+                    });
                 }
                 _ => {}
             }
         }
         let mut placements = self.components.iter().flat_map(|component| &component.parts);
-        match placements.position(|placement| placement.iods.is_empty() || placement.iods.contains(&IodId(0))) {
+        match placements
+            .position(|placement| placement.iods.is_empty() || placement.iods.contains(&IodId(0)))
+        {
             Some(part) => Err(LayoutError::NoIod { part: PartIndex(part as u16) }),
             None => Ok(()),
         }

@@ -40,11 +40,21 @@ impl LayoutMap {
     ///
     /// # Errors
     /// The request is malformed, or the window is 0.
-    pub fn windows(&self, request: &Request, parts: &PartSet, window: u64) -> Result<Windows, LayoutError> {
+    pub fn windows(
+        &self,
+        request: &Request,
+        parts: &PartSet,
+        window: u64,
+    ) -> Result<Windows, LayoutError> {
         if window == 0 {
             return Err(LayoutError::EmptyWindow);
         }
-        Ok(Windows { unfold: self.unfold(request, parts)?, cut: None, start: request.start, window })
+        Ok(Windows {
+            unfold: self.unfold(request, parts)?,
+            cut: None,
+            start: request.start,
+            window,
+        })
     }
 }
 

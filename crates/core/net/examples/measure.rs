@@ -17,8 +17,8 @@ use std::{
 use braid_net::{
     Blocking, Driver, Endpoint, Exchange, TlsPolicy, block_on,
     server::{
-        Authorizer, CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder, ServerConfig,
-        ServerConnection,
+        Authorizer, CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder,
+        ServerConfig, ServerConnection,
     },
 };
 use braid_types::{
@@ -59,7 +59,8 @@ impl Handler for Bytes {
         let mut window = vec![0; WINDOW_BYTES as usize];
         while let Ok(Some(header)) = connection.next_header(None) {
             let body = connection.body().expect("a body").to_vec();
-            let number = |at: usize| u64::from_le_bytes(body[at..at + 8].try_into().expect("8 bytes"));
+            let number =
+                |at: usize| u64::from_le_bytes(body[at..at + 8].try_into().expect("8 bytes"));
             let mut at = number(0);
             while connection.payload_left() > 0 {
                 let bytes = connection.payload_left().min(window.len());
@@ -88,13 +89,24 @@ impl Handler for Bytes {
 }
 
 impl Bytes {
-    fn answer(&self, connection: &ServerConnection, request: &FrameHeader, from: u64, length: usize) -> Option<()> {
+    fn answer(
+        &self,
+        connection: &ServerConnection,
+        request: &FrameHeader,
+        from: u64,
+        length: usize,
+    ) -> Option<()> {
         let (sender, mut done) = (connection.sender(), 0);
         let FrameHeader { op, request_id, .. } = *request;
         while done < length {
             let now = (length - done).min(REPLY_DATA_BYTES_MAX);
-            let header =
-                |flags, body: u32| FrameHeader { op, flags, request_id, body_bytes: body, payload_bytes: now as u32 };
+            let header = |flags, body: u32| FrameHeader {
+                op,
+                flags,
+                request_id,
+                body_bytes: body,
+                payload_bytes: now as u32,
+            };
             let (flags, body) = match done + now == length {
                 true => (FrameFlags::FINAL, encode_success(&())),
                 false => (FrameFlags::DATA, Vec::new()),
@@ -127,7 +139,8 @@ fn serve(handler: Arc<dyn Handler>) -> (Listener, Endpoint) {
 
 fn raw_round_trip() -> Duration {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let mut client = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+    let mut client =
+        TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
     let (mut server, _) = listener.accept().expect("a connection");
     let echo = thread::spawn(move || {
         server.set_nodelay(true).expect("nodelay");
@@ -180,15 +193,21 @@ fn calls_per_second(endpoint: &Endpoint, connections: u32) -> f64 {
 /// User and system seconds of this process so far.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<f64> =
-        stat.rsplit(") ").next().unwrap_or("").split(' ').map(|f| f.parse().unwrap_or(0.0)).collect();
+    let fields: Vec<f64> = stat
+        .rsplit(") ")
+        .next()
+        .unwrap_or("")
+        .split(' ')
+        .map(|f| f.parse().unwrap_or(0.0))
+        .collect();
     fields.get(11).zip(fields.get(12)).map_or(0.0, |(user, system)| (user + system) / 100.0)
 }
 
 /// CPU seconds for each GiB, both sides together, of `total` bytes in calls of `size`.
 fn bulk(endpoint: &Endpoint, write: bool, size: usize, total: usize) -> f64 {
     let driver = Blocking::new();
-    let mut connection = [block_on(driver.connect(endpoint, driver.now() + LONG)).expect("connected")];
+    let mut connection =
+        [block_on(driver.connect(endpoint, driver.now() + LONG)).expect("connected")];
     let mut buffer = vec![1u8; size];
     let mut calls = |count: usize| {
         for n in 0..count {
@@ -225,7 +244,8 @@ fn bulk_table() {
         ("rewrite, 1 MiB at a time", true, 1 << 20, 1 << 30),
         ("read, 4 KiB at a time", false, 4 << 10, 64 << 20),
     ] {
-        let rounds = (0..ROUNDS).map(|_| (bulk(&plain, write, size, total), bulk(&tls, write, size, total)));
+        let rounds =
+            (0..ROUNDS).map(|_| (bulk(&plain, write, size, total), bulk(&tls, write, size, total)));
         let (plain, tls): (Vec<f64>, Vec<f64>) = rounds.unzip();
         println!("{name:<34} {:>28}   {:>28}", spread(plain), spread(tls));
     }
@@ -242,10 +262,18 @@ fn main() {
     }
     let (_echo, endpoint) = serve(Arc::new(CallHandler::new(Arc::new(Echo))));
     let driver = Blocking::new();
-    let shared = block_on(driver.connect_shared(&endpoint, driver.now() + LONG)).expect("connected");
+    let shared =
+        block_on(driver.connect_shared(&endpoint, driver.now() + LONG)).expect("connected");
     for round in 1..=2 {
-        println!("round {round} (load {})", std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim());
-        println!("{:<44} {:8.1} µs", "TCP, 1 byte there and back", raw_round_trip().as_secs_f64() * 1e6);
+        println!(
+            "round {round} (load {})",
+            std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim()
+        );
+        println!(
+            "{:<44} {:8.1} µs",
+            "TCP, 1 byte there and back",
+            raw_round_trip().as_secs_f64() * 1e6
+        );
         let call = per_call(|| {
             block_on(driver.call(&shared, 9, b"x", driver.now() + LONG)).expect("answered");
         });

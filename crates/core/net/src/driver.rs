@@ -261,12 +261,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unreachable_server_is_told_with_the_time_it_was_tried_or_with_none_when_it_refused_at_once() {
+    fn an_unreachable_server_is_told_with_the_time_it_was_tried_or_with_none_when_it_refused_at_once()
+     {
         let told = |waited| {
             let (server, why) = ("I/O daemon 3 at h:1".to_owned(), "connection refused".to_owned());
             NetError::Unreachable { server, waited, why }.to_string()
         };
-        assert_eq!(told(Duration::from_micros(14)), "I/O daemon 3 at h:1 was not reached: connection refused");
+        assert_eq!(
+            told(Duration::from_micros(14)),
+            "I/O daemon 3 at h:1 was not reached: connection refused"
+        );
         assert_eq!(
             told(Duration::from_millis(2949)),
             "I/O daemon 3 at h:1 was not reached in 2.9 s: connection refused"

@@ -104,7 +104,11 @@ impl FrameBuffer {
     fn peek_header(&self) -> Result<Option<FrameHeader>, WireError> {
         let Some(bytes) = self.bytes[self.start..self.end].first_chunk() else { return Ok(None) };
         let header = FrameHeader::from_bytes(bytes)?;
-        if header.body_bytes as usize > self.body_bytes_max { Err(WireError::TooLong) } else { Ok(Some(header)) }
+        if header.body_bytes as usize > self.body_bytes_max {
+            Err(WireError::TooLong)
+        } else {
+            Ok(Some(header))
+        }
     }
 
     /// Moves what is left to the front, and grows, so that `want` bytes from `start` on fit.
@@ -122,7 +126,8 @@ impl FrameBuffer {
 
 /// Appends a frame without payload.
 pub fn push_frame(out: &mut Vec<u8>, op: u16, flags: FrameFlags, request_id: u64, body: &[u8]) {
-    let header = FrameHeader { op, flags, request_id, body_bytes: body.len() as u32, payload_bytes: 0 };
+    let header =
+        FrameHeader { op, flags, request_id, body_bytes: body.len() as u32, payload_bytes: 0 };
     out.extend_from_slice(&header.to_bytes());
     out.extend_from_slice(body);
 }

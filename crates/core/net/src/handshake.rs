@@ -10,12 +10,15 @@
 
 use braid_types::{ClusterUuid, ConnectionId, Failure, Status};
 use braid_wire::{
-    Auth, AuthReply, CHANNEL_BINDING_BYTES, Credential, FrameFlags, FrameHeader, Hello, HelloReply, NodeKind,
-    PROTOCOL_VERSION, Role, Transcript, Wire, WireError, decode_outcome, encode_failure, encode_success,
+    Auth, AuthReply, CHANNEL_BINDING_BYTES, Credential, FrameFlags, FrameHeader, Hello, HelloReply,
+    NodeKind, PROTOCOL_VERSION, Role, Transcript, Wire, WireError, decode_outcome, encode_failure,
+    encode_success,
     message::{OP_AUTH, OP_HELLO},
 };
 
-use crate::{driver::Endpoint, driver::NetError, driver::TlsPolicy, frames::push_frame, server::Authorizer};
+use crate::{
+    driver::Endpoint, driver::NetError, driver::TlsPolicy, frames::push_frame, server::Authorizer,
+};
 
 /// Body of a handshake frame: a ticket with 4,000 groups and change.
 pub const HANDSHAKE_BODY_BYTES_MAX: usize = 32 * 1024;
@@ -50,7 +53,12 @@ impl<'a> ClientHandshake<'a> {
             TlsPolicy::Always => true,
             TlsPolicy::Never => false,
         };
-        let hello = Hello { version_min: PROTOCOL_VERSION, version_max: PROTOCOL_VERSION, features: 0, want_tls };
+        let hello = Hello {
+            version_min: PROTOCOL_VERSION,
+            version_max: PROTOCOL_VERSION,
+            features: 0,
+            want_tls,
+        };
         Self { endpoint, nonce, hello, reply: None, proof: None }
     }
 
@@ -92,7 +100,9 @@ impl<'a> ClientHandshake<'a> {
         let reply: AuthReply = self.read(header, OP_AUTH, body)?;
         let (transcript, auth) = self.proof.as_ref().expect("our proof comes before the server's");
         if !transcript.check_reply(auth, &reply, &self.endpoint.secret) {
-            return Err(self.misbehaved("it did not prove that it knows the key; is something between you and it?"));
+            return Err(self.misbehaved(
+                "it did not prove that it knows the key; is something between you and it?",
+            ));
         }
         if reply.credits == 0 {
             return Err(self.misbehaved("it granted no request at all"));
@@ -104,7 +114,9 @@ impl<'a> ClientHandshake<'a> {
 
     /// An error that names the server for bytes that are not a frame.
     pub fn not_a_frame(&self, error: WireError) -> NetError {
-        self.misbehaved(&format!("{error}; try: check that host and port are those of a BraidFS server"))
+        self.misbehaved(&format!(
+            "{error}; try: check that host and port are those of a BraidFS server"
+        ))
     }
 
     fn read<R: Wire>(&self, header: &FrameHeader, op: u16, body: &[u8]) -> Result<R, NetError> {
@@ -126,11 +138,17 @@ impl<'a> ClientHandshake<'a> {
         };
         if (reply.node, reply.node_id) != (*node, *node_id) {
             let what = named(reply.node, reply.node_id);
-            return Err(self.refused(Status::StaleEpoch, format!("{what} answers there; try: check the address")));
+            return Err(self.refused(
+                Status::StaleEpoch,
+                format!("{what} answers there; try: check the address"),
+            ));
         }
         match cluster {
             Some(cluster) if *cluster != reply.cluster => {
-                let what = format!("it belongs to cluster {}, not {cluster}; try: check the address", reply.cluster);
+                let what = format!(
+                    "it belongs to cluster {}, not {cluster}; try: check the address",
+                    reply.cluster
+                );
                 Err(self.refused(Status::PermissionDenied, what))
             }
             _ => Ok(()),
@@ -226,14 +244,33 @@ impl ServerHandshake {
     /// # Errors
     /// [`Refusal`] for another version, a frame that is no hello, and a client that wants no TLS where
     /// this server demands it.
-    pub fn hello(&mut self, header: &FrameHeader, body: &[u8], nonce: [u8; 32]) -> Result<(Vec<u8>, bool), Refusal> {
+    pub fn hello(
+        &mut self,
+        header: &FrameHeader,
+        body: &[u8],
+        nonce: [u8; 32],
+    ) -> Result<(Vec<u8>, bool), Refusal> {
         let hello: Hello = read_request(header, OP_HELLO, body)?;
         check_version(&hello)?;
         let tls = self.decide_tls(hello.want_tls)?;
         let Identity { node, node_id, cluster, .. } = self.identity;
-        let reply = HelloReply { version: PROTOCOL_VERSION, features: 0, tls, node, cluster, node_id, nonce };
+        let reply = HelloReply {
+            version: PROTOCOL_VERSION,
+            features: 0,
+            tls,
+            node,
+            cluster,
+            node_id,
+            nonce,
+        };
         let mut frame = Vec::new();
-        push_frame(&mut frame, OP_HELLO, FrameFlags::FINAL, header.request_id, &encode_success(&reply));
+        push_frame(
+            &mut frame,
+            OP_HELLO,
+            FrameFlags::FINAL,
+            header.request_id,
+            &encode_success(&reply),
+        );
         self.hellos = Some((hello, reply));
         Ok((frame, tls))
     }
@@ -259,7 +296,13 @@ impl ServerHandshake {
         let connection = transcript.connection_id(&auth, &secret);
         let reply = AuthReply { proof, credits: self.identity.credits };
         let mut frame = Vec::new();
-        push_frame(&mut frame, OP_AUTH, FrameFlags::FINAL, header.request_id, &encode_success(&reply));
+        push_frame(
+            &mut frame,
+            OP_AUTH,
+            FrameFlags::FINAL,
+            header.request_id,
+            &encode_success(&reply),
+        );
         Ok(Proved { frame, role: auth.role, credential: auth.credential, connection })
     }
 
@@ -279,7 +322,8 @@ impl ServerHandshake {
 
 /// The refusal of bytes that are not a frame.
 pub fn refuse_garbage(op: u16, error: WireError) -> Refusal {
-    let status = if error == WireError::TooLong { Status::LimitExceeded } else { Status::Malformed };
+    let status =
+        if error == WireError::TooLong { Status::LimitExceeded } else { Status::Malformed };
     Refusal::new(op, Failure::new(status, error.to_string()))
 }
 
@@ -288,8 +332,9 @@ fn check_version(hello: &Hello) -> Result<(), Refusal> {
         return Ok(());
     }
     let (min, max) = (hello.version_min, hello.version_max);
-    let why =
-        format!("client speaks protocol versions {min} to {max}, this server {PROTOCOL_VERSION}; try: update one");
+    let why = format!(
+        "client speaks protocol versions {min} to {max}, this server {PROTOCOL_VERSION}; try: update one"
+    );
     Err(Refusal::new(OP_HELLO, Failure::new(Status::UnknownMessage, why)))
 }
 

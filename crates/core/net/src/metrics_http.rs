@@ -36,15 +36,17 @@ impl MetricsServer {
     /// `cannot serve metrics on ADDRESS: why`.
     pub fn start(address: &str, text: impl Fn() -> String + Send + 'static) -> io::Result<Self> {
         let explain = |error: io::Error| {
-            let why = format!("cannot serve metrics on {address}: {error}; try: another address or port");
+            let why =
+                format!("cannot serve metrics on {address}: {error}; try: another address or port");
             io::Error::new(error.kind(), why)
         };
         let listener = TcpListener::bind(address).map_err(explain)?;
         let address = listener.local_addr()?;
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = stopping.clone();
-        let thread =
-            thread::Builder::new().name("braid-metrics".into()).spawn(move || serve(&listener, &stop, &text))?;
+        let thread = thread::Builder::new()
+            .name("braid-metrics".into())
+            .spawn(move || serve(&listener, &stop, &text))?;
         Ok(Self { address, stopping, thread: Some(thread) })
     }
 
@@ -59,7 +61,11 @@ impl MetricsServer {
         self.stopping.store(true, Ordering::SeqCst);
         let mut address = self.address;
         if address.ip().is_unspecified() {
-            address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1].into() });
+            address.set_ip(if address.is_ipv4() {
+                [127, 0, 0, 1].into()
+            } else {
+                [0, 0, 0, 0, 0, 0, 0, 1].into()
+            });
         }
         let _ = TcpStream::connect_timeout(&address, Duration::from_secs(1)); // only to wake the thread
         drop(thread.join());
@@ -147,7 +153,10 @@ mod tests {
         let server = MetricsServer::start("127.0.0.1:0", || "braid_up 1\n".to_owned()).unwrap();
         for _ in 0..3 {
             let reply = ask(&server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-            assert!(reply.starts_with("HTTP/1.1 200 OK\r\n") && reply.ends_with("\r\n\r\nbraid_up 1\n"), "{reply}");
+            assert!(
+                reply.starts_with("HTTP/1.1 200 OK\r\n") && reply.ends_with("\r\n\r\nbraid_up 1\n"),
+                "{reply}"
+            );
         }
         assert!(ask(&server, b"GET /else HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
         assert!(ask(&server, b"POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));

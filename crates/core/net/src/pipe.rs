@@ -92,7 +92,12 @@ mod linux {
 
         /// Moves a beginning of the next `bytes` of a plain connection into it: how many; 0 when the peer ended the connection,
         /// `None` when it is full.
-        pub(crate) fn fill(&mut self, transport: &Transport, bytes: usize, wait: Wait) -> io::Result<Option<usize>> {
+        pub(crate) fn fill(
+            &mut self,
+            transport: &Transport,
+            bytes: usize,
+            wait: Wait,
+        ) -> io::Result<Option<usize>> {
             match transport.splice_into(&self.into, bytes, wait) {
                 Ok(moved) => {
                     self.payload_bytes += moved;
@@ -184,7 +189,12 @@ mod other {
             match self.0 {}
         }
 
-        pub(crate) fn fill(&mut self, _: &Transport, _: usize, _: Wait) -> io::Result<Option<usize>> {
+        pub(crate) fn fill(
+            &mut self,
+            _: &Transport,
+            _: usize,
+            _: Wait,
+        ) -> io::Result<Option<usize>> {
             match self.0 {}
         }
     }

@@ -96,7 +96,9 @@ fn connect_through_relay(tls: TlsPolicy) -> Result<(), NetError> {
 #[test]
 fn a_man_in_the_middle_of_tls_is_refused() {
     match connect_through_relay(TlsPolicy::Always) {
-        Err(NetError::Refused { failure, .. }) => assert_eq!(failure.status, Status::AuthenticationFailed),
+        Err(NetError::Refused { failure, .. }) => {
+            assert_eq!(failure.status, Status::AuthenticationFailed)
+        }
         other => panic!("not refused: {other:?}"),
     }
 }

@@ -96,7 +96,8 @@ impl Window {
 
     /// Before the connection receives.
     pub(crate) fn begin(&mut self, socket: &TcpStream, share: Option<u32>) {
-        let share = share.map(|bytes| bytes.max(self.least)).filter(|bytes| *bytes <= sys::SHARE_BYTES_MAX);
+        let share =
+            share.map(|bytes| bytes.max(self.least)).filter(|bytes| *bytes <= sys::SHARE_BYTES_MAX);
         // What cannot be set leaves the system's own way.
         let _ = match share {
             Some(bytes) => self.set(socket, bytes),
@@ -206,9 +207,18 @@ mod sys {
         let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
         let (level, option) = (libc::IPPROTO_TCP, libc::TCP_INFO);
         // SAFETY: the descriptor is open for the borrow; the kernel writes at most `bytes` bytes to `info`, which has as many.
-        let failed =
-            unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, info.as_mut_ptr().cast(), &raw mut bytes) };
-        if failed != 0 || (bytes as usize) < offset_of!(libc::tcp_info, tcpi_rcv_ooopack) + size_of::<u32>() {
+        let failed = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                level,
+                option,
+                info.as_mut_ptr().cast(),
+                &raw mut bytes,
+            )
+        };
+        if failed != 0
+            || (bytes as usize) < offset_of!(libc::tcp_info, tcpi_rcv_ooopack) + size_of::<u32>()
+        {
             return None;
         }
         // SAFETY: plain numbers, of which all bytes are set: by the kernel, or to zero.
@@ -232,7 +242,12 @@ mod sys {
 
     pub(super) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStream> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+        let socket = socket_with(
+            family,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )?;
         if is_loopback(address) {
             without_pacing(&socket);
         } else {
@@ -304,7 +319,9 @@ mod sys {
     fn set(socket: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::Result<()> {
         let bytes = size_of::<i32>() as libc::socklen_t;
         // SAFETY: the descriptor is open for the borrow; the kernel reads `bytes` bytes of `value`.
-        let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), bytes) };
+        let done = unsafe {
+            libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), bytes)
+        };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
@@ -370,8 +387,10 @@ mod tests {
     /// A connection on loopback that had an answer, whose shares may be smaller than a segment there, and its other end.
     fn connection() -> (Window, TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let peer = TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
-        let transport = Transport::new(listener.accept().expect("accepted").0).expect("a transport");
+        let peer =
+            TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
+        let transport =
+            Transport::new(listener.accept().expect("accepted").0).expect("a transport");
         let mut window = Window { least: 0, ..Window::anyway(&transport) };
         let socket = transport.into_parts().0;
         window.end(&socket, &mut Received::default());
@@ -394,7 +413,8 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_becomes_smaller_when_all_that_was_allowed_before_has_been_taken_and_larger_at_once() {
+    fn a_buffer_becomes_smaller_when_all_that_was_allowed_before_has_been_taken_and_larger_at_once()
+    {
         let (mut window, socket, peer) = connection();
         window.begin(&socket, Some(SMALL));
         let systems = buffer(&socket);

@@ -63,7 +63,12 @@ impl Transport {
         if socket.peer_addr().is_ok_and(|address| is_loopback(&address)) {
             tcp::without_pacing(&socket);
         }
-        Ok(Self { socket, tls: OnceLock::new(), receive_timeout: Timeout::default(), send_timeout: Timeout::default() })
+        Ok(Self {
+            socket,
+            tls: OnceLock::new(),
+            receive_timeout: Timeout::default(),
+            send_timeout: Timeout::default(),
+        })
     }
 
     /// The socket, and the TLS over it; nothing that was received is lost when there is nothing
@@ -83,9 +88,14 @@ impl Transport {
     }
 
     /// Sets TLS up over the connection: what binds proofs to it.
-    pub(crate) fn start_tls(&self, handshake: Handshake, wait: Wait) -> io::Result<[u8; CHANNEL_BINDING_BYTES]> {
+    pub(crate) fn start_tls(
+        &self,
+        handshake: Handshake,
+        wait: Wait,
+    ) -> io::Result<[u8; CHANNEL_BINDING_BYTES]> {
         let recv = |buffer: &mut [u8]| self.recv_raw(&mut [IoSliceMut::new(buffer)], wait);
-        let (channel, binding) = handshake.run(recv, |bytes| self.send_all(&mut [IoSlice::new(bytes)], false, wait))?;
+        let (channel, binding) =
+            handshake.run(recv, |bytes| self.send_all(&mut [IoSlice::new(bytes)], false, wait))?;
         assert!(self.tls.set(channel).is_ok(), "TLS is set up once");
         Ok(binding)
     }
@@ -106,11 +116,16 @@ impl Transport {
         // so long has not waited for this one.
         if self.receive_timeout.is_tried_before(wait) {
             match receive(Wait::No) {
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 done => return done,
             }
         }
-        self.receive_timeout.apply(wait, |time| self.socket.set_read_timeout(time), || receive(wait))
+        self.receive_timeout.apply(
+            wait,
+            |time| self.socket.set_read_timeout(time),
+            || receive(wait),
+        )
     }
 
     /// Whether the bytes on the socket are the connection's own.
@@ -121,7 +136,12 @@ impl Transport {
     /// Moves a beginning of the next `bytes` of a plain connection into a pipe; 0 when the peer ended the connection,
     /// [`ErrorKind::StorageFull`] when the pipe has no place left.
     #[cfg(target_os = "linux")]
-    pub(crate) fn splice_into(&self, pipe: &std::os::fd::OwnedFd, bytes: usize, wait: Wait) -> io::Result<usize> {
+    pub(crate) fn splice_into(
+        &self,
+        pipe: &std::os::fd::OwnedFd,
+        bytes: usize,
+        wait: Wait,
+    ) -> io::Result<usize> {
         let set = |time| self.socket.set_read_timeout(time);
         self.receive_timeout.apply(wait, set, || sys::splice_into(&self.socket, pipe, bytes))
     }
@@ -160,11 +180,17 @@ impl Transport {
     }
 
     /// Repeats an operation that does not wait until it had room, waiting for it as long as `wait` says.
-    fn repeat_tls<T>(&self, wait: Wait, mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    fn repeat_tls<T>(
+        &self,
+        wait: Wait,
+        mut operation: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
         loop {
             match operation() {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock && wait != Wait::No => self.wait_for_room(wait)?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock && wait != Wait::No => {
+                    self.wait_for_room(wait)?
+                }
                 done => return done,
             }
         }
@@ -172,7 +198,9 @@ impl Transport {
 
     fn wait_for_room(&self, wait: Wait) -> io::Result<()> {
         let left = match wait {
-            Wait::Until(deadline) => deadline.saturating_duration_since(Instant::now()).min(WAIT_SLICE),
+            Wait::Until(deadline) => {
+                deadline.saturating_duration_since(Instant::now()).min(WAIT_SLICE)
+            }
             _ => WAIT_SLICE,
         };
         if left.is_zero() {
@@ -205,11 +233,13 @@ impl Transport {
     pub(crate) fn send(&self, pieces: &[IoSlice<'_>], more: bool, wait: Wait) -> io::Result<usize> {
         let pieces = &pieces[..pieces.len().min(PIECES_MAX)];
         if let Some(tls) = self.tls.get() {
-            return self.repeat_tls(wait, || tls.send(pieces, more, |bytes| self.send_raw_now(bytes)));
+            return self
+                .repeat_tls(wait, || tls.send(pieces, more, |bytes| self.send_raw_now(bytes)));
         }
         if sys::CAN_TRY && wait != Wait::No && fits_a_socket(pieces) {
             match sys::send(&self.socket, pieces, more, Wait::No) {
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 sent => return sent,
             }
         }
@@ -218,7 +248,12 @@ impl Transport {
     }
 
     /// Sends all of `pieces`.
-    pub(crate) fn send_all(&self, mut pieces: &mut [IoSlice<'_>], more: bool, wait: Wait) -> io::Result<()> {
+    pub(crate) fn send_all(
+        &self,
+        mut pieces: &mut [IoSlice<'_>],
+        more: bool,
+        wait: Wait,
+    ) -> io::Result<()> {
         IoSlice::advance_slices(&mut pieces, 0); // drops empty pieces in front
         while !pieces.is_empty() {
             match self.send(pieces, more, wait)? {
@@ -252,7 +287,9 @@ impl Transport {
         wait: Wait,
     ) -> Option<io::Result<usize>> {
         let tls = self.tls.get()?;
-        Some(self.repeat_tls(wait, || tls.send_from(length, &mut read, |bytes| self.send_raw_now(bytes))))
+        Some(self.repeat_tls(wait, || {
+            tls.send_from(length, &mut read, |bytes| self.send_raw_now(bytes))
+        }))
     }
 
     /// Whether the peer has ended its half.
@@ -261,7 +298,8 @@ impl Transport {
         {
             let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
             let mut polled = [PollFd::new(&self.socket, PollFlags::RDHUP)];
-            poll(&mut polled, Some(&timespec(Duration::ZERO))).is_ok() && polled[0].revents().intersects(gone)
+            poll(&mut polled, Some(&timespec(Duration::ZERO))).is_ok()
+                && polled[0].revents().intersects(gone)
         }
         #[cfg(not(target_os = "linux"))]
         false
@@ -314,7 +352,9 @@ impl Timeout {
             match operation() {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 // Windows says TimedOut, Unix WouldBlock
-                Err(e) if wait != Wait::No && matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(e)
+                    if wait != Wait::No
+                        && matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 done => return done,
             }
         }
@@ -329,7 +369,11 @@ impl Timeout {
         }
     }
 
-    fn prepare(&self, wait: Wait, set: impl Fn(Option<Duration>) -> io::Result<()>) -> io::Result<()> {
+    fn prepare(
+        &self,
+        wait: Wait,
+        set: impl Fn(Option<Duration>) -> io::Result<()>,
+    ) -> io::Result<()> {
         let want = slice(wait);
         if want == Some(Duration::ZERO) {
             return Err(ErrorKind::TimedOut.into());
@@ -380,7 +424,11 @@ mod sys {
     /// Whether [`send`] without waiting costs no more than with it.
     pub(super) const CAN_TRY: bool = true;
 
-    pub(super) fn recv(socket: &TcpStream, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
+    pub(super) fn recv(
+        socket: &TcpStream,
+        pieces: &mut [IoSliceMut<'_>],
+        wait: Wait,
+    ) -> io::Result<usize> {
         let flags = if wait == Wait::No { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
         if let [piece] = pieces {
             return Ok(rustix::net::recv(socket, &mut **piece, flags)?.1);
@@ -388,7 +436,12 @@ mod sys {
         Ok(recvmsg(socket, pieces, &mut RecvAncillaryBuffer::default(), flags)?.bytes)
     }
 
-    pub(super) fn send(socket: &TcpStream, pieces: &[IoSlice<'_>], more: bool, wait: Wait) -> io::Result<usize> {
+    pub(super) fn send(
+        socket: &TcpStream,
+        pieces: &[IoSlice<'_>],
+        more: bool,
+        wait: Wait,
+    ) -> io::Result<usize> {
         let mut flags = SendFlags::NOSIGNAL;
         flags.set(SendFlags::DONTWAIT, wait == Wait::No);
         flags.set(SendFlags::MORE, more);
@@ -399,7 +452,11 @@ mod sys {
     }
 
     /// Waits for the socket as long as its timeout says, and never for the pipe.
-    pub(super) fn splice_into(socket: &TcpStream, pipe: &OwnedFd, bytes: usize) -> io::Result<usize> {
+    pub(super) fn splice_into(
+        socket: &TcpStream,
+        pipe: &OwnedFd,
+        bytes: usize,
+    ) -> io::Result<usize> {
         match splice(socket, None, pipe, None, bytes, SpliceFlags::NONBLOCK) {
             Err(Errno::AGAIN) if !has_room(pipe)? => Err(io::ErrorKind::StorageFull.into()),
             done => Ok(done?),
@@ -407,7 +464,12 @@ mod sys {
     }
 
     /// Waits for the socket as long as its timeout says.
-    pub(super) fn splice_from(pipe: &OwnedFd, socket: &TcpStream, bytes: usize, more: bool) -> io::Result<usize> {
+    pub(super) fn splice_from(
+        pipe: &OwnedFd,
+        socket: &TcpStream,
+        bytes: usize,
+        more: bool,
+    ) -> io::Result<usize> {
         let flags = if more { SpliceFlags::MORE } else { SpliceFlags::empty() };
         Ok(splice(pipe, None, socket, None, bytes, flags)?)
     }
@@ -418,7 +480,12 @@ mod sys {
         Ok(polled[0].revents().contains(PollFlags::OUT))
     }
 
-    pub(super) fn send_file(socket: &TcpStream, file: &File, offset: u64, length: usize) -> io::Result<usize> {
+    pub(super) fn send_file(
+        socket: &TcpStream,
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> io::Result<usize> {
         let mut offset = offset;
         Ok(rustix::fs::sendfile(socket, file, Some(&mut offset), length)?)
     }
@@ -437,11 +504,20 @@ mod sys {
     pub(super) const CAN_SEND_FILE: bool = false;
     pub(super) const CAN_TRY: bool = false;
 
-    pub(super) fn recv(mut socket: &TcpStream, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
+    pub(super) fn recv(
+        mut socket: &TcpStream,
+        pieces: &mut [IoSliceMut<'_>],
+        wait: Wait,
+    ) -> io::Result<usize> {
         in_mode(socket, wait, || socket.read_vectored(pieces))
     }
 
-    pub(super) fn send(mut socket: &TcpStream, pieces: &[IoSlice<'_>], _: bool, wait: Wait) -> io::Result<usize> {
+    pub(super) fn send(
+        mut socket: &TcpStream,
+        pieces: &[IoSlice<'_>],
+        _: bool,
+        wait: Wait,
+    ) -> io::Result<usize> {
         in_mode(socket, wait, || socket.write_vectored(pieces))
     }
 
@@ -449,7 +525,11 @@ mod sys {
         Err(ErrorKind::Unsupported.into())
     }
 
-    fn in_mode(socket: &TcpStream, wait: Wait, operation: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
+    fn in_mode(
+        socket: &TcpStream,
+        wait: Wait,
+        operation: impl FnOnce() -> io::Result<usize>,
+    ) -> io::Result<usize> {
         if wait != Wait::No {
             return operation();
         }
@@ -469,7 +549,8 @@ mod tests {
     #[test]
     fn both_ends_on_loopback_take_reno() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = Transport::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
+        let client =
+            Transport::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap()).unwrap();
         let server = Transport::new(listener.accept().unwrap().0).unwrap();
         for transport in [client, server] {
             assert_eq!(rustix::net::sockopt::tcp_congestion(transport.socket()).unwrap(), "reno");

@@ -75,7 +75,8 @@ impl FileIndex {
 
     /// The index with this shard and counter; `None` when the counter does not fit 48 bits or is 0.
     pub fn new(shard: ShardId, counter: u64) -> Option<Self> {
-        (counter != 0 && counter < Self::COUNTER_END).then(|| Self(u64::from(shard.0) << 48 | counter))
+        (counter != 0 && counter < Self::COUNTER_END)
+            .then(|| Self(u64::from(shard.0) << 48 | counter))
     }
 
     /// The virtual shard that owns the file.

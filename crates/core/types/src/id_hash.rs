@@ -45,7 +45,8 @@ mod tests {
 
     #[test]
     fn counted_ids_fall_into_different_slots_of_a_table() {
-        let low_bits: HashSet<u64> = (0..1024).map(|n| IdState::default().hash_one(FileIndex(n)) % 1024).collect();
+        let low_bits: HashSet<u64> =
+            (0..1024).map(|n| IdState::default().hash_one(FileIndex(n)) % 1024).collect();
         assert!(low_bits.len() > 512, "{}", low_bits.len());
     }
 }

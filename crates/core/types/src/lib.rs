@@ -14,8 +14,8 @@ mod status;
 mod time;
 
 pub use id::{
-    ClusterUuid, ConnectionId, FileIndex, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch, ObjectGeneration, ObjectId,
-    PartIndex, SessionId, ShardId, SizeGeneration, WriteVerifier,
+    ClusterUuid, ConnectionId, FileIndex, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch,
+    ObjectGeneration, ObjectId, PartIndex, SessionId, ShardId, SizeGeneration, WriteVerifier,
 };
 pub use id_hash::{IdHasher, IdState};
 pub use offset::{ByteCount, FileOffset, ObjectOffset};

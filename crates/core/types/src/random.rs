@@ -42,7 +42,8 @@ mod tests {
     fn the_numbers_are_those_of_the_published_generator() {
         let mut numbers = Random::new(1_234_567);
         // Vigna's reference program, seed 1234567.
-        let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        let expected =
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
         assert_eq!([(); 3].map(|()| numbers.next_u64()), expected);
         assert_eq!((numbers.below(0), numbers.pick::<u8>(&[])), (0, None));
         assert!((0..1000).all(|_| numbers.below(7) < 7));

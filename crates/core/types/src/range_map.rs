@@ -125,7 +125,9 @@ mod tests {
 
     #[test]
     fn every_pair_of_ranges_is_split_and_merged_like_bytes_also_at_the_ends_of_the_line() {
-        let ranges = |from: u64| (from..12).flat_map(move |start| (start..12).map(move |last| (start, last)));
+        let ranges = |from: u64| {
+            (from..12).flat_map(move |start| (start..12).map(move |last| (start, last)))
+        };
         for base in [0, u64::MAX - 11] {
             for (a, b) in ranges(0).step_by(3).flat_map(|a| ranges(0).map(move |b| (a, b))) {
                 for second in [Some(1), Some(2), None] {
@@ -140,7 +142,8 @@ mod tests {
                     }
                     model[b.0 as usize..=b.1 as usize].fill(second);
                     check(&map, &model, base);
-                    let all_one = model[b.0 as usize..=b.1 as usize].iter().all(|value| *value == Some(1));
+                    let all_one =
+                        model[b.0 as usize..=b.1 as usize].iter().all(|value| *value == Some(1));
                     assert_eq!(map.covers(base + b.0, base + b.1, 1), all_one);
                 }
             }

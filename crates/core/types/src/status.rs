@@ -182,7 +182,11 @@ impl From<Status> for Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.detail.is_empty() { self.status.fmt(f) } else { write!(f, "{}: {}", self.status, self.detail) }
+        if self.detail.is_empty() {
+            self.status.fmt(f)
+        } else {
+            write!(f, "{}: {}", self.status, self.detail)
+        }
     }
 }
 
@@ -195,7 +199,10 @@ mod tests {
     #[test]
     fn numbers_are_dense_and_survive_the_wire() {
         for (i, status) in Status::ALL.iter().enumerate() {
-            assert_eq!(*status as usize, i, "{status:?}: numbers are handed out in order and never reused");
+            assert_eq!(
+                *status as usize, i,
+                "{status:?}: numbers are handed out in order and never reused"
+            );
             assert_eq!(Status::from_code(*status as u16), Some(*status));
             assert_eq!(status.errno() == 0, *status == Status::Ok);
         }
@@ -204,10 +211,18 @@ mod tests {
 
     #[test]
     fn a_failure_names_the_daemon_that_it_blames_and_no_other() {
-        let blaming = Failure::blaming(Status::TryAgain, "I/O daemon 3 at [::1]:7001", "it is down: for 6 s");
+        let blaming =
+            Failure::blaming(Status::TryAgain, "I/O daemon 3 at [::1]:7001", "it is down: for 6 s");
         assert_eq!(blaming.blamed(), Some("I/O daemon 3 at [::1]:7001"));
-        assert_eq!(blaming.to_string(), "not yet; try again: I/O daemon 3 at [::1]:7001: it is down: for 6 s");
-        assert_eq!(Failure::new(Status::NotFound, "I/O daemon 9").blamed(), None, "somebody asked for it");
+        assert_eq!(
+            blaming.to_string(),
+            "not yet; try again: I/O daemon 3 at [::1]:7001: it is down: for 6 s"
+        );
+        assert_eq!(
+            Failure::new(Status::NotFound, "I/O daemon 9").blamed(),
+            None,
+            "somebody asked for it"
+        );
         assert_eq!(Failure::new(Status::TryAgain, "client 3: it is given up soon").blamed(), None);
         assert_eq!(Failure::from(Status::TryAgain).blamed(), None);
     }

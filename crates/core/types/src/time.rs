@@ -18,7 +18,10 @@ impl Timestamp {
                 let before = before.duration();
                 match before.subsec_nanos() {
                     0 => Self { seconds: -(before.as_secs() as i64), nanos: 0 },
-                    nanos => Self { seconds: -(before.as_secs() as i64) - 1, nanos: 1_000_000_000 - nanos },
+                    nanos => Self {
+                        seconds: -(before.as_secs() as i64) - 1,
+                        nanos: 1_000_000_000 - nanos,
+                    },
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! Fixed little-endian encoding of messages. Lists carry a `u32` count, checked against what is left.
 
 use braid_types::{
-    ByteCount, ClusterUuid, ConnectionId, FileIndex, FileOffset, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch,
-    ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SessionId, ShardId, SizeGeneration, Status, Timestamp,
-    WriteVerifier,
+    ByteCount, ClusterUuid, ConnectionId, FileIndex, FileOffset, IodId, KeyId, LayoutVersion,
+    MapEpoch, MdsEpoch, ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SessionId, ShardId,
+    SizeGeneration, Status, Timestamp, WriteVerifier,
 };
 
 /// Why bytes are not a message.
@@ -375,6 +375,10 @@ impl Wire for ObjectId {
         self.generation.encode(out);
     }
     fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError> {
-        Ok(Self { file: Wire::decode(from)?, part: Wire::decode(from)?, generation: Wire::decode(from)? })
+        Ok(Self {
+            file: Wire::decode(from)?,
+            part: Wire::decode(from)?,
+            generation: Wire::decode(from)?,
+        })
     }
 }

@@ -72,7 +72,9 @@ impl FrameHeader {
     /// body or payload over its limit.
     pub fn from_bytes(bytes: &[u8; FRAME_HEADER_BYTES]) -> Result<Self, WireError> {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u32_at = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         if bytes[0..4] != MAGIC {
             return Err(WireError::BadMagic);
         }
@@ -94,8 +96,13 @@ impl FrameHeader {
     }
 
     fn check_lengths(&self) -> Result<(), WireError> {
-        let payload_max = if self.flags == FrameFlags::REQUEST { WINDOW_BYTES } else { REPLY_DATA_BYTES_MAX as u64 };
-        let within = self.body_bytes as usize <= FRAME_BODY_BYTES_MAX && u64::from(self.payload_bytes) <= payload_max;
+        let payload_max = if self.flags == FrameFlags::REQUEST {
+            WINDOW_BYTES
+        } else {
+            REPLY_DATA_BYTES_MAX as u64
+        };
+        let within = self.body_bytes as usize <= FRAME_BODY_BYTES_MAX
+            && u64::from(self.payload_bytes) <= payload_max;
         if within { Ok(()) } else { Err(WireError::TooLong) }
     }
 }

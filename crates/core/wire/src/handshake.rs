@@ -210,12 +210,22 @@ pub struct Transcript {
 
 impl Transcript {
     /// The transcript of a connection whose hellos are exchanged and whose TLS, if any, is up.
-    pub fn new(hello: &Hello, reply: &HelloReply, channel_binding: [u8; CHANNEL_BINDING_BYTES]) -> Self {
+    pub fn new(
+        hello: &Hello,
+        reply: &HelloReply,
+        channel_binding: [u8; CHANNEL_BINDING_BYTES],
+    ) -> Self {
         Self { hello: hello.to_bytes(), reply: reply.to_bytes(), channel_binding }
     }
 
     /// The client's second frame.
-    pub fn auth(&self, role: Role, credential: Credential, secret: &Secret, nonce: [u8; 32]) -> Auth {
+    pub fn auth(
+        &self,
+        role: Role,
+        credential: Credential,
+        secret: &Secret,
+        nonce: [u8; 32],
+    ) -> Auth {
         let mut auth = Auth { role, credential, nonce, proof: [0; KEY_BYTES] };
         auth.proof = self.mac(secret, "braid client proof", &auth);
         auth
@@ -249,7 +259,17 @@ impl Transcript {
         let role = auth.role.to_bytes();
         let credential = auth.credential.to_bytes();
         let length = (credential.len() as u32).to_bytes();
-        secret
-            .mac(purpose, &[&self.hello, &self.reply, &self.channel_binding, &role, &length, &credential, &auth.nonce])
+        secret.mac(
+            purpose,
+            &[
+                &self.hello,
+                &self.reply,
+                &self.channel_binding,
+                &role,
+                &length,
+                &credential,
+                &auth.nonce,
+            ],
+        )
     }
 }

@@ -1,7 +1,8 @@
 //! Encoding of layouts, views and requests. A request travels as its formula, never expanded.
 
 use braid_layout::{
-    ChecksumKind, Component, Distribution, Extent, Layout, PartPlacement, Pattern, Redundancy, Request, Strip, View,
+    ChecksumKind, Component, Distribution, Extent, Layout, PartPlacement, Pattern, Redundancy,
+    Request, Strip, View,
 };
 use braid_types::limits::VIEW_DEPTH_MAX;
 

@@ -28,7 +28,8 @@ pub use codec::{Decoder, Wire, WireError};
 pub use deny::Deny;
 pub use frame::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader, PROTOCOL_VERSION};
 pub use handshake::{
-    Auth, AuthReply, CHANNEL_BINDING_BYTES, Credential, Features, Hello, HelloReply, NodeKind, Role, Ticket, Transcript,
+    Auth, AuthReply, CHANNEL_BINDING_BYTES, Credential, Features, Hello, HelloReply, NodeKind,
+    Role, Ticket, Transcript,
 };
 pub use key::{KEY_BYTES, Secret};
 pub use message::Call;

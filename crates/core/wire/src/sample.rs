@@ -1,12 +1,13 @@
 //! Random valid values of every message, for the codec's tests: golden vectors and round trips.
 
 use braid_layout::{
-    ChecksumKind, Component, Distribution, Extent, Layout, PartPlacement, Pattern, Redundancy, Request, Strip, View,
+    ChecksumKind, Component, Distribution, Extent, Layout, PartPlacement, Pattern, Redundancy,
+    Request, Strip, View,
 };
 use braid_types::{
-    ByteCount, ClusterUuid, ConnectionId, FileIndex, FileOffset, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch,
-    ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SessionId, ShardId, SizeGeneration, Status, Timestamp,
-    WriteVerifier,
+    ByteCount, ClusterUuid, ConnectionId, FileIndex, FileOffset, IodId, KeyId, LayoutVersion,
+    MapEpoch, MdsEpoch, ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SessionId, ShardId,
+    SizeGeneration, Status, Timestamp, WriteVerifier,
 };
 
 use crate::{Deny, Rights, handshake::Credential};
@@ -179,8 +180,14 @@ fn pattern(rng: &mut Rng, depth_left: u32) -> Pattern {
     match rng.below(if depth_left == 0 { 2 } else { 4 }) {
         0 => Pattern::Bytes(rng.next()),
         1 => Pattern::Extents(Sample::sample(rng)),
-        2 => Pattern::Vector { count: rng.next(), stride: rng.next(), child: Box::new(pattern(rng, depth_left - 1)) },
-        _ => Pattern::Struct((0..rng.below(3)).map(|_| (rng.next(), pattern(rng, depth_left - 1))).collect()),
+        2 => Pattern::Vector {
+            count: rng.next(),
+            stride: rng.next(),
+            child: Box::new(pattern(rng, depth_left - 1)),
+        },
+        _ => Pattern::Struct(
+            (0..rng.below(3)).map(|_| (rng.next(), pattern(rng, depth_left - 1))).collect(),
+        ),
     }
 }
 
@@ -192,7 +199,12 @@ impl Sample for Credential {
             2 => Self::Ticket(Sample::sample(rng)),
             _ => {
                 let (session, key) = (Sample::sample(rng), Sample::sample(rng));
-                Self::Session { session, key, user: Sample::sample(rng), epoch: Sample::sample(rng) }
+                Self::Session {
+                    session,
+                    key,
+                    user: Sample::sample(rng),
+                    epoch: Sample::sample(rng),
+                }
             }
         }
     }

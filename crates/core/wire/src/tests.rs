@@ -3,7 +3,8 @@
 use braid_types::{Failure, Status};
 
 use crate::{
-    Capability, FrameFlags, FrameHeader, Secret, Wire, WireError, decode_outcome, encode_failure, encode_success,
+    Capability, FrameFlags, FrameHeader, Secret, Wire, WireError, decode_outcome, encode_failure,
+    encode_success,
     handshake::{Auth, AuthReply, Credential, Hello, HelloReply, Role, Ticket, Transcript},
     message::{CommonRequest, iod::IodRequest, mds::MdsRequest},
     sample::{Rng, Sample},
@@ -32,14 +33,21 @@ fn golden_text() -> String {
     let mut rng = Rng(1996);
     let mut lines: Vec<String> = calls(&mut rng)
         .into_iter()
-        .map(|(op, name, request, reply)| format!("{op:#06x} {name} {} {}\n", hex(&request), hex(&reply)))
+        .map(|(op, name, request, reply)| {
+            format!("{op:#06x} {name} {} {}\n", hex(&request), hex(&reply))
+        })
         .collect();
     macro_rules! plain {
         ($($name:ident),*) => {$( lines.push(format!("- {} {} -\n", stringify!($name), hex(&$name::sample(&mut rng).to_bytes()))); )*};
     }
     plain!(Hello, HelloReply, Auth, AuthReply, Ticket, Credential, Capability);
-    let header =
-        FrameHeader { op: 0x0200, flags: FrameFlags::FINAL, request_id: 7, body_bytes: 10, payload_bytes: 4096 };
+    let header = FrameHeader {
+        op: 0x0200,
+        flags: FrameFlags::FINAL,
+        request_id: 7,
+        body_bytes: 10,
+        payload_bytes: 4096,
+    };
     lines.push(format!("- FrameHeader {} -\n", hex(&header.to_bytes())));
     let signed = Capability::sample(&mut Rng(5)).sign(&Secret::from_bytes([7; 32]));
     lines.push(format!("- SignedCapability {} -\n", hex(&signed)));
@@ -62,7 +70,9 @@ fn golden_vectors_of_every_message_are_unchanged() {
 
 /// The table of messages as `docs/format-messages.md` has it.
 fn messages_page() -> String {
-    use crate::message::{collective::*, fields_text, iod::*, lease::*, lock::*, mds::*, quota::*, types::*, *};
+    use crate::message::{
+        collective::*, fields_text, iod::*, lease::*, lock::*, mds::*, quota::*, types::*, *,
+    };
     let mut page = String::from(
         "# Messages\n\nMade from the code by `BLESS=1 cargo test -p braid-wire`; a test keeps it true. Types and encodings: \
          [format.md](format.md).\n\nThe body of a call to the metadata server is an `Envelope` and then the fields below.\n",
@@ -73,7 +83,8 @@ fn messages_page() -> String {
         ("I/O daemon", IodRequest::describe()),
     ];
     for (title, rows) in groups {
-        page += &format!("\n## {title}\n\n| op | call | fields | reply |\n|---|---|---|---|\n{rows}");
+        page +=
+            &format!("\n## {title}\n\n| op | call | fields | reply |\n|---|---|---|---|\n{rows}");
     }
     page += "\n## Structures\n\n| name | fields |\n|---|---|\n";
     macro_rules! structures {
@@ -201,8 +212,11 @@ fn the_page_of_messages_is_true() {
 
 #[test]
 fn op_numbers_are_unique() {
-    let mut ops: Vec<u16> =
-        [CommonRequest::CALLS, MdsRequest::CALLS, IodRequest::CALLS].concat().iter().map(|(op, _)| *op).collect();
+    let mut ops: Vec<u16> = [CommonRequest::CALLS, MdsRequest::CALLS, IodRequest::CALLS]
+        .concat()
+        .iter()
+        .map(|(op, _)| *op)
+        .collect();
     let count = ops.len();
     ops.sort_unstable();
     ops.dedup();
@@ -213,7 +227,11 @@ fn op_numbers_are_unique() {
 fn every_message_round_trips() {
     for seed in 0..200 {
         for (op, name, request, reply) in calls(&mut Rng(seed)) {
-            assert_eq!(round_trip(op, &request, &reply), (Some(true), Some(true)), "{name}, seed {seed}");
+            assert_eq!(
+                round_trip(op, &request, &reply),
+                (Some(true), Some(true)),
+                "{name}, seed {seed}"
+            );
         }
     }
 }
@@ -225,7 +243,11 @@ fn damaged_messages_never_panic_and_never_mean_two_things() {
         let mut rng = Rng(seed);
         for (op, name, request, reply) in calls(&mut Rng(seed)) {
             for cut in 0..request.len() {
-                assert_eq!(round_trip(op, &request[..cut], &[]).0, None, "{name} cut at {cut}, seed {seed}");
+                assert_eq!(
+                    round_trip(op, &request[..cut], &[]).0,
+                    None,
+                    "{name} cut at {cut}, seed {seed}"
+                );
             }
             for _ in 0..8 {
                 let (mut request, mut reply) = (request.clone(), reply.clone());
@@ -244,8 +266,13 @@ fn damaged_messages_never_panic_and_never_mean_two_things() {
 
 #[test]
 fn frame_headers_are_refused_when_anything_is_wrong() {
-    let header =
-        FrameHeader { op: 1, flags: FrameFlags::REQUEST, request_id: u64::MAX, body_bytes: 3, payload_bytes: 4 };
+    let header = FrameHeader {
+        op: 1,
+        flags: FrameFlags::REQUEST,
+        request_id: u64::MAX,
+        body_bytes: 3,
+        payload_bytes: 4,
+    };
     let good = header.to_bytes();
     assert_eq!(FrameHeader::from_bytes(&good), Ok(header));
     for bit in 0..256 {
@@ -259,8 +286,10 @@ fn frame_headers_are_refused_when_anything_is_wrong() {
 #[test]
 fn frame_lengths_over_their_limit_are_refused() {
     let limit = |flags, body_bytes, payload_bytes| {
-        FrameHeader::from_bytes(&FrameHeader { op: 1, flags, request_id: 0, body_bytes, payload_bytes }.to_bytes())
-            .is_ok()
+        FrameHeader::from_bytes(
+            &FrameHeader { op: 1, flags, request_id: 0, body_bytes, payload_bytes }.to_bytes(),
+        )
+        .is_ok()
     };
     assert!(limit(FrameFlags::REQUEST, 512 << 10, 4 << 20));
     assert!(!limit(FrameFlags::REQUEST, (512 << 10) + 1, 0));
@@ -318,19 +347,28 @@ fn a_proof_holds_for_its_transcript_key_role_and_credential_only() {
     let (hello, reply) = (Hello::sample(&mut rng), HelloReply::sample(&mut rng));
     let key = Secret::from_bytes([1; 32]);
     let transcript = Transcript::new(&hello, &reply, [9; 32]);
-    let auth = transcript.auth(Role::Client, Credential::Client(braid_types::KeyId(4)), &key, [2; 32]);
+    let auth =
+        transcript.auth(Role::Client, Credential::Client(braid_types::KeyId(4)), &key, [2; 32]);
     let proof = transcript.check_auth(&auth, &key).unwrap();
     assert!(transcript.check_reply(&auth, &AuthReply { proof, credits: 8 }, &key));
-    assert!(!transcript.check_reply(&auth, &AuthReply { proof: auth.proof, credits: 8 }, &key), "no reflection");
+    assert!(
+        !transcript.check_reply(&auth, &AuthReply { proof: auth.proof, credits: 8 }, &key),
+        "no reflection"
+    );
 
     let refused = |t: &Transcript, a: &Auth, k: &Secret| t.check_auth(a, k).unwrap_err().status;
-    let stripped = Transcript::new(&Hello { want_tls: !hello.want_tls, ..hello.clone() }, &reply, [9; 32]);
+    let stripped =
+        Transcript::new(&Hello { want_tls: !hello.want_tls, ..hello.clone() }, &reply, [9; 32]);
     let other_channel = Transcript::new(&hello, &reply, [8; 32]);
-    let replayed = Transcript::new(&hello, &HelloReply { nonce: [5; 32], ..reply.clone() }, [9; 32]);
+    let replayed =
+        Transcript::new(&hello, &HelloReply { nonce: [5; 32], ..reply.clone() }, [9; 32]);
     for transcript in [&stripped, &other_channel, &replayed] {
         assert_eq!(refused(transcript, &auth, &key), Status::AuthenticationFailed);
     }
-    assert_eq!(refused(&transcript, &auth, &Secret::from_bytes([3; 32])), Status::AuthenticationFailed);
+    assert_eq!(
+        refused(&transcript, &auth, &Secret::from_bytes([3; 32])),
+        Status::AuthenticationFailed
+    );
     let admin = Auth { role: Role::Admin, ..auth.clone() };
     assert_eq!(refused(&transcript, &admin, &key), Status::AuthenticationFailed);
     let other = Auth { credential: Credential::Client(braid_types::KeyId(5)), ..auth };
@@ -340,18 +378,28 @@ fn a_proof_holds_for_its_transcript_key_role_and_credential_only() {
 #[test]
 fn a_connection_has_one_id_at_both_ends_and_no_two_have_the_same() {
     let mut rng = Rng(4);
-    let (hello, reply, key) = (Hello::sample(&mut rng), HelloReply::sample(&mut rng), Secret::from_bytes([1; 32]));
+    let (hello, reply, key) =
+        (Hello::sample(&mut rng), HelloReply::sample(&mut rng), Secret::from_bytes([1; 32]));
     let id = |reply: &HelloReply, nonce| {
-        let (ours, theirs) = (Transcript::new(&hello, reply, [0; 32]), Transcript::new(&hello, reply, [0; 32]));
+        let (ours, theirs) =
+            (Transcript::new(&hello, reply, [0; 32]), Transcript::new(&hello, reply, [0; 32]));
         let auth = ours.auth(Role::Client, Credential::Server, &key, nonce);
         let id = ours.connection_id(&auth, &key);
         assert_eq!(theirs.connection_id(&Auth::from_bytes(&auth.to_bytes()).unwrap(), &key), id);
-        assert_ne!(ours.connection_id(&auth, &Secret::from_bytes([2; 32])), id, "known to holders of the key only");
+        assert_ne!(
+            ours.connection_id(&auth, &Secret::from_bytes([2; 32])),
+            id,
+            "known to holders of the key only"
+        );
         id
     };
     let first = id(&reply, [2; 32]);
     assert_ne!(id(&reply, [3; 32]), first, "the client's nonce alone tells them apart");
-    assert_ne!(id(&HelloReply { nonce: [9; 32], ..reply.clone() }, [2; 32]), first, "and so does the server's");
+    assert_ne!(
+        id(&HelloReply { nonce: [9; 32], ..reply.clone() }, [2; 32]),
+        first,
+        "and so does the server's"
+    );
 }
 
 #[test]
@@ -367,11 +415,22 @@ fn a_disk_is_nearly_full_below_a_share_and_a_number_of_bytes() {
     use crate::message::types::Space;
     let space = |total: u64, available: u64| {
         let available = braid_types::ByteCount(available);
-        Space { device: 1, total: braid_types::ByteCount(total), free: available, available, files_free: 1 }
+        Space {
+            device: 1,
+            total: braid_types::ByteCount(total),
+            free: available,
+            available,
+            files_free: 1,
+        }
     };
     // 700 MB: 5 %.
-    assert!(space(700 << 20, 34 << 20).is_nearly_full() && !space(700 << 20, 36 << 20).is_nearly_full());
+    assert!(
+        space(700 << 20, 34 << 20).is_nearly_full() && !space(700 << 20, 36 << 20).is_nearly_full()
+    );
     // 20 TB: 5 % would be a terabyte.
-    assert!(space(20 << 40, (16 << 30) - 1).is_nearly_full() && !space(20 << 40, 16 << 30).is_nearly_full());
+    assert!(
+        space(20 << 40, (16 << 30) - 1).is_nearly_full()
+            && !space(20 << 40, 16 << 30).is_nearly_full()
+    );
     assert!(!space(0, 0).is_nearly_full(), "its disk has told nothing yet");
 }

@@ -9,8 +9,8 @@
 use braid_fuse::kernel::abi::fopen;
 use braid_fuse::kernel::mount::{MountOptions, Mounted};
 use braid_fuse::kernel::{
-    Attributes, Call, Entry, Handler, KernelFeatures, Opened, Operation, PoolOptions, Reply, Request, SpaceStat,
-    Validity, Wanted,
+    Attributes, Call, Entry, Handler, KernelFeatures, Opened, Operation, PoolOptions, Reply,
+    Request, SpaceStat, Validity, Wanted,
 };
 use rustix::io::Errno;
 use std::fs::File;
@@ -54,7 +54,13 @@ impl Handler for OneFile {
             Operation::Lookup { name: b"file" } => {
                 let (name_valid, attributes_valid) = (Validity::Always, Validity::Never);
                 let attributes = attributes(FILE);
-                let _ = reply.entry(&Entry { node: FILE, generation: 0, name_valid, attributes_valid, attributes });
+                let _ = reply.entry(&Entry {
+                    node: FILE,
+                    generation: 0,
+                    name_valid,
+                    attributes_valid,
+                    attributes,
+                });
             }
             Operation::Lookup { .. } => reply.error(Errno::NOENT),
             Operation::GetAttributes { .. } => reply.attributes(&attributes(node), Validity::Never),
@@ -75,14 +81,23 @@ type Work = fn(&File, &mut [u8], u64);
 /// Name, bytes of one operation, and one operation.
 const WORKS: [(&str, usize, Work); 5] = [
     ("fstat", 0, |file, _, _| assert_eq!(file.metadata().unwrap().len(), FILE_BYTES)),
-    ("read 4 KiB", 4096, |file, buffer, n| file.read_exact_at(&mut buffer[..4096], n * 4096 % FILE_BYTES).unwrap()),
-    ("read 1 MiB", MIB, |file, buffer, n| file.read_exact_at(buffer, n * MIB as u64 % FILE_BYTES).unwrap()),
-    ("write 4 KiB", 4096, |file, buffer, n| file.write_all_at(&buffer[..4096], n * 4096 % FILE_BYTES).unwrap()),
-    ("write 1 MiB", MIB, |file, buffer, n| file.write_all_at(buffer, n * MIB as u64 % FILE_BYTES).unwrap()),
+    ("read 4 KiB", 4096, |file, buffer, n| {
+        file.read_exact_at(&mut buffer[..4096], n * 4096 % FILE_BYTES).unwrap()
+    }),
+    ("read 1 MiB", MIB, |file, buffer, n| {
+        file.read_exact_at(buffer, n * MIB as u64 % FILE_BYTES).unwrap()
+    }),
+    ("write 4 KiB", 4096, |file, buffer, n| {
+        file.write_all_at(&buffer[..4096], n * 4096 % FILE_BYTES).unwrap()
+    }),
+    ("write 1 MiB", MIB, |file, buffer, n| {
+        file.write_all_at(buffer, n * MIB as u64 % FILE_BYTES).unwrap()
+    }),
 ];
 
 fn main() {
-    let seconds = std::env::args().nth(1).map_or(1.0, |text| text.parse().expect("SECONDS is a number"));
+    let seconds =
+        std::env::args().nth(1).map_or(1.0, |text| text.parse().expect("SECONDS is a number"));
     println!(
         "{:12} {:>7} {:>9} {:>10} {:>12} {:>10} {:>12}",
         "operation", "threads", "way", "mean us", "per s", "CPU us", "CPU s/GiB"
@@ -92,8 +107,11 @@ fn main() {
             for (way, clone_fd, flags) in WAYS {
                 let pool = PoolOptions { clone_fd, ..PoolOptions::default() };
                 let run = measure(pool, flags, threads, Duration::from_secs_f64(seconds), work);
-                let per_gib =
-                    if bytes > 0 { run.cpu / (run.count as f64 * bytes as f64 / (1u64 << 30) as f64) } else { 0.0 };
+                let per_gib = if bytes > 0 {
+                    run.cpu / (run.count as f64 * bytes as f64 / (1u64 << 30) as f64)
+                } else {
+                    0.0
+                };
                 let count = run.count as f64;
                 println!(
                     "{name:12} {threads:>7} {way:>9} {:>10.2} {:>12.0} {:>10.2} {per_gib:>12.3}",
@@ -135,7 +153,11 @@ fn measure(pool: PoolOptions, flags: u32, threads: usize, time: Duration, work: 
         std::thread::sleep(time);
         stop.store(true, Ordering::Relaxed);
     });
-    let run = Run { count: count.into_inner(), wall: began.elapsed().as_secs_f64(), cpu: cpu_seconds() - cpu };
+    let run = Run {
+        count: count.into_inner(),
+        wall: began.elapsed().as_secs_f64(),
+        cpu: cpu_seconds() - cpu,
+    };
     mounted.end();
     std::fs::remove_dir(&dir).unwrap();
     run

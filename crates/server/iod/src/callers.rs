@@ -58,16 +58,21 @@ impl Callers {
     ///
     /// # Errors
     /// [`Status::NotPermitted`].
-    pub(crate) fn find(&self, ids: &[ConnectionId], session: SessionId) -> Result<Vec<Arc<Caller>>, Failure> {
+    pub(crate) fn find(
+        &self,
+        ids: &[ConnectionId],
+        session: SessionId,
+    ) -> Result<Vec<Arc<Caller>>, Failure> {
         // Bound before any of them is dropped: the last one out takes the table's lock.
         let found: Vec<Arc<Caller>> = {
             let table = lock(&self.0);
             ids.iter().filter_map(|id| table.get(id).and_then(Weak::upgrade)).collect()
         };
         match found.iter().find(|caller| caller.session != Some(session)) {
-            Some(other) => {
-                Err(Failure::new(Status::NotPermitted, format!("connection {} is of another session", other.id)))
-            }
+            Some(other) => Err(Failure::new(
+                Status::NotPermitted,
+                format!("connection {} is of another session", other.id),
+            )),
             None => Ok(found),
         }
     }
@@ -135,7 +140,11 @@ mod tests {
         let connection = callers.add(ConnectionId([1; 16]), Some(SessionId(7)));
         let work = connection.clone();
         drop(connection);
-        assert_eq!(callers.find(&[ConnectionId([1; 16])], SessionId(7)).unwrap().len(), 1, "its work may still run");
+        assert_eq!(
+            callers.find(&[ConnectionId([1; 16])], SessionId(7)).unwrap().len(),
+            1,
+            "its work may still run"
+        );
         drop(work);
         assert_eq!(callers.find(&[ConnectionId([1; 16])], SessionId(7)).unwrap().len(), 0);
         assert_eq!(callers.len(), 0, "nothing is kept of connections that are gone");

@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use braid_types::{ConnectionId, Failure, IodId, KeyId, SessionId, Status, limits::CAPABILITY_HANDLES_MAX};
+use braid_types::{
+    ConnectionId, Failure, IodId, KeyId, SessionId, Status, limits::CAPABILITY_HANDLES_MAX,
+};
 use braid_wire::{Credential, Role, Secret};
 
 use crate::{
@@ -165,7 +167,9 @@ impl ConnectionState {
 
     fn keep(&mut self, handle: u32, grant: Grant) -> Arc<Grant> {
         self.release(handle);
-        if self.handles.len() >= CAPABILITY_HANDLES_MAX || self.memory_bytes >= CAPABILITY_MEMORY_BYTES_MAX {
+        if self.handles.len() >= CAPABILITY_HANDLES_MAX
+            || self.memory_bytes >= CAPABILITY_MEMORY_BYTES_MAX
+        {
             self.forget_a_quarter();
         }
         self.memory_bytes += grant.memory_bytes();
@@ -180,8 +184,12 @@ impl ConnectionState {
         let quarter = uses.len() / 4;
         let (_, newest_to_go, _) = uses.select_nth_unstable(quarter);
         let newest_to_go = *newest_to_go;
-        let old: Vec<u32> =
-            self.handles.iter().filter(|(_, held)| held.used <= newest_to_go).map(|(handle, _)| *handle).collect();
+        let old: Vec<u32> = self
+            .handles
+            .iter()
+            .filter(|(_, held)| held.used <= newest_to_go)
+            .map(|(handle, _)| *handle)
+            .collect();
         old.into_iter().for_each(|handle| self.release(handle));
     }
 }

@@ -50,15 +50,50 @@ impl Counters {
     /// The counters in Prometheus' text format. `iod` and `serving` are the daemon's id and whether it serves data.
     pub fn prometheus(&self, iod: u32, serving: bool) -> String {
         let rows = [
-            ("connections", "gauge", "Connections open now.", u64::from(self.connections.load(Relaxed))),
-            ("serving", "gauge", "1 when data is served, 0 without the metadata server.", u64::from(serving)),
+            (
+                "connections",
+                "gauge",
+                "Connections open now.",
+                u64::from(self.connections.load(Relaxed)),
+            ),
+            (
+                "serving",
+                "gauge",
+                "1 when data is served, 0 without the metadata server.",
+                u64::from(serving),
+            ),
             ("calls_total", "counter", "Calls answered.", self.calls.load(Relaxed)),
-            ("errors_total", "counter", "Calls answered with an error of the disk.", self.errors.load(Relaxed)),
+            (
+                "errors_total",
+                "counter",
+                "Calls answered with an error of the disk.",
+                self.errors.load(Relaxed),
+            ),
             ("refusals_total", "counter", "Calls refused.", self.refusals.load(Relaxed)),
-            ("read_bytes_total", "counter", "Payload bytes of reads.", self.bytes_read.load(Relaxed)),
-            ("written_bytes_total", "counter", "Payload bytes of writes.", self.bytes_written.load(Relaxed)),
-            ("collectives_total", "counter", "Collective requests taken up.", self.collectives.load(Relaxed)),
-            ("joins_total", "counter", "Calls of tasks in collective requests.", self.joins.load(Relaxed)),
+            (
+                "read_bytes_total",
+                "counter",
+                "Payload bytes of reads.",
+                self.bytes_read.load(Relaxed),
+            ),
+            (
+                "written_bytes_total",
+                "counter",
+                "Payload bytes of writes.",
+                self.bytes_written.load(Relaxed),
+            ),
+            (
+                "collectives_total",
+                "counter",
+                "Collective requests taken up.",
+                self.collectives.load(Relaxed),
+            ),
+            (
+                "joins_total",
+                "counter",
+                "Calls of tasks in collective requests.",
+                self.joins.load(Relaxed),
+            ),
             (
                 "collective_store_bytes_total",
                 "counter",

@@ -113,7 +113,12 @@ impl Gate {
     ///
     /// # Errors
     /// [`Status::NotServing`], [`Status::StaleEpoch`], [`Status::Fenced`], [`Status::Cancelled`].
-    pub(crate) fn pass(&self, caller: &Arc<Caller>, epoch: MdsEpoch, now: Duration) -> Result<Pass<'_>, Failure> {
+    pub(crate) fn pass(
+        &self,
+        caller: &Arc<Caller>,
+        epoch: MdsEpoch,
+        now: Duration,
+    ) -> Result<Pass<'_>, Failure> {
         caller.enter();
         let pass = Pass { gate: self, inside: Inside::One(caller.clone()) };
         self.check(caller, epoch, now).map(|()| pass)
@@ -141,7 +146,12 @@ impl Gate {
     ///
     /// # Errors
     /// As [`Gate::pass`].
-    pub(crate) fn check(&self, caller: &Caller, epoch: MdsEpoch, now: Duration) -> Result<(), Failure> {
+    pub(crate) fn check(
+        &self,
+        caller: &Caller,
+        epoch: MdsEpoch,
+        now: Duration,
+    ) -> Result<(), Failure> {
         if caller.is_abandoned() {
             return Err(abandoned());
         }
@@ -164,21 +174,33 @@ impl Gate {
     }
 
     /// As [`Gate::fence`], of sessions in a row, first and last.
-    pub fn fence_ranges(&self, ranges: impl Iterator<Item = (SessionId, SessionId)>, epoch_min: MdsEpoch) {
+    pub fn fence_ranges(
+        &self,
+        ranges: impl Iterator<Item = (SessionId, SessionId)>,
+        epoch_min: MdsEpoch,
+    ) {
         self.begin_fence(ranges, epoch_min);
         self.wait_until(|draining| draining.is_empty());
     }
 
     /// Refuses sessions in a row and older epochs from now on, and waits for nobody; whether no slice of whom is refused runs
     /// any more. Where one does, the same call says later whether it has ended.
-    pub fn try_fence_ranges(&self, ranges: impl Iterator<Item = (SessionId, SessionId)>, epoch_min: MdsEpoch) -> bool {
+    pub fn try_fence_ranges(
+        &self,
+        ranges: impl Iterator<Item = (SessionId, SessionId)>,
+        epoch_min: MdsEpoch,
+    ) -> bool {
         self.begin_fence(ranges, epoch_min);
         let mut draining = self.draining();
         draining.retain(|caller| caller.is_inside());
         draining.is_empty()
     }
 
-    fn begin_fence(&self, ranges: impl Iterator<Item = (SessionId, SessionId)>, epoch_min: MdsEpoch) {
+    fn begin_fence(
+        &self,
+        ranges: impl Iterator<Item = (SessionId, SessionId)>,
+        epoch_min: MdsEpoch,
+    ) {
         let ranges: Vec<_> = ranges.map(|(first, last)| (first, last.max(first))).collect();
         let raised = self.rules().epoch_min < epoch_min;
         if ranges.is_empty() && !raised {
@@ -189,13 +211,15 @@ impl Gate {
             rules.fenced.set(first.0, last.0, ());
         }
         if rules.fenced.len() > FENCED_RANGES_MAX {
-            let newest = rules.fenced.iter().nth(FENCED_RANGES_MAX / 2).map_or(0, |(_, last, ())| last);
+            let newest =
+                rules.fenced.iter().nth(FENCED_RANGES_MAX / 2).map_or(0, |(_, last, ())| last);
             rules.fenced.set(0, newest, ());
         }
         rules.epoch_min = rules.epoch_min.max(epoch_min);
         drop(rules);
         // Of an older epoch may be a slice of anybody.
-        let is_refused = |session| ranges.iter().any(|(first, last)| *first <= session && session <= *last);
+        let is_refused =
+            |session| ranges.iter().any(|(first, last)| *first <= session && session <= *last);
         let inside = self.callers.all().into_iter().filter(|caller| caller.is_inside());
         let refused = inside.filter(|caller| raised || caller.session().is_some_and(is_refused));
         let mut draining = self.draining();
@@ -248,9 +272,17 @@ impl Gate {
         nanos(now) < self.serve_until.load(SeqCst)
     }
 
-    fn check_session(&self, rules: &Rules, session: SessionId, now: Duration) -> Result<(), Failure> {
+    fn check_session(
+        &self,
+        rules: &Rules,
+        session: SessionId,
+        now: Duration,
+    ) -> Result<(), Failure> {
         if !self.serves(now) {
-            return Err(Failure::new(Status::NotServing, "it has not heard the metadata server for too long"));
+            return Err(Failure::new(
+                Status::NotServing,
+                "it has not heard the metadata server for too long",
+            ));
         }
         if rules.fenced.covers(session.0, session.0, ()) {
             return Err(Failure::new(Status::Fenced, format!("session {session} was fenced")));
@@ -275,7 +307,8 @@ fn nanos(moment: Duration) -> u64 {
 impl Rules {
     fn check_epoch(&self, epoch: MdsEpoch) -> Result<(), Failure> {
         if epoch < self.epoch_min {
-            let detail = format!("the capability is of epoch {epoch}, the least is {}", self.epoch_min);
+            let detail =
+                format!("the capability is of epoch {epoch}, the least is {}", self.epoch_min);
             return Err(Failure::new(Status::StaleEpoch, detail));
         }
         Ok(())
@@ -363,7 +396,8 @@ mod tests {
         gate.fence_ranges(row(3, 5), MdsEpoch(1));
         gate.fence_ranges(row(6, 1_000_000), MdsEpoch(1));
         assert_eq!(gate.rules.read().unwrap().fenced.len(), 1);
-        let refused = [2, 3, 1_000_000, 1_000_001].map(|session| refusal(&gate, session, 1, NOW).is_some());
+        let refused =
+            [2, 3, 1_000_000, 1_000_001].map(|session| refusal(&gate, session, 1, NOW).is_some());
         assert_eq!(refused, [false, true, true, false]);
     }
 
@@ -371,11 +405,19 @@ mod tests {
     fn a_call_without_a_capability_is_refused_to_fenced_and_abandoned_callers() {
         let gate = open();
         gate.fence(&[SessionId(7)], MdsEpoch(1));
-        let refused = |caller: &Caller, now| gate.admit(caller, now).err().map(|failure| failure.status);
+        let refused =
+            |caller: &Caller, now| gate.admit(caller, now).err().map(|failure| failure.status);
         assert_eq!(refused(&caller(Some(7)), NOW), Some(Status::Fenced));
         assert_eq!(refused(&caller(Some(8)), NOW), None);
-        assert_eq!(refused(&caller(Some(8)), NOW + Duration::from_secs(1)), Some(Status::NotServing));
-        assert_eq!(refused(&caller(None), NOW + Duration::from_secs(1)), None, "the metadata server, an administrator");
+        assert_eq!(
+            refused(&caller(Some(8)), NOW + Duration::from_secs(1)),
+            Some(Status::NotServing)
+        );
+        assert_eq!(
+            refused(&caller(None), NOW + Duration::from_secs(1)),
+            None,
+            "the metadata server, an administrator"
+        );
         let given_up = caller(Some(8));
         gate.abandon(std::slice::from_ref(&given_up));
         assert_eq!(refused(&given_up, NOW), Some(Status::Cancelled));
@@ -422,7 +464,10 @@ mod tests {
         });
         let refused = gate.pass(&given_up, MdsEpoch(1), NOW).unwrap_err();
         assert_eq!(refused.status, Status::Cancelled);
-        assert!(gate.pass(&other, MdsEpoch(1), NOW).is_ok(), "the session's other connections go on");
+        assert!(
+            gate.pass(&other, MdsEpoch(1), NOW).is_ok(),
+            "the session's other connections go on"
+        );
     }
 
     #[test]
@@ -450,7 +495,10 @@ mod tests {
     fn a_new_epoch_waits_for_the_slices_of_all_before_it() {
         let gate = open();
         let (one, two) = (connected(&gate, 1, 7), connected(&gate, 2, 8));
-        let passes = [gate.pass(&one, MdsEpoch(1), NOW).unwrap(), gate.pass(&two, MdsEpoch(1), NOW).unwrap()];
+        let passes = [
+            gate.pass(&one, MdsEpoch(1), NOW).unwrap(),
+            gate.pass(&two, MdsEpoch(1), NOW).unwrap(),
+        ];
         for pass in passes {
             assert!(!gate.try_fence_ranges(std::iter::empty(), MdsEpoch(2)));
             drop(pass);
@@ -461,7 +509,10 @@ mod tests {
         assert!(one.is_inside() && two.is_inside());
         drop(both);
         assert!(!one.is_inside() && !two.is_inside());
-        assert!(gate.pass_together([(&one, MdsEpoch(2)), (&two, MdsEpoch(1))].into_iter(), NOW).is_err());
+        assert!(
+            gate.pass_together([(&one, MdsEpoch(2)), (&two, MdsEpoch(1))].into_iter(), NOW)
+                .is_err()
+        );
         assert!(!one.is_inside() && !two.is_inside(), "refused: nobody is inside");
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use braid_layout::{Layout, LayoutMap, PartSet};
 use braid_store::{LAYOUT_BYTES_MAX, NewObject};
-use braid_types::{Failure, FileIndex, IodId, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, Status};
+use braid_types::{
+    Failure, FileIndex, IodId, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, Status,
+};
 use braid_wire::{Capability, Rights, Secret, Wire};
 
 /// What a verified capability allows on this daemon.
@@ -38,9 +40,13 @@ impl Grant {
     /// # Errors
     /// [`Status::BadCapability`] for one that was not signed, or whose layout has no part here.
     pub(crate) fn verify(signed: &[u8], server_key: &Secret, iod: IodId) -> Result<Self, Failure> {
-        let capability = Capability::verify(signed, server_key)
-            .ok_or_else(|| Failure::new(Status::BadCapability, "the metadata server did not sign it"))?;
-        let map = capability.layout.map().map_err(|why| Failure::new(Status::BadCapability, why.to_string()))?;
+        let capability = Capability::verify(signed, server_key).ok_or_else(|| {
+            Failure::new(Status::BadCapability, "the metadata server did not sign it")
+        })?;
+        let map = capability
+            .layout
+            .map()
+            .map_err(|why| Failure::new(Status::BadCapability, why.to_string()))?;
         let places: Vec<_> = places(&capability, iod).collect();
         if places.is_empty() {
             let detail = format!("no part of file {} is on I/O daemon {iod}", capability.file);
@@ -66,12 +72,17 @@ impl Grant {
             return Ok(());
         }
         let what = if wanted == Rights::READ { "reading" } else { "writing" };
-        Err(Failure::new(Status::BadCapability, format!("it does not allow {what} file {}", self.file)))
+        Err(Failure::new(
+            Status::BadCapability,
+            format!("it does not allow {what} file {}", self.file),
+        ))
     }
 
     /// Whether it is for the same file, of the same size generation and layout.
     pub(crate) fn is_of_the_same(&self, other: &Self) -> bool {
-        self.file == other.file && self.size_generation == other.size_generation && self.layout == other.layout
+        self.file == other.file
+            && self.size_generation == other.size_generation
+            && self.layout == other.layout
     }
 
     /// Which of [`Grant::places`] the part is.
@@ -86,7 +97,10 @@ impl Grant {
     pub(crate) fn place(&self, object: ObjectId) -> Result<&Place, Failure> {
         let place = self.slot(object.part).map(|slot| &self.places[slot]);
         place.filter(|place| place.object == object).ok_or_else(|| {
-            Failure::new(Status::BadCapability, format!("its layout does not place object {object} here"))
+            Failure::new(
+                Status::BadCapability,
+                format!("its layout does not place object {object} here"),
+            )
         })
     }
 
@@ -100,7 +114,11 @@ impl Grant {
             size_generation: self.size_generation,
             uid: id32(self.owner.0),
             gid: id32(self.owner.1),
-            layout: if self.layout.len() <= LAYOUT_BYTES_MAX { self.layout.clone() } else { Arc::default() },
+            layout: if self.layout.len() <= LAYOUT_BYTES_MAX {
+                self.layout.clone()
+            } else {
+                Arc::default()
+            },
         }
     }
 
@@ -113,10 +131,12 @@ impl Grant {
 fn places(capability: &Capability, iod: IodId) -> impl Iterator<Item = Place> {
     let Layout { components, .. } = &capability.layout;
     let placements = components.iter().flat_map(|component| &component.parts);
-    placements.enumerate().filter(move |(_, placement)| placement.iods.contains(&iod)).map(|(ordinal, placement)| {
-        // `Layout::map` has bounded the parts by PARTS_MAX.
-        let part = PartIndex(ordinal as u16);
-        let object = ObjectId { file: capability.file, part, generation: placement.generation };
-        Place { object, recorded: capability.is_recorded(part) }
-    })
+    placements.enumerate().filter(move |(_, placement)| placement.iods.contains(&iod)).map(
+        |(ordinal, placement)| {
+            // `Layout::map` has bounded the parts by PARTS_MAX.
+            let part = PartIndex(ordinal as u16);
+            let object = ObjectId { file: capability.file, part, generation: placement.generation };
+            Place { object, recorded: capability.is_recorded(part) }
+        },
+    )
 }

@@ -25,7 +25,9 @@ use std::{
 };
 
 use braid_store::{Object, ObjectStat, ObjectStore, StoreSpace};
-use braid_types::{ByteCount, ConnectionId, Failure, IodId, MdsEpoch, PartIndex, SessionId, Status, Timestamp};
+use braid_types::{
+    ByteCount, ConnectionId, Failure, IodId, MdsEpoch, PartIndex, SessionId, Status, Timestamp,
+};
 use braid_wire::{
     Rights, Secret,
     message::{iod::Fence, mds::SessionRange, types::ObjectInfo},
@@ -191,8 +193,12 @@ impl<S: ObjectStore> IodCore<S> {
         if !ranges.is_empty() {
             tracing::debug!(count = ranges.len(), newest = ?ranges.last(), "ranges of sessions fenced");
         }
-        let holds = self.gate.try_fence_ranges(ranges.iter().map(|range| (range.first, range.last)), epoch_min);
-        self.room.end_where(|session| ranges.iter().any(|range| range.first <= session && session <= range.last));
+        let holds = self
+            .gate
+            .try_fence_ranges(ranges.iter().map(|range| (range.first, range.last)), epoch_min);
+        self.room.end_where(|session| {
+            ranges.iter().any(|range| range.first <= session && session <= range.last)
+        });
         holds
     }
 
@@ -209,7 +215,11 @@ impl<S: ObjectStore> IodCore<S> {
     ///
     /// # Errors
     /// [`Status::NotPermitted`] when one is of another session; then nothing was done.
-    pub(crate) fn abandon(&self, connections: &[ConnectionId], session: SessionId) -> Result<(), Failure> {
+    pub(crate) fn abandon(
+        &self,
+        connections: &[ConnectionId],
+        session: SessionId,
+    ) -> Result<(), Failure> {
         let callers = self.callers.find(connections, session)?;
         tracing::debug!(%session, asked = connections.len(), found = callers.len(), "abandoned");
         self.gate.abandon(&callers);
@@ -300,7 +310,12 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// The grant of a second file of the same call, and of the same session.
-    pub(crate) fn further_grant(&self, first: &Grant, signed: &[u8], wanted: Rights) -> Result<Grant, Failure> {
+    pub(crate) fn further_grant(
+        &self,
+        first: &Grant,
+        signed: &[u8],
+        wanted: Rights,
+    ) -> Result<Grant, Failure> {
         let grant = Grant::verify(signed, &self.server_key, self.iod())?;
         if grant.session != first.session {
             return Err(Failure::new(Status::BadCapability, "it was made for another session"));
@@ -318,12 +333,22 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// Lets one slice through.
-    pub(crate) fn pass(&self, grant: &Grant, caller: &Arc<Caller>, now: Duration) -> Result<Pass<'_>, Failure> {
+    pub(crate) fn pass(
+        &self,
+        grant: &Grant,
+        caller: &Arc<Caller>,
+        now: Duration,
+    ) -> Result<Pass<'_>, Failure> {
         self.gate.pass(caller, grant.epoch, now)
     }
 
     /// Whether a slice would be let through: for one that changes nothing, which no fence waits for.
-    pub(crate) fn check(&self, grant: &Grant, caller: &Caller, now: Duration) -> Result<(), Failure> {
+    pub(crate) fn check(
+        &self,
+        grant: &Grant,
+        caller: &Caller,
+        now: Duration,
+    ) -> Result<(), Failure> {
         self.gate.check(caller, grant.epoch, now)
     }
 
@@ -339,7 +364,8 @@ impl<S: ObjectStore> IodCore<S> {
         let stat = self.warned(object.stat())?;
         if grant.size_generation < stat.size_generation {
             let (asked, current) = (grant.size_generation, stat.size_generation);
-            let detail = format!("object {}: size generation {asked} is older than {current}", place.object);
+            let detail =
+                format!("object {}: size generation {asked} is older than {current}", place.object);
             return Err(Failure::new(Status::StaleGeneration, detail));
         }
         Ok(Some(Opened { object, stat }))
@@ -349,7 +375,11 @@ impl<S: ObjectStore> IodCore<S> {
     ///
     /// # Errors
     /// As [`IodCore::open`], and the disk's.
-    pub(crate) fn open_or_create(&self, grant: &Grant, place: &Place) -> Result<Arc<dyn Object>, Failure> {
+    pub(crate) fn open_or_create(
+        &self,
+        grant: &Grant,
+        place: &Place,
+    ) -> Result<Arc<dyn Object>, Failure> {
         let new = grant.new_object(place.object);
         // What is not on record is rarely there: the first write makes it.
         if !place.recorded
@@ -364,7 +394,11 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// Lets a slice through that is of several callers, each with its grant.
-    pub(crate) fn pass_together(&self, of: &[(Arc<Grant>, Arc<Caller>)], now: Duration) -> Result<Pass<'_>, Failure> {
+    pub(crate) fn pass_together(
+        &self,
+        of: &[(Arc<Grant>, Arc<Caller>)],
+        now: Duration,
+    ) -> Result<Pass<'_>, Failure> {
         self.gate.pass_together(of.iter().map(|(grant, caller)| (caller, grant.epoch)), now)
     }
 
@@ -416,7 +450,10 @@ impl<S: ObjectStore> IodCore<S> {
     pub(crate) fn warned<T>(&self, outcome: braid_store::Result<T>) -> Result<T, Failure> {
         outcome.map_err(|why| {
             let failure = Failure::from(why);
-            if matches!(failure.status, Status::DiskError | Status::NoSpace | Status::ReadOnly | Status::Corrupted) {
+            if matches!(
+                failure.status,
+                Status::DiskError | Status::NoSpace | Status::ReadOnly | Status::Corrupted
+            ) {
                 tracing::warn!(iod = self.iod().0, status = ?failure.status, "{}", failure.detail);
             }
             failure
@@ -429,7 +466,11 @@ impl<S: ObjectStore> IodCore<S> {
 
     /// A time of the metadata server's clock by this machine's, if a client may have buffered bytes since then that were written
     /// to the disk at `written`.
-    pub(crate) fn buffered_since(&self, modified: Timestamp, written: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn buffered_since(
+        &self,
+        modified: Timestamp,
+        written: Timestamp,
+    ) -> Option<Timestamp> {
         let here = nanos(modified).saturating_sub(self.clock_offset.load(Relaxed));
         let age = nanos(written).checked_sub(here)?;
         let (most, ahead) = (BUFFERED_MAX.as_nanos() as i64, 2 * CLOCK_AGREES.as_nanos() as i64);

@@ -62,7 +62,9 @@ impl Plan {
     /// Adds as much of a piece as there is room for; how much that was.
     pub(crate) fn push(&mut self, slot: Option<u16>, offset: u64, bytes: u64) -> u64 {
         let taken = bytes.min(REPLY_DATA_BYTES_MAX as u64 - self.bytes);
-        let adjacent = |last: &Segment| last.slot == slot && (slot.is_none() || last.offset + last.bytes == offset);
+        let adjacent = |last: &Segment| {
+            last.slot == slot && (slot.is_none() || last.offset + last.bytes == offset)
+        };
         let full = taken == 0 || self.segments.len() == JOB_SLICE_ACCESSES_MAX;
         match self.segments.last_mut() {
             Some(last) if adjacent(last) => last.bytes += taken,
@@ -100,7 +102,8 @@ impl Plan {
 
 impl<'a> Payload<'a> {
     /// No bytes.
-    pub const EMPTY: Payload<'static> = Payload { segments: &[], objects: &[], mappings: &[], bytes: 0 };
+    pub const EMPTY: Payload<'static> =
+        Payload { segments: &[], objects: &[], mappings: &[], bytes: 0 };
 
     /// The same, of objects that are in the address space, by slot.
     pub(crate) fn mapped(self, mappings: &'a [Option<Arc<Mapping>>]) -> Self {
@@ -121,7 +124,8 @@ impl<'a> Payload<'a> {
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'a>> {
         let (objects, mappings) = (self.objects, self.mappings);
         self.segments.iter().map(move |segment| {
-            let (bytes, slot) = (segment.bytes as usize, segment.slot.map_or(usize::MAX, usize::from));
+            let (bytes, slot) =
+                (segment.bytes as usize, segment.slot.map_or(usize::MAX, usize::from));
             match objects.get(slot).and_then(Option::as_deref) {
                 Some(object) => {
                     let mapping = mappings.get(slot).and_then(Option::as_deref);
@@ -186,7 +190,8 @@ mod tests {
     #[test]
     fn a_frame_has_at_most_a_slice_of_pieces() {
         let mut plan = Plan::default();
-        let pushed: u64 = (0..2 * JOB_SLICE_ACCESSES_MAX as u64).map(|i| plan.push(Some(0), i * 10, 1)).sum();
+        let pushed: u64 =
+            (0..2 * JOB_SLICE_ACCESSES_MAX as u64).map(|i| plan.push(Some(0), i * 10, 1)).sum();
         assert_eq!(pushed, JOB_SLICE_ACCESSES_MAX as u64);
     }
 }

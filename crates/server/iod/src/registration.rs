@@ -113,11 +113,25 @@ impl Registration {
         self.next_at = now + INTERVAL;
         let Vitals { space, verifier } = vitals();
         if self.joined {
-            return Step::Heartbeat(Heartbeat { space, verifier, fence_applied: self.fence_applied });
+            return Step::Heartbeat(Heartbeat {
+                space,
+                verifier,
+                fence_applied: self.fence_applied,
+            });
         }
-        let Introduction { cluster, directory, addresses, labels, object_bytes_max } = self.introduction.clone();
+        let Introduction { cluster, directory, addresses, labels, object_bytes_max } =
+            self.introduction.clone();
         let (id, object_bytes_max) = (self.id, ByteCount(object_bytes_max));
-        Step::Register(RegisterIod { id, cluster, directory, addresses, labels, space, verifier, object_bytes_max })
+        Step::Register(RegisterIod {
+            id,
+            cluster,
+            directory,
+            addresses,
+            labels,
+            space,
+            verifier,
+            object_bytes_max,
+        })
     }
 
     /// The metadata server took the daemon in.
@@ -126,7 +140,8 @@ impl Registration {
     /// [`Status::Invalid`] when the answer gives id 0 or takes back an id that was given.
     pub fn registered(&mut self, reply: RegisterIodReply) -> Result<Orders, Failure> {
         if reply.id == IodId(0) || (self.id != IodId(0) && self.id != reply.id) {
-            let detail = format!("the metadata server gave id {}, this daemon is {}", reply.id, self.id);
+            let detail =
+                format!("the metadata server gave id {}, this daemon is {}", reply.id, self.id);
             return Err(Failure::new(Status::Invalid, detail));
         }
         self.id = reply.id;
@@ -174,8 +189,13 @@ mod tests {
     }
 
     fn vitals() -> Vitals {
-        let space =
-            Space { device: 1, total: ByteCount(10), free: ByteCount(6), available: ByteCount(5), files_free: 3 };
+        let space = Space {
+            device: 1,
+            total: ByteCount(10),
+            free: ByteCount(6),
+            available: ByteCount(5),
+            files_free: 3,
+        };
         Vitals { space, verifier: WriteVerifier(9) }
     }
 
@@ -186,7 +206,10 @@ mod tests {
             map_epoch: MapEpoch(1),
             now: Timestamp::default(),
             fence,
-            fenced: fenced.iter().map(|id| SessionRange { first: SessionId(*id), last: SessionId(*id) }).collect(),
+            fenced: fenced
+                .iter()
+                .map(|id| SessionRange { first: SessionId(*id), last: SessionId(*id) })
+                .collect(),
             fences_follow: false,
         }
     }
@@ -215,7 +238,9 @@ mod tests {
         let mut registration = new();
         for round in 0..50 {
             let now = at(round * HEARTBEAT_MS);
-            let Step::Register(message) = registration.next(now, vitals) else { panic!("round {round}") };
+            let Step::Register(message) = registration.next(now, vitals) else {
+                panic!("round {round}")
+            };
             assert_eq!((message.id, message.object_bytes_max), (IodId(0), ByteCount(1 << 44)));
             registration.failed();
             assert!(matches!(registration.next(now, vitals), Step::Wait(_)), "not in a busy loop");
@@ -238,7 +263,9 @@ mod tests {
         assert_eq!(orders.fenced, [SessionRange { first: SessionId(3), last: SessionId(3) }]);
         assert!(matches!(registration.next(at(HEARTBEAT_MS), vitals), Step::Wait(_)));
         registration.confirm(orders.fence);
-        let Step::Heartbeat(message) = registration.next(at(HEARTBEAT_MS + 1), vitals) else { panic!() };
+        let Step::Heartbeat(message) = registration.next(at(HEARTBEAT_MS + 1), vitals) else {
+            panic!()
+        };
         assert_eq!(message.fence_applied, 7);
     }
 
@@ -250,36 +277,50 @@ mod tests {
         let orders = registration.registered(RegisterIodReply { id: IodId(4), state }).unwrap();
         assert_eq!(orders.serve_until, None);
         registration.confirm(orders.fence);
-        assert!(matches!(registration.next(at(1), vitals), Step::Heartbeat(message) if message.fence_applied == 7));
+        assert!(
+            matches!(registration.next(at(1), vitals), Step::Heartbeat(message) if message.fence_applied == 7)
+        );
         assert_eq!(registration.heard(answer(8, &[5])).serve_until, Some(at(1) + SERVE));
     }
 
     #[test]
     fn loss_of_heartbeats_stops_service_counted_from_the_last_answered_message() {
         let gate = Gate::closed(Callers::default());
-        let caller = |session| Callers::default().add(ConnectionId::default(), Some(SessionId(session)));
+        let caller =
+            |session| Callers::default().add(ConnectionId::default(), Some(SessionId(session)));
         let serves = |now| gate.pass(&caller(1), MdsEpoch(1), now).is_ok();
         let mut registration = new();
         let _ = registration.next(at(500), vitals);
-        let orders = registration.registered(RegisterIodReply { id: IodId(1), state: answer(0, &[]) }).unwrap();
+        let orders = registration
+            .registered(RegisterIodReply { id: IodId(1), state: answer(0, &[]) })
+            .unwrap();
         gate.serve_until(orders.serve_until);
         assert!(serves(at(500 + HEARTBEAT_STOP_MS - 1)));
         assert!(!serves(at(500 + HEARTBEAT_STOP_MS)));
 
         registration.failed();
         let _ = registration.next(at(60_000), vitals);
-        let orders = registration.registered(RegisterIodReply { id: IodId(1), state: answer(1, &[8]) }).unwrap();
-        gate.fence_ranges(orders.fenced.iter().map(|range| (range.first, range.last)), orders.epoch_min);
+        let orders = registration
+            .registered(RegisterIodReply { id: IodId(1), state: answer(1, &[8]) })
+            .unwrap();
+        gate.fence_ranges(
+            orders.fenced.iter().map(|range| (range.first, range.last)),
+            orders.epoch_min,
+        );
         gate.serve_until(orders.serve_until);
         assert!(serves(at(60_001)), "serves again after a good answer");
-        assert!(gate.pass(&caller(8), MdsEpoch(1), at(60_001)).is_err(), "and its fences hold by then");
+        assert!(
+            gate.pass(&caller(8), MdsEpoch(1), at(60_001)).is_err(),
+            "and its fences hold by then"
+        );
     }
 
     #[test]
     fn an_id_that_was_given_is_never_exchanged() {
         let mut registration = joined_at(at(0));
         for id in [0, 5] {
-            let refused = registration.registered(RegisterIodReply { id: IodId(id), state: answer(0, &[]) });
+            let refused =
+                registration.registered(RegisterIodReply { id: IodId(id), state: answer(0, &[]) });
             assert_eq!(refused.unwrap_err().status, Status::Invalid);
         }
     }

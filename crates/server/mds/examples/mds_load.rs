@@ -16,7 +16,8 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{
-            Close, Create, CreateReply, Envelope, Heartbeat, KeyAdd, KeyRights, MakeDirectory, OpenSession, RegisterIod,
+            Close, Create, CreateReply, Envelope, Heartbeat, KeyAdd, KeyRights, MakeDirectory,
+            OpenSession, RegisterIod,
         },
         types::{At, LayoutWish, Space},
     },
@@ -31,16 +32,26 @@ impl Line {
     fn connect(address: &str, role: Role, credential: Credential, secret: Secret) -> Self {
         let driver = Blocking::new();
         let (addresses, tls) = (vec![address.to_owned()], TlsPolicy::Never);
-        let endpoint =
-            Endpoint { node: NodeKind::Mds, node_id: 0, cluster: Some(UUID), addresses, role, credential, secret, tls };
-        let shared = block_on(driver.connect_shared(&endpoint, driver.now() + BOUND)).expect("connected");
+        let endpoint = Endpoint {
+            node: NodeKind::Mds,
+            node_id: 0,
+            cluster: Some(UUID),
+            addresses,
+            role,
+            credential,
+            secret,
+            tls,
+        };
+        let shared =
+            block_on(driver.connect_shared(&endpoint, driver.now() + BOUND)).expect("connected");
         Self(driver, shared)
     }
 
     fn call<M: Call>(&self, slot: u32, sequence: u64, message: &M) -> M::Reply {
         let mut body = Envelope { slot, sequence, identity: 0, told: Vec::new() }.to_bytes();
         message.encode(&mut body);
-        let answer = block_on(self.0.call(&self.1, M::OP, &body, self.0.now() + BOUND)).expect("answered");
+        let answer =
+            block_on(self.0.call(&self.1, M::OP, &body, self.0.now() + BOUND)).expect("answered");
         decode_outcome(&answer.body).expect("a reply").expect("done")
     }
 }
@@ -52,7 +63,9 @@ fn space() -> Space {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |at: usize, default: u64| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default);
+    let number = |at: usize, default: u64| {
+        arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
     let (threads, each) = (number(0, 16), number(1, 20_000));
     let own = arguments.get(2).is_some_and(|text| text == "own");
     let open = arguments.iter().any(|text| text == "open");
@@ -69,25 +82,46 @@ fn main() {
         let (id, verifier) = (IodId(0), WriteVerifier(1));
         let (directory, object_bytes_max) = ([n + 1; 16], ByteCount(1 << 40));
         let space = space();
-        let call = RegisterIod { id, cluster: UUID, directory, addresses, labels, space, verifier, object_bytes_max };
+        let call = RegisterIod {
+            id,
+            cluster: UUID,
+            directory,
+            addresses,
+            labels,
+            space,
+            verifier,
+            object_bytes_max,
+        };
         daemon.call(0, 0, &call);
     }
     let admin = Line::connect(&address, Role::Admin, Credential::Server, key);
     let added = admin.call(0, 0, &KeyAdd { name: "load".into(), rights: KeyRights::full() });
     let connect = || {
-        let (credential, secret) = (Credential::Client(added.key), Secret::from_bytes(added.secret));
+        let (credential, secret) =
+            (Credential::Client(added.key), Secret::from_bytes(added.secret));
         Line::connect(&address, Role::Client, credential, secret)
     };
     let first = connect();
     let session = first.call(0, 0, &OpenSession { session: None, client: "load".into() }).session;
-    let directory_file = first.call(0, 1, &MakeDirectory { at: At::root(b"d"), mode: 0o755, umask: 0 }).attributes.file;
+    let directory_file = first
+        .call(0, 1, &MakeDirectory { at: At::root(b"d"), mode: 0o755, umask: 0 })
+        .attributes
+        .file;
 
     let done = AtomicBool::new(false);
     let start = Instant::now();
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                daemon.call(0, 0, &Heartbeat { space: space(), verifier: WriteVerifier(1), fence_applied: u64::MAX });
+                daemon.call(
+                    0,
+                    0,
+                    &Heartbeat {
+                        space: space(),
+                        verifier: WriteVerifier(1),
+                        fence_applied: u64::MAX,
+                    },
+                );
                 thread::sleep(Duration::from_millis(500));
             }
         });
@@ -97,11 +131,16 @@ fn main() {
                 scope.spawn(move || {
                     let line = own.then(connect);
                     if let Some(line) = &line {
-                        line.call(0, 0, &OpenSession { session: Some(session), client: "load".into() });
+                        line.call(
+                            0,
+                            0,
+                            &OpenSession { session: Some(session), client: "load".into() },
+                        );
                     }
                     let line = line.as_ref().unwrap_or(first);
                     for n in 0..each {
-                        let at = At { dir: directory_file, path: format!("f{worker}-{n}").into_bytes() };
+                        let at =
+                            At { dir: directory_file, path: format!("f{worker}-{n}").into_bytes() };
                         let (rights, wish) = (open.then_some(Rights::WRITE), LayoutWish::none());
                         let lease = LeaseMode::None;
                         let create = Create {
@@ -118,7 +157,11 @@ fn main() {
                         let sequence = 10 + 2 * n;
                         let made: CreateReply = line.call(worker as u32, sequence, &create);
                         if let Some(opened) = made.opened {
-                            line.call(worker as u32, sequence + 1, &Close { open_ids: vec![opened.open_id] });
+                            line.call(
+                                worker as u32,
+                                sequence + 1,
+                                &Close { open_ids: vec![opened.open_id] },
+                            );
                         }
                     }
                 })
@@ -129,7 +172,10 @@ fn main() {
     });
     let took = start.elapsed().as_secs_f64();
     let count = threads * each;
-    println!("{count} creates by {threads} threads in {took:.2} s: {:.0} per s", count as f64 / took);
+    println!(
+        "{count} creates by {threads} threads in {took:.2} s: {:.0} per s",
+        count as f64 / took
+    );
     mds.stop();
     let _ = std::fs::remove_dir_all(&directory); // left over in the temporary directory at worst
 }

@@ -15,7 +15,9 @@ impl Authorizer for MdsCore {
             (Role::Iod | Role::Mds | Role::Admin, Credential::Server) => {}
             (Role::Client, Credential::Client(key)) => drop(self.state().rights(*key)?),
             (Role::Admin, Credential::Client(key)) if self.state().rights(*key)?.admin => {}
-            (Role::Client, Credential::Ticket(ticket)) => self.state().check_ticket(ticket, self.epoch.0)?,
+            (Role::Client, Credential::Ticket(ticket)) => {
+                self.state().check_ticket(ticket, self.epoch.0)?
+            }
             // One answer for every wrong pair: a peer learns nothing about which keys there are.
             _ => return Err(refused("this key does not prove this role")),
         }
@@ -25,7 +27,10 @@ impl Authorizer for MdsCore {
 
 impl MdsCore {
     /// Rights of a proved credential, and the directory that its paths start at.
-    pub(crate) fn rights_of(&self, credential: &Credential) -> Result<(KeyRights, FileIndex), Failure> {
+    pub(crate) fn rights_of(
+        &self,
+        credential: &Credential,
+    ) -> Result<(KeyRights, FileIndex), Failure> {
         let Some(key) = client_key(credential) else {
             return Ok((KeyRights { admin: true, ..KeyRights::full() }, FileIndex::ROOT));
         };
@@ -33,9 +38,15 @@ impl MdsCore {
         if rights.subtree.is_empty() {
             return Ok((rights, FileIndex::ROOT));
         }
-        let top = self.names.resolve(&braid_meta::Identity::root(), FileIndex::ROOT, &rights.subtree, true);
-        let top =
-            top.map_err(|failure| Failure::new(failure.status, format!("the subtree of key {key}: {failure}")))?;
+        let top = self.names.resolve(
+            &braid_meta::Identity::root(),
+            FileIndex::ROOT,
+            &rights.subtree,
+            true,
+        );
+        let top = top.map_err(|failure| {
+            Failure::new(failure.status, format!("the subtree of key {key}: {failure}"))
+        })?;
         if !top.is_directory() {
             return Err(Failure::new(Status::NotDirectory, format!("the subtree of key {key}")));
         }
@@ -73,7 +84,8 @@ impl State {
         self.rights(ticket.key)?;
         let SessionId(agent) = ticket.agent_session;
         let alive = self.sessions.live(ticket.agent_session);
-        let vouched = alive.is_some_and(|session| session.owner.key == ticket.key && session.owner.user.is_none());
+        let vouched = alive
+            .is_some_and(|session| session.owner.key == ticket.key && session.owner.user.is_none());
         if ticket.epoch.0 != epoch || !vouched {
             return Err(refused(&format!(
                 "the ticket's agent (session {agent}) is gone; try: ask the agent for a new one"

@@ -71,10 +71,20 @@ pub struct Cluster {
 
 impl Cluster {
     /// The cluster as it was recorded. A recorded daemon counts as heard `now`: it has had no chance yet.
-    pub fn new(uuid: ClusterUuid, server: MdsEpoch, mds: Vec<String>, records: Vec<IodRecord>, now: Duration) -> Self {
-        let iods = records.into_iter().map(|record| (record.id, Iod::recorded(record, NO_SPACE, now))).collect();
+    pub fn new(
+        uuid: ClusterUuid,
+        server: MdsEpoch,
+        mds: Vec<String>,
+        records: Vec<IodRecord>,
+        now: Duration,
+    ) -> Self {
+        let iods = records
+            .into_iter()
+            .map(|record| (record.id, Iod::recorded(record, NO_SPACE, now)))
+            .collect();
         let epoch = MapEpoch(server.0 << 32);
-        let mut cluster = Self { uuid, epoch, mds, iods, candidates: Arc::default(), removed: Arc::default() };
+        let mut cluster =
+            Self { uuid, epoch, mds, iods, candidates: Arc::default(), removed: Arc::default() };
         cluster.changed();
         cluster
     }
@@ -124,7 +134,9 @@ impl Cluster {
 
     /// Whether the daemon can be asked now.
     pub fn is_heard(&self, id: IodId) -> bool {
-        self.iods.get(&id).is_some_and(|iod| !matches!(iod.info.state, IodState::Down | IodState::Removed))
+        self.iods
+            .get(&id)
+            .is_some_and(|iod| !matches!(iod.info.state, IodState::Down | IodState::Removed))
     }
 
     /// Whether the daemon is out of the cluster for good.
@@ -173,8 +185,9 @@ impl Cluster {
             && let Some(iod) = too_long(size)?
         {
             let most = self.object_bytes_max_of(iod);
-            let why =
-                format!("{size} bytes: the disk's file system has no files over {most}; try: more daemons per file");
+            let why = format!(
+                "{size} bytes: the disk's file system has no files over {most}; try: more daemons per file"
+            );
             return Err(Failure::blaming(Status::TooLarge, &self.name(iod), why));
         }
         let (mut fits, mut past) = (size.max(all), FILE_BYTES_MAX.saturating_add(1));
@@ -205,22 +218,31 @@ impl Cluster {
         if call.cluster != self.uuid {
             return Err(Failure::new(
                 Status::NotPermitted,
-                format!("the directory belongs to cluster {}, this is cluster {}", call.cluster, self.uuid),
+                format!(
+                    "the directory belongs to cluster {}, this is cluster {}",
+                    call.cluster, self.uuid
+                ),
             ));
         }
-        let owner = self.iods.values().find(|iod| iod.directory == call.directory).map(|iod| iod.info.id);
+        let owner =
+            self.iods.values().find(|iod| iod.directory == call.directory).map(|iod| iod.info.id);
         if let Some(removed) = owner.filter(|owner| self.is_removed(*owner)) {
             return Err(is_removed(removed));
         }
         match (call.id, owner) {
             (IodId(0), Some(_)) => Ok(()),
-            (IodId(0), None) if self.iods.len() >= IODS_MAX => {
-                Err(Failure::new(Status::LimitExceeded, format!("a cluster has at most {IODS_MAX} I/O daemons")))
-            }
+            (IodId(0), None) if self.iods.len() >= IODS_MAX => Err(Failure::new(
+                Status::LimitExceeded,
+                format!("a cluster has at most {IODS_MAX} I/O daemons"),
+            )),
             (IodId(0), None) => Ok(()),
             (id, Some(owner)) if id == owner => Ok(()),
-            (id, Some(owner)) => Err(refused(id, &format!("its directory is that of I/O daemon {owner}"))),
-            (id, None) if self.iods.contains_key(&id) => Err(refused(id, "the id belongs to another directory")),
+            (id, Some(owner)) => {
+                Err(refused(id, &format!("its directory is that of I/O daemon {owner}")))
+            }
+            (id, None) if self.iods.contains_key(&id) => {
+                Err(refused(id, "the id belongs to another directory"))
+            }
             (id, None) => Err(refused(id, "the cluster never gave out this id; try: braid fsck")),
         }
     }
@@ -230,14 +252,23 @@ impl Cluster {
     ///
     /// # Errors
     /// [`Status::NotPermitted`].
-    pub fn check_reachable(&self, call: &RegisterIod, peer: &str, is_loopback: bool) -> Result<(), Failure> {
+    pub fn check_reachable(
+        &self,
+        call: &RegisterIod,
+        peer: &str,
+        is_loopback: bool,
+    ) -> Result<(), Failure> {
         let host = |address: &str| address.rsplit_once(':').map_or("", |(host, _)| host).to_owned();
         let here = is_loopback || self.mds.iter().any(|own| host(own) == host(peer));
         let wrong = call.addresses.iter().find(|address| is_host_itself(&host(address)));
         match wrong {
             Some(address) if !here => {
                 let (name, from) = (
-                    if call.id.0 == 0 { "an I/O daemon".into() } else { format!("I/O daemon {}", call.id) },
+                    if call.id.0 == 0 {
+                        "an I/O daemon".into()
+                    } else {
+                        format!("I/O daemon {}", call.id)
+                    },
                     host(peer),
                 );
                 let why = format!(
@@ -281,7 +312,10 @@ impl Cluster {
         fence_applied: u64,
         now: Duration,
     ) -> Result<(), Failure> {
-        let iod = self.iods.get_mut(&id).ok_or_else(|| Failure::new(Status::NoSession, "register first"))?;
+        let iod = self
+            .iods
+            .get_mut(&id)
+            .ok_or_else(|| Failure::new(Status::NoSession, "register first"))?;
         if iod.info.state == IodState::Removed {
             return Err(is_removed(id));
         }
@@ -333,12 +367,16 @@ impl Cluster {
             return Err(Failure::new(Status::NotFound, format!("I/O daemon {id}")));
         }
         if self.is_removed(id) {
-            return Err(Failure::new(Status::Invalid, format!("I/O daemon {id} was removed, which is for good")));
+            return Err(Failure::new(
+                Status::Invalid,
+                format!("I/O daemon {id} was removed, which is for good"),
+            ));
         }
         match state {
-            IodState::Down => {
-                Err(Failure::new(Status::Invalid, "down is what is seen, not what is set; try: draining"))
-            }
+            IodState::Down => Err(Failure::new(
+                Status::Invalid,
+                "down is what is seen, not what is set; try: draining",
+            )),
             IodState::Removed => Err(Failure::new(Status::Invalid, "try: braid iod remove")),
             _ => Ok(()),
         }
@@ -349,12 +387,17 @@ impl Cluster {
     /// # Errors
     /// [`Status::NotFound`]; [`Status::Busy`] for one that is up, unless it is given up.
     pub fn check_removal(&self, id: IodId, lost: bool) -> Result<Duration, Failure> {
-        let iod = self
-            .iods
-            .get(&id)
-            .ok_or_else(|| Failure::new(Status::NotFound, format!("there is no I/O daemon {id}; try: braid status")))?;
+        let iod = self.iods.get(&id).ok_or_else(|| {
+            Failure::new(
+                Status::NotFound,
+                format!("there is no I/O daemon {id}; try: braid status"),
+            )
+        })?;
         if !lost && self.is_heard(id) {
-            let why = format!("{} is up; try: stop it and wait until braid status shows it as down", self.name(id));
+            let why = format!(
+                "{} is up; try: stop it and wait until braid status shows it as down",
+                self.name(id)
+            );
             return Err(Failure::new(Status::Busy, why));
         }
         Ok(iod.heard)
@@ -383,7 +426,9 @@ impl Cluster {
     /// has stopped serving by itself.
     pub fn fence_holds(&self, id: IodId, fence: u64, now: Duration) -> bool {
         let limit = Duration::from_millis(HEARTBEAT_FENCED_MS);
-        self.iods.get(&id).is_none_or(|iod| iod.fence_applied >= fence || now.saturating_sub(iod.heard) > limit)
+        self.iods
+            .get(&id)
+            .is_none_or(|iod| iod.fence_applied >= fence || now.saturating_sub(iod.heard) > limit)
     }
 
     fn changed(&mut self) {
@@ -401,7 +446,11 @@ impl Cluster {
         };
         let iods = self.iods.values().map(candidate).collect();
         self.candidates = Arc::new(Candidates::new(iods, &self.candidates));
-        let out = self.iods.values().filter(|iod| iod.info.state == IodState::Removed).map(|iod| iod.info.id);
+        let out = self
+            .iods
+            .values()
+            .filter(|iod| iod.info.state == IodState::Removed)
+            .map(|iod| iod.info.id);
         if out.clone().count() != self.removed.len() {
             self.removed = Arc::new(out.collect());
         }
@@ -409,8 +458,13 @@ impl Cluster {
 }
 
 /// Nothing is known of the disk of a daemon that has not spoken.
-const NO_SPACE: Space =
-    Space { device: 0, total: ByteCount(0), free: ByteCount(0), available: ByteCount(0), files_free: 0 };
+const NO_SPACE: Space = Space {
+    device: 0,
+    total: ByteCount(0),
+    free: ByteCount(0),
+    available: ByteCount(0),
+    files_free: 0,
+};
 
 impl Iod {
     fn recorded(record: IodRecord, space: Space, now: Duration) -> Self {
@@ -420,9 +474,23 @@ impl Iod {
             Decided::Removed => IodState::Removed,
             _ => IodState::Draining,
         };
-        let info = IodInfo { id: record.id, addresses: record.addresses, labels: record.labels, state, space };
+        let info = IodInfo {
+            id: record.id,
+            addresses: record.addresses,
+            labels: record.labels,
+            state,
+            space,
+        };
         let object_bytes_max = FILE_BYTES_MAX;
-        Self { info, directory: record.uuid, verifier: None, heard: now, fence_applied: 0, draining, object_bytes_max }
+        Self {
+            info,
+            directory: record.uuid,
+            verifier: None,
+            heard: now,
+            fence_applied: 0,
+            draining,
+            object_bytes_max,
+        }
     }
 }
 
@@ -439,7 +507,10 @@ fn check_texts(call: &RegisterIod) -> Result<(), Failure> {
         && call.labels.len() <= IOD_LABELS_MAX
         && texts.into_iter().all(|text| text.len() <= IOD_TEXT_BYTES_MAX);
     if !fits {
-        return Err(Failure::new(Status::LimitExceeded, "too many or too long addresses or labels"));
+        return Err(Failure::new(
+            Status::LimitExceeded,
+            "too many or too long addresses or labels",
+        ));
     }
     if call.addresses.is_empty() {
         return Err(Failure::new(Status::Invalid, "an I/O daemon has at least one address"));
@@ -489,9 +560,11 @@ mod tests {
     /// What the store does with a registration: the directory keeps its id, a new one gets the next.
     fn join(cluster: &mut Cluster, call: &RegisterIod, now: Duration) -> IodId {
         cluster.check_registration(call).unwrap();
-        let known = cluster.iods().find(|iod| iod.directory == call.directory).map(|iod| iod.info.id);
+        let known =
+            cluster.iods().find(|iod| iod.directory == call.directory).map(|iod| iod.info.id);
         let id = known.unwrap_or(IodId(cluster.iods().count() as u32 + 1));
-        let (uuid, addresses, labels) = (call.directory, call.addresses.clone(), call.labels.clone());
+        let (uuid, addresses, labels) =
+            (call.directory, call.addresses.clone(), call.labels.clone());
         let record = IodRecord { id, uuid, addresses, labels, state: Decided::Active };
         cluster.register(record, call.space.clone(), call.verifier, call.object_bytes_max.0, now);
         id
@@ -502,7 +575,11 @@ mod tests {
         let mut cluster = empty();
         assert_eq!(join(&mut cluster, &call(0, 1), Duration::ZERO), IodId(1));
         assert_eq!(join(&mut cluster, &call(0, 2), Duration::ZERO), IodId(2));
-        assert_eq!(join(&mut cluster, &call(0, 1), Duration::ZERO), IodId(1), "the answer was lost: asked again");
+        assert_eq!(
+            join(&mut cluster, &call(0, 1), Duration::ZERO),
+            IodId(1),
+            "the answer was lost: asked again"
+        );
         assert_eq!(join(&mut cluster, &call(2, 2), Duration::ZERO), IodId(2));
         for (id, directory) in [(1, 2), (2, 1), (1, 9), (5, 9)] {
             let refused = cluster.check_registration(&call(id, directory)).unwrap_err();
@@ -521,12 +598,29 @@ mod tests {
         let mut cluster = empty();
         cluster.set_addresses(vec!["10.0.0.1:7700".into()]);
         let at = |address: &str| RegisterIod { addresses: vec![address.into()], ..call(0, 1) };
-        for address in ["127.0.0.1:7701", "[::1]:7701", "localhost:7701", "[::ffff:127.0.0.1]:7701", "0.0.0.0:7701"] {
-            let refused = cluster.check_reachable(&at(address), "10.0.0.2:4711", false).unwrap_err();
+        for address in [
+            "127.0.0.1:7701",
+            "[::1]:7701",
+            "localhost:7701",
+            "[::ffff:127.0.0.1]:7701",
+            "0.0.0.0:7701",
+        ] {
+            let refused =
+                cluster.check_reachable(&at(address), "10.0.0.2:4711", false).unwrap_err();
             assert_eq!(refused.status, Status::NotPermitted);
-            assert!(refused.detail.ends_with("; try: braid iod --listen 10.0.0.2:7701"), "{}", refused.detail);
-            assert!(cluster.check_reachable(&at(address), "127.0.0.1:4711", true).is_ok(), "one host");
-            assert!(cluster.check_reachable(&at(address), "10.0.0.1:4711", false).is_ok(), "the server's own host");
+            assert!(
+                refused.detail.ends_with("; try: braid iod --listen 10.0.0.2:7701"),
+                "{}",
+                refused.detail
+            );
+            assert!(
+                cluster.check_reachable(&at(address), "127.0.0.1:4711", true).is_ok(),
+                "one host"
+            );
+            assert!(
+                cluster.check_reachable(&at(address), "10.0.0.1:4711", false).is_ok(),
+                "the server's own host"
+            );
         }
         assert!(cluster.check_reachable(&at("10.0.0.2:7701"), "10.0.0.2:4711", false).is_ok());
     }
@@ -540,11 +634,15 @@ mod tests {
         cluster.check_removal(id, true).unwrap();
         cluster.remove(id);
         assert!(cluster.is_removed(id) && !cluster.is_heard(id));
-        let beat = cluster.heartbeat(id, space(1), WriteVerifier(1), 0, Duration::ZERO).unwrap_err();
+        let beat =
+            cluster.heartbeat(id, space(1), WriteVerifier(1), 0, Duration::ZERO).unwrap_err();
         assert!(beat.detail.contains("was removed from the cluster"), "{}", beat.detail);
         for id in [0, 1] {
             let refused = cluster.check_registration(&call(id, 1)).unwrap_err();
-            assert!(refused.status == Status::NotPermitted && refused.detail.contains("try: "), "{refused}");
+            assert!(
+                refused.status == Status::NotPermitted && refused.detail.contains("try: "),
+                "{refused}"
+            );
         }
         assert_eq!(cluster.check_state(id, IodState::Up).unwrap_err().status, Status::Invalid);
         cluster.age(Duration::from_secs(60));
@@ -576,7 +674,10 @@ mod tests {
         let mut cluster = empty();
         let id = join(&mut cluster, &call(0, 1), Duration::ZERO);
         assert_eq!(cluster.check_state(id, IodState::Down).unwrap_err().status, Status::Invalid);
-        assert_eq!(cluster.check_state(IodId(9), IodState::Up).unwrap_err().status, Status::NotFound);
+        assert_eq!(
+            cluster.check_state(IodId(9), IodState::Up).unwrap_err().status,
+            Status::NotFound
+        );
         cluster.set_state(id, IodState::Draining);
         cluster.age(Duration::from_secs(60));
         cluster.heartbeat(id, space(1), WriteVerifier(1), 0, Duration::from_secs(61)).unwrap();
@@ -594,6 +695,9 @@ mod tests {
         assert!(cluster.fence_holds(id, 5, Duration::ZERO));
         assert!(!cluster.fence_holds(id, 6, Duration::ZERO));
         join(&mut cluster, &call(1, 1), Duration::ZERO);
-        assert!(!cluster.fence_holds(id, 5, Duration::ZERO), "a daemon that restarted has forgotten");
+        assert!(
+            !cluster.fence_holds(id, 5, Duration::ZERO),
+            "a daemon that restarted has forgotten"
+        );
     }
 }

@@ -330,7 +330,8 @@ impl MdsCore {
                 continue;
             }
             let parts = found.fetch.parts.clone();
-            objects += parts.as_bytes().iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
+            objects +=
+                parts.as_bytes().iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
             // What a client told may not be all.
             let asked = (!state.collector.heard.is_told(file)).then_some(parts);
             batch.push((inode, asked));
@@ -389,7 +390,9 @@ impl MdsCore {
             }
             // A truncate is under way, or the file went.
             Err(failure) if failure.status == Status::StaleGeneration => {}
-            Err(failure) if failure.status == Status::StaleHandle => state.collector.forget(inode.file),
+            Err(failure) if failure.status == Status::StaleHandle => {
+                state.collector.forget(inode.file)
+            }
             Err(failure) => state.ask_later(inode.file, &failure),
         }
     }
@@ -408,7 +411,8 @@ impl State {
     /// Whether every daemon of a file has registered with this run of the server.
     fn knows_daemons(&self, inode: &Inode) -> bool {
         let iods = inode.layout.iter().flat_map(|layout| objects::daemons(layout));
-        iods.into_iter().all(|iod| self.cluster.verifier(iod).is_some() || self.cluster.is_removed(iod))
+        iods.into_iter()
+            .all(|iod| self.cluster.verifier(iod).is_some() || self.cluster.is_removed(iod))
     }
 
     fn ask_later(&mut self, file: FileIndex, failure: &Failure) {
@@ -419,7 +423,10 @@ impl State {
 
 fn with_slack(time: Timestamp) -> Timestamp {
     let nanos = time.nanos + CLOCK_SLACK_NANOS;
-    Timestamp { seconds: time.seconds + i64::from(nanos / 1_000_000_000), nanos: nanos % 1_000_000_000 }
+    Timestamp {
+        seconds: time.seconds + i64::from(nanos / 1_000_000_000),
+        nanos: nanos % 1_000_000_000,
+    }
 }
 
 /// Whether size and parts are those on record: what is on record was flushed.

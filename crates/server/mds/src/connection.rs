@@ -79,7 +79,11 @@ pub(crate) struct Pulse {
 
 impl Pulse {
     pub(crate) fn new(session: SessionId, now: Duration) -> Self {
-        Self { session, heard_ms: AtomicU64::new(now.as_millis() as u64), ended: AtomicBool::new(false) }
+        Self {
+            session,
+            heard_ms: AtomicU64::new(now.as_millis() as u64),
+            ended: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn hear(&self, now: Duration) {
@@ -106,7 +110,8 @@ impl Connection {
         let (owner, user) = match &peer.credential {
             Credential::Client(key) => (Owner { key: *key, user: None }, None),
             Credential::Ticket(t) => {
-                let user = Identity { uid: t.uid, gid: t.gid, groups: t.groups.clone(), checked: false };
+                let user =
+                    Identity { uid: t.uid, gid: t.gid, groups: t.groups.clone(), checked: false };
                 (Owner { key: t.key, user: Some(t.uid) }, Some(user))
             }
             _ => (Owner { key: KeyId(0), user: None }, None),
@@ -125,24 +130,34 @@ impl Connection {
         self.check_vouches()?;
         let known = self.state().identities.get(&number).cloned();
         known.ok_or_else(|| {
-            Failure::new(Status::Invalid, format!("identity {number} was not defined on this connection"))
+            Failure::new(
+                Status::Invalid,
+                format!("identity {number} was not defined on this connection"),
+            )
         })
     }
 
     pub(crate) fn define(&self, number: u32, identity: Identity) -> Result<(), Failure> {
         self.check_vouches()?;
         if number == 0 || identity.groups.len() > GROUPS_MAX {
-            return Err(Failure::new(Status::Invalid, "identity numbers begin at 1, and groups are limited"));
+            return Err(Failure::new(
+                Status::Invalid,
+                "identity numbers begin at 1, and groups are limited",
+            ));
         }
         let identity = Arc::new(squashed(identity, &self.rights));
         let mut state = self.state();
         if state.identities.len() >= IDENTITIES_MAX && !state.identities.contains_key(&number) {
-            return Err(Failure::new(Status::LimitExceeded, format!("at most {IDENTITIES_MAX} identities")));
+            return Err(Failure::new(
+                Status::LimitExceeded,
+                format!("at most {IDENTITIES_MAX} identities"),
+            ));
         }
         let before = state.identities.get(&number).map_or(0, |known| known.groups.len());
         let groups = state.groups - before + identity.groups.len();
         if groups > GROUPS_ALL_MAX {
-            let why = format!("at most {GROUPS_ALL_MAX} groups of all identities of one connection");
+            let why =
+                format!("at most {GROUPS_ALL_MAX} groups of all identities of one connection");
             return Err(Failure::new(Status::LimitExceeded, why));
         }
         state.groups = groups;
@@ -173,9 +188,15 @@ impl Connection {
 
     /// The session, which is alive; it was heard.
     pub(crate) fn session(&self, now: Duration) -> Result<SessionId, Failure> {
-        let pulse = self.session.get().ok_or_else(|| Failure::new(Status::NoSession, "open a session first"))?;
+        let pulse = self
+            .session
+            .get()
+            .ok_or_else(|| Failure::new(Status::NoSession, "open a session first"))?;
         if pulse.ended.load(Ordering::Acquire) {
-            return Err(Failure::new(Status::NoSession, format!("session {} has ended", pulse.session)));
+            return Err(Failure::new(
+                Status::NoSession,
+                format!("session {} has ended", pulse.session),
+            ));
         }
         pulse.hear(now);
         Ok(pulse.session)
@@ -191,7 +212,10 @@ impl Connection {
         if wanted.contains(&self.peer.role) {
             return Ok(());
         }
-        Err(Failure::new(Status::WrongRole, format!("the connection has the role {:?}", self.peer.role)))
+        Err(Failure::new(
+            Status::WrongRole,
+            format!("the connection has the role {:?}", self.peer.role),
+        ))
     }
 
     /// The key was not revoked since the connection came. Under the server's lock it holds until the lock is let go.

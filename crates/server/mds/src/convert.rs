@@ -1,8 +1,8 @@
 //! Between the words of the wire and the records of the namespace.
 
 use braid_meta::{
-    Access, Deny as StoredDeny, DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode, NewMode, OpenMode,
-    Placement as StoredPlacement,
+    Access, Deny as StoredDeny, DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode,
+    NewMode, OpenMode, Placement as StoredPlacement,
     lease::{LeaseMode as StoredMode, LeaseOf, PendingRecall},
 };
 use braid_types::{ByteCount, Failure, FileIndex, Status};
@@ -61,7 +61,8 @@ pub(crate) fn recall(number: u64, recall: &PendingRecall) -> Recall {
 /// What an open has and denies.
 pub(crate) fn open_mode(rights: Rights, deny: Deny) -> OpenMode {
     let access = Access { read: rights.allow(Rights::READ), write: rights.allow(Rights::WRITE) };
-    let (read, write, delete) = (deny.has(Deny::READ), deny.has(Deny::WRITE), deny.has(Deny::DELETE));
+    let (read, write, delete) =
+        (deny.has(Deny::READ), deny.has(Deny::WRITE), deny.has(Deny::DELETE));
     OpenMode { access, deny: StoredDeny { read, write, delete } }
 }
 
@@ -85,7 +86,8 @@ pub(crate) fn attributes(inode: &Inode) -> Attributes {
         change: inode.change,
         flags: inode.flags as u32,
         size_generation: inode.size_generation,
-        shared: inode.kind != StoredKind::Directory && (inode.nlink != 1 || inode.linked) || inode.size_in_objects,
+        shared: inode.kind != StoredKind::Directory && (inode.nlink != 1 || inode.linked)
+            || inode.size_in_objects,
         has_xattrs: inode.has_xattrs || inode.acl.is_some(),
     }
 }
@@ -109,7 +111,9 @@ pub(crate) fn special(kind: FileKind) -> Result<StoredKind, Failure> {
         FileKind::Socket => Ok(StoredKind::Socket),
         FileKind::CharDevice => Ok(StoredKind::CharDevice),
         FileKind::BlockDevice => Ok(StoredKind::BlockDevice),
-        _ => Err(Failure::new(Status::Invalid, "only fifos, sockets and devices are made as nodes")),
+        _ => {
+            Err(Failure::new(Status::Invalid, "only fifos, sockets and devices are made as nodes"))
+        }
     }
 }
 

@@ -26,10 +26,10 @@ use braid_types::{ClusterUuid, Failure, IodId, KeyId, MdsEpoch};
 use braid_wire::Secret;
 
 use crate::{
-    call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Standing, deletion::Deleter,
-    ending::Ending, environment::Environment, fan_out::Asked, fence::Fences, force::Forcer, gate::Gates,
-    intents::Intents, lease::Leases, lock::Locks, looks::Looks, metrics::Counters, ops::NameSearch, session::Sessions,
-    unended::Unended,
+    call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Standing,
+    deletion::Deleter, ending::Ending, environment::Environment, fan_out::Asked, fence::Fences,
+    force::Forcer, gate::Gates, intents::Intents, lease::Leases, lock::Locks, looks::Looks,
+    metrics::Counters, ops::NameSearch, session::Sessions, unended::Unended,
 };
 
 /// The metadata server.

@@ -94,7 +94,8 @@ impl Unsure {
 
     /// Those that the daemons are to be asked for now.
     fn next(&mut self, now: Duration) -> Vec<Deletion> {
-        let due = now.saturating_sub(self.since) >= Duration::from_millis(SETTLE_MS) || self.is_full();
+        let due =
+            now.saturating_sub(self.since) >= Duration::from_millis(SETTLE_MS) || self.is_full();
         if !due || !self.asked.is_empty() {
             return Vec::new();
         }
@@ -152,9 +153,12 @@ impl MdsCore {
             }
             // A truncate that is on its way to a daemon would make an object again that is deleted there.
             let free = |file: FileIndex| {
-                !deleter.unsure.contains(file) && !deleter.held_up.contains(&file) && !intents.is_running(file)
+                !deleter.unsure.contains(file)
+                    && !deleter.held_up.contains(&file)
+                    && !intents.is_running(file)
             };
-            let batch: Vec<Deletion> = page.into_iter().filter(|deletion| free(deletion.file)).collect();
+            let batch: Vec<Deletion> =
+                page.into_iter().filter(|deletion| free(deletion.file)).collect();
             if !batch.is_empty() {
                 return Some((batch, last));
             }
@@ -168,13 +172,15 @@ impl MdsCore {
         self.ask_all(calls(&batch, false, &removed), move |core, replies| {
             let now = core.now();
             let failed = failed(&replies);
-            let (waits, done): (Vec<_>, Vec<_>) = batch.into_iter().partition(|deletion| touches(deletion, &failed));
+            let (waits, done): (Vec<_>, Vec<_>) =
+                batch.into_iter().partition(|deletion| touches(deletion, &failed));
             {
                 let State { deleter, cluster, .. } = &mut *core.state();
                 deleter.unsure.insert(done, now);
                 // Asked under the lock: one that has come back by now is asked in the next pass.
                 let is_down = |iod: &IodId| !failed.contains(iod) || !cluster.is_heard(*iod);
-                let held_up = waits.iter().filter(|wait| objects::daemons(&wait.layout).iter().all(is_down));
+                let held_up =
+                    waits.iter().filter(|wait| objects::daemons(&wait.layout).iter().all(is_down));
                 let room = HELD_UP_FILES_MAX.saturating_sub(deleter.held_up.len());
                 deleter.held_up.extend(held_up.take(room).map(|wait| wait.file));
             }
@@ -195,7 +201,9 @@ impl MdsCore {
             let done = batch.iter().filter(|deletion| !touches(deletion, &failed));
             let files: Vec<FileIndex> = done.map(|deletion| deletion.file).collect();
             match core.names.deletions_done(&files) {
-                Ok(()) => drop(core.counters.deleted.fetch_add(files.len() as u64, Ordering::Relaxed)),
+                Ok(()) => {
+                    drop(core.counters.deleted.fetch_add(files.len() as u64, Ordering::Relaxed))
+                }
                 Err(failure) => report("taking deletions out of the queue", &failure),
             }
             // Those that were not are in the queue, and in no list: the next pass begins with them.
@@ -208,8 +216,12 @@ impl MdsCore {
 fn calls(batch: &[Deletion], durable: bool, removed: &BTreeSet<IodId>) -> Vec<(IodId, Delete)> {
     let mut wanted = by_daemon(batch);
     wanted.retain(|iod, _| !removed.contains(iod));
-    let call = |iod: IodId, objects: &[ObjectId]| (iod, Delete { objects: objects.to_vec(), durable });
-    wanted.iter().flat_map(|(iod, objects)| objects.chunks(DELETE_OBJECTS_MAX).map(|some| call(*iod, some))).collect()
+    let call =
+        |iod: IodId, objects: &[ObjectId]| (iod, Delete { objects: objects.to_vec(), durable });
+    wanted
+        .iter()
+        .flat_map(|(iod, objects)| objects.chunks(DELETE_OBJECTS_MAX).map(|some| call(*iod, some)))
+        .collect()
 }
 
 /// Daemons that did not do what they were asked.
@@ -227,7 +239,8 @@ fn by_daemon(batch: &[Deletion]) -> BTreeMap<IodId, Vec<ObjectId>> {
     let mut wanted = BTreeMap::<IodId, Vec<ObjectId>>::new();
     for deletion in batch {
         for (iod, objects) in objects::by_daemon(deletion.file, &deletion.layout) {
-            let exists = |object: &ObjectId| !deletion.parts_certain || deletion.parts.contains(object.part);
+            let exists =
+                |object: &ObjectId| !deletion.parts_certain || deletion.parts.contains(object.part);
             wanted.entry(iod).or_default().extend(objects.into_iter().filter(exists));
         }
     }

@@ -72,7 +72,14 @@ impl MdsCore {
             let fence = state.fences.add(id);
             if wrote {
                 let (sessions, clients, until) = (vec![id], Vec::new(), Duration::ZERO);
-                state.endings.push(Ending { fence, sessions, withheld, clients, until, after_grace: None });
+                state.endings.push(Ending {
+                    fence,
+                    sessions,
+                    withheld,
+                    clients,
+                    until,
+                    after_grace: None,
+                });
             }
             (wrote, state.locks.end_session(id))
         };
@@ -103,8 +110,10 @@ impl MdsCore {
         let leases = ids.iter().any(|id| self.uses_leases(*id));
         let (fence, count, heard) = {
             let mut state = self.state();
-            let heard: Vec<_> =
-                ids.iter().filter_map(|id| Some((*id, state.sessions.live(*id)?.pulse.heard(now)))).collect();
+            let heard: Vec<_> = ids
+                .iter()
+                .filter_map(|id| Some((*id, state.sessions.live(*id)?.pulse.heard(now))))
+                .collect();
             let called = |id: &SessionId| Some((*id, state.sessions.live(*id)?.client.clone()));
             let clients = ids.iter().filter_map(called).collect();
             let (mut sessions, mut withheld) = (Vec::new(), Vec::new());
@@ -119,9 +128,20 @@ impl MdsCore {
             }
             let fence = sessions.iter().map(|id| state.fences.add(*id)).max().unwrap_or_default();
             let heard_last = heard.iter().map(|(_, heard)| *heard).max().unwrap_or_default();
-            let until = if leases { heard_last + Duration::from_millis(LEASE_BROKEN_MS) } else { Duration::ZERO };
+            let until = if leases {
+                heard_last + Duration::from_millis(LEASE_BROKEN_MS)
+            } else {
+                Duration::ZERO
+            };
             let count = sessions.len();
-            state.endings.push(Ending { fence, sessions, withheld, clients, until, after_grace: None });
+            state.endings.push(Ending {
+                fence,
+                sessions,
+                withheld,
+                clients,
+                until,
+                after_grace: None,
+            });
             (fence, count, heard)
         };
         heard.into_iter().for_each(|(session, heard)| self.break_leases(session, heard));
@@ -132,7 +152,10 @@ impl MdsCore {
 
     /// Sessions that were silent too long.
     pub(crate) fn end_silent(self: &Arc<Self>, now: Duration) {
-        let silent = self.state().sessions.select(|session| session.pulse.silent_ms(now) > SESSION_SILENT_MS);
+        let silent = self
+            .state()
+            .sessions
+            .select(|session| session.pulse.silent_ms(now) > SESSION_SILENT_MS);
         self.end_fenced(&silent);
     }
 
@@ -173,9 +196,15 @@ impl MdsCore {
             let State { fences, cluster, pushing, .. } = &mut *state;
             for iod in cluster.iods().filter(|iod| !cluster.is_removed(iod.info.id)) {
                 let id = iod.info.id;
-                let sessions = fences.recent(iod.fence_applied).filter(|sessions| !sessions.is_empty());
-                if let Some(sessions) = sessions.filter(|_| cluster.is_heard(id) && pushing.insert(id)) {
-                    calls.push((id, Fence { sessions, fence: fences.newest(), epoch_min: fences.epoch_min() }));
+                let sessions =
+                    fences.recent(iod.fence_applied).filter(|sessions| !sessions.is_empty());
+                if let Some(sessions) =
+                    sessions.filter(|_| cluster.is_heard(id) && pushing.insert(id))
+                {
+                    calls.push((
+                        id,
+                        Fence { sessions, fence: fences.newest(), epoch_min: fences.epoch_min() },
+                    ));
                 }
             }
         }
@@ -213,14 +242,20 @@ impl MdsCore {
                 return;
             }
             let reclaiming = sessions.iter().any(|session| session.reclaiming);
-            let fenced =
-                |ending: &Ending| cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, ending.fence, now));
-            let told = |ending: &Ending| !reclaiming || ending.after_grace.is_none_or(|until| now >= until);
+            let fenced = |ending: &Ending| {
+                cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, ending.fence, now))
+            };
+            let told = |ending: &Ending| {
+                !reclaiming || ending.after_grace.is_none_or(|until| now >= until)
+            };
             let holds = |ending: &Ending| now >= ending.until && told(ending) && fenced(ending);
-            let (holding, waiting) = std::mem::take(endings).into_iter().partition::<Vec<_>, _>(holds);
+            let (holding, waiting) =
+                std::mem::take(endings).into_iter().partition::<Vec<_>, _>(holds);
             *endings = waiting;
-            let known = |fence: u64| cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, fence, now));
-            let (revoked, waiting) = std::mem::take(revocations).into_iter().partition::<Vec<_>, _>(|(f, _)| known(*f));
+            let known =
+                |fence: u64| cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, fence, now));
+            let (revoked, waiting) =
+                std::mem::take(revocations).into_iter().partition::<Vec<_>, _>(|(f, _)| known(*f));
             *revocations = waiting;
             (holding, revoked)
         };

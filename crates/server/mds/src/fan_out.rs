@@ -82,7 +82,8 @@ impl MdsCore {
             return done(self, Vec::new());
         }
         let replies = calls.iter().map(|(iod, _)| (*iod, None)).collect();
-        let gather = Arc::new(Mutex::new(Gather { left: calls.len(), replies, done: Some(Box::new(done)) }));
+        let gather =
+            Arc::new(Mutex::new(Gather { left: calls.len(), replies, done: Some(Box::new(done)) }));
         for (at, (iod, message)) in calls.into_iter().enumerate() {
             let (me, gather) = (self.clone(), gather.clone());
             if let Some(down) = self.down(iod) {
@@ -92,7 +93,12 @@ impl MdsCore {
             let number = patience.map(|patience| {
                 let gather = gather.clone();
                 let give_up = move |core: &Arc<Self>, why| core.gathered(&gather, at, Err(why));
-                self.asked().insert(Question { iod, since: self.now(), patience, give_up: Box::new(give_up) })
+                self.asked().insert(Question {
+                    iod,
+                    since: self.now(),
+                    patience,
+                    give_up: Box::new(give_up),
+                })
             });
             let answered = move |answer| {
                 if number.is_some_and(|number| me.asked().waiting.remove(&number).is_none()) {
@@ -105,7 +111,12 @@ impl MdsCore {
         }
     }
 
-    fn gathered<R: Send>(self: &Arc<Self>, gather: &Mutex<Gather<R>>, at: usize, reply: Result<R, Failure>) {
+    fn gathered<R: Send>(
+        self: &Arc<Self>,
+        gather: &Mutex<Gather<R>>,
+        at: usize,
+        reply: Result<R, Failure>,
+    ) {
         let mut all = gather.lock().unwrap_or_else(PoisonError::into_inner);
         all.left -= 1;
         all.replies[at].1 = Some(reply);
@@ -115,21 +126,33 @@ impl MdsCore {
         let (done, replies) = (all.done.take(), std::mem::take(&mut all.replies));
         drop(all);
         if let Some(done) = done {
-            done(self, replies.into_iter().filter_map(|(iod, reply)| Some((iod, reply?))).collect());
+            done(
+                self,
+                replies.into_iter().filter_map(|(iod, reply)| Some((iod, reply?))).collect(),
+            );
         }
     }
 
     /// Goes on without daemons that are down, and without those that have been waited for long enough.
     pub(crate) fn give_up_asked(self: &Arc<Self>, now: Duration) {
-        let asked: Vec<IodId> = self.asked().waiting.values().map(|question| question.iod).collect();
-        let down: HashMap<IodId, Failure> = asked.into_iter().filter_map(|iod| Some((iod, self.down(iod)?))).collect();
+        let asked: Vec<IodId> =
+            self.asked().waiting.values().map(|question| question.iod).collect();
+        let down: HashMap<IodId, Failure> =
+            asked.into_iter().filter_map(|iod| Some((iod, self.down(iod)?))).collect();
         let late = |question: &mut Question| now.saturating_sub(question.since) > question.patience;
-        let is_given_up = |_: &u64, question: &mut Question| down.contains_key(&question.iod) || late(question);
-        let given_up: Vec<Question> = self.asked().waiting.extract_if(.., is_given_up).map(|(_, it)| it).collect();
+        let is_given_up =
+            |_: &u64, question: &mut Question| down.contains_key(&question.iod) || late(question);
+        let given_up: Vec<Question> =
+            self.asked().waiting.extract_if(.., is_given_up).map(|(_, it)| it).collect();
         for Question { iod, since, give_up, .. } in given_up {
             let waited = now.saturating_sub(since).as_secs_f64();
-            let late =
-                || Failure::blaming(Status::TryAgain, &self.name(iod), format!("it did not answer in {waited:.1} s"));
+            let late = || {
+                Failure::blaming(
+                    Status::TryAgain,
+                    &self.name(iod),
+                    format!("it did not answer in {waited:.1} s"),
+                )
+            };
             give_up(self, down.get(&iod).cloned().unwrap_or_else(late));
         }
     }
@@ -138,9 +161,14 @@ impl MdsCore {
         let state = self.state();
         let name = || state.cluster.name(iod);
         if state.cluster.is_removed(iod) {
-            return Some(Failure::blaming(Status::ObjectLost, &name(), "it was removed from the cluster"));
+            return Some(Failure::blaming(
+                Status::ObjectLost,
+                &name(),
+                "it was removed from the cluster",
+            ));
         }
-        (!state.cluster.is_heard(iod)).then(|| Failure::blaming(Status::TryAgain, &name(), "it is down"))
+        (!state.cluster.is_heard(iod))
+            .then(|| Failure::blaming(Status::TryAgain, &name(), "it is down"))
     }
 
     fn name(&self, iod: IodId) -> String {
@@ -151,7 +179,11 @@ impl MdsCore {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read_reply<M: WireCall>(&self, iod: IodId, answer: Result<Answer, NetError>) -> Result<M::Reply, Failure> {
+    fn read_reply<M: WireCall>(
+        &self,
+        iod: IodId,
+        answer: Result<Answer, NetError>,
+    ) -> Result<M::Reply, Failure> {
         let name = || self.name(iod);
         let unanswered = |error: NetError| {
             let name = name();
@@ -163,10 +195,16 @@ impl MdsCore {
         match decode_outcome::<M::Reply>(&body) {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(failure)) => {
-                let status = if failure.status == Status::NotServing { Status::TryAgain } else { failure.status };
+                let status = if failure.status == Status::NotServing {
+                    Status::TryAgain
+                } else {
+                    failure.status
+                };
                 Err(Failure::blaming(status, &name(), failure))
             }
-            Err(error) => Err(Failure::blaming(Status::Internal, &name(), format!("{}: {error}", M::NAME))),
+            Err(error) => {
+                Err(Failure::blaming(Status::Internal, &name(), format!("{}: {error}", M::NAME)))
+            }
         }
     }
 }

@@ -51,9 +51,14 @@ pub struct Fences {
 
 impl Fences {
     /// Those of a server that has just started: every session below `next` has ended that is not on record.
-    pub fn new(epoch: MdsEpoch, next: SessionId, recorded: impl IntoIterator<Item = SessionId>) -> Self {
+    pub fn new(
+        epoch: MdsEpoch,
+        next: SessionId,
+        recorded: impl IntoIterator<Item = SessionId>,
+    ) -> Self {
         let (ranges, by_number, recent) = (BTreeMap::new(), BTreeSet::new(), VecDeque::new());
-        let mut fences = Self { newest: epoch.0 << 32, epoch_min: epoch, ranges, by_number, recent };
+        let mut fences =
+            Self { newest: epoch.0 << 32, epoch_min: epoch, ranges, by_number, recent };
         let mut recorded: Vec<SessionId> = recorded.into_iter().collect();
         recorded.sort_unstable();
         recorded.push(next);
@@ -111,7 +116,8 @@ impl Fences {
 
     /// The fences that a daemon has not confirmed, one by one; none when they are more than one message holds.
     pub fn recent(&self, applied: u64) -> Option<Vec<SessionId>> {
-        let whole = self.recent.front().is_some_and(|(oldest, _)| *oldest <= applied.saturating_add(1));
+        let whole =
+            self.recent.front().is_some_and(|(oldest, _)| *oldest <= applied.saturating_add(1));
         let from = self.recent.partition_point(|(number, _)| *number <= applied);
         whole.then(|| self.recent.range(from..).map(|(_, session)| *session).collect())
     }
@@ -153,7 +159,10 @@ mod tests {
         assert!(first > 2 << 32 && second > first);
         assert_eq!(fences.after(0).ranges, [range(7, 7), range(9, 9)]);
         assert_eq!(fences.after(first).ranges, [range(9, 9)]);
-        assert_eq!(fences.after(second), Missing { ranges: Vec::new(), fence: second, more: false });
+        assert_eq!(
+            fences.after(second),
+            Missing { ranges: Vec::new(), fence: second, more: false }
+        );
         assert_eq!(fences.recent(first), Some(vec![SessionId(9)]));
     }
 
@@ -164,7 +173,8 @@ mod tests {
 
     #[test]
     fn a_start_fences_every_session_that_is_not_on_record() {
-        let fences = Fences::new(MdsEpoch(2), SessionId(9), [SessionId(4), SessionId(8), SessionId(5)]);
+        let fences =
+            Fences::new(MdsEpoch(2), SessionId(9), [SessionId(4), SessionId(8), SessionId(5)]);
         let refused: Vec<u64> = (0..12).filter(|id| fences.refuses(SessionId(*id))).collect();
         assert_eq!(refused, [1, 2, 3, 6, 7]);
         assert_eq!(fences.after(0).ranges, [range(1, 3), range(6, 7)]);

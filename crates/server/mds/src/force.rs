@@ -17,7 +17,10 @@ pub(crate) struct Forcer {
 
 impl MdsCore {
     /// Goes on once everything committed so far survives the loss of power.
-    pub(crate) fn force(self: &Arc<Self>, then: impl FnOnce(&Arc<Self>, Result<(), Failure>) + Send + 'static) {
+    pub(crate) fn force(
+        self: &Arc<Self>,
+        then: impl FnOnce(&Arc<Self>, Result<(), Failure>) + Send + 'static,
+    ) {
         let mut state = self.state();
         state.forcer.waiting.push(Box::new(then));
         if !std::mem::replace(&mut state.forcer.running, true) {

@@ -54,11 +54,18 @@ impl Gates {
     }
 
     /// Puts a call into the queue; gives it back with a reason when the gate is open or its queue is full.
-    pub(crate) fn wait(&mut self, file: FileIndex, waiting: Waiting) -> Result<(), Box<(Waiting, Option<Failure>)>> {
+    pub(crate) fn wait(
+        &mut self,
+        file: FileIndex,
+        waiting: Waiting,
+    ) -> Result<(), Box<(Waiting, Option<Failure>)>> {
         match self.0.get_mut(&file) {
             None => Err(Box::new((waiting, None))),
             Some(gate) if gate.waiting.len() >= GATE_QUEUE_MAX => {
-                let full = Failure::new(Status::TryAgain, "too many calls wait for a truncate of the file");
+                let full = Failure::new(
+                    Status::TryAgain,
+                    "too many calls wait for a truncate of the file",
+                );
                 Err(Box::new((waiting, Some(full))))
             }
             Some(gate) => {
@@ -84,11 +91,18 @@ impl Gates {
     pub(crate) fn expire(&mut self, now: Duration) -> Vec<(Waiting, Failure)> {
         let mut expired = Vec::new();
         for gate in self.0.values_mut() {
-            let limit = if gate.because.is_some() { GATE_WAIT_BLAMED_MS_MAX } else { GATE_WAIT_MS_MAX };
+            let limit =
+                if gate.because.is_some() { GATE_WAIT_BLAMED_MS_MAX } else { GATE_WAIT_MS_MAX };
             let limit = Duration::from_millis(limit);
-            while gate.waiting.front().is_some_and(|(call, _)| now.saturating_sub(call.came) > limit) {
+            while gate
+                .waiting
+                .front()
+                .is_some_and(|(call, _)| now.saturating_sub(call.came) > limit)
+            {
                 let why = gate.because.clone();
-                let why = why.unwrap_or_else(|| Failure::new(Status::TryAgain, "a truncate of the file is under way"));
+                let why = why.unwrap_or_else(|| {
+                    Failure::new(Status::TryAgain, "a truncate of the file is under way")
+                });
                 expired.extend(gate.waiting.pop_front().map(|waiting| (waiting, why)));
             }
         }

@@ -59,7 +59,13 @@ impl HeardFiles {
     }
 
     /// A daemon could not be asked to flush a file: what was heard of it is as good as before, and it is tried again.
-    pub(crate) fn insert_again(&mut self, file: FileIndex, found: Found, told: bool, now: Duration) {
+    pub(crate) fn insert_again(
+        &mut self,
+        file: FileIndex,
+        found: Found,
+        told: bool,
+        now: Duration,
+    ) {
         self.put(file, Heard { found, told, since: now, settling: false });
     }
 
@@ -143,7 +149,13 @@ mod tests {
     }
 
     fn found() -> Found {
-        let fetch = Fetch { generation: SizeGeneration(0), size: 1, parts: Parts::none(), mtime: None, change: 0 };
+        let fetch = Fetch {
+            generation: SizeGeneration(0),
+            size: 1,
+            parts: Parts::none(),
+            mtime: None,
+            change: 0,
+        };
         Found { fetch, bytes_used: 0, verifiers: Vec::new(), empty: Vec::new(), lost: false }
     }
 

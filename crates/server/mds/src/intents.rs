@@ -125,14 +125,17 @@ impl MdsCore {
     fn ask_daemons(self: &Arc<Self>, intent: Intent, done: IntentDone) {
         let asked = self.names.getattr(intent.file).and_then(|inode| {
             let layout = inode.layout.clone();
-            let layout =
-                layout.ok_or_else(|| Failure::new(Status::Corrupted, format!("file {} has no layout", intent.file)))?;
+            let layout = layout.ok_or_else(|| {
+                Failure::new(Status::Corrupted, format!("file {} has no layout", intent.file))
+            })?;
             Ok((inode, layout))
         });
         let (inode, layout) = match asked {
             Ok(found) => found,
             // The file went: its objects go with it.
-            Err(failure) if failure.status == Status::StaleHandle => return self.give_up(intent, failure, done),
+            Err(failure) if failure.status == Status::StaleHandle => {
+                return self.give_up(intent, failure, done);
+            }
             Err(failure) => return self.stall(intent, failure, done),
         };
         let capability = self.own_capability(&inode, intent);
@@ -140,19 +143,29 @@ impl MdsCore {
         match intent.kind {
             IntentKind::Truncate { size } => {
                 let make_absent = self.may_be_written(intent.file);
-                let calls = match truncates(&inode, &layout, (size, intent), &capability, make_absent) {
-                    Ok(calls) => calls.into_iter().filter(|(iod, _)| !removed.contains(iod)).collect(),
-                    Err(failure) => return self.stall(intent, failure, done),
-                };
+                let calls =
+                    match truncates(&inode, &layout, (size, intent), &capability, make_absent) {
+                        Ok(calls) => {
+                            calls.into_iter().filter(|(iod, _)| !removed.contains(iod)).collect()
+                        }
+                        Err(failure) => return self.stall(intent, failure, done),
+                    };
                 self.ask_within(calls, PATIENCE, move |core, replies| {
-                    let infos = replies.into_iter().map(|(_, reply)| reply).collect::<Result<Vec<_>, _>>();
-                    core.carried_out(intent, infos.map(|infos| existing(infos.into_iter().flatten())), done);
+                    let infos =
+                        replies.into_iter().map(|(_, reply)| reply).collect::<Result<Vec<_>, _>>();
+                    core.carried_out(
+                        intent,
+                        infos.map(|infos| existing(infos.into_iter().flatten())),
+                        done,
+                    );
                 });
             }
             IntentKind::Punch { offset, bytes } => {
-                let (offset, bytes, size_generation) = (FileOffset(offset), ByteCount(bytes), intent.generation);
+                let (offset, bytes, size_generation) =
+                    (FileOffset(offset), ByteCount(bytes), intent.generation);
                 let call = Punch { capability, offset, bytes, size_generation };
-                let asked = objects::daemons(&layout).into_iter().filter(|iod| !removed.contains(iod));
+                let asked =
+                    objects::daemons(&layout).into_iter().filter(|iod| !removed.contains(iod));
                 let calls = asked.map(|iod| (iod, call.clone())).collect();
                 self.ask_within(calls, PATIENCE, move |core, replies| {
                     let done_all = replies.into_iter().try_for_each(|(_, reply)| reply);
@@ -169,7 +182,12 @@ impl MdsCore {
         !self.names.writers(file).is_empty() || self.state().collector.is_withheld(file)
     }
 
-    fn carried_out(self: &Arc<Self>, intent: Intent, parts: Result<Parts, Failure>, done: IntentDone) {
+    fn carried_out(
+        self: &Arc<Self>,
+        intent: Intent,
+        parts: Result<Parts, Failure>,
+        done: IntentDone,
+    ) {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         let finished = parts.and_then(|parts| self.names.finish_intent(&change, &intent, &parts));
@@ -188,7 +206,9 @@ impl MdsCore {
                 done(self, Ok(inode));
                 self.collect();
             }
-            Err(failure) if failure.status == Status::StaleHandle => self.give_up(intent, failure, done),
+            Err(failure) if failure.status == Status::StaleHandle => {
+                self.give_up(intent, failure, done)
+            }
             Err(failure) => self.undo_or_stall(intent, failure, done),
         }
     }
@@ -196,7 +216,9 @@ impl MdsCore {
     /// A file must not stay closed for what no daemon will ever do: an intent that one refuses for good is undone.
     fn undo_or_stall(self: &Arc<Self>, intent: Intent, failure: Failure, done: IntentDone) {
         let inode = self.names.getattr(intent.file);
-        let Some(kind) = inode.ok().and_then(|inode| undone_by(&inode, intent.kind, failure.status)) else {
+        let Some(kind) =
+            inode.ok().and_then(|inode| undone_by(&inode, intent.kind, failure.status))
+        else {
             return self.stall(intent, failure, done);
         };
         let who = Identity::root();
@@ -268,7 +290,10 @@ fn undone_by(inode: &Inode, kind: IntentKind, refused: Status) -> Option<IntentK
         }
         IntentKind::Truncate { .. } | IntentKind::Punch { bytes: 0, .. } => None,
         IntentKind::Punch { .. } => {
-            let for_good = matches!(refused, TooLarge | Invalid | Unsupported | NoSpace | ObjectLost | Corrupted);
+            let for_good = matches!(
+                refused,
+                TooLarge | Invalid | Unsupported | NoSpace | ObjectLost | Corrupted
+            );
             for_good.then_some(NEXT_GENERATION)
         }
     }
@@ -282,7 +307,8 @@ fn truncates(
     capability: &[u8],
     make_absent: bool,
 ) -> Result<Vec<(IodId, Truncate)>, Failure> {
-    let corrupted = |error| Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file));
+    let corrupted =
+        |error| Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file));
     let map = layout.map().map_err(corrupted)?;
     let mut wanted = BTreeMap::<IodId, Vec<ObjectLength>>::new();
     for (part, placement) in objects::parts(layout) {
@@ -299,8 +325,9 @@ fn truncates(
         capability: capability.to_vec(),
         make_absent,
     };
-    let calls =
-        wanted.iter().flat_map(|(iod, objects)| objects.chunks(TRUNCATE_OBJECTS_MAX).map(|some| (*iod, call(some))));
+    let calls = wanted.iter().flat_map(|(iod, objects)| {
+        objects.chunks(TRUNCATE_OBJECTS_MAX).map(|some| (*iod, call(some)))
+    });
     Ok(calls.collect())
 }
 

@@ -29,7 +29,9 @@ use braid_meta::{
 };
 use braid_types::{
     Failure, FileIndex, MdsEpoch, SessionId, Status,
-    limits::{AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_DATA_MS, RECALL_HEARD_MS, RECALL_MS, RECALLS_MAX},
+    limits::{
+        AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_DATA_MS, RECALL_HEARD_MS, RECALL_MS, RECALLS_MAX,
+    },
 };
 use braid_wire::{Rights, encode_success};
 
@@ -163,7 +165,8 @@ impl Board {
                 self.ready.append(&mut waiting);
             }
         }
-        let told = self.table.take_told().into_iter().filter_map(|session| self.tell(session)).collect();
+        let told =
+            self.table.take_told().into_iter().filter_map(|session| self.tell(session)).collect();
         let drains = !self.ready.is_empty() && !std::mem::replace(&mut self.draining, true);
         After { told, drains }
     }
@@ -176,7 +179,8 @@ impl Board {
 
     fn recalls(&self, session: SessionId, seen: u64) -> Option<Vec<u8>> {
         let recalls = self.table.recalls(session, seen, RECALLS_MAX);
-        let recalls: Vec<_> = recalls.iter().map(|(number, recall)| convert::recall(*number, recall)).collect();
+        let recalls: Vec<_> =
+            recalls.iter().map(|(number, recall)| convert::recall(*number, recall)).collect();
         (!recalls.is_empty()).then(|| encode_success(&recalls))
     }
 
@@ -280,7 +284,8 @@ impl MdsCore {
     pub(crate) fn is_leased(&self, call: &Call, of: LeaseOf) -> bool {
         let session = call.asker();
         self.on_board(|board| {
-            board.table.is_unsure(session) || board.table.holders(of).any(|(holder, _)| holder != session)
+            board.table.is_unsure(session)
+                || board.table.holders(of).any(|(holder, _)| holder != session)
         })
     }
 
@@ -293,7 +298,10 @@ impl MdsCore {
         }
         let session = call.asker();
         let gathered = self.on_board(|board| {
-            board.table.holders(of).any(|(holder, mode)| holder != session && mode == LeaseMode::Write)
+            board
+                .table
+                .holders(of)
+                .any(|(holder, mode)| holder != session && mode == LeaseMode::Write)
         });
         if gathered { self.claim(call, &[(of, LeaseMode::Look)]) } else { Ok(call) }
     }
@@ -380,7 +388,10 @@ impl MdsCore {
         });
         call.hold = Some(hold);
         let Some(asked) = asked else {
-            return Err(Flow::Fail(call, Failure::new(Status::NoSession, format!("session {session} has ended"))));
+            return Err(Flow::Fail(
+                call,
+                Failure::new(Status::NoSession, format!("session {session} has ended")),
+            ));
         };
         match asked {
             // Who must be alone is, as far as leases go: an append beside clients that use none is still to be done.
@@ -388,14 +399,20 @@ impl MdsCore {
             Asked::Granted(mode, number) => Ok((call, self.lessened(file, session, mode), number)),
             Asked::Waits(by) => Err(Flow::Lease(call, Blocked { by, freed })),
             Asked::Full => {
-                let why = "the server has as many leases as it can hold; the least used are recalled";
+                let why =
+                    "the server has as many leases as it can hold; the least used are recalled";
                 Err(Flow::Fail(call, Failure::new(Status::TryAgain, why)))
             }
         }
     }
 
     /// Grants a data lease with an open, if nothing is in its way.
-    pub(crate) fn try_data(&self, call: &Call, file: FileIndex, wish: LeaseMode) -> (LeaseMode, u64) {
+    pub(crate) fn try_data(
+        &self,
+        call: &Call,
+        file: FileIndex,
+        wish: LeaseMode,
+    ) -> (LeaseMode, u64) {
         let (of, session, now) = (LeaseOf::Data(file), call.asker(), self.now());
         let (read, _) = self.used_besides(file, session);
         let granted = self.on_board(|board| {
@@ -430,7 +447,9 @@ impl MdsCore {
     /// Whether others have a file open that use no leases, and whether for writing.
     fn used_besides(&self, file: FileIndex, session: SessionId) -> (bool, bool) {
         let opens = self.names.opens_of(file);
-        let besides = || opens.iter().filter(|open| open.session != session && !self.uses_leases(open.session));
+        let besides = || {
+            opens.iter().filter(|open| open.session != session && !self.uses_leases(open.session))
+        };
         (besides().next().is_some(), besides().any(|open| open.writers > 0))
     }
 
@@ -464,7 +483,9 @@ impl MdsCore {
 
     /// What was told of these files' sizes was lost with a daemon's power: nobody is to keep it. It is not waited for.
     pub(crate) fn forget_kept(&self, inodes: &[Arc<Inode>]) {
-        self.recall_from_all(&inodes.iter().filter_map(|inode| names_of(inode)).collect::<Vec<_>>());
+        self.recall_from_all(
+            &inodes.iter().filter_map(|inode| names_of(inode)).collect::<Vec<_>>(),
+        );
     }
 
     /// These files are gone, and their objects go: nobody is to use their layouts. It is not waited for: what is read there
@@ -506,7 +527,9 @@ impl MdsCore {
     /// A session gives leases back.
     pub(crate) fn take_back(&self, session: SessionId, leases: &[(LeaseOf, u64, LeaseMode)]) {
         self.on_board(|board| {
-            leases.iter().for_each(|(of, number, keep)| board.table.returned(session, *of, *number, *keep));
+            leases
+                .iter()
+                .for_each(|(of, number, keep)| board.table.returned(session, *of, *number, *keep));
         });
     }
 
@@ -555,12 +578,20 @@ impl MdsCore {
             board.table.age(now);
             let wait = Duration::from_millis(AWAIT_RECALLS_MS);
             let late = |awaiting: &Awaiting| now.saturating_sub(awaiting.call.came) >= wait;
-            let sessions: BTreeSet<SessionId> =
-                board.awaiting.iter().filter(|(_, awaiting)| late(awaiting)).map(|(session, _)| *session).collect();
-            let awaited: Vec<Awaiting> = sessions.iter().filter_map(|session| board.awaiting.remove(session)).collect();
+            let sessions: BTreeSet<SessionId> = board
+                .awaiting
+                .iter()
+                .filter(|(_, awaiting)| late(awaiting))
+                .map(|(session, _)| *session)
+                .collect();
+            let awaited: Vec<Awaiting> =
+                sessions.iter().filter_map(|session| board.awaiting.remove(session)).collect();
             let since = |ms| now.checked_sub(Duration::from_millis(ms));
             let overdue = since(RECALL_MS).map(|recalled| {
-                (board.table.overdue(recalled), board.table.overdue_though_heard(recalled, since(RECALL_DATA_MS)))
+                (
+                    board.table.overdue(recalled),
+                    board.table.overdue_though_heard(recalled, since(RECALL_DATA_MS)),
+                )
             });
             (board.expire(now), awaited, overdue.unwrap_or_default())
         });
@@ -587,9 +618,12 @@ impl MdsCore {
     fn blame(&self, call: &Call, by: Wait) -> Failure {
         let session = call.asker();
         let holders: Vec<SessionId> = self.on_board(|board| match by {
-            Wait::For(of) => {
-                board.table.holders(of).map(|(holder, _)| holder).filter(|holder| *holder != session).collect()
-            }
+            Wait::For(of) => board
+                .table
+                .holders(of)
+                .map(|(holder, _)| holder)
+                .filter(|holder| *holder != session)
+                .collect(),
             Wait::Restart => board.table.unknown().collect(),
         });
         let names: Vec<String> = {
@@ -602,8 +636,11 @@ impl MdsCore {
             };
             holders.iter().take(3).map(name).collect()
         };
-        let what =
-            if by != Wait::Restart { "does not give back its lease" } else { "may hold leases of before the restart" };
+        let what = if by != Wait::Restart {
+            "does not give back its lease"
+        } else {
+            "may hold leases of before the restart"
+        };
         let who = if names.is_empty() { "another client".to_owned() } else { names.join(", ") };
         Failure::new(Status::TryAgain, format!("client {who} {what}; it is given up soon"))
     }

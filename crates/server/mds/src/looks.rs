@@ -33,7 +33,13 @@ struct Look {
 
 impl Looks {
     /// The number of a look now that found `answers`; a new one from `draw`.
-    fn number(&mut self, file: FileIndex, answers: &[Answer], now: Timestamp, draw: impl FnOnce() -> u64) -> u64 {
+    fn number(
+        &mut self,
+        file: FileIndex,
+        answers: &[Answer],
+        now: Timestamp,
+        draw: impl FnOnce() -> u64,
+    ) -> u64 {
         let digest = digest(answers);
         if let Some(look) = self.0.get(&file).filter(|look| look.old && look.digest == digest) {
             return look.number;
@@ -67,7 +73,8 @@ fn digest(answers: &[Answer]) -> u64 {
         (iod.0, verifier.0, infos.len()).hash(&mut hasher);
         for info in infos {
             let Timestamp { seconds, nanos } = info.mtime;
-            (info.part.0, info.exists, info.bytes.0, info.bytes_used.0, seconds, nanos).hash(&mut hasher);
+            (info.part.0, info.exists, info.bytes.0, info.bytes_used.0, seconds, nanos)
+                .hash(&mut hasher);
         }
     }
     hasher.finish()
@@ -88,7 +95,13 @@ mod tests {
 
     fn written(ms: i64) -> Vec<Answer> {
         let bytes = ByteCount(10);
-        let info = ObjectInfo { part: PartIndex(0), exists: true, bytes, bytes_used: bytes, mtime: at(ms) };
+        let info = ObjectInfo {
+            part: PartIndex(0),
+            exists: true,
+            bytes,
+            bytes_used: bytes,
+            mtime: at(ms),
+        };
         vec![Answer { iod: IodId(1), verifier: WriteVerifier(1), infos: vec![info] }]
     }
 
@@ -101,7 +114,11 @@ mod tests {
                 newest
             })
         };
-        assert_eq!((look(&written(1000), 1000), look(&written(1000), 1200)), (1, 2), "may be written in the same tick");
+        assert_eq!(
+            (look(&written(1000), 1000), look(&written(1000), 1200)),
+            (1, 2),
+            "may be written in the same tick"
+        );
         assert_eq!((look(&written(1000), 1201), look(&written(1000), 9000)), (3, 3));
         assert_eq!(look(&written(9001), 9001), 4);
         assert_eq!(look(&[], 9001), 5);

@@ -47,9 +47,21 @@ impl MdsCore {
         let counters = &self.counters;
         for (name, help, value) in [
             ("calls_total", "Calls that came.", count(&counters.calls)),
-            ("errors_total", "Calls that failed by the server's own fault.", count(&counters.errors)),
-            ("sizes_collected_total", "Files whose size was collected.", count(&counters.collected)),
-            ("sizes_told_total", "Answers with a size that the asker itself told.", count(&counters.told)),
+            (
+                "errors_total",
+                "Calls that failed by the server's own fault.",
+                count(&counters.errors),
+            ),
+            (
+                "sizes_collected_total",
+                "Files whose size was collected.",
+                count(&counters.collected),
+            ),
+            (
+                "sizes_told_total",
+                "Answers with a size that the asker itself told.",
+                count(&counters.told),
+            ),
             ("files_deleted_total", "Files whose objects were deleted.", count(&counters.deleted)),
             ("sessions_fenced_total", "Sessions that were fenced.", count(&counters.fenced)),
             ("log_forces_total", "Forces of the log.", count(&counters.forces)),
@@ -57,15 +69,27 @@ impl MdsCore {
             metric(&mut page, name, "counter", help, value);
         }
         let Ok(status) = self.status() else { return page };
-        let up = status.map.iods.iter().filter(|iod| !matches!(iod.state, IodState::Down | IodState::Removed)).count()
-            as u64;
+        let up = status
+            .map
+            .iods
+            .iter()
+            .filter(|iod| !matches!(iod.state, IodState::Down | IodState::Removed))
+            .count() as u64;
         let locked = self.state().locks.count() as u64;
         for (name, help, value) in [
-            ("connections", "Connections open.", u64::from(counters.connections.load(Ordering::Relaxed))),
+            (
+                "connections",
+                "Connections open.",
+                u64::from(counters.connections.load(Ordering::Relaxed)),
+            ),
             ("sessions", "Client sessions.", u64::from(status.sessions)),
             ("open_files", "Open files.", status.open_files),
             ("sizes_in_objects", "Files whose size is in their objects.", status.sizes_in_objects),
-            ("deletions_pending", "Files whose objects wait to be deleted.", status.deletions_pending),
+            (
+                "deletions_pending",
+                "Files whose objects wait to be deleted.",
+                status.deletions_pending,
+            ),
             ("intents_pending", "Truncates and punches under way.", status.intents_pending),
             ("ranges_locked", "Byte ranges and whole files that are locked.", locked),
             ("grace", "1 in the grace period after a restart.", u64::from(status.grace)),
@@ -87,5 +111,8 @@ impl MdsCore {
 
 fn metric(page: &mut String, name: &str, kind: &str, help: &str, value: u64) {
     // Writing to a String does not fail.
-    let _ = writeln!(page, "# HELP braid_mds_{name} {help}\n# TYPE braid_mds_{name} {kind}\nbraid_mds_{name} {value}");
+    let _ = writeln!(
+        page,
+        "# HELP braid_mds_{name} {help}\n# TYPE braid_mds_{name} {kind}\nbraid_mds_{name} {value}"
+    );
 }

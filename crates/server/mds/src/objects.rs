@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use braid_layout::Layout;
 use braid_meta::{Fetch, Inode, Parts};
-use braid_types::{Failure, FileIndex, IodId, ObjectId, PartIndex, Status, Timestamp, WriteVerifier};
+use braid_types::{
+    Failure, FileIndex, IodId, ObjectId, PartIndex, Status, Timestamp, WriteVerifier,
+};
 use braid_wire::message::types::ObjectInfo;
 
 /// Every object of a file, by the daemon that has it.
@@ -19,14 +21,17 @@ pub(crate) fn by_daemon(file: FileIndex, layout: &Layout) -> BTreeMap<IodId, Vec
 
 /// Every daemon of a layout.
 pub(crate) fn daemons(layout: &Layout) -> Vec<IodId> {
-    let mut iods: Vec<IodId> = parts(layout).flat_map(|(_, placement)| placement.iods.iter().copied()).collect();
+    let mut iods: Vec<IodId> =
+        parts(layout).flat_map(|(_, placement)| placement.iods.iter().copied()).collect();
     iods.sort_unstable();
     iods.dedup();
     iods
 }
 
 /// Parts in the order of their index in the file.
-pub(crate) fn parts(layout: &Layout) -> impl Iterator<Item = (PartIndex, &braid_layout::PartPlacement)> {
+pub(crate) fn parts(
+    layout: &Layout,
+) -> impl Iterator<Item = (PartIndex, &braid_layout::PartPlacement)> {
     layout
         .components
         .iter()
@@ -38,7 +43,8 @@ pub(crate) fn parts(layout: &Layout) -> impl Iterator<Item = (PartIndex, &braid_
 /// The parts that are on no other daemons than these.
 pub(crate) fn parts_on_only(layout: &Layout, iods: &BTreeSet<IodId>) -> Parts {
     let mut found = Parts::none();
-    let gone = parts(layout).filter(|(_, at)| !at.iods.is_empty() && at.iods.iter().all(|iod| iods.contains(iod)));
+    let gone = parts(layout)
+        .filter(|(_, at)| !at.iods.is_empty() && at.iods.iter().all(|iod| iods.contains(iod)));
     gone.for_each(|(part, _)| found.insert(part));
     found
 }
@@ -68,7 +74,8 @@ impl Found {
     /// Whether an object that was `heard` is gone although its daemon lost nothing that it knows of.
     pub(crate) fn misses(&self, heard: &Self) -> bool {
         let kept = |said| self.verifiers.contains(said) || self.empty.contains(said);
-        heard.verifiers.iter().all(kept) && !heard.fetch.parts.iter().all(|part| self.fetch.parts.contains(part))
+        heard.verifiers.iter().all(kept)
+            && !heard.fetch.parts.iter().all(|part| self.fetch.parts.contains(part))
     }
 }
 
@@ -92,7 +99,8 @@ pub(crate) fn combine(
         for info in &answer.infos {
             if !info.exists {
                 if inode.parts.contains(info.part) {
-                    let detail = format!("part {} of file {}; try: braid fsck", info.part, inode.file);
+                    let detail =
+                        format!("part {} of file {}; try: braid fsck", info.part, inode.file);
                     return Err(Failure::new(Status::ObjectLost, detail));
                 }
                 continue;
@@ -107,7 +115,9 @@ pub(crate) fn combine(
         of.push((answer.iod, answer.verifier));
     }
     let size = layout.file_size_from_objects(&lengths);
-    let mut size = size.map_err(|error| Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file)))?;
+    let mut size = size.map_err(|error| {
+        Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file))
+    })?;
     let lost = !removed.is_empty() && has_lost(inode, layout, removed);
     if lost {
         size = size.max(inode.size);

@@ -14,7 +14,12 @@ const DEPTH_MAX: usize = PATH_BYTES_MAX;
 
 impl MdsCore {
     /// The file at a place.
-    pub(crate) fn file_at(&self, call: &Call, at: &At, follow: bool) -> Result<Arc<Inode>, Failure> {
+    pub(crate) fn file_at(
+        &self,
+        call: &Call,
+        at: &At,
+        follow: bool,
+    ) -> Result<Arc<Inode>, Failure> {
         let (from, path) = start(call, at)?;
         self.check_start(call, from)?;
         let inode = self.names.resolve(&call.who, from, path, follow)?;
@@ -38,7 +43,11 @@ impl MdsCore {
 
     /// A file that a call names by its index.
     pub(crate) fn file_named(&self, call: &Call, file: FileIndex) -> Result<Arc<Inode>, Failure> {
-        let inode = self.names.getattr(if file == FileIndex::ROOT { call.connection.root } else { file })?;
+        let inode = self.names.getattr(if file == FileIndex::ROOT {
+            call.connection.root
+        } else {
+            file
+        })?;
         self.check_below(call, &inode)?;
         self.check_reach(call, &inode)?;
         Ok(inode)
@@ -57,7 +66,10 @@ impl MdsCore {
         if !is_searching(call) || self.is_searchable(call, inode) || self.is_known(call, inode) {
             return Ok(());
         }
-        Err(Failure::new(Status::PermissionDenied, "a directory above the file may not be searched"))
+        Err(Failure::new(
+            Status::PermissionDenied,
+            "a directory above the file may not be searched",
+        ))
     }
 
     fn is_searchable(&self, call: &Call, inode: &Inode) -> bool {
@@ -88,7 +100,12 @@ impl MdsCore {
     }
 
     /// Whether the session of a call has a file open, and so.
-    pub(crate) fn has_open(&self, call: &Call, inode: &Inode, so: impl Fn(&OpenFile) -> bool) -> bool {
+    pub(crate) fn has_open(
+        &self,
+        call: &Call,
+        inode: &Inode,
+        so: impl Fn(&OpenFile) -> bool,
+    ) -> bool {
         self.names.opens_of(inode.file).iter().any(|open| open.session == call.asker() && so(open))
     }
 

@@ -6,7 +6,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use braid_layout::{ChecksumKind, Component, Distribution, Layout, PartPlacement, Redundancy, Strip};
+use braid_layout::{
+    ChecksumKind, Component, Distribution, Layout, PartPlacement, Redundancy, Strip,
+};
 use braid_types::{
     Failure, FileOffset, IodId, LayoutVersion, ObjectGeneration, Status,
     limits::{PARTS_MAX, STRIPE_BYTES_DEFAULT, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN},
@@ -84,9 +86,15 @@ impl Candidates {
     ///
     /// # Errors
     /// Those of `make`.
-    pub fn unwished(&self, turn: u64, make: impl FnOnce() -> Result<Layout, Failure>) -> Result<Arc<Layout>, Failure> {
+    pub fn unwished(
+        &self,
+        turn: u64,
+        make: impl FnOnce() -> Result<Layout, Failure>,
+    ) -> Result<Arc<Layout>, Failure> {
         let Unwished { usable, layouts } = &*self.unwished;
-        let Some(first) = turn.checked_rem(usable.len() as u64) else { return make().map(Arc::new) };
+        let Some(first) = turn.checked_rem(usable.len() as u64) else {
+            return make().map(Arc::new);
+        };
         let known = &layouts[first as usize];
         match known.get() {
             Some(layout) => Ok(Arc::clone(layout)),
@@ -123,7 +131,10 @@ impl Choice<'_> {
         if parts == 0 || parts > PARTS_MAX {
             return Err(invalid(format!("a file has 1 to {PARTS_MAX} parts, not {parts}")));
         }
-        let part = |i: usize| PartPlacement { generation: ObjectGeneration(0), iods: vec![order[i % order.len()]] };
+        let part = |i: usize| PartPlacement {
+            generation: ObjectGeneration(0),
+            iods: vec![order[i % order.len()]],
+        };
         let component = Component {
             start: FileOffset::ZERO,
             end: FileOffset::MAX,
@@ -141,7 +152,8 @@ impl Choice<'_> {
 
     /// The usable daemons, the one of the first part first.
     fn order(&self) -> Result<Vec<IodId>, Failure> {
-        let labels = if self.wish.labels.is_empty() { &self.inherited.labels } else { &self.wish.labels };
+        let labels =
+            if self.wish.labels.is_empty() { &self.inherited.labels } else { &self.wish.labels };
         let fits = |iod: &&Candidate| labels.iter().all(|want| iod.labels.contains(want));
         let fitting = self.iods.iter().filter(fits);
         let mut usable = match self.wish.first_iod {
@@ -153,7 +165,8 @@ impl Choice<'_> {
             return Err(no_iods(self.iods.len(), labels));
         }
         let count = usable.len() as u64;
-        let placement = self.wish.placement.or(self.inherited.placement).unwrap_or(Placement::RoundRobin);
+        let placement =
+            self.wish.placement.or(self.inherited.placement).unwrap_or(Placement::RoundRobin);
         let first = match (self.first_iod(usable.len())?, placement) {
             (Some(first), _) => first as u64,
             (None, Placement::RoundRobin) => self.turn % count,
@@ -172,7 +185,9 @@ impl Choice<'_> {
     fn first_iod(&self, usable: usize) -> Result<Option<usize>, Failure> {
         let first = match (self.wish.first_iod, self.inherited.first_iod) {
             (Some(first), _) if usize::from(first) >= usable => {
-                return Err(invalid(format!("first I/O daemon {first}: only {usable} are usable, counted from 0")));
+                return Err(invalid(format!(
+                    "first I/O daemon {first}: only {usable} are usable, counted from 0"
+                )));
             }
             (Some(first), _) => Some(usize::from(first)),
             // A directory's wish may be older than the loss of a daemon.
@@ -183,9 +198,12 @@ impl Choice<'_> {
 
     fn shape(&self) -> Result<Shape, Failure> {
         let (wish, from) = (self.wish, self.inherited);
-        let distribution = wish.distribution.or(from.distribution).unwrap_or(WishedDistribution::SimpleStripe);
+        let distribution =
+            wish.distribution.or(from.distribution).unwrap_or(WishedDistribution::SimpleStripe);
         let stripe_bytes = wish.stripe_bytes.or(from.stripe_bytes).unwrap_or(STRIPE_BYTES_DEFAULT);
-        if !(STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&stripe_bytes) || stripe_bytes % STRIPE_BYTES_MIN != 0 {
+        if !(STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&stripe_bytes)
+            || stripe_bytes % STRIPE_BYTES_MIN != 0
+        {
             return Err(invalid(format!(
                 "stripe of {stripe_bytes} bytes: from {STRIPE_BYTES_MIN} to {STRIPE_BYTES_MAX}, in steps of {STRIPE_BYTES_MIN}"
             )));
@@ -205,7 +223,8 @@ impl Choice<'_> {
     }
 
     fn varstrip(&self, parts: Option<u16>) -> Result<Shape, Failure> {
-        let strips = if self.wish.strips.is_empty() { &self.inherited.strips } else { &self.wish.strips };
+        let strips =
+            if self.wish.strips.is_empty() { &self.inherited.strips } else { &self.wish.strips };
         if strips.is_empty() {
             return Err(invalid("a varstrip layout needs its strips".into()));
         }
@@ -222,7 +241,8 @@ impl Choice<'_> {
 
     fn grouped(&self, parts: Option<u16>, stripe_bytes: u64) -> Result<Shape, Failure> {
         let width = self.wish.group_width.or(self.inherited.group_width);
-        let depth = self.wish.group_depth.or(self.inherited.group_depth).unwrap_or(GROUP_DEPTH_DEFAULT);
+        let depth =
+            self.wish.group_depth.or(self.inherited.group_depth).unwrap_or(GROUP_DEPTH_DEFAULT);
         if width == Some(0) || depth == 0 {
             return Err(invalid("a group has at least one part and one row".into()));
         }
@@ -233,7 +253,10 @@ impl Choice<'_> {
             }
             // Without a wish for the width, the widest that divides the parts.
             Some(parts) => {
-                let width = (1..=chosen.min(parts)).rev().find(|width| parts.is_multiple_of(*width)).unwrap_or(1);
+                let width = (1..=chosen.min(parts))
+                    .rev()
+                    .find(|width| parts.is_multiple_of(*width))
+                    .unwrap_or(1);
                 Ok(Shape::Grouped { stripe_bytes, parts: Some(parts), width, depth })
             }
             None => Ok(Shape::Grouped { stripe_bytes, parts: None, width: chosen, depth }),
@@ -256,20 +279,29 @@ impl Shape {
             Self::VarStrip { parts, .. } => *parts,
             Self::Stripe { parts, .. } => parts.map_or(iods.min(PARTS_DEFAULT_MAX), usize::from),
             Self::Grouped { parts: Some(parts), .. } => usize::from(*parts),
-            Self::Grouped { parts: None, width, .. } => (iods / usize::from(*width)).max(1) * usize::from(*width),
+            Self::Grouped { parts: None, width, .. } => {
+                (iods / usize::from(*width)).max(1) * usize::from(*width)
+            }
         }
     }
 
     fn distribution(self) -> Distribution {
         match self {
             Self::Single => Distribution::Single,
-            Self::Stripe { stripe_bytes, .. } => Distribution::SimpleStripe { stripe_size: stripe_bytes },
-            Self::VarStrip { strips, .. } => Distribution::VarStrip {
-                strips: strips.iter().map(|(part, bytes)| Strip { part: *part, bytes: *bytes }).collect(),
-            },
-            Self::Grouped { stripe_bytes, width, depth, .. } => {
-                Distribution::Grouped { stripe_size: stripe_bytes, group_width: width, group_depth: depth }
+            Self::Stripe { stripe_bytes, .. } => {
+                Distribution::SimpleStripe { stripe_size: stripe_bytes }
             }
+            Self::VarStrip { strips, .. } => Distribution::VarStrip {
+                strips: strips
+                    .iter()
+                    .map(|(part, bytes)| Strip { part: *part, bytes: *bytes })
+                    .collect(),
+            },
+            Self::Grouped { stripe_bytes, width, depth, .. } => Distribution::Grouped {
+                stripe_size: stripe_bytes,
+                group_width: width,
+                group_depth: depth,
+            },
         }
     }
 }
@@ -280,7 +312,10 @@ impl Shape {
 /// [`Status::Invalid`], [`Status::LimitExceeded`].
 pub fn check_default(wish: &LayoutWish) -> Result<(), Failure> {
     if wish.labels.len() > WISH_LABELS_MAX {
-        return Err(Failure::new(Status::LimitExceeded, format!("at most {WISH_LABELS_MAX} labels in a wish")));
+        return Err(Failure::new(
+            Status::LimitExceeded,
+            format!("at most {WISH_LABELS_MAX} labels in a wish"),
+        ));
     }
     let parts = usize::from(wish.first_iod.unwrap_or(0)) + 1;
     let iods: Vec<Candidate> = (1..=parts as u32)
@@ -300,8 +335,15 @@ fn invalid(detail: String) -> Failure {
 }
 
 fn no_iods(known: usize, labels: &[String]) -> Failure {
-    let which = if labels.is_empty() { String::new() } else { format!(" with the labels {}", labels.join(", ")) };
-    Failure::new(Status::NoIods, format!("none of the {known} I/O daemons{which} is up; try: braid status"))
+    let which = if labels.is_empty() {
+        String::new()
+    } else {
+        format!(" with the labels {}", labels.join(", "))
+    };
+    Failure::new(
+        Status::NoIods,
+        format!("none of the {known} I/O daemons{which} is up; try: braid status"),
+    )
 }
 
 #[cfg(test)]
@@ -322,7 +364,12 @@ mod tests {
             .collect()
     }
 
-    fn choose(wish: &LayoutWish, inherited: &LayoutWish, iods: &[Candidate], turn: u64) -> Result<Layout, Failure> {
+    fn choose(
+        wish: &LayoutWish,
+        inherited: &LayoutWish,
+        iods: &[Candidate],
+        turn: u64,
+    ) -> Result<Layout, Failure> {
         Choice { wish, inherited, iods, turn, uid: 1000 }.layout()
     }
 
@@ -338,17 +385,24 @@ mod tests {
     fn default_is_a_stripe_over_all_daemons_and_turns() {
         let first = choose(&wish(), &wish(), &iods(4), 0).unwrap();
         assert_eq!(placed(&first), [1, 2, 3, 4]);
-        assert_eq!(first.components[0].distribution, Distribution::SimpleStripe { stripe_size: STRIPE_BYTES_DEFAULT });
+        assert_eq!(
+            first.components[0].distribution,
+            Distribution::SimpleStripe { stripe_size: STRIPE_BYTES_DEFAULT }
+        );
         assert_eq!(placed(&choose(&wish(), &wish(), &iods(4), 5).unwrap()), [2, 3, 4, 1]);
-        assert_eq!(placed(&choose(&wish(), &wish(), &iods(40), 0).unwrap()).len(), PARTS_DEFAULT_MAX);
+        assert_eq!(
+            placed(&choose(&wish(), &wish(), &iods(40), 0).unwrap()).len(),
+            PARTS_DEFAULT_MAX
+        );
     }
 
     #[test]
     fn what_nobody_has_a_wish_for_is_chosen_once_for_each_turn_while_the_same_daemons_are_up() {
         let mut some = iods(3);
         let candidates = Candidates::new(some.clone(), &Candidates::default());
-        let take =
-            |from: &Candidates, turn| from.unwished(turn, || choose(&wish(), &wish(), from.iods(), turn)).unwrap();
+        let take = |from: &Candidates, turn| {
+            from.unwished(turn, || choose(&wish(), &wish(), from.iods(), turn)).unwrap()
+        };
         for turn in 0..7 {
             assert_eq!(*take(&candidates, turn), choose(&wish(), &wish(), &some, turn).unwrap());
         }
@@ -385,7 +439,11 @@ mod tests {
         assert_eq!(placed(&candidates.unwished(1, make).unwrap()), [3, 4, 1]);
         some[1].labels = vec!["disk=ssd".into()];
         let ssd = LayoutWish { labels: vec!["disk=ssd".into()], ..wish() };
-        assert_eq!(placed(&choose(&ssd, &wish(), &some, 0).unwrap()), [2], "there is no other with this label");
+        assert_eq!(
+            placed(&choose(&ssd, &wish(), &some, 0).unwrap()),
+            [2],
+            "there is no other with this label"
+        );
         let counted = LayoutWish { first_iod: Some(1), ..wish() };
         assert_eq!(placed(&choose(&counted, &wish(), &some, 0).unwrap()), [2, 3, 4, 1]);
         some.iter_mut().for_each(|iod| iod.nearly_full = true);
@@ -426,7 +484,10 @@ mod tests {
         let directory = LayoutWish { stripe_bytes: Some(65_536), parts: Some(3), ..wish() };
         let call = LayoutWish { stripe_bytes: Some(8192), ..wish() };
         let layout = choose(&call, &directory, &iods(4), 0).unwrap();
-        assert_eq!(layout.components[0].distribution, Distribution::SimpleStripe { stripe_size: 8192 });
+        assert_eq!(
+            layout.components[0].distribution,
+            Distribution::SimpleStripe { stripe_size: 8192 }
+        );
         assert_eq!(placed(&layout).len(), 3);
         let single = LayoutWish { distribution: Some(WishedDistribution::Single), ..wish() };
         assert_eq!(placed(&choose(&single, &directory, &iods(4), 2).unwrap()), [3]);
@@ -435,7 +496,8 @@ mod tests {
     #[test]
     fn varstrip_and_grouped_take_their_shape_from_the_wish() {
         let strips = vec![(0, 4096), (1, 8192), (0, 100)];
-        let varstrip = LayoutWish { distribution: Some(WishedDistribution::VarStrip), strips, ..wish() };
+        let varstrip =
+            LayoutWish { distribution: Some(WishedDistribution::VarStrip), strips, ..wish() };
         assert_eq!(placed(&choose(&varstrip, &wish(), &iods(3), 0).unwrap()), [1, 2]);
         let none = LayoutWish { distribution: Some(WishedDistribution::VarStrip), ..wish() };
         assert_eq!(choose(&none, &wish(), &iods(3), 0).unwrap_err().status, Status::Invalid);
@@ -445,14 +507,21 @@ mod tests {
         assert_eq!(choose(&odd, &wish(), &iods(9), 0).unwrap_err().status, Status::Invalid);
         let six = LayoutWish { parts: Some(6), ..grouped };
         let layout = choose(&six, &wish(), &iods(9), 0).unwrap();
-        assert!(matches!(layout.components[0].distribution, Distribution::Grouped { group_width: 3, .. }));
+        assert!(matches!(
+            layout.components[0].distribution,
+            Distribution::Grouped { group_width: 3, .. }
+        ));
     }
 
     #[test]
     fn stripe_sizes_at_both_sides_of_the_limits() {
-        let stripe = |bytes| choose(&LayoutWish { stripe_bytes: Some(bytes), ..wish() }, &wish(), &iods(1), 0);
+        let stripe = |bytes| {
+            choose(&LayoutWish { stripe_bytes: Some(bytes), ..wish() }, &wish(), &iods(1), 0)
+        };
         assert!(stripe(STRIPE_BYTES_MIN).is_ok() && stripe(STRIPE_BYTES_MAX).is_ok());
-        for bytes in [0, STRIPE_BYTES_MIN - 1, STRIPE_BYTES_MIN + 1, STRIPE_BYTES_MAX + STRIPE_BYTES_MIN] {
+        for bytes in
+            [0, STRIPE_BYTES_MIN - 1, STRIPE_BYTES_MIN + 1, STRIPE_BYTES_MAX + STRIPE_BYTES_MIN]
+        {
             assert_eq!(stripe(bytes).unwrap_err().status, Status::Invalid, "{bytes}");
         }
     }
@@ -464,22 +533,36 @@ mod tests {
             WishedDistribution::VarStrip,
             WishedDistribution::Grouped,
         ]));
-        let placement =
-            prop::option::of(prop::sample::select(vec![Placement::RoundRobin, Placement::FreeSpace, Placement::Owner]));
+        let placement = prop::option::of(prop::sample::select(vec![
+            Placement::RoundRobin,
+            Placement::FreeSpace,
+            Placement::Owner,
+        ]));
         let option16 = || prop::option::of(0u16..20);
         let strips = prop::collection::vec((0u16..6, 0u64..100_000), 0..5);
-        (distribution, placement, option16(), option16(), option16(), prop::option::of(0u32..4), strips).prop_map(
-            |(distribution, placement, parts, first_iod, group_width, group_depth, strips)| LayoutWish {
-                distribution,
-                placement,
-                parts,
-                first_iod,
-                group_width,
-                group_depth,
-                strips,
-                ..LayoutWish::none()
-            },
+        (
+            distribution,
+            placement,
+            option16(),
+            option16(),
+            option16(),
+            prop::option::of(0u32..4),
+            strips,
         )
+            .prop_map(
+                |(distribution, placement, parts, first_iod, group_width, group_depth, strips)| {
+                    LayoutWish {
+                        distribution,
+                        placement,
+                        parts,
+                        first_iod,
+                        group_width,
+                        group_depth,
+                        strips,
+                        ..LayoutWish::none()
+                    }
+                },
+            )
     }
 
     proptest! {

@@ -52,10 +52,14 @@ impl MdsCore {
             Ok(found) if found.lost => return Ok(convert::attributes(inode)),
             Ok(found) => found,
             // A part that its daemon lost: who reads it is told (I11); the record is as good as without a restart.
-            Err(failure) if failure.status == Status::ObjectLost => return Ok(convert::attributes(inode)),
+            Err(failure) if failure.status == Status::ObjectLost => {
+                return Ok(convert::attributes(inode));
+            }
             Err(failure) => return Err(failure),
         };
-        if found.fetch.size == inode.size && found.fetch.parts.iter().all(|part| inode.parts.contains(part)) {
+        if found.fetch.size == inode.size
+            && found.fetch.parts.iter().all(|part| inode.parts.contains(part))
+        {
             return Ok(convert::attributes(inode));
         }
         let who = Identity::root();

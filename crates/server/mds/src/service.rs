@@ -39,7 +39,9 @@ impl CallService for MdsCore {
             return responder.send(self.common(common));
         }
         match read(op, body) {
-            Ok((envelope, request, asked)) => self.admit(connection, envelope, (request, op, asked), responder),
+            Ok((envelope, request, asked)) => {
+                self.admit(connection, envelope, (request, op, asked), responder)
+            }
             Err(failure) => self.refuse(responder, &failure),
         }
     }
@@ -52,8 +54,14 @@ impl CallService for MdsCore {
 
 /// A message, and the bytes of what it asks.
 fn read(op: u16, body: &[u8]) -> Result<(Envelope, MdsRequest, &[u8]), Failure> {
-    let malformed = |error: WireError| Failure::new(Status::Malformed, format!("message {op:#06x}: {error}"));
-    let unknown = || Failure::new(Status::UnknownMessage, format!("the metadata server knows no message {op:#06x}"));
+    let malformed =
+        |error: WireError| Failure::new(Status::Malformed, format!("message {op:#06x}: {error}"));
+    let unknown = || {
+        Failure::new(
+            Status::UnknownMessage,
+            format!("the metadata server knows no message {op:#06x}"),
+        )
+    };
     let mut from = Decoder::new(body);
     let envelope = Envelope::decode(&mut from).map_err(|error| {
         let known = MdsRequest::CALLS.iter().any(|(number, _)| *number == op);
@@ -79,7 +87,11 @@ impl MdsCore {
             envelope.sequence = 0;
         }
         let checked = connection.check_role(needs.roles).and_then(|()| {
-            let session = if needs.session || envelope.sequence != 0 { Some(connection.session(now)?) } else { None };
+            let session = if needs.session || envelope.sequence != 0 {
+                Some(connection.session(now)?)
+            } else {
+                None
+            };
             if needs.change && connection.rights.read_only {
                 return Err(Failure::new(Status::ReadOnly, "the key of this client may only read"));
             }
@@ -98,12 +110,22 @@ impl MdsCore {
         let digest = if envelope.sequence == 0 { 0 } else { self.digest(&who, op, asked) };
         let call = |envelope, responder| {
             let connection = connection.clone();
-            Call { connection, envelope, session, who, request: digest, came: now, responder, hold: None }
+            Call {
+                connection,
+                envelope,
+                session,
+                who,
+                request: digest,
+                came: now,
+                responder,
+                hold: None,
+            }
         };
         let Some(id) = session.filter(|_| envelope.sequence != 0) else {
             return self.run(call(envelope, responder), request);
         };
-        let admission = self.state().sessions.admit(id, envelope.slot, envelope.sequence, responder);
+        let admission =
+            self.state().sessions.admit(id, envelope.slot, envelope.sequence, responder);
         match admission {
             Admission::Do(responder) => self.run(call(envelope, responder), request),
             Admission::Answered(responder, answer) => responder.send(answer.to_vec()),
@@ -118,10 +140,13 @@ impl MdsCore {
         let parts = [&who.uid.to_le_bytes()[..], &who.gid.to_le_bytes(), &op.to_le_bytes(), asked];
         if who.is_unheld() {
             // FNV-1a: a MAC costs a microsecond, and a mount's changes are many.
-            let add = |digest: u64, byte: &u8| (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            let add =
+                |digest: u64, byte: &u8| (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
             return parts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325, add);
         }
-        self.key.mac("request", &parts)[..8].iter().fold(0, |digest, byte| digest << 8 | u64::from(*byte))
+        self.key.mac("request", &parts)[..8]
+            .iter()
+            .fold(0, |digest, byte| digest << 8 | u64::from(*byte))
     }
 
     /// Does an operation from its beginning.
@@ -176,7 +201,8 @@ impl MdsCore {
             && let Some(session) = call.session
         {
             let Envelope { slot, sequence, .. } = call.envelope;
-            let waiters = self.state().sessions.answered(session, slot, sequence, done.then_some(&body[..]));
+            let waiters =
+                self.state().sessions.answered(session, slot, sequence, done.then_some(&body[..]));
             waiters.into_iter().for_each(|waiter| waiter.send(body.clone()));
         }
         call.responder.send(body);
@@ -188,7 +214,10 @@ impl MdsCore {
     }
 
     fn count(&self, failure: &Failure) {
-        let ours = matches!(failure.status, Status::Internal | Status::DiskError | Status::Corrupted | Status::NoSpace);
+        let ours = matches!(
+            failure.status,
+            Status::Internal | Status::DiskError | Status::Corrupted | Status::NoSpace
+        );
         if ours {
             self.counters.errors.fetch_add(1, Ordering::Relaxed);
             tracing::error!(%failure, "a call failed");

@@ -127,8 +127,15 @@ pub enum Admission<W> {
 
 impl<W> Session<W> {
     /// A session with nothing open.
-    pub fn new(id: SessionId, owner: Owner, client: String, now: Duration, reclaimed: bool) -> Self {
-        let (pulse, opens, held) = (Arc::new(Pulse::new(id, now)), HashMap::default(), HashMap::default());
+    pub fn new(
+        id: SessionId,
+        owner: Owner,
+        client: String,
+        now: Duration,
+        reclaimed: bool,
+    ) -> Self {
+        let (pulse, opens, held) =
+            (Arc::new(Pulse::new(id, now)), HashMap::default(), HashMap::default());
         let (recounts, reclaiming) = (reclaimed, reclaimed);
         Self {
             id,
@@ -169,7 +176,8 @@ impl<W> Session<W> {
         let kept = slot.kept_bytes();
         let in_flight = matches!(slot.state, SlotState::InFlight(_));
         if sequence < slot.sequence || in_flight {
-            let why = if in_flight { "the slot has a call in flight" } else { "the sequence went back" };
+            let why =
+                if in_flight { "the slot has a call in flight" } else { "the sequence went back" };
             return Admission::Refused(waiter, Failure::new(Status::Malformed, why));
         }
         *slot = Slot { sequence, state: SlotState::InFlight(Vec::new()) };
@@ -179,7 +187,13 @@ impl<W> Session<W> {
 
     /// Ends the call in a slot; the retries that waited for it. The answer of a call that changed something is
     /// kept, where `room` bytes and the session's own bound allow it; one that failed is `None`, and a retry of it is done anew.
-    pub fn answered(&mut self, slot: u32, sequence: u64, answer: Option<&[u8]>, room: usize) -> Vec<W> {
+    pub fn answered(
+        &mut self,
+        slot: u32,
+        sequence: u64,
+        answer: Option<&[u8]>,
+        room: usize,
+    ) -> Vec<W> {
         let fits = answer.is_none_or(|answer| {
             let left = KEPT_ANSWERS_SESSION_BYTES_MAX.saturating_sub(self.kept_bytes);
             answer.len() <= left.min(room)
@@ -287,7 +301,8 @@ impl<W> Session<W> {
             return None;
         }
         self.withheld.push_back(file);
-        let oldest = if self.withheld.len() > WITHHELD_FILES_MAX { self.withheld.pop_front() } else { None };
+        let oldest =
+            if self.withheld.len() > WITHHELD_FILES_MAX { self.withheld.pop_front() } else { None };
         if let Some(oldest) = oldest {
             self.withheld_files.remove(&oldest);
         }
@@ -337,7 +352,10 @@ impl<W> Session<W> {
         if self.opens.len() < SESSION_OPENS_MAX {
             return Ok(());
         }
-        Err(Failure::new(Status::TooManyOpen, format!("a session opens at most {SESSION_OPENS_MAX} files")))
+        Err(Failure::new(
+            Status::TooManyOpen,
+            format!("a session opens at most {SESSION_OPENS_MAX} files"),
+        ))
     }
 
     fn slot(&mut self, slot: u32) -> &mut Slot<W> {
@@ -357,9 +375,10 @@ impl<W> Slot<W> {
                 waiters.push(waiter);
                 Admission::Joined
             }
-            SlotState::InFlight(_) => {
-                Admission::Refused(waiter, Failure::new(Status::Busy, "too many retries of one call"))
-            }
+            SlotState::InFlight(_) => Admission::Refused(
+                waiter,
+                Failure::new(Status::Busy, "too many retries of one call"),
+            ),
             // It failed: nothing was changed.
             SlotState::Idle(None) => {
                 self.state = SlotState::InFlight(Vec::new());
@@ -392,7 +411,10 @@ impl<W> Sessions<W> {
     /// Takes a call of a session into its slot: [`Session::admit`].
     pub fn admit(&mut self, id: SessionId, slot: u32, sequence: u64, waiter: W) -> Admission<W> {
         let Some(live) = self.live.get_mut(&id) else {
-            return Admission::Refused(waiter, Failure::new(Status::NoSession, format!("session {id} has ended")));
+            return Admission::Refused(
+                waiter,
+                Failure::new(Status::NoSession, format!("session {id} has ended")),
+            );
         };
         let before = live.kept_bytes;
         let admission = live.admit(slot, sequence, waiter);
@@ -401,7 +423,13 @@ impl<W> Sessions<W> {
     }
 
     /// Ends the call in a slot of a session: [`Session::answered`].
-    pub fn answered(&mut self, id: SessionId, slot: u32, sequence: u64, answer: Option<&[u8]>) -> Vec<W> {
+    pub fn answered(
+        &mut self,
+        id: SessionId,
+        slot: u32,
+        sequence: u64,
+        answer: Option<&[u8]>,
+    ) -> Vec<W> {
         let room = self.kept_bytes_max.saturating_sub(self.kept_bytes);
         let Some(live) = self.live.get_mut(&id) else { return Vec::new() };
         let before = live.kept_bytes;
@@ -489,7 +517,8 @@ impl<W> Sessions<W> {
 
     /// Sessions that satisfy `which`, in the order of their ids: the order of events must not hang on a hash.
     pub fn select(&self, which: impl Fn(&Session<W>) -> bool) -> Vec<SessionId> {
-        let mut ids: Vec<SessionId> = self.live.values().filter(|s| which(s)).map(|s| s.id).collect();
+        let mut ids: Vec<SessionId> =
+            self.live.values().filter(|s| which(s)).map(|s| s.id).collect();
         ids.sort_unstable();
         ids
     }
@@ -516,7 +545,9 @@ mod tests {
         let mut session = session(false);
         assert!(matches!(session.admit(0, 1, 10), Admission::Do(10)));
         assert!(session.answered(0, 1, Some(b"yes"), usize::MAX).is_empty());
-        assert!(matches!(session.admit(0, 1, 11), Admission::Answered(11, answer) if *answer == *b"yes"));
+        assert!(
+            matches!(session.admit(0, 1, 11), Admission::Answered(11, answer) if *answer == *b"yes")
+        );
         assert!(matches!(session.admit(0, 2, 12), Admission::Do(_)));
     }
 
@@ -535,8 +566,12 @@ mod tests {
         for retry in 0..SLOT_WAITERS_MAX as u32 {
             assert!(matches!(session.admit(3, 7, retry), Admission::Joined));
         }
-        assert!(matches!(session.admit(3, 7, 99), Admission::Refused(99, f) if f.status == Status::Busy));
-        assert!(matches!(session.admit(3, 8, 98), Admission::Refused(98, f) if f.status == Status::Malformed));
+        assert!(
+            matches!(session.admit(3, 7, 99), Admission::Refused(99, f) if f.status == Status::Busy)
+        );
+        assert!(
+            matches!(session.admit(3, 8, 98), Admission::Refused(98, f) if f.status == Status::Malformed)
+        );
         assert_eq!(session.answered(3, 7, Some(b"x"), usize::MAX), [0, 1, 2, 3]);
     }
 
@@ -553,7 +588,10 @@ mod tests {
         }
         assert_eq!(sessions.kept_bytes(), KEPT_ANSWERS_SESSION_BYTES_MAX);
         assert!(matches!(sessions.admit(id, 3, 1, 0), Admission::Answered(..)));
-        assert!(matches!(sessions.admit(id, 4, 1, 0), Admission::Do(_)), "done again, with the store's record");
+        assert!(
+            matches!(sessions.admit(id, 4, 1, 0), Admission::Do(_)),
+            "done again, with the store's record"
+        );
         assert!(sessions.live(id).is_some_and(|live| live.recounts));
         // The next call of a slot frees what the last one left there.
         assert!(matches!(sessions.admit(id, 0, 2, 0), Admission::Do(_)));
@@ -570,7 +608,9 @@ mod tests {
         let mut session = session(false);
         assert!(matches!(session.admit(0, 5, 1), Admission::Do(_)));
         session.answered(0, 5, Some(b""), usize::MAX);
-        assert!(matches!(session.admit(0, 4, 1), Admission::Refused(1, f) if f.status == Status::Malformed));
+        assert!(
+            matches!(session.admit(0, 4, 1), Admission::Refused(1, f) if f.status == Status::Malformed)
+        );
         assert!(matches!(session.admit(SESSION_SLOTS - 1, 1, 1), Admission::Do(_)));
         assert!(
             matches!(session.admit(SESSION_SLOTS, 1, 1), Admission::Refused(1, f) if f.status == Status::LimitExceeded)
@@ -601,7 +641,10 @@ mod tests {
         assert!(!session.take_up(given, OPEN), "this run gave it, and it was closed");
         assert!(session.take_up(41, OPEN) && session.take_up(41, OPEN));
         assert_eq!(session.held(OPEN.file), readers(1));
-        assert!(!session.take_up(41, OpenFile { rights: Rights::WRITE, ..OPEN }), "it is open for something else");
+        assert!(
+            !session.take_up(41, OpenFile { rights: Rights::WRITE, ..OPEN }),
+            "it is open for something else"
+        );
         session.reclaiming = false;
         assert!(session.take_up(41, OPEN), "a repetition is answered alike");
         assert!(!session.take_up(42, OPEN));
@@ -611,7 +654,8 @@ mod tests {
 
     #[test]
     fn one_owner_leaves_room_for_the_sessions_of_others() {
-        let (one, other) = (Owner { key: KeyId(1), user: Some(7) }, Owner { key: KeyId(1), user: None });
+        let (one, other) =
+            (Owner { key: KeyId(1), user: Some(7) }, Owner { key: KeyId(1), user: None });
         let mut sessions = Sessions::<u32>::new(HashMap::new());
         let begin = |id| Session::new(SessionId(id), one, String::new(), Duration::ZERO, false);
         for id in 0..SESSIONS_OWNER_MAX as u64 {

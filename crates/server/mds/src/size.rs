@@ -63,7 +63,8 @@ impl MdsCore {
             return then(self, call, Attributes { shared, ..convert::attributes(&inode) });
         }
         if let Some(found) = self.told(&call, &inode) {
-            let (shared, told) = (self.is_shared(&call, &inode, true), self.state().merged(&inode, &found));
+            let (shared, told) =
+                (self.is_shared(&call, &inode, true), self.state().merged(&inode, &found));
             self.counters.told.fetch_add(1, Ordering::Relaxed);
             return then(self, call, Attributes { shared, ..told });
         }
@@ -80,7 +81,9 @@ impl MdsCore {
                 _ if core.is_gated(file) => Flow::Gate(call, file),
                 Some((inode, found)) if recorded && !core.is_superseded(&inode) => {
                     match core.resolve_doubt(&inode, found) {
-                        Ok(attributes) => then(core, call, Attributes { shared: true, ..attributes }),
+                        Ok(attributes) => {
+                            then(core, call, Attributes { shared: true, ..attributes })
+                        }
                         Err(failure) => Flow::Fail(call, failure),
                     }
                 }
@@ -109,7 +112,8 @@ impl MdsCore {
     pub(crate) fn heard(&self, inode: &Inode) -> Option<Attributes> {
         let state = self.state();
         let found = state.collector.heard(inode.file)?;
-        let holds = found.fetch.generation == inode.size_generation && state.cluster.all_keep(&found.verifiers);
+        let holds = found.fetch.generation == inode.size_generation
+            && state.cluster.all_keep(&found.verifiers);
         holds.then(|| state.merged(inode, found))
     }
 
@@ -141,7 +145,9 @@ impl MdsCore {
         for (inode, parts) in &questions {
             let Some(layout) = &inode.layout else { continue };
             for (iod, mut objects) in objects::by_daemon(inode.file, layout) {
-                objects.retain(|object| parts.as_ref().is_none_or(|parts| parts.contains(object.part)));
+                objects.retain(|object| {
+                    parts.as_ref().is_none_or(|parts| parts.contains(object.part))
+                });
                 if objects.is_empty() || removed.contains(&iod) {
                     continue;
                 }
@@ -161,7 +167,8 @@ impl MdsCore {
 
     /// Whether a truncate of the file is under way.
     pub(crate) fn is_gated(&self, file: FileIndex) -> bool {
-        self.gated.load(std::sync::atomic::Ordering::Acquire) > 0 && self.state().gates.is_closed(file)
+        self.gated.load(std::sync::atomic::Ordering::Acquire) > 0
+            && self.state().gates.is_closed(file)
     }
 
     /// Whether a file was truncated since its inode was read.
@@ -182,7 +189,8 @@ pub(crate) struct HowAsked {
 
 impl HowAsked {
     /// A client waits: told in its attempt, as at a gate, or it takes the metadata server for the one that does not answer.
-    pub(crate) const FOR_A_CALL: Self = Self { flush: false, patience: Duration::from_millis(GATE_WAIT_MS_MAX) };
+    pub(crate) const FOR_A_CALL: Self =
+        Self { flush: false, patience: Duration::from_millis(GATE_WAIT_MS_MAX) };
     /// Nobody waits.
     pub(crate) const COLLECTING: Self = Self { flush: false, patience: Duration::MAX };
     /// To be recorded: a disk has its own time.
@@ -208,7 +216,10 @@ impl Said {
         for (iod, reply) in replies {
             let files = asked.get(&iod).map(Vec::as_slice).unwrap_or_default();
             match reply {
-                Ok(reply) if reply.objects.len() == files.iter().map(|(_, count)| count).sum::<usize>() => {
+                Ok(reply)
+                    if reply.objects.len()
+                        == files.iter().map(|(_, count)| count).sum::<usize>() =>
+                {
                     let mut infos = reply.objects.into_iter();
                     for (file, count) in files {
                         let infos = infos.by_ref().take(*count).collect();
@@ -216,9 +227,10 @@ impl Said {
                         said.answers.entry(*file).or_default().push(answer);
                     }
                 }
-                Ok(_) => {
-                    said.fail(files, &Failure::new(Status::Internal, format!("I/O daemon {iod} miscounted objects")))
-                }
+                Ok(_) => said.fail(
+                    files,
+                    &Failure::new(Status::Internal, format!("I/O daemon {iod} miscounted objects")),
+                ),
                 Err(failure) => said.fail(files, &failure),
             }
         }
@@ -239,7 +251,9 @@ impl Said {
                 let change = core.number_of_look(inode.file, answers);
                 objects::combine(&inode, layout, answers, &self.removed, change)
             }
-            (None, None) => Err(Failure::new(Status::Corrupted, format!("file {} has no layout", inode.file))),
+            (None, None) => {
+                Err(Failure::new(Status::Corrupted, format!("file {} has no layout", inode.file)))
+            }
         };
         (inode, found)
     }
@@ -250,10 +264,13 @@ impl State {
     pub(crate) fn merged(&self, inode: &Inode, found: &Found) -> Attributes {
         let mtime = self.written_at(inode, found.fetch.mtime);
         // Heard meanwhile, and the same: later it is recorded with that number, which must not be below what was told.
-        let same = |heard: &&Found| Fetch { change: found.fetch.change, ..heard.fetch.clone() } == found.fetch;
+        let same = |heard: &&Found| {
+            Fetch { change: found.fetch.change, ..heard.fetch.clone() } == found.fetch
+        };
         let heard = self.collector.heard(inode.file).filter(same);
         let change = heard.map_or(found.fetch.change, |heard| heard.fetch.change);
-        let mut attributes = convert::attributes(&inode.as_found(&Fetch { mtime, change, ..found.fetch.clone() }));
+        let mut attributes =
+            convert::attributes(&inode.as_found(&Fetch { mtime, change, ..found.fetch.clone() }));
         attributes.bytes_used = ByteCount(found.bytes_used);
         attributes
     }

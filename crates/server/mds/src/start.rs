@@ -52,14 +52,21 @@ impl MdsCore {
     ///
     /// # Errors
     /// What the store says.
-    pub fn open(store: Arc<dyn MetaStore>, config: CoreConfig, env: Environment) -> Result<Arc<Self>, Failure> {
+    pub fn open(
+        store: Arc<dyn MetaStore>,
+        config: CoreConfig,
+        env: Environment,
+    ) -> Result<Arc<Self>, Failure> {
         let names = Namespace::open(store, config.namespace)?;
         let identity = names.cluster();
         let now = env.clock.monotonic();
         let sessions = names.sessions()?;
-        let leasing = sessions.iter().filter(|record| record.leases).map(|record| record.session).collect();
-        let recorded: HashMap<_, _> =
-            sessions.into_iter().map(|record| (record.session, Owner { key: record.key, user: record.user })).collect();
+        let leasing =
+            sessions.iter().filter(|record| record.leases).map(|record| record.session).collect();
+        let recorded: HashMap<_, _> = sessions
+            .into_iter()
+            .map(|record| (record.session, Owner { key: record.key, user: record.user }))
+            .collect();
         let waits = !recorded.is_empty() || !names.orphans()?.is_empty();
         let epoch = names.epoch();
         let in_doubt = !recorded.is_empty();
@@ -70,7 +77,11 @@ impl MdsCore {
             fences: Fences::new(epoch, SessionId(identity.next_session), recorded.keys().copied()),
             sessions: Sessions::new(recorded),
             cluster,
-            keys: names.client_keys()?.into_iter().map(|key| (key.id, key)).collect::<HashMap<KeyId, _>>(),
+            keys: names
+                .client_keys()?
+                .into_iter()
+                .map(|key| (key.id, key))
+                .collect::<HashMap<KeyId, _>>(),
             connections: HashMap::new(),
             gates: Gates::default(),
             intents: Intents::default(),

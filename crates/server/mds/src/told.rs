@@ -19,8 +19,8 @@ use std::{
 
 use braid_meta::{Fetch, Inode};
 use braid_types::{
-    ByteCount, Failure, FileIndex, LayoutVersion, PartIndex, SessionId, SizeGeneration, Status, Timestamp,
-    limits::TOLD_OBJECTS_MAX,
+    ByteCount, Failure, FileIndex, LayoutVersion, PartIndex, SessionId, SizeGeneration, Status,
+    Timestamp, limits::TOLD_OBJECTS_MAX,
 };
 use braid_wire::message::{mds::ToldSize, types::ObjectInfo};
 
@@ -115,12 +115,16 @@ pub(crate) const TOLD_FILES_MAX: usize = 1024;
 /// Refuses what no client tells, before it is looked through under the server's lock: a client tells of no more objects of a
 /// file, and of no daemon without one.
 pub(crate) fn check_told(told: &[ToldSize]) -> Result<(), Failure> {
-    let objects = |told: &ToldSize| told.daemons.iter().map(|daemon| daemon.objects.len()).sum::<usize>();
-    let too_much = |told: &ToldSize| told.daemons.len() > TOLD_OBJECTS_MAX || objects(told) > TOLD_OBJECTS_MAX;
+    let objects =
+        |told: &ToldSize| told.daemons.iter().map(|daemon| daemon.objects.len()).sum::<usize>();
+    let too_much =
+        |told: &ToldSize| told.daemons.len() > TOLD_OBJECTS_MAX || objects(told) > TOLD_OBJECTS_MAX;
     if told.len() <= TOLD_FILES_MAX && !told.iter().any(too_much) {
         return Ok(());
     }
-    let why = format!("a call tells of at most {TOLD_FILES_MAX} files, {TOLD_OBJECTS_MAX} objects of each");
+    let why = format!(
+        "a call tells of at most {TOLD_FILES_MAX} files, {TOLD_OBJECTS_MAX} objects of each"
+    );
     Err(Failure::new(Status::LimitExceeded, why))
 }
 
@@ -139,12 +143,25 @@ impl MdsCore {
 
     /// Notes who made a file and opened it, or opened it as it was on record, if nobody else has opened it for writing since
     /// before that.
-    pub(crate) fn note_maker(&self, inode: &Inode, (session, open_id): (SessionId, u64), since: Since, mark: Mark) {
+    pub(crate) fn note_maker(
+        &self,
+        inode: &Inode,
+        (session, open_id): (SessionId, u64),
+        since: Since,
+        mark: Mark,
+    ) {
         let Some(layout) = &inode.layout else { return };
-        let maker = Maker { session, open_id, generation: inode.size_generation, layout: layout.version, since };
+        let maker = Maker {
+            session,
+            open_id,
+            generation: inode.size_generation,
+            layout: layout.version,
+            since,
+        };
         self.state().collector.made(inode.file, maker, mark);
         // Who is about to open it has done so in the store, and takes the maker off after this, or is seen here.
-        let writers: u64 = self.names.opens_of(inode.file).iter().map(|open| u64::from(open.writers)).sum();
+        let writers: u64 =
+            self.names.opens_of(inode.file).iter().map(|open| u64::from(open.writers)).sum();
         if writers != 1 {
             self.state().collector.end_maker(inode.file);
         }
@@ -157,7 +174,8 @@ impl MdsCore {
             return None;
         }
         let state = self.state();
-        told.iter().find_map(|told| state.believed(told, call.asker(), inode, self.names.next_change()))
+        told.iter()
+            .find_map(|told| state.believed(told, call.asker(), inode, self.names.next_change()))
     }
 
     /// The last writer of a file has closed it: what it told is heard, or the daemons are asked.
@@ -190,7 +208,13 @@ impl MdsCore {
 
 impl State {
     /// What is told of the file, if it is its maker who tells it.
-    fn believed(&self, told: &ToldSize, session: SessionId, inode: &Inode, change: u64) -> Option<Found> {
+    fn believed(
+        &self,
+        told: &ToldSize,
+        session: SessionId,
+        inode: &Inode,
+        change: u64,
+    ) -> Option<Found> {
         let layout = inode.layout.as_ref()?;
         let maker = *self.collector.maker(inode.file)?;
         let (open_id, generation, version) = (told.open_id, inode.size_generation, layout.version);
@@ -205,13 +229,20 @@ impl State {
         for (iod, objects) in objects::by_daemon(inode.file, layout) {
             let said = told.daemons.iter().find(|daemon| daemon.iod == iod);
             let info = |part| {
-                let known = said.and_then(|daemon| daemon.objects.iter().find(|info| info.part == part));
+                let known =
+                    said.and_then(|daemon| daemon.objects.iter().find(|info| info.part == part));
                 known.cloned().unwrap_or_else(|| absent(part))
             };
-            let verifier = said.map_or_else(|| self.cluster.verifier(iod), |daemon| Some(daemon.verifier))?;
-            answers.push(Answer { iod, verifier, infos: objects.iter().map(|object| info(object.part)).collect() });
+            let verifier =
+                said.map_or_else(|| self.cluster.verifier(iod), |daemon| Some(daemon.verifier))?;
+            answers.push(Answer {
+                iod,
+                verifier,
+                infos: objects.iter().map(|object| info(object.part)).collect(),
+            });
         }
-        let found = objects::combine(inode, layout, &answers, &self.cluster.removed(), change).ok()?;
+        let found =
+            objects::combine(inode, layout, &answers, &self.cluster.removed(), change).ok()?;
         self.cluster.all_keep(&found.verifiers).then_some(found)
     }
 }
@@ -237,7 +268,13 @@ mod tests {
 
     fn noted(opens: impl IntoIterator<Item = FileIndex>) -> bool {
         let (session, layout) = (SessionId(1), LayoutVersion(1));
-        let maker = Maker { session, open_id: 1, generation: SizeGeneration(0), layout, since: Since::Made };
+        let maker = Maker {
+            session,
+            open_id: 1,
+            generation: SizeGeneration(0),
+            layout,
+            since: Since::Made,
+        };
         let mut makers = Makers::default();
         makers.disturb(FILE);
         let since = makers.mark();

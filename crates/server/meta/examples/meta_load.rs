@@ -8,19 +8,32 @@ use std::time::Instant;
 
 use braid_layout::{ChecksumKind, Component, Distribution, Layout, PartPlacement, Redundancy};
 use braid_meta::{
-    Call, CreateArgs, DirectoryDefault, Engine, EngineOptions, Identity, Namespace, Options, Replay, StoreError,
+    Call, CreateArgs, DirectoryDefault, Engine, EngineOptions, Identity, Namespace, Options,
+    Replay, StoreError,
 };
 use braid_types::{
-    ClusterUuid, Failure, FileIndex, FileOffset, IodId, LayoutVersion, ObjectGeneration, SessionId, Timestamp,
+    ClusterUuid, Failure, FileIndex, FileOffset, IodId, LayoutVersion, ObjectGeneration, SessionId,
+    Timestamp,
 };
 
 fn layout(_: Option<&DirectoryDefault>, _: FileIndex) -> Result<Layout, Failure> {
     let part = |n| PartPlacement { generation: ObjectGeneration(0), iods: vec![IodId(n)] };
     let distribution = Distribution::SimpleStripe { stripe_size: 1 << 20 };
     let parts = (1..=4).map(part).collect();
-    let component = Component { start: FileOffset(0), end: FileOffset::MAX, distribution, first_part: 0, parts };
+    let component = Component {
+        start: FileOffset(0),
+        end: FileOffset::MAX,
+        distribution,
+        first_part: 0,
+        parts,
+    };
     let components = vec![component];
-    Ok(Layout { version: LayoutVersion(1), components, redundancy: Redundancy::None, checksum: ChecksumKind::None })
+    Ok(Layout {
+        version: LayoutVersion(1),
+        components,
+        redundancy: Redundancy::None,
+        checksum: ChecksumKind::None,
+    })
 }
 
 fn name(n: u64) -> Vec<u8> {
@@ -31,7 +44,8 @@ fn name(n: u64) -> Vec<u8> {
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    let ticks =
+        |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
     (ticks(11) + ticks(12)) / 100.0
 }
 
@@ -55,9 +69,15 @@ fn create(ns: &Namespace, directory: FileIndex, from: u64, count: u64, threads: 
                         break;
                     }
                     sequence += 1;
-                    let replay = Replay { session: SessionId(1), slot: thread as u32, sequence, request: n };
+                    let replay =
+                        Replay { session: SessionId(1), slot: thread as u32, sequence, request: n };
                     let call = Call { who: &who, now: Timestamp::now(), replay: Some(replay) };
-                    let args = CreateArgs { mode: 0o644.into(), exclusive: true, open: None, place: layout };
+                    let args = CreateArgs {
+                        mode: 0o644.into(),
+                        exclusive: true,
+                        open: None,
+                        place: layout,
+                    };
                     ns.create(&call, directory, &name(n), args).expect("create");
                 }
             });
@@ -88,8 +108,9 @@ fn open(path: &Path, inodes: usize) -> Arc<Namespace> {
     };
     let store = Arc::new(store.expect("open the engine"));
     let _ = Namespace::format(&*store, ClusterUuid([7; 16]), 64, Timestamp::now());
-    let namespace = Namespace::open(store, Options { cached_inodes_max: inodes, ..Options::default() })
-        .expect("open the namespace");
+    let namespace =
+        Namespace::open(store, Options { cached_inodes_max: inodes, ..Options::default() })
+            .expect("open the namespace");
     println!("open: {:.1} ms", began.elapsed().as_secs_f64() * 1e3);
     Arc::new(namespace)
 }
@@ -97,8 +118,10 @@ fn open(path: &Path, inodes: usize) -> Arc<Namespace> {
 fn main() {
     let mut args = std::env::args().skip(1);
     let path = args.next().expect("a directory to measure in");
-    let files: u64 = args.next().map_or(1_000_000, |files| files.parse().expect("a number of files"));
-    let threads: u64 = args.next().map_or(16, |threads| threads.parse().expect("a number of threads"));
+    let files: u64 =
+        args.next().map_or(1_000_000, |files| files.parse().expect("a number of files"));
+    let threads: u64 =
+        args.next().map_or(16, |threads| threads.parse().expect("a number of threads"));
     let root = Identity::root();
     let call = Call { who: &root, now: Timestamp::now(), replay: None };
     let ns = open(Path::new(&path), 65_536);

@@ -105,7 +105,11 @@ impl AccessList {
             return grants(self.users[at].bits & mask);
         }
         let own = who.in_group(inode.group).then_some(self.group);
-        let named = self.groups.iter().filter(|named| who.in_group(Principal::posix(named.id))).map(|named| named.bits);
+        let named = self
+            .groups
+            .iter()
+            .filter(|named| who.in_group(Principal::posix(named.id)))
+            .map(|named| named.bits);
         let mut groups = own.into_iter().chain(named).peekable();
         if groups.peek().is_some() {
             return groups.any(|bits| grants(bits & mask));

@@ -27,7 +27,9 @@ pub(crate) fn encode(list: &List) -> Vec<u8> {
         out.extend(u16::from(bits).to_le_bytes());
         out.extend(id.to_le_bytes());
     };
-    let known = |named: &Named| u32::try_from(named.id).ok().filter(|id| *id != NO_ID).map(|id| (named.bits, id));
+    let known = |named: &Named| {
+        u32::try_from(named.id).ok().filter(|id| *id != NO_ID).map(|id| (named.bits, id))
+    };
     entry(USER_OBJ, list.user, NO_ID);
     list.users.iter().filter_map(known).for_each(|(bits, id)| entry(USER, bits, id));
     entry(GROUP_OBJ, list.group, NO_ID);
@@ -52,7 +54,10 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Option<List>, Failure> {
         return Err(invalid());
     }
     if entries.len() / ENTRY_BYTES > ACL_ENTRIES_MAX {
-        return Err(Failure::new(Status::NoSpace, format!("a list has at most {ACL_ENTRIES_MAX} entries")));
+        return Err(Failure::new(
+            Status::NoSpace,
+            format!("a list has at most {ACL_ENTRIES_MAX} entries"),
+        ));
     }
     read(entries).map(Some).ok_or_else(invalid)
 }

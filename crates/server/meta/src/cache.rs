@@ -104,7 +104,10 @@ impl InodeCache {
 
     /// Inodes in it.
     pub(crate) fn len(&self) -> usize {
-        self.slices.iter().map(|slice| slice.lock().unwrap_or_else(PoisonError::into_inner).map.len()).sum()
+        self.slices
+            .iter()
+            .map(|slice| slice.lock().unwrap_or_else(PoisonError::into_inner).map.len())
+            .sum()
     }
 }
 
@@ -112,7 +115,9 @@ impl Slice {
     fn evict(&mut self) {
         while let Some(file) = self.order.pop_front() {
             match self.map.get(&file) {
-                Some(slot) if slot.used.swap(false, Ordering::Relaxed) => self.order.push_back(file),
+                Some(slot) if slot.used.swap(false, Ordering::Relaxed) => {
+                    self.order.push_back(file)
+                }
                 Some(_) => {
                     self.map.remove(&file);
                     return;

@@ -72,7 +72,11 @@ pub(crate) struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     /// Checks the version byte (I10). `what` names the record in errors.
-    pub(crate) fn new(what: &'static str, version: u8, bytes: &'a [u8]) -> Result<Self, RecordError> {
+    pub(crate) fn new(
+        what: &'static str,
+        version: u8,
+        bytes: &'a [u8],
+    ) -> Result<Self, RecordError> {
         match bytes.split_first() {
             Some((found, rest)) if *found == version => Ok(Self { rest, what }),
             Some((found, _)) => Err(RecordError::Version { what, found: *found }),
@@ -85,13 +89,15 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn raw(&mut self, bytes: usize) -> Result<&'a [u8], RecordError> {
-        let (head, rest) = self.rest.split_at_checked(bytes).ok_or(RecordError::Broken { what: self.what })?;
+        let (head, rest) =
+            self.rest.split_at_checked(bytes).ok_or(RecordError::Broken { what: self.what })?;
         self.rest = rest;
         Ok(head)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
-        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(RecordError::Broken { what: self.what })?;
+        let (head, rest) =
+            self.rest.split_first_chunk::<N>().ok_or(RecordError::Broken { what: self.what })?;
         self.rest = rest;
         Ok(*head)
     }

@@ -4,8 +4,8 @@ use braid_types::{FileIndex, IodId, KeyId, SessionId};
 
 use crate::acl_xattr;
 use crate::record::{
-    ClientKey, ClusterIdentity, Deletion, DirectoryDefault, Inode, Intent, IodRecord, Quota, Recorded, SessionRecord,
-    Usage, decode_cookie, decode_entry, decode_modes, encode_modes,
+    ClientKey, ClusterIdentity, Deletion, DirectoryDefault, Inode, Intent, IodRecord, Quota,
+    Recorded, SessionRecord, Usage, decode_cookie, decode_entry, decode_modes, encode_modes,
 };
 pub use crate::store::engine::fuzzing::*;
 

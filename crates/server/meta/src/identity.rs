@@ -36,7 +36,8 @@ impl Identity {
 
     /// Whether it is in a group.
     pub fn in_group(&self, group: Principal) -> bool {
-        group == Principal::posix(self.gid) || self.groups.iter().any(|id| group == Principal::posix(*id))
+        group == Principal::posix(self.gid)
+            || self.groups.iter().any(|id| group == Principal::posix(*id))
     }
 
     /// Whether it owns a file.
@@ -97,7 +98,11 @@ pub fn permit(who: &Identity, inode: &Inode, want: Want) -> Result<(), Failure> 
         && !who.is_unheld()
         && !who.owns(inode)
     {
-        return if access.permits(who, inode, want) { Ok(()) } else { Err(Status::PermissionDenied.into()) };
+        return if access.permits(who, inode, want) {
+            Ok(())
+        } else {
+            Err(Status::PermissionDenied.into())
+        };
     }
     let class = if who.owns(inode) {
         inode.mode >> 6
@@ -116,8 +121,13 @@ fn root_bits(inode: &Inode) -> u8 {
 }
 
 /// In a sticky directory only the owner of the entry's file, of the directory, or root removes or renames an entry.
-pub(crate) fn permit_sticky(who: &Identity, directory: &Inode, target: &Inode) -> Result<(), Failure> {
-    let free = directory.mode & 0o1000 == 0 || who.is_unheld() || who.owns(directory) || who.owns(target);
+pub(crate) fn permit_sticky(
+    who: &Identity,
+    directory: &Inode,
+    target: &Inode,
+) -> Result<(), Failure> {
+    let free =
+        directory.mode & 0o1000 == 0 || who.is_unheld() || who.owns(directory) || who.owns(target);
     // POSIX unlink(): EPERM or EACCES; Linux gives EPERM.
     if free { Ok(()) } else { Err(Status::NotPermitted.into()) }
 }

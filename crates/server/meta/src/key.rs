@@ -192,7 +192,9 @@ pub(crate) fn all(shard: ShardId, kind: Kind) -> Range {
 /// Every key of one kind of one file.
 pub(crate) fn all_of(file: FileIndex, kind: Kind) -> Range {
     let end = match file.0.checked_add(1) {
-        Some(next) if next >> 48 == file.0 >> 48 => key(file.shard(), kind, &[&next.to_be_bytes()]).to_vec(),
+        Some(next) if next >> 48 == file.0 >> 48 => {
+            key(file.shard(), kind, &[&next.to_be_bytes()]).to_vec()
+        }
         _ => all(file.shard(), kind).end,
     };
     Range { from: of_file(kind, file, &[]).to_vec(), end }
@@ -200,7 +202,10 @@ pub(crate) fn all_of(file: FileIndex, kind: Kind) -> Range {
 
 /// Every cookie of a directory past `after`.
 pub(crate) fn cookies_after(directory: FileIndex, after: u64) -> Range {
-    Range { from: cookie(directory, after.saturating_add(1)).to_vec(), end: all_of(directory, Kind::Cookie).end }
+    Range {
+        from: cookie(directory, after.saturating_add(1)).to_vec(),
+        end: all_of(directory, Kind::Cookie).end,
+    }
 }
 
 /// Every replay record of a session in one shard.

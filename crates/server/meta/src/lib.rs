@@ -53,16 +53,16 @@ pub use lease::modes::{Deny, OpenMode};
 pub use namespace::{Namespace, Options};
 pub use opens::{Access, OpenFile};
 pub use ops::{
-    CAPABILITY_XATTR, Changes, CreateArgs, Created, DirectoryPage, Fetch, ListedEntry, NameSlot, NodeArgs, OpenArgs,
-    QuotaState, RenameMode, SetTime, TreePage, UsageDifference, XattrMode,
+    CAPABILITY_XATTR, Changes, CreateArgs, Created, DirectoryPage, Fetch, ListedEntry, NameSlot,
+    NodeArgs, OpenArgs, QuotaState, RenameMode, SetTime, TreePage, UsageDifference, XattrMode,
 };
 pub use quota::{AHEAD_BYTES_MAX, AHEAD_FIRST_BYTES};
 pub use record::{
-    Bound, ClientKey, ClusterIdentity, Deletion, DirectoryDefault, DistributionKind, Entry, FileKind, Inode, Intent,
-    IntentKind, IodRecord, IodState, KeyRights, Parts, Placement, Principal, PrincipalKind, Quota, QuotaOwner,
-    RecordError, SessionRecord, Usage,
+    Bound, ClientKey, ClusterIdentity, Deletion, DirectoryDefault, DistributionKind, Entry,
+    FileKind, Inode, Intent, IntentKind, IodRecord, IodState, KeyRights, Parts, Placement,
+    Principal, PrincipalKind, Quota, QuotaOwner, RecordError, SessionRecord, Usage,
 };
 pub use store::{
-    Batch, Change, Cut, Dumped, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore, MetaStore, Sequence,
-    StoreError, Taken, View, Visit, dump,
+    Batch, Change, Cut, Dumped, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore,
+    MetaStore, Sequence, StoreError, Taken, View, Visit, dump,
 };

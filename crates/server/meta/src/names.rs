@@ -55,7 +55,8 @@ impl DirectoryNames {
             slice.directories.clear();
             slice.names = 0;
         }
-        let added = slice.directories.entry(directory).or_default().insert(name.into(), target).is_none();
+        let added =
+            slice.directories.entry(directory).or_default().insert(name.into(), target).is_none();
         slice.names += usize::from(added);
     }
 

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_types::{
-    ClusterUuid, Failure, FileIndex, IdState, MapEpoch, MdsEpoch, SessionId, ShardId, Status, Timestamp,
+    ClusterUuid, Failure, FileIndex, IdState, MapEpoch, MdsEpoch, SessionId, ShardId, Status,
+    Timestamp,
 };
 
 use crate::cache::InodeCache;
@@ -20,7 +21,10 @@ use crate::layouts::Layouts;
 use crate::names::DirectoryNames;
 use crate::opens::{OpenFile, Opens};
 use crate::quota::{self, Ledger, Recount};
-use crate::record::{ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, RecordError, Recorded, decode_modes};
+use crate::record::{
+    ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, RecordError, Recorded,
+    decode_modes,
+};
 use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
 use crate::tx::{Op, Tx, encode_counter};
 
@@ -91,9 +95,17 @@ pub(crate) const COOKIE_FIRST: u64 = 3;
 
 impl Namespace {
     /// Makes an empty namespace with `shards` virtual shards in an empty store, synced.
-    pub fn format(store: &dyn MetaStore, uuid: ClusterUuid, shards: u16, now: Timestamp) -> Result<(), Failure> {
+    pub fn format(
+        store: &dyn MetaStore,
+        uuid: ClusterUuid,
+        shards: u16,
+        now: Timestamp,
+    ) -> Result<(), Failure> {
         if store.get(&key::cluster())?.is_some() {
-            return Err(Failure::new(Status::Exists, "the metadata directory already holds a cluster"));
+            return Err(Failure::new(
+                Status::Exists,
+                "the metadata directory already holds a cluster",
+            ));
         }
         let identity = ClusterIdentity {
             uuid,
@@ -122,8 +134,7 @@ impl Namespace {
     /// commits are refused.
     pub fn open(store: Arc<dyn MetaStore>, options: Options) -> Result<Self, Failure> {
         let Some(bytes) = store.get(&key::cluster())? else {
-            let why =
-                "the metadata store holds no cluster: it was never made whole; try: braid init with a new directory";
+            let why = "the metadata store holds no cluster: it was never made whole; try: braid init with a new directory";
             return Err(Failure::new(Status::NotFound, why));
         };
         let mut cluster = ClusterIdentity::decode(&bytes)?;
@@ -140,8 +151,16 @@ impl Namespace {
         let denying = AtomicUsize::new(opens.denying());
         let deletions = AtomicU64::new(count_deletions(&*store, cluster.shards)?);
         let (counters, replays) = (HashMap::default(), HashMap::default());
-        let writer =
-            Writer { counters, next_shard: 0, opens, keep_orphans: false, replays, cluster, ledger, recount: None };
+        let writer = Writer {
+            counters,
+            next_shard: 0,
+            opens,
+            keep_orphans: false,
+            replays,
+            cluster,
+            ledger,
+            recount: None,
+        };
         let cache = InodeCache::new(options.cached_inodes_max);
         Ok(Self {
             store,
@@ -213,7 +232,10 @@ impl Namespace {
 
     /// Whether [`Namespace::reserve_ahead`] has something to do.
     pub fn is_low_on_indexes(&self) -> bool {
-        self.writer().counters.values().any(|counter| counter.reserved - counter.next < COUNTERS_RESERVED / 2)
+        self.writer()
+            .counters
+            .values()
+            .any(|counter| counter.reserved - counter.next < COUNTERS_RESERVED / 2)
     }
 
     /// Returns when everything done so far survives the loss of power (I6). Callers at the same time share a flush.
@@ -253,7 +275,13 @@ impl Namespace {
         Ok(outcome)
     }
 
-    fn recorded(&self, writer: &Writer, replay: Replay, op: Op, home: ShardId) -> Result<Option<Outcome>, Failure> {
+    fn recorded(
+        &self,
+        writer: &Writer,
+        replay: Replay,
+        op: Op,
+        home: ShardId,
+    ) -> Result<Option<Outcome>, Failure> {
         let known = writer.replays.get(&(replay.session, replay.slot));
         if known.is_some_and(|known| replay.sequence > *known) {
             return Ok(None);
@@ -262,7 +290,8 @@ impl Namespace {
             return if known.is_some() { Err(reused(replay)) } else { Ok(None) };
         };
         let recorded = Recorded::decode(&bytes)?;
-        let is_it = recorded.op == op as u8 && recorded.request.is_none_or(|request| request == replay.request);
+        let is_it = recorded.op == op as u8
+            && recorded.request.is_none_or(|request| request == replay.request);
         match recorded.sequence {
             same if same == replay.sequence && is_it => Ok(Some(recorded.outcome)),
             older if older < replay.sequence && known.is_none() => Ok(None),
@@ -283,7 +312,11 @@ impl Namespace {
     }
 
     /// As `find_inode`, for who holds a view: a thread takes no second one.
-    pub(crate) fn find_inode_in(&self, view: &dyn View, file: FileIndex) -> Result<Option<Arc<Inode>>, Failure> {
+    pub(crate) fn find_inode_in(
+        &self,
+        view: &dyn View,
+        file: FileIndex,
+    ) -> Result<Option<Arc<Inode>>, Failure> {
         self.find_inode_by(file, |key| view.get(key))
     }
 
@@ -327,7 +360,9 @@ fn reused(replay: Replay) -> Failure {
     let Replay { session, slot, sequence, .. } = replay;
     Failure::new(
         Status::Malformed,
-        format!("slot {slot} of session {session} used sequence {sequence} for something else before"),
+        format!(
+            "slot {slot} of session {session} used sequence {sequence} for something else before"
+        ),
     )
 }
 
@@ -372,7 +407,8 @@ fn load_opens(store: &dyn MetaStore, shards: u16) -> Result<Opens, Failure> {
             let range = key::all(ShardId(shard), kind);
             view.scan(&range.from, &range.end, &mut |key, value| {
                 let of = key::file_of(key).zip(key::number_of(key));
-                let open = of.and_then(|(file, session)| take(opens.of(file, SessionId(session)), value));
+                let open =
+                    of.and_then(|(file, session)| take(opens.of(file, SessionId(session)), value));
                 match open {
                     Some(open) => opens.set(open),
                     None => broken = true,
@@ -386,7 +422,9 @@ fn load_opens(store: &dyn MetaStore, shards: u16) -> Result<Opens, Failure> {
         })?;
         load(Kind::Modes, &mut |open, value| open.denying_too(decode_modes(value).ok()?))?;
         if broken {
-            return Err(StoreError::Corrupted("a record of an open file makes no sense".into()).into());
+            return Err(
+                StoreError::Corrupted("a record of an open file makes no sense".into()).into()
+            );
         }
     }
     Ok(opens)

@@ -95,7 +95,10 @@ impl OpenFile {
         let both = self.denying.count(|access| access.read && access.write);
         all.set(OpenMode::plain(Access::READ), self.readers.saturating_sub(readers));
         all.set(OpenMode::plain(Access::WRITE), self.write_only.saturating_sub(write_only));
-        all.set(OpenMode::plain(Access::BOTH), self.writers.saturating_sub(self.write_only).saturating_sub(both));
+        all.set(
+            OpenMode::plain(Access::BOTH),
+            self.writers.saturating_sub(self.write_only).saturating_sub(both),
+        );
         all
     }
 
@@ -143,7 +146,10 @@ pub(crate) struct Opens {
 
 impl Opens {
     pub(crate) fn of(&self, file: FileIndex, session: SessionId) -> OpenFile {
-        let held = self.files.get(&file).and_then(|opens| opens.iter().find(|open| open.session == session));
+        let held = self
+            .files
+            .get(&file)
+            .and_then(|opens| opens.iter().find(|open| open.session == session));
         held.cloned().unwrap_or_else(|| OpenFile::none(file, session))
     }
 
@@ -151,7 +157,8 @@ impl Opens {
     pub(crate) fn set(&mut self, open: OpenFile) {
         let (file, session) = (open.file, open.session);
         let opens = self.files.entry(file).or_default();
-        let before = opens.iter().position(|other| other.session == session).map(|at| opens.remove(at));
+        let before =
+            opens.iter().position(|other| other.session == session).map(|at| opens.remove(at));
         if let Some(before) = &before {
             self.denying -= usize::from(!before.denying.is_empty());
             self.writing -= usize::from(before.writers > 0);
@@ -255,7 +262,9 @@ mod tests {
         let mut opens = Opens::default();
         let mut seed = 1_u64;
         for _ in 0..2000 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let at = |shift: u32, below: u64| (seed >> shift) % below;
             opens.set(open(at(33, 6), at(40, 4), at(45, 3) as u32, at(50, 2) as u32));
             check(&opens);

@@ -18,11 +18,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use braid_types::limits::SHARDS_DEFAULT;
-use braid_types::{ClusterUuid, Failure, FileIndex, IdState, MapEpoch, MdsEpoch, ShardId, Status, Timestamp};
+use braid_types::{
+    ClusterUuid, Failure, FileIndex, IdState, MapEpoch, MdsEpoch, ShardId, Status, Timestamp,
+};
 
 use crate::key::{self, Kind};
 use crate::namespace::{COOKIE_FIRST, root};
-use crate::record::{ClusterIdentity, Entry, FileKind, Inode, decode_cookie, decode_entry, write_cookie, write_entry};
+use crate::record::{
+    ClusterIdentity, Entry, FileKind, Inode, decode_cookie, decode_entry, write_cookie, write_entry,
+};
 use crate::store::engine::{self, Dumped, Taken};
 use crate::store::{Batch, Engine, EngineOptions, Fence, MetaStore, StoreError};
 use crate::tx::{decode_counter, encode_counter};
@@ -91,9 +95,15 @@ pub struct Repaired {
 /// # Errors
 /// [`Status::Busy`] while a server runs on it, [`Status::NotFound`] when nothing of a store is there; no space; a
 /// format that this program does not know.
-pub fn salvage(directory: &Path, uuid: Option<ClusterUuid>, now: Timestamp) -> Result<Outcome, Failure> {
+pub fn salvage(
+    directory: &Path,
+    uuid: Option<ClusterUuid>,
+    now: Timestamp,
+) -> Result<Outcome, Failure> {
     let fail = |what| move |error| Failure::from(StoreError::disk(what, error));
-    if !directory.is_dir() || !(engine::holds_anything(directory)? || directory.join(BUILT).exists()) {
+    if !directory.is_dir()
+        || !(engine::holds_anything(directory)? || directory.join(BUILT).exists())
+    {
         return Err(StoreError::Missing(directory.display().to_string()).into());
     }
     let _lock = engine::lock(directory)?;
@@ -272,7 +282,8 @@ fn restore(
     store.commit(batch, fence)?;
     survey.repaired.dangling_count = survey.dangling.len() as u64;
     let listed = survey.dangling.iter().take(NAMES_MAX);
-    survey.repaired.dangling = listed.map(|(directory, name)| survey.path(*directory, name)).collect();
+    survey.repaired.dangling =
+        listed.map(|(directory, name)| survey.path(*directory, name)).collect();
     Ok(survey.repaired)
 }
 
@@ -289,12 +300,23 @@ fn look(store: &Engine) -> Result<Survey, Failure> {
 }
 
 impl Survey {
-    fn record(&mut self, view: &dyn crate::store::View, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        let (Some(shard), Some(kind)) = (key.first_chunk::<2>().map(|shard| u16::from_be_bytes(*shard)), key.get(2))
+    fn record(
+        &mut self,
+        view: &dyn crate::store::View,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), StoreError> {
+        let (Some(shard), Some(kind)) =
+            (key.first_chunk::<2>().map(|shard| u16::from_be_bytes(*shard)), key.get(2))
         else {
             return Ok(());
         };
-        let number = key.get(3..).unwrap_or_default().iter().take(8).fold(0, |n, byte| n << 8 | u64::from(*byte));
+        let number = key
+            .get(3..)
+            .unwrap_or_default()
+            .iter()
+            .take(8)
+            .fold(0, |n, byte| n << 8 | u64::from(*byte));
         let file = key::file_of(key).unwrap_or_default();
         match *kind {
             b if b == Kind::Cookie as u8 => self.by_cookie(view, file, key, value)?,
@@ -346,7 +368,9 @@ impl Survey {
         if view.get(&key::cookie(directory, entry.cookie))?.is_none() {
             self.entry(directory, entry.cookie, entry, name);
             self.repaired.entries += 1;
-            self.fixes.put_with(key::cookie(directory, entry.cookie), |out| write_cookie(out, &entry, name));
+            self.fixes.put_with(key::cookie(directory, entry.cookie), |out| {
+                write_cookie(out, &entry, name)
+            });
             if view.get(&key::inode(entry.file))?.is_none() {
                 self.dangling.push((directory, name.to_vec()));
             }

@@ -20,11 +20,14 @@ use std::sync::Arc;
 
 use braid_layout::{ChecksumKind, Component, Distribution, Layout, PartPlacement, Redundancy};
 use braid_types::{
-    ClusterUuid, Failure, FileIndex, FileOffset, IodId, LayoutVersion, ObjectGeneration, SessionId, Status, Timestamp,
+    ClusterUuid, Failure, FileIndex, FileOffset, IodId, LayoutVersion, ObjectGeneration, SessionId,
+    Status, Timestamp,
 };
 
 use crate::record::{DirectoryDefault, FileKind, Inode};
-use crate::{Call, CreateArgs, Created, Identity, MemoryStore, MetaStore, Namespace, Options, Replay};
+use crate::{
+    Call, CreateArgs, Created, Identity, MemoryStore, MetaStore, Namespace, Options, Replay,
+};
 
 /// Tests run with at least 8 shards.
 pub(crate) const SHARDS: u16 = 8;
@@ -33,7 +36,14 @@ pub(crate) const ROOT: FileIndex = FileIndex::ROOT;
 /// A regular file of root's.
 pub(crate) fn sample_inode(file: FileIndex) -> Inode {
     let like = crate::namespace::root(Timestamp::default());
-    Inode { file, kind: FileKind::Regular, mode: 0o644, nlink: 1, layout: Some(Arc::new(layout(4))), ..like }
+    Inode {
+        file,
+        kind: FileKind::Regular,
+        mode: 0o644,
+        nlink: 1,
+        layout: Some(Arc::new(layout(4))),
+        ..like
+    }
 }
 
 /// A stripe of 1 MiB over so many I/O daemons.
@@ -86,11 +96,25 @@ pub(crate) fn call(who: &Identity) -> Call<'_> {
 }
 
 pub(crate) fn replayed(who: &Identity, slot: u32, sequence: u64) -> Call<'_> {
-    Call { who, now: at(100), replay: Some(Replay { session: SessionId(9), slot, sequence, request: 1 }) }
+    Call {
+        who,
+        now: at(100),
+        replay: Some(Replay { session: SessionId(9), slot, sequence, request: 1 }),
+    }
 }
 
-pub(crate) fn create(ns: &Namespace, call: &Call<'_>, directory: FileIndex, name: &[u8]) -> Result<Created, Failure> {
-    ns.create(call, directory, name, CreateArgs { mode: 0o644.into(), exclusive: true, open: None, place })
+pub(crate) fn create(
+    ns: &Namespace,
+    call: &Call<'_>,
+    directory: FileIndex,
+    name: &[u8],
+) -> Result<Created, Failure> {
+    ns.create(
+        call,
+        directory,
+        name,
+        CreateArgs { mode: 0o644.into(), exclusive: true, open: None, place },
+    )
 }
 
 /// The status of a failure.

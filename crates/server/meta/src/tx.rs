@@ -17,8 +17,8 @@ use crate::namespace::{COUNTERS_RESERVED, Counter, Namespace, Writer};
 use crate::opens::OpenFile;
 use crate::quota::{Delta, Mark, note};
 use crate::record::{
-    self, ClusterIdentity, Deletion, Entry, Inode, Outcome, Quota, QuotaOwner, Recorded, Usage, decode_entry,
-    write_cookie, write_entry,
+    self, ClusterIdentity, Deletion, Entry, Inode, Outcome, Quota, QuotaOwner, Recorded, Usage,
+    decode_entry, write_cookie, write_entry,
 };
 use crate::store::Batch;
 
@@ -124,8 +124,12 @@ impl<'a> Tx<'a> {
 
     /// The inode that an entry leads to. Without it the store broke its word.
     pub(crate) fn target(&self, entry: &Entry) -> Result<Arc<Inode>, Failure> {
-        let what =
-            || Failure::new(Status::Corrupted, format!("an entry names file {}, which is not there", entry.file));
+        let what = || {
+            Failure::new(
+                Status::Corrupted,
+                format!("an entry names file {}, which is not there", entry.file),
+            )
+        };
         self.find_inode(entry.file)?.ok_or_else(what)
     }
 
@@ -160,7 +164,11 @@ impl<'a> Tx<'a> {
         Ok(self.ns.store.get(key)?)
     }
 
-    pub(crate) fn entry(&self, directory: FileIndex, name: &[u8]) -> Result<Option<Entry>, Failure> {
+    pub(crate) fn entry(
+        &self,
+        directory: FileIndex,
+        name: &[u8],
+    ) -> Result<Option<Entry>, Failure> {
         self.ns.find_entry(directory, name)
     }
 
@@ -173,7 +181,8 @@ impl<'a> Tx<'a> {
     /// Adds a name under both of its keys.
     pub(crate) fn put_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
         self.batch.put_with(key::entry(directory, name), |out| write_entry(out, entry));
-        self.batch.put_with(key::cookie(directory, entry.cookie), |out| write_cookie(out, entry, name));
+        self.batch
+            .put_with(key::cookie(directory, entry.cookie), |out| write_cookie(out, entry, name));
     }
 
     pub(crate) fn remove_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
@@ -195,8 +204,9 @@ impl<'a> Tx<'a> {
         counter.next += 1;
         self.counters.retain(|(other, _)| *other != shard);
         self.counters.push((shard, counter));
-        let file =
-            file.ok_or_else(|| Failure::new(Status::NoSpace, format!("shard {shard} has no file index left")))?;
+        let file = file.ok_or_else(|| {
+            Failure::new(Status::NoSpace, format!("shard {shard} has no file index left"))
+        })?;
         self.made.push(file);
         Ok(file)
     }
@@ -211,12 +221,14 @@ impl<'a> Tx<'a> {
     }
 
     fn counter(&self, shard: ShardId) -> Result<Counter, Failure> {
-        let mine = self.counters.iter().find(|(other, _)| *other == shard).map(|(_, counter)| *counter);
+        let mine =
+            self.counters.iter().find(|(other, _)| *other == shard).map(|(_, counter)| *counter);
         if let Some(counter) = mine.or_else(|| self.writer.counters.get(&shard).copied()) {
             return Ok(counter);
         }
         // After a start everything below the record may have been given out. Counter 0 is no file, 1 is the root.
-        let reserved = self.get(&key::counter(shard))?.map_or(Ok(2), |bytes| decode_counter(&bytes))?;
+        let reserved =
+            self.get(&key::counter(shard))?.map_or(Ok(2), |bytes| decode_counter(&bytes))?;
         Ok(Counter { first: reserved, next: reserved, reserved })
     }
 
@@ -253,11 +265,17 @@ impl<'a> Tx<'a> {
     }
 
     /// Refuses an open with this mode where another one excludes it.
-    pub(crate) fn check_mode(&self, file: FileIndex, mode: OpenMode, beside: Beside) -> Result<(), Failure> {
+    pub(crate) fn check_mode(
+        &self,
+        file: FileIndex,
+        mode: OpenMode,
+        beside: Beside,
+    ) -> Result<(), Failure> {
         if mode.deny.is_none() && self.writer.opens.denying() == 0 {
             return Ok(());
         }
-        modes::excluded(mode, self.writer.opens.of_file(file), beside).map_or(Ok(()), |excluded| Err(excluded.into()))
+        modes::excluded(mode, self.writer.opens.of_file(file), beside)
+            .map_or(Ok(()), |excluded| Err(excluded.into()))
     }
 
     /// Refuses to take a name of a file away that somebody denies to be taken.
@@ -340,8 +358,14 @@ impl<'a> Tx<'a> {
         }
         if !self.batch.is_empty() || (replay.is_some() && !self.opens.is_empty()) {
             if let Some(Replay { session, slot, sequence, request }) = replay {
-                let recorded = Recorded { sequence, op: op as u8, request: Some(request), outcome: outcome.clone() };
-                self.batch.put_with(key::replay(home, session, slot), |out| recorded.write(out, told));
+                let recorded = Recorded {
+                    sequence,
+                    op: op as u8,
+                    request: Some(request),
+                    outcome: outcome.clone(),
+                };
+                self.batch
+                    .put_with(key::replay(home, session, slot), |out| recorded.write(out, told));
             }
             self.ns.store.commit(std::mem::take(&mut self.batch), self.ns.fence)?;
             if let Some(Replay { session, slot, sequence, .. }) = replay {
@@ -361,7 +385,9 @@ impl<'a> Tx<'a> {
                 None => self.ns.cache.remove(file),
             }
         }
-        self.forgotten.iter().for_each(|(directory, name)| self.ns.directory_names.forget(*directory, name));
+        self.forgotten
+            .iter()
+            .for_each(|(directory, name)| self.ns.directory_names.forget(*directory, name));
         self.writer.counters.extend(self.counters);
         if !self.opens.is_empty() {
             self.opens.into_iter().for_each(|open| self.writer.opens.set(open));
@@ -424,7 +450,9 @@ impl Tx<'_> {
             ledger.check(delta, self.now)?;
         }
         for (shard, deltas) in shards {
-            accounts.usage.extend(deltas.iter().map(|delta| (shard, delta.owner, ledger.usage_after(shard, delta))));
+            accounts.usage.extend(
+                deltas.iter().map(|delta| (shard, delta.owner, ledger.usage_after(shard, delta))),
+            );
         }
         for (shard, owner, usage) in &accounts.usage {
             match *usage == Usage::default() {
@@ -441,7 +469,9 @@ impl Tx<'_> {
     /// The time since when usage is above a soft limit goes with the usage.
     fn keep_time(&mut self, delta: &Delta) {
         let untouched = !self.quotas.iter().any(|(owner, _)| *owner == delta.owner);
-        if let Some(after) = self.writer.ledger.quota_after(delta.owner, delta, self.now).filter(|_| untouched) {
+        if let Some(after) =
+            self.writer.ledger.quota_after(delta.owner, delta, self.now).filter(|_| untouched)
+        {
             self.set_quota(delta.owner, Some(after));
         }
     }
@@ -449,7 +479,10 @@ impl Tx<'_> {
     fn publish_quotas(&mut self, accounts: Accounts) {
         let leaving = self.leaving();
         let Writer { ledger, recount, .. } = &mut *self.writer;
-        accounts.usage.into_iter().for_each(|(shard, owner, usage)| ledger.set_usage(shard, owner, usage));
+        accounts
+            .usage
+            .into_iter()
+            .for_each(|(shard, owner, usage)| ledger.set_usage(shard, owner, usage));
         for (owner, quota) in self.quotas.drain(..) {
             ledger.set_quota(owner, quota);
             self.ns.limited.store(ledger.has_limits(), Ordering::Release);
@@ -473,7 +506,13 @@ impl Tx<'_> {
             return Vec::new();
         }
         let others = |open: &&OpenFile| {
-            open.writers == 0 && self.writer.opens.writers(open.file).iter().any(|session| *session != open.session)
+            open.writers == 0
+                && self
+                    .writer
+                    .opens
+                    .writers(open.file)
+                    .iter()
+                    .any(|session| *session != open.session)
         };
         let leaving = self.opens.iter().filter(others);
         leaving.filter_map(|open| Some((self.find_inode(open.file).ok()??, open.session))).collect()
@@ -481,7 +520,11 @@ impl Tx<'_> {
 }
 
 impl Namespace {
-    pub(crate) fn find_entry(&self, directory: FileIndex, name: &[u8]) -> Result<Option<Entry>, Failure> {
+    pub(crate) fn find_entry(
+        &self,
+        directory: FileIndex,
+        name: &[u8],
+    ) -> Result<Option<Entry>, Failure> {
         let bytes = self.store.get(&key::entry(directory, name))?;
         Ok(bytes.map(|bytes| decode_entry(&bytes)).transpose()?)
     }

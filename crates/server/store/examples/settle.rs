@@ -5,7 +5,9 @@
 //! ```
 
 use braid_store::{LocalOptions, LocalStore, NewObject, ObjectStore};
-use braid_types::{ClusterUuid, FileIndex, ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SizeGeneration};
+use braid_types::{
+    ClusterUuid, FileIndex, ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SizeGeneration,
+};
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,7 +58,13 @@ fn measure(
 
 fn make(store: &LocalStore, ids: &[ObjectId]) -> Outcome<()> {
     for id in ids {
-        let new = NewObject { id: *id, size_generation: SizeGeneration(0), uid: 0, gid: 0, layout: Arc::from([7; 64]) };
+        let new = NewObject {
+            id: *id,
+            size_generation: SizeGeneration(0),
+            uid: 0,
+            gid: 0,
+            layout: Arc::from([7; 64]),
+        };
         store.create(&new)?.write_at(&[1; FILE_BYTES], ObjectOffset(0), SizeGeneration(0))?;
     }
     Ok(())

@@ -91,5 +91,9 @@ impl ObjectRecord {
 /// Refuses a caller who knows the file at an older generation than the record does (I5).
 pub(crate) fn check_generation(record: &ObjectRecord, asked: SizeGeneration) -> Result<()> {
     let current = record.size_generation;
-    if asked < current { Err(StoreError::StaleGeneration { object: record.id, asked, current }) } else { Ok(()) }
+    if asked < current {
+        Err(StoreError::StaleGeneration { object: record.id, asked, current })
+    } else {
+        Ok(())
+    }
 }

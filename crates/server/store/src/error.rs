@@ -54,7 +54,9 @@ pub enum StoreError {
         path: String,
     },
     /// The object's file is shorter than what was flushed of it (I11).
-    #[error("object {object} in {path} ends at byte {found}, {flushed} bytes of it were flushed; try: braid fsck")]
+    #[error(
+        "object {object} in {path} ends at byte {found}, {flushed} bytes of it were flushed; try: braid fsck"
+    )]
     CutShort {
         /// Which object.
         object: ObjectId,
@@ -98,7 +100,9 @@ pub enum StoreError {
         path: String,
     },
     /// The directory belongs to another cluster.
-    #[error("{path}: belongs to cluster {found}, not to {wanted}; try: give this daemon its own directory")]
+    #[error(
+        "{path}: belongs to cluster {found}, not to {wanted}; try: give this daemon its own directory"
+    )]
     ForeignCluster {
         /// Which directory.
         path: String,
@@ -108,7 +112,9 @@ pub enum StoreError {
         wanted: String,
     },
     /// The directory belongs to another I/O daemon.
-    #[error("{path}: belongs to I/O daemon {found}, not to {wanted}; try: give this daemon its own directory")]
+    #[error(
+        "{path}: belongs to I/O daemon {found}, not to {wanted}; try: give this daemon its own directory"
+    )]
     ForeignIod {
         /// Which directory.
         path: String,
@@ -118,7 +124,9 @@ pub enum StoreError {
         wanted: u32,
     },
     /// The format of the directory or of a record is not one that this version understands (I10).
-    #[error("{path}: format {found} is not understood (this version writes {wanted}); try: a newer BraidFS")]
+    #[error(
+        "{path}: format {found} is not understood (this version writes {wanted}); try: a newer BraidFS"
+    )]
     UnknownFormat {
         /// Which file.
         path: String,
@@ -152,7 +160,9 @@ pub enum StoreError {
         path: String,
     },
     /// The file system cannot hold object records.
-    #[error("{path}: the file system has no user extended attributes; try: ext4, xfs, btrfs, or mount -o user_xattr")]
+    #[error(
+        "{path}: the file system has no user extended attributes; try: ext4, xfs, btrfs, or mount -o user_xattr"
+    )]
     NoXattrs {
         /// Which directory.
         path: String,
@@ -166,7 +176,9 @@ pub enum StoreError {
         path: String,
     },
     /// The disk's file system refuses a length that none of its files can have.
-    #[error("{path}: no file of this file system can be that long; try: a smaller size, more daemons per file, or xfs")]
+    #[error(
+        "{path}: no file of this file system can be that long; try: a smaller size, more daemons per file, or xfs"
+    )]
     FileTooLong {
         /// Which file.
         path: String,
@@ -218,7 +230,9 @@ impl StoreError {
             io::ErrorKind::Unsupported => Self::Unsupported { action, path },
             io::ErrorKind::FileTooLarge => Self::FileTooLong { path },
             io::ErrorKind::InvalidInput => Self::Refused { action, path },
-            _ if cfg!(unix) && matches!(source.raw_os_error(), Some(ENFILE | EMFILE)) => Self::TooManyOpen { path },
+            _ if cfg!(unix) && matches!(source.raw_os_error(), Some(ENFILE | EMFILE)) => {
+                Self::TooManyOpen { path }
+            }
             _ => Self::Disk { action, path, source },
         }
     }
@@ -252,7 +266,10 @@ impl StoreError {
     /// Whether the file system refused the call and changed nothing: the disk works, and the same call would be
     /// refused again, for want of space until there is some.
     pub fn is_refusal(&self) -> bool {
-        matches!(self.status(), Status::NoSpace | Status::TooLarge | Status::Invalid | Status::Unsupported)
+        matches!(
+            self.status(),
+            Status::NoSpace | Status::TooLarge | Status::Invalid | Status::Unsupported
+        )
     }
 
     /// Whether the object is simply not there: for a caller who knows that it need not be.

@@ -95,7 +95,8 @@ impl FaultPlan {
     pub fn fail_nth(&self, op: impl Into<Option<DiskOp>>, n: u64, fault: Fault) {
         let op = op.into();
         let mut state = self.lock();
-        let so_far = op.map_or_else(|| self.operations(), |op| state.counted.get(&op).copied().unwrap_or(0));
+        let so_far =
+            op.map_or_else(|| self.operations(), |op| state.counted.get(&op).copied().unwrap_or(0));
         state.numbered.push((op, so_far.saturating_add(n), fault));
     }
 
@@ -106,7 +107,8 @@ impl FaultPlan {
 
     /// Each operation fails by chance, `per_million` of them, with one of `faults`. A seed gives one sequence.
     pub fn fail_randomly(&self, seed: u64, per_million: u32, faults: &[Fault]) {
-        self.lock().chance = (!faults.is_empty()).then(|| (Random::new(seed), per_million, faults.to_vec()));
+        self.lock().chance =
+            (!faults.is_empty()).then(|| (Random::new(seed), per_million, faults.to_vec()));
     }
 
     /// Every operation of this kind waits from now on, as on a disk that is throttled. Of the store in memory all others wait
@@ -188,6 +190,7 @@ impl State {
             return Some(*fault);
         }
         let (random, per_million, faults) = self.chance.as_mut()?;
-        (random.below(1_000_000) < u64::from(*per_million)).then(|| faults[random.below(faults.len() as u64) as usize])
+        (random.below(1_000_000) < u64::from(*per_million))
+            .then(|| faults[random.below(faults.len() as u64) as usize])
     }
 }

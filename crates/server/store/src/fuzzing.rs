@@ -8,7 +8,10 @@ use crate::{Identity, identity::sealed, local::parse_name};
 pub fn read_text(text: &str) {
     for text in [text.to_owned(), sealed("", text)] {
         if let Ok(identity) = Identity::from_text(&text, Path::new("x")) {
-            assert_eq!(Identity::from_text(&identity.to_text(), Path::new("x")).ok(), Some(identity));
+            assert_eq!(
+                Identity::from_text(&identity.to_text(), Path::new("x")).ok(),
+                Some(identity)
+            );
         }
     }
     if let Some(id) = parse_name(text) {

@@ -44,7 +44,9 @@ impl Identity {
     pub(crate) fn from_text(text: &str, path: &Path) -> Result<Self> {
         let fields = unseal(text, path)?;
         let corrupted = |why| StoreError::Corrupted { path: path.display().to_string(), why };
-        let cluster = value(&fields, "cluster").and_then(|v| v.parse().ok()).ok_or(corrupted("no cluster UUID"))?;
+        let cluster = value(&fields, "cluster")
+            .and_then(|v| v.parse().ok())
+            .ok_or(corrupted("no cluster UUID"))?;
         let iod = match value(&fields, "iod") {
             None => None,
             Some(id) => match id.parse() {
@@ -69,13 +71,19 @@ pub(crate) fn unseal<'a>(text: &'a str, path: &Path) -> Result<Vec<(&'a str, &'a
     let corrupted = |why| StoreError::Corrupted { path: name(), why };
     let fields: Vec<_> = text.lines().filter_map(field).collect();
     // The format stands before the checksum: a newer format may seal itself in another way (I10).
-    let found = value(&fields, "format").and_then(|v| v.parse().ok()).ok_or(corrupted("no format version"))?;
+    let found = value(&fields, "format")
+        .and_then(|v| v.parse().ok())
+        .ok_or(corrupted("no format version"))?;
     if found != FORMAT_VERSION {
         return Err(StoreError::UnknownFormat { path: name(), found, wanted: FORMAT_VERSION });
     }
     let at = text.rfind("crc32c = ").ok_or(corrupted("no checksum"))?;
     let want = format!("crc32c = \"{:08x}\"\n", crc32c::crc32c(&text.as_bytes()[..at]));
-    if text[at..] == want { Ok(fields) } else { Err(corrupted("the checksum is wrong: was it edited?")) }
+    if text[at..] == want {
+        Ok(fields)
+    } else {
+        Err(corrupted("the checksum is wrong: was it edited?"))
+    }
 }
 
 /// The value of a key.
@@ -92,7 +100,8 @@ fn field(line: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    const IDENTITY: Identity = Identity { cluster: ClusterUuid(*b"0123456789abcdef"), iod: Some(IodId(3)) };
+    const IDENTITY: Identity =
+        Identity { cluster: ClusterUuid(*b"0123456789abcdef"), iod: Some(IodId(3)) };
 
     #[test]
     fn golden_identity_file() {
@@ -109,9 +118,15 @@ mod tests {
     #[test]
     fn an_edited_identity_file_is_refused() {
         let edited = IDENTITY.to_text().replace("iod = 3", "iod = 4");
-        assert!(matches!(Identity::from_text(&edited, Path::new("x")), Err(StoreError::Corrupted { .. })));
+        assert!(matches!(
+            Identity::from_text(&edited, Path::new("x")),
+            Err(StoreError::Corrupted { .. })
+        ));
         let cut = &IDENTITY.to_text()[..40];
-        assert!(matches!(Identity::from_text(cut, Path::new("x")), Err(StoreError::Corrupted { .. })));
+        assert!(matches!(
+            Identity::from_text(cut, Path::new("x")),
+            Err(StoreError::Corrupted { .. })
+        ));
         let newer = IDENTITY.to_text().replace("format = 1", "format = 2");
         let error = Identity::from_text(&newer, Path::new("x")).unwrap_err();
         assert!(matches!(error, StoreError::UnknownFormat { found: 2, .. }), "{error}");

@@ -37,5 +37,7 @@ pub use identity::{FORMAT_VERSION, IDENTITY_FILE, Identity};
 pub use local::{Host, LocalOptions, LocalStore, OPEN_FILES_DEFAULT};
 pub use mapping::Mapping;
 pub use memory::MemStore;
-pub use object::{DeviceId, NewObject, Object, ObjectPage, ObjectStat, ObjectStore, StoreSpace, order};
+pub use object::{
+    DeviceId, NewObject, Object, ObjectPage, ObjectStat, ObjectStore, StoreSpace, order,
+};
 pub use record::{LAYOUT_BYTES_MAX, ObjectRecord, RECORD_VERSION, RECORD_XATTR};

@@ -29,7 +29,8 @@ impl Mapping {
     pub(crate) fn of(file: &File, end: u64, budget: &Arc<AtomicU64>) -> Option<Self> {
         let bytes = end.checked_next_power_of_two()?.max(BYTES_MIN);
         let room = Taken::of(budget, bytes)?;
-        let raw = MmapOptions::new().len(usize::try_from(bytes).ok()?).map_raw_read_only(file).ok()?;
+        let raw =
+            MmapOptions::new().len(usize::try_from(bytes).ok()?).map_raw_read_only(file).ok()?;
         Some(Self { raw, room })
     }
 
@@ -80,6 +81,9 @@ mod tests {
         assert!(Mapping::of(&file, u64::MAX, &budget).is_none());
         drop((small, larger));
         assert_eq!(budget.load(Ordering::Relaxed), 0);
-        assert_eq!(Mapping::of(&file, MAPPED_BYTES_MAX, &budget).unwrap().bytes(), MAPPED_BYTES_MAX);
+        assert_eq!(
+            Mapping::of(&file, MAPPED_BYTES_MAX, &budget).unwrap().bytes(),
+            MAPPED_BYTES_MAX
+        );
     }
 }

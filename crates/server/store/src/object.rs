@@ -1,7 +1,9 @@
 //! The two traits of a store, and the facts that they speak of.
 
 use crate::{DiskLoad, DiskRates, Identity, Mapping, ObjectRecord, Result, SizeChange, StoreError};
-use braid_types::{IodId, ObjectId, ObjectOffset, SizeGeneration, Timestamp, WriteVerifier, limits};
+use braid_types::{
+    IodId, ObjectId, ObjectOffset, SizeGeneration, Timestamp, WriteVerifier, limits,
+};
 use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
@@ -42,7 +44,12 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
 
     /// Does `change` under `generation` on an object that may not exist yet. An absent one is made (of `new`, at the
     /// generation before), so that a late writer of an older generation finds its refusal here (I5).
-    fn change_size(&self, new: &NewObject, change: SizeChange, generation: SizeGeneration) -> Result<()> {
+    fn change_size(
+        &self,
+        new: &NewObject,
+        change: SizeChange,
+        generation: SizeGeneration,
+    ) -> Result<()> {
         if !change.fits_in(self.object_bytes_max()) {
             return Err(StoreError::TooLarge { object: new.id });
         }
@@ -86,7 +93,10 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// [`StoreError::Measuring`](crate::StoreError::Measuring) while another call of this is at it, `Unsupported` for a store without a disk, the disk's.
     fn measure_disk(&self, load: DiskLoad) -> Result<DiskRates> {
         let _ = load;
-        Err(StoreError::Unsupported { action: "measure the disk of", path: "a store in memory".to_owned() })
+        Err(StoreError::Unsupported {
+            action: "measure the disk of",
+            path: "a store in memory".to_owned(),
+        })
     }
 }
 
@@ -117,7 +127,8 @@ pub trait Object: Send + Sync + fmt::Debug {
 
     /// Writes all of `data` at `offset`, on behalf of a caller who knows the file at `generation`. Lasts over the death of the
     /// process; over the loss of power only after a flush. On an error any part of it may be written.
-    fn write_at(&self, data: &[u8], offset: ObjectOffset, generation: SizeGeneration) -> Result<()>;
+    fn write_at(&self, data: &[u8], offset: ObjectOffset, generation: SizeGeneration)
+    -> Result<()>;
 
     /// Sets the object's time to one before now, on behalf of a caller who knows the file at `generation` and has just written to
     /// the object what a program wrote then.
@@ -138,7 +149,8 @@ pub trait Object: Send + Sync + fmt::Debug {
     }
 
     /// Reserves space for `[offset, offset + length)` and grows the object to hold it.
-    fn allocate(&self, offset: ObjectOffset, length: u64, generation: SizeGeneration) -> Result<()>;
+    fn allocate(&self, offset: ObjectOffset, length: u64, generation: SizeGeneration)
+    -> Result<()>;
 
     /// Truncates or punches, durably, and refuses older generations from then on. The same `generation` again is done already.
     fn change_size(&self, change: SizeChange, generation: SizeGeneration) -> Result<()>;
@@ -195,7 +207,11 @@ impl ObjectStat {
     }
 
     /// The next hole at or after `from`, where the file has it at `found`: what is lost is none.
-    pub(crate) fn hole_after_lost(&self, from: ObjectOffset, found: Option<ObjectOffset>) -> Option<ObjectOffset> {
+    pub(crate) fn hole_after_lost(
+        &self,
+        from: ObjectOffset,
+        found: Option<ObjectOffset>,
+    ) -> Option<ObjectOffset> {
         let Some(lost_from) = self.lost_from else { return found };
         match found {
             Some(at) if at.0 < lost_from => Some(at),

@@ -62,7 +62,15 @@ impl ObjectRecord {
             return Err(StoreError::LayoutTooLong { object: new.id, bytes, max: LAYOUT_BYTES_MAX });
         }
         let NewObject { id, size_generation, uid, gid, ref layout } = *new;
-        Ok(Self { id, size_generation, uid, gid, layout: layout.clone(), pending: None, flushed_bytes: 0 })
+        Ok(Self {
+            id,
+            size_generation,
+            uid,
+            gid,
+            layout: layout.clone(),
+            pending: None,
+            flushed_bytes: 0,
+        })
     }
 
     /// The record as it stands in the attribute.
@@ -102,9 +110,16 @@ impl ObjectRecord {
         let version = fields.take().map(u16::from_le_bytes).unwrap_or(0);
         if ![RECORD_VERSION, RECORD_VERSION_BEFORE].contains(&version) {
             let (found, wanted) = (version.into(), RECORD_VERSION.into());
-            return Err(StoreError::UnknownFormat { path: path.display().to_string(), found, wanted });
+            return Err(StoreError::UnknownFormat {
+                path: path.display().to_string(),
+                found,
+                wanted,
+            });
         }
-        let body = bytes.len().checked_sub(CRC_BYTES).ok_or(corrupted("the object record is cut short"))?;
+        let body = bytes
+            .len()
+            .checked_sub(CRC_BYTES)
+            .ok_or(corrupted("the object record is cut short"))?;
         if crc32c::crc32c(&bytes[..body]).to_le_bytes() != bytes[body..] {
             return Err(corrupted("the checksum of the object record is wrong"));
         }
@@ -180,20 +195,28 @@ mod tests {
         let pending = prop_oneof![
             Just(None),
             (0..1u64 << 40).prop_map(|length| Some(SizeChange::Truncate { length })),
-            (0..1u64 << 40, 0..1u64 << 40)
-                .prop_map(|(o, length)| Some(SizeChange::Punch { offset: ObjectOffset(o), length })),
+            (0..1u64 << 40, 0..1u64 << 40).prop_map(|(o, length)| Some(SizeChange::Punch {
+                offset: ObjectOffset(o),
+                length
+            })),
         ];
         let id = any::<(u64, u16, u32)>();
         let layout = proptest::collection::vec(any::<u8>(), 0..=LAYOUT_BYTES_MAX);
         (id, any::<(u64, u32, u32, u64)>(), layout, pending).prop_map(
-            |((file, part, generation), (size, uid, gid, flushed_bytes), layout, pending)| ObjectRecord {
-                id: ObjectId { file: FileIndex(file), part: PartIndex(part), generation: ObjectGeneration(generation) },
-                size_generation: SizeGeneration(size),
-                uid,
-                gid,
-                layout: layout.into(),
-                pending,
-                flushed_bytes,
+            |((file, part, generation), (size, uid, gid, flushed_bytes), layout, pending)| {
+                ObjectRecord {
+                    id: ObjectId {
+                        file: FileIndex(file),
+                        part: PartIndex(part),
+                        generation: ObjectGeneration(generation),
+                    },
+                    size_generation: SizeGeneration(size),
+                    uid,
+                    gid,
+                    layout: layout.into(),
+                    pending,
+                    flushed_bytes,
+                }
             },
         )
     }

@@ -26,7 +26,13 @@ const HEADLINE: &str = "# BraidFS write verifier. Written by the daemon.\n";
 
 /// The text that keeps `verifier` for `host`.
 pub(crate) fn to_text(host: &str, verifier: WriteVerifier) -> String {
-    sealed(HEADLINE, &format!("format = {FORMAT_VERSION}\nhost = \"{host}\"\nverifier = \"{:016x}\"\n", verifier.0))
+    sealed(
+        HEADLINE,
+        &format!(
+            "format = {FORMAT_VERSION}\nhost = \"{host}\"\nverifier = \"{:016x}\"\n",
+            verifier.0
+        ),
+    )
 }
 
 /// The verifier that `text` keeps for `host`; `None` when it is another host's, or no such text.

@@ -23,7 +23,11 @@ pub(crate) struct Ceiling {
 pub(crate) fn bind(rate: f64, ceilings: &[Ceiling]) -> Option<Bound> {
     let sound = ceilings.iter().filter(|ceiling| ceiling.rate.is_finite() && ceiling.rate > 0.0);
     let least = sound.min_by(|a, b| a.rate.total_cmp(&b.rate))?;
-    Some(Bound { limit: least.limit.clone(), ceiling: least.rate, percent: 100.0 * rate / least.rate })
+    Some(Bound {
+        limit: least.limit.clone(),
+        ceiling: least.rate,
+        percent: 100.0 * rate / least.rate,
+    })
 }
 
 /// Which way bytes go.
@@ -46,7 +50,11 @@ impl Limits {
     /// One more sample of each.
     pub(crate) fn add(&mut self, sampled: Vec<Limit>) {
         for limit in sampled {
-            match self.all.iter_mut().find(|known| known.kind == limit.kind && known.iod == limit.iod) {
+            match self
+                .all
+                .iter_mut()
+                .find(|known| known.kind == limit.kind && known.iod == limit.iod)
+            {
                 Some(known) => known.samples.extend(limit.samples),
                 None => self.all.push(limit),
             }
@@ -65,7 +73,9 @@ impl Limits {
     }
 
     fn rate(&self, kind: LimitKind, iod: Option<IodId>) -> Option<&Limit> {
-        self.all.iter().find(|limit| limit.kind == kind && limit.iod == iod.map(|iod| u64::from(iod.0)))
+        self.all
+            .iter()
+            .find(|limit| limit.kind == kind && limit.iod == iod.map(|iod| u64::from(iod.0)))
     }
 
     /// Of bytes that travel between the client and these daemons, equally many to each.
@@ -102,9 +112,16 @@ impl Limits {
     /// ([`LimitKind::DiskSync`]). Daemons on one disk share it.
     pub(crate) fn disks(&self, kind: LimitKind, iods: &[IodId]) -> Vec<Ceiling> {
         let ceiling = |(first, _): (&Iod, usize)| {
-            let on_it = self.iods.iter().filter(|iod| iod.device == first.device && iods.contains(&iod.id)).count();
+            let on_it = self
+                .iods
+                .iter()
+                .filter(|iod| iod.device == first.device && iods.contains(&iod.id))
+                .count();
             let limit = self.rate(kind, Some(first.id)).filter(|_| on_it > 0)?;
-            Some(Ceiling { limit: limit.name.clone(), rate: limit.median() * iods.len() as f64 / on_it as f64 })
+            Some(Ceiling {
+                limit: limit.name.clone(),
+                rate: limit.median() * iods.len() as f64 / on_it as f64,
+            })
         };
         on_one_device(&self.iods).into_iter().filter_map(ceiling).collect()
     }
@@ -121,12 +138,25 @@ mod tests {
 
     pub(super) fn limit(kind: LimitKind, iod: Option<u64>, median: f64) -> Limit {
         let name = iod.map_or_else(|| format!("{kind:?}"), |iod| format!("{kind:?} of {iod}"));
-        Limit { kind, iod, name, how: String::new(), unit: Unit::BytesPerSecond, samples: vec![median] }
+        Limit {
+            kind,
+            iod,
+            name,
+            how: String::new(),
+            unit: Unit::BytesPerSecond,
+            samples: vec![median],
+        }
     }
 
     /// Two daemons, the second with a slow network and both on one disk.
     pub(super) fn limits() -> Limits {
-        let iod = |id: u32| Iod { id: IodId(id), address: format!("h{id}:1"), ordinal: 0, device: 7, available: 0 };
+        let iod = |id: u32| Iod {
+            id: IodId(id),
+            address: format!("h{id}:1"),
+            ordinal: 0,
+            device: 7,
+            available: 0,
+        };
         use LimitKind as K;
         Limits {
             all: vec![
@@ -148,7 +178,10 @@ mod tests {
     fn the_slowest_network_binds_a_stripe_and_is_named() {
         let both = [IodId(1), IodId(2)];
         let bound = bind(174.0, &limits().network(Way::Send, &both)).unwrap();
-        assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), ("Send of 2", 200.0, 87.0));
+        assert_eq!(
+            (bound.limit.as_str(), bound.ceiling, bound.percent),
+            ("Send of 2", 200.0, 87.0)
+        );
     }
 
     #[test]
@@ -191,7 +224,11 @@ mod tests {
         apart.iods[1].device = 8;
         apart.all.push(limit(LimitKind::DiskWrite, Some(2), 20.0));
         let bound = bind(10.0, &apart.disks(LimitKind::DiskWrite, &both)).unwrap();
-        assert_eq!((bound.limit.as_str(), bound.ceiling), ("DiskWrite of 2", 40.0), "the slower of two disks");
+        assert_eq!(
+            (bound.limit.as_str(), bound.ceiling),
+            ("DiskWrite of 2", 40.0),
+            "the slower of two disks"
+        );
         let alone = bind(10.0, &apart.disks(LimitKind::DiskWrite, &[IodId(1)])).unwrap();
         assert_eq!((alone.limit.as_str(), alone.ceiling), ("DiskWrite of 1", 60.0));
     }
@@ -202,7 +239,10 @@ mod tests {
         limits.iods.push(Iod { id: IodId(3), device: 8, ..limits.iods[0].clone() });
         limits.all.push(limit(LimitKind::DiskWrite, Some(3), 60.0));
         let bound = bind(45.0, &limits.disks(LimitKind::DiskWrite, &[1, 2, 3].map(IodId))).unwrap();
-        assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), ("DiskWrite of 1", 90.0, 50.0));
+        assert_eq!(
+            (bound.limit.as_str(), bound.ceiling, bound.percent),
+            ("DiskWrite of 1", 90.0, 50.0)
+        );
     }
 
     #[test]

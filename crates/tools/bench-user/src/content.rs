@@ -47,7 +47,11 @@ impl Content {
     }
 
     /// The offset of the first block whose stamp is wrong.
-    pub(crate) fn wrong_stamp(&self, buffer: &[u8], offset_of: impl Fn(usize) -> u64) -> Option<u64> {
+    pub(crate) fn wrong_stamp(
+        &self,
+        buffer: &[u8],
+        offset_of: impl Fn(usize) -> u64,
+    ) -> Option<u64> {
         let mut blocks = buffer.chunks(self.block).enumerate();
         blocks.find_map(|(at, block)| {
             let offset = offset_of(at);
@@ -56,7 +60,11 @@ impl Content {
     }
 
     /// The offset of the first block that has a wrong byte anywhere.
-    pub(crate) fn wrong_block(&self, buffer: &[u8], offset_of: impl Fn(usize) -> u64) -> Option<u64> {
+    pub(crate) fn wrong_block(
+        &self,
+        buffer: &[u8],
+        offset_of: impl Fn(usize) -> u64,
+    ) -> Option<u64> {
         let mut expected = self.buffer(self.block);
         let mut blocks = buffer.chunks(self.block).enumerate();
         blocks.find_map(|(at, block)| {
@@ -92,7 +100,10 @@ mod tests {
         content.stamp(&mut buffer, |at| 8192 + 512 * at as u64);
         assert_eq!(content.wrong_block(&buffer, |at| 8192 + 512 * at as u64), None);
         assert_eq!(content.wrong_stamp(&buffer, |at| 512 * at as u64), Some(0));
-        assert_eq!(Content::new(4, 512).wrong_stamp(&buffer, |at| 8192 + 512 * at as u64), Some(8192));
+        assert_eq!(
+            Content::new(4, 512).wrong_stamp(&buffer, |at| 8192 + 512 * at as u64),
+            Some(8192)
+        );
     }
 
     #[test]
@@ -103,7 +114,10 @@ mod tests {
         content.stamp(&mut buffer, offset);
         let mut torn = buffer.clone();
         torn[8000] ^= 1;
-        assert_eq!((content.wrong_stamp(&torn, offset), content.wrong_block(&torn, offset)), (None, Some(4096)));
+        assert_eq!(
+            (content.wrong_stamp(&torn, offset), content.wrong_block(&torn, offset)),
+            (None, Some(4096))
+        );
         torn[4096] ^= 1;
         assert_eq!(content.wrong_stamp(&torn, offset), Some(4096));
         assert_eq!(content.wrong_stamp(&[0; 4096], offset), Some(0));

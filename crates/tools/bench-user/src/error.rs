@@ -38,7 +38,9 @@ pub enum BenchError {
     #[error("the cluster has no I/O daemon")]
     NoIods,
     /// Files of this size would take more of the free space than a run may.
-    #[error("files of {wanted} bytes, {files} at a time, are more than a tenth of the {free} bytes that are free")]
+    #[error(
+        "files of {wanted} bytes, {files} at a time, are more than a tenth of the {free} bytes that are free"
+    )]
     TooMuch {
         /// Bytes of each row's files.
         wanted: u64,

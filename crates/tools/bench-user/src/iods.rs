@@ -80,7 +80,10 @@ impl Bench<'_> {
         let file = self.client.create(&self.scratch.path(name), &options)?;
         // A daemon that joined or left meanwhile moves the ordinals.
         if file.iods() != [iod.id] {
-            let why = format!("the daemons changed during the run: {name} did not get onto {}", iod.name());
+            let why = format!(
+                "the daemons changed during the run: {name} did not get onto {}",
+                iod.name()
+            );
             return Err(BenchError::Usage(why));
         }
         Ok(file)

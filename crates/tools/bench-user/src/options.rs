@@ -82,7 +82,11 @@ impl Options {
     /// How long one sample of a row is, when there are `rows` of them.
     #[must_use]
     pub fn sample(&self, rows: usize) -> Duration {
-        let row = if self.quick { self.row_time.min(QUICK_ROWS / rows.max(1) as u32) } else { self.row_time };
+        let row = if self.quick {
+            self.row_time.min(QUICK_ROWS / rows.max(1) as u32)
+        } else {
+            self.row_time
+        };
         (row / self.samples.max(1) as u32).max(SAMPLE_MIN)
     }
 
@@ -129,10 +133,16 @@ mod tests {
     fn a_quick_run_stays_within_its_time_whatever_there_is_to_measure() {
         let quick = Options { quick: true, samples: 4, ..OPTIONS_DEFAULT };
         for rows in [1, 10, 30] {
-            assert!(quick.sample(rows) * 4 * rows as u32 <= QUICK_ROWS.max(SAMPLE_MIN * 4 * rows as u32));
+            assert!(
+                quick.sample(rows) * 4 * rows as u32
+                    <= QUICK_ROWS.max(SAMPLE_MIN * 4 * rows as u32)
+            );
         }
         for limits in [10, 40, 90] {
-            assert!(quick.limit_sample(limits) * 4 * limits as u32 <= QUICK_LIMITS.max(SAMPLE_MIN * 4 * limits as u32));
+            assert!(
+                quick.limit_sample(limits) * 4 * limits as u32
+                    <= QUICK_LIMITS.max(SAMPLE_MIN * 4 * limits as u32)
+            );
         }
         assert_eq!(quick.sample(1), Duration::from_millis(750), "no longer than a row of any run");
     }
@@ -141,7 +151,10 @@ mod tests {
     fn a_quick_runs_files_are_as_long_as_they_are_filled_in_its_time() {
         let quick = Options { quick: true, ..OPTIONS_DEFAULT };
         let bytes = |rate| quick.bytes_in_time(128 << 20, rate);
-        assert_eq!((bytes(None), bytes(Some(1e9)), bytes(Some(10.0))), (128 << 20, 128 << 20, 1 << 20));
+        assert_eq!(
+            (bytes(None), bytes(Some(1e9)), bytes(Some(10.0))),
+            (128 << 20, 128 << 20, 1 << 20)
+        );
         assert_eq!(bytes(Some(40.0 * 1048576.0)), 30 << 20);
         assert_eq!(OPTIONS_DEFAULT.bytes_in_time(128 << 20, Some(10.0)), 128 << 20);
     }

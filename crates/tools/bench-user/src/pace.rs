@@ -129,7 +129,13 @@ impl Pacer {
     pub(crate) fn new(clock: Arc<dyn Clock>, most: Option<Duration>) -> Self {
         let spent = |most| {
             let (until, slowest) = (clock.now() + most, [Duration::ZERO; KINDS]);
-            Mutex::new(Spent { until, slowest, there: 0, made: Cost::default(), removed: Cost::default() })
+            Mutex::new(Spent {
+                until,
+                slowest,
+                there: 0,
+                made: Cost::default(),
+                removed: Cost::default(),
+            })
         };
         let spent = most.map(spent);
         Self { clock, spent }
@@ -179,7 +185,8 @@ impl Pacer {
             spent.account(kind, took);
             // It was there, and is counted.
             if matches!(&done, Err(BenchError::Call(error)) if error.status() == Status::Exists) {
-                spent.there = spent.there.saturating_sub(if kind.makes() { kind.removal_calls() } else { 0 });
+                spent.there =
+                    spent.there.saturating_sub(if kind.makes() { kind.removal_calls() } else { 0 });
             }
         }
         done
@@ -201,7 +208,8 @@ impl Spent {
     fn has_time(&self, kind: Kind, there: u32, now: Duration) -> Result<()> {
         let one = self.removed.mean().or(self.made.mean()).unwrap_or_default();
         // One of each may be as slow as the slowest.
-        let slowest = [Kind::Remove, Kind::RemoveDirectory, Kind::End].map(|kind| self.slowest[kind as usize].max(one));
+        let slowest = [Kind::Remove, Kind::RemoveDirectory, Kind::End]
+            .map(|kind| self.slowest[kind as usize].max(one));
         let clean_up = one * there + slowest.iter().sum::<Duration>();
         let ends = now + self.slowest[kind as usize] + clean_up;
         if ends > self.until { Err(BenchError::OutOfTime) } else { Ok(()) }
@@ -330,7 +338,12 @@ impl PacedFile {
     }
 
     /// As [`PacedFile::write_all_at`].
-    pub(crate) fn read_all_at(&self, group: &ThreadGroup, bytes: &mut [u8], at: u64) -> Result<usize> {
+    pub(crate) fn read_all_at(
+        &self,
+        group: &ThreadGroup,
+        bytes: &mut [u8],
+        at: u64,
+    ) -> Result<usize> {
         self.call(Kind::Together, |file| file.read_all_at(group, bytes, at))
     }
 

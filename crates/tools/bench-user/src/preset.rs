@@ -11,11 +11,27 @@ const MIB: usize = 1 << 20;
 
 /// Name, tasks, and what it is.
 pub const PRESETS: &[(&str, u32, &str)] = &[
-    ("pvfs-1996", 4, "reads by request size, stripe size and partition (section 3, figures 8 to 11)"),
-    ("cifs-2007", 4, "streams of 1 MiB records, one file each (remote I/O tests, one and four processes)"),
-    ("united-fs-2007", 4, "N-user IOzone, a file of its own each, on one disk or striped (section 4, figures 2 and 3)"),
+    (
+        "pvfs-1996",
+        4,
+        "reads by request size, stripe size and partition (section 3, figures 8 to 11)",
+    ),
+    (
+        "cifs-2007",
+        4,
+        "streams of 1 MiB records, one file each (remote I/O tests, one and four processes)",
+    ),
+    (
+        "united-fs-2007",
+        4,
+        "N-user IOzone, a file of its own each, on one disk or striped (section 4, figures 2 and 3)",
+    ),
     ("direct-pnfs-2007", 8, "IOR, ATLAS, BTIO, OLTP, PostMark (section 6, figures 6 to 8)"),
-    ("wpvfs-2008", 1, "one client by daemons, 64 KiB stripes; MPI-IO's views (section 4, figures 4 to 6)"),
+    (
+        "wpvfs-2008",
+        1,
+        "one client by daemons, 64 KiB stripes; MPI-IO's views (section 4, figures 4 to 6)",
+    ),
 ];
 
 /// Names that `--preset` takes.
@@ -39,7 +55,9 @@ pub(crate) fn rows(name: &str, tasks: u32, iods: usize) -> Result<Vec<Spec>> {
         "wpvfs-2008" => wpvfs(),
         other => {
             let names = preset_names().join(", ");
-            return Err(BenchError::Usage(format!("there is no preset '{other}'; there are {names}")));
+            return Err(BenchError::Usage(format!(
+                "there is no preset '{other}'; there are {names}"
+            )));
         }
     };
     let fits = |spec: &Spec| match spec.kind {
@@ -52,7 +70,12 @@ pub(crate) fn rows(name: &str, tasks: u32, iods: usize) -> Result<Vec<Spec>> {
 /// A row that reads or writes, named with what it is about.
 fn row(about: impl Into<String>, what: &str, data: Data) -> Spec {
     let way = if data.write { "write" } else { "read" };
-    Spec { name: format!("{}-{way}", about.into()), what: what.into(), kind: Kind::Data(data), quick: true }
+    Spec {
+        name: format!("{}-{way}", about.into()),
+        what: what.into(),
+        kind: Kind::Data(data),
+        quick: true,
+    }
 }
 
 /// The row for writing, then for reading.
@@ -71,8 +94,13 @@ fn pvfs(tasks: u32) -> Vec<Spec> {
     let striped = Data { stripe: Some(16 * 1024), ..PLAIN };
     for request in [16 * KIB, 64 * KIB, 256 * KIB, 512 * KIB, MIB, 2 * MIB] {
         for iods in [1, 2, 3, 4, 8] {
-            let what = "one task, 16 KiB stripes, by request size and I/O daemons (figures 8 and 9)";
-            rows.push(row(format!("{}-of-{iods}", size(request)), what, Data { request, iods: Some(iods), ..striped }));
+            let what =
+                "one task, 16 KiB stripes, by request size and I/O daemons (figures 8 and 9)";
+            rows.push(row(
+                format!("{}-of-{iods}", size(request)),
+                what,
+                Data { request, iods: Some(iods), ..striped },
+            ));
         }
     }
     for stripe in [4, 16, 64, 256] {
@@ -84,8 +112,7 @@ fn pvfs(tasks: u32) -> Vec<Spec> {
         ));
     }
     for group in [4 * KIB, 16 * KIB, 64 * KIB] {
-        let what =
-            "2 MiB requests of each task's own partition, 16 KiB stripes on 4 I/O daemons, by group size (figure 11)";
+        let what = "2 MiB requests of each task's own partition, 16 KiB stripes on 4 I/O daemons, by group size (figure 11)";
         let data = Data { tasks, request: 2 * MIB, iods: Some(4), piece: Some(group), ..striped };
         rows.push(row(format!("partition-{}", size(group)), what, data));
     }
@@ -122,7 +149,11 @@ fn direct_pnfs(tasks: u32) -> Vec<Spec> {
         let what = "IOR: each client its own file, in order (6.2, figures 6 and 7)";
         rows.extend(both(&format!("separate-{}", size(request)), what, own));
         let what = "IOR: each client its own part of one file, in order (6.2, figures 6 and 7)";
-        rows.extend(both(&format!("one-file-{}", size(request)), what, Data { shared: true, ..own }));
+        rows.extend(both(
+            &format!("one-file-{}", size(request)),
+            what,
+            Data { shared: true, ..own },
+        ));
     }
     rows.push(Spec { name: "atlas".into(), ..mixed::row() });
     // Class A: 64 x 64 x 64 cells of 40 bytes; a task of four has rows of 32 cells.
@@ -149,7 +180,8 @@ fn wpvfs() -> Vec<Spec> {
         rows.extend(both(&format!("library-{iods}"), what, Data { request: buffer, ..data }));
         let what = "64 KiB stripes, a buffer of 1 MiB (4.3, figure 5)";
         rows.extend(both(&format!("buffer-1m-{iods}"), what, data));
-        let what = "as many tasks as I/O daemons, views of 64 KiB in each row of stripes (4.4, figure 6)";
+        let what =
+            "as many tasks as I/O daemons, views of 64 KiB in each row of stripes (4.4, figure 6)";
         let view = Data { tasks: iods.into(), piece: Some(64 * KIB), request: buffer, ..data };
         rows.extend(both(&format!("mpi-io-{iods}"), what, view));
     }

@@ -72,7 +72,8 @@ fn run_on(
     let (mut limits, mut rows) = (Limits { all: Vec::new(), iods: bench.iods.clone() }, Vec::new());
     let first = measure_limits(&bench, &mut limits);
     // How fast files are filled is known now.
-    bench.bytes = options.bytes_in_time(bytes, limits.fill_rate()).max(rows::bytes_min(&wanted)).min(bytes);
+    bench.bytes =
+        options.bytes_in_time(bytes, limits.fill_rate()).max(rows::bytes_min(&wanted)).min(bytes);
     let measured = first.and_then(|()| measure_rows(&bench, &mut limits, &wanted, &mut rows));
     let (bytes, names) = (bench.bytes, bench.iods.iter().map(iods::Iod::name).collect());
     match measured {
@@ -116,7 +117,12 @@ fn measure_limits(bench: &Bench<'_>, limits: &mut Limits) -> Result<()> {
 
 /// A sample of everything, then the next of everything: what drifts over a run is in the spread of each row. The first sample of the
 /// limits is there.
-fn measure_rows(bench: &Bench<'_>, limits: &mut Limits, wanted: &[Spec], rows: &mut Vec<Row>) -> Result<()> {
+fn measure_rows(
+    bench: &Bench<'_>,
+    limits: &mut Limits,
+    wanted: &[Spec],
+    rows: &mut Vec<Row>,
+) -> Result<()> {
     let mut files = rows::Files::new(bench);
     for round in 0..bench.options.samples {
         if round > 0 {
@@ -132,7 +138,8 @@ fn bytes(client: &Paced<'_>, options: &Options, iods: &[iods::Iod]) -> Result<u6
     let whole = client.available()?;
     let sharing = |device: u64| iods.iter().filter(|iod| iod.device == device).count() as u64;
     let parts = iods.len() as u64;
-    let fullest = iods.iter().map(|iod| iod.available / sharing(iod.device) * parts).min().unwrap_or(0);
+    let fullest =
+        iods.iter().map(|iod| iod.available / sharing(iod.device) * parts).min().unwrap_or(0);
     let free = whole.min(fullest);
     room(options.bytes_max, free)
 }

@@ -88,7 +88,11 @@ fn one(bench: &Bench<'_>, until: Duration, task: &mut impl Task) -> Result<u64> 
 
 /// The time of a single call, in seconds: the median of a sample's. For round trips and forces, where the rate of many tasks says
 /// nothing about how long one waits.
-pub(crate) fn time(bench: &Bench<'_>, length: Duration, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
+pub(crate) fn time(
+    bench: &Bench<'_>,
+    length: Duration,
+    mut call: impl FnMut() -> Result<()>,
+) -> Result<f64> {
     call()?;
     let until = bench.now() + length;
     let mut taken = Vec::new();

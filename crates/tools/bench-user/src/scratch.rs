@@ -30,7 +30,9 @@ impl<'c> Scratch<'c> {
             let path = format!("{at}/{PREFIX}{:08x}", number & 0xffff_ffff);
             match client.mkdir(&path) {
                 Ok(()) => return Ok(Self { client, path, removed: false }),
-                Err(BenchError::Call(error)) if error.status() == Status::Exists => number = number.wrapping_add(1),
+                Err(BenchError::Call(error)) if error.status() == Status::Exists => {
+                    number = number.wrapping_add(1)
+                }
                 Err(error) => return Err(error),
             }
         }

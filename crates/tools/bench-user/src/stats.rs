@@ -31,8 +31,11 @@ impl Summary {
         sorted.sort_by(f64::total_cmp);
         let (low, high) = (*sorted.first()?, *sorted.last()?);
         let middle = sorted.len() / 2;
-        let median =
-            if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) };
+        let median = if sorted.len() % 2 == 1 {
+            sorted[middle]
+        } else {
+            f64::midpoint(sorted[middle - 1], sorted[middle])
+        };
         Some(Self { median, low, high })
     }
 
@@ -59,7 +62,9 @@ pub enum Verdict {
 /// Compares the samples of a second run with those of a first.
 #[must_use]
 pub fn compare(first: &[f64], second: &[f64]) -> Verdict {
-    let (Some(a), Some(b)) = (Summary::of(first), Summary::of(second)) else { return Verdict::TooFew };
+    let (Some(a), Some(b)) = (Summary::of(first), Summary::of(second)) else {
+        return Verdict::TooFew;
+    };
     if first.len().min(second.len()) < SAMPLES_TO_COMPARE {
         Verdict::TooFew
     } else if a.overlaps(&b) {
@@ -77,7 +82,10 @@ mod tests {
 
     #[test]
     fn median_is_the_middle_one_or_between_the_two_in_the_middle() {
-        assert_eq!(Summary::of(&[3.0, 1.0, 2.0]), Some(Summary { median: 2.0, low: 1.0, high: 3.0 }));
+        assert_eq!(
+            Summary::of(&[3.0, 1.0, 2.0]),
+            Some(Summary { median: 2.0, low: 1.0, high: 3.0 })
+        );
         assert_eq!(Summary::of(&[4.0, 1.0, 2.0, 100.0]).map(|s| s.median), Some(3.0));
         assert_eq!(Summary::of(&[7.0]), Some(Summary { median: 7.0, low: 7.0, high: 7.0 }));
     }
@@ -92,7 +100,11 @@ mod tests {
     #[test]
     fn overlapping_spreads_are_noise_also_when_the_medians_differ_much() {
         assert_eq!(compare(&[1.0, 2.0, 3.0, 10.0], &[9.9, 20.0, 30.0, 40.0]), Verdict::Noise);
-        assert_eq!(compare(&[1.0, 2.0, 3.0, 4.0], &[4.0, 5.0, 6.0, 7.0]), Verdict::Noise, "they touch");
+        assert_eq!(
+            compare(&[1.0, 2.0, 3.0, 4.0], &[4.0, 5.0, 6.0, 7.0]),
+            Verdict::Noise,
+            "they touch"
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The file system that is measured, as far as a run needs it: a cluster's, and in tests one that is slow by a clock of its own.
 
 use braid_client::{
-    Client, File, FileIndex, FileKind, IodId, LayoutWish, OpenOptions, RenameMode, ThreadGroup, View,
+    Client, File, FileIndex, FileKind, IodId, LayoutWish, OpenOptions, RenameMode, ThreadGroup,
+    View,
     message::iod::{DiskRates, MeasureDisk},
 };
 
@@ -140,7 +141,8 @@ impl Opened for File {
 
     fn iods(&self) -> Vec<IodId> {
         let layout = self.layout();
-        let mut iods: Vec<IodId> = layout.placements().flat_map(|(_, place)| place.iods.iter().copied()).collect();
+        let mut iods: Vec<IodId> =
+            layout.placements().flat_map(|(_, place)| place.iods.iter().copied()).collect();
         iods.sort_unstable();
         iods.dedup();
         iods

@@ -155,7 +155,8 @@ impl MountArgs {
         };
         let uring = if self.io_uring { " --io-uring" } else { "" };
         let quick = if self.quick { " --quick" } else { "" };
-        let count = self.repetitions.map(|count| format!(" --repetitions {count}")).unwrap_or_default();
+        let count =
+            self.repetitions.map(|count| format!(" --repetitions {count}")).unwrap_or_default();
         format!("cargo xtask bench mount {group}{rivals}{uring}{quick}{count}")
     }
 }
@@ -323,14 +324,26 @@ mod tests {
 
     #[test]
     fn the_command_of_a_row_measures_it_in_the_same_way() {
-        let args = CoreArgs { quick: true, repetitions: Some(7), check: true, ..CoreArgs::default() };
-        assert_eq!(args.command_of("core", "read"), "cargo xtask bench core read --quick --repetitions 7");
-        assert_eq!(CoreArgs::default().command_of("parallel", "lists"), "cargo xtask bench parallel lists");
+        let args =
+            CoreArgs { quick: true, repetitions: Some(7), check: true, ..CoreArgs::default() };
+        assert_eq!(
+            args.command_of("core", "read"),
+            "cargo xtask bench core read --quick --repetitions 7"
+        );
+        assert_eq!(
+            CoreArgs::default().command_of("parallel", "lists"),
+            "cargo xtask bench parallel lists"
+        );
     }
 
     #[test]
     fn the_command_of_a_group_has_the_subjects_of_this_run_and_no_path_of_this_machine() {
-        let args = MountArgs { rivals: true, io_uring: true, ior: Some("/x".into()), ..MountArgs::default() };
+        let args = MountArgs {
+            rivals: true,
+            io_uring: true,
+            ior: Some("/x".into()),
+            ..MountArgs::default()
+        };
         assert_eq!(args.command_of("names"), "cargo xtask bench mount names --rivals --io-uring");
     }
 

@@ -83,8 +83,11 @@ impl Bench {
         let meter = CpuMeter::start();
         let group = meter.group_path().map(|path| path.display().to_string()).unwrap_or_default();
         let cleanup = Cleanup::new(REMOVE, &[&dir.path().display().to_string(), &group])?;
-        let quick =
-            if args.quick { vec!["quick: smaller sizes, for trying; not to be published".to_owned()] } else { vec![] };
+        let quick = if args.quick {
+            vec!["quick: smaller sizes, for trying; not to be published".to_owned()]
+        } else {
+            vec![]
+        };
         let notes = [meter.describe().to_owned()].into_iter().chain(quick).collect();
         Ok(Self {
             repetitions: args.repetitions.unwrap_or(if args.quick { 3 } else { 5 }),
@@ -109,7 +112,8 @@ impl Bench {
     /// The daemons, started with the first call.
     pub fn cluster(&self) -> Result<&Cluster> {
         if self.cluster.get().is_none() {
-            let cluster = Cluster::start(self.dir.path(), self.braid.as_deref()).context("starting the daemons")?;
+            let cluster = Cluster::start(self.dir.path(), self.braid.as_deref())
+                .context("starting the daemons")?;
             assert!(self.cluster.set(cluster).is_ok(), "there is one thread");
         }
         Ok(self.cluster.get().expect("it was set above"))
@@ -148,7 +152,10 @@ impl Bench {
     }
 
     /// Runs the variants in turn ([`Steal::in_turn`]).
-    pub fn alternate<T>(&self, variants: &mut [&mut dyn FnMut() -> Result<T>]) -> Result<Vec<Vec<T>>> {
+    pub fn alternate<T>(
+        &self,
+        variants: &mut [&mut dyn FnMut() -> Result<T>],
+    ) -> Result<Vec<Vec<T>>> {
         self.steal.in_turn(self.repetitions, variants)
     }
 }
@@ -159,7 +166,9 @@ mod tests {
 
     #[test]
     fn variants_take_turns() {
-        let bench = Bench::new(&CoreArgs { quick: true, repetitions: Some(2), ..CoreArgs::default() }).unwrap();
+        let bench =
+            Bench::new(&CoreArgs { quick: true, repetitions: Some(2), ..CoreArgs::default() })
+                .unwrap();
         let order = RefCell::new(String::new());
         let say = |letter: char| {
             order.borrow_mut().push(letter);

@@ -37,7 +37,9 @@ pub enum CpuMeter {
 impl CpuMeter {
     /// To be called before any process is started: they inherit the group.
     pub fn start() -> Self {
-        Self::group(Path::new(GROUPS_V1)).or_else(|_| Self::group(Path::new(GROUPS_V2))).unwrap_or(Self::Processes)
+        Self::group(Path::new(GROUPS_V1))
+            .or_else(|_| Self::group(Path::new(GROUPS_V2)))
+            .unwrap_or(Self::Processes)
     }
 
     fn group(root: &Path) -> Result<Self> {
@@ -96,7 +98,9 @@ impl Drop for CpuMeter {
 /// Removes the groups of processes that are dead. The kernel keeps a group that has a process in it.
 fn remove_leftovers(root: &Path) {
     for group in groups_below(root) {
-        let owner = group.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        let owner = group
+            .file_name()
+            .and_then(|name| name.to_str()?.strip_prefix(PREFIX)?.parse::<u32>().ok());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
             remove_tree(&group);
         }
@@ -112,7 +116,10 @@ fn remove_tree(group: &Path) {
 
 fn groups_below(group: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(group).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
 }
 
 /// CPU time of a group's processes so far.
@@ -130,7 +137,9 @@ fn usage_of_cpu_stat(text: &str) -> Result<Duration> {
 
 /// CPU time of living processes so far.
 pub fn time_of(pids: &[u32]) -> Result<Duration> {
-    let stat = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|text| Stat::parse(&text));
+    let stat = |pid: &u32| {
+        fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|text| Stat::parse(&text))
+    };
     let ticks: u64 = pids.iter().filter_map(stat).map(|stat| stat.ticks).sum();
     Ok(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
 }
@@ -150,7 +159,8 @@ fn tree_time() -> Result<Duration> {
 
 fn processes() -> Result<Vec<Stat>> {
     let entries = fs::read_dir("/proc").context("CPU time is counted on Linux only")?;
-    let texts = entries.flatten().filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+    let texts =
+        entries.flatten().filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
     Ok(texts.filter_map(|text| Stat::parse(&text)).collect())
 }
 
@@ -201,13 +211,15 @@ mod tests {
     fn groups_of_the_dead_are_removed_and_nothing_else() {
         let root = tempfile::tempdir().unwrap();
         // No process ever has this id: Linux numbers them up to 4,194,304.
-        let (dead, alive) = (format!("{PREFIX}{}", u32::MAX), format!("{PREFIX}{}", std::process::id()));
+        let (dead, alive) =
+            (format!("{PREFIX}{}", u32::MAX), format!("{PREFIX}{}", std::process::id()));
         let (below, others) = (format!("{dead}/client/tasks"), "braid-bench-x");
         for group in [&below, &alive, others, "system.slice"] {
             fs::create_dir_all(root.path().join(group)).unwrap();
         }
         remove_leftovers(root.path());
-        let mut left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut left: Vec<_> =
+            fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         let mut expected = [alive.as_str(), others, "system.slice"];
         expected.sort_unstable();

@@ -28,7 +28,11 @@ pub fn load() -> Option<f64> {
 /// The machine when something was measured: its load before it, and what its host took from the samples since this was said last.
 pub fn when(machine: &str, load: Option<f64>, steal: &Steal) -> String {
     let load = load.map(|load| format!("load average {load:.1} before it"));
-    [Some(machine.to_owned()), load, steal.said()].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    [Some(machine.to_owned()), load, steal.said()]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 fn read(path: &str) -> String {
@@ -78,7 +82,10 @@ mod tests {
 
     #[test]
     fn how_idle_processors_wait_is_said_where_the_guest_decides_it() {
-        assert_eq!(idle("haltpoll\n", "200000\n").unwrap(), "idle processors poll 200 us before they halt");
+        assert_eq!(
+            idle("haltpoll\n", "200000\n").unwrap(),
+            "idle processors poll 200 us before they halt"
+        );
         assert_eq!(idle("haltpoll\n", "0\n").unwrap(), "idle processors halt at once");
         assert_eq!(idle("intel_idle\n", "200000\n"), None);
         assert_eq!(idle("haltpoll\n", ""), None);

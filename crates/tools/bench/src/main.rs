@@ -84,9 +84,16 @@ fn run(name: &str, rows: &'static [Row], args: &CoreArgs) -> Result<ExitCode> {
         eprintln!("bench: {} ({})", row.name, row.about);
         let load = machine::load();
         let command = args.command_of(name, row.name);
-        let own: Vec<Measure> = (row.run)(&bench)?.into_iter().map(|measure| measure.made_by(&command)).collect();
+        let own: Vec<Measure> =
+            (row.run)(&bench)?.into_iter().map(|measure| measure.made_by(&command)).collect();
         if let Some(file) = &args.keep {
-            papers::store::keep(file, row.name, &machine::when(&machine, load, &bench.steal), args.quick, &own)?;
+            papers::store::keep(
+                file,
+                row.name,
+                &machine::when(&machine, load, &bench.steal),
+                args.quick,
+                &own,
+            )?;
         }
         measures.extend(own);
     }

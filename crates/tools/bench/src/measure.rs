@@ -77,7 +77,13 @@ pub struct Measure {
 impl Measure {
     /// A value without a bar.
     pub fn new(name: impl Into<String>, unit: &'static str, summary: Summary) -> Self {
-        Self { name: name.into(), unit, plain: Value { summary, bar: None }, tls: None, command: String::new() }
+        Self {
+            name: name.into(),
+            unit,
+            plain: Value { summary, bar: None },
+            tls: None,
+            command: String::new(),
+        }
     }
 
     /// With the bar that it must not exceed.
@@ -136,7 +142,11 @@ mod tests {
 
     #[test]
     fn it_is_the_median_that_is_held_against_the_bar() {
-        assert_eq!(measure(1.0).at_most(2.0, "").plain.holds(), Some(true), "though the largest sample is 1000");
+        assert_eq!(
+            measure(1.0).at_most(2.0, "").plain.holds(),
+            Some(true),
+            "though the largest sample is 1000"
+        );
     }
 
     #[test]

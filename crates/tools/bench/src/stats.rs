@@ -20,7 +20,11 @@ impl Summary {
         }
         sorted.sort_by(f64::total_cmp);
         let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-        Some(Self { median: f64::midpoint(low, high), min: sorted[0], max: sorted[sorted.len() - 1] })
+        Some(Self {
+            median: f64::midpoint(low, high),
+            min: sorted[0],
+            max: sorted[sorted.len() - 1],
+        })
     }
 
     /// One value that was measured once.

@@ -41,7 +41,11 @@ impl Steal {
     }
 
     /// Runs the variants in turn, A B C A B C, so often: each sample's neighbours saw the same machine.
-    pub fn in_turn<T>(&self, times: u32, variants: &mut [&mut dyn FnMut() -> Result<T>]) -> Result<Vec<Vec<T>>> {
+    pub fn in_turn<T>(
+        &self,
+        times: u32,
+        variants: &mut [&mut dyn FnMut() -> Result<T>],
+    ) -> Result<Vec<Vec<T>>> {
         let mut samples: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
         for _ in 0..times {
             for (variant, taken) in variants.iter_mut().zip(&mut samples) {
@@ -52,7 +56,12 @@ impl Steal {
     }
 
     /// The same by any clock.
-    fn least<T>(&self, now: impl Fn() -> Times, pause: impl Fn(), work: &mut dyn FnMut() -> Result<T>) -> Result<T> {
+    fn least<T>(
+        &self,
+        now: impl Fn() -> Times,
+        pause: impl Fn(),
+        work: &mut dyn FnMut() -> Result<T>,
+    ) -> Result<T> {
         let mut once = || {
             let start = now();
             let made = work()?;
@@ -69,7 +78,11 @@ impl Steal {
             }
         }
         let mut seen = self.seen.borrow_mut();
-        *seen = Seen { samples: seen.samples + 1, again: seen.again + again, most: seen.most.max(stolen) };
+        *seen = Seen {
+            samples: seen.samples + 1,
+            again: seen.again + again,
+            most: seen.most.max(stolen),
+        };
         Ok(made)
     }
 
@@ -77,9 +90,13 @@ impl Steal {
     pub fn said(&self) -> Option<String> {
         let Seen { samples, again, most } = self.seen.take();
         let most = most * 100.0;
-        let repeated = if again == 0 { String::new() } else { format!(", {again} disturbed tries left out") };
-        (samples > 0)
-            .then(|| format!("other guests took at most {most:.0} % of the processors from a sample{repeated}"))
+        let repeated =
+            if again == 0 { String::new() } else { format!(", {again} disturbed tries left out") };
+        (samples > 0).then(|| {
+            format!(
+                "other guests took at most {most:.0} % of the processors from a sample{repeated}"
+            )
+        })
     }
 }
 
@@ -103,8 +120,13 @@ impl Times {
 
 /// `cpu user nice system idle iowait irq softirq steal ...`
 fn of(stat: &str) -> Option<Times> {
-    let fields: Vec<u64> =
-        stat.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
+    let fields: Vec<u64> = stat
+        .lines()
+        .next()?
+        .split_whitespace()
+        .skip(1)
+        .map_while(|field| field.parse().ok())
+        .collect();
     Some(Times { all: fields.iter().take(8).sum(), stolen: *fields.get(7)? })
 }
 

@@ -26,9 +26,9 @@ pub fn touch_free_memory() {
 
 /// How much to touch: of what nobody uses, with a quarter left for those who come in between.
 fn bytes(meminfo: &str) -> u64 {
-    let free = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemFree:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let free = meminfo.lines().find_map(|line| {
+        line.strip_prefix("MemFree:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    });
     (free.unwrap_or(0) * 1024 / 4 * 3).min(BYTES_MAX)
 }
 
@@ -38,7 +38,10 @@ mod tests {
 
     #[test]
     fn three_quarters_of_what_is_free_are_touched_and_never_more_than_is_needed() {
-        assert_eq!(bytes("MemTotal:  9 kB\nMemFree:   2097152 kB\nMemAvailable: 99999999 kB\n"), 3 * GIB / 2);
+        assert_eq!(
+            bytes("MemTotal:  9 kB\nMemFree:   2097152 kB\nMemAvailable: 99999999 kB\n"),
+            3 * GIB / 2
+        );
         assert_eq!(bytes("MemFree:   25165824 kB\n"), BYTES_MAX);
         assert_eq!(bytes(""), 0);
     }

@@ -18,7 +18,8 @@ const CURVES: &[(&str, &[&str])] = &[
 fn figures(text: &str, curve: &str, series: &str) -> Option<(f64, f64)> {
     let table = text.split_once(&format!("**{curve}**"))?.1;
     let mut rows = table.lines().skip_while(|line| !line.starts_with(&format!("| {series} |")));
-    let last = |row: &str| row.trim_end_matches(" |").rsplit("| ").next()?.replace(',', "").parse().ok();
+    let last =
+        |row: &str| row.trim_end_matches(" |").rsplit("| ").next()?.replace(',', "").parse().ok();
     let cost = last(rows.next()?)?;
     Some((cost, last(rows.nth(1)?)?))
 }
@@ -34,12 +35,13 @@ fn the_smallest_point_of_each_curve_is_measured_and_nothing_is_left() {
         .arg(braid.path())
         .output()
         .unwrap();
-    let (said, complaints) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (said, complaints) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{complaints}");
     for (curve, all) in CURVES {
         for series in *all {
-            let (cost, rate) =
-                figures(&said, curve, series).unwrap_or_else(|| panic!("no {curve} {series} in\n{said}"));
+            let (cost, rate) = figures(&said, curve, series)
+                .unwrap_or_else(|| panic!("no {curve} {series} in\n{said}"));
             // On a slow machine a rate may be below what the table shows.
             assert!(cost >= 0.0 && rate >= 0.0, "{curve} {series}: {cost} {rate}");
         }
@@ -48,12 +50,16 @@ fn the_smallest_point_of_each_curve_is_measured_and_nothing_is_left() {
 }
 
 fn left(dir: &Path) -> Vec<String> {
-    std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 #[test]
 fn a_curve_that_is_not_there_is_refused_with_those_that_are() {
-    let output = Command::new(env!("CARGO_BIN_EXE_braid-bench")).args(["growth", "x"]).output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_braid-bench")).args(["growth", "x"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no curve x; try: daemons"));
 }

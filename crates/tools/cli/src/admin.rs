@@ -24,7 +24,11 @@ pub fn client(settings: &Settings) -> Result<Client, Fault> {
 
 /// The server key, when this host has one and no other key was asked for by name.
 pub fn server_key(settings: &Settings) -> Result<Option<Secret>, Fault> {
-    let asked = settings.key.value.as_ref().filter(|_| matches!(settings.key.source, crate::config::Source::Flag(_)));
+    let asked = settings
+        .key
+        .value
+        .as_ref()
+        .filter(|_| matches!(settings.key.source, crate::config::Source::Flag(_)));
     if let Some(path) = asked {
         let key = connect::key_file(path)?;
         return Ok((key.id.0 == 0).then_some(key.secret));
@@ -58,8 +62,8 @@ impl IodLink {
         let driver = Blocking::new();
         let timeout = settings.timeout.value;
         let name = endpoint.name();
-        let connection =
-            block_on(driver.connect(&endpoint, driver.now() + timeout)).map_err(|e| net_fault(&name, &e))?;
+        let connection = block_on(driver.connect(&endpoint, driver.now() + timeout))
+            .map_err(|e| net_fault(&name, &e))?;
         Ok(Self { driver, connection, name, timeout })
     }
 
@@ -73,13 +77,22 @@ impl IodLink {
             recv: Vec::new(),
             outcome: None,
         }];
-        block_on(self.driver.exchange(std::slice::from_mut(&mut self.connection), &mut batch, self.timeout));
+        block_on(self.driver.exchange(
+            std::slice::from_mut(&mut self.connection),
+            &mut batch,
+            self.timeout,
+        ));
         let [exchange] = batch;
-        let answer = exchange.outcome.expect("a driver sets every outcome").map_err(|e| net_fault(&self.name, &e))?;
+        let answer = exchange
+            .outcome
+            .expect("a driver sets every outcome")
+            .map_err(|e| net_fault(&self.name, &e))?;
         let outcome = decode_outcome::<C::Reply>(&answer.body);
-        let reply = outcome.map_err(|e| Fault::failed(format!("reading the answer of {}", self.name), e))?;
+        let reply = outcome
+            .map_err(|e| Fault::failed(format!("reading the answer of {}", self.name), e))?;
         reply.map_err(|failure| {
-            Fault::failed(format!("asking {}", self.name), failure).hint("braid status, then the log of that daemon")
+            Fault::failed(format!("asking {}", self.name), failure)
+                .hint("braid status, then the log of that daemon")
         })
     }
 }

@@ -766,10 +766,18 @@ pub enum ConfigCommand {
 /// The usage that an error shows, without flags that nobody typed: those that the environment sets count as given.
 pub fn without_surroundings(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue};
-    const FLAGS: [&str; 6] =
-        ["--config <FILE>", "--mds <ADDR>", "--key <FILE>", "--agent <SOCKET>", "--timeout <TIME>", "--tls <WHEN>"];
+    const FLAGS: [&str; 6] = [
+        "--config <FILE>",
+        "--mds <ADDR>",
+        "--key <FILE>",
+        "--agent <SOCKET>",
+        "--timeout <TIME>",
+        "--tls <WHEN>",
+    ];
     if let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) {
-        let usage = FLAGS.iter().fold(usage.to_string(), |usage, flag| usage.replace(&format!(" {flag}"), ""));
+        let usage = FLAGS
+            .iter()
+            .fold(usage.to_string(), |usage, flag| usage.replace(&format!(" {flag}"), ""));
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage.into()));
     }
     error

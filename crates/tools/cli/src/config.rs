@@ -75,10 +75,13 @@ impl Settings {
         let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
         let from_file = || path.clone().map_or(Source::Default, Source::File);
         let timeout = match (&global.timeout, &file.client.timeout) {
-            (Some(time), _) => Setting { value: *time, source: Source::Flag("--timeout or BRAID_TIMEOUT") },
+            (Some(time), _) => {
+                Setting { value: *time, source: Source::Flag("--timeout or BRAID_TIMEOUT") }
+            }
             (None, Some(text)) => Setting {
-                value: settings::duration(text)
-                    .map_err(|why| Fault::usage(format!("reading client.timeout in {}", from_file()), why))?,
+                value: settings::duration(text).map_err(|why| {
+                    Fault::usage(format!("reading client.timeout in {}", from_file()), why)
+                })?,
                 source: from_file(),
             },
             (None, None) => Setting {
@@ -95,8 +98,13 @@ impl Settings {
                 from_file(),
                 settings::MDS_DEFAULT,
             )),
-            tls: pick("--tls or BRAID_TLS", global.tls, file.cluster.tls.map(TlsArg::from), from_file())
-                .or(TlsArg::default()),
+            tls: pick(
+                "--tls or BRAID_TLS",
+                global.tls,
+                file.cluster.tls.map(TlsArg::from),
+                from_file(),
+            )
+            .or(TlsArg::default()),
             key,
             agent,
             timeout,
@@ -125,7 +133,9 @@ impl Settings {
             row("client.timeout", format!("{:?}", self.timeout.value), &self.timeout.source),
         ];
         let file = self.path.clone().map_or(Source::Default, Source::File);
-        for (name, value) in explain_mds(&self.file.mds).into_iter().chain(explain_iod(&self.file.iod)) {
+        for (name, value) in
+            explain_mds(&self.file.mds).into_iter().chain(explain_iod(&self.file.iod))
+        {
             let source = if value.is_some() { &file } else { &Source::Default };
             rows.push(row(name, value.unwrap_or_else(|| "-".into()), source));
         }
@@ -173,10 +183,16 @@ fn credentials(
 ) -> (Setting<Option<PathBuf>>, Setting<Option<PathBuf>>) {
     let none = Setting { value: None, source: Source::Default };
     if global.key.is_some() {
-        return (Setting { value: global.key.clone(), source: Source::Flag("--key or BRAID_KEY") }, none);
+        return (
+            Setting { value: global.key.clone(), source: Source::Flag("--key or BRAID_KEY") },
+            none,
+        );
     }
     if global.agent.is_some() {
-        return (none, Setting { value: global.agent.clone(), source: Source::Flag("--agent or BRAID_AGENT") });
+        return (
+            none,
+            Setting { value: global.agent.clone(), source: Source::Flag("--agent or BRAID_AGENT") },
+        );
     }
     if file.client.key.is_some() {
         return (Setting { value: file.client.key.clone(), source: from_file }, none);
@@ -189,7 +205,12 @@ fn credentials(
     (none.clone(), Setting { value, source: Source::Default })
 }
 
-fn pick<T>(flag: &'static str, given: Option<T>, in_file: Option<T>, file: Source) -> Setting<Option<T>> {
+fn pick<T>(
+    flag: &'static str,
+    given: Option<T>,
+    in_file: Option<T>,
+    file: Source,
+) -> Setting<Option<T>> {
     match (given, in_file) {
         (Some(value), _) => Setting { value: Some(value), source: Source::Flag(flag) },
         (None, Some(value)) => Setting { value: Some(value), source: file },
@@ -244,21 +265,31 @@ mod tests {
     #[test]
     fn a_misspelt_key_is_refused_and_named() {
         let fault = load("[cluster]\nmsd = ['a:1']\n", Global::default()).unwrap_err().to_string();
-        assert!(fault.contains("msd") && fault.contains("`mds`") && fault.contains("try:"), "{fault}");
+        assert!(
+            fault.contains("msd") && fault.contains("`mds`") && fault.contains("try:"),
+            "{fault}"
+        );
     }
 
     #[test]
     fn labels_are_of_io_daemons_and_refused_elsewhere() {
         let settings = load("[iod]\nlabels = ['rack=1']\n", Global::default()).unwrap();
-        assert!(settings.explain().iter().any(|(name, value, _)| (*name, value.as_str()) == ("iod.labels", "rack=1")));
-        let fault = load("[mds]\nlabels = ['rack=1']\n", Global::default()).unwrap_err().to_string();
+        assert!(
+            settings
+                .explain()
+                .iter()
+                .any(|(name, value, _)| (*name, value.as_str()) == ("iod.labels", "rack=1"))
+        );
+        let fault =
+            load("[mds]\nlabels = ['rack=1']\n", Global::default()).unwrap_err().to_string();
         assert!(fault.contains("unknown field `labels`"), "{fault}");
     }
 
     #[test]
     fn flags_win_over_the_file_and_the_file_over_defaults() {
         let text = "[cluster]\nmds = ['file:1']\n[client]\ntimeout = '5s'\n";
-        let settings = load(text, Global { mds: vec!["flag:1".into()], ..Global::default() }).unwrap();
+        let settings =
+            load(text, Global { mds: vec!["flag:1".into()], ..Global::default() }).unwrap();
         assert_eq!(
             (settings.mds.value[0].as_str(), settings.mds.source.clone()),
             ("flag:1", Source::Flag("--mds or BRAID_MDS"))

@@ -29,8 +29,12 @@ fn credential(settings: &Settings) -> Result<Credential, Fault> {
     if let Some(agent) = &settings.agent.value {
         return Ok(Credential::Agent(agent.clone()));
     }
-    Err(Fault::new(Exit::Usage, "connecting", "there is neither a key nor an agent to say who you are")
-        .hint("--key FILE, or start `braid agent` on this host, or run this where braid.toml is"))
+    Err(Fault::new(
+        Exit::Usage,
+        "connecting",
+        "there is neither a key nor an agent to say who you are",
+    )
+    .hint("--key FILE, or start `braid agent` on this host, or run this where braid.toml is"))
 }
 
 /// The configuration of `braid init` names a key that the administrator has yet to make.
@@ -39,7 +43,11 @@ fn missing_key(settings: &Settings, key: &Path, error: Error) -> Fault {
     match &settings.key.source {
         Source::File(config) if !key.exists() => {
             let shown = |path: &Path| quoted(&path.display().to_string());
-            fault.hint(format!("braid key add client --config {} --out {}", shown(config), shown(key)))
+            fault.hint(format!(
+                "braid key add client --config {} --out {}",
+                shown(config),
+                shown(key)
+            ))
         }
         _ => fault,
     }
@@ -56,7 +64,9 @@ pub fn tls(arg: TlsArg) -> TlsPolicy {
 
 /// This host's name, for `braid status`.
 pub fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("COMPUTERNAME").ok());
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()
+        .or_else(|| std::env::var("COMPUTERNAME").ok());
     name.map_or_else(|| "host".to_owned(), |name| name.trim().to_owned())
 }
 
@@ -67,11 +77,14 @@ pub fn wish(args: &LayoutArgs, client: &Client) -> Result<LayoutWish, Fault> {
         let iods = client.cluster_map()?.iods.iter().filter(is_there).count();
         if usize::from(count) > iods {
             let why = format!("the cluster has {iods} I/O daemons");
-            let hint = format!("--iod-count {iods}, or --parts {count} with several parts of a file on each");
+            let hint = format!(
+                "--iod-count {iods}, or --parts {count} with several parts of a file on each"
+            );
             return Err(Fault::usage(format!("reading --iod-count {count}"), why).hint(hint));
         }
     }
-    if !args.strips.is_empty() && args.distribution.is_some_and(|d| d != DistributionArg::Varstrip) {
+    if !args.strips.is_empty() && args.distribution.is_some_and(|d| d != DistributionArg::Varstrip)
+    {
         return Err(Fault::usage("reading --strips", "strips are for --distribution varstrip"));
     }
     let distribution = args.distribution.map(|kind| match kind {
@@ -86,7 +99,8 @@ pub fn wish(args: &LayoutArgs, client: &Client) -> Result<LayoutWish, Fault> {
         PlacementArg::Owner => Placement::Owner,
     });
     Ok(LayoutWish {
-        distribution: distribution.or((!args.strips.is_empty()).then_some(WishedDistribution::VarStrip)),
+        distribution: distribution
+            .or((!args.strips.is_empty()).then_some(WishedDistribution::VarStrip)),
         stripe_bytes: args.stripe_size,
         parts: args.iod_count.or(args.parts),
         first_iod: args.first_iod,
@@ -134,7 +148,9 @@ impl From<Error> for Fault {
         let text = error.to_string();
         let (said, hint) = text.rsplit_once("; try: ").unwrap_or((&text, error.hint()));
         // `braid status` would ask the same wrong address.
-        let hint = if said.contains("invalid socket address") || said.contains("failed to lookup address") {
+        let hint = if said.contains("invalid socket address")
+            || said.contains("failed to lookup address")
+        {
             "an address as HOST:PORT; braid config explain says where it comes from"
         } else {
             advice(&error).unwrap_or(hint)

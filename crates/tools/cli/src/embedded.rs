@@ -64,12 +64,16 @@ impl Embedded {
         let secret = connect::key_file(&dir.join("keys/server.key"))?.secret;
         let tls = file.cluster.tls.map(TlsPolicy::from).unwrap_or_default();
         let listen = port::wanted(&path, &file.mds.listen, args.port)?;
-        let (had, next) = (iod_dirs(dir).len(), iod_dirs(dir).last().map_or(0, |(number, _)| number + 1));
+        let (had, next) =
+            (iod_dirs(dir).len(), iod_dirs(dir).last().map_or(0, |(number, _)| number + 1));
         let missing = args.iods.map_or(0, |wanted| usize::from(wanted).saturating_sub(had));
         if args.iods.is_some_and(|wanted| usize::from(wanted) < had) {
-            let (what, why) =
-                (format!("starting the cluster of {}", dir.display()), format!("it has {had} I/O daemons"));
-            return Err(Fault::usage(what, format!("{why}, and files lie on them")).hint("the same without --iods"));
+            let (what, why) = (
+                format!("starting the cluster of {}", dir.display()),
+                format!("it has {had} I/O daemons"),
+            );
+            return Err(Fault::usage(what, format!("{why}, and files lie on them"))
+                .hint("the same without --iods"));
         }
         let mut config = MdsConfig::new(dir.join("mds"), listen.clone(), secret.clone());
         config.tls = tls;
@@ -77,7 +81,8 @@ impl Embedded {
         let mds = servers::start_mds(config)?;
         let address = mds.local_addrs().iter().map(ToString::to_string).collect::<Vec<_>>();
         port::keep(&path, &file.mds.listen, &listen, &address)?;
-        (next..next + missing).try_for_each(|i| servers::init_iod(&dir.join(format!("iod{i}")), uuid))?;
+        (next..next + missing)
+            .try_for_each(|i| servers::init_iod(&dir.join(format!("iod{i}")), uuid))?;
         let iods = start_iods(dir, uuid, &address, &secret, tls)?;
         let mut cluster = Self { iods, mds, address: address.join(",") };
         cluster.settle(dir, uuid, address, &secret)?;
@@ -85,10 +90,19 @@ impl Embedded {
     }
 
     /// Waits until every I/O daemon is in the map; makes the client key of a new cluster; writes the address down.
-    fn settle(&mut self, dir: &Path, uuid: ClusterUuid, address: Vec<String>, secret: &Secret) -> Result<(), Fault> {
-        let admin = Client::connect(Config::new(address.clone(), Credential::ServerKey(secret.clone())))?;
+    fn settle(
+        &mut self,
+        dir: &Path,
+        uuid: ClusterUuid,
+        address: Vec<String>,
+        secret: &Secret,
+    ) -> Result<(), Fault> {
+        let admin =
+            Client::connect(Config::new(address.clone(), Credential::ServerKey(secret.clone())))?;
         let deadline = Instant::now() + READY_WITHIN;
-        while admin.cluster_map()?.iods.iter().filter(|iod| iod.state == IodState::Up).count() < self.iods.len() {
+        while admin.cluster_map()?.iods.iter().filter(|iod| iod.state == IodState::Up).count()
+            < self.iods.len()
+        {
             self.part_with_removed()?;
             if Instant::now() > deadline {
                 return Err(Fault::new(
@@ -103,8 +117,12 @@ impl Embedded {
         let key = dir.join("keys/client.key");
         if !key.exists() {
             let made = admin.key_add("local", KeyRights::full())?;
-            let file =
-                KeyFile { id: made.key, name: "local".into(), admin: false, secret: Secret::from_bytes(made.secret) };
+            let file = KeyFile {
+                id: made.key,
+                name: "local".into(),
+                admin: false,
+                secret: Secret::from_bytes(made.secret),
+            };
             file.save(&key)?;
             durable(&dir.join("keys"))?;
             init::write_config(dir, &uuid, &address)?;
@@ -148,12 +166,14 @@ fn make(args: &UpArgs) -> Result<(), Fault> {
     let listen = format!("127.0.0.1:{}", args.port.unwrap_or(PORT));
     port::free(&listen)?;
     let new = init::create(&args.dir, &[listen])?;
-    (0..args.iods.unwrap_or(IODS)).try_for_each(|i| servers::init_iod(&args.dir.join(format!("iod{i}")), new.uuid))?;
+    (0..args.iods.unwrap_or(IODS))
+        .try_for_each(|i| servers::init_iod(&args.dir.join(format!("iod{i}")), new.uuid))?;
     durable(&args.dir)
 }
 
 fn durable(dir: &Path) -> Result<(), Fault> {
-    init::sync_directory(dir).map_err(|e| Fault::failed(format!("making {} durable", dir.display()), e))
+    init::sync_directory(dir)
+        .map_err(|e| Fault::failed(format!("making {} durable", dir.display()), e))
 }
 
 /// Where its I/O daemons are, in order of their numbers. One that was removed may have left a gap.
@@ -189,5 +209,8 @@ fn start_iods(
 
 /// Settings for a client of an embedded cluster, as its `braid.toml` has them.
 pub fn settings(dir: &Path) -> Result<Settings, Fault> {
-    Settings::load(&crate::args::Global { config: Some(dir.join("braid.toml")), ..Default::default() })
+    Settings::load(&crate::args::Global {
+        config: Some(dir.join("braid.toml")),
+        ..Default::default()
+    })
 }

@@ -28,7 +28,10 @@ pub fn start(place: Place<'_>, level: &str) -> Result<(), Fault> {
     let filter = EnvFilter::try_from_env("BRAID_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     // A line that cannot be written, for instance on a full disk, is lost. Otherwise it is reported on
     // standard error, and where that is the same file the report panics in the middle of a request.
-    let log = tracing_subscriber::fmt().log_internal_errors(false).with_env_filter(filter).with_target(false);
+    let log = tracing_subscriber::fmt()
+        .log_internal_errors(false)
+        .with_env_filter(filter)
+        .with_target(false);
     match place {
         Place::StandardError => {
             log.with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();
@@ -81,7 +84,10 @@ mod system {
         let connected = connect();
         // A log that is full must not stop a mount.
         let socket = connected.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
-        socket.map_or_else(|_| BoxMakeWriter::new(io::sink), |socket| BoxMakeWriter::new(Socket(socket)))
+        socket.map_or_else(
+            |_| BoxMakeWriter::new(io::sink),
+            |socket| BoxMakeWriter::new(Socket(socket)),
+        )
     }
 
     struct Socket(UnixDatagram);
@@ -103,7 +109,8 @@ mod system {
 
     impl Write for Line<'_> {
         fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-            let mut message = format!("<{}>braid[{}]: ", FACILITY * 8 + self.1, std::process::id()).into_bytes();
+            let mut message =
+                format!("<{}>braid[{}]: ", FACILITY * 8 + self.1, std::process::id()).into_bytes();
             message.extend_from_slice(text.trim_ascii_end());
             // A lost line is no reason to fail.
             let _ = self.0.send(&message);

@@ -29,10 +29,13 @@ fn main() -> ExitCode {
         return code;
     }
     #[cfg(target_os = "linux")]
-    let Some(arguments) = mount::alias::arguments(std::env::args_os()) else { return ExitCode::SUCCESS };
+    let Some(arguments) = mount::alias::arguments(std::env::args_os()) else {
+        return ExitCode::SUCCESS;
+    };
     #[cfg(not(target_os = "linux"))]
     let arguments = std::env::args_os();
-    let cli = Cli::try_parse_from(arguments).unwrap_or_else(|error| args::without_surroundings(error).exit());
+    let cli = Cli::try_parse_from(arguments)
+        .unwrap_or_else(|error| args::without_surroundings(error).exit());
     let out = Printer { json: cli.global.json, quiet: cli.global.quiet };
     match start_log(&cli.global, &cli.command).and_then(|()| run(cli, out)) {
         Ok(code) => code,
@@ -60,17 +63,27 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
         Command::Key(command) => commands::key::run(&command, &settings()?, out)?,
         Command::Status => commands::status::status(&settings()?, out)?,
         Command::Ls(args) => commands::ls::ls(&args, &settings()?, out)?,
-        Command::Stat { paths, no_follow } => commands::stat::stat(&paths, !no_follow, &settings()?, out)?,
+        Command::Stat { paths, no_follow } => {
+            commands::stat::stat(&paths, !no_follow, &settings()?, out)?
+        }
         Command::Put(args) => transfer::put(&args, &settings()?, out)?,
         Command::Get(args) => transfer::get(&args, &settings()?, out)?,
         Command::Cat { paths } => commands::cat::cat(&paths, &settings()?)?,
-        Command::Mkdir { paths, parents, mode } => commands::names::mkdir(&paths, parents, mode, &settings()?, out)?,
-        Command::Rm { paths, recursive, force } => commands::names::rm(&paths, recursive, force, &settings()?, out)?,
+        Command::Mkdir { paths, parents, mode } => {
+            commands::names::mkdir(&paths, parents, mode, &settings()?, out)?
+        }
+        Command::Rm { paths, recursive, force } => {
+            commands::names::rm(&paths, recursive, force, &settings()?, out)?
+        }
         Command::Mv { from, to, no_replace, exchange } => {
             commands::names::mv(&from, &to, no_replace, exchange, &settings()?, out)?;
         }
-        Command::Ln { target, link, symbolic } => commands::names::ln(&target, &link, symbolic, &settings()?, out)?,
-        Command::Cp { paths, recursive, layout } => transfer::cp(&paths, recursive, &layout, &settings()?, out)?,
+        Command::Ln { target, link, symbolic } => {
+            commands::names::ln(&target, &link, symbolic, &settings()?, out)?
+        }
+        Command::Cp { paths, recursive, layout } => {
+            transfer::cp(&paths, recursive, &layout, &settings()?, out)?
+        }
         Command::Du(args) => commands::space::du(&args.paths, &settings()?, out)?,
         Command::Quota(command) => commands::quota::run(&command, &settings()?, out)?,
         Command::Df(_) => commands::space::df(&settings()?, out)?,
@@ -78,7 +91,9 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
         Command::Mount(args) => return commands::mount::mount(&args, global, out),
         Command::Umount(args) => commands::mount::umount(&args, out)?,
         Command::Sync { paths } => commands::sync::sync(&paths, settings, out)?,
-        Command::Fsck { affected_by: Some(iod), .. } => commands::fsck::affected_by(iod, &settings()?, out)?,
+        Command::Fsck { affected_by: Some(iod), .. } => {
+            commands::fsck::affected_by(iod, &settings()?, out)?
+        }
         Command::Fsck { mend, .. } => return commands::fsck::fsck(mend, &settings()?, out),
     }
     Ok(ExitCode::SUCCESS)

@@ -128,8 +128,13 @@ impl Printer {
 
     /// A table with a header, columns as wide as their widest cell; numbers to the right.
     pub fn table(&self, header: &[&str], rows: &[Vec<String>]) {
-        let width =
-            |i: usize| rows.iter().map(|row| row[i].chars().count()).chain([header[i].len()]).max().unwrap_or(0);
+        let width = |i: usize| {
+            rows.iter()
+                .map(|row| row[i].chars().count())
+                .chain([header[i].len()])
+                .max()
+                .unwrap_or(0)
+        };
         let widths: Vec<usize> = (0..header.len()).map(width).collect();
         let print = |cells: &mut dyn Iterator<Item = &str>| {
             let mut line = String::new();

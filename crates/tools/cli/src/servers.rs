@@ -24,13 +24,19 @@ const REFUSAL_POLL: Duration = Duration::from_millis(200);
 /// Runs the metadata server.
 pub fn mds(args: &MdsArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let section = &settings.file.mds;
-    let dir = wanted(&args.dir, &section.dir, "the metadata server's directory", "--dir, or --config FILE")?;
+    let dir = wanted(
+        &args.dir,
+        &section.dir,
+        "the metadata server's directory",
+        "--dir, or --config FILE",
+    )?;
     if let Some(command) = &args.command {
         return commands::mds::run(command, &dir, settings, out);
     }
     let stop = stop_signal()?;
     let listen = listen(&args.listen, &section.listen, &settings.mds.value.join(","));
-    let mut config = MdsConfig::new(dir, listen, server_key(&args.server_key, &section.server_key)?);
+    let mut config =
+        MdsConfig::new(dir, listen, server_key(&args.server_key, &section.server_key)?);
     config.advertise = section.advertise.clone();
     config.tls = connect::tls(settings.tls.value);
     config.prometheus = args.metrics.clone().or_else(|| section.metrics.clone());
@@ -50,7 +56,12 @@ pub fn mds(args: &MdsArgs, settings: &Settings, out: Printer) -> Result<(), Faul
 pub fn iod(args: &IodArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let section = &settings.file.iod;
     let stop = stop_signal()?;
-    let dir = wanted(&args.dir, &section.dir, "the I/O daemon's directory", "--dir DIR --init, on a disk of its own")?;
+    let dir = wanted(
+        &args.dir,
+        &section.dir,
+        "the I/O daemon's directory",
+        "--dir DIR --init, on a disk of its own",
+    )?;
     let cluster = cluster(settings)?;
     if args.init {
         init_iod(&dir, cluster)?;
@@ -71,7 +82,10 @@ pub fn iod(args: &IodArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     };
     let mut iod = start_iod(config)?;
     out.line(format!("I/O daemon listens on {}", addresses(iod.addresses())));
-    out.next(format!("braid status{}    (shows it as up when the metadata server knows it)", config_flag(settings)));
+    out.next(format!(
+        "braid status{}    (shows it as up when the metadata server knows it)",
+        config_flag(settings)
+    ));
     let refused = wait_while_wanted(&iod, &stop);
     iod.stop();
     refused.map_or(Ok(()), |refused| Err(not_wanted(&refused)))
@@ -117,9 +131,12 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
             .hint("braid key add HOST, then braid agent --key HOST.key")
     })?;
     let socket = args.socket.clone().or_else(|| settings.file.client.agent.clone());
-    let socket = socket.unwrap_or_else(|| PathBuf::from(braid_client::settings::AGENT_SOCKET_DEFAULT));
-    let mut config =
-        braid_client::Config::new(settings.mds.value.clone(), braid_client::Credential::from_key_file(key)?);
+    let socket =
+        socket.unwrap_or_else(|| PathBuf::from(braid_client::settings::AGENT_SOCKET_DEFAULT));
+    let mut config = braid_client::Config::new(
+        settings.mds.value.clone(),
+        braid_client::Credential::from_key_file(key)?,
+    );
     config.tls = connect::tls(settings.tls.value);
     config.timeout = settings.timeout.value;
     let agent = braid_client::agent::Agent::bind(&socket, config)?;
@@ -130,7 +147,9 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
     });
     out.line(format!("the agent listens on {}", socket.display()));
     let (mds, shown) = (settings.mds.value.join(","), quoted(&socket.display().to_string()));
-    out.next(format!("any user of this host: export BRAID_MDS={mds} BRAID_AGENT={shown}; braid ls -l /"));
+    out.next(format!(
+        "any user of this host: export BRAID_MDS={mds} BRAID_AGENT={shown}; braid ls -l /"
+    ));
     Ok(agent.run()?)
 }
 
@@ -139,7 +158,11 @@ pub fn start_mds(config: MdsConfig) -> Result<Mds, Fault> {
     let (dir, listen) = (config.directory.display().to_string(), config.listen.join(" "));
     Mds::start(config).map_err(|e| {
         let otherwise = "--dir, with the directory that braid init made";
-        not_started(format!("starting the metadata server of {dir} on {listen}"), &e.to_string(), otherwise)
+        not_started(
+            format!("starting the metadata server of {dir} on {listen}"),
+            &e.to_string(),
+            otherwise,
+        )
     })
 }
 
@@ -171,32 +194,56 @@ pub fn init_iod(dir: &std::path::Path, cluster: ClusterUuid) -> Result<(), Fault
     let doing = || format!("making {} an I/O daemon's", dir.display());
     std::fs::create_dir_all(dir).map_err(|e| Fault::failed(doing(), e))?;
     braid_store::LocalStore::init(dir, cluster, None)
-        .map_err(|e| not_started(doing(), &e.to_string(), "an empty directory on a disk with extended attributes"))
+        .map_err(|e| {
+            not_started(
+                doing(),
+                &e.to_string(),
+                "an empty directory on a disk with extended attributes",
+            )
+        })
         .map(|_| ())
 }
 
 /// The cluster that this host's configuration names.
 pub fn cluster(settings: &Settings) -> Result<ClusterUuid, Fault> {
     let text = settings.file.cluster.uuid.as_deref().ok_or_else(|| {
-        Fault::usage("starting a daemon", "no configuration file says which cluster it belongs to (cluster.uuid)")
-            .hint("--config FILE, with the braid.toml that braid init wrote")
+        Fault::usage(
+            "starting a daemon",
+            "no configuration file says which cluster it belongs to (cluster.uuid)",
+        )
+        .hint("--config FILE, with the braid.toml that braid init wrote")
     })?;
     text.parse().map_err(|why: &str| Fault::usage("reading cluster.uuid", why))
 }
 
 fn server_key(given: &Option<PathBuf>, configured: &Option<PathBuf>) -> Result<Secret, Fault> {
-    let path = wanted(given, configured, "the server key", "--server-key FILE (braid init makes keys/server.key)")?;
+    let path = wanted(
+        given,
+        configured,
+        "the server key",
+        "--server-key FILE (braid init makes keys/server.key)",
+    )?;
     let key = connect::key_file(&path)?;
     if key.id.0 != 0 {
-        return Err(Fault::usage(format!("reading {}", path.display()), "it holds a client key, not the server key")
-            .hint("--server-key with keys/server.key of braid init"));
+        return Err(Fault::usage(
+            format!("reading {}", path.display()),
+            "it holds a client key, not the server key",
+        )
+        .hint("--server-key with keys/server.key of braid init"));
     }
     Ok(key.secret)
 }
 
-fn wanted(given: &Option<PathBuf>, configured: &Option<PathBuf>, what: &str, hint: &str) -> Result<PathBuf, Fault> {
+fn wanted(
+    given: &Option<PathBuf>,
+    configured: &Option<PathBuf>,
+    what: &str,
+    hint: &str,
+) -> Result<PathBuf, Fault> {
     let found = given.clone().or_else(|| configured.clone());
-    found.ok_or_else(|| Fault::new(Exit::Usage, "starting", format!("nobody said where {what} is")).hint(hint))
+    found.ok_or_else(|| {
+        Fault::new(Exit::Usage, "starting", format!("nobody said where {what} is")).hint(hint)
+    })
 }
 
 fn listen(given: &[String], configured: &[String], default: &str) -> Vec<String> {
@@ -209,7 +256,9 @@ fn listen(given: &[String], configured: &[String], default: &str) -> Vec<String>
 
 /// The flag that names the configuration file, as the user gave it or would have to.
 fn config_flag(settings: &Settings) -> String {
-    settings.path.as_ref().map_or_else(String::new, |path| format!(" --config {}", quoted(&path.display().to_string())))
+    settings.path.as_ref().map_or_else(String::new, |path| {
+        format!(" --config {}", quoted(&path.display().to_string()))
+    })
 }
 
 fn addresses(list: &[std::net::SocketAddr]) -> String {

@@ -11,13 +11,20 @@ use std::{
 };
 
 use braid_client::{
-    Client, Config, Credential, Distribution, Layout, LayoutWish, OpenOptions, WishedDistribution, asynchronous,
+    Client, Config, Credential, Distribution, Layout, LayoutWish, OpenOptions, WishedDistribution,
+    asynchronous,
 };
 use harness::Cluster;
 
 fn config(cluster: &Cluster) -> Config {
-    let settings: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
-    let mds = settings.as_array().unwrap().iter().find(|setting| setting["setting"] == "cluster.mds").unwrap();
+    let settings: serde_json::Value =
+        serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
+    let mds = settings
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|setting| setting["setting"] == "cluster.mds")
+        .unwrap();
     let key = Credential::from_key_file(cluster.path().join("keys/client.key")).unwrap();
     Config::new([mds["value"].as_str().unwrap()], key)
 }
@@ -95,9 +102,14 @@ fn stripe_size_first_daemon_number_of_daemons_and_distribution_are_as_the_open_a
     let client = client(&cluster);
     for (first, count) in [(0, 4), (2, 3), (3, 2), (1, 1)] {
         let path = format!("/f{first}-{count}");
-        let file = client.open(&path, &writable().stripe_size(8192).first_iod(first).iod_count(count)).unwrap();
+        let file = client
+            .open(&path, &writable().stripe_size(8192).first_iod(first).iod_count(count))
+            .unwrap();
         let layout = file.layout();
-        assert_eq!(layout.components[0].distribution, Distribution::SimpleStripe { stripe_size: 8192 });
+        assert_eq!(
+            layout.components[0].distribution,
+            Distribution::SimpleStripe { stripe_size: 8192 }
+        );
         let (at, iods) = placed(&layout);
         // Ordinals count the usable daemons, whose ids are 1 to 4.
         assert_eq!((at, iods.len()), (u32::from(first) + 1, usize::from(count)), "{path}");
@@ -140,7 +152,11 @@ fn every_distribution_can_be_asked_for_at_open() {
     let bytes = harness::noise(100_000);
     for (path, options, shown) in [
         ("/single", writable().distribution(WishedDistribution::Single), "one part, 1 parts"),
-        ("/simple", writable().distribution(WishedDistribution::SimpleStripe).iod_count(2), "stripes of"),
+        (
+            "/simple",
+            writable().distribution(WishedDistribution::SimpleStripe).iod_count(2),
+            "stripes of",
+        ),
         ("/varstrip", writable().layout(strips), "strips 0:4.0 KiB 1:12.0 KiB"),
         ("/grouped", writable().layout(groups), "in groups of 2, 3 rows each, 4 parts"),
     ] {
@@ -163,7 +179,8 @@ fn holds_in_child(judge: impl FnOnce() -> bool) -> bool {
         // SAFETY: plain system calls; a child that hangs is ended by the alarm, which counts as a no.
         unsafe {
             libc::alarm(60);
-            let holds = std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).unwrap_or(false);
+            let holds =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).unwrap_or(false);
             libc::_exit(if holds { 0 } else { 1 })
         }
     }

@@ -14,8 +14,13 @@ impl Arguments {
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
             let name = word.strip_prefix("--").filter(|name| known.contains(name));
-            let Some(name) = name else { bail!("`{word}` is not known; try: --{}", known.join(" --")) };
-            given.insert(name.to_owned(), words.next().with_context(|| format!("{word} wants a value"))?);
+            let Some(name) = name else {
+                bail!("`{word}` is not known; try: --{}", known.join(" --"))
+            };
+            given.insert(
+                name.to_owned(),
+                words.next().with_context(|| format!("{word} wants a value"))?,
+            );
         }
         Ok(Self(given))
     }
@@ -50,7 +55,13 @@ pub fn scratch() -> PathBuf {
     let has_attributes = |dir: &str| {
         let probe = PathBuf::from(dir).join(format!("braid-probe-{}", std::process::id()));
         let set = std::fs::write(&probe, "").is_ok()
-            && rustix::fs::setxattr(&probe, "user.braid.probe", b"1", rustix::fs::XattrFlags::empty()).is_ok();
+            && rustix::fs::setxattr(
+                &probe,
+                "user.braid.probe",
+                b"1",
+                rustix::fs::XattrFlags::empty(),
+            )
+            .is_ok();
         let _ = std::fs::remove_file(&probe);
         set
     };

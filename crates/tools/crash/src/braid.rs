@@ -39,7 +39,10 @@ impl Braid {
         }
         let own = std::env::current_exe()?;
         let mut above = own.ancestors().skip(1);
-        let folder = above.find(|dir| !dir.ends_with("deps")).context("no directory of this program")?.to_owned();
+        let folder = above
+            .find(|dir| !dir.ends_with("deps"))
+            .context("no directory of this program")?
+            .to_owned();
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["build", "--quiet", "--locked", "--package", "braid-cli", "--bin", "braid"]);
         if folder.ends_with("release") {
@@ -49,7 +52,11 @@ impl Braid {
         let status = cargo.status().context("building braid")?;
         ensure!(status.success(), "building braid: {status}");
         let path = folder.join("braid");
-        ensure!(path.is_file(), "building braid: {} is not there; try: {BINARY_VARIABLE}=FILE", path.display());
+        ensure!(
+            path.is_file(),
+            "building braid: {} is not there; try: {BINARY_VARIABLE}=FILE",
+            path.display()
+        );
         Ok(Self::at(path))
     }
 
@@ -60,7 +67,9 @@ impl Braid {
 
     /// Runs `braid ARGUMENTS` to its end.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<Output> {
-        self.command(arguments).output().with_context(|| format!("starting {}", self.path.display()))
+        self.command(arguments)
+            .output()
+            .with_context(|| format!("starting {}", self.path.display()))
     }
 
     /// Runs it, and wants that it is content.
@@ -190,7 +199,8 @@ impl Drop for Daemon {
 
 /// What a command said, in a line.
 pub fn said(output: &Output) -> String {
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     format!("{}: {} {}", output.status, out.trim(), err.trim())
 }
 

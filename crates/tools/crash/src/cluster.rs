@@ -39,7 +39,10 @@ pub struct Places {
 impl Places {
     /// All beside each other.
     pub fn below(dir: &Path, iods: usize) -> Self {
-        Self { meta: dir.join("meta"), iods: (0..iods).map(|iod| dir.join(format!("iod{iod}"))).collect() }
+        Self {
+            meta: dir.join("meta"),
+            iods: (0..iods).map(|iod| dir.join(format!("iod{iod}"))).collect(),
+        }
     }
 }
 
@@ -140,7 +143,13 @@ impl Cluster {
                 let first = (!dir.exists()).then(|| "--init".to_owned());
                 let place = ["--dir".to_owned(), dir.display().to_string()];
                 let listen = ["--listen".to_owned(), self.iod_addresses[iod].clone()];
-                ["iod".to_owned()].into_iter().chain(config).chain(place).chain(listen).chain(first).collect()
+                ["iod".to_owned()]
+                    .into_iter()
+                    .chain(config)
+                    .chain(place)
+                    .chain(listen)
+                    .chain(first)
+                    .collect()
             }
         }
     }
@@ -148,10 +157,18 @@ impl Cluster {
     /// A daemon that ended though nobody killed it is a failure.
     pub fn check_alive(&mut self) -> Result<()> {
         let mut daemons = vec![(Victim::Mds, self.mds.as_mut())];
-        daemons.extend(self.iods.iter_mut().enumerate().map(|(iod, daemon)| (Victim::Iod(iod), daemon.as_mut())));
-        let ended = daemons.into_iter().find_map(|(victim, daemon)| Some((victim, daemon?.ended()?)));
+        daemons.extend(
+            self.iods
+                .iter_mut()
+                .enumerate()
+                .map(|(iod, daemon)| (Victim::Iod(iod), daemon.as_mut())),
+        );
+        let ended =
+            daemons.into_iter().find_map(|(victim, daemon)| Some((victim, daemon?.ended()?)));
         match ended {
-            Some((victim, status)) => bail!("{victim:?} ended by itself: {status}: {}", tail(&self.log(victim))),
+            Some((victim, status)) => {
+                bail!("{victim:?} ended by itself: {status}: {}", tail(&self.log(victim)))
+            }
             None => Ok(()),
         }
     }
@@ -175,19 +192,26 @@ impl Cluster {
 
     /// `braid fsck --mend`, after which `braid fsck` must find nothing.
     pub fn fsck_mended(&self) -> Result<()> {
-        self.braid.run(["fsck".to_owned(), "--mend".to_owned()].into_iter().chain(self.as_admin()))?;
+        self.braid
+            .run(["fsck".to_owned(), "--mend".to_owned()].into_iter().chain(self.as_admin()))?;
         self.fsck()
     }
 
     /// A command of `braid` as an administrator.
     pub fn administer<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
-        let output = self.braid.run(arguments.into_iter().map(str::to_owned).chain(self.as_admin()))?;
+        let output =
+            self.braid.run(arguments.into_iter().map(str::to_owned).chain(self.as_admin()))?;
         ensure!(output.status.success(), "{}", said(&output));
         Ok(())
     }
 
     fn as_admin(&self) -> Vec<String> {
-        vec!["--config".into(), self.of_meta("braid.toml"), "--key".into(), self.of_meta("keys/server.key")]
+        vec![
+            "--config".into(),
+            self.of_meta("braid.toml"),
+            "--key".into(),
+            self.of_meta("keys/server.key"),
+        ]
     }
 
     fn of_meta(&self, name: &str) -> String {

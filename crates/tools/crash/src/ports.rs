@@ -38,7 +38,8 @@ impl Ports {
     fn of_block(anchor: u16, count: usize) -> Option<Self> {
         let _anchor = TcpListener::bind(("127.0.0.1", anchor)).ok()?;
         let ports: Vec<u16> = (anchor + 1..anchor + BLOCK).take(count).collect();
-        let free = ports.len() == count && ports.iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+        let free = ports.len() == count
+            && ports.iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
         free.then_some(Self { _anchor, ports })
     }
 

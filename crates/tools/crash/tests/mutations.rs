@@ -41,7 +41,12 @@ fn synced_write(operations: &[Operation]) -> Option<usize> {
 }
 
 /// What the image right after an operation shows when nothing unsynced is left and `forgotten` counts as unsynced.
-fn verdict(recording: &Recording, dir: &Path, after: usize, forgotten: &[usize]) -> Result<usize, String> {
+fn verdict(
+    recording: &Recording,
+    dir: &Path,
+    after: usize,
+    forgotten: &[usize],
+) -> Result<usize, String> {
     let place = recording.after(after);
     let mut cut = Cut::new(&recording.history, place.at);
     for event in forgotten {
@@ -66,7 +71,9 @@ fn a_synced_write_that_is_lost_is_reported() {
 fn a_forced_log_that_is_lost_is_reported() {
     let Some((dir, recording)) = recording() else { return };
     let write = synced_write(&recording.operations).unwrap();
-    let made = recording.operations[..write].iter().rposition(|operation| matches!(operation, Operation::Create(_)));
+    let made = recording.operations[..write]
+        .iter()
+        .rposition(|operation| matches!(operation, Operation::Create(_)));
     let mut events = recording.writes_during(made.expect("a file was made"), "mds");
     events.truncate(1);
     let why = verdict(&recording, dir.path(), write + 1, &events).unwrap_err();
@@ -92,5 +99,8 @@ fn an_object_that_vanishes_while_its_daemon_is_down_is_reported() {
 
 fn objects(directory: &Path) -> Vec<PathBuf> {
     let hashed = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    hashed.flat_map(|below| std::fs::read_dir(below).unwrap()).map(|entry| entry.unwrap().path()).collect()
+    hashed
+        .flat_map(|below| std::fs::read_dir(below).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .collect()
 }

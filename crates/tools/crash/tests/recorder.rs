@@ -26,9 +26,14 @@ fn record(script: &str) -> Option<Scratch> {
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (root, marks, text) = (dir.path().join("root"), dir.path().join("marks"), dir.path().join("trace"));
+    let (root, marks, text) =
+        (dir.path().join("root"), dir.path().join("marks"), dir.path().join("trace"));
     fs::create_dir(&root).unwrap();
-    let script = format!("D={}; mark() {{ echo \"$1\" >> {}; }}; set -e; {script}", root.display(), marks.display());
+    let script = format!(
+        "D={}; mark() {{ echo \"$1\" >> {}; }}; set -e; {script}",
+        root.display(),
+        marks.display()
+    );
     trace::record(&text, Path::new("/bin/sh"), &[OsStr::new("-c"), OsStr::new(&script)]).unwrap();
     let history = trace::read(&text, &root, &marks).unwrap();
     Some(Scratch { _dir: dir, root, history })
@@ -162,15 +167,27 @@ fn unsynced_writes_are_torn_and_a_forgotten_sync_is_felt() {
         fs::read(path.join("file")).unwrap().iter().filter(|byte| **byte == b'x').count()
     };
     let counts: Vec<_> = (0..100)
-        .map(|seed| ones(&written.image(&Loss { share: Share::Scattered, volumes: None, seed, strict: true })))
+        .map(|seed| {
+            ones(&written.image(&Loss {
+                share: Share::Scattered,
+                volumes: None,
+                seed,
+                strict: true,
+            }))
+        })
         .collect();
-    assert!(counts.contains(&0) && counts.contains(&8192) && counts.iter().any(|count| (1..8192).contains(count)));
+    assert!(
+        counts.contains(&0)
+            && counts.contains(&8192)
+            && counts.iter().any(|count| (1..8192).contains(count))
+    );
     assert!(counts.iter().all(|count| count % 512 == 0), "torn at sectors");
 
     let mut synced = Cut::new(&scratch.history, mark(&scratch.history, "synced"));
     let bare = Loss { share: Share::Nothing, volumes: None, seed: 1, strict: true };
     assert_eq!(ones(&synced.image(&bare)), 8192);
-    for (event, _) in scratch.history.events.iter().enumerate().filter(|(_, event)| is_write(event)) {
+    for (event, _) in scratch.history.events.iter().enumerate().filter(|(_, event)| is_write(event))
+    {
         synced.forget(event);
     }
     assert_eq!(ones(&synced.image(&bare)), 0);

@@ -19,7 +19,8 @@ impl World {
     /// 1, 4, 5: what a client keeps is what is there; nobody changes what another believes.
     fn what_is_kept_is_true(&self) -> Option<String> {
         let value = self.server.value;
-        let stale = |client: &&Client| !client.dead && client.kept.is_some_and(|kept| kept != value);
+        let stale =
+            |client: &&Client| !client.dead && client.kept.is_some_and(|kept| kept != value);
         let client = self.clients.iter().find(stale)?;
         Some(format!("client {} keeps {:?}, the server has {value}", client.number, client.kept))
     }
@@ -31,14 +32,21 @@ impl World {
             false => mode(self.clients[who].data_mode()),
         };
         if believes(0).conflicts(believes(1)) {
-            return Some(format!("client 0 believes {:?} of the file, client 1 {:?}", believes(0), believes(1)));
+            return Some(format!(
+                "client 0 believes {:?} of the file, client 1 {:?}",
+                believes(0),
+                believes(1)
+            ));
         }
         for client in self.clients.iter().filter(|client| !client.dead) {
             let reads = matches!(believes(client.number), Mode::Read | Mode::Write);
             let seen = client.page.or(client.dirty).unwrap_or(self.daemon);
             if reads && seen != self.acknowledged {
                 let number = client.number;
-                return Some(format!("client {number} reads {seen}, {} was written", self.acknowledged));
+                return Some(format!(
+                    "client {number} reads {seen}, {} was written",
+                    self.acknowledged
+                ));
             }
         }
         None
@@ -51,7 +59,11 @@ impl World {
             if let Some(wrong) = self.check() {
                 return Some(wrong);
             }
-            if self.clients.iter().all(|client| client.calling.is_empty() && client.wants.is_empty()) {
+            if self
+                .clients
+                .iter()
+                .all(|client| client.calling.is_empty() && client.wants.is_empty())
+            {
                 return None;
             }
             // A question whose answer was lost is asked again.
@@ -88,7 +100,8 @@ impl World {
             for message in std::mem::take(&mut self.network) {
                 self.deliver(message, variant);
             }
-            let doing: Vec<u32> = self.server.pending.iter().filter(|(_, p)| p.doing).map(|(n, _)| *n).collect();
+            let doing: Vec<u32> =
+                self.server.pending.iter().filter(|(_, p)| p.doing).map(|(n, _)| *n).collect();
             doing.into_iter().for_each(|number| self.apply(number, variant));
             self.fence_holds(variant);
         }

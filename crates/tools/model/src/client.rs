@@ -95,7 +95,10 @@ impl Client {
     /// Whether it has something to do that takes no time: no clock goes on before it is done. To give names back is to
     /// tell the kernel; to write what was gathered, or to have a layout back from others, may take its time.
     pub fn is_busy(&self) -> bool {
-        let names = self.recalled.iter().any(|recalled| recalled.held && matches!(recalled.of, LeaseOf::Names(_)));
+        let names = self
+            .recalled
+            .iter()
+            .any(|recalled| recalled.held && matches!(recalled.of, LeaseOf::Names(_)));
         self.owes_dropping() || names && !self.dead
     }
 }
@@ -226,7 +229,10 @@ impl World {
                 self.clients[who].page = Some(page);
             }
             (LeaseMode::Shared, false) if self.daemon != self.acknowledged => {
-                let why = format!("client {who} read {} of the daemon, {} was written", self.daemon, self.acknowledged);
+                let why = format!(
+                    "client {who} read {} of the daemon, {} was written",
+                    self.daemon, self.acknowledged
+                );
                 self.fail(why);
             }
             _ => {}
@@ -237,7 +243,8 @@ impl World {
     pub fn die(&mut self, who: usize) {
         let client = &mut self.clients[who];
         client.dead = true;
-        (client.kept, client.page, client.calling, client.wants) = (None, None, Vec::new(), VecDeque::new());
+        (client.kept, client.page, client.calling, client.wants) =
+            (None, None, Vec::new(), VecDeque::new());
         if client.dirty.take().is_some() {
             self.acknowledged = self.daemon;
         }
@@ -246,10 +253,14 @@ impl World {
     /// A message reaches a client.
     pub fn at_client(&mut self, message: Message, variant: Variant) {
         match message {
-            Message::Answer { client, session, epoch, number, answer } if self.meets(client, session, epoch) => {
+            Message::Answer { client, session, epoch, number, answer }
+                if self.meets(client, session, epoch) =>
+            {
                 self.answered(client, number, answer, variant);
             }
-            Message::Recalls { client, session, epoch, recalls, sent } if self.meets(client, session, epoch) => {
+            Message::Recalls { client, session, epoch, recalls, sent }
+                if self.meets(client, session, epoch) =>
+            {
                 self.told(client, &recalls, sent);
             }
             Message::NoSession { client, session } if session == self.clients[client].session => {
@@ -283,11 +294,17 @@ impl World {
     fn answered(&mut self, who: usize, number: u32, answer: Answer, variant: Variant) {
         let kept_of = self.of;
         let client = &mut self.clients[who];
-        let Some(at) = client.calling.iter().position(|calling| calling.number == number) else { return };
+        let Some(at) = client.calling.iter().position(|calling| calling.number == number) else {
+            return;
+        };
         let calling = client.calling.remove(at);
         match answer {
             Answer::Grant(grant) => {
-                let number = if variant == Variant::NoNumbers { grant.number | 1 << 31 } else { grant.number };
+                let number = if variant == Variant::NoNumbers {
+                    grant.number | 1 << 31
+                } else {
+                    grant.number
+                };
                 let of = if calling.want == Want::Shared { kept_of } else { LeaseOf::Data(FILE) };
                 let (run, clock) = (client.run(), client.clock);
                 if let Some(ask) = calling.ask {
@@ -297,7 +314,9 @@ impl World {
             }
             Answer::Value(value) => {
                 // The rule of the vfs: held from before the call until its answer is taken in.
-                let held = calling.ticket.is_some_and(|ticket| client.holding.still(&ticket, client.clock));
+                let held = calling
+                    .ticket
+                    .is_some_and(|ticket| client.holding.still(&ticket, client.clock));
                 let careless = variant == Variant::NoContinuity && client.ticket(kept_of).is_some();
                 if held || careless {
                     client.kept = Some(value);

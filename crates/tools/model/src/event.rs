@@ -60,8 +60,16 @@ impl World {
                 events.push(Event::Repeat(at));
             }
         }
-        (0..CLIENTS).filter(|who| !self.clients[*who].dead).for_each(|who| self.events_of(who, &mut events));
-        events.extend(self.server.pending.iter().filter(|(_, p)| p.doing).map(|(number, _)| Event::Apply(*number)));
+        (0..CLIENTS)
+            .filter(|who| !self.clients[*who].dead)
+            .for_each(|who| self.events_of(who, &mut events));
+        events.extend(
+            self.server
+                .pending
+                .iter()
+                .filter(|(_, p)| p.doing)
+                .map(|(number, _)| Event::Apply(*number)),
+        );
         if self.server.has_fencing() {
             events.push(Event::Fence);
         }
@@ -85,14 +93,17 @@ impl World {
         let under_way = |number: u32| {
             self.server.pending.contains_key(&number)
                 || self.network.iter().any(|message| match message {
-                    Message::Call { number: sent, .. } | Message::Answer { number: sent, .. } => *sent == number,
+                    Message::Call { number: sent, .. } | Message::Answer { number: sent, .. } => {
+                        *sent == number
+                    }
                     _ => false,
                 })
         };
         if !client.wants.is_empty() && client.calling.len() < client.at_once {
             events.push(Event::Call(who));
         }
-        let lost = client.calling.iter().enumerate().filter(|(_, calling)| !under_way(calling.number));
+        let lost =
+            client.calling.iter().enumerate().filter(|(_, calling)| !under_way(calling.number));
         events.extend(lost.map(|(at, _)| Event::CallAgain(who, at)));
         if client.owes_dropping() {
             events.push(Event::Drop(who));
@@ -104,7 +115,10 @@ impl World {
         if self.budget.returns > 0 {
             let leases = [self.of, LeaseOf::Data(FILE)];
             events.extend(
-                leases.into_iter().filter(|of| client.ticket(*of).is_some()).map(|of| Event::GiveBack(who, of)),
+                leases
+                    .into_iter()
+                    .filter(|of| client.ticket(*of).is_some())
+                    .map(|of| Event::GiveBack(who, of)),
             );
         }
         if client.uses > 0 {
@@ -124,7 +138,9 @@ impl World {
     /// A message arrives.
     pub fn deliver(&mut self, message: Message, variant: Variant) {
         match message {
-            Message::Call { .. } | Message::Await { .. } | Message::Return { .. } => self.at_server(message, variant),
+            Message::Call { .. } | Message::Await { .. } | Message::Return { .. } => {
+                self.at_server(message, variant)
+            }
             _ => self.at_client(message, variant),
         }
     }
@@ -153,7 +169,10 @@ impl Event {
                         world.clients[client].awaits = false;
                     }
                     Message::Return { session, lease } => {
-                        let owner = world.clients.iter_mut().find(|client| client.session == session && !client.dead);
+                        let owner = world
+                            .clients
+                            .iter_mut()
+                            .find(|client| client.session == session && !client.dead);
                         owner.into_iter().for_each(|client| client.unreturned.push(lease.clone()));
                     }
                     _ => {}

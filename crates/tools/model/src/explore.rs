@@ -67,7 +67,9 @@ impl Model for World {
 
     fn words(&self, event: Event) -> String {
         match event {
-            Event::Arrive(at) | Event::Lose(at) | Event::Repeat(at) => format!("{event:?} {:?}", self.network[at]),
+            Event::Arrive(at) | Event::Lose(at) | Event::Repeat(at) => {
+                format!("{event:?} {:?}", self.network[at])
+            }
             _ => format!("{event:?}"),
         }
     }
@@ -110,8 +112,15 @@ struct Search<'m, M: Model> {
 pub(crate) fn search<M: Model>(start: &M, variant: M::Variant, states_max: usize) -> Outcome {
     let outcome = Outcome { states: 1, depth: 0, ends: 0, complete: true, wrong: None };
     let numbers = HashMap::from([(fingerprint(start), 0)]);
-    let mut search =
-        Search { start, variant, numbers, steps: vec![None], edges: Vec::new(), open: Vec::new(), outcome };
+    let mut search = Search {
+        start,
+        variant,
+        numbers,
+        steps: vec![None],
+        edges: Vec::new(),
+        open: Vec::new(),
+        outcome,
+    };
     let mut front = vec![(0, start.clone())];
     while !front.is_empty() && search.outcome.complete && search.outcome.wrong.is_none() {
         search.outcome.depth += 1;
@@ -186,13 +195,16 @@ impl<M: Model> Search<'_, M> {
     /// From every state an end can still be reached, whatever went wrong before.
     fn ends_are_in_reach(&mut self) {
         let mut reaches = vec![false; self.steps.len()];
-        let mut before: Vec<(u32, u32)> = self.edges.iter().map(|(from, to)| (*to, *from)).collect();
+        let mut before: Vec<(u32, u32)> =
+            self.edges.iter().map(|(from, to)| (*to, *from)).collect();
         before.sort_unstable();
         let mut todo = std::mem::take(&mut self.open);
         while let Some(at) = todo.pop() {
             if !std::mem::replace(&mut reaches[at as usize], true) {
                 let first = before.partition_point(|(to, _)| *to < at);
-                todo.extend(before[first..].iter().take_while(|(to, _)| *to == at).map(|(_, from)| *from));
+                todo.extend(
+                    before[first..].iter().take_while(|(to, _)| *to == at).map(|(_, from)| *from),
+                );
             }
         }
         if let Some(stuck) = reaches.iter().position(|reaches| !reaches) {
@@ -235,7 +247,8 @@ fn goes_on_for_ever<M: Model>(world: &M, variant: M::Variant) -> Option<String> 
 /// Lets things happen as they come.
 fn runs_on<M: Model>(mut world: M, variant: M::Variant, seed: usize) -> Result<(), String> {
     for step in 0..STEPS {
-        let events: Vec<_> = world.events().into_iter().filter(|event| !M::is_failure(*event)).collect();
+        let events: Vec<_> =
+            world.events().into_iter().filter(|event| !M::is_failure(*event)).collect();
         if events.is_empty() {
             return world.at_rest(variant).map_or(Ok(()), Err);
         }
@@ -267,7 +280,8 @@ mod tests {
 
     #[track_caller]
     fn catches(variant: Variant, name: &str, says: &str) {
-        let (why, steps) = explore(scenario(name), variant, STATES).wrong.expect("the broken protocol is caught");
+        let (why, steps) =
+            explore(scenario(name), variant, STATES).wrong.expect("the broken protocol is caught");
         assert!(why.contains(says), "{why}: {steps:#?}");
     }
 
@@ -283,7 +297,11 @@ mod tests {
 
     #[test]
     fn with_one_clock_a_client_that_is_cut_off_answers_from_what_it_keeps() {
-        catches(Variant::OneClock, "names: a holder is cut off, the clocks go on", "the server has");
+        catches(
+            Variant::OneClock,
+            "names: a holder is cut off, the clocks go on",
+            "the server has",
+        );
     }
 
     #[test]

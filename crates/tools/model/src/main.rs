@@ -8,8 +8,13 @@ use braid_model::{Outcome, SCENARIOS, Variant, explore, pages};
 const STATES_MAX: usize = 20_000_000;
 /// Worlds of pages have one in so many: more is done in a step, and more threads do it.
 const PAGES_OF: usize = 3;
-const BROKEN: &[Variant] =
-    &[Variant::NoNumbers, Variant::GrantWhileDone, Variant::OneClock, Variant::NoGrace, Variant::NoContinuity];
+const BROKEN: &[Variant] = &[
+    Variant::NoNumbers,
+    Variant::GrantWhileDone,
+    Variant::OneClock,
+    Variant::NoGrace,
+    Variant::NoContinuity,
+];
 /// Each with a world in which it is caught.
 const BROKEN_PAGES: &[(pages::Variant, &str)] = &[
     (pages::Variant::AskHere, "pages: opened with a lease while one is asked for"),
@@ -35,27 +40,37 @@ const BROKEN_PAGES: &[(pages::Variant, &str)] = &[
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (states_max, only) = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => (STATES_MAX, ""),
-        ["--states", number] if number.parse::<usize>().is_ok() => (number.parse().unwrap_or(STATES_MAX), ""),
-        ["--states", number, only] if number.parse::<usize>().is_ok() => (number.parse().unwrap_or(STATES_MAX), *only),
-        _ => {
-            eprintln!("usage: braid-model [--states N [NAME]]");
-            return ExitCode::from(2);
-        }
-    };
+    let (states_max, only) =
+        match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            [] => (STATES_MAX, ""),
+            ["--states", number] if number.parse::<usize>().is_ok() => {
+                (number.parse().unwrap_or(STATES_MAX), "")
+            }
+            ["--states", number, only] if number.parse::<usize>().is_ok() => {
+                (number.parse().unwrap_or(STATES_MAX), *only)
+            }
+            _ => {
+                eprintln!("usage: braid-model [--states N [NAME]]");
+                return ExitCode::from(2);
+            }
+        };
     let (mut passed, mut failed) = (0, 0);
     let mut count = |holds| *(if holds { &mut passed } else { &mut failed }) += 1;
     for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(only)) {
         count(holds(scenario.name, || explore(scenario, Variant::Sound, states_max)));
     }
     for scenario in pages::SCENARIOS.iter().filter(|scenario| scenario.name.contains(only)) {
-        count(holds(scenario.name, || pages::explore(scenario, pages::Variant::Sound, states_max / PAGES_OF)));
+        count(holds(scenario.name, || {
+            pages::explore(scenario, pages::Variant::Sound, states_max / PAGES_OF)
+        }));
     }
     let states = states_max / 10;
     if only.is_empty() {
         for variant in BROKEN {
-            count(caught(variant, SCENARIOS.iter().map(|scenario| explore(scenario, *variant, states))));
+            count(caught(
+                variant,
+                SCENARIOS.iter().map(|scenario| explore(scenario, *variant, states)),
+            ));
         }
     }
     if only.is_empty() || only == "pages" {
@@ -82,10 +97,14 @@ fn holds(name: &str, explore: impl FnOnce() -> Outcome) -> bool {
 }
 
 fn caught(variant: &impl Debug, mut outcomes: impl Iterator<Item = Outcome>) -> bool {
-    let found = outcomes.find_map(|Outcome { states, wrong, .. }| wrong.map(|wrong| (states, wrong)));
+    let found =
+        outcomes.find_map(|Outcome { states, wrong, .. }| wrong.map(|wrong| (states, wrong)));
     match &found {
         Some((states, (why, steps))) => {
-            println!("{variant:?} is caught after {states} states, in {} steps: {why}", steps.len());
+            println!(
+                "{variant:?} is caught after {states} states, in {} steps: {why}",
+                steps.len()
+            );
         }
         None => println!("FAILED {variant:?}: it is not caught"),
     }

@@ -39,7 +39,8 @@ pub enum Variant {
     NoContinuity,
 }
 
-const NOTHING: Budget = Budget { losses: 0, repeats: 0, ticks: 0, drifts: 0, restarts: 0, deaths: 0, returns: 0 };
+const NOTHING: Budget =
+    Budget { losses: 0, repeats: 0, ticks: 0, drifts: 0, restarts: 0, deaths: 0, returns: 0 };
 const NAMES: LeaseOf = LeaseOf::Names(DIR);
 const LAYOUT: LeaseOf = LeaseOf::Layout(FILE);
 const READ: Want = Want::Data(LeaseMode::Read);
@@ -75,7 +76,10 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "names: both keep, both change",
         of: NAMES,
         before: &[],
-        wants: [&[Want::Shared, Want::Look, Want::Change], &[Want::Shared, Want::Look, Want::Change]],
+        wants: [
+            &[Want::Shared, Want::Look, Want::Change],
+            &[Want::Shared, Want::Look, Want::Change],
+        ],
         at_once: 1,
         budget: Budget { losses: 1, ..NOTHING },
     },

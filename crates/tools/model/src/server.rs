@@ -71,7 +71,8 @@ impl Server {
 
     /// A session of a client whose one before has ended.
     pub fn begin_session(&mut self) -> u64 {
-        let used = self.sessions.keys().chain(self.broken.keys()).chain(&self.fencing).chain(&self.fenced);
+        let used =
+            self.sessions.keys().chain(self.broken.keys()).chain(&self.fencing).chain(&self.fenced);
         let session = used.max().copied().unwrap_or_default() + 1;
         self.sessions.insert(session, self.clock);
         session
@@ -170,7 +171,9 @@ impl World {
                 });
                 self.answer(client, session, number, Answer::Grant(grant));
             }
-            Want::Change if self.server.done.contains(&number) => self.answer(client, session, number, Answer::Done),
+            Want::Change if self.server.done.contains(&number) => {
+                self.answer(client, session, number, Answer::Done)
+            }
             Want::Change | Want::Data(_) => {
                 let pending = Pending { client, session, want, doing: false };
                 self.server.pending.entry(number).or_insert(pending);
@@ -182,7 +185,8 @@ impl World {
     /// Looks whether a call that waits may go on.
     fn try_again(&mut self, number: u32, variant: Variant) {
         let Some(pending) = self.server.pending.get(&number).cloned() else { return };
-        let (id, clock, claim) = (SessionId(pending.session), self.server.clock, ClaimId(u64::from(number)));
+        let (id, clock, claim) =
+            (SessionId(pending.session), self.server.clock, ClaimId(u64::from(number)));
         let of = self.shared();
         match pending.want {
             _ if pending.doing => {}
@@ -252,8 +256,11 @@ impl World {
                 self.server.awaiting.remove(&session);
                 let of_it = |pending: &Pending| pending.session == session && !pending.doing;
                 let shared = self.shared();
-                for (number, pending) in self.server.pending.extract_if(.., |_, pending| of_it(pending)) {
-                    let of = if pending.want == Want::Change { shared } else { LeaseOf::Data(FILE) };
+                for (number, pending) in
+                    self.server.pending.extract_if(.., |_, pending| of_it(pending))
+                {
+                    let of =
+                        if pending.want == Want::Change { shared } else { LeaseOf::Data(FILE) };
                     self.server.table.unclaim(ClaimId(u64::from(number)), &[of]);
                 }
             }
@@ -288,7 +295,9 @@ impl World {
     }
 
     fn tell(&mut self, session: u64, also_nothing: bool) {
-        let Some((client, seen, sent)) = self.server.awaiting.get(&session).copied() else { return };
+        let Some((client, seen, sent)) = self.server.awaiting.get(&session).copied() else {
+            return;
+        };
         let recalls = self.server.table.recalls(SessionId(session), seen, 10);
         if recalls.is_empty() && !also_nothing {
             return;

@@ -125,7 +125,17 @@ impl World {
         let clients = [0, 1].map(|number| Client::new(number, at_once));
         let server = Server::new();
         let (network, broken) = (Vec::new(), None);
-        Self { of, server, clients, network, budget, daemon: 0, acknowledged: 0, next_number: 1, broken }
+        Self {
+            of,
+            server,
+            clients,
+            network,
+            budget,
+            daemon: 0,
+            acknowledged: 0,
+            next_number: 1,
+            broken,
+        }
     }
 
     /// Puts a message on its way; one that is there already is one with it, since repeating is an event of its own.

@@ -21,7 +21,8 @@ pub const CASES: &[Case] = &[Case { name: "append::no_record_is_torn_or_lost", r
 /// `writer sequence filling checksum`, a line.
 pub fn record(writer: u32, sequence: u32, random: &mut Random) -> Vec<u8> {
     let letter = char::from(b'a' + (random.below(26)) as u8);
-    let filling: String = std::iter::repeat_n(letter, random.below(FILLING_MAX) as usize + 1).collect();
+    let filling: String =
+        std::iter::repeat_n(letter, random.below(FILLING_MAX) as usize + 1).collect();
     let text = format!("{writer} {sequence} {filling}");
     format!("{text} {:08x}\n", checksum(text.as_bytes())).into_bytes()
 }
@@ -39,14 +40,23 @@ pub fn appended(ground: &Ground) -> Result<Outcome> {
         let path = ground.turn(writer).join("appended");
         let seed = ground.seed.wrapping_add(writer as u64);
         let path = path.to_str().context("a path that is text")?;
-        actor.send(&["append", path, &writer.to_string(), &records.to_string(), &seed.to_string()])?;
+        actor.send(&[
+            "append",
+            path,
+            &writer.to_string(),
+            &records.to_string(),
+            &seed.to_string(),
+        ])?;
     }
     for actor in &actors {
-        let answer = actor.answer_within(std::time::Duration::from_secs(1200))?.context("over 20 minutes")?;
+        let answer = actor
+            .answer_within(std::time::Duration::from_secs(1200))?
+            .context("over 20 minutes")?;
         ensure!(answer.starts_with("ok "), "{answer}");
     }
     for dir in &ground.dirs {
-        judge(&std::fs::read(dir.join("appended"))?, records).with_context(|| format!("read by {}", dir.display()))?;
+        judge(&std::fs::read(dir.join("appended"))?, records)
+            .with_context(|| format!("read by {}", dir.display()))?;
     }
     Ok(Outcome::Passed(format!("{} records by {WRITERS} processes", records * WRITERS)))
 }
@@ -57,9 +67,14 @@ fn judge(found: &[u8], records: u32) -> Result<()> {
     let mut offset = 0;
     for line in found.split_inclusive(|byte| *byte == b'\n') {
         let (writer, sequence) = parse(line).with_context(|| {
-            format!("torn at offset {offset}: {:?}", String::from_utf8_lossy(&line[..line.len().min(80)]))
+            format!(
+                "torn at offset {offset}: {:?}",
+                String::from_utf8_lossy(&line[..line.len().min(80)])
+            )
         })?;
-        let wanted = next.get_mut(writer as usize).with_context(|| format!("writer {writer} at offset {offset}"))?;
+        let wanted = next
+            .get_mut(writer as usize)
+            .with_context(|| format!("writer {writer} at offset {offset}"))?;
         ensure!(
             sequence == *wanted,
             "writer {writer}: record {sequence} at offset {offset}, where {wanted} is the next: lost or out of order"
@@ -67,7 +82,10 @@ fn judge(found: &[u8], records: u32) -> Result<()> {
         *wanted += 1;
         offset += line.len();
     }
-    ensure!(next == [records; WRITERS as usize], "records lost at the end: {next:?} of {records} each");
+    ensure!(
+        next == [records; WRITERS as usize],
+        "records lost at the end: {next:?} of {records} each"
+    );
     Ok(())
 }
 
@@ -85,7 +103,8 @@ mod tests {
 
     fn file(records: u32) -> Vec<Vec<u8>> {
         let mut random = Random::new(1);
-        let all = (0..records).flat_map(|sequence| (0..WRITERS).map(move |writer| (writer, sequence)));
+        let all =
+            (0..records).flat_map(|sequence| (0..WRITERS).map(move |writer| (writer, sequence)));
         all.map(|(writer, sequence)| record(writer, sequence, &mut random)).collect()
     }
 

@@ -86,10 +86,30 @@ struct Gone {
 
 const BOTH: &[Victim] = &[Victim::Mds, Victim::Iod(0), Victim::Iod(1)];
 const GONE: &[Gone] = &[
-    Gone { name: "bounds::iod_killed", shown: "I/O daemon, killed", victims: &[Victim::Iod(1)], silent: false },
-    Gone { name: "bounds::iod_silent", shown: "I/O daemon, silent", victims: &[Victim::Iod(1)], silent: true },
-    Gone { name: "bounds::mds_killed", shown: "metadata server, killed", victims: &[Victim::Mds], silent: false },
-    Gone { name: "bounds::mds_silent", shown: "metadata server, silent", victims: &[Victim::Mds], silent: true },
+    Gone {
+        name: "bounds::iod_killed",
+        shown: "I/O daemon, killed",
+        victims: &[Victim::Iod(1)],
+        silent: false,
+    },
+    Gone {
+        name: "bounds::iod_silent",
+        shown: "I/O daemon, silent",
+        victims: &[Victim::Iod(1)],
+        silent: true,
+    },
+    Gone {
+        name: "bounds::mds_killed",
+        shown: "metadata server, killed",
+        victims: &[Victim::Mds],
+        silent: false,
+    },
+    Gone {
+        name: "bounds::mds_silent",
+        shown: "metadata server, silent",
+        victims: &[Victim::Mds],
+        silent: true,
+    },
     Gone { name: "bounds::client_cut_off", shown: "all, silent", victims: BOTH, silent: true },
 ];
 
@@ -121,27 +141,62 @@ const fn not_open(_: &Path) -> io::Result<Option<File>> {
 
 const CALLS: &[Measured] = &[
     Measured { name: "`read` of an open file", make: file, open: to_read, call: read },
-    Measured { name: "`open` and `read`", make: file, open: not_open, call: |place| fs::read(f(&place.dir)).map(drop) },
-    Measured { name: "`stat`", make: file, open: not_open, call: |place| fs::metadata(f(&place.dir)).map(drop) },
+    Measured {
+        name: "`open` and `read`",
+        make: file,
+        open: not_open,
+        call: |place| fs::read(f(&place.dir)).map(drop),
+    },
+    Measured {
+        name: "`stat`",
+        make: file,
+        open: not_open,
+        call: |place| fs::metadata(f(&place.dir)).map(drop),
+    },
     Measured { name: "`readdir`", make: file, open: not_open, call: list },
     Measured { name: "`write` of 4 MiB", make: file, open: to_write, call: write },
-    Measured { name: "`fsync` of 4 MiB", make: file, open: written, call: |place| opened(place)?.sync_all() },
-    Measured { name: "`write` of 100 bytes and `close`", make: file, open: to_write, call: write_and_close },
+    Measured {
+        name: "`fsync` of 4 MiB",
+        make: file,
+        open: written,
+        call: |place| opened(place)?.sync_all(),
+    },
+    Measured {
+        name: "`write` of 100 bytes and `close`",
+        make: file,
+        open: to_write,
+        call: write_and_close,
+    },
     Measured {
         name: "create, `write`, `close`",
         make: nothing,
         open: not_open,
         call: |place| fs::write(f(&place.dir), "x"),
     },
-    Measured { name: "`mkdir`", make: nothing, open: not_open, call: |place| fs::create_dir(place.dir.join("d")) },
+    Measured {
+        name: "`mkdir`",
+        make: nothing,
+        open: not_open,
+        call: |place| fs::create_dir(place.dir.join("d")),
+    },
     Measured {
         name: "`rename`",
         make: file,
         open: not_open,
         call: |place| fs::rename(f(&place.dir), place.dir.join("g")),
     },
-    Measured { name: "`unlink`", make: file, open: not_open, call: |place| fs::remove_file(f(&place.dir)) },
-    Measured { name: LATE_UNLINK, make: many, open: not_open, call: |place| fs::remove_file(late(&place.dir, 0)) },
+    Measured {
+        name: "`unlink`",
+        make: file,
+        open: not_open,
+        call: |place| fs::remove_file(f(&place.dir)),
+    },
+    Measured {
+        name: LATE_UNLINK,
+        make: many,
+        open: not_open,
+        call: |place| fs::remove_file(late(&place.dir, 0)),
+    },
     Measured { name: "`chmod`", make: file, open: not_open, call: chmod },
     Measured { name: "`truncate`", make: file, open: not_open, call: truncate },
     Measured { name: "`statfs`", make: nothing, open: not_open, call: space },
@@ -218,7 +273,8 @@ fn space(place: &Place) -> io::Result<()> {
 }
 
 fn flock(place: &Place) -> io::Result<()> {
-    rustix::fs::flock(opened(place)?, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from)
+    rustix::fs::flock(opened(place)?, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+        .map_err(io::Error::from)
 }
 
 /// What became of each call with one thing gone: how long it took, and its error.
@@ -233,8 +289,11 @@ pub fn run(args: &BoundsArgs) -> Result<bool> {
         return Ok(true);
     }
     let bound = if args.full { DEFAULT } else { SHORT };
-    let dir = args.dir.clone().unwrap_or_else(scratch).join(format!("braid-mb-{}", std::process::id()));
-    let wanted = |gone: &&Gone| args.only.is_empty() || args.only.iter().any(|word| gone.name.contains(word.as_str()));
+    let dir =
+        args.dir.clone().unwrap_or_else(scratch).join(format!("braid-mb-{}", std::process::id()));
+    let wanted = |gone: &&Gone| {
+        args.only.is_empty() || args.only.iter().any(|word| gone.name.contains(word.as_str()))
+    };
     let gone: Vec<&Gone> = GONE.iter().filter(wanted).collect();
     let columns = measure(&dir, bound, &gone, &mut counts)?;
     println!("{}", table(&gone, &columns));
@@ -256,11 +315,13 @@ fn measure(dir: &Path, bound: Bound, gone: &[&Gone], counts: &mut Counts) -> Res
         for (number, measured) in CALLS.iter().enumerate() {
             let dir = maker.point().join(below(gone, number));
             fs::create_dir_all(&dir)?;
-            (measured.make)(&dir).with_context(|| format!("making what {} needs", measured.name))?;
+            (measured.make)(&dir)
+                .with_context(|| format!("making what {} needs", measured.name))?;
         }
     }
     maker.stop()?;
-    let mut mount = Mount::start(&braid, dir.join("measured"), &mds, &key, bound.option.as_slice())?;
+    let mut mount =
+        Mount::start(&braid, dir.join("measured"), &mds, &key, bound.option.as_slice())?;
     let mut columns = Vec::new();
     for gone in gone {
         let started = Instant::now();
@@ -296,14 +357,19 @@ fn while_gone(cluster: &mut Cluster, mount: &Mount, bound: Bound, gone: &Gone) -
     let running: Vec<mpsc::Receiver<_>> =
         CALLS.iter().zip(places).map(|(measured, place)| start(measured, place)).collect();
     let latest = Instant::now() + bound.time * 4;
-    let ended = |ends: mpsc::Receiver<_>| ends.recv_timeout(latest.saturating_duration_since(Instant::now()));
+    let ended = |ends: mpsc::Receiver<_>| {
+        ends.recv_timeout(latest.saturating_duration_since(Instant::now()))
+    };
     let ended: Vec<Result<_, _>> = running.into_iter().map(ended).collect();
     gone.victims.iter().try_for_each(|victim| bring_back(cluster, *victim, gone.silent))?;
-    let named =
-        |(measured, ended): (&Measured, Result<_, _>)| ended.with_context(|| format!("{} hangs", measured.name));
+    let named = |(measured, ended): (&Measured, Result<_, _>)| {
+        ended.with_context(|| format!("{} hangs", measured.name))
+    };
     let column = CALLS.iter().zip(ended).map(named).collect::<Result<Column>>()?;
     let file = mount.point().join(below(gone, 0)).join("f");
-    until("a file is read again", WELL_MAX, || Ok(fs::read(&file).is_ok_and(|bytes| bytes.len() == FILE_BYTES)))?;
+    until("a file is read again", WELL_MAX, || {
+        Ok(fs::read(&file).is_ok_and(|bytes| bytes.len() == FILE_BYTES))
+    })?;
     Ok(column)
 }
 
@@ -319,7 +385,10 @@ fn open_late(dir: &Path) -> Result<Vec<File>> {
 }
 
 /// A call by a thread of its own, which is left alone when it hangs.
-fn start(measured: &'static Measured, place: Place) -> mpsc::Receiver<(Duration, Option<io::Error>)> {
+fn start(
+    measured: &'static Measured,
+    place: Place,
+) -> mpsc::Receiver<(Duration, Option<io::Error>)> {
     let (ends, ended) = mpsc::channel();
     thread::spawn(move || {
         let begun = Instant::now();
@@ -352,8 +421,14 @@ fn signal(cluster: &Cluster, victim: Victim, signal: Signal) -> Result<()> {
 /// The longest call; an error with those that took longer than they may.
 fn judge(column: &Column, bound: Bound) -> Result<String> {
     let late = CALLS.iter().zip(column).filter(|(_, (time, _))| *time > bound.limit());
-    let late: Vec<String> = late.map(|(measured, ended)| format!("{}: {}", measured.name, cell(ended))).collect();
-    ensure!(late.is_empty(), "longer than the bound of {} s: {}", bound.time.as_secs(), late.join(", "));
+    let late: Vec<String> =
+        late.map(|(measured, ended)| format!("{}: {}", measured.name, cell(ended))).collect();
+    ensure!(
+        late.is_empty(),
+        "longer than the bound of {} s: {}",
+        bound.time.as_secs(),
+        late.join(", ")
+    );
     let longest = column.iter().map(|(time, _)| time.as_secs_f64()).fold(0.0, f64::max);
     let failed = column.iter().filter(|(_, error)| error.is_some()).count();
     Ok(format!("{} calls, {failed} failed, the longest {longest:.1} s", column.len()))
@@ -382,10 +457,14 @@ fn errno_name(number: i32) -> String {
 /// In the form of `docs/consistency.md`.
 fn table(gone: &[&Gone], columns: &[Column]) -> String {
     let row = |first: &str, cells: &[String]| format!("| {first} | {} |\n", cells.join(" | "));
-    let names: Vec<String> = gone.iter().take(columns.len()).map(|gone| gone.shown.to_owned()).collect();
+    let names: Vec<String> =
+        gone.iter().take(columns.len()).map(|gone| gone.shown.to_owned()).collect();
     let mut table = row("call", &names) + &format!("|---|{}\n", "---|".repeat(names.len()));
     for (number, measured) in CALLS.iter().enumerate() {
-        table += &row(measured.name, &columns.iter().map(|column| cell(&column[number])).collect::<Vec<_>>());
+        table += &row(
+            measured.name,
+            &columns.iter().map(|column| cell(&column[number])).collect::<Vec<_>>(),
+        );
     }
     table
 }
@@ -395,7 +474,9 @@ mod tests {
     use super::*;
 
     fn column(longest: Duration) -> Column {
-        (0..CALLS.len()).map(|number| (if number == 0 { longest } else { Duration::ZERO }, None)).collect()
+        (0..CALLS.len())
+            .map(|number| (if number == 0 { longest } else { Duration::ZERO }, None))
+            .collect()
     }
 
     #[test]
@@ -410,7 +491,8 @@ mod tests {
     #[test]
     fn the_table_has_a_row_for_each_call_and_a_column_for_each_server() {
         let gone: Vec<&Gone> = GONE.iter().collect();
-        let mut columns: Vec<Column> = gone.iter().map(|_| column(Duration::from_secs(5))).collect();
+        let mut columns: Vec<Column> =
+            gone.iter().map(|_| column(Duration::from_secs(5))).collect();
         columns[1][2].1 = Some(io::Error::from_raw_os_error(libc::ETIMEDOUT));
         let table = table(&gone, &columns);
         assert_eq!(table.lines().count(), 2 + CALLS.len());

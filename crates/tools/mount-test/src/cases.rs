@@ -97,7 +97,8 @@ impl Counts {
 
 /// Runs those of the cases whose names contain one of `only`, or all.
 pub fn run(cases: &[Case], only: &[String], ground: &Ground, counts: &mut Counts) {
-    let wanted = |case: &&Case| only.is_empty() || only.iter().any(|part| case.name.contains(part.as_str()));
+    let wanted =
+        |case: &&Case| only.is_empty() || only.iter().any(|part| case.name.contains(part.as_str()));
     for case in cases.iter().filter(wanted) {
         let started = std::time::Instant::now();
         let outcome = (case.run)(ground);

@@ -81,7 +81,10 @@ fn run(command: Command) -> Result<bool> {
         Command::History(args) => {
             let played = history::run(&args)?;
             let (rounds, longest) = (args.rounds, played.longest.as_secs_f64() * 1e3);
-            println!("{} calls in {rounds} rounds, coherent; the longest took {longest:.0} ms", played.calls);
+            println!(
+                "{} calls in {rounds} rounds, coherent; the longest took {longest:.0} ms",
+                played.calls
+            );
             Ok(true)
         }
         Command::Shared(args) => Ok(run_cases(&[locks::CASES, append::CASES, mapped::CASES], args)),

@@ -15,7 +15,8 @@ use crate::{
 };
 
 /// The options of the mounts whose directories a [`Ground`] of these cases has, in this order.
-pub const OPTIONS: [&str; 3] = ["consistency=posix", "consistency=close-to-open", "consistency=commit"];
+pub const OPTIONS: [&str; 3] =
+    ["consistency=posix", "consistency=close-to-open", "consistency=commit"];
 
 const TURNS: u64 = 100;
 const TURNS_FULL: u64 = 10_000;
@@ -24,11 +25,17 @@ const GROWS_BY: usize = 777;
 
 pub const CASES: &[Case] = &[
     Case { name: "consistency::what_was_closed_before_an_open_is_seen_by_it", run: closed_before },
-    Case { name: "consistency::a_posix_mount_sees_at_once_what_a_weak_one_wrote", run: posix_beside },
+    Case {
+        name: "consistency::a_posix_mount_sees_at_once_what_a_weak_one_wrote",
+        run: posix_beside,
+    },
     Case { name: "consistency::fsync_shows_a_commit_mount_what_others_committed", run: committed },
     Case { name: "consistency::o_direct_on_a_weak_mount_reads_what_is_there", run: direct },
     Case { name: "consistency::what_another_mount_added_is_never_zeros", run: grown },
-    Case { name: "consistency::no_record_that_weak_and_posix_mounts_append_is_torn_or_lost", run: append::appended },
+    Case {
+        name: "consistency::no_record_that_weak_and_posix_mounts_append_is_torn_or_lost",
+        run: append::appended,
+    },
 ];
 
 struct Places {
@@ -38,7 +45,9 @@ struct Places {
 
 impl Places {
     fn of(ground: &Ground, name: &str) -> Result<Self> {
-        let [posix, close_to_open, commit] = ground.dirs.as_slice() else { anyhow::bail!("three mounts are needed") };
+        let [posix, close_to_open, commit] = ground.dirs.as_slice() else {
+            anyhow::bail!("three mounts are needed")
+        };
         Ok(Self { posix: posix.join(name), weak: [close_to_open.join(name), commit.join(name)] })
     }
 }
@@ -66,7 +75,11 @@ fn closed_before(ground: &Ground) -> Result<Outcome> {
         for path in &places.weak {
             let file = opened(path)?;
             let found = word(&file)?;
-            ensure!(found == turn, "{turn} was written and closed, and {} opened after it has {found}", path.display());
+            ensure!(
+                found == turn,
+                "{turn} was written and closed, and {} opened after it has {found}",
+                path.display()
+            );
         }
         let open = [opened(&places.weak[0])?, opened(&places.weak[1])?];
         // So that there are pages that may stay.
@@ -74,12 +87,18 @@ fn closed_before(ground: &Ground) -> Result<Outcome> {
         rewrite(&places.posix, turn + 1)?;
         for file in &open {
             let found = word(file)?;
-            ensure!(found == turn || found == turn + 1, "{turn}, then {} was written, and there is {found}", turn + 1);
+            ensure!(
+                found == turn || found == turn + 1,
+                "{turn}, then {} was written, and there is {found}",
+                turn + 1
+            );
             older += u64::from(found == turn);
         }
     }
     ensure!(older > 0, "every read saw every write: these mounts keep nothing");
-    Ok(Outcome::Passed(format!("{turns} turns; {older} reads of files open since before were older")))
+    Ok(Outcome::Passed(format!(
+        "{turns} turns; {older} reads of files open since before were older"
+    )))
 }
 
 fn posix_beside(ground: &Ground) -> Result<Outcome> {
@@ -93,7 +112,10 @@ fn posix_beside(ground: &Ground) -> Result<Outcome> {
         writes[turn as usize % 2].write_all_at(&turn.to_le_bytes(), 0)?;
         for file in [&reads, &writes[0], &writes[1]] {
             let found = word(file)?;
-            ensure!(found == turn, "turn {turn}: {turn} was written on a weak mount, and there is {found}");
+            ensure!(
+                found == turn,
+                "turn {turn}: {turn} was written on a weak mount, and there is {found}"
+            );
         }
     }
     Ok(Outcome::Passed(format!("{turns} turns")))
@@ -102,7 +124,8 @@ fn posix_beside(ground: &Ground) -> Result<Outcome> {
 fn committed(ground: &Ground) -> Result<Outcome> {
     let places = Places::of(ground, "committed")?;
     rewrite(&places.posix, 0)?;
-    let (writes, reads) = (OpenOptions::new().write(true).open(&places.posix)?, opened(&places.weak[1])?);
+    let (writes, reads) =
+        (OpenOptions::new().write(true).open(&places.posix)?, opened(&places.weak[1])?);
     let turns = ground.size(TURNS, TURNS_FULL);
     for turn in 1..=turns {
         writes.write_all_at(&turn.to_le_bytes(), 0)?;
@@ -118,7 +141,8 @@ fn direct(ground: &Ground) -> Result<Outcome> {
     let places = Places::of(ground, "direct")?;
     rewrite(&places.posix, 0)?;
     let writes = OpenOptions::new().write(true).open(&places.posix)?;
-    let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&places.weak[0])?;
+    let direct =
+        OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&places.weak[0])?;
     let cached = opened(&places.weak[0])?;
     let turns = ground.size(TURNS, TURNS_FULL);
     for turn in 1..=turns {
@@ -142,12 +166,19 @@ fn grown(ground: &Ground) -> Result<Outcome> {
         for file in &open {
             let bytes = file.read_at(&mut found, 0)?;
             let wrong = found[..bytes].iter().position(|byte| *byte != 7);
-            ensure!(wrong.is_none(), "turn {turn}: byte {wrong:?} of {bytes} was written by nobody");
+            ensure!(
+                wrong.is_none(),
+                "turn {turn}: byte {wrong:?} of {bytes} was written by nobody"
+            );
         }
     }
     for file in &open {
         let size = file.metadata()?.len();
-        ensure!(size == found.len() as u64, "{} bytes were written, and the size is {size}", found.len());
+        ensure!(
+            size == found.len() as u64,
+            "{} bytes were written, and the size is {size}",
+            found.len()
+        );
         ensure!(file.read_at(&mut found, 0)? == found.len(), "bytes within the size are missing");
     }
     Ok(Outcome::Passed(format!("{turns} turns")))

@@ -19,7 +19,8 @@ use crate::{
     yard::{OwnCase, Yard},
 };
 
-pub const CASES: &[OwnCase] = &[OwnCase { name: "crowd::a_huge_directory_is_listed_whole", run: listed }];
+pub const CASES: &[OwnCase] =
+    &[OwnCase { name: "crowd::a_huge_directory_is_listed_whole", run: listed }];
 
 /// Names.
 const NAMES: usize = 100_000;
@@ -41,14 +42,23 @@ fn listed(yard: &Yard) -> Result<Outcome> {
     words.push(timed("readdir", || judge(&dirs[0], names, 0))?);
     words.push(timed("ls -f", || counted(&dirs[0], "ls -f . | wc -l", names + 2))?);
     words.push(timed("find", || counted(&dirs[0], "find . | wc -l", names + 1))?);
-    words.push(timed("stat of all", || counted(&dirs[0], "find . -type f -size 0 | wc -l", names))?);
+    words
+        .push(timed("stat of all", || counted(&dirs[0], "find . -type f -size 0 | wc -l", names))?);
     words.push(timed("readdir under change", || under_change(&dirs[0], &dirs[1], names))?);
     let after = stage.mounts[0].memory_kib()?;
-    ensure!(after <= before + GROWTH_MAX_KIB, "the mount had {before} KiB, and has {after} KiB now");
+    ensure!(
+        after <= before + GROWTH_MAX_KIB,
+        "the mount had {before} KiB, and has {after} KiB now"
+    );
     words.push(timed("removed", || remove(&stage, names))?);
     fs::remove_dir(&dirs[1])?;
     stage.check()?;
-    Ok(Outcome::Passed(format!("{names} names: {}; {} to {} MiB", words.join(", "), before >> 10, after >> 10)))
+    Ok(Outcome::Passed(format!(
+        "{names} names: {}; {} to {} MiB",
+        words.join(", "),
+        before >> 10,
+        after >> 10
+    )))
 }
 
 fn timed(what: &str, run: impl FnOnce() -> Result<()>) -> Result<String> {
@@ -62,7 +72,9 @@ fn name(number: usize) -> String {
 }
 
 fn make(stage: &Stage, names: usize) -> Result<()> {
-    by_many(stage, names, |client, path| client.touch(path, 0o644, true, LayoutWish::default()).map(drop))
+    by_many(stage, names, |client, path| {
+        client.touch(path, 0o644, true, LayoutWish::default()).map(drop)
+    })
 }
 
 fn remove(stage: &Stage, names: usize) -> Result<()> {
@@ -79,7 +91,11 @@ fn by_many(
     std::thread::scope(|scope| {
         let (client, act) = (&client, &act);
         let own = |maker: usize| {
-            move || (maker..names).step_by(MAKERS).try_for_each(|at| act(client, &format!("/crowd/{}", name(at))))
+            move || {
+                (maker..names)
+                    .step_by(MAKERS)
+                    .try_for_each(|at| act(client, &format!("/crowd/{}", name(at))))
+            }
         };
         let makers: Vec<_> = (0..MAKERS).map(|maker| scope.spawn(own(maker))).collect();
         for maker in makers {
@@ -93,7 +109,10 @@ fn by_many(
 fn judge(dir: &Path, names: usize, passing: usize) -> Result<()> {
     let (mut seen, mut guests) = (vec![false; names], HashSet::new());
     for entry in fs::read_dir(dir)? {
-        let found = entry?.file_name().into_string().map_err(|name| anyhow::anyhow!("a name of nobody: {name:?}"))?;
+        let found = entry?
+            .file_name()
+            .into_string()
+            .map_err(|name| anyhow::anyhow!("a name of nobody: {name:?}"))?;
         let number = found.get(5..12).and_then(|digits| digits.parse::<usize>().ok());
         match number.filter(|number| *number < names && name(*number) == found) {
             Some(number) => ensure!(!std::mem::replace(&mut seen[number], true), "{found} twice"),
@@ -126,7 +145,8 @@ fn under_change(here: &Path, there: &Path, names: usize) -> Result<()> {
 fn change(dir: &Path, done: &AtomicBool) -> Result<u64> {
     let mut made = 0;
     while made == 0 || !done.load(Ordering::Relaxed) {
-        let batch: Vec<_> = (0..PASSING).map(|at| dir.join(format!("passing-{}", made + at as u64))).collect();
+        let batch: Vec<_> =
+            (0..PASSING).map(|at| dir.join(format!("passing-{}", made + at as u64))).collect();
         batch.iter().try_for_each(|path| File::create_new(path).map(drop))?;
         batch.iter().try_for_each(fs::remove_file)?;
         made += PASSING as u64;
@@ -137,6 +157,10 @@ fn change(dir: &Path, done: &AtomicBool) -> Result<u64> {
 fn counted(dir: &Path, script: &str, wanted: usize) -> Result<()> {
     let output = Command::new("sh").args(["-euc", script]).current_dir(dir).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(output.status.success() && said.trim() == wanted.to_string(), "{script}: {}, not {wanted}", said.trim());
+    ensure!(
+        output.status.success() && said.trim() == wanted.to_string(),
+        "{script}: {}, not {wanted}",
+        said.trim()
+    );
     Ok(())
 }

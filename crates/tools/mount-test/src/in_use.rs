@@ -102,7 +102,9 @@ fn program(ground: &Ground) -> Result<Outcome> {
     let place = Place::new(ground, "in-use-program")?;
     let program = place.here.join("program");
     fs::copy("/bin/sleep", &program).context("copying /bin/sleep")?;
-    let running = Running(Command::new(&program).arg("600").spawn().context("running a program on the mount")?);
+    let running = Running(
+        Command::new(&program).arg("600").spawn().context("running a program on the mount")?,
+    );
     let link = PathBuf::from(format!("/proc/{}/exe", running.0.id()));
     for turn in 0..ground.size(TURNS, TURNS_FULL) / 10 {
         place.change(turn)?;

@@ -31,7 +31,10 @@ const UNMAPS: u64 = 200;
 pub const CASES: &[Case] = &[
     Case { name: "mapped::what_another_mount_wrote_is_in_the_mapping", run: written_there },
     Case { name: "mapped::what_is_synced_from_a_mapping_is_read_elsewhere", run: synced },
-    Case { name: "mapped::what_is_stored_in_a_mapping_is_read_elsewhere_though_nobody_synced_it", run: not_synced },
+    Case {
+        name: "mapped::what_is_stored_in_a_mapping_is_read_elsewhere_though_nobody_synced_it",
+        run: not_synced,
+    },
     Case { name: "mapped::what_another_mount_cut_off_is_gone_from_the_mapping", run: cut },
     Case { name: "mapped::what_is_stored_in_a_private_mapping_is_nowhere_else", run: private },
     Case { name: "mapped::a_program_runs_from_the_mount", run: executed },
@@ -66,7 +69,10 @@ fn written_there(ground: &Ground) -> Result<Outcome> {
         there.write_all_at(&turn.to_le_bytes(), offset)?;
         mapping.read(offset, &mut found)?;
         let found = u64::from_le_bytes(found);
-        ensure!(found == turn, "turn {turn}: {turn} was written at {offset} there, and the mapping here has {found}");
+        ensure!(
+            found == turn,
+            "turn {turn}: {turn} was written at {offset} there, and the mapping here has {found}"
+        );
     }
     Ok(Outcome::Passed(format!("{turns} turns")))
 }
@@ -94,7 +100,10 @@ fn written_here(ground: &Ground, name: &str, sync: bool) -> Result<Outcome> {
         }
         there.read_exact_at(&mut found, offset)?;
         let found = u64::from_le_bytes(found);
-        ensure!(found == turn, "turn {turn}: {turn} was stored at {offset} here, and there is {found}");
+        ensure!(
+            found == turn,
+            "turn {turn}: {turn} was stored at {offset} here, and there is {found}"
+        );
     }
     Ok(Outcome::Passed(format!("{turns} turns")))
 }
@@ -104,7 +113,10 @@ fn unmapped(yard: &Yard) -> Result<Outcome> {
     let here = open(&stage.dirs("mapped")?.remove(0).join("file"))?;
     here.set_len(LENGTH)?;
     // Reads what the daemons have, and takes nothing back from the mount.
-    let there = stage.cluster.client()?.open("/mapped/file", &braid_client::OpenOptions::new().read(true))?;
+    let there = stage
+        .cluster
+        .client()?
+        .open("/mapped/file", &braid_client::OpenOptions::new().read(true))?;
     let mut random = Random::new(yard.seed);
     for turn in 1..=UNMAPS {
         let offset = random.below(LENGTH / 8) * 8;
@@ -114,7 +126,10 @@ fn unmapped(yard: &Yard) -> Result<Outcome> {
         let mut found = [0; 8];
         ensure!(there.read_at(&mut found, offset)? == 8, "turn {turn}: nothing is at {offset}");
         let found = u64::from_le_bytes(found);
-        ensure!(found == turn, "turn {turn}: stored at {offset} and unmapped, and the daemons have {found}");
+        ensure!(
+            found == turn,
+            "turn {turn}: stored at {offset} and unmapped, and the daemons have {found}"
+        );
     }
     stage.check()?;
     Ok(Outcome::Passed(format!("{UNMAPS} turns")))
@@ -130,8 +145,12 @@ fn cut(ground: &Ground) -> Result<Outcome> {
     there.set_len(PAGE + 10)?;
     // A fault behind the end, or zeros: the kernel that has asked for the page may not have heard of the new end yet.
     let outcome = mapping.read(3 * PAGE, &mut found);
-    let behind_the_end = outcome.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EFAULT));
-    ensure!(behind_the_end || found == [0; 8], "what was cut off there is still here: {outcome:?}, {found:?}");
+    let behind_the_end =
+        outcome.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EFAULT));
+    ensure!(
+        behind_the_end || found == [0; 8],
+        "what was cut off there is still here: {outcome:?}, {found:?}"
+    );
     there.set_len(LENGTH)?;
     // A page fault looks at the size that the kernel knows, and no FUSE file system is asked for a newer one: docs/consistency.md.
     here.metadata()?;
@@ -155,11 +174,13 @@ fn private(ground: &Ground) -> Result<Outcome> {
     for turn in 1..=turns {
         let (page, word) = (random.below(LENGTH / PAGE), random.below(PAGE / 8) * 8);
         let (start, bytes) = (page * PAGE, turn.to_le_bytes());
-        let (in_file, in_page) = (start as usize..(start + PAGE) as usize, word as usize..word as usize + 8);
+        let (in_file, in_page) =
+            (start as usize..(start + PAGE) as usize, word as usize..word as usize + 8);
         match random.below(3) {
             0 => {
                 mapping.write(start + word, &bytes)?;
-                own.entry(page).or_insert_with(|| file[in_file.clone()].to_vec())[in_page].copy_from_slice(&bytes);
+                own.entry(page).or_insert_with(|| file[in_file.clone()].to_vec())[in_page]
+                    .copy_from_slice(&bytes);
             }
             way => {
                 let writer = if way == 1 { &here } else { &there };
@@ -171,7 +192,11 @@ fn private(ground: &Ground) -> Result<Outcome> {
         let in_mapping = own.get(&page).map_or(in_file, Vec::as_slice);
         let mut found = vec![0; PAGE as usize];
         mapping.read(start, &mut found)?;
-        ensure!(found == in_mapping, "turn {turn}: page {page} of the mapping, own: {}", own.contains_key(&page));
+        ensure!(
+            found == in_mapping,
+            "turn {turn}: page {page} of the mapping, own: {}",
+            own.contains_key(&page)
+        );
         for (by, opened) in [("here", &here), ("there", &there)] {
             opened.read_exact_at(&mut found, start)?;
             ensure!(found == in_file, "turn {turn}: page {page}, read {by}");
@@ -212,6 +237,11 @@ fn says(program: &Path, arguments: &[&str], wanted: &str) -> Result<()> {
     let output = Command::new(program).args(arguments).output();
     let output = output.with_context(|| format!("running {}", program.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(output.status.success() && said == wanted, "{}: {}: {said}", program.display(), output.status);
+    ensure!(
+        output.status.success() && said == wanted,
+        "{}: {}: {said}",
+        program.display(),
+        output.status
+    );
     Ok(())
 }

@@ -35,7 +35,8 @@ unsafe impl Send for Mapping {}
 impl Mapping {
     /// Maps the first `length` bytes, rounded up to a page; the file may be shorter.
     pub fn shared(file: &File, length: u64, writable: bool) -> Result<Self> {
-        let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let protection =
+            if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         Self::map(file, length, protection, MapFlags::SHARED)
     }
 
@@ -45,8 +46,8 @@ impl Mapping {
     }
 
     fn map(file: &File, length: u64, protection: ProtFlags, flags: MapFlags) -> Result<Self> {
-        let length =
-            usize::try_from(length.next_multiple_of(PAGE)).map_err(|_| Error::from_raw_os_error(libc::EFBIG))?;
+        let length = usize::try_from(length.next_multiple_of(PAGE))
+            .map_err(|_| Error::from_raw_os_error(libc::EFBIG))?;
         // SAFETY: the kernel picks an address where nothing is, and no reference into it is ever made.
         let address = unsafe { mmap(null_mut(), length, protection, flags, file, 0) }?;
         let scratch = File::from(rustix::fs::memfd_create("mapping", MemfdFlags::CLOEXEC)?);
@@ -79,7 +80,11 @@ impl Mapping {
 
     fn at(&self, offset: u64, length: usize) -> *mut libc::c_void {
         let offset = usize::try_from(offset).expect("offsets of a mapping fit");
-        assert!(offset + length <= self.length, "{length} bytes at {offset} of a mapping of {}", self.length);
+        assert!(
+            offset + length <= self.length,
+            "{length} bytes at {offset} of a mapping of {}",
+            self.length
+        );
         self.address.wrapping_byte_add(offset)
     }
 }

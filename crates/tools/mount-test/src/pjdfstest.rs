@@ -26,12 +26,20 @@ const OTHER_FILE_SYSTEM: &str = "/dev/shm";
 /// Runs it in `dir` and counts.
 pub fn run(program: &Path, dir: &Path, counts: &mut Counts) -> Result<()> {
     let scratch = Scratch::new()?;
-    let program = &program.canonicalize().with_context(|| format!("finding {}", program.display()))?;
+    let program =
+        &program.canonicalize().with_context(|| format!("finding {}", program.display()))?;
     let first = once(program, dir, &scratch, false, &[])?;
     let second = once(program, dir, &scratch, true, &[REMOUNTING])?;
-    ensure!(first.len() > 300 && second.len() > 5, "pjdfstest ran {} and {} cases", first.len(), second.len());
+    ensure!(
+        first.len() > 300 && second.len() > 5,
+        "pjdfstest ran {} and {} cases",
+        first.len(),
+        second.len()
+    );
     let skips = skips()?;
-    for (name, ending) in first.into_iter().filter(|(_, ending)| !ending.says(NOT_ALLOWED)).chain(second) {
+    for (name, ending) in
+        first.into_iter().filter(|(_, ending)| !ending.says(NOT_ALLOWED)).chain(second)
+    {
         count(&name, &ending, &skips, counts);
     }
     Ok(())
@@ -73,9 +81,11 @@ fn count(name: &str, ending: &Ending, skips: &BTreeMap<String, String>, counts: 
 
 /// `name: reason`, a line each.
 fn skips() -> Result<BTreeMap<String, String>> {
-    let lines = SKIPS.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines =
+        SKIPS.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let skip = |line: &str| {
-        let (name, reason) = line.split_once(": ").with_context(|| format!("skips.txt: no reason: {line}"))?;
+        let (name, reason) =
+            line.split_once(": ").with_context(|| format!("skips.txt: no reason: {line}"))?;
         Ok((name.to_owned(), reason.to_owned()))
     };
     lines.map(skip).collect()
@@ -86,7 +96,8 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Self> {
-        let dir = Path::new(OTHER_FILE_SYSTEM).join(format!("braid-pjdfstest-{}", std::process::id()));
+        let dir =
+            Path::new(OTHER_FILE_SYSTEM).join(format!("braid-pjdfstest-{}", std::process::id()));
         std::fs::create_dir_all(&dir)?;
         Ok(Self(dir))
     }
@@ -98,13 +109,34 @@ impl Drop for Scratch {
     }
 }
 
-fn once(program: &Path, dir: &Path, scratch: &Scratch, remount: bool, only: &[&str]) -> Result<Vec<(String, Ending)>> {
+fn once(
+    program: &Path,
+    dir: &Path,
+    scratch: &Scratch,
+    remount: bool,
+    only: &[&str],
+) -> Result<Vec<(String, Ending)>> {
     let config = scratch.0.join("config.toml");
-    std::fs::write(&config, CONFIG.replace("allow_remount = false", &format!("allow_remount = {remount}")))?;
+    std::fs::write(
+        &config,
+        CONFIG.replace("allow_remount = false", &format!("allow_remount = {remount}")),
+    )?;
     // It may not stand in the file system that it remounts.
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=20", "1800"]).arg(program).arg("-c").arg(&config).arg("-p").arg(dir);
-    command.arg("-s").arg(&scratch.0).args(only).current_dir("/").env("NO_COLOR", "1").env("RUST_BACKTRACE", "0");
+    command
+        .args(["--kill-after=20", "1800"])
+        .arg(program)
+        .arg("-c")
+        .arg(&config)
+        .arg("-p")
+        .arg(dir);
+    command
+        .arg("-s")
+        .arg(&scratch.0)
+        .args(only)
+        .current_dir("/")
+        .env("NO_COLOR", "1")
+        .env("RUST_BACKTRACE", "0");
     let output = command.output().with_context(|| format!("running {}", program.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
     if !said.contains("Summary: ") {
@@ -124,7 +156,10 @@ fn endings(said: &str) -> Vec<(String, Ending)> {
         let words: Vec<&str> = line.splitn(2, ' ').collect();
         match (line.starts_with(char::is_whitespace), words.as_slice(), cases.last_mut()) {
             (false, [name, word], _) if name.contains("::") => {
-                cases.push(((*name).to_owned(), Ending { word: word.trim().to_owned(), said: String::new() }));
+                cases.push((
+                    (*name).to_owned(),
+                    Ending { word: word.trim().to_owned(), said: String::new() },
+                ));
             }
             (_, _, Some((_, ending))) => ending.said += &format!("{} ", line.trim()),
             _ => {}
@@ -150,8 +185,10 @@ mod tests {
 
     #[test]
     fn a_failure_counts_unless_it_is_among_the_skips_and_a_skip_that_passes_is_a_failure() {
-        let skips =
-            BTreeMap::from([("rename::c".to_owned(), "why".to_owned()), ("chmod::a".to_owned(), "why".to_owned())]);
+        let skips = BTreeMap::from([
+            ("rename::c".to_owned(), "why".to_owned()),
+            ("chmod::a".to_owned(), "why".to_owned()),
+        ]);
         let mut counts = Counts::default();
         endings(SAID).iter().for_each(|(name, ending)| count(name, ending, &skips, &mut counts));
         assert_eq!(counts, Counts { passed: 0, failed: 2, skipped: 1 });

@@ -33,7 +33,9 @@ pub fn directory(stage: &Stage) -> Result<Outcome> {
     let before = File::create(here.join("before"))?;
     (&before).write_all(&[1; 4096]).and_then(|()| before.sync_all())?;
     drop(before);
-    stage.cluster.administer(["quota", "set", "--dir", "/quota", "--bytes", LIMIT_WORD, "--inodes", "8"])?;
+    stage
+        .cluster
+        .administer(["quota", "set", "--dir", "/quota", "--bytes", LIMIT_WORD, "--inodes", "8"])?;
     let room = rustix::fs::statvfs(here)?;
     let (total, free) = (room.f_blocks * room.f_frsize, room.f_bfree * room.f_frsize);
     ensure!(
@@ -42,11 +44,21 @@ pub fn directory(stage: &Stage) -> Result<Outcome> {
         room.f_files
     );
 
-    let (mine, theirs) = (fill(&here.join("mine"), LIMIT / 2)?, fill(&there.join("theirs"), LIMIT)?);
+    let (mine, theirs) =
+        (fill(&here.join("mine"), LIMIT / 2)?, fill(&there.join("theirs"), LIMIT)?);
     let all = mine + theirs + 4096;
-    ensure!((LIMIT - MIB..=LIMIT + 2 * AHEAD).contains(&all), "{mine} and {theirs} bytes of {LIMIT}");
-    refused(File::create(here.join("more")).and_then(|mut file| file.write_all(&[1; MIB as usize])))?;
-    OpenOptions::new().write(true).open(there.join("mine"))?.write_all_at(&[2; 4096], 0).context("what is there")?;
+    ensure!(
+        (LIMIT - MIB..=LIMIT + 2 * AHEAD).contains(&all),
+        "{mine} and {theirs} bytes of {LIMIT}"
+    );
+    refused(
+        File::create(here.join("more")).and_then(|mut file| file.write_all(&[1; MIB as usize])),
+    )?;
+    OpenOptions::new()
+        .write(true)
+        .open(there.join("mine"))?
+        .write_all_at(&[2; 4096], 0)
+        .context("what is there")?;
     refused(OpenOptions::new().write(true).open(here.join("mine"))?.set_len(2 * LIMIT))?;
 
     refused((0..10).try_for_each(|n| File::create(there.join(format!("inode{n}"))).map(drop)))?;
@@ -55,8 +67,13 @@ pub fn directory(stage: &Stage) -> Result<Outcome> {
     fs::remove_file(there.join("theirs"))?;
     // The sizes of what was closed are asked for a moment later.
     let (started, path) = (Instant::now(), here.join("more"));
-    while let Err(error) = OpenOptions::new().write(true).open(&path)?.write_all_at(&[3; MIB as usize], 0) {
-        ensure!(is(&error, Errno::DQUOT) && started.elapsed() < HEARD_MAX, "after the removal: {error}");
+    while let Err(error) =
+        OpenOptions::new().write(true).open(&path)?.write_all_at(&[3; MIB as usize], 0)
+    {
+        ensure!(
+            is(&error, Errno::DQUOT) && started.elapsed() < HEARD_MAX,
+            "after the removal: {error}"
+        );
     }
     stage.cluster.administer(["quota", "remove", "--dir", "/quota"])?;
     fill(&here.join("mine"), LIMIT).and_then(|bytes| match bytes {

@@ -23,7 +23,10 @@ use crate::{
 pub const CASES: &[OwnCase] = &[
     OwnCase { name: "space::statvfs_and_df_tell_the_room_there_is", run: told },
     OwnCase { name: "space::a_full_disk_is_enospc_and_keeps_what_was_synced", run: full::full },
-    OwnCase { name: "space::a_full_disk_of_the_metadata_server_is_enospc_and_keeps_every_name", run: metadata::full },
+    OwnCase {
+        name: "space::a_full_disk_of_the_metadata_server_is_enospc_and_keeps_every_name",
+        run: metadata::full,
+    },
 ];
 
 /// The unit of room, and the longest name, in bytes.
@@ -51,7 +54,9 @@ fn told(yard: &Yard) -> Result<Outcome> {
     for dir in &dirs {
         let less = || Ok(available(dir)? + WRITTEN <= before);
         took.push(until("room is less by what was written", OLD_MAX, less)?);
-        until("room is what the disks have", OLD_MAX, || Ok(available(dir)? == of_disks(&stage)?.1))?;
+        until("room is what the disks have", OLD_MAX, || {
+            Ok(available(dir)? == of_disks(&stage)?.1)
+        })?;
     }
     drop(file);
     fs::remove_file(dirs[1].join("large"))?;
@@ -59,27 +64,46 @@ fn told(yard: &Yard) -> Result<Outcome> {
         let back = || Ok(available(dir)? + BESIDE_MAX >= before);
         took.push(until("the room of a removed file is back", OLD_MAX, back)?);
     }
-    let words = took.iter().map(|took| format!("{:.1}", took.as_secs_f64())).collect::<Vec<_>>().join(", ");
+    let words =
+        took.iter().map(|took| format!("{:.1}", took.as_secs_f64())).collect::<Vec<_>>().join(", ");
     Ok(Outcome::Passed(format!("known after {words} s")))
 }
 
 /// What does not change: units, limits, the sum of the disks; and `df` prints it.
 fn is_sound(dir: &Path, stage: &Stage) -> Result<()> {
-    until("every daemon has told its room", OLD_MAX, || Ok(total(&statvfs(dir)?) == of_disks(stage)?.0))?;
+    until("every daemon has told its room", OLD_MAX, || {
+        Ok(total(&statvfs(dir)?) == of_disks(stage)?.0)
+    })?;
     let room = statvfs(dir)?;
-    ensure!((room.f_frsize, room.f_namemax) == (UNIT, NAME_MAX), "unit {}, name {}", room.f_frsize, room.f_namemax);
+    ensure!(
+        (room.f_frsize, room.f_namemax) == (UNIT, NAME_MAX),
+        "unit {}, name {}",
+        room.f_frsize,
+        room.f_namemax
+    );
     // Many programs count in this one.
     ensure!(room.f_bsize == room.f_frsize, "f_bsize {}, f_frsize {}", room.f_bsize, room.f_frsize);
-    ensure!(room.f_bavail <= room.f_bfree && room.f_bfree <= room.f_blocks, "{} free", room.f_bfree);
+    ensure!(
+        room.f_bavail <= room.f_bfree && room.f_bfree <= room.f_blocks,
+        "{} free",
+        room.f_bfree
+    );
     ensure!(room.f_ffree > 0 && room.f_ffree <= room.f_files, "{} files free", room.f_ffree);
-    let output = Command::new("df").args(["--block-size=4096", "--output=size,used,avail"]).arg(dir).output()?;
+    let output = Command::new("df")
+        .args(["--block-size=4096", "--output=size,used,avail"])
+        .arg(dir)
+        .output()?;
     let said = String::from_utf8(output.stdout)?;
     let numbers = said.lines().nth(1).context("df has no second line")?.split_whitespace();
-    let numbers: Vec<u64> = numbers.map(str::parse).collect::<Result<_, _>>().with_context(|| said.clone())?;
+    let numbers: Vec<u64> =
+        numbers.map(str::parse).collect::<Result<_, _>>().with_context(|| said.clone())?;
     // What the disks keep for root is neither used nor available.
     let sum = numbers[1] + numbers[2] + (room.f_bfree - room.f_bavail);
     ensure!(
-        output.status.success() && numbers.len() == 3 && numbers[0] == room.f_blocks && sum == numbers[0],
+        output.status.success()
+            && numbers.len() == 3
+            && numbers[0] == room.f_blocks
+            && sum == numbers[0],
         "{said}"
     );
     Ok(())

@@ -75,7 +75,8 @@ pub fn run(args: &SuiteArgs) -> Result<bool> {
     let (braid, dir) = (Braid::find()?, args.dir.clone().unwrap_or_else(scratch));
     let dir = dir.join(format!("braid-mt-{}", std::process::id()));
     on_two_mounts(args, &braid, &dir.join("two"), &mut counts)?;
-    let yard = Yard { braid: braid.clone(), dir: dir.join("own"), full: args.full, seed: args.seed };
+    let yard =
+        Yard { braid: braid.clone(), dir: dir.join("own"), full: args.full, seed: args.seed };
     OWN.iter().try_for_each(|group| yard::run(group, &args.only, &yard, &mut counts))?;
     if args.wants("kill") {
         kills(args, &braid, &dir, &mut counts)?;
@@ -94,13 +95,15 @@ pub(crate) fn cannot_mount() -> Option<String> {
     if !Path::new("/dev/fuse").exists() {
         return Some("there is no /dev/fuse; try: modprobe fuse".to_owned());
     }
-    (!rustix::process::geteuid().is_root()).then(|| "mounting for other users needs root".to_owned())
+    (!rustix::process::geteuid().is_root())
+        .then(|| "mounting for other users needs root".to_owned())
 }
 
 impl SuiteArgs {
     /// Whether this group, or a case of it, was asked for.
     fn wants(&self, group: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|word| word.starts_with(group) || group.contains(word.as_str()))
+        self.only.is_empty()
+            || self.only.iter().any(|word| word.starts_with(group) || group.contains(word.as_str()))
     }
 
     fn size<T>(&self, short: T, full: T) -> T {
@@ -109,7 +112,8 @@ impl SuiteArgs {
 }
 
 fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Result<()> {
-    let mut stage = Stage::start(braid, dir, 2).context("starting a cluster and mounting it twice")?;
+    let mut stage =
+        Stage::start(braid, dir, 2).context("starting a cluster and mounting it twice")?;
     if args.wants("fsx") {
         note(counts, "fsx::one_mount", || fsx_on(args, &stage, 1));
         note(counts, "fsx::two_mounts", || fsx_on(args, &stage, 2));
@@ -126,13 +130,23 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
     }
     if args.wants("quota") {
         note(counts, "quota::a_directory_is_held_to_it_by_two_mounts", || quota::directory(&stage));
-        note(counts, "quota::a_user_is_held_to_it_by_two_mounts_and_chown_moves_what_counts", || quota::user(&stage));
-        note(counts, "quota::a_group_is_held_to_it_by_two_mounts_and_chgrp_moves_what_counts", || quota::group(&stage));
+        note(
+            counts,
+            "quota::a_user_is_held_to_it_by_two_mounts_and_chown_moves_what_counts",
+            || quota::user(&stage),
+        );
+        note(
+            counts,
+            "quota::a_group_is_held_to_it_by_two_mounts_and_chgrp_moves_what_counts",
+            || quota::group(&stage),
+        );
     }
     if args.wants("pjdfstest") {
         conformance(args, &stage, counts)?;
     }
-    note(counts, "mount::fsck_is_clean_and_nobody_hangs", || stage.check().and_then(|()| Outcome::passed()));
+    note(counts, "mount::fsck_is_clean_and_nobody_hangs", || {
+        stage.check().and_then(|()| Outcome::passed())
+    });
     if args.wants("stop") {
         note(counts, "mount::sigterm_unmounts", || stops(&mut stage));
     }
@@ -146,7 +160,12 @@ fn run_group(args: &SuiteArgs, group: &[Case], ground: &Ground, counts: &mut Cou
 }
 
 /// On mounts of their own, which end with the group.
-fn on_weak_mounts(args: &SuiteArgs, braid: &Braid, stage: &Stage, counts: &mut Counts) -> Result<()> {
+fn on_weak_mounts(
+    args: &SuiteArgs,
+    braid: &Braid,
+    stage: &Stage,
+    counts: &mut Counts,
+) -> Result<()> {
     let mounted = consistency::OPTIONS.iter().enumerate();
     let mounted = mounted.map(|(at, option)| stage.another(braid, &format!("w{at}"), &[option]));
     let mut mounts: Vec<Mount> = mounted.collect::<Result<_>>()?;
@@ -171,19 +190,29 @@ fn fsx_on(args: &SuiteArgs, stage: &Stage, mounts: usize) -> Result<Outcome> {
     ensure!(done.refused().is_empty(), "the mount does not have: {}", done.refused());
     let daemons = done.daemons().context("the mount does not say where the file lies")?;
     let (counts, dearest) = (done.counts(), done.dearest());
-    Ok(Outcome::Passed(format!("{ops} operations over {daemons} daemons: {counts}; time: {dearest}")))
+    Ok(Outcome::Passed(format!(
+        "{ops} operations over {daemons} daemons: {counts}; time: {dearest}"
+    )))
 }
 
 fn history_on(args: &SuiteArgs, stage: &Stage) -> Result<Outcome> {
     let rounds = args.size(ROUNDS, ROUNDS_FULL);
     let history = HistoryArgs::of(stage.dirs("history")?, args.seed, rounds);
     let played = history::run(&history)?;
-    Ok(Outcome::Passed(format!("{} calls, the longest {:.2} s", played.calls, played.longest.as_secs_f64())))
+    Ok(Outcome::Passed(format!(
+        "{} calls, the longest {:.2} s",
+        played.calls,
+        played.longest.as_secs_f64()
+    )))
 }
 
 fn conformance(args: &SuiteArgs, stage: &Stage, counts: &mut Counts) -> Result<()> {
     let Some(program) = &args.pjdfstest else {
-        counts.note("pjdfstest", Ok(Outcome::Skipped("--pjdfstest FILE was not given".to_owned())), Default::default());
+        counts.note(
+            "pjdfstest",
+            Ok(Outcome::Skipped("--pjdfstest FILE was not given".to_owned())),
+            Default::default(),
+        );
         return Ok(());
     };
     // Short: the path of a socket has 107 bytes, of which the suite takes most.
@@ -193,7 +222,10 @@ fn conformance(args: &SuiteArgs, stage: &Stage, counts: &mut Counts) -> Result<(
         counts.note("pjdfstest", Err(error), started.elapsed());
     }
     let (passed, seconds) = (counts.passed - before.passed, started.elapsed().as_secs_f64());
-    println!("pjdfstest: {passed} cases passed, {} failed ({seconds:.1} s)", counts.failed - before.failed);
+    println!(
+        "pjdfstest: {passed} cases passed, {} failed ({seconds:.1} s)",
+        counts.failed - before.failed
+    );
     Ok(())
 }
 

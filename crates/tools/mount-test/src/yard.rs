@@ -46,7 +46,9 @@ pub struct OwnCase {
 
 /// Runs those of the cases whose names contain one of `only`, or all.
 pub fn run(cases: &[OwnCase], only: &[String], yard: &Yard, counts: &mut Counts) -> Result<()> {
-    let wanted = |case: &&OwnCase| only.is_empty() || only.iter().any(|part| case.name.contains(part.as_str()));
+    let wanted = |case: &&OwnCase| {
+        only.is_empty() || only.iter().any(|part| case.name.contains(part.as_str()))
+    };
     for case in cases.iter().filter(wanted) {
         let started = Instant::now();
         let dir = yard.dir.join(case.name.replace("::", "-"));

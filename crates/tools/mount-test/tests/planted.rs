@@ -3,7 +3,11 @@
 use std::process::Command;
 
 fn run(arguments: &[&str], dirs: &[&std::path::Path]) -> (bool, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_braid-mount-test")).args(arguments).args(dirs).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_braid-mount-test"))
+        .args(arguments)
+        .args(dirs)
+        .output()
+        .unwrap();
     (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

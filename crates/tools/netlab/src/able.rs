@@ -20,7 +20,9 @@ nsenter --net=/run/netns/$name true
 /// An error that says what is missing for a lab on this machine. Programs that are missing are installed.
 pub fn able() -> Result<()> {
     static ABLE: OnceLock<Result<(), String>> = OnceLock::new();
-    ABLE.get_or_init(|| probe().map_err(|error| format!("{error:#}"))).clone().map_err(|error| anyhow!(error))
+    ABLE.get_or_init(|| probe().map_err(|error| format!("{error:#}")))
+        .clone()
+        .map_err(|error| anyhow!(error))
 }
 
 fn probe() -> Result<()> {
@@ -30,9 +32,9 @@ fn probe() -> Result<()> {
     );
     need("ip", &["iproute2"])?;
     need("nsenter", &["util-linux"])?;
-    sh(PROBE, &[&std::process::id().to_string()])
-        .map(drop)
-        .context("a lab cannot be made: this kernel or container lacks namespaces, veth, a bridge or tbf")
+    sh(PROBE, &[&std::process::id().to_string()]).map(drop).context(
+        "a lab cannot be made: this kernel or container lacks namespaces, veth, a bridge or tbf",
+    )
 }
 
 /// An error that says what is to be done when the hosts of a lab may not use this congestion control: a network namespace may
@@ -42,12 +44,18 @@ pub fn may_use(control: &str) -> Result<()> {
         let path = format!("/proc/sys/net/ipv4/{name}");
         std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))
     };
-    check_control(control, &read("tcp_available_congestion_control")?, &read("tcp_allowed_congestion_control")?)
+    check_control(
+        control,
+        &read("tcp_available_congestion_control")?,
+        &read("tcp_allowed_congestion_control")?,
+    )
 }
 
 fn check_control(control: &str, available: &str, allowed: &str) -> Result<()> {
-    let (has, allowed) = (|list: &str| list.split_whitespace().any(|known| known == control), allowed.trim());
-    let module = !control.is_empty() && control.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let (has, allowed) =
+        (|list: &str| list.split_whitespace().any(|known| known == control), allowed.trim());
+    let module = !control.is_empty()
+        && control.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let what = format!("hosts cannot use the congestion control `{control}`");
     ensure!(
         has(available),
@@ -84,10 +92,9 @@ mod tests {
         let check = |control: &str| check_control(control, "reno cubic bbr\n", "reno bbr\n");
         let refused = |control: &str| check(control).unwrap_err().to_string();
         assert!(check("bbr").is_ok());
-        assert!(
-            refused("cubic")
-                .ends_with("try: sudo sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno bbr cubic\"")
-        );
+        assert!(refused("cubic").ends_with(
+            "try: sudo sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno bbr cubic\""
+        ));
         assert!(refused("vegas").ends_with("has reno cubic bbr; try: sudo modprobe tcp_vegas"));
         for wrong in ["", "cubic; reboot", "reno bbr"] {
             assert!(refused(wrong).ends_with("this machine's TCP has reno cubic bbr"), "{wrong}");

@@ -45,7 +45,8 @@ pub enum Event {
 }
 
 impl Event {
-    const ALL: [Self; 6] = [Self::Partition, Self::Heal, Self::Kill, Self::Stop, Self::Resume, Self::Restart];
+    const ALL: [Self; 6] =
+        [Self::Partition, Self::Heal, Self::Kill, Self::Stop, Self::Resume, Self::Restart];
 
     fn word(self) -> &'static str {
         match self {
@@ -82,9 +83,13 @@ impl fmt::Display for Event {
 /// This process is in no lab; there is no such host, or it has no daemon; what the lab says.
 pub fn ask(event: Event, host: &str) -> Result<()> {
     let path = std::env::var_os(VARIABLE).map(PathBuf::from);
-    let path = path.with_context(|| format!("{event} {host}: not in a lab; try: cargo xtask netlab shell"))?;
+    let path = path
+        .with_context(|| format!("{event} {host}: not in a lab; try: cargo xtask netlab shell"))?;
     let mut stream = UnixStream::connect(&path).with_context(|| {
-        format!("{event} {host}: the lab of {} has ended; try: cargo xtask netlab shell", path.display())
+        format!(
+            "{event} {host}: the lab of {} has ended; try: cargo xtask netlab shell",
+            path.display()
+        )
     })?;
     writeln!(stream, "{event} {host}")?;
     match line(&stream)?.as_str() {
@@ -111,7 +116,8 @@ impl Control {
     }
 
     fn at(path: PathBuf) -> Result<Self> {
-        let listener = UnixListener::bind(&path).with_context(|| format!("listening at {}", path.display()))?;
+        let listener = UnixListener::bind(&path)
+            .with_context(|| format!("listening at {}", path.display()))?;
         Ok(Self { listener, path, ended: AtomicBool::new(false) })
     }
 
@@ -131,7 +137,8 @@ impl Control {
                 break;
             }
             let answer = asked(&stream).and_then(|(event, host)| happen(event, &host));
-            let answer = answer.map_or_else(|error| format!("{error:#}").replace('\n', " "), |()| "ok".to_owned());
+            let answer = answer
+                .map_or_else(|error| format!("{error:#}").replace('\n', " "), |()| "ok".to_owned());
             // Who has gone away does not want to know.
             let _ = writeln!(&stream, "{answer}");
         }
@@ -149,7 +156,8 @@ impl Control {
 fn asked(stream: &UnixStream) -> Result<(Event, String)> {
     stream.set_read_timeout(Some(SAY_MAX))?;
     let said = line(stream)?;
-    let (word, host) = said.split_once(' ').with_context(|| format!("`{said}` is no event and host"))?;
+    let (word, host) =
+        said.split_once(' ').with_context(|| format!("`{said}` is no event and host"))?;
     let event = Event::ALL.into_iter().find(|event| event.word() == word);
     Ok((event.with_context(|| format!("`{word}` does not happen to hosts"))?, host.to_owned()))
 }

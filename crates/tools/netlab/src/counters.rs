@@ -21,8 +21,10 @@ impl Counters {
             fs::read_to_string(&path).with_context(|| format!("reading {path}"))
         };
         let (snmp, netstat) = (read("snmp")?, read("netstat")?);
-        let retransmits = value(&snmp, "Tcp:", "RetransSegs").context("no RetransSegs in /proc/net/snmp")?;
-        let timeouts = value(&netstat, "TcpExt:", "TCPTimeouts").context("no TCPTimeouts in /proc/net/netstat")?;
+        let retransmits =
+            value(&snmp, "Tcp:", "RetransSegs").context("no RetransSegs in /proc/net/snmp")?;
+        let timeouts = value(&netstat, "TcpExt:", "TCPTimeouts")
+            .context("no TCPTimeouts in /proc/net/netstat")?;
         Ok(Self { retransmits, timeouts })
     }
 }
@@ -50,7 +52,10 @@ impl ops::Add for Counters {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self { retransmits: self.retransmits + other.retransmits, timeouts: self.timeouts + other.timeouts }
+        Self {
+            retransmits: self.retransmits + other.retransmits,
+            timeouts: self.timeouts + other.timeouts,
+        }
     }
 }
 

@@ -29,7 +29,8 @@ impl Detour {
     pub fn start(host: &Host, ports: &[u16], each_way: Duration) -> Result<Self> {
         need("nft", &["nftables"])?;
         let relay = |port: u16| {
-            let [near, far] = [RELAY_PORTS_FROM + port, port].map(|port| format!("{}:{port}", host.address()));
+            let [near, far] =
+                [RELAY_PORTS_FROM + port, port].map(|port| format!("{}:{port}", host.address()));
             Relay::start(host, &near, &far, each_way)
         };
         let relays = ports.iter().map(|port| relay(*port)).collect::<Result<_>>()?;
@@ -47,6 +48,9 @@ impl Detour {
 impl Drop for Detour {
     fn drop(&mut self) {
         // The namespace may be gone, and with it the table.
-        let _ = sh("nsenter --net=\"/run/netns/$1\" nft delete table ip detour", &[&self.host.namespace]);
+        let _ = sh(
+            "nsenter --net=\"/run/netns/$1\" nft delete table ip detour",
+            &[&self.host.namespace],
+        );
     }
 }

@@ -54,9 +54,11 @@ impl Host {
 
     /// Moves the calling thread to this host, for good.
     pub fn enter(&self) -> Result<()> {
-        let file = File::open(self.path()).with_context(|| format!("{} is not there any more", self.namespace))?;
+        let file = File::open(self.path())
+            .with_context(|| format!("{} is not there any more", self.namespace))?;
         let network = Some(LinkNameSpaceType::Network);
-        move_into_link_name_space(file.as_fd(), network).with_context(|| format!("entering {}", self.namespace))
+        move_into_link_name_space(file.as_fd(), network)
+            .with_context(|| format!("entering {}", self.namespace))
     }
 
     /// What its TCP has counted so far.

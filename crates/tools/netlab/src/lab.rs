@@ -63,18 +63,25 @@ impl Lab {
         let dir = dir.with_context(|| format!("making a directory in {}", parent.display()))?;
         let network = Network::new(spec, &dir.path().display().to_string())?;
         let mds = format!("{}:{PORT}", network.host("mds")?.address());
-        let (tls, tls_word) = if spec.tls { (TlsPolicy::Always, "always") } else { (TlsPolicy::Never, "never") };
+        let (tls, tls_word) =
+            if spec.tls { (TlsPolicy::Always, "always") } else { (TlsPolicy::Never, "never") };
         let contact = Contact { mds, key: dir.path().join("client.key"), tls, tls_word };
         let iods = (0..spec.iods).map(|_| None).collect();
         let (spec, braid) = (spec.clone(), braid.clone());
-        let mut lab = Self { contact, spec, braid, mds: None, iods, _relays: Vec::new(), network, dir };
+        let mut lab =
+            Self { contact, spec, braid, mds: None, iods, _relays: Vec::new(), network, dir };
         lab.populate()?;
         Ok(lab)
     }
 
     fn populate(&mut self) -> Result<()> {
         let meta = self.path("meta");
-        self.braid.succeed(["init".as_ref(), meta.as_os_str(), "--listen".as_ref(), self.contact.mds.as_ref()])?;
+        self.braid.succeed([
+            "init".as_ref(),
+            meta.as_os_str(),
+            "--listen".as_ref(),
+            self.contact.mds.as_ref(),
+        ])?;
         self.restart("mds")?;
         for iod in 0..self.spec.iods {
             self.restart(&format!("iod{iod}"))?;
@@ -85,7 +92,10 @@ impl Lab {
             Relay::start(host, &near, &far, delay.each_way)
         });
         self._relays = relays.collect::<Result<_>>()?;
-        self.succeed("mds", &["key", "add", "netlab", "-o", &self.contact.key.display().to_string()])?;
+        self.succeed(
+            "mds",
+            &["key", "add", "netlab", "-o", &self.contact.key.display().to_string()],
+        )?;
         self.wait_until_up()
     }
 
@@ -117,7 +127,8 @@ impl Lab {
     /// A client of the library on a client host. To be called by a thread that is there ([`Host::inside`]), since its connections
     /// are opened by the threads that use it.
     pub fn connect(&self, timeout: Duration) -> Result<Client> {
-        let mut config = Config::new([self.contact.mds.clone()], Credential::from_key_file(&self.contact.key)?);
+        let mut config =
+            Config::new([self.contact.mds.clone()], Credential::from_key_file(&self.contact.key)?);
         (config.tls, config.timeout) = (self.contact.tls, timeout);
         Ok(Client::connect(config)?)
     }
@@ -168,13 +179,16 @@ impl Lab {
 
     /// A daemon that ended though nobody killed it is an error with its last words.
     pub fn check_alive(&mut self) -> Result<()> {
-        let named = self.iods.iter_mut().enumerate().map(|(iod, daemon)| (format!("iod{iod}"), daemon));
+        let named =
+            self.iods.iter_mut().enumerate().map(|(iod, daemon)| (format!("iod{iod}"), daemon));
         let ended = named.chain([("mds".to_owned(), &mut self.mds)]).find_map(|(name, daemon)| {
             let status = daemon.as_mut()?.ended()?;
             Some((name, status))
         });
         match ended {
-            Some((name, status)) => bail!("{name} ended by itself: {status}: {}", tail(&self.log(&name))),
+            Some((name, status)) => {
+                bail!("{name} ended by itself: {status}: {}", tail(&self.log(&name)))
+            }
             None => Ok(()),
         }
     }
@@ -191,7 +205,12 @@ impl Lab {
             let client = self.connect(READY_MAX)?;
             let deadline = Instant::now() + READY_MAX;
             loop {
-                let up = client.cluster_map()?.iods.iter().filter(|iod| iod.state == IodState::Up).count();
+                let up = client
+                    .cluster_map()?
+                    .iods
+                    .iter()
+                    .filter(|iod| iod.state == IodState::Up)
+                    .count();
                 if up >= wanted {
                     return Ok(());
                 }
@@ -211,12 +230,14 @@ impl Lab {
             return Ok(&mut self.mds);
         }
         let iod = host.strip_prefix("iod").and_then(|number| number.parse::<usize>().ok());
-        iod.and_then(|iod| self.iods.get_mut(iod)).with_context(|| format!("no daemon is on a host {host}"))
+        iod.and_then(|iod| self.iods.get_mut(iod))
+            .with_context(|| format!("no daemon is on a host {host}"))
     }
 
     fn signal(&mut self, host: &str, signal: Signal) -> Result<()> {
         let daemon = self.daemon(host)?.as_ref().with_context(|| format!("{host} is dead"))?;
-        let pid = i32::try_from(daemon.pid()).ok().and_then(Pid::from_raw).context("a process id")?;
+        let pid =
+            i32::try_from(daemon.pid()).ok().and_then(Pid::from_raw).context("a process id")?;
         Ok(kill_process(pid, signal)?)
     }
 
@@ -226,7 +247,8 @@ impl Lab {
     }
 
     fn arguments(&self, name: &str) -> Result<Vec<String>> {
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let words =
+            |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let config = self.config().display().to_string();
         let tls = self.contact.tls_word;
         if name == "mds" {
@@ -234,10 +256,12 @@ impl Lab {
         }
         let dir = self.path(name);
         let first = if dir.exists() { &[][..] } else { &["--init"][..] };
-        let mut all = words(&["iod", "--config", &config, "--tls", tls, "--dir", &dir.display().to_string()]);
+        let mut all =
+            words(&["iod", "--config", &config, "--tls", tls, "--dir", &dir.display().to_string()]);
         all.extend(words(first));
         let host = self.network.host(name)?;
-        let delayed = (0..self.spec.iods).any(|iod| name == format!("iod{iod}") && self.spec.delay_of(iod).is_some());
+        let delayed = (0..self.spec.iods)
+            .any(|iod| name == format!("iod{iod}") && self.spec.delay_of(iod).is_some());
         for address in &host.addresses {
             let port = if delayed { PORT_BEHIND } else { PORT };
             all.extend(words(&["--listen", &format!("{address}:{port}")]));
@@ -266,7 +290,10 @@ impl Drop for Lab {
         if std::thread::panicking() {
             for host in self.network.hosts() {
                 let log = fs::read_to_string(self.log(&host.name)).unwrap_or_default();
-                eprint!("{}", if log.is_empty() { log } else { format!("log of {}:\n{log}", host.name) });
+                eprint!(
+                    "{}",
+                    if log.is_empty() { log } else { format!("log of {}:\n{log}", host.name) }
+                );
             }
         }
     }

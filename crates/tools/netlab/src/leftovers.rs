@@ -42,7 +42,10 @@ exit 0
 /// Removes namespaces of labs whose process is dead, and says which. What another lab removes at the same time is no error.
 pub fn remove_leftovers() {
     for prefix in of_the_dead() {
-        eprintln!("netlab: removing what process {} left", prefix.trim_start_matches(PREFIX).trim_end_matches('-'));
+        eprintln!(
+            "netlab: removing what process {} left",
+            prefix.trim_start_matches(PREFIX).trim_end_matches('-')
+        );
         if let Err(error) = sh(REMOVE, &[&prefix, ""]) {
             eprintln!("netlab: {error:#}");
         }

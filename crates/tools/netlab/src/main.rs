@@ -122,7 +122,10 @@ fn run(args: Args) -> Result<ExitCode> {
     let braid = Braid::find()?;
     let mut lab = Lab::start(&braid, &spec)?;
     let host = lab.client_host(0)?.clone();
-    eprintln!("netlab: {} I/O daemons, {} clients; this is {}", spec.iods, spec.clients, host.namespace);
+    eprintln!(
+        "netlab: {} I/O daemons, {} clients; this is {}",
+        spec.iods, spec.clients, host.namespace
+    );
     let words = words.unwrap_or_else(|| {
         lab.network().hosts().iter().for_each(|host| eprintln!("  {:10} {}", host.name, host.addresses.join(" ")));
         eprintln!("  another host: nsenter --net=/run/netns/NAME (NAMES: ip netns); its data: {}", lab.dir().display());
@@ -131,7 +134,11 @@ fn run(args: Args) -> Result<ExitCode> {
     });
     let control = Control::new(&lab)?;
     let mut command = host.command(&words[0]);
-    command.args(&words[1..]).envs(lab.environment()).envs([control.variable()]).env("PATH", with_braid(&braid)?);
+    command
+        .args(&words[1..])
+        .envs(lab.environment())
+        .envs([control.variable()])
+        .env("PATH", with_braid(&braid)?);
     let mut child = command.spawn().with_context(|| format!("starting {}", words[0]))?;
     let status = thread::scope(|scope| {
         scope.spawn(|| control.serve(&mut lab));
@@ -139,7 +146,10 @@ fn run(args: Args) -> Result<ExitCode> {
         control.end();
         status
     })?;
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+    Ok(status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 fn happens(event: Event, to: &Happens) -> Result<ExitCode> {

@@ -37,7 +37,8 @@ impl Relay {
     /// Listens on `host` at `from`, and passes on to `to` with this delay in each direction.
     pub fn start(host: &Host, from: &str, to: &str, each_way: Duration) -> Result<Self> {
         let ended = Arc::new(AtomicBool::new(false));
-        let (from, to, stop, host) = (from.to_owned(), to.to_owned(), Arc::clone(&ended), host.clone());
+        let (from, to, stop, host) =
+            (from.to_owned(), to.to_owned(), Arc::clone(&ended), host.clone());
         let (told, bound) = sync_channel(1);
         thread::spawn(move || match listen(&host, &from) {
             Ok(listener) => {

@@ -78,21 +78,49 @@ const QUEUE_MIN: u64 = 3028;
 impl Spec {
     /// An error that says what cannot be.
     pub fn check(&self) -> Result<()> {
-        ensure!((1..=HOSTS_MAX).contains(&self.iods), "a lab has 1 to {HOSTS_MAX} I/O daemons, not {}", self.iods);
-        ensure!((1..=HOSTS_MAX).contains(&self.clients), "a lab has 1 to {HOSTS_MAX} clients, not {}", self.clients);
-        ensure!((1..=CARDS_MAX).contains(&self.cards), "a host has 1 to {CARDS_MAX} cards, not {}", self.cards);
+        ensure!(
+            (1..=HOSTS_MAX).contains(&self.iods),
+            "a lab has 1 to {HOSTS_MAX} I/O daemons, not {}",
+            self.iods
+        );
+        ensure!(
+            (1..=HOSTS_MAX).contains(&self.clients),
+            "a lab has 1 to {HOSTS_MAX} clients, not {}",
+            self.clients
+        );
+        ensure!(
+            (1..=CARDS_MAX).contains(&self.cards),
+            "a host has 1 to {CARDS_MAX} cards, not {}",
+            self.cards
+        );
         for rate in [self.rate, self.client_rate()] {
-            ensure!((RATE_MIN..=RATE_MAX).contains(&rate), "a link has 1 Mbit/s to 32 Gbit/s, not {rate} bit/s");
+            ensure!(
+                (RATE_MIN..=RATE_MAX).contains(&rate),
+                "a link has 1 Mbit/s to 32 Gbit/s, not {rate} bit/s"
+            );
         }
         ensure!(
             (1..=SLOWED_MAX).contains(&self.slowed),
             "a lab is 1 to {SLOWED_MAX} times slower, not {}",
             self.slowed
         );
-        ensure!(self.queue >= QUEUE_MIN, "a queue of {} bytes holds no two frames; try: 64KiB", self.queue);
-        ensure!((0.0..1.0).contains(&self.loss), "a loss of {} is not from 0 to below 1", self.loss);
+        ensure!(
+            self.queue >= QUEUE_MIN,
+            "a queue of {} bytes holds no two frames; try: 64KiB",
+            self.queue
+        );
+        ensure!(
+            (0.0..1.0).contains(&self.loss),
+            "a loss of {} is not from 0 to below 1",
+            self.loss
+        );
         for delay in &self.delays {
-            ensure!(delay.iod < self.iods, "there is no iod{}; the last one is iod{}", delay.iod, self.iods - 1);
+            ensure!(
+                delay.iod < self.iods,
+                "there is no iod{}; the last one is iod{}",
+                delay.iod,
+                self.iods - 1
+            );
             ensure!(self.cards == 1, "a delay is for hosts of one card");
         }
         Ok(())
@@ -116,7 +144,11 @@ pub fn parse_rate(text: &str) -> Result<u64> {
 
 /// `128KiB`, `1MiB`, `4096`: bytes.
 pub fn parse_bytes(text: &str) -> Result<u64> {
-    parse(text, &[("kib", 1024.0), ("mib", 1_048_576.0), ("b", 1.0), ("", 1.0)], "a size such as 128KiB")
+    parse(
+        text,
+        &[("kib", 1024.0), ("mib", 1_048_576.0), ("b", 1.0), ("", 1.0)],
+        "a size such as 128KiB",
+    )
 }
 
 /// `5ms`, `200us`, `1s`.
@@ -130,7 +162,9 @@ fn parse(text: &str, units: &[(&str, f64)], wanted: &str) -> Result<u64> {
     let (number, unit) = text.split_at(at);
     let number: f64 = number.parse().ok().with_context(|| format!("`{text}` is not {wanted}"))?;
     let unit = unit.to_ascii_lowercase();
-    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else { bail!("`{text}` is not {wanted}") };
+    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
+        bail!("`{text}` is not {wanted}")
+    };
     Ok((number * factor).round() as u64)
 }
 
@@ -141,7 +175,8 @@ impl std::str::FromStr for Delay {
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || format!("`{text}` is not a delay such as iod2=5ms");
         let (host, time) = text.split_once('=').with_context(wrong)?;
-        let iod = host.strip_prefix("iod").and_then(|number| number.parse().ok()).with_context(wrong)?;
+        let iod =
+            host.strip_prefix("iod").and_then(|number| number.parse().ok()).with_context(wrong)?;
         Ok(Self { iod, each_way: parse_duration(time)? })
     }
 }
@@ -157,7 +192,10 @@ mod tests {
         assert_eq!(parse_bytes("128KiB").unwrap(), 131_072);
         assert_eq!(parse_bytes("4096").unwrap(), 4096);
         assert_eq!(parse_duration("5ms").unwrap(), Duration::from_millis(5));
-        assert_eq!("iod2=200us".parse::<Delay>().unwrap(), Delay { iod: 2, each_way: Duration::from_micros(200) });
+        assert_eq!(
+            "iod2=200us".parse::<Delay>().unwrap(),
+            Delay { iod: 2, each_way: Duration::from_micros(200) }
+        );
         for wrong in ["", "fast", "1", "1gb", "-1gbit", "."] {
             assert!(parse_rate(wrong).is_err(), "{wrong}");
         }

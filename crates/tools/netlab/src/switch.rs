@@ -57,9 +57,11 @@ impl Network {
             may_use(control)?;
         }
         remove_leftovers();
-        let lab = format!("{PREFIX}{}-{}-", std::process::id(), LABS.fetch_add(1, Ordering::Relaxed));
+        let lab =
+            format!("{PREFIX}{}-{}-", std::process::id(), LABS.fetch_add(1, Ordering::Relaxed));
         let reaper = Reaper::new(REMOVE, &[&lab, dir])?;
-        let network = Self { switch: format!("{lab}sw"), hosts: hosts(spec, &lab), _reaper: reaper };
+        let network =
+            Self { switch: format!("{lab}sw"), hosts: hosts(spec, &lab), _reaper: reaper };
         sh(&network.script(spec), &[]).context("making the hosts of a lab")?;
         if spec.loss > 0.0 {
             network.lose(spec.loss)?;
@@ -74,7 +76,8 @@ impl Network {
 
     /// The host of this name.
     pub fn host(&self, name: &str) -> Result<&Host> {
-        let names = || self.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
+        let names =
+            || self.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
         self.hosts
             .iter()
             .find(|host| host.name == name)
@@ -100,17 +103,18 @@ impl Network {
 
     /// The script that makes everything.
     fn script(&self, spec: &Spec) -> String {
-        let (switch, segment) = (&self.switch, segment_bytes(spec.rate.min(spec.client_rate()) * spec.slowed));
-        let mut text =
-            format!("ip netns add {switch}\nip -n {switch} link add br0 type bridge\nip -n {switch} link set br0 up\n");
+        let (switch, segment) =
+            (&self.switch, segment_bytes(spec.rate.min(spec.client_rate()) * spec.slowed));
+        let mut text = format!(
+            "ip netns add {switch}\nip -n {switch} link add br0 type bridge\nip -n {switch} link set br0 up\n"
+        );
         let segment = if spec.loss > 0.0 { FRAME_COUNTED } else { segment };
         let mut line = |words: String| writeln!(text, "{words}").expect("a string takes it");
         for host in &self.hosts {
             let name = &host.namespace;
             line(format!("ip netns add {name}\nip -n {name} link set lo up"));
             // A card answers for its own address only, as cards of different wires do.
-            let own =
-                "echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore; echo 2 >/proc/sys/net/ipv4/conf/all/arp_announce";
+            let own = "echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore; echo 2 >/proc/sys/net/ipv4/conf/all/arp_announce";
             line(format!("nsenter --net=/run/netns/{name} sh -ec '{own}'"));
             if let Some(control) = &spec.congestion {
                 let set = format!("echo {control} >/proc/sys/net/ipv4/tcp_congestion_control");
@@ -118,12 +122,19 @@ impl Network {
             }
             for (card, port) in host.ports.iter().enumerate() {
                 let segments = format!("gso_max_size {segment}");
-                line(format!("ip link add eth{card} netns {name} type veth peer name {port} netns {switch}"));
+                line(format!(
+                    "ip link add eth{card} netns {name} type veth peer name {port} netns {switch}"
+                ));
                 line(format!("ip -n {name} link set eth{card} {segments} up"));
                 line(format!("ip -n {switch} link set {port} {segments} master br0 up"));
                 let shape = tbf(host.rate, spec.slowed, segment);
-                line(format!("tc -n {name} qdisc replace dev eth{card} root {shape} limit {CARD_QUEUE_BYTES}"));
-                line(format!("tc -n {switch} qdisc replace dev {port} root {shape} limit {}", spec.queue));
+                line(format!(
+                    "tc -n {name} qdisc replace dev eth{card} root {shape} limit {CARD_QUEUE_BYTES}"
+                ));
+                line(format!(
+                    "tc -n {switch} qdisc replace dev {port} root {shape} limit {}",
+                    spec.queue
+                ));
             }
             for (network, address) in host.addresses.iter().enumerate() {
                 // A host of one card is in every network with it.
@@ -141,10 +152,17 @@ impl Network {
         let mut rules = String::from("add table netdev lab\n");
         for port in self.hosts.iter().flat_map(|host| &host.ports) {
             let chain = format!("c-{port}");
-            writeln!(rules, "add chain netdev lab {chain} {{ type filter hook ingress device {port} priority 0; }}")?;
-            writeln!(rules, "add rule netdev lab {chain} numgen random mod 1000000 < {below} drop")?;
+            writeln!(
+                rules,
+                "add chain netdev lab {chain} {{ type filter hook ingress device {port} priority 0; }}"
+            )?;
+            writeln!(
+                rules,
+                "add rule netdev lab {chain} numgen random mod 1000000 < {below} drop"
+            )?;
         }
-        let script = format!("nsenter --net=/run/netns/{} nft -f - <<'RULES'\n{rules}RULES\n", self.switch);
+        let script =
+            format!("nsenter --net=/run/netns/{} nft -f - <<'RULES'\n{rules}RULES\n", self.switch);
         sh(&script, &[]).map(drop).context("this kernel's nftables cannot lose packets")
     }
 }
@@ -160,8 +178,10 @@ fn hosts(spec: &Spec, lab: &str) -> Vec<Host> {
         rate,
     };
     let mds = host("mds".to_owned(), MDS, 1, spec.rate);
-    let iods = (0..spec.iods).map(|iod| host(format!("iod{iod}"), IODS_FROM + iod, spec.cards, spec.rate));
-    let client = |client| host(format!("client{client}"), CLIENTS_FROM + client, 1, spec.client_rate());
+    let iods =
+        (0..spec.iods).map(|iod| host(format!("iod{iod}"), IODS_FROM + iod, spec.cards, spec.rate));
+    let client =
+        |client| host(format!("client{client}"), CLIENTS_FROM + client, 1, spec.client_rate());
     std::iter::once(mds).chain(iods).chain((0..spec.clients).map(client)).collect()
 }
 
@@ -195,15 +215,24 @@ mod tests {
     fn a_slowed_link_has_the_pieces_of_the_one_that_it_shows() {
         let words = |spec: Spec| {
             let hosts = hosts(&spec, "lab-");
-            let network = Network { switch: "lab-sw".to_owned(), hosts, _reaper: Reaper::new("", &[]).unwrap() };
+            let network = Network {
+                switch: "lab-sw".to_owned(),
+                hosts,
+                _reaper: Reaper::new("", &[]).unwrap(),
+            };
             let script = network.script(&spec);
-            let of = |word: &str| script.split(word).nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+            let of = |word: &str| {
+                script.split(word).nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
+            };
             (of("gso_max_size "), of("burst "), of("tbf rate "))
         };
         let rate = 1_538_000_000;
         let (segment, burst, fast) = words(Spec { rate, ..Spec::default() });
         let slowed = words(Spec { rate: rate / 10, slowed: 10, ..Spec::default() });
-        assert_eq!((segment.as_str(), burst.as_str(), fast.as_str()), ("19225", "48062", "1514000000bit"));
+        assert_eq!(
+            (segment.as_str(), burst.as_str(), fast.as_str()),
+            ("19225", "48062", "1514000000bit")
+        );
         assert_eq!(slowed, (segment, burst, "151400000bit".to_owned()));
         assert_eq!(words(Spec { rate: rate / 10, ..Spec::default() }).0, SEGMENT_MIN.to_string());
     }

@@ -42,8 +42,13 @@ fn a_partition_and_a_dead_or_hanging_host_are_one_command_and_so_is_their_end() 
         return;
     }
     let output = netlab(&["--iods", "1", "run", "sh", "-c", SCRIPT]);
-    let [said, errors] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
-    assert!(output.status.success() && said.ends_with("all of it\n"), "{}: {said}{errors}", output.status);
+    let [said, errors] =
+        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(
+        output.status.success() && said.ends_with("all of it\n"),
+        "{}: {said}{errors}",
+        output.status
+    );
 }
 
 #[test]

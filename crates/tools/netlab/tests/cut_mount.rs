@@ -43,7 +43,10 @@ impl Mount {
         let [point, log] = ["", ".log"].map(|end| lab.dir().join(format!("mount{client}{end}")));
         fs::create_dir(&point).unwrap();
         let mut command = lab.client_host(client).unwrap().command(harness::braid().path());
-        command.args(["mount", "--foreground", "--log"]).args([&log, &point]).envs(lab.environment());
+        command
+            .args(["mount", "--foreground", "--log"])
+            .args([&log, &point])
+            .envs(lab.environment());
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let mut mount = Self { process, point, log };
         until(|| {
@@ -93,7 +96,10 @@ struct Pending<T> {
     answer: Receiver<T>,
 }
 
-fn begin<T: Send + 'static>(what: &'static str, call: impl FnOnce() -> T + Send + 'static) -> Pending<T> {
+fn begin<T: Send + 'static>(
+    what: &'static str,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> Pending<T> {
     let (sender, answer) = sync_channel(1);
     thread::spawn(move || sender.send(call()));
     Pending { what, answer }
@@ -122,7 +128,9 @@ fn until_done<T>(mut call: impl FnMut() -> io::Result<T>) -> T {
     loop {
         match call() {
             Ok(done) => return done,
-            Err(error) => assert!(start.elapsed() < PATIENCE, "still after {} s: {error}", PATIENCE.as_secs()),
+            Err(error) => {
+                assert!(start.elapsed() < PATIENCE, "still after {} s: {error}", PATIENCE.as_secs())
+            }
         }
         thread::sleep(LOOK_EVERY);
     }
@@ -165,20 +173,34 @@ fn what_a_mount_writes_that_was_cut_off_is_lost_and_told_and_another_goes_on() {
     let host = lab.client_host(0).unwrap();
     tries_again_soon(host);
     let (mut cut, other) = (Mount::start(&lab, 0), Mount::start(&lab, 1));
-    let plus = |add: u8| pattern(BYTES).iter().map(|byte| byte.wrapping_add(add)).collect::<Vec<u8>>();
+    let plus =
+        |add: u8| pattern(BYTES).iter().map(|byte| byte.wrapping_add(add)).collect::<Vec<u8>>();
     let [old, late, new] = [1, 2, 3].map(plus);
 
-    let ours = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(cut.path("file")).unwrap();
+    let ours = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(cut.path("file"))
+        .unwrap();
     ours.write_all_at(&old, 0).unwrap();
     // These go on one behind the other: from now on the mount has the file for itself, and room on the daemons.
     let small = |number: usize| number * SMALL..(number + 1) * SMALL;
-    (0..SMALL_WRITES).for_each(|number| ours.write_all_at(&old[small(number)], small(number).start as u64).unwrap());
+    (0..SMALL_WRITES).for_each(|number| {
+        ours.write_all_at(&old[small(number)], small(number).start as u64).unwrap()
+    });
     ours.sync_all().unwrap();
     let (direct, kept) = (with_direct(&cut.path("file")), File::open(cut.path("file")).unwrap());
     assert!(read_all(&kept).unwrap() == old);
     // A program like any other, which looks at nothing but what close says.
     let second = File::create(cut.path("second")).unwrap();
-    let mut program = Command::new("cat").stdin(Stdio::piped()).stdout(second).stderr(Stdio::piped()).spawn().unwrap();
+    let mut program = Command::new("cat")
+        .stdin(Stdio::piped())
+        .stdout(second)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut input = program.stdin.take().unwrap();
     input.write_all(b"early\n").unwrap();
     until(|| fs::metadata(cut.path("second")).unwrap().len() == 6);
@@ -192,7 +214,8 @@ fn what_a_mount_writes_that_was_cut_off_is_lost_and_told_and_another_goes_on() {
     let (ours, small_write) = ours.answer();
     println!("a small write after the cut: {small_write:?}");
     input.write_all(b"late\n").unwrap();
-    let direct_write = begin("a write with O_DIRECT after the cut", move || direct.write_all_at(&late, 0));
+    let direct_write =
+        begin("a write with O_DIRECT after the cut", move || direct.write_all_at(&late, 0));
 
     let (path, bytes) = (other.path("file"), new.clone());
     let gone_on = begin("another mount's write", move || {
@@ -221,12 +244,17 @@ fn what_a_mount_writes_that_was_cut_off_is_lost_and_told_and_another_goes_on() {
         (program.wait().unwrap(), said)
     });
     let (status, said) = ended.answer();
-    assert!(!status.success() && said.contains("cat:"), "a program whose bytes are lost ends well: {status}: {said}");
+    assert!(
+        !status.success() && said.contains("cat:"),
+        "a program whose bytes are lost ends well: {status}: {said}"
+    );
 
     let at_the_daemons = |wanted: &[u8]| {
         let host = lab.client_host(1).unwrap();
         let found = host.inside(|| {
-            let file = lab.connect(PATIENCE)?.open("/file", &braid_client::OpenOptions::new().read(true))?;
+            let file = lab
+                .connect(PATIENCE)?
+                .open("/file", &braid_client::OpenOptions::new().read(true))?;
             let mut found = vec![0; BYTES + 1];
             let count = file.read_at(&mut found, 0)?;
             found.truncate(count);
@@ -236,7 +264,10 @@ fn what_a_mount_writes_that_was_cut_off_is_lost_and_told_and_another_goes_on() {
     };
     at_the_daemons(&new);
     let log = cut.said();
-    assert!(["session", "fenced", "unreachable"].iter().any(|word| log.contains(word)), "it does not say why: {log}");
+    assert!(
+        ["session", "fenced", "unreachable"].iter().any(|word| log.contains(word)),
+        "it does not say why: {log}"
+    );
     // The mount goes on, with files that are opened anew.
     let path = cut.path("file");
     let again = begin("a use of the mount that was cut off", move || {

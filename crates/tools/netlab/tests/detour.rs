@@ -42,7 +42,9 @@ fn connections_that_begin_are_late_those_that_stand_go_on_and_those_after_it_are
     let mut before = connect();
     round_trip(&mut before);
     let detour = match Detour::start(server, &[PORT], EACH_WAY) {
-        Err(error) if format!("{error:#}").contains("nft") => return println!("skipped: {error:#}"),
+        Err(error) if format!("{error:#}").contains("nft") => {
+            return println!("skipped: {error:#}");
+        }
         detour => detour.unwrap(),
     };
     let mut late = connect();

@@ -35,7 +35,9 @@ fn read(client: &Client, path: &str, bytes: usize) -> braid_client::Result<Vec<u
 fn bytes_come_back_and_no_link_is_faster_than_its_rate() {
     const BYTES: usize = 20_000_000;
     const MBIT: u64 = 100;
-    let Some(lab) = lab(Spec { iods: 2, rate: MBIT * 1_000_000, ..Spec::default() }) else { return };
+    let Some(lab) = lab(Spec { iods: 2, rate: MBIT * 1_000_000, ..Spec::default() }) else {
+        return;
+    };
     let time = lab.client_host(0).unwrap().inside(|| {
         let client = lab.connect(PATIENCE)?;
         write(&client, "/file", BYTES);
@@ -53,10 +55,17 @@ fn commands_on_a_client_find_the_cluster_by_their_environment() {
     let Some(lab) = lab(Spec { iods: 1, cards: 2, ..Spec::default() }) else { return };
     let host = lab.client_host(0).unwrap();
     let braid = harness::braid();
-    let said = host.command(braid.path()).args(["ls", "/", "--json"]).envs(lab.environment()).output().unwrap();
+    let said = host
+        .command(braid.path())
+        .args(["ls", "/", "--json"])
+        .envs(lab.environment())
+        .output()
+        .unwrap();
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     // Both cards of the daemon are told to clients, and both can be reached.
-    let addresses = host.inside(|| Ok(lab.connect(PATIENCE)?.cluster_map()?.iods[0].addresses.clone())).unwrap();
+    let addresses = host
+        .inside(|| Ok(lab.connect(PATIENCE)?.cluster_map()?.iods[0].addresses.clone()))
+        .unwrap();
     assert_eq!(addresses, ["10.77.0.10:7700", "10.77.1.10:7700"]);
     for address in addresses {
         host.inside(|| Ok(std::net::TcpStream::connect(&address)?)).unwrap();
@@ -74,7 +83,10 @@ fn a_partitioned_daemon_is_an_error_that_names_it_and_heals() {
         // Opened before: while a size is asked of daemons, the metadata server waits for all of them.
         let file = client.open("/file", &OpenOptions::new().read(true))?;
         lab.network().partition("iod1")?;
-        Ok(file.read_at(&mut vec![0; BYTES], 0).expect_err("half of it is out of reach").to_string())
+        Ok(file
+            .read_at(&mut vec![0; BYTES], 0)
+            .expect_err("half of it is out of reach")
+            .to_string())
     });
     let error = error.unwrap();
     assert!(error.contains("I/O daemon") && error.contains("10.77.0.11"), "{error}");
@@ -135,7 +147,11 @@ fn a_stopped_host_holds_a_call_up_until_it_goes_on() {
 #[test]
 fn a_daemon_behind_a_relay_answers_no_earlier_than_its_delay() {
     let each_way = Duration::from_millis(200);
-    let Some(lab) = lab(Spec { iods: 1, delays: vec![Delay { iod: 0, each_way }], ..Spec::default() }) else { return };
+    let Some(lab) =
+        lab(Spec { iods: 1, delays: vec![Delay { iod: 0, each_way }], ..Spec::default() })
+    else {
+        return;
+    };
     lab.client_host(0)
         .unwrap()
         .inside(|| {
@@ -153,7 +169,9 @@ fn a_daemon_behind_a_relay_answers_no_earlier_than_its_delay() {
 #[test]
 fn packets_that_are_lost_are_sent_again_and_no_byte_is() {
     const BYTES: usize = 4 << 20;
-    let Some(lab) = harness::lossy_lab(Spec { iods: 1, loss: 0.01, ..Spec::default() }) else { return };
+    let Some(lab) = harness::lossy_lab(Spec { iods: 1, loss: 0.01, ..Spec::default() }) else {
+        return;
+    };
     lab.client_host(0)
         .unwrap()
         .inside(|| {
@@ -169,7 +187,10 @@ fn packets_that_are_lost_are_sent_again_and_no_byte_is() {
 #[test]
 fn many_daemons_that_answer_at_once_do_not_overflow_the_clients_port() {
     const BYTES: usize = 16 << 20;
-    let Some(lab) = lab(Spec { iods: 8, rate: 100_000_000, queue: 64 << 10, ..Spec::default() }) else { return };
+    let Some(lab) = lab(Spec { iods: 8, rate: 100_000_000, queue: 64 << 10, ..Spec::default() })
+    else {
+        return;
+    };
     let sent_again = lab.client_host(0).unwrap().inside(|| {
         write(&lab.connect(PATIENCE)?, "/file", BYTES);
         let client = lab.connect(PATIENCE)?;
@@ -185,7 +206,8 @@ fn many_daemons_that_answer_at_once_do_not_overflow_the_clients_port() {
 #[test]
 fn a_dropped_lab_leaves_nothing() {
     let Some(lab) = lab(Spec { iods: 1, ..Spec::default() }) else { return };
-    let own: Vec<String> = lab.network().hosts().iter().map(|host| host.namespace.clone()).collect();
+    let own: Vec<String> =
+        lab.network().hosts().iter().map(|host| host.namespace.clone()).collect();
     let dir = lab.dir().to_owned();
     assert!(own.iter().all(|name| namespaces().contains(name)) && dir.exists());
     drop(lab);
@@ -199,10 +221,16 @@ fn a_lab_whose_process_was_killed_leaves_nothing() {
         return;
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_braid-netlab"));
-    command.args(["--iods", "1", "run", "sh", "-c", "echo up; sleep 1000"]).env("BRAID_BIN", harness::braid().path());
+    command
+        .args(["--iods", "1", "run", "sh", "-c", "echo up; sleep 1000"])
+        .env("BRAID_BIN", harness::braid().path());
     let mut lab = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(lab.stdout.take().unwrap()), &mut line).unwrap();
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(lab.stdout.take().unwrap()),
+        &mut line,
+    )
+    .unwrap();
     assert_eq!(line, "up\n");
     let prefix = format!("braid-lab-{}-", lab.id());
     assert!(namespaces().iter().any(|name| name.starts_with(&prefix)));

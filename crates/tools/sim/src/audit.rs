@@ -64,13 +64,22 @@ fn trees(cluster: &Cluster, judge: &Judge) -> Checked {
     Ok(())
 }
 
-fn look(cluster: &Cluster, judge: &Judge, client: usize, tree: usize, root: &str, path: &str) -> Checked {
+fn look(
+    cluster: &Cluster,
+    judge: &Judge,
+    client: usize,
+    tree: usize,
+    root: &str,
+    path: &str,
+) -> Checked {
     let full = format!("/{root}/{path}");
     let place = full.clone();
     let attributes = cluster.client(client, |api| async move { api.lstat(place.as_str()).await });
     let shown = match &attributes {
         Ok(attributes) => Ok(seen(attributes)),
-        Err(error) if matches!(error.status(), Status::NotFound | Status::NotDirectory) => Err(error.status()),
+        Err(error) if matches!(error.status(), Status::NotFound | Status::NotDirectory) => {
+            Err(error.status())
+        }
         Err(error) => return Err(failed("stat")(error.clone())),
     };
     cluster.world.note(format_args!("audit: client{} sees {full} as {shown:?}", client + 1));
@@ -98,7 +107,13 @@ async fn list(client: &Client<SimDriver>, path: &str) -> Result<Vec<String>, Err
     Ok(names)
 }
 
-fn content(cluster: &Cluster, judge: &Judge, client: usize, path: &str, attributes: &Attributes) -> Checked {
+fn content(
+    cluster: &Cluster,
+    judge: &Judge,
+    client: usize,
+    path: &str,
+    attributes: &Attributes,
+) -> Checked {
     let (file, size) = (attributes.file.0, attributes.bytes.0);
     let place = path.to_owned();
     let read = cluster.client(client, |api| async move {
@@ -152,7 +167,9 @@ fn disks(cluster: &Cluster, strict: bool) -> Checked {
 fn settle(cluster: &Cluster) -> Checked {
     let end = cluster.world.now() + SETTLES_WITHIN;
     loop {
-        let status = cluster.client(0, |api| async move { api.mds_status().await }).map_err(failed("status"))?;
+        let status = cluster
+            .client(0, |api| async move { api.mds_status().await })
+            .map_err(failed("status"))?;
         let pending = status.deletions_pending + status.intents_pending + status.sizes_in_objects;
         // Its own.
         let others = status.sessions > 1;
@@ -162,7 +179,10 @@ fn settle(cluster: &Cluster) -> Checked {
         if cluster.world.now() > end {
             let what = format!(
                 "{} deletions, {} intents, {} sizes pending, {} sessions, long after all trouble was over",
-                status.deletions_pending, status.intents_pending, status.sizes_in_objects, status.sessions
+                status.deletions_pending,
+                status.intents_pending,
+                status.sizes_in_objects,
+                status.sessions
             );
             return Err(Violation::new("I8", what));
         }
@@ -171,25 +191,37 @@ fn settle(cluster: &Cluster) -> Checked {
 }
 
 fn objects(cluster: &Cluster, files: &[FsckFile], strict: bool) -> Checked {
-    let known: BTreeMap<FileIndex, &FsckFile> = files.iter().map(|file| (file.file, file)).collect();
+    let known: BTreeMap<FileIndex, &FsckFile> =
+        files.iter().map(|file| (file.file, file)).collect();
     for iod in &cluster.iods {
         let Some(id) = iod.known_id() else { continue };
-        let page = iod.store.list(None, usize::MAX).map_err(|why| Violation::new("I8", why.to_string()))?;
+        let page = iod
+            .store
+            .list(None, usize::MAX)
+            .map_err(|why| Violation::new("I8", why.to_string()))?;
         for object in &page.objects {
             let placed = known.get(&object.file).is_some_and(|file| {
                 let placement = file.layout.placement(object.part);
                 placement.is_some_and(|p| p.iods.contains(&id) && p.generation == object.generation)
             });
             if !placed && strict {
-                return Err(Violation::new("I7", format!("object {object} on {} belongs to no file", iod.name)));
+                return Err(Violation::new(
+                    "I7",
+                    format!("object {object} on {} belongs to no file", iod.name),
+                ));
             }
         }
         for file in files {
-            for (part, placement) in file.layout.placements().filter(|(_, p)| p.iods.contains(&id)) {
-                let recorded = file.existing_parts.get(usize::from(part.0) / 8).copied().unwrap_or(0);
+            for (part, placement) in file.layout.placements().filter(|(_, p)| p.iods.contains(&id))
+            {
+                let recorded =
+                    file.existing_parts.get(usize::from(part.0) / 8).copied().unwrap_or(0);
                 let object = ObjectId { file: file.file, part, generation: placement.generation };
                 if recorded >> (part.0 % 8) & 1 == 1 && !page.objects.contains(&object) {
-                    return Err(Violation::new("I11", format!("object {object} is recorded and not on {}", iod.name)));
+                    return Err(Violation::new(
+                        "I11",
+                        format!("object {object} is recorded and not on {}", iod.name),
+                    ));
                 }
             }
         }

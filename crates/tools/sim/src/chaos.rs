@@ -144,16 +144,26 @@ impl Chaos {
                 self.cluster.network.reset_between(self.cluster.host(a), self.cluster.host(b));
             }
             Trouble::Slow => {
-                let (host, times) = (self.cluster.host(self.pair().0), self.random.within(1..300) as u32);
-                self.world.note(format_args!("{} is {times} times slower", self.cluster.network.name(host)));
+                let (host, times) =
+                    (self.cluster.host(self.pair().0), self.random.within(1..300) as u32);
+                self.world.note(format_args!(
+                    "{} is {times} times slower",
+                    self.cluster.network.name(host)
+                ));
                 self.cluster.network.slow(host, times);
             }
             Trouble::Disk => self.disk(),
             Trouble::Weather => {
                 let resets_per_million = self.random.below(15_000) as u32;
                 let delay_max = Duration::from_micros(self.random.within(100..5000));
-                self.world.note(format_args!("weather: {resets_per_million} resets per million, {delay_max:?}"));
-                self.cluster.network.set_weather(Weather { resets_per_million, delay_max, ..Weather::default() });
+                self.world.note(format_args!(
+                    "weather: {resets_per_million} resets per million, {delay_max:?}"
+                ));
+                self.cluster.network.set_weather(Weather {
+                    resets_per_million,
+                    delay_max,
+                    ..Weather::default()
+                });
             }
         }
     }
@@ -208,10 +218,18 @@ impl Chaos {
 
     fn disk(&self) {
         let iod = self.random.below(self.cluster.iods.len() as u64) as usize;
-        let ops = [DiskOp::Open, DiskOp::Create, DiskOp::Read, DiskOp::Write, DiskOp::Sync, DiskOp::SetRecord];
+        let ops = [
+            DiskOp::Open,
+            DiskOp::Create,
+            DiskOp::Read,
+            DiskOp::Write,
+            DiskOp::Sync,
+            DiskOp::SetRecord,
+        ];
         let fault = if self.random.chance(300_000) { Fault::NoSpace } else { Fault::Eio };
         let (op, nth) = (*self.random.pick(&ops), self.random.within(1..20));
-        self.world.note(format_args!("iod{}: the {nth}th {op:?} from now fails: {fault:?}", iod + 1));
+        self.world
+            .note(format_args!("iod{}: the {nth}th {op:?} from now fails: {fault:?}", iod + 1));
         self.cluster.iods[iod].store.faults().fail_nth(op, nth, fault);
     }
 

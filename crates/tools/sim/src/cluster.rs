@@ -63,7 +63,8 @@ impl Cluster {
         let network = Network::new(world.clone(), seed);
         let mds = MdsNode::new(&network, seed);
         let iods = (1..=shape.iods).map(|number| IodNode::new(&network, number, seed)).collect();
-        let clients = (1..=shape.clients).map(|number| ClientNode::new(&network, number, seed)).collect();
+        let clients =
+            (1..=shape.clients).map(|number| ClientNode::new(&network, number, seed)).collect();
         let cluster = Self { world, network, mds, iods, clients };
         cluster.restart(Node::Mds);
         (0..cluster.iods.len()).for_each(|iod| cluster.restart(Node::Iod(iod)));
@@ -150,7 +151,9 @@ impl Cluster {
     ) -> T {
         let (life, api, _) = self.clients[client].start();
         let ended = self.world.run(&life, Duration::from_secs(3600), what(api));
-        ended.unwrap_or_else(|| panic!("I8 violated: a call did not end within an hour\n{}", self.world.trace()))
+        ended.unwrap_or_else(|| {
+            panic!("I8 violated: a call did not end within an hour\n{}", self.world.trace())
+        })
     }
 
     /// A stream of chance for whoever drives the cluster.

@@ -56,7 +56,11 @@ impl SimDriver {
         self.network.world()
     }
 
-    async fn open(&self, endpoint: &Endpoint, deadline: Duration) -> Result<SimConnection, NetError> {
+    async fn open(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+    ) -> Result<SimConnection, NetError> {
         let started = self.now();
         let mut why = "it has no address".to_owned();
         let count = endpoint.addresses.len() as u32;
@@ -64,14 +68,21 @@ impl SimDriver {
             let left = deadline.saturating_sub(self.now()) / (count - index as u32);
             match self.open_at(endpoint, address, self.now() + left).await {
                 Ok(connection) => return Ok(connection),
-                Err(error @ (NetError::Refused { .. } | NetError::PeerMisbehaved { .. })) => return Err(error),
+                Err(error @ (NetError::Refused { .. } | NetError::PeerMisbehaved { .. })) => {
+                    return Err(error);
+                }
                 Err(error) => why = error.to_string(),
             }
         }
         Err(NetError::Unreachable { server: endpoint.name(), waited: self.now() - started, why })
     }
 
-    async fn open_at(&self, endpoint: &Endpoint, address: &str, deadline: Duration) -> Result<SimConnection, NetError> {
+    async fn open_at(
+        &self,
+        endpoint: &Endpoint,
+        address: &str,
+        deadline: Duration,
+    ) -> Result<SimConnection, NetError> {
         let server = endpoint.name();
         let Some((number, arrivals)) = self.network.connect(self.host, address) else {
             let why = "nobody has that address".to_owned();
@@ -89,7 +100,8 @@ impl SimDriver {
         let mut nonce = [0; 32];
         self.random.fill(&mut nonce);
         let mut handshake = ClientHandshake::new(endpoint, true, nonce);
-        let (header, body) = self.shake(&mut connection, OP_HELLO, handshake.hello(), deadline).await?;
+        let (header, body) =
+            self.shake(&mut connection, OP_HELLO, handshake.hello(), deadline).await?;
         handshake.hello_reply(&header, &body)?;
         let auth = handshake.auth([0; 32]);
         let (header, body) = self.shake(&mut connection, OP_AUTH, auth, deadline).await?;
@@ -109,7 +121,10 @@ impl SimDriver {
         connection.arrivals.expect(0);
         self.network.send(connection.number, Direction::ToServer, Parcel::Frame(frame));
         let call = connection.wait(self, 0, deadline).await?;
-        call.end.ok_or_else(|| NetError::ConnectionLost { server: connection.server.clone(), why: "no end".into() })
+        call.end.ok_or_else(|| NetError::ConnectionLost {
+            server: connection.server.clone(),
+            why: "no end".into(),
+        })
     }
 }
 
@@ -177,11 +192,19 @@ impl Driver for SimDriver {
     type Connection = SimConnection;
     type Shared = SimConnection;
 
-    async fn connect(&self, endpoint: &Endpoint, deadline: Duration) -> Result<SimConnection, NetError> {
+    async fn connect(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+    ) -> Result<SimConnection, NetError> {
         self.open(endpoint, deadline).await
     }
 
-    async fn connect_shared(&self, endpoint: &Endpoint, deadline: Duration) -> Result<SimConnection, NetError> {
+    async fn connect_shared(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+    ) -> Result<SimConnection, NetError> {
         self.open(endpoint, deadline).await
     }
 
@@ -189,7 +212,12 @@ impl Driver for SimDriver {
         connection.id
     }
 
-    async fn exchange(&self, connections: &mut [SimConnection], batch: &mut [Exchange<'_>], silence_max: Duration) {
+    async fn exchange(
+        &self,
+        connections: &mut [SimConnection],
+        batch: &mut [Exchange<'_>],
+        silence_max: Duration,
+    ) {
         // When each connection last answered: an answer comes whole here.
         let mut heard = vec![self.now(); connections.len()];
         let mut sent: Vec<Option<u64>> = vec![None; batch.len()];
@@ -199,7 +227,9 @@ impl Driver for SimDriver {
         while batch.iter().any(|exchange| exchange.outcome.is_none()) {
             send_wave(connections, batch, &mut sent);
             for index in 0..batch.len() {
-                let (Some(request_id), None) = (sent[index], &batch[index].outcome) else { continue };
+                let (Some(request_id), None) = (sent[index], &batch[index].outcome) else {
+                    continue;
+                };
                 let which = batch[index].connection;
                 let outcome = match &broken[which] {
                     Some(error) => Err(error.clone()),
@@ -209,7 +239,8 @@ impl Driver for SimDriver {
                     }
                 };
                 heard[which] = self.now();
-                let outcome = outcome.and_then(|call| scatter(&connections[which], call, &mut batch[index].recv));
+                let outcome = outcome
+                    .and_then(|call| scatter(&connections[which], call, &mut batch[index].recv));
                 if let Err(error) = &outcome {
                     broken[which].get_or_insert_with(|| error.clone());
                 }
@@ -246,13 +277,18 @@ fn send_wave(connections: &[SimConnection], batch: &[Exchange<'_>], sent: &mut [
         if exchange.outcome.is_none() && *credits > 0 {
             *credits -= 1;
             let payload: Vec<&[u8]> = exchange.send.iter().map(|piece| &**piece).collect();
-            *sent = Some(connections[exchange.connection].send(exchange.op, &exchange.body, &payload));
+            *sent =
+                Some(connections[exchange.connection].send(exchange.op, &exchange.body, &payload));
         }
     }
 }
 
 /// Puts the payload of an answer where the caller wants it.
-fn scatter(connection: &SimConnection, call: Call, into: &mut [std::io::IoSliceMut<'_>]) -> Result<Answer, NetError> {
+fn scatter(
+    connection: &SimConnection,
+    call: Call,
+    into: &mut [std::io::IoSliceMut<'_>],
+) -> Result<Answer, NetError> {
     let Call { payload, end } = call;
     let room: usize = into.iter().map(|piece| piece.len()).sum();
     let (Some((_, body)), true) = (end, payload.len() <= room) else {

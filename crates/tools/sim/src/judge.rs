@@ -157,7 +157,8 @@ impl Judge {
         let mut state = self.state();
         let losses = state.losses.len();
         let known = state.file(file);
-        let mut active = Active { change, overlapped: false, before: None, others: Vec::new(), losses };
+        let mut active =
+            Active { change, overlapped: false, before: None, others: Vec::new(), losses };
         for other in known.active.values_mut() {
             if let Some(theirs) = &other.change {
                 active.overlapped = true;
@@ -199,7 +200,8 @@ impl Judge {
     /// The process of a client died.
     pub fn client_died(&self, client: &str) {
         for file in self.state().files.values_mut() {
-            let dead: Vec<Handle> = file.open.iter().filter(|(_, of)| *of == client).map(|(by, _)| *by).collect();
+            let dead: Vec<Handle> =
+                file.open.iter().filter(|(_, of)| *of == client).map(|(by, _)| *by).collect();
             dead.into_iter().for_each(|by| file.close(by));
         }
     }
@@ -383,7 +385,9 @@ impl OnFile {
             }
         };
         let file = self.file;
-        self.judge.check(outcome.map_err(|v| Violation { what: format!("file {file:x}: {}", v.what), ..v }));
+        self.judge.check(
+            outcome.map_err(|v| Violation { what: format!("file {file:x}: {}", v.what), ..v }),
+        );
     }
 
     /// A call that looks failed: it saw nothing.

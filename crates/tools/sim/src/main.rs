@@ -16,7 +16,9 @@ fn main() -> ExitCode {
             _ => usage(),
         },
         ["--seed", seed] => seed.parse().map_or_else(|_| usage(), |seed| one(seed, false)),
-        ["--seed", seed, "--trace"] => seed.parse().map_or_else(|_| usage(), |seed| one(seed, true)),
+        ["--seed", seed, "--trace"] => {
+            seed.parse().map_or_else(|_| usage(), |seed| one(seed, true))
+        }
         _ => usage(),
     }
 }

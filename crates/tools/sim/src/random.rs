@@ -17,9 +17,9 @@ impl Random {
     /// The stream of `seed` for `purpose`.
     pub fn new(seed: u64, purpose: &str) -> Self {
         // FNV-1a of the purpose, so that streams of one seed have nothing in common.
-        let hash = purpose
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let hash = purpose.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
         let random = Self(Mutex::new(braid_types::Random::new(seed ^ hash.rotate_left(17))));
         random.next();
         random
@@ -58,7 +58,8 @@ impl Random {
 
     /// Fills `out`.
     pub fn fill(&self, out: &mut [u8]) {
-        out.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]));
+        out.chunks_mut(8)
+            .for_each(|chunk| chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]));
     }
 }
 
@@ -68,7 +69,8 @@ mod tests {
 
     #[test]
     fn streams_repeat_and_differ_by_purpose() {
-        let draw = |seed, purpose| (0..4).map(|_| Random::new(seed, purpose).next()).collect::<Vec<_>>();
+        let draw =
+            |seed, purpose| (0..4).map(|_| Random::new(seed, purpose).next()).collect::<Vec<_>>();
         assert_eq!(draw(7, "network"), draw(7, "network"));
         assert_ne!(draw(7, "network"), draw(7, "disk"));
         assert_ne!(draw(7, "network"), draw(8, "network"));

@@ -104,14 +104,16 @@ fn respawner(
 ) -> Arc<dyn Fn(usize) + Send + Sync> {
     let weak = Arc::downgrade(cluster);
     let judge = judge.clone();
-    let randoms: Vec<Arc<Random>> =
-        (0..cluster.clients.len()).map(|n| Arc::new(Random::new(seed, &format!("client {n}")))).collect();
+    let randoms: Vec<Arc<Random>> = (0..cluster.clients.len())
+        .map(|n| Arc::new(Random::new(seed, &format!("client {n}"))))
+        .collect();
     Arc::new(move |client| {
         let Some(cluster) = weak.upgrade() else { return };
         cluster.restart(Node::Client(client));
         let (life, api, kept) = cluster.clients[client].start();
         let node = &cluster.clients[client];
-        let actor = Actor::new(&node.name, &cluster.world, &judge, &randoms[client], api, kept, calm);
+        let actor =
+            Actor::new(&node.name, &cluster.world, &judge, &randoms[client], api, kept, calm);
         cluster.world.spawn(&life, actor.work(end));
     })
 }

@@ -51,6 +51,8 @@ impl fmt::Display for Trace {
         if shown < self.events {
             writeln!(f, "  ... {} events before", self.events - shown)?;
         }
-        self.last.iter().try_for_each(|(at, text)| writeln!(f, "  {:>12.6} s  {text}", at.as_secs_f64()))
+        self.last
+            .iter()
+            .try_for_each(|(at, text)| writeln!(f, "  {:>12.6} s  {text}", at.as_secs_f64()))
     }
 }

@@ -51,7 +51,10 @@ struct Schedule {
 impl World {
     /// A world at time zero; with `trace_all`, its trace keeps every event.
     pub fn new(trace_all: bool) -> Self {
-        Self(Arc::new(Inner { schedule: Mutex::default(), trace: Mutex::new(Trace::new(trace_all)) }))
+        Self(Arc::new(Inner {
+            schedule: Mutex::default(),
+            trace: Mutex::new(Trace::new(trace_all)),
+        }))
     }
 
     /// Virtual time.
@@ -327,6 +330,9 @@ mod tests {
     #[test]
     fn a_run_that_does_not_end_is_given_up() {
         let world = World::new(false);
-        assert_eq!(world.run(&Life::new(), Duration::from_secs(1), std::future::pending::<()>()), None);
+        assert_eq!(
+            world.run(&Life::new(), Duration::from_secs(1), std::future::pending::<()>()),
+            None
+        );
     }
 }

@@ -70,7 +70,8 @@ impl Lab {
     fn new(seed: u64) -> Self {
         let world = World::new(false);
         let network = Network::new(world.clone(), seed);
-        let (server, client) = (network.add_host("toy", "toy:1"), network.add_host("client", "client:1"));
+        let (server, client) =
+            (network.add_host("toy", "toy:1"), network.add_host("client", "client:1"));
         let toy = Toy::default();
         network.serve_on(server, Arc::new(toy.clone()));
         let driver = SimDriver::new(network.clone(), client, seed);

@@ -21,7 +21,8 @@ fn cluster(seed: u64) -> Cluster {
 /// Client 0 makes a file with these bytes in stripes of 4 KiB over three daemons, unsynced.
 fn written(cluster: &Cluster, bytes: usize) -> File {
     cluster.client(0, move |client| async move {
-        let options = OpenOptions::new().read(true).write(true).create(true).stripe_size(4096).iod_count(3);
+        let options =
+            OpenOptions::new().read(true).write(true).create(true).stripe_size(4096).iod_count(3);
         let file = client.open("/f", &options).await.unwrap();
         file.write_at(&vec![7; bytes], 0).await.unwrap();
         file
@@ -60,7 +61,11 @@ fn a_write_that_the_iod_host_lost_with_its_power_is_not_acknowledged_by_fsync() 
     cluster.pass(SECOND);
     cluster.restart(Node::Iod(1));
     assert_eq!(sync(&cluster, &file).unwrap_err().status(), Status::UnsyncedDataLost);
-    assert_eq!(write(&cluster, &file, vec![8; 100_000], 0).unwrap_or(0), 100_000, "written again from its source");
+    assert_eq!(
+        write(&cluster, &file, vec![8; 100_000], 0).unwrap_or(0),
+        100_000,
+        "written again from its source"
+    );
     sync(&cluster, &file).unwrap();
     cluster.power_loss(Node::Iod(1));
     cluster.restart(Node::Iod(1));
@@ -104,13 +109,19 @@ fn truncate_with_a_write_in_flight(to: u64, victim: Node, after: u64) {
     cluster.pass(60 * SECOND);
     let (seen, bytes) = (size(&cluster, 1), read(&cluster, 1).unwrap());
     assert_eq!(seen, bytes.len() as u64, "stat and read agree (I5)");
-    assert!(seen == to || seen == to.max(50_000) || seen == 60_000, "cut to {to}: the size is {seen}");
+    assert!(
+        seen == to || seen == to.max(50_000) || seen == 60_000,
+        "cut to {to}: the size is {seen}"
+    );
     let old_or_new = |(at, byte): (usize, &u8)| match *byte {
         7 => (at as u64) < 60_000.min(seen),
         9 => (20_000..50_000).contains(&at),
         byte => byte == 0 && at as u64 >= to.min(60_000),
     };
-    assert!(bytes.iter().enumerate().all(old_or_new), "every byte is an old one, a new one, or cut to zero");
+    assert!(
+        bytes.iter().enumerate().all(old_or_new),
+        "every byte is an old one, a new one, or cut to zero"
+    );
 }
 
 #[test]
@@ -123,7 +134,10 @@ fn truncate_down_up_and_into_a_stripe_with_a_write_in_flight_killed_between_any_
 }
 
 /// The server carries the call out and dies before it answers; the client's retry must get the same answer.
-fn died_before_answering<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
+fn died_before_answering<
+    T: Send + 'static,
+    F: Future<Output = Result<T, Error>> + Send + 'static,
+>(
     op: u16,
     call: impl FnOnce(braid_client::asynchronous::Client<SimDriver>) -> F,
 ) {
@@ -143,26 +157,38 @@ fn died_before_answering<T: Send + 'static, F: Future<Output = Result<T, Error>>
     });
     let outcome = cluster.client(0, call);
     assert!(outcome.is_ok(), "message {op:#06x}: {}", outcome.err().unwrap());
-    assert!(cluster.world.trace().to_string().contains("dies before the answer"), "message {op:#06x} was not met");
+    assert!(
+        cluster.world.trace().to_string().contains("dies before the answer"),
+        "message {op:#06x} was not met"
+    );
 }
 
 #[test]
 fn the_mds_killed_between_commit_and_answer_does_every_call_once() {
-    died_before_answering(mds::Create::OP, |c| async move { c.touch("/n", 0o644, true, Default::default()).await });
+    died_before_answering(mds::Create::OP, |c| async move {
+        c.touch("/n", 0o644, true, Default::default()).await
+    });
     died_before_answering(mds::MakeDirectory::OP, |c| async move { c.mkdir("/n", 0o755).await });
     died_before_answering(mds::MakeSymlink::OP, |c| async move { c.symlink("/n", b"f").await });
     died_before_answering(mds::MakeLink::OP, |c| async move { c.hard_link("/f", "/n").await });
     died_before_answering(mds::Unlink::OP, |c| async move { c.unlink("/f").await });
     died_before_answering(mds::RemoveDirectory::OP, |c| async move { c.rmdir("/d").await });
-    died_before_answering(mds::Rename::OP, |c| async move { c.rename("/f", "/n", RenameMode::NoReplace).await });
+    died_before_answering(mds::Rename::OP, |c| async move {
+        c.rename("/f", "/n", RenameMode::NoReplace).await
+    });
     died_before_answering(mds::SetAttributes::OP, |c| async move { c.truncate("/f", 5000).await });
-    died_before_answering(
-        mds::SetXattr::OP,
-        |c| async move { c.set_xattr("/f", b"user.n", b"2", XattrMode::Create).await },
-    );
-    died_before_answering(mds::RemoveXattr::OP, |c| async move { c.remove_xattr("/f", b"user.x").await });
-    died_before_answering(mds::LayoutSet::OP, |c| async move { c.set_layout("/d", Default::default()).await });
-    died_before_answering(mds::Open::OP, |c| async move { c.open("/f", &OpenOptions::new().write(true)).await });
+    died_before_answering(mds::SetXattr::OP, |c| async move {
+        c.set_xattr("/f", b"user.n", b"2", XattrMode::Create).await
+    });
+    died_before_answering(mds::RemoveXattr::OP, |c| async move {
+        c.remove_xattr("/f", b"user.x").await
+    });
+    died_before_answering(mds::LayoutSet::OP, |c| async move {
+        c.set_layout("/d", Default::default()).await
+    });
+    died_before_answering(mds::Open::OP, |c| async move {
+        c.open("/f", &OpenOptions::new().write(true)).await
+    });
 }
 
 #[test]
@@ -206,7 +232,10 @@ fn with_an_iod_down_new_files_avoid_it_and_calls_on_its_files_fail_naming_it_in_
     assert!(layout.parts_on(down).is_empty(), "new files avoid it");
     let before = cluster.world.now();
     let failed = write(&cluster, &file, vec![9; 100_000], 0).unwrap_err();
-    assert!(failed.server().is_some_and(|server| server.contains(&format!("I/O daemon {down}"))), "{failed}");
+    assert!(
+        failed.server().is_some_and(|server| server.contains(&format!("I/O daemon {down}"))),
+        "{failed}"
+    );
     assert!(cluster.world.now() - before <= 31 * SECOND, "I8");
 }
 
@@ -229,13 +258,16 @@ fn a_stat_and_an_open_that_wait_for_an_iod_name_it_and_not_the_mds() {
         // At once, before the server knows that it is down, and then when it does.
         for what in ["cut just now", "known as down"] {
             let before = cluster.world.now();
-            let error = cluster.client(1, |client| async move { client.stat("/f").await }).unwrap_err();
+            let error =
+                cluster.client(1, |client| async move { client.stat("/f").await }).unwrap_err();
             names_it(&daemon, what, error);
             let read = OpenOptions::new().read(true);
             names_it(
                 &daemon,
                 what,
-                cluster.client(1, |client| async move { client.open("/f", &read).await }).unwrap_err(),
+                cluster
+                    .client(1, |client| async move { client.open("/f", &read).await })
+                    .unwrap_err(),
             );
             assert!(cluster.world.now() - before <= 62 * SECOND, "I8");
         }
@@ -254,11 +286,17 @@ fn a_daemon_that_was_waited_for_in_vain_is_not_waited_for_again_before_it_was_ba
     for outage in ["first", "second"] {
         cluster.kill(Node::Iod(1));
         let (found, took) = stat();
-        assert!(found.is_err() && took > 20 * SECOND, "{outage}: it may come back: {took:?} {found:?}");
+        assert!(
+            found.is_err() && took > 20 * SECOND,
+            "{outage}: it may come back: {took:?} {found:?}"
+        );
         for _ in 0..3 {
             let (found, took) = stat();
             let error = found.unwrap_err();
-            assert!(error.server().is_some_and(|server| server.starts_with("I/O daemon 2 at")), "{outage}: {error}");
+            assert!(
+                error.server().is_some_and(|server| server.starts_with("I/O daemon 2 at")),
+                "{outage}: {error}"
+            );
             assert_eq!(error.status(), Status::Unreachable, "{outage}: {error}");
             assert!(took < SECOND, "{outage}: {took:?}");
         }
@@ -294,7 +332,9 @@ fn a_first_write_that_comes_late(ignored: bool) -> Vec<u8> {
     let (life, ..) = cluster.clients[0].start();
     let writer = file.clone();
     cluster.network.set_weather(slow);
-    cluster.world.spawn(&life, async move { assert_eq!(writer.write_at(&[8; 4096], 0).await.unwrap(), 4096) });
+    cluster.world.spawn(&life, async move {
+        assert_eq!(writer.write_at(&[8; 4096], 0).await.unwrap(), 4096)
+    });
     cluster.pass(Duration::from_micros(1));
     cluster.network.set_weather(calm);
     cluster.pass(15 * SECOND);
@@ -307,7 +347,11 @@ fn a_first_write_that_comes_late(ignored: bool) -> Vec<u8> {
 #[test]
 fn a_write_that_was_given_up_and_repeated_does_not_overwrite_what_came_after_it() {
     assert_eq!(a_first_write_that_comes_late(false), vec![9; 4096]);
-    assert_eq!(a_first_write_that_comes_late(true), vec![8; 4096], "and would, if connections were not abandoned");
+    assert_eq!(
+        a_first_write_that_comes_late(true),
+        vec![8; 4096],
+        "and would, if connections were not abandoned"
+    );
 }
 
 #[test]
@@ -320,7 +364,10 @@ fn a_client_that_outlives_the_power_of_the_metadata_server_loses_no_size() {
     cluster.client(0, |client| async move { client.flush_closes().await.unwrap() });
     cluster.pass(10 * SECOND);
     let status = cluster.client(1, |client| async move { client.mds_status().await.unwrap() });
-    assert_eq!(status.sizes_in_objects, 0, "no mark is left that could be mistaken for the one that power takes");
+    assert_eq!(
+        status.sizes_in_objects, 0,
+        "no mark is left that could be mistaken for the one that power takes"
+    );
     cluster.client(0, |client| async move { client.sync_directory("/").await.unwrap() });
     let file = written(&cluster, 20_000);
     cluster.power_loss(Node::Mds);
@@ -328,16 +375,28 @@ fn a_client_that_outlives_the_power_of_the_metadata_server_loses_no_size() {
     write(&cluster, &file, vec![8; 10_000], 20_000).unwrap();
     cluster.restart(Node::Mds);
     cluster.pass(SECOND);
-    assert_eq!(size(&cluster, 1), 30_000, "asked of the daemons while its writer may not have told yet");
+    assert_eq!(
+        size(&cluster, 1),
+        30_000,
+        "asked of the daemons while its writer may not have told yet"
+    );
     cluster.pass(20 * SECOND);
-    assert_eq!(size(&cluster, 1), 30_000, "its writer, who called nothing, has told: the mark stands");
+    assert_eq!(
+        size(&cluster, 1),
+        30_000,
+        "its writer, who called nothing, has told: the mark stands"
+    );
     write(&cluster, &file, vec![9; 10_000], 30_000).unwrap();
     assert_eq!(size(&cluster, 1), 40_000);
     cluster.client(0, move |_| async move { file.close().await.unwrap() });
     cluster.client(0, |client| async move { client.flush_closes().await.unwrap() });
     cluster.pass(10 * SECOND);
     let status = cluster.client(1, |client| async move { client.mds_status().await.unwrap() });
-    assert_eq!((status.open_files, status.sizes_in_objects), (0, 0), "a close after the restart closes");
+    assert_eq!(
+        (status.open_files, status.sizes_in_objects),
+        (0, 0),
+        "a close after the restart closes"
+    );
     assert_eq!(size(&cluster, 1), 40_000);
 }
 
@@ -346,8 +405,9 @@ fn an_idle_reader_keeps_its_unlinked_file_over_a_restart_of_the_metadata_server(
     let cluster = cluster(12);
     let file = written(&cluster, 10_000);
     cluster.client(0, move |_| async move { file.close().await.unwrap() });
-    let reader =
-        cluster.client(1, |client| async move { client.open("/f", &OpenOptions::new().read(true)).await.unwrap() });
+    let reader = cluster.client(1, |client| async move {
+        client.open("/f", &OpenOptions::new().read(true)).await.unwrap()
+    });
     cluster.client(0, |client| async move { client.unlink("/f").await.unwrap() });
     cluster.kill(Node::Mds);
     cluster.restart(Node::Mds);
@@ -364,7 +424,8 @@ fn an_idle_reader_keeps_its_unlinked_file_over_a_restart_of_the_metadata_server(
 #[test]
 fn an_unsynced_file_whose_iod_host_lost_power_has_the_size_that_can_be_read_and_no_lost_object() {
     // Closed, heard, being settled, settled: in which of them the power goes decides what is left.
-    for (seed, millis) in (10..40).zip([20, 400, 4900, 5000, 5100, 5250, 6500].into_iter().cycle()) {
+    for (seed, millis) in (10..40).zip([20, 400, 4900, 5000, 5100, 5250, 6500].into_iter().cycle())
+    {
         let cluster = cluster(seed);
         let file = written(&cluster, 100_000);
         cluster.client(0, move |_| async move { file.close().await.unwrap() });

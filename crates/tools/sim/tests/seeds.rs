@@ -22,7 +22,12 @@ fn the_same_seed_gives_the_same_run() {
 fn some_seeds_pass() {
     for seed in 0..12 {
         let outcome = run(seed, false);
-        assert!(outcome.violation.is_none(), "seed {seed}: {:?}\n{}", outcome.violation, outcome.trace);
+        assert!(
+            outcome.violation.is_none(),
+            "seed {seed}: {:?}\n{}",
+            outcome.violation,
+            outcome.trace
+        );
         assert!(outcome.calls.0 > 10, "seed {seed} did nothing");
     }
 }
@@ -33,7 +38,9 @@ const CALM: [u64; 6] = [0, 8, 16, 24, 32, 40];
 const DEAF_SEEDS: u64 = 40;
 
 fn noticed(rule: &str, spoil: impl Fn(&Arc<Cluster>)) -> usize {
-    let found = |seed: &&u64| run_with(**seed, false, &spoil).violation.is_some_and(|found| found.rule == rule);
+    let found = |seed: &&u64| {
+        run_with(**seed, false, &spoil).violation.is_some_and(|found| found.rule == rule)
+    };
     CALM.iter().filter(found).count()
 }
 
@@ -53,7 +60,9 @@ fn forget_everything(cluster: &Cluster) {
         for id in iod.store.list(None, usize::MAX).unwrap().objects {
             let object = iod.store.open(id).unwrap();
             let stat = object.stat().unwrap();
-            object.write_at(&vec![0; stat.size as usize], ObjectOffset(0), stat.size_generation).unwrap();
+            object
+                .write_at(&vec![0; stat.size as usize], ObjectOffset(0), stat.size_generation)
+                .unwrap();
         }
     }
 }
@@ -77,8 +86,12 @@ fn the_judge_notices_a_name_that_somebody_else_removes() {
 
 #[test]
 fn the_judge_notices_a_client_that_forgets_nothing_that_is_recalled() {
-    let deafen = |cluster: &Arc<Cluster>| cluster.clients.iter().for_each(|client| client.start().2.be_deaf());
-    let caught = (0..DEAF_SEEDS).map(|seed| 8 * seed).find(|seed| run_with(*seed, false, deafen).violation.is_some());
+    let deafen = |cluster: &Arc<Cluster>| {
+        cluster.clients.iter().for_each(|client| client.start().2.be_deaf())
+    };
+    let caught = (0..DEAF_SEEDS)
+        .map(|seed| 8 * seed)
+        .find(|seed| run_with(*seed, false, deafen).violation.is_some());
     assert!(caught.is_some());
 }
 

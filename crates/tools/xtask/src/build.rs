@@ -87,13 +87,16 @@ pub fn build(context: &Context) -> Result<Build> {
     let started = Instant::now();
     let build = ["build", "--workspace", "--locked", "--lib", "--bins", "--tests"];
     let format = "--message-format=json-render-diagnostics";
-    let finished = context.cargo(build).args([format]).show_errors().run().context("building the tests")?;
+    let finished =
+        context.cargo(build).args([format]).show_errors().run().context("building the tests")?;
     let messages = finished.stdout.lines().map(serde_json::from_str::<Message>);
-    let messages: Vec<Message> = messages.collect::<Result<_, _>>().context("messages of cargo build")?;
+    let messages: Vec<Message> =
+        messages.collect::<Result<_, _>>().context("messages of cargo build")?;
     println!("ok     {:<14} {:>7.1} s", "build", started.elapsed().as_secs_f64());
     let programs = messages.iter().filter_map(Message::program).collect();
     let seed = seed(context);
-    let tests = messages.into_iter().filter_map(|message| from_message(context, message, &seed)).collect();
+    let tests =
+        messages.into_iter().filter_map(|message| from_message(context, message, &seed)).collect();
     let mut build = Build { tests, programs };
     let braid = build.program("braid")?;
     build.tests.iter_mut().for_each(|test| test.braid = braid.clone());
@@ -103,7 +106,10 @@ pub fn build(context: &Context) -> Result<Build> {
 impl Build {
     /// The program of this name.
     pub fn program(&self, name: &str) -> Result<PathBuf> {
-        self.programs.get(name).cloned().with_context(|| format!("no crate of the workspace has a binary `{name}`"))
+        self.programs
+            .get(name)
+            .cloned()
+            .with_context(|| format!("no crate of the workspace has a binary `{name}`"))
     }
 }
 
@@ -121,8 +127,12 @@ fn from_message(context: &Context, message: Message, seed: &Option<String>) -> O
     }
     let (id, target) = (message.package_id?, message.target?);
     let package = context.metadata.packages.iter().find(|package| package.id == id)?;
-    let integration =
-        target.kind.iter().any(|kind| kind == "test").then_some(target.name).filter(|name| name != MERGED);
+    let integration = target
+        .kind
+        .iter()
+        .any(|kind| kind == "test")
+        .then_some(target.name)
+        .filter(|name| name != MERGED);
     let dir = package.manifest_path.parent()?.to_owned();
     Some(TestBinary {
         package: package.name.clone(),
@@ -153,10 +163,12 @@ impl TestBinary {
     /// The binary in the surroundings that `cargo test` gives it, run by `runner` (a program and
     /// its arguments) if there is one.
     pub fn process(&self, runner: &[String]) -> Process {
-        let mut words = runner.iter().cloned().chain([self.executable.to_string_lossy().into_owned()]);
+        let mut words =
+            runner.iter().cloned().chain([self.executable.to_string_lossy().into_owned()]);
         let program = words.next().unwrap_or_default();
         let process = Process::new(program).args(words).dir(&self.dir);
-        let process = process.env("CARGO_MANIFEST_DIR", &self.dir).env("CARGO_PKG_NAME", &self.package);
+        let process =
+            process.env("CARGO_MANIFEST_DIR", &self.dir).env("CARGO_PKG_NAME", &self.package);
         let process = process.env(BRAID_BIN, &self.braid);
         self.seed.iter().fold(process, |process, seed| process.env(SEED, seed))
     }

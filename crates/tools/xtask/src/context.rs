@@ -23,7 +23,8 @@ impl Context {
     /// Reads the metadata of the workspace that this binary was built from.
     pub fn new(full: bool) -> Result<Self> {
         let output = cargo().args(["metadata", "--format-version", "1", "--locked"]).run();
-        let output = output.context("cargo metadata --locked (does Cargo.lock lack a new dependency?)")?;
+        let output =
+            output.context("cargo metadata --locked (does Cargo.lock lack a new dependency?)")?;
         let metadata: Metadata = serde_json::from_str(&output.stdout).context("cargo metadata")?;
         Ok(Self { root: metadata.workspace_root.clone(), metadata, full, build: OnceLock::new() })
     }
@@ -35,7 +36,8 @@ impl Context {
 
     /// Every test and program of the workspace, built once.
     pub fn build(&self) -> Result<&Build> {
-        let built = self.build.get_or_init(|| build::build(self).map_err(|error| format!("{error:#}")));
+        let built =
+            self.build.get_or_init(|| build::build(self).map_err(|error| format!("{error:#}")));
         built.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
     }
 
@@ -47,14 +49,17 @@ impl Context {
     /// A program of the workspace, about to run; it and what it starts use the `braid` that was built with it.
     pub fn program(&self, name: &str) -> Result<Process> {
         let build = self.build()?;
-        Ok(Process::new(build.program(name)?).dir(&self.root).env(BRAID_BIN, build.program("braid")?))
+        Ok(Process::new(build.program(name)?)
+            .dir(&self.root)
+            .env(BRAID_BIN, build.program("braid")?))
     }
 
     /// The `braid` that suites of others run: what `BRAID_BIN` names, such as an optimized one, else
     /// that of this build.
     pub fn braid(&self) -> Result<PathBuf> {
         match std::env::var_os(BRAID_BIN) {
-            Some(named) => std::fs::canonicalize(&named).with_context(|| format!("{BRAID_BIN}={}", named.display())),
+            Some(named) => std::fs::canonicalize(&named)
+                .with_context(|| format!("{BRAID_BIN}={}", named.display())),
             None => self.build()?.program("braid"),
         }
     }
@@ -62,7 +67,10 @@ impl Context {
     /// The package that has this binary, or an error that says what is missing.
     pub fn package_of_binary(&self, binary: &str) -> Result<String> {
         let package = self.metadata.package_of_binary(binary);
-        Ok(package.with_context(|| format!("no crate of the workspace has a binary `{binary}`"))?.name.clone())
+        Ok(package
+            .with_context(|| format!("no crate of the workspace has a binary `{binary}`"))?
+            .name
+            .clone())
     }
 }
 
@@ -75,5 +83,8 @@ fn cargo() -> Process {
 /// run again.
 pub fn as_called(program: Process) -> Process {
     let own = |key: &String| key.starts_with("CARGO_PKG_") || key.starts_with("CARGO_MANIFEST_");
-    std::env::vars().map(|(key, _)| key).filter(own).fold(program, |program, key| program.env_remove(&key))
+    std::env::vars()
+        .map(|(key, _)| key)
+        .filter(own)
+        .fold(program, |program, key| program.env_remove(&key))
 }

@@ -14,14 +14,18 @@ const SKIP_MARK: &str = "skipped:";
 pub fn parse_run(stdout: &str, succeeded: bool) -> SuiteResult {
     let mut result = SuiteResult::default();
     for line in stdout.lines() {
-        let Some((name, outcome)) = line.strip_prefix("test ").and_then(|line| line.rsplit_once(" ... ")) else {
+        let Some((name, outcome)) =
+            line.strip_prefix("test ").and_then(|line| line.rsplit_once(" ... "))
+        else {
             continue;
         };
         note(&mut result, stdout, name, outcome);
     }
     match summary(stdout) {
         Some(passed) => result.passed = passed.saturating_sub(skipped_themselves(&result, stdout)),
-        None => result.failed.push(("the run itself".to_owned(), format!("ended without a summary\n{stdout}"))),
+        None => result
+            .failed
+            .push(("the run itself".to_owned(), format!("ended without a summary\n{stdout}"))),
     }
     if !succeeded && result.failed.is_empty() {
         result.failed.push(("the run itself".to_owned(), stdout.to_owned()));
@@ -32,19 +36,25 @@ pub fn parse_run(stdout: &str, succeeded: bool) -> SuiteResult {
 /// How many passed, by all summary lines together (documentation tests print several).
 fn summary(stdout: &str) -> Option<u64> {
     let lines = stdout.lines().filter_map(|line| line.trim_start().strip_prefix("test result: "));
-    let counts = lines.filter_map(|line| line.split_once(". ")?.1.split_once(" passed;")?.0.parse::<u64>().ok());
+    let counts = lines
+        .filter_map(|line| line.split_once(". ")?.1.split_once(" passed;")?.0.parse::<u64>().ok());
     counts.reduce(|sum, count| sum + count)
 }
 
 /// libtest says `ok` of a test that printed a skip mark; we have noted it under another heading.
 fn skipped_themselves(result: &SuiteResult, stdout: &str) -> u64 {
     let noted = result.skipped.iter().chain(&result.failed);
-    noted.filter(|(name, _)| stdout.lines().any(|line| line == format!("test {name} ... ok"))).count() as u64
+    noted
+        .filter(|(name, _)| stdout.lines().any(|line| line == format!("test {name} ... ok")))
+        .count() as u64
 }
 
 fn note(result: &mut SuiteResult, stdout: &str, name: &str, outcome: &str) {
     let printed = printed_by(stdout, name);
-    match outcome.split_once(',').map_or((outcome.trim(), ""), |(word, reason)| (word.trim(), reason.trim())) {
+    match outcome
+        .split_once(',')
+        .map_or((outcome.trim(), ""), |(word, reason)| (word.trim(), reason.trim()))
+    {
         ("ok", _) => match printed.lines().find_map(|line| line.trim().strip_prefix(SKIP_MARK)) {
             Some(reason) => skip(result, name, reason.trim()),
             None => result.passed += 1,
@@ -65,7 +75,8 @@ fn skip(result: &mut SuiteResult, name: &str, reason: &str) {
 fn printed_by(stdout: &str, name: &str) -> String {
     let headline = format!("---- {name} stdout ----");
     let block = stdout.lines().skip_while(|line| *line != headline).skip(1);
-    let ends = |line: &&str| line.starts_with("---- ") || matches!(*line, "successes:" | "failures:");
+    let ends =
+        |line: &&str| line.starts_with("---- ") || matches!(*line, "successes:" | "failures:");
     block.take_while(|line| !ends(line)).collect::<Vec<_>>().join("\n")
 }
 
@@ -86,7 +97,9 @@ successes:\n    a::good\n\nfailures:\n\n---- a::bad stdout ----\npanicked: left 
     fn each_case_counts_once() {
         let result = parse_run(RUN, false);
         assert_eq!(result.passed, 2);
-        let names = |cases: &[(String, String)]| cases.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let names = |cases: &[(String, String)]| {
+            cases.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
         assert_eq!(names(&result.failed), ["a::bad", "b::bare"]);
         assert_eq!(names(&result.skipped), ["b::later", "c::elsewhere"]);
     }
@@ -102,7 +115,10 @@ successes:\n    a::good\n\nfailures:\n\n---- a::bad stdout ----\npanicked: left 
     fn a_binary_that_dies_is_a_failure_also_when_no_test_of_it_failed() {
         assert_eq!(parse_run("running 1 test\n", false).failed.len(), 1);
         assert_eq!(parse_run("test result: ok. 0 passed; 0 failed;\n", false).failed.len(), 1);
-        assert_eq!(parse_run("test result: ok. 0 passed; 0 failed;\n", true), SuiteResult::default());
+        assert_eq!(
+            parse_run("test result: ok. 0 passed; 0 failed;\n", true),
+            SuiteResult::default()
+        );
     }
 
     #[test]
@@ -112,7 +128,8 @@ successes:\n    a::good\n\nfailures:\n\n---- a::bad stdout ----\npanicked: left 
 
     #[test]
     fn a_case_whose_line_was_spoilt_still_counts() {
-        let run = "running 1 test\nnoise of a childtest a ... ok\ntest result: ok. 1 passed; 0 failed;\n";
+        let run =
+            "running 1 test\nnoise of a childtest a ... ok\ntest result: ok. 1 passed; 0 failed;\n";
         assert_eq!(parse_run(run, true).passed, 1);
     }
 

@@ -65,6 +65,8 @@ impl Metadata {
 impl Package {
     /// Whether it builds a target of this name and kind.
     pub fn has_target(&self, name: &str, kind: &str) -> bool {
-        self.targets.iter().any(|target| target.name == name && target.kind.iter().any(|found| found == kind))
+        self.targets
+            .iter()
+            .any(|target| target.name == name && target.kind.iter().any(|found| found == kind))
     }
 }

@@ -89,7 +89,11 @@ impl Process {
         let output = output.and_then(|child| child.wait_with_output());
         let output = output.with_context(|| format!("cannot start {shown}"))?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ok(Finished { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) })
+        Ok(Finished {
+            status: output.status,
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        })
     }
 
     /// Runs it and asks for exit code 0.
@@ -100,7 +104,8 @@ impl Process {
 
     /// Runs it on our terminal and without a limit: the user can stop it. True for exit code 0.
     pub fn interactive(mut self) -> Result<bool> {
-        let status = self.command.status().with_context(|| format!("cannot start {}", self.shown()))?;
+        let status =
+            self.command.status().with_context(|| format!("cannot start {}", self.shown()))?;
         Ok(status.success())
     }
 
@@ -141,7 +146,8 @@ mod tests {
 
     #[test]
     fn a_command_that_hangs_is_ended_at_its_limit() {
-        let finished = Process::new("sleep").args(["1000"]).limit(Duration::from_secs(1)).finish().unwrap();
+        let finished =
+            Process::new("sleep").args(["1000"]).limit(Duration::from_secs(1)).finish().unwrap();
         assert_eq!(finished.status.code(), Some(124));
     }
 

@@ -48,7 +48,8 @@ fn running() -> std::sync::MutexGuard<'static, Vec<(String, Instant)>> {
 }
 
 fn line(running: &[(String, Instant)], now: Instant) -> Option<String> {
-    let shown = |(name, since): &(String, Instant)| format!("{name} ({} s)", (now - *since).as_secs());
+    let shown =
+        |(name, since): &(String, Instant)| format!("{name} ({} s)", (now - *since).as_secs());
     let steps: Vec<String> = running.iter().map(shown).collect();
     (!steps.is_empty()).then(|| format!("       running: {}", steps.join(", ")))
 }
@@ -61,8 +62,14 @@ mod tests {
     fn a_line_names_each_step_and_how_long_it_has_run() {
         let start = Instant::now();
         let now = start + Duration::from_secs(75);
-        let steps = [("fuzz".to_owned(), start), ("unit braid-cli it".to_owned(), start + Duration::from_secs(60))];
-        assert_eq!(line(&steps, now).unwrap(), "       running: fuzz (75 s), unit braid-cli it (15 s)");
+        let steps = [
+            ("fuzz".to_owned(), start),
+            ("unit braid-cli it".to_owned(), start + Duration::from_secs(60)),
+        ];
+        assert_eq!(
+            line(&steps, now).unwrap(),
+            "       running: fuzz (75 s), unit braid-cli it (15 s)"
+        );
         assert_eq!(line(&[], now), None);
     }
 

@@ -82,10 +82,17 @@ impl Totals {
     /// Prints the table and the closing line; true when nothing failed and something ran.
     pub fn close(self) -> bool {
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-        println!("\n{:<14} {:>8} {:>8} {:>8} {:>9}", "suite", "passed", "failed", "skipped", "time");
+        println!(
+            "\n{:<14} {:>8} {:>8} {:>8} {:>9}",
+            "suite", "passed", "failed", "skipped", "time"
+        );
         for Row { name, took, result } in &self.rows {
             let (bad, not_run) = (result.failed.len() as u64, result.skipped.len() as u64);
-            println!("{name:<14} {:>8} {bad:>8} {not_run:>8} {:>7.1} s", result.passed, took.as_secs_f64());
+            println!(
+                "{name:<14} {:>8} {bad:>8} {not_run:>8} {:>7.1} s",
+                result.passed,
+                took.as_secs_f64()
+            );
             (passed, failed, skipped) = (passed + result.passed, failed + bad, skipped + not_run);
         }
         self.failures().for_each(|line| println!("{line}"));
@@ -97,7 +104,8 @@ impl Totals {
 impl Totals {
     /// `FAILED suite::case: reason` for each.
     fn failures(&self) -> impl Iterator<Item = String> {
-        let cases = self.rows.iter().flat_map(|row| row.result.failed.iter().map(|case| (&row.name, case)));
+        let cases =
+            self.rows.iter().flat_map(|row| row.result.failed.iter().map(|case| (&row.name, case)));
         cases.enumerate().map(|(at, (suite, (case, why)))| match first_lines(why) {
             why if at < REASONS_MAX && !why.is_empty() => format!("FAILED {suite}::{case}: {why}"),
             _ => format!("FAILED {suite}::{case}"),
@@ -109,7 +117,8 @@ impl Totals {
 fn first_lines(why: &str) -> String {
     let lines: Vec<&str> = why.lines().filter(|line| !line.trim().is_empty()).collect();
     let from = lines.iter().position(|line| line.contains(PANIC)).unwrap_or(0);
-    let shown = lines[from..].iter().take(REASON_LINES_MAX).copied().collect::<Vec<_>>().join("\n  ");
+    let shown =
+        lines[from..].iter().take(REASON_LINES_MAX).copied().collect::<Vec<_>>().join("\n  ");
     let short: String = shown.chars().take(REASON_CHARS_MAX).collect();
     if short.len() < shown.len() { format!("{short}…") } else { short }
 }
@@ -174,7 +183,11 @@ mod tests {
     fn after_the_table_each_failure_stands_with_the_beginning_of_its_reason() {
         let mut totals = Totals::default();
         totals.add("mount", Duration::ZERO, SuiteResult::fail("locks::a", "EIO\n1\n2\n3\n4"));
-        totals.add("unit", Duration::ZERO, SuiteResult::fail("b", "noise\nthread 'b' panicked at c.rs:1:\nleft"));
+        totals.add(
+            "unit",
+            Duration::ZERO,
+            SuiteResult::fail("b", "noise\nthread 'b' panicked at c.rs:1:\nleft"),
+        );
         totals.add("sim", Duration::ZERO, SuiteResult::fail("c", "x".repeat(10_000)));
         totals.add("doc", Duration::ZERO, SuiteResult::fail("d", ""));
         let said: Vec<String> = totals.failures().collect();

@@ -88,14 +88,21 @@ pub fn check(context: &Context) -> Result<Vec<String>> {
 
 impl Requirements {
     fn names_tests(&self) -> bool {
-        self.requirement.iter().flat_map(|requirement| &requirement.shown_by).any(|evidence| !evidence.contains(": "))
+        self.requirement
+            .iter()
+            .flat_map(|requirement| &requirement.shown_by)
+            .any(|evidence| !evidence.contains(": "))
     }
 
     fn problems(&self, problem_with: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let twice = self.requirement.iter().filter(|requirement| !seen.insert(&requirement.id));
         let twice = twice.map(|requirement| format!("{}: this id is used twice", requirement.id));
-        twice.chain(self.requirement.iter().flat_map(|requirement| requirement.problems(problem_with))).collect()
+        twice
+            .chain(
+                self.requirement.iter().flat_map(|requirement| requirement.problems(problem_with)),
+            )
+            .collect()
     }
 }
 
@@ -139,22 +146,29 @@ fn command_problem(context: &Context, command: &str) -> Option<String> {
 }
 
 fn document_problem(context: &Context, place: &str) -> Option<String> {
-    let (file, heading) = place.split_once('#').map_or((place, None), |(file, heading)| (file, Some(heading)));
+    let (file, heading) =
+        place.split_once('#').map_or((place, None), |(file, heading)| (file, Some(heading)));
     let Ok(text) = std::fs::read_to_string(context.root.join(file)) else {
         return Some(format!("no document `{file}`"));
     };
     let has = |heading: &str| {
-        text.lines().any(|line| line.trim_start_matches('#').trim() == heading && line.starts_with('#'))
+        text.lines()
+            .any(|line| line.trim_start_matches('#').trim() == heading && line.starts_with('#'))
     };
-    heading.filter(|heading| !has(heading)).map(|heading| format!("`{file}` has no heading `{heading}`"))
+    heading
+        .filter(|heading| !has(heading))
+        .map(|heading| format!("`{file}` has no heading `{heading}`"))
 }
 
 impl Tests {
     fn list(context: &Context) -> Result<Self> {
         let mut tests = Self::default();
         for binary in context.test_binaries()? {
-            let names =
-                |ignored| Ok::<_, anyhow::Error>(binary.list(ignored)?.into_iter().map(|name| binary.full_name(&name)));
+            let names = |ignored| {
+                Ok::<_, anyhow::Error>(
+                    binary.list(ignored)?.into_iter().map(|name| binary.full_name(&name)),
+                )
+            };
             tests.ignored.extend(names(true)?);
             tests.runnable.extend(names(false)?);
         }
@@ -179,7 +193,8 @@ mod tests {
         let context = Context::new(false).unwrap();
         // Tests and suites have to be built first; the check asks for them.
         let kept_or_written = |evidence: &str| {
-            let asked = evidence.starts_with("cmd: cargo xtask bench ") || evidence.starts_with("doc: ");
+            let asked =
+                evidence.starts_with("cmd: cargo xtask bench ") || evidence.starts_with("doc: ");
             asked.then(|| problem_with(&context, &Tests::default(), evidence)).flatten()
         };
         assert_eq!(Requirements::load(&context).unwrap().problems(&kept_or_written), [""; 0]);
@@ -210,13 +225,17 @@ mod tests {
     #[test]
     fn a_test_that_is_missing_or_ignored_is_named() {
         let file = entry("a", "shown_by = [\"c::t::gone\", \"c::t::sleeps\"]");
-        assert_eq!(problems(&file), ["a: no test `c::t::gone`", "a: test `c::t::sleeps` is ignored"]);
+        assert_eq!(
+            problems(&file),
+            ["a: no test `c::t::gone`", "a: test `c::t::sleeps` is ignored"]
+        );
     }
 
     #[test]
     fn an_entry_says_open_or_shown_and_an_id_is_used_once() {
-        let file =
-            entry("a", "") + &entry("a", "open = \"\"") + &entry("b", "open = \"x\"\nshown_by = [\"c::t::runs\"]");
+        let file = entry("a", "")
+            + &entry("a", "open = \"\"")
+            + &entry("b", "open = \"x\"\nshown_by = [\"c::t::runs\"]");
         let found = problems(&file);
         assert_eq!(found[0], "a: this id is used twice");
         assert_eq!(found[1..].len(), 3);

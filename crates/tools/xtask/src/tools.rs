@@ -23,7 +23,9 @@ pub fn need(program: &str, debian_package: &str) -> Result<PathBuf> {
     }
     println!("     installing {debian_package} (for `{program}`)");
     install(debian_package)?;
-    find(program).ok_or_else(|| anyhow::anyhow!("{debian_package} is installed and `{program}` is still missing"))
+    find(program).ok_or_else(|| {
+        anyhow::anyhow!("{debian_package} is installed and `{program}` is still missing")
+    })
 }
 
 /// One installation at a time: the package manager has one lock.
@@ -43,10 +45,17 @@ pub fn need_crate(context: &Context, name: &str, version: &str) -> Result<PathBu
     let program = root.join("bin").join(name);
     if !program.is_file() {
         println!("     installing {name} {version} from the registry");
-        let install = context.cargo(["install", "--quiet", "--locked", name, "--version", version, "--root"]);
-        install.args([&root]).env("CARGO_TARGET_DIR", context.root.join("target/tools/build")).run()?;
+        let install =
+            context.cargo(["install", "--quiet", "--locked", name, "--version", version, "--root"]);
+        install
+            .args([&root])
+            .env("CARGO_TARGET_DIR", context.root.join("target/tools/build"))
+            .run()?;
     }
-    program.is_file().then_some(program).with_context(|| format!("{name} {version} was installed and is not there"))
+    program
+        .is_file()
+        .then_some(program)
+        .with_context(|| format!("{name} {version} was installed and is not there"))
 }
 
 /// Whether we run as root.
@@ -57,8 +66,12 @@ pub fn is_root() -> bool {
 
 /// `cargo` of the nightly toolchain, or why there is none.
 pub fn nightly_cargo() -> Result<Process, String> {
-    let cargo =
-        || Process::new("rustup").env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN").args(["run", "nightly", "cargo"]);
+    let cargo = || {
+        Process::new("rustup")
+            .env_remove("CARGO")
+            .env_remove("RUSTUP_TOOLCHAIN")
+            .args(["run", "nightly", "cargo"])
+    };
     match cargo().args(["--version"]).finish() {
         Ok(finished) if finished.status.success() => Ok(cargo()),
         _ => Err("no nightly toolchain; try: rustup toolchain install nightly".to_owned()),

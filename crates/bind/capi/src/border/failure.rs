@@ -40,7 +40,8 @@ impl From<LayoutError> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        let of_library = error.get_ref().and_then(|inner| inner.downcast_ref::<braid_client::Error>());
+        let of_library =
+            error.get_ref().and_then(|inner| inner.downcast_ref::<braid_client::Error>());
         match of_library {
             Some(inner) => inner.clone().into(),
             None => Self::new(error.raw_os_error().unwrap_or(libc::EIO), error.to_string()),

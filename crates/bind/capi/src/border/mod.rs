@@ -46,7 +46,10 @@ pub(crate) fn call<T: Failed>(body: impl FnOnce() -> Outcome<T>) -> T {
             T::FAILED
         }
         Err(panic) => {
-            message::tell(&Failure::new(libc::EIO, format!("internal error: {}; try: a report of it", said(&*panic))));
+            message::tell(&Failure::new(
+                libc::EIO,
+                format!("internal error: {}; try: a report of it", said(&*panic)),
+            ));
             T::FAILED
         }
     }
@@ -54,7 +57,8 @@ pub(crate) fn call<T: Failed>(body: impl FnOnce() -> Outcome<T>) -> T {
 
 fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a message")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a message")
 }
 
 #[cfg(test)]

@@ -91,13 +91,17 @@ pub(crate) unsafe fn memory<'a>(first: *mut u8, bytes: usize, name: &str) -> Out
 ///
 /// # Safety
 /// As [`array`], and each piece as [`array`].
-pub(crate) unsafe fn pieces<'a>(first: *const libc::iovec, count: usize) -> Outcome<Vec<IoSlice<'a>>> {
+pub(crate) unsafe fn pieces<'a>(
+    first: *const libc::iovec,
+    count: usize,
+) -> Outcome<Vec<IoSlice<'a>>> {
     // SAFETY: the caller's promise.
     let vector = unsafe { array(first, count, "iov") }?;
     check_sum(vector.iter().map(|piece| piece.iov_len))?;
     let piece = |piece: &libc::iovec| {
         // SAFETY: the caller's promise.
-        unsafe { array(piece.iov_base.cast::<u8>().cast_const(), piece.iov_len, "iov_base") }.map(IoSlice::new)
+        unsafe { array(piece.iov_base.cast::<u8>().cast_const(), piece.iov_len, "iov_base") }
+            .map(IoSlice::new)
     };
     vector.iter().map(piece).collect()
 }
@@ -106,7 +110,10 @@ pub(crate) unsafe fn pieces<'a>(first: *const libc::iovec, count: usize) -> Outc
 ///
 /// # Safety
 /// As [`array`], and each piece as [`memory`]; pieces do not overlap.
-pub(crate) unsafe fn pieces_mut<'a>(first: *const libc::iovec, count: usize) -> Outcome<Vec<IoSliceMut<'a>>> {
+pub(crate) unsafe fn pieces_mut<'a>(
+    first: *const libc::iovec,
+    count: usize,
+) -> Outcome<Vec<IoSliceMut<'a>>> {
     // SAFETY: the caller's promise.
     let vector = unsafe { array(first, count, "iov") }?;
     check_sum(vector.iter().map(|piece| piece.iov_len))?;
@@ -120,7 +127,11 @@ pub(crate) unsafe fn pieces_mut<'a>(first: *const libc::iovec, count: usize) -> 
 /// No more bytes than the result can say.
 pub(crate) fn check_sum(lengths: impl Iterator<Item = usize>) -> Outcome<()> {
     let sum = lengths.fold(0usize, usize::saturating_add);
-    if sum > isize::MAX as usize { Err(Failure::invalid("more bytes than ssize_t can say")) } else { Ok(()) }
+    if sum > isize::MAX as usize {
+        Err(Failure::invalid("more bytes than ssize_t can say"))
+    } else {
+        Ok(())
+    }
 }
 
 /// A position in a file or in a view's stream.

@@ -73,7 +73,8 @@ pub(crate) fn is_inherited(descriptor: i32) -> bool {
 
 /// A number for a descriptor; after two to the thirtieth of them the first ones again.
 pub(crate) fn next_number() -> i32 {
-    let taken =
-        NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| Some(next.checked_add(1).unwrap_or(FIRST)));
+    let taken = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+        Some(next.checked_add(1).unwrap_or(FIRST))
+    });
     taken.unwrap_or(FIRST)
 }

@@ -55,14 +55,25 @@ impl Table {
     }
 
     /// Takes a descriptor out, if it is of the wanted kind.
-    fn take<T>(&self, number: c_int, kind: &str, wanted: fn(&Open) -> Option<&Arc<T>>) -> Outcome<Arc<T>> {
+    fn take<T>(
+        &self,
+        number: c_int,
+        kind: &str,
+        wanted: fn(&Open) -> Option<&Arc<T>>,
+    ) -> Outcome<Arc<T>> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        let found = open.get(&number).and_then(wanted).cloned().ok_or_else(|| unknown(number, kind))?;
+        let found =
+            open.get(&number).and_then(wanted).cloned().ok_or_else(|| unknown(number, kind))?;
         open.remove(&number);
         Ok(found)
     }
 
-    fn find<T>(&self, number: c_int, kind: &str, wanted: fn(&Open) -> Option<&Arc<T>>) -> Outcome<Arc<T>> {
+    fn find<T>(
+        &self,
+        number: c_int,
+        kind: &str,
+        wanted: fn(&Open) -> Option<&Arc<T>>,
+    ) -> Outcome<Arc<T>> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         open.get(&number).and_then(wanted).cloned().ok_or_else(|| unknown(number, kind))
     }
@@ -93,7 +104,9 @@ kinds! {
 
 fn unknown(number: c_int, kind: &str) -> Failure {
     let why = match process::is_inherited(number) {
-        true => "it was opened before fork(), by the parent; try: braid_connect in the child".to_owned(),
+        true => {
+            "it was opened before fork(), by the parent; try: braid_connect in the child".to_owned()
+        }
         false => format!("it does not name {kind}"),
     };
     Failure::new(libc::EBADF, format!("descriptor {number}: {why}"))

@@ -12,7 +12,13 @@ use crate::border::{call, pointers::position};
 /// copied: fewer where the source ends, and where one call would take too long, 0 at the source's end; EINVAL when the ranges are of one
 /// file and overlap.
 #[unsafe(no_mangle)]
-pub extern "C" fn braid_copy_range(from: c_int, from_at: i64, to: c_int, to_at: i64, bytes: usize) -> ssize_t {
+pub extern "C" fn braid_copy_range(
+    from: c_int,
+    from_at: i64,
+    to: c_int,
+    to_at: i64,
+    bytes: usize,
+) -> ssize_t {
     call(|| {
         let (source, target) = (readable(from)?, writable(to)?);
         let (from_at, to_at) = (position(from_at, "from_at")?, position(to_at, "to_at")?);

@@ -20,7 +20,13 @@ pub(super) fn new_owner() -> u64 {
 /// any file when `bytes` is 0; alone when `exclusive`, else with other readers. With `wait` it waits as long as it takes; without,
 /// EAGAIN says that another has them. Positions are the file's, whatever the view. The lock is the descriptor's and goes with it.
 #[unsafe(no_mangle)]
-pub extern "C" fn braid_lock(file: c_int, offset: i64, bytes: i64, exclusive: c_int, wait: c_int) -> c_int {
+pub extern "C" fn braid_lock(
+    file: c_int,
+    offset: i64,
+    bytes: i64,
+    exclusive: c_int,
+    wait: c_int,
+) -> c_int {
     call(|| {
         let open = table::file(file)?;
         let (start, last) = range(offset, bytes)?;
@@ -42,7 +48,10 @@ pub extern "C" fn braid_lock(file: c_int, offset: i64, bytes: i64, exclusive: c_
             None => Ok(0),
             Some(holder) => Err(Failure::new(
                 libc::EAGAIN,
-                format!("lock: bytes {} to {} are locked by process {}", holder.start, holder.last, holder.pid),
+                format!(
+                    "lock: bytes {} to {} are locked by process {}",
+                    holder.start, holder.last, holder.pid
+                ),
             )),
         }
     })
@@ -54,7 +63,13 @@ pub extern "C" fn braid_unlock(file: c_int, offset: i64, bytes: i64) -> c_int {
     call(|| {
         let open = table::file(file)?;
         let (start, last) = range(offset, bytes)?;
-        let range = LockRange { file: open.file().index(), space: LockSpace::Range, owner: open.owner, start, last };
+        let range = LockRange {
+            file: open.file().index(),
+            space: LockSpace::Range,
+            owner: open.owner,
+            start,
+            last,
+        };
         open.cluster.client.unlock_range(&range)?;
         Ok(0)
     })

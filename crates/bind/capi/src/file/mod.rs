@@ -60,7 +60,13 @@ impl Seen {
 impl OpenFile {
     fn new(cluster: Arc<Cluster>, modes: Modes, file: File) -> Outcome<Self> {
         let seen = Mutex::new(Seen::new(file, View::whole())?);
-        Ok(Self { cluster, modes, seen, family: Arc::new(AtomicUsize::new(1)), owner: lock::new_owner() })
+        Ok(Self {
+            cluster,
+            modes,
+            seen,
+            family: Arc::new(AtomicUsize::new(1)),
+            owner: lock::new_owner(),
+        })
     }
 
     /// The handle as it is now: calls go on with it when another thread sets another view.
@@ -76,13 +82,21 @@ impl OpenFile {
 /// An open file, to read from it. POSIX: EBADF when it is not open for reading.
 pub(crate) fn readable(number: c_int) -> Outcome<Arc<OpenFile>> {
     let found = table::file(number)?;
-    if found.modes.read { Ok(found) } else { Err(not_open_for(number, "reading; try: O_RDONLY or O_RDWR")) }
+    if found.modes.read {
+        Ok(found)
+    } else {
+        Err(not_open_for(number, "reading; try: O_RDONLY or O_RDWR"))
+    }
 }
 
 /// An open file, to write to it.
 pub(crate) fn writable(number: c_int) -> Outcome<Arc<OpenFile>> {
     let found = table::file(number)?;
-    if found.modes.write { Ok(found) } else { Err(not_open_for(number, "writing; try: O_WRONLY or O_RDWR")) }
+    if found.modes.write {
+        Ok(found)
+    } else {
+        Err(not_open_for(number, "writing; try: O_WRONLY or O_RDWR"))
+    }
 }
 
 fn not_open_for(number: c_int, what: &str) -> Failure {

@@ -21,15 +21,24 @@ use crate::{
 
 /// Flags that ask for nothing here: a descriptor of ours is not inherited by exec, has no terminal, and never waits for a
 /// writer.
-const IGNORED: c_int =
-    libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_LARGEFILE | libc::O_NOATIME | libc::O_DIRECT;
+const IGNORED: c_int = libc::O_CLOEXEC
+    | libc::O_NOCTTY
+    | libc::O_NONBLOCK
+    | libc::O_LARGEFILE
+    | libc::O_NOATIME
+    | libc::O_DIRECT;
 
 /// As open(2): O_RDONLY, O_WRONLY or O_RDWR with O_CREAT, O_EXCL, O_TRUNC. mode: permission bits of a new file, before the umask.
 /// path: from the root of the file system. O_APPEND, O_SYNC, O_DSYNC, O_PATH and O_TMPFILE are refused with EOPNOTSUPP.
 ///
 /// Returns a descriptor of libbraid, which is none of the kernel's, or -1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_open(cluster: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+pub unsafe extern "C" fn braid_open(
+    cluster: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> c_int {
     // SAFETY: the promise of C's caller, see `pointers`.
     call(|| open(cluster, unsafe { text(path, "path") }?, flags, mode, LayoutWish::none()))
 }
@@ -58,24 +67,40 @@ pub unsafe extern "C" fn braid_open_layout(
     })
 }
 
-fn open(cluster: c_int, path: &[u8], flags: c_int, mode: mode_t, wish: LayoutWish) -> Outcome<c_int> {
+fn open(
+    cluster: c_int,
+    path: &[u8],
+    flags: c_int,
+    mode: mode_t,
+    wish: LayoutWish,
+) -> Outcome<c_int> {
     let cluster = table::cluster(cluster)?;
     let modes = check(flags)?;
     cluster.client.check_iod_count(&wish)?;
     let has = |flag| flags & flag != 0;
     let (create, exclusive) = (has(libc::O_CREAT), has(libc::O_CREAT) && has(libc::O_EXCL));
-    let options = OpenOptions::new().read(modes.read).write(modes.write).truncate(has(libc::O_TRUNC));
+    let options =
+        OpenOptions::new().read(modes.read).write(modes.write).truncate(has(libc::O_TRUNC));
     let options = options.create(create).create_new(exclusive).mode(mode & 0o7777).layout(wish);
     let file = cluster.client.open(path, &options)?;
     process::table().add(Open::File(Arc::new(OpenFile::new(Arc::clone(&cluster), modes, file)?)))
 }
 
 fn check(flags: c_int) -> Outcome<Modes> {
-    let known = libc::O_ACCMODE | libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOFOLLOW | libc::O_DIRECTORY;
-    let refused = flags & !(known | IGNORED) != 0 || flags & (libc::O_NOFOLLOW | libc::O_DIRECTORY) != 0;
+    let known = libc::O_ACCMODE
+        | libc::O_CREAT
+        | libc::O_EXCL
+        | libc::O_TRUNC
+        | libc::O_NOFOLLOW
+        | libc::O_DIRECTORY;
+    let refused =
+        flags & !(known | IGNORED) != 0 || flags & (libc::O_NOFOLLOW | libc::O_DIRECTORY) != 0;
     if refused {
         let why = "open: O_APPEND, O_SYNC, O_PATH, O_TMPFILE, O_DIRECTORY and O_NOFOLLOW are not supported";
-        return Err(Failure::new(libc::EOPNOTSUPP, format!("{why}; try: braid_lseek, braid_fsync or braid_opendir")));
+        return Err(Failure::new(
+            libc::EOPNOTSUPP,
+            format!("{why}; try: braid_lseek, braid_fsync or braid_opendir"),
+        ));
     }
     let modes = match flags & libc::O_ACCMODE {
         libc::O_RDONLY => Modes { read: true, write: false },

@@ -37,7 +37,12 @@ pub unsafe extern "C" fn braid_readv(file: c_int, iov: *const iovec, count: c_in
 
 /// As pread(2): at a position of the view; the cursor stays.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_pread(file: c_int, buffer: *mut c_void, bytes: usize, at: i64) -> ssize_t {
+pub unsafe extern "C" fn braid_pread(
+    file: c_int,
+    buffer: *mut c_void,
+    bytes: usize,
+    at: i64,
+) -> ssize_t {
     call(|| {
         // SAFETY: as above.
         let buffer = unsafe { memory(buffer.cast(), bytes, "buffer") }?;
@@ -47,7 +52,12 @@ pub unsafe extern "C" fn braid_pread(file: c_int, buffer: *mut c_void, bytes: us
 
 /// As preadv(2): at a position of the view; of any number of pieces.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_preadv(file: c_int, iov: *const iovec, count: c_int, at: i64) -> ssize_t {
+pub unsafe extern "C" fn braid_preadv(
+    file: c_int,
+    iov: *const iovec,
+    count: c_int,
+    at: i64,
+) -> ssize_t {
     call(|| {
         // SAFETY: as above.
         let mut buffers = unsafe { pieces_mut(iov, super::seek::count(count)?) }?;

@@ -17,16 +17,25 @@ pub extern "C" fn braid_lseek(file: c_int, offset: i64, whence: c_int) -> i64 {
             libc::SEEK_SET => SeekFrom::Start(position(offset, "offset")?),
             libc::SEEK_CUR => SeekFrom::Current(offset),
             libc::SEEK_END => SeekFrom::End(offset),
-            libc::SEEK_DATA | libc::SEEK_HOLE if !seen.map.is_contiguous() || seen.view.displacement != 0 => {
-                return Err(Failure::invalid("seek: SEEK_DATA and SEEK_HOLE need the whole file; try: braid_set_view"));
+            libc::SEEK_DATA | libc::SEEK_HOLE
+                if !seen.map.is_contiguous() || seen.view.displacement != 0 =>
+            {
+                return Err(Failure::invalid(
+                    "seek: SEEK_DATA and SEEK_HOLE need the whole file; try: braid_set_view",
+                ));
             }
-            libc::SEEK_DATA => SeekFrom::Start(seen.file.next_data(position(offset, "offset")?)?.ok_or_else(past)?),
-            libc::SEEK_HOLE => SeekFrom::Start(seen.file.next_hole(position(offset, "offset")?)?.ok_or_else(past)?),
+            libc::SEEK_DATA => {
+                SeekFrom::Start(seen.file.next_data(position(offset, "offset")?)?.ok_or_else(past)?)
+            }
+            libc::SEEK_HOLE => {
+                SeekFrom::Start(seen.file.next_hole(position(offset, "offset")?)?.ok_or_else(past)?)
+            }
             other => return Err(Failure::invalid(format!("seek: {other} is not one of SEEK_*"))),
         };
         let reached = (&*seen.file).seek(to)?;
-        i64::try_from(reached)
-            .map_err(|_| Failure::new(libc::EOVERFLOW, format!("seek: {reached} is past the largest file")))
+        i64::try_from(reached).map_err(|_| {
+            Failure::new(libc::EOVERFLOW, format!("seek: {reached} is past the largest file"))
+        })
     })
 }
 

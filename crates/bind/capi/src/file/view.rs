@@ -77,12 +77,16 @@ impl OpenFile {
         }
         let (client, index) = (&self.cluster.client, seen.file.index());
         if seen.file.size()? > 0 {
-            return Err(Failure::new(libc::EBUSY, "the file was written; try: braid_open_layout of a new one"));
+            return Err(Failure::new(
+                libc::EBUSY,
+                "the file was written; try: braid_open_layout of a new one",
+            ));
         }
         seen.file.with_view(View::whole())?.close()?;
         client.flush_closes()?;
         let done = until_settled(work);
-        let file = client.open(index, &OpenOptions::new().read(self.modes.read).write(self.modes.write))?;
+        let file = client
+            .open(index, &OpenOptions::new().read(self.modes.read).write(self.modes.write))?;
         *seen = Seen::new(file.with_view(seen.view.clone())?, seen.view.clone())?;
         done
     }

@@ -37,7 +37,12 @@ pub unsafe extern "C" fn braid_writev(file: c_int, iov: *const iovec, count: c_i
 
 /// As pwrite(2): at a position of the view; the cursor stays.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_pwrite(file: c_int, buffer: *const c_void, bytes: usize, at: i64) -> ssize_t {
+pub unsafe extern "C" fn braid_pwrite(
+    file: c_int,
+    buffer: *const c_void,
+    bytes: usize,
+    at: i64,
+) -> ssize_t {
     call(|| {
         // SAFETY: as above.
         let buffer = unsafe { array(buffer.cast(), bytes, "buffer") }?;
@@ -47,7 +52,12 @@ pub unsafe extern "C" fn braid_pwrite(file: c_int, buffer: *const c_void, bytes:
 
 /// As pwritev(2): at a position of the view; of any number of pieces.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_pwritev(file: c_int, iov: *const iovec, count: c_int, at: i64) -> ssize_t {
+pub unsafe extern "C" fn braid_pwritev(
+    file: c_int,
+    iov: *const iovec,
+    count: c_int,
+    at: i64,
+) -> ssize_t {
     call(|| {
         // SAFETY: as above.
         let buffers = unsafe { pieces(iov, super::seek::count(count)?) }?;

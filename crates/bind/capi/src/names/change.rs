@@ -16,7 +16,9 @@ use crate::border::{
 pub unsafe extern "C" fn braid_truncate(cluster: c_int, path: *const c_char, bytes: i64) -> c_int {
     call(|| {
         // SAFETY: the promise of C's caller, see `pointers`; also below.
-        table::cluster(cluster)?.client.truncate(unsafe { text(path, "path") }?, position(bytes, "bytes")?)?;
+        table::cluster(cluster)?
+            .client
+            .truncate(unsafe { text(path, "path") }?, position(bytes, "bytes")?)?;
         Ok(0)
     })
 }
@@ -33,11 +35,21 @@ pub unsafe extern "C" fn braid_chmod(cluster: c_int, path: *const c_char, mode: 
 
 /// As chown(2): (uid_t)-1 and (gid_t)-1 leave one alone.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_chown(cluster: c_int, path: *const c_char, owner: uid_t, group: gid_t) -> c_int {
+pub unsafe extern "C" fn braid_chown(
+    cluster: c_int,
+    path: *const c_char,
+    owner: uid_t,
+    group: gid_t,
+) -> c_int {
     call(|| {
         let id = |id: u32| (id != u32::MAX).then_some(u64::from(id));
         // SAFETY: as above.
-        table::cluster(cluster)?.client.chown(unsafe { text(path, "path") }?, id(owner), id(group), true)?;
+        table::cluster(cluster)?.client.chown(
+            unsafe { text(path, "path") }?,
+            id(owner),
+            id(group),
+            true,
+        )?;
         Ok(0)
     })
 }
@@ -45,7 +57,11 @@ pub unsafe extern "C" fn braid_chown(cluster: c_int, path: *const c_char, owner:
 /// As utimensat(2): times[0] of the last read, times[1] of the last write; UTIME_NOW and UTIME_OMIT are understood. NULL sets
 /// both to now. Now is the server's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_utimens(cluster: c_int, path: *const c_char, times: *const timespec) -> c_int {
+pub unsafe extern "C" fn braid_utimens(
+    cluster: c_int,
+    path: *const c_char,
+    times: *const timespec,
+) -> c_int {
     call(|| {
         let now = Some(SetTime { time: None });
         let (atime, mtime) = match times.is_null() {
@@ -57,7 +73,12 @@ pub unsafe extern "C" fn braid_utimens(cluster: c_int, path: *const c_char, time
             }
         };
         // SAFETY: as above.
-        table::cluster(cluster)?.client.set_times(unsafe { text(path, "path") }?, atime, mtime, true)?;
+        table::cluster(cluster)?.client.set_times(
+            unsafe { text(path, "path") }?,
+            atime,
+            mtime,
+            true,
+        )?;
         Ok(0)
     })
 }
@@ -66,9 +87,9 @@ fn wished(time: &timespec) -> Outcome<Option<SetTime>> {
     match time.tv_nsec {
         libc::UTIME_OMIT => Ok(None),
         libc::UTIME_NOW => Ok(Some(SetTime { time: None })),
-        nanos @ 0..1_000_000_000 => {
-            Ok(Some(SetTime { time: Some(Timestamp { seconds: time.tv_sec, nanos: nanos as u32 }) }))
-        }
+        nanos @ 0..1_000_000_000 => Ok(Some(SetTime {
+            time: Some(Timestamp { seconds: time.tv_sec, nanos: nanos as u32 }),
+        })),
         other => Err(Failure::invalid(format!("times: {other} nanoseconds"))),
     }
 }

@@ -49,10 +49,14 @@ pub unsafe extern "C" fn braid_opendir(cluster: c_int, path: *const c_char) -> c
         let attributes = cluster.client.stat(path)?;
         if attributes.kind != FileKind::Directory {
             let shown = String::from_utf8_lossy(path);
-            return Err(Failure::new(libc::ENOTDIR, format!("list {shown}: not a directory; try: braid_open")));
+            return Err(Failure::new(
+                libc::ENOTDIR,
+                format!("list {shown}: not a directory; try: braid_open"),
+            ));
         }
         let listing = Mutex::new(cluster.client.read_dir_from(attributes.file, 0, false));
-        let directory = Directory { cluster: Arc::clone(&cluster), index: attributes.file, listing };
+        let directory =
+            Directory { cluster: Arc::clone(&cluster), index: attributes.file, listing };
         process::table().add(Open::Directory(Arc::new(directory)))
     })
 }

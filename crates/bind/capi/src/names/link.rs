@@ -12,7 +12,11 @@ use crate::border::{
 
 /// As link(2): gives the file `from` the further name `to`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_link(cluster: c_int, from: *const c_char, to: *const c_char) -> c_int {
+pub unsafe extern "C" fn braid_link(
+    cluster: c_int,
+    from: *const c_char,
+    to: *const c_char,
+) -> c_int {
     call(|| {
         // SAFETY: the promise of C's caller, see `pointers`; also below.
         let (from, to) = unsafe { (text(from, "from")?, text(to, "to")?) };
@@ -23,7 +27,11 @@ pub unsafe extern "C" fn braid_link(cluster: c_int, from: *const c_char, to: *co
 
 /// As symlink(2): makes `path` a symbolic link to `target`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_symlink(cluster: c_int, target: *const c_char, path: *const c_char) -> c_int {
+pub unsafe extern "C" fn braid_symlink(
+    cluster: c_int,
+    target: *const c_char,
+    path: *const c_char,
+) -> c_int {
     call(|| {
         // SAFETY: as above.
         let (target, path) = unsafe { (text(target, "target")?, text(path, "path")?) };
@@ -42,7 +50,8 @@ pub unsafe extern "C" fn braid_readlink(
 ) -> ssize_t {
     call(|| {
         // SAFETY: as above.
-        let (path, buffer) = unsafe { (text(path, "path")?, memory(buffer.cast(), bytes, "buffer")?) };
+        let (path, buffer) =
+            unsafe { (text(path, "path")?, memory(buffer.cast(), bytes, "buffer")?) };
         let target = table::cluster(cluster)?.client.read_link(path)?;
         let fits = target.len().min(buffer.len());
         buffer[..fits].copy_from_slice(&target[..fits]);

@@ -39,7 +39,11 @@ pub unsafe extern "C" fn braid_unlink(cluster: c_int, path: *const c_char) -> c_
 
 /// As rename(2): atomic to every observer; `to` is replaced.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_rename(cluster: c_int, from: *const c_char, to: *const c_char) -> c_int {
+pub unsafe extern "C" fn braid_rename(
+    cluster: c_int,
+    from: *const c_char,
+    to: *const c_char,
+) -> c_int {
     call(|| {
         // SAFETY: as above.
         let (from, to) = unsafe { (text(from, "from")?, text(to, "to")?) };

@@ -35,7 +35,11 @@ pub struct braid_space {
 
 /// As stat(2): attributes; of what a symbolic link points to.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_stat(cluster: c_int, path: *const c_char, result: *mut stat) -> c_int {
+pub unsafe extern "C" fn braid_stat(
+    cluster: c_int,
+    path: *const c_char,
+    result: *mut stat,
+) -> c_int {
     call(|| {
         // SAFETY: the promise of C's caller, see `pointers`; also below.
         let attributes = table::cluster(cluster)?.client.stat(unsafe { text(path, "path") }?)?;
@@ -46,7 +50,11 @@ pub unsafe extern "C" fn braid_stat(cluster: c_int, path: *const c_char, result:
 
 /// As lstat(2): attributes; of a symbolic link itself.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_lstat(cluster: c_int, path: *const c_char, result: *mut stat) -> c_int {
+pub unsafe extern "C" fn braid_lstat(
+    cluster: c_int,
+    path: *const c_char,
+    result: *mut stat,
+) -> c_int {
     call(|| {
         // SAFETY: as above.
         let attributes = table::cluster(cluster)?.client.lstat(unsafe { text(path, "path") }?)?;
@@ -75,7 +83,9 @@ pub unsafe extern "C" fn braid_access(cluster: c_int, path: *const c_char, mode:
     call(|| {
         let mask = u8::try_from(mode).ok().filter(|mask| *mask <= 7);
         let mask = mask.ok_or_else(|| {
-            crate::border::Failure::invalid(format!("access: mode {mode} is not of R_OK, W_OK, X_OK"))
+            crate::border::Failure::invalid(format!(
+                "access: mode {mode} is not of R_OK, W_OK, X_OK"
+            ))
         })?;
         // SAFETY: as above.
         let (cluster, path) = (table::cluster(cluster)?, unsafe { text(path, "path") }?);

@@ -54,8 +54,9 @@ pub unsafe extern "C" fn braid_setxattr(
             }
         };
         // SAFETY: as above.
-        let (path, name, value) =
-            unsafe { (text(path, "path")?, text(name, "name")?, array(value.cast::<u8>(), bytes, "value")?) };
+        let (path, name, value) = unsafe {
+            (text(path, "path")?, text(name, "name")?, array(value.cast::<u8>(), bytes, "value")?)
+        };
         let client = &table::cluster(cluster)?.client;
         client.set_xattr(followed(client, path)?, name, value, mode)?;
         Ok(0)
@@ -76,7 +77,8 @@ pub unsafe extern "C" fn braid_listxattr(
         let path = unsafe { text(path, "path") }?;
         let client = &table::cluster(cluster)?.client;
         let names = client.xattrs(followed(client, path)?)?;
-        let ended: Vec<u8> = names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect();
+        let ended: Vec<u8> =
+            names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect();
         // SAFETY: as above.
         unsafe { give(&ended, list.cast(), bytes, "list") }
     })
@@ -84,7 +86,11 @@ pub unsafe extern "C" fn braid_listxattr(
 
 /// As removexattr(2): removes an extended attribute; ENODATA when there is none of the name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn braid_removexattr(cluster: c_int, path: *const c_char, name: *const c_char) -> c_int {
+pub unsafe extern "C" fn braid_removexattr(
+    cluster: c_int,
+    path: *const c_char,
+    name: *const c_char,
+) -> c_int {
     call(|| {
         // SAFETY: as above.
         let (path, name) = unsafe { (text(path, "path")?, text(name, "name")?) };

@@ -15,7 +15,8 @@ const EXAMPLES: [(&str, &str); 4] = [
 #[test]
 fn every_example_is_compiled_and_run() {
     let dir = fs::read_dir(here().join("examples")).unwrap();
-    let mut there: Vec<String> = dir.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut there: Vec<String> =
+        dir.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     there.sort();
     let mut run: Vec<String> = EXAMPLES.iter().map(|(name, _)| format!("{name}.c")).collect();
     run.sort();
@@ -39,7 +40,11 @@ fn examples_run_with_the_archive() {
     for (name, says) in EXAMPLES {
         let program = compile(&here().join("examples").join(format!("{name}.c")), Link::Static);
         // Nothing of the library is looked for when it runs.
-        assert_eq!(ok(cluster.program(&program).env_remove("LD_LIBRARY_PATH").arg(format!("/{name}"))), says, "{name}");
+        assert_eq!(
+            ok(cluster.program(&program).env_remove("LD_LIBRARY_PATH").arg(format!("/{name}"))),
+            says,
+            "{name}"
+        );
     }
 }
 

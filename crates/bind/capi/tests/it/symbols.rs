@@ -8,9 +8,13 @@ use crate::support::{self, here, installed, ok};
 /// Names of dynamic symbols, with their versions.
 fn symbols() -> Vec<(String, String)> {
     let library = installed().join("lib/libbraid.so");
-    let listed = ok(Command::new("nm").args(["-D", "--defined-only", "--with-symbol-versions"]).arg(library));
+    let listed = ok(Command::new("nm")
+        .args(["-D", "--defined-only", "--with-symbol-versions"])
+        .arg(library));
     let lines = listed.lines().filter_map(|line| line.split_whitespace().nth(2));
-    let split = |name: &str| name.split_once('@').map(|(name, version)| (name.to_owned(), version.to_owned()));
+    let split = |name: &str| {
+        name.split_once('@').map(|(name, version)| (name.to_owned(), version.to_owned()))
+    };
     lines.filter_map(split).collect()
 }
 
@@ -35,7 +39,9 @@ fn names_in_header() -> BTreeSet<String> {
     let words = header.split(['(', ' ', '*']).zip(header.match_indices(['(', ' ', '*']));
     words
         // A type of functions ends in a parenthesis.
-        .filter(|(word, (_, end))| *end == "(" && word.starts_with("braid_") && !word.ends_with(')'))
+        .filter(|(word, (_, end))| {
+            *end == "(" && word.starts_with("braid_") && !word.ends_with(')')
+        })
         .map(|(word, _)| word.to_owned())
         .collect()
 }
@@ -55,8 +61,10 @@ fn every_symbol_has_a_version_and_is_in_the_header() {
 fn nothing_else_is_exported_and_the_library_has_a_name() {
     let library = installed().join("lib/libbraid.so");
     let listed = ok(Command::new("nm").args(["-D", "--defined-only"]).arg(&library));
-    let others: Vec<&str> =
-        listed.lines().filter(|line| !line.contains(" T braid_") && !line.contains(" A BRAID_0.1")).collect();
+    let others: Vec<&str> = listed
+        .lines()
+        .filter(|line| !line.contains(" T braid_") && !line.contains(" A BRAID_0.1"))
+        .collect();
     assert_eq!(others, [""; 0]);
     let dynamic = ok(Command::new("readelf").arg("-d").arg(&library));
     assert!(dynamic.contains("soname: [libbraid.so.0]"), "{dynamic}");
@@ -125,9 +133,11 @@ fn sources(dir: &std::path::Path) -> Vec<String> {
 fn the_header_is_not_stale() {
     let squeeze = |text: &str| text.replace("* ", "*").replace("( ", "(");
     let header = squeeze(&header());
-    let wanted: Vec<String> = sources(&here().join("src")).iter().flat_map(|source| prototypes(source)).collect();
+    let wanted: Vec<String> =
+        sources(&here().join("src")).iter().flat_map(|source| prototypes(source)).collect();
     assert!(wanted.len() > 60);
-    let missing: Vec<&String> = wanted.iter().filter(|prototype| !header.contains(&squeeze(prototype))).collect();
+    let missing: Vec<&String> =
+        wanted.iter().filter(|prototype| !header.contains(&squeeze(prototype))).collect();
     assert!(missing.is_empty(), "not in braid.h: {missing:#?}; try: BLESS=1 cargo xtask ci header");
     assert_eq!(wanted.len(), names_in_header().len(), "braid.h has functions that are no more");
 }
@@ -174,10 +184,14 @@ fn structs_are_as_the_header_has_them() {
 fn the_header_is_for_cplusplus_and_strict_c_too() {
     let header = here().join("include/braid.h");
     let strict = ["-x", "c", "-std=c99", "-pedantic"];
-    let posix = ["-x", "c", "-std=c99", "-pedantic", "-D_POSIX_C_SOURCE=200809L", "-D_DEFAULT_SOURCE"];
+    let posix =
+        ["-x", "c", "-std=c99", "-pedantic", "-D_POSIX_C_SOURCE=200809L", "-D_DEFAULT_SOURCE"];
     let cplusplus = ["-x", "c++", "-std=c++11", "-pedantic"];
     for flags in [&strict[..], &posix[..], &cplusplus[..]] {
-        ok(Command::new("cc").args(flags).args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]).arg(&header));
+        ok(Command::new("cc")
+            .args(flags)
+            .args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only"])
+            .arg(&header));
     }
 }
 
@@ -185,7 +199,11 @@ fn the_header_is_for_cplusplus_and_strict_c_too() {
 fn examples_are_strict_c_too() {
     for example in fs::read_dir(here().join("examples")).unwrap() {
         let flags = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"];
-        ok(Command::new("cc").args(flags).arg("-I").arg(here().join("include")).arg(example.unwrap().path()));
+        ok(Command::new("cc")
+            .args(flags)
+            .arg("-I")
+            .arg(here().join("include"))
+            .arg(example.unwrap().path()));
     }
 }
 
@@ -202,7 +220,8 @@ fn man_pages_show_each_struct_what_is_returned_and_what_can_fail() {
     let shown = plain(&pages.into_iter().map(|(_, page)| page).collect::<String>());
     let header = header();
     // Not functions, not members, and not types of which the header shows nothing.
-    let is_name = |word: &str| word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    let is_name =
+        |word: &str| word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
     let body = |(at, _): (usize, &str)| {
         let text = &header[at..];
         let (name, rest) = text.strip_prefix("struct ")?.split_once(" {")?;
@@ -216,15 +235,18 @@ fn man_pages_show_each_struct_what_is_returned_and_what_can_fail() {
 
 #[test]
 fn the_shared_library_has_no_debug_information() {
-    let sections = ok(Command::new("readelf").args(["-S", "-W"]).arg(installed().join("lib/libbraid.so.0")));
+    let sections =
+        ok(Command::new("readelf").args(["-S", "-W"]).arg(installed().join("lib/libbraid.so.0")));
     assert!(sections.contains(".text") && !sections.contains(".debug_"), "{sections}");
 }
 
 #[test]
 fn every_function_has_a_man_page() {
     let man = installed().join("share/man/man3");
-    let missing: Vec<String> =
-        names_in_header().into_iter().filter(|name| !man.join(format!("{name}.3")).is_file()).collect();
+    let missing: Vec<String> = names_in_header()
+        .into_iter()
+        .filter(|name| !man.join(format!("{name}.3")).is_file())
+        .collect();
     assert_eq!(missing, [""; 0]);
     for page in fs::read_dir(here().join("man")).unwrap() {
         let page = page.unwrap().path();
@@ -236,6 +258,11 @@ fn every_function_has_a_man_page() {
             .env("LC_ALL", "C.UTF-8")
             .output();
         let shown = shown.unwrap();
-        assert!(shown.status.success() && shown.stderr.is_empty(), "{}: {}", page.display(), support::text(&shown));
+        assert!(
+            shown.status.success() && shown.stderr.is_empty(),
+            "{}: {}",
+            page.display(),
+            support::text(&shown)
+        );
     }
 }

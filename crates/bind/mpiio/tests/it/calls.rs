@@ -105,7 +105,10 @@ fn short_pieces_that_no_two_ranks_share_go_both_ways() {
 #[test]
 fn short_pieces_that_ranks_share_are_written_together_so_that_the_highest_ranks_stay() {
     for joins in joins_of("short_overlapping") {
-        assert!((2 * 61..2 * 120 - 4).contains(&joins), "{joins} joins: 60 writes, and not all reads");
+        assert!(
+            (2 * 61..2 * 120 - 4).contains(&joins),
+            "{joins} joins: 60 writes, and not all reads"
+        );
     }
 }
 
@@ -115,7 +118,10 @@ fn a_program_that_sets_its_view_before_each_call_goes_on_with_what_it_learned() 
         assert!((2..2 * 120 - 8).contains(&joins), "{joins} joins");
     }
     for joins in joins_of("moved_overlapping") {
-        assert!((2 * 61..2 * 120 - 4).contains(&joins), "{joins} joins: 60 writes, and not all reads");
+        assert!(
+            (2 * 61..2 * 120 - 4).contains(&joins),
+            "{joins} joins: 60 writes, and not all reads"
+        );
     }
 }
 
@@ -139,8 +145,14 @@ fn a_new_file_has_the_permissions_of_the_hint_where_it_is_a_mode() {
         let said = mpi.run(&cluster, "calls", 2, &["permissions", &format!("braid:{path}")]);
         assert_eq!(said, "permissions ok\n", "{}", mpi.name);
         // Its umask is 027.
-        let expected =
-            [("none", 0o640), ("604", 0o600), ("0770", 0o750), ("9", 0o640), ("rw", 0o640), ("01777", 0o640)];
+        let expected = [
+            ("none", 0o640),
+            ("604", 0o600),
+            ("0770", 0o750),
+            ("9", 0o640),
+            ("rw", 0o640),
+            ("01777", 0o640),
+        ];
         for (hint, mode) in expected {
             let found = cluster.client.stat(format!("{path}-{hint}")).unwrap().mode;
             assert_eq!(found & 0o7777, mode, "{} {hint}: {found:o} and not {mode:o}", mpi.name);
@@ -161,8 +173,13 @@ fn a_view_is_set_without_asking_a_server_and_sets_a_pointer_back_that_any_rank_u
         let said = mpi.run(&cluster, "calls", 2, &["views", &format!("braid:/views-{}", mpi.name)]);
         assert_eq!(said, "views ok\n", "{}", mpi.name);
         let of_mds = cluster.calls_of_mds() - before.0;
-        let of_iods: u64 = cluster.calls().iter().zip(before.1).map(|(now, before)| now - before).sum();
-        assert!(of_mds < 500 && of_iods < 500, "{}: {of_mds} of the metadata server, {of_iods} of daemons", mpi.name);
+        let of_iods: u64 =
+            cluster.calls().iter().zip(before.1).map(|(now, before)| now - before).sum();
+        assert!(
+            of_mds < 500 && of_iods < 500,
+            "{}: {of_mds} of the metadata server, {of_iods} of daemons",
+            mpi.name
+        );
         ran += 1;
     }
     mpi::need_one(ran);
@@ -182,7 +199,11 @@ fn a_program_that_knows_nothing_of_it_has_it_by_preload() {
         let program = mpi.compile_plain("calls");
         let file = format!("braid:/preloaded-{}", mpi.name);
         let preload = format!("LD_PRELOAD={}", mpi.shim().display());
-        let said = ok(mpi.command(&cluster, 2).args(["env", &preload]).arg(program).args(["nonblocking", &file]));
+        let said = ok(mpi
+            .command(&cluster, 2)
+            .args(["env", &preload])
+            .arg(program)
+            .args(["nonblocking", &file]));
         assert_eq!(said, "nonblocking ok\n", "{}", mpi.name);
         ran += 1;
     }
@@ -218,7 +239,8 @@ fn every_function_on_files_that_the_mpi_has_is_defined_under_both_names() {
         let theirs = functions(Path::new(theirs.trim()));
         assert!(theirs.len() > 100, "{}: {theirs:?}", mpi.name);
         let ours = functions(&mpi.shim());
-        let missing: Vec<&String> = theirs.difference(&ours).filter(|name| !natural(name)).collect();
+        let missing: Vec<&String> =
+            theirs.difference(&ours).filter(|name| !natural(name)).collect();
         assert!(missing.is_empty(), "{}: {missing:?} would read and write /dev/null", mpi.name);
         ran += 1;
     }

@@ -33,18 +33,29 @@ fn run_of(program: &str, pattern: &str) {
         let reference = cluster.path(&path[1..]);
         let file = format!("braid:{path}");
         let before = cluster.collectives();
-        let said = mpi.run(&cluster, program, 2, &[pattern, &file, reference.to_str().unwrap(), way]);
+        let said =
+            mpi.run(&cluster, program, 2, &[pattern, &file, reference.to_str().unwrap(), way]);
         assert_eq!(said, format!("{pattern} ok\n"), "{} {way}", mpi.name);
         // All others write pieces that are short enough for the daemons to carry it out by themselves.
         let by_daemons = way == "server" || way == "auto" && pattern != "blocks";
-        assert_eq!(cluster.collectives() != before, by_daemons, "{} {way}: the daemons' collective requests", mpi.name);
+        assert_eq!(
+            cluster.collectives() != before,
+            by_daemons,
+            "{} {way}: the daemons' collective requests",
+            mpi.name
+        );
         let expected = fs::read(reference).unwrap();
         let options = braid_client::OpenOptions::new().read(true);
         let mut found = vec![0; expected.len() + 1];
         let bytes = cluster.client.open(&path, &options).unwrap().read_at(&mut found, 0).unwrap();
         found.truncate(bytes);
         let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
-        assert_eq!((wrong, found.len()), (None, expected.len()), "{} {way}: first wrong byte, length", mpi.name);
+        assert_eq!(
+            (wrong, found.len()),
+            (None, expected.len()),
+            "{} {way}: first wrong byte, length",
+            mpi.name
+        );
         ran += 1;
     }
     mpi::need_one(ran);

@@ -8,9 +8,20 @@ fn run(test: &str) {
     let program = scratch.path().join("rule");
     let mut compile = Command::new("cc");
     compile
-        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined", "-o"])
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-fsanitize=undefined",
+            "-o",
+        ])
         .arg(&program);
-    compile.args(["-fno-sanitize-recover=all"]).args(["tests/c/rule.c", "shim/rule.c"].map(|source| here.join(source)));
+    compile
+        .args(["-fno-sanitize-recover=all"])
+        .args(["tests/c/rule.c", "shim/rule.c"].map(|source| here.join(source)));
     assert!(compile.status().unwrap().success());
     let output = Command::new(program).arg(test).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

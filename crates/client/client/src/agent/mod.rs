@@ -48,6 +48,7 @@ pub(crate) fn ask(socket: &Path) -> Result<Proof> {
 #[cfg(not(unix))]
 pub(crate) fn ask(socket: &Path) -> Result<Proof> {
     let why = "the agent needs Unix sockets with credentials, which this system lacks";
-    let error = crate::Error::new(crate::Status::Unsupported, why).with_hint("a client key file of your own");
+    let error = crate::Error::new(crate::Status::Unsupported, why)
+        .with_hint("a client key file of your own");
     Err(error.during("ask the agent at", socket.display()))
 }

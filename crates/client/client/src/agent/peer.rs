@@ -22,7 +22,9 @@ pub(super) fn identity(stream: &UnixStream) -> io::Result<Identity> {
 
 fn groups(pid: i32, uid: u64, gid: u64) -> io::Result<Vec<u64>> {
     let mut status = String::new();
-    File::open(format!("/proc/{pid}/status"))?.take(STATUS_BYTES_MAX).read_to_string(&mut status)?;
+    File::open(format!("/proc/{pid}/status"))?
+        .take(STATUS_BYTES_MAX)
+        .read_to_string(&mut status)?;
     Ok(groups_in(&status, uid, gid))
 }
 
@@ -31,7 +33,10 @@ fn groups(pid: i32, uid: u64, gid: u64) -> io::Result<Vec<u64>> {
 fn groups_in(status: &str, uid: u64, gid: u64) -> Vec<u64> {
     let numbers = |name: &str| -> Vec<u64> {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.unwrap_or_default().split_whitespace().filter_map(|number| number.parse().ok()).collect()
+        line.unwrap_or_default()
+            .split_whitespace()
+            .filter_map(|number| number.parse().ok())
+            .collect()
     };
     // real, effective, saved, file system (proc_pid_status(5))
     let is_same = numbers("Uid:").get(1) == Some(&uid) && numbers("Gid:").get(1) == Some(&gid);
@@ -44,7 +49,8 @@ mod tests {
 
     #[test]
     fn groups_are_taken_from_the_right_process_only() {
-        let status = "Name:\tx\nUid:\t5\t1000\t5\t5\nGid:\t6\t100\t6\t6\nFDSize:\t64\nGroups:\t4 24 100 \n";
+        let status =
+            "Name:\tx\nUid:\t5\t1000\t5\t5\nGid:\t6\t100\t6\t6\nFDSize:\t64\nGroups:\t4 24 100 \n";
         assert_eq!(groups_in(status, 1000, 100), [4, 24, 100]);
         assert_eq!(groups_in(status, 5, 100), [0u64; 0], "the effective user is another");
         assert_eq!(groups_in(status, 1000, 6), [0u64; 0], "the effective group is another");

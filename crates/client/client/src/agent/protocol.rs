@@ -14,7 +14,8 @@ use std::{
 
 use braid_types::{ClusterUuid, Failure, Status};
 use braid_wire::{
-    Credential, Decoder, KEY_BYTES, Role, Secret, Ticket, Wire, decode_outcome, encode_failure, encode_success,
+    Credential, Decoder, KEY_BYTES, Role, Secret, Ticket, Wire, decode_outcome, encode_failure,
+    encode_success,
 };
 
 use crate::{
@@ -56,7 +57,9 @@ pub(super) fn ask(socket: &Path) -> Result<Proof> {
 }
 
 fn parse(message: &[u8]) -> Result<Given> {
-    let strange = |what: &str| Error::new(Status::Malformed, format!("what answers there is no agent: {what}"));
+    let strange = |what: &str| {
+        Error::new(Status::Malformed, format!("what answers there is no agent: {what}"))
+    };
     let mut from = Decoder::new(message);
     if from.array() != Ok(MAGIC) {
         return Err(strange("it does not begin as one"));
@@ -65,7 +68,8 @@ fn parse(message: &[u8]) -> Result<Given> {
         Ok(VERSION) => {}
         Ok(version) => {
             let why = format!("the agent speaks version {version}, this program {VERSION}");
-            return Err(Error::new(Status::Unsupported, why).with_hint("the same version of braid for both"));
+            return Err(Error::new(Status::Unsupported, why)
+                .with_hint("the same version of braid for both"));
         }
         Err(_) => return Err(strange("it ends at once")),
     }
@@ -84,7 +88,9 @@ fn from_io(error: io::Error) -> Error {
     };
     // No socket, or one that a process left behind.
     let absent = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
-    Error::new(status, error.to_string()).absent(absent).with_hint("braid agent, as the owner of the client key")
+    Error::new(status, error.to_string())
+        .absent(absent)
+        .with_hint("braid agent, as the owner of the client key")
 }
 
 #[cfg(test)]
@@ -93,7 +99,14 @@ mod tests {
 
     #[test]
     fn what_is_no_agent_is_refused() {
-        for bad in [&b""[..], b"BR", b"BRDA", b"HTTP/1.1 400", b"BRDA\x01\x00", b"BRDA\x01\x00\x00\x00\x05"] {
+        for bad in [
+            &b""[..],
+            b"BR",
+            b"BRDA",
+            b"HTTP/1.1 400",
+            b"BRDA\x01\x00",
+            b"BRDA\x01\x00\x00\x00\x05",
+        ] {
             assert_eq!(parse(bad).unwrap_err().status(), Status::Malformed, "{bad:?}");
         }
         assert_eq!(parse(b"BRDA\x02\x00").unwrap_err().status(), Status::Unsupported);

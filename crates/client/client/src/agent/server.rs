@@ -89,7 +89,9 @@ impl Agent {
             return Err(named(error.with_hint("braid key add NAME, then braid agent --key FILE")));
         };
         let (secret, mds, cluster) = (secret.clone(), config.mds.clone(), config.cluster);
-        let client = Client::connect(Config { timeout: config.timeout.min(CHECK_TIMEOUT), ..config }).map_err(named)?;
+        let client =
+            Client::connect(Config { timeout: config.timeout.min(CHECK_TIMEOUT), ..config })
+                .map_err(named)?;
         let check = Box::new(move || client.agent_check());
         Self::with_check(socket, secret, mds, cluster, check).map_err(named)
     }
@@ -102,8 +104,13 @@ impl Agent {
         check: Check,
     ) -> Result<Self> {
         let listener = listen(socket).map_err(|error| {
-            let status = if error.kind() == io::ErrorKind::AddrInUse { Status::Busy } else { Status::DiskError };
-            Error::new(status, error.to_string()).with_hint("another --socket, in a directory that exists")
+            let status = if error.kind() == io::ErrorKind::AddrInUse {
+                Status::Busy
+            } else {
+                Status::DiskError
+            };
+            Error::new(status, error.to_string())
+                .with_hint("another --socket, in a directory that exists")
         })?;
         let vouch = Arc::new(Voucher { secret, mds, cluster, check, busy: AtomicUsize::new(0) });
         Ok(Self { listener, socket: socket.to_owned(), vouch, stopping: Arc::default() })
@@ -128,9 +135,8 @@ impl Agent {
                 // The program went away, or descriptors are short for the moment: others are still served.
                 Err(error) if is_passing(&error) => thread::sleep(Duration::from_millis(10)),
                 Err(error) => {
-                    return Err(
-                        Error::new(Status::DiskError, error.to_string()).during("accept at", self.socket.display())
-                    );
+                    return Err(Error::new(Status::DiskError, error.to_string())
+                        .during("accept at", self.socket.display()));
                 }
             }
         }
@@ -175,7 +181,10 @@ impl Stopper {
 impl Voucher {
     fn outcome(&self, stream: &UnixStream) -> Result<protocol::Given, Failure> {
         let identity = peer::identity(stream).map_err(|error| {
-            Failure::new(Status::Internal, format!("the kernel does not say who is asking: {error}"))
+            Failure::new(
+                Status::Internal,
+                format!("the kernel does not say who is asking: {error}"),
+            )
         })?;
         let check = (self.check)().map_err(|error| Failure::new(error.status(), error.why()))?;
         let ticket = ticket(identity, &check, random_bytes());
@@ -186,12 +195,22 @@ impl Voucher {
 
 fn ticket(identity: Identity, check: &AgentCheckReply, nonce: [u8; 16]) -> Ticket {
     let Identity { uid, gid, groups, .. } = identity;
-    Ticket { key: check.key, agent_session: check.session, epoch: check.epoch, uid, gid, groups, nonce }
+    Ticket {
+        key: check.key,
+        agent_session: check.session,
+        epoch: check.epoch,
+        uid,
+        gid,
+        groups,
+        nonce,
+    }
 }
 
 fn send(mut stream: UnixStream, outcome: &Result<protocol::Given, Failure>) {
     // A program that went away has no use for an answer.
-    let _ = stream.set_write_timeout(Some(WRITE_TIMEOUT)).and_then(|()| stream.write_all(&protocol::message(outcome)));
+    let _ = stream
+        .set_write_timeout(Some(WRITE_TIMEOUT))
+        .and_then(|()| stream.write_all(&protocol::message(outcome)));
 }
 
 /// Takes over a socket that nobody listens at any more.
@@ -210,7 +229,8 @@ fn listen(socket: &Path) -> io::Result<UnixListener> {
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted};
     // EMFILE and ENFILE have no kind of their own.
-    matches!(error.kind(), ConnectionAborted | Interrupted) || matches!(error.raw_os_error(), Some(23 | 24))
+    matches!(error.kind(), ConnectionAborted | Interrupted)
+        || matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use braid_wire::message::{
     iod::{DiskRates, MeasureDisk},
     lock::{LockHolder, LockRange, LockRequest, LockSpace},
     mds::{
-        AgentCheckReply, AttributeChanges, CreateReply, FsckAffectedReply, FsckFile, FsckMend, FsckNamespaceReply,
-        KeyAddReply, KeyInfo, KeyRights, LayoutShowReply, Made, MdsStatusReply, ReadDirectoryReply, Removed,
-        RenameMode, SetTime, StatFsReply, XattrMode,
+        AgentCheckReply, AttributeChanges, CreateReply, FsckAffectedReply, FsckFile, FsckMend,
+        FsckNamespaceReply, KeyAddReply, KeyInfo, KeyRights, LayoutShowReply, Made, MdsStatusReply,
+        ReadDirectoryReply, Removed, RenameMode, SetTime, StatFsReply, XattrMode,
     },
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport},
     types::{Attributes, ClusterMap, Identity, IodState, LayoutWish},
@@ -125,7 +125,11 @@ impl<D: Driver> Client<D> {
     ///
     /// # Errors
     /// With the path, and the server that refused.
-    pub async fn create(&self, at: impl ToAt + Send, options: &OpenOptions) -> Result<(File<D>, bool)> {
+    pub async fn create(
+        &self,
+        at: impl ToAt + Send,
+        options: &OpenOptions,
+    ) -> Result<(File<D>, bool)> {
         let at = at.to_at();
         let (file, created) = self.caller.create(&at, options).await?;
         Ok((File::new(file)?, created))
@@ -151,7 +155,11 @@ impl<D: Driver> Client<D> {
     ///
     /// # Errors
     /// With the path, and the server that refused.
-    pub async fn create_unnamed(&self, at: impl ToAt + Send, options: &OpenOptions) -> Result<File<D>> {
+    pub async fn create_unnamed(
+        &self,
+        at: impl ToAt + Send,
+        options: &OpenOptions,
+    ) -> Result<File<D>> {
         let at = at.to_at();
         File::new(self.caller.create_unnamed(&at, options).await?)
     }
@@ -160,7 +168,11 @@ impl<D: Driver> Client<D> {
     ///
     /// # Errors
     /// When it is not found. Later failures come with the entry.
-    pub async fn read_dir(&self, at: impl ToAt + Send, with_attributes: bool) -> Result<Listing<D>> {
+    pub async fn read_dir(
+        &self,
+        at: impl ToAt + Send,
+        with_attributes: bool,
+    ) -> Result<Listing<D>> {
         let at = at.to_at();
         self.caller.read_dir(&at, with_attributes).await
     }

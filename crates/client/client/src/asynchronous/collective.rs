@@ -40,7 +40,8 @@ impl<D: Driver> File<D> {
         F: Future<Output = Result<Vec<Vec<u8>>>>,
     {
         let buffers = &mut [IoSliceMut::new(buffer)];
-        meet(self.file.read_all_at(rank, &self.view, position, buffers, options).await, all_gather).await
+        meet(self.file.read_all_at(rank, &self.view, position, buffers, options).await, all_gather)
+            .await
     }
 
     /// Writes all of `buffer` at a position of this task's view, all tasks together; otherwise as [`File::read_all_at`].
@@ -60,12 +61,16 @@ impl<D: Driver> File<D> {
         F: Future<Output = Result<Vec<Vec<u8>>>>,
     {
         let buffers = &[IoSlice::new(buffer)];
-        meet(self.file.write_all_at(rank, &self.view, position, buffers, options).await, all_gather).await
+        meet(self.file.write_all_at(rank, &self.view, position, buffers, options).await, all_gather)
+            .await
     }
 }
 
 /// Goes through the steps with the other tasks.
-async fn meet<D, G, F>((mut collective, mut mine): (Collective<'_, '_, D>, Vec<u8>), mut all_gather: G) -> Result<usize>
+async fn meet<D, G, F>(
+    (mut collective, mut mine): (Collective<'_, '_, D>, Vec<u8>),
+    mut all_gather: G,
+) -> Result<usize>
 where
     D: Driver,
     G: FnMut(Vec<u8>) -> F,

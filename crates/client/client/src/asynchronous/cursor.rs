@@ -31,7 +31,10 @@ pub struct Cursor<D: Driver> {
 
 impl<D: Driver> fmt::Debug for Cursor<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cursor").field("file", &self.file).field("position", &self.position).finish()
+        f.debug_struct("Cursor")
+            .field("file", &self.file)
+            .field("position", &self.position)
+            .finish()
     }
 }
 
@@ -60,7 +63,8 @@ impl<D: Driver> Cursor<D> {
     /// # Errors
     /// [`crate::Status::Invalid`] before the beginning: the cursor stays where it was.
     pub async fn seek(&mut self, to: SeekFrom) -> Result<u64> {
-        self.position = self.file.file.position_after_seek(&self.file.view, self.position, to).await?;
+        self.position =
+            self.file.file.position_after_seek(&self.file.view, self.position, to).await?;
         Ok(self.position)
     }
 

@@ -67,7 +67,8 @@ impl<D: Driver> File<D> {
     /// # Errors
     /// [`crate::Status::Invalid`] for a view that makes no sense.
     pub fn with_view(&self, view: View) -> Result<Self> {
-        let view = FileView::new(view).map_err(|error| error.during("set a view on", self.file.path()))?;
+        let view =
+            FileView::new(view).map_err(|error| error.during("set a view on", self.file.path()))?;
         Ok(Self { file: Arc::clone(&self.file), view })
     }
 
@@ -93,7 +94,11 @@ impl<D: Driver> File<D> {
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub async fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], position: u64) -> Result<usize> {
+    pub async fn read_vectored_at(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        position: u64,
+    ) -> Result<usize> {
         self.file.read_at(&self.view, position, buffers).await
     }
 
@@ -125,7 +130,12 @@ impl<D: Driver> File<D> {
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub async fn write_held(&self, held: &mut HeldRoom, buffer: &[u8], offset: u64) -> Result<usize> {
+    pub async fn write_held(
+        &self,
+        held: &mut HeldRoom,
+        buffer: &[u8],
+        offset: u64,
+    ) -> Result<usize> {
         self.file.write_held(held, offset, &[IoSlice::new(buffer)], None).await
     }
 
@@ -153,7 +163,11 @@ impl<D: Driver> File<D> {
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub async fn read_list(&self, extents: &[Extent], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+    pub async fn read_list(
+        &self,
+        extents: &[Extent],
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> Result<usize> {
         self.file.read_list(extents, buffers).await
     }
 
@@ -170,7 +184,13 @@ impl<D: Driver> File<D> {
     ///
     /// # Errors
     /// With the path and the daemon, when nothing was copied before.
-    pub async fn copy_range_from(&self, source: &Self, from: u64, to: u64, bytes: u64) -> Result<u64> {
+    pub async fn copy_range_from(
+        &self,
+        source: &Self,
+        from: u64,
+        to: u64,
+        bytes: u64,
+    ) -> Result<u64> {
         self.file.copy_range_from(&source.file, from, to, bytes).await
     }
 

@@ -40,7 +40,12 @@ impl<D: Driver> Client<D> {
     ///
     /// # Errors
     /// As any call; `TryAgain` with the name of a client that does not give it back.
-    pub async fn ask_data(&self, file: FileIndex, mode: LeaseMode, alone: bool) -> Result<Option<LeaseTicket>> {
+    pub async fn ask_data(
+        &self,
+        file: FileIndex,
+        mode: LeaseMode,
+        alone: bool,
+    ) -> Result<Option<LeaseTicket>> {
         self.caller().ask_data(file, mode, alone).await
     }
 
@@ -63,7 +68,10 @@ impl<D: Driver> Client<D> {
 
 impl<D: Driver> Client<D> {
     /// As `serve_leases`, for a holder that never blocks: it is called within the task. For drivers without threads.
-    pub fn serve_leases_here(&self, holder: Weak<dyn LeaseHolder>) -> impl Future<Output = ()> + Send + 'static {
+    pub fn serve_leases_here(
+        &self,
+        holder: Weak<dyn LeaseHolder>,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let weak = Arc::downgrade(self.caller().engine());
         self.caller().engine().serve_recalls();
         async move {
@@ -111,7 +119,10 @@ fn tell(holder: &dyn LeaseHolder, recalled: &Recalled) -> LeaseMode {
 impl Client<Tokio> {
     /// Carries recalls out as long as the client lives: before this runs nothing is granted. To be run in a task; the
     /// holder is called on threads that may block.
-    pub fn serve_leases(&self, holder: Weak<dyn LeaseHolder>) -> impl Future<Output = ()> + Send + 'static {
+    pub fn serve_leases(
+        &self,
+        holder: Weak<dyn LeaseHolder>,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let weak = Arc::downgrade(self.caller().engine());
         self.caller().engine().serve_recalls();
         let turns = Arc::new(Turns::default());
@@ -127,7 +138,12 @@ impl Client<Tokio> {
                             // Others of the same lease are carried out by the task that has the first.
                             if turns.begin(one) {
                                 let turns = Arc::clone(&turns);
-                                drop(tokio::spawn(carry_out_all(Arc::clone(&engine), holder.clone(), turns, one)));
+                                drop(tokio::spawn(carry_out_all(
+                                    Arc::clone(&engine),
+                                    holder.clone(),
+                                    turns,
+                                    one,
+                                )));
                             }
                         }
                     }
@@ -216,7 +232,10 @@ mod tests {
     fn recalls_of_one_lease_have_their_turns_and_others_do_not_wait() {
         let turns = Turns::default();
         assert!(turns.begin(recall(1, 1)));
-        assert!(!turns.begin(recall(1, 2)) && !turns.begin(recall(1, 3)), "the first is being carried out");
+        assert!(
+            !turns.begin(recall(1, 2)) && !turns.begin(recall(1, 3)),
+            "the first is being carried out"
+        );
         assert!(turns.begin(recall(2, 4)), "another lease");
         let of = LeaseOf::Data(FileIndex(1));
         assert_eq!(turns.next(of).map(|next| next.number), Some(2));

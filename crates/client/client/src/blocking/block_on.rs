@@ -45,14 +45,15 @@ mod tests {
     #[test]
     fn a_future_that_is_woken_by_another_thread_goes_on() {
         let polls = AtomicU32::new(0);
-        let value = block_on(std::future::poll_fn(|context| match polls.fetch_add(1, Ordering::Relaxed) {
-            0 | 1 => {
-                let waker = context.waker().clone();
-                thread::spawn(move || waker.wake());
-                Poll::Pending
-            }
-            _ => Poll::Ready(7),
-        }));
+        let value =
+            block_on(std::future::poll_fn(|context| match polls.fetch_add(1, Ordering::Relaxed) {
+                0 | 1 => {
+                    let waker = context.waker().clone();
+                    thread::spawn(move || waker.wake());
+                    Poll::Pending
+                }
+                _ => Poll::Ready(7),
+            }));
         assert_eq!(value, 7);
     }
 }

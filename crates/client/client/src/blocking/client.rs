@@ -9,9 +9,9 @@ use braid_wire::message::{
     iod::{DiskRates, MeasureDisk},
     lock::{LockHolder, LockRange, LockRequest, LockSpace},
     mds::{
-        AgentCheckReply, AttributeChanges, CreateReply, FsckAffectedReply, FsckFile, FsckMend, FsckNamespaceReply,
-        KeyAddReply, KeyInfo, KeyRights, LayoutShowReply, Made, MdsStatusReply, ReadDirectoryReply, Removed,
-        RenameMode, SetTime, StatFsReply, XattrMode,
+        AgentCheckReply, AttributeChanges, CreateReply, FsckAffectedReply, FsckFile, FsckMend,
+        FsckNamespaceReply, KeyAddReply, KeyInfo, KeyRights, LayoutShowReply, Made, MdsStatusReply,
+        ReadDirectoryReply, Removed, RenameMode, SetTime, StatFsReply, XattrMode,
     },
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport},
     types::{Attributes, ClusterMap, Identity, IodState, LayoutWish},
@@ -147,7 +147,11 @@ impl Client {
     ///
     /// # Errors
     /// With the path, and the server that refused.
-    pub fn create_told(&self, at: impl ToAt, options: &OpenOptions) -> Result<(File, Option<Attributes>)> {
+    pub fn create_told(
+        &self,
+        at: impl ToAt,
+        options: &OpenOptions,
+    ) -> Result<(File, Option<Attributes>)> {
         let (file, _, directory) = block_on(self.caller.create_told(&at.to_at(), options))?;
         Ok((File::new(file, Arc::clone(&self.session))?, directory))
     }
@@ -172,7 +176,12 @@ impl Client {
 
     /// Lists a directory after the cookie of an entry of an earlier listing; 0 for the beginning.
     pub fn read_dir_from(&self, dir: FileIndex, cookie: u64, with_attributes: bool) -> Listing {
-        Listing(self.caller.read_dir_from(dir, &format!("directory {dir}"), cookie, with_attributes))
+        Listing(self.caller.read_dir_from(
+            dir,
+            &format!("directory {dir}"),
+            cookie,
+            with_attributes,
+        ))
     }
 
     /// Whether an owner may have something of a file locked. Asks nobody.

@@ -9,7 +9,10 @@ use braid_net::Blocking;
 
 use super::{File, block_on};
 use crate::{
-    engine::{Collective, CollectiveOptions, Next, announce_part, announce_refusal, parts_overlap, refused_by},
+    engine::{
+        Collective, CollectiveOptions, Next, announce_part, announce_refusal, parts_overlap,
+        refused_by,
+    },
     error::{Error, Result},
     group::Group,
 };
@@ -44,7 +47,12 @@ impl File {
     ///
     /// # Errors
     /// With the path, the task and the daemon; the same in all tasks. That a task was lost.
-    pub fn read_all_at(&self, group: &dyn Group, buffer: &mut [u8], position: u64) -> Result<usize> {
+    pub fn read_all_at(
+        &self,
+        group: &dyn Group,
+        buffer: &mut [u8],
+        position: u64,
+    ) -> Result<usize> {
         let options = CollectiveOptions::default();
         self.read_all_vectored_at(group, &mut [IoSliceMut::new(buffer)], position, &options)
     }
@@ -60,7 +68,8 @@ impl File {
         position: u64,
         options: &CollectiveOptions,
     ) -> Result<usize> {
-        let begun = block_on(self.file.read_all_at(group.rank(), &self.view, position, buffers, options));
+        let begun =
+            block_on(self.file.read_all_at(group.rank(), &self.view, position, buffers, options));
         self.meet(group, begun)
     }
 
@@ -70,7 +79,12 @@ impl File {
     /// # Errors
     /// As [`File::read_all_at`]. After one, any of the bytes of any task may have been written.
     pub fn write_all_at(&self, group: &dyn Group, buffer: &[u8], position: u64) -> Result<usize> {
-        self.write_all_vectored_at(group, &[IoSlice::new(buffer)], position, &CollectiveOptions::default())
+        self.write_all_vectored_at(
+            group,
+            &[IoSlice::new(buffer)],
+            position,
+            &CollectiveOptions::default(),
+        )
     }
 
     /// As [`File::write_all_at`], of several buffers, one after the other.
@@ -84,7 +98,8 @@ impl File {
         position: u64,
         options: &CollectiveOptions,
     ) -> Result<usize> {
-        let begun = block_on(self.file.write_all_at(group.rank(), &self.view, position, buffers, options));
+        let begun =
+            block_on(self.file.write_all_at(group.rank(), &self.view, position, buffers, options));
         self.meet(group, begun)
     }
 
@@ -93,8 +108,16 @@ impl File {
     ///
     /// # Errors
     /// The tasks did not meet, or one has refused ([`refuse_all`]).
-    pub fn overlap_all(&self, group: &dyn Group, position: u64, bytes: u64, time_max: Duration) -> Result<bool> {
-        parts_overlap(&group.all_gather(&announce_part(self.view.request(position, bytes)), time_max)?)
+    pub fn overlap_all(
+        &self,
+        group: &dyn Group,
+        position: u64,
+        bytes: u64,
+        time_max: Duration,
+    ) -> Result<bool> {
+        parts_overlap(
+            &group.all_gather(&announce_part(self.view.request(position, bytes)), time_max)?,
+        )
     }
 
     /// Goes through the steps with the other tasks.

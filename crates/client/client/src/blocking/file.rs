@@ -73,8 +73,14 @@ impl File {
     /// # Errors
     /// [`crate::Status::Invalid`] for a view that makes no sense.
     pub fn with_view(&self, view: View) -> Result<Self> {
-        let view = FileView::new(view).map_err(|error| error.during("set a view on", self.file.path()))?;
-        Ok(Self { file: Arc::clone(&self.file), view, cursor: Mutex::new(0), session: Arc::clone(&self.session) })
+        let view =
+            FileView::new(view).map_err(|error| error.during("set a view on", self.file.path()))?;
+        Ok(Self {
+            file: Arc::clone(&self.file),
+            view,
+            cursor: Mutex::new(0),
+            session: Arc::clone(&self.session),
+        })
     }
 
     /// What this handle sees of the file, for conversions between positions and offsets.
@@ -95,7 +101,12 @@ impl File {
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub fn read_at_into_pipe(&self, buffer: &mut [u8], position: u64, pipe: &mut Pipe) -> Result<usize> {
+    pub fn read_at_into_pipe(
+        &self,
+        buffer: &mut [u8],
+        position: u64,
+        pipe: &mut Pipe,
+    ) -> Result<usize> {
         block_on(self.file.read_at_into_pipe(&self.view, position, buffer, pipe))
     }
 

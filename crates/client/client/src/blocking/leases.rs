@@ -70,12 +70,18 @@ impl Leases {
     pub fn serve(&self, holder: Weak<dyn LeaseHolder>) -> Result<()> {
         let engine = self.caller.engine();
         if !engine.serve_recalls() {
-            return Err(Error::new(Status::Exists, "the recalls of this client are carried out already"));
+            return Err(Error::new(
+                Status::Exists,
+                "the recalls of this client are carried out already",
+            ));
         }
         let (state, names, data) = (Mutex::default(), Condvar::new(), Condvar::new());
         let lanes = Arc::new(Lanes { engine: Arc::downgrade(engine), holder, state, names, data });
-        let started = thread::Builder::new().name("braid-recall".into()).spawn(move || lanes.serve());
-        started.map(drop).map_err(|error| Error::new(Status::LimitExceeded, format!("no thread for recalls: {error}")))
+        let started =
+            thread::Builder::new().name("braid-recall".into()).spawn(move || lanes.serve());
+        started.map(drop).map_err(|error| {
+            Error::new(Status::LimitExceeded, format!("no thread for recalls: {error}"))
+        })
     }
 
     /// The names lease of a directory, if it is held now. What is asked of the server after this, and answered while
@@ -117,7 +123,12 @@ impl Leases {
     ///
     /// # Errors
     /// As any call; [`Status::TryAgain`] with the name of a client that does not give it back.
-    pub fn ask_data(&self, file: FileIndex, mode: LeaseMode, alone: bool) -> Result<Option<LeaseTicket>> {
+    pub fn ask_data(
+        &self,
+        file: FileIndex,
+        mode: LeaseMode,
+        alone: bool,
+    ) -> Result<Option<LeaseTicket>> {
         block_on(self.caller.ask_data(file, mode, alone))
     }
 
@@ -265,7 +276,12 @@ impl Lanes {
         self.changed(kind).notify_one();
         let lanes = Arc::clone(self);
         let name = if kind == Kind::Names { "braid-recall-names" } else { "braid-recall-data" };
-        if more && thread::Builder::new().name(name.into()).spawn(move || lanes.drain(kind, IDLE_TIME)).is_err() {
+        if more
+            && thread::Builder::new()
+                .name(name.into())
+                .spawn(move || lanes.drain(kind, IDLE_TIME))
+                .is_err()
+        {
             // Late is better than never.
             self.drain(kind, Duration::ZERO);
         }
@@ -299,8 +315,10 @@ impl Lanes {
                 return None;
             }
             state.queue(kind).idle += 1;
-            let (woken, time) =
-                self.changed(kind).wait_timeout(state, idle_time).unwrap_or_else(PoisonError::into_inner);
+            let (woken, time) = self
+                .changed(kind)
+                .wait_timeout(state, idle_time)
+                .unwrap_or_else(PoisonError::into_inner);
             (state, waited) = (woken, time.timed_out());
             state.queue(kind).idle -= 1;
         }

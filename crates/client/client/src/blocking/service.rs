@@ -64,7 +64,12 @@ fn service() -> &'static Service {
     let mark = fork::mark();
     let mut place = &FIRST;
     loop {
-        let new = || Service { mark, state: Mutex::default(), lanes: Workers::new(), childs: OnceLock::new() };
+        let new = || Service {
+            mark,
+            state: Mutex::default(),
+            lanes: Workers::new(),
+            childs: OnceLock::new(),
+        };
         let found = place.get_or_init(|| Box::new(new()));
         if found.mark == mark {
             return found;
@@ -89,7 +94,9 @@ fn serve() {
         thread::sleep(TICK);
         let Some(clients) = living() else { return };
         // A server that is away is tried again at the next tick; calls report it to those who wait for it.
-        clients.iter().for_each(|client| client.tick(lanes, |engine| drop(block_on(engine.tick()))));
+        clients
+            .iter()
+            .for_each(|client| client.tick(lanes, |engine| drop(block_on(engine.tick()))));
     }
 }
 
@@ -135,7 +142,10 @@ mod tests {
     use crate::{Config, Credential, fork::tests::holds_in_child};
 
     fn engine() -> Arc<Engine<Blocking>> {
-        Engine::new(Blocking::new(), Config::new(["127.0.0.1:1"], Credential::Agent("/nowhere".into())))
+        Engine::new(
+            Blocking::new(),
+            Config::new(["127.0.0.1:1"], Credential::Agent("/nowhere".into())),
+        )
     }
 
     #[test]
@@ -180,7 +190,9 @@ mod tests {
             let mine = engine();
             watch(&mine);
             let state = lock(&service().state);
-            state.runs && state.clients.len() == 1 && state.clients[0].engine.ptr_eq(&Arc::downgrade(&mine))
+            state.runs
+                && state.clients.len() == 1
+                && state.clients[0].engine.ptr_eq(&Arc::downgrade(&mine))
         });
         drop(held);
         assert!(child_serves);

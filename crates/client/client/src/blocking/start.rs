@@ -26,7 +26,10 @@ impl Client {
     /// Sixteen operations of one client and its files go on at a time and begin in the order in which they were started; what was
     /// started later may be over earlier. Work must not wait for other work that was started ([`File::start_together`] may). When 4,096 wait already, and in a child
     /// after `fork`, the calling thread does it.
-    pub fn start<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Started<T> {
+    pub fn start<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Started<T> {
         let client = self.clone();
         Started::new(self.session.workers(), move || work(&client))
     }
@@ -46,7 +49,10 @@ impl File {
     /// let (buffer, bytes) = read.wait()?;
     /// # Ok(()) }
     /// ```
-    pub fn start<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Started<T> {
+    pub fn start<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Started<T> {
         let file = self.again();
         Started::new(self.session.workers(), move || work(&file))
     }
@@ -68,23 +74,33 @@ impl File {
     }
 
     /// Starts [`File::read_list`] into `buffers`, which come back with the outcome.
-    pub fn start_read_list<B>(&self, extents: Vec<Extent>, mut buffers: Vec<B>) -> Started<(Result<usize>, Vec<B>)>
+    pub fn start_read_list<B>(
+        &self,
+        extents: Vec<Extent>,
+        mut buffers: Vec<B>,
+    ) -> Started<(Result<usize>, Vec<B>)>
     where
         B: AsMut<[u8]> + Send + 'static,
     {
         self.start(move |file| {
-            let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer.as_mut())).collect();
+            let mut slices: Vec<_> =
+                buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer.as_mut())).collect();
             (file.read_list(&extents, &mut slices), buffers)
         })
     }
 
     /// Starts [`File::write_list`] of `buffers`, which come back with the outcome.
-    pub fn start_write_list<B>(&self, extents: Vec<Extent>, buffers: Vec<B>) -> Started<(Result<usize>, Vec<B>)>
+    pub fn start_write_list<B>(
+        &self,
+        extents: Vec<Extent>,
+        buffers: Vec<B>,
+    ) -> Started<(Result<usize>, Vec<B>)>
     where
         B: AsRef<[u8]> + Send + 'static,
     {
         self.start(move |file| {
-            let slices: Vec<_> = buffers.iter().map(|buffer| IoSlice::new(buffer.as_ref())).collect();
+            let slices: Vec<_> =
+                buffers.iter().map(|buffer| IoSlice::new(buffer.as_ref())).collect();
             (file.write_list(&extents, &slices), buffers)
         })
     }
@@ -104,7 +120,10 @@ impl File {
     /// let (buffer, bytes) = read.wait()?;
     /// # Ok(()) }
     /// ```
-    pub fn start_together<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Started<T> {
+    pub fn start_together<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Started<T> {
         let file = self.again();
         Started::apart(move || work(&file))
     }
@@ -150,7 +169,8 @@ impl File {
 
     /// The same open file and view, with a cursor at 0.
     fn again(&self) -> Self {
-        let (file, view, session) = (Arc::clone(&self.file), self.view.clone(), Arc::clone(&self.session));
+        let (file, view, session) =
+            (Arc::clone(&self.file), self.view.clone(), Arc::clone(&self.session));
         Self { file, view, cursor: Mutex::new(0), session }
     }
 }

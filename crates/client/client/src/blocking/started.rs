@@ -44,14 +44,19 @@ impl<T: Send + 'static> Started<T> {
             let work = lock(once).take();
             work.into_iter().for_each(|work| work());
         };
-        if thread::Builder::new().name("braid-started".into()).spawn(move || run(&theirs)).is_err() {
+        if thread::Builder::new().name("braid-started".into()).spawn(move || run(&theirs)).is_err()
+        {
             run(&once);
         }
         place
     }
 
     fn of(work: impl FnOnce() -> T + Send + 'static) -> (Self, Work) {
-        let place = Arc::new(Place { process: fork::mark(), outcome: Mutex::new(None), put: Condvar::new() });
+        let place = Arc::new(Place {
+            process: fork::mark(),
+            outcome: Mutex::new(None),
+            put: Condvar::new(),
+        });
         let there = Arc::clone(&place);
         let work = Box::new(move || {
             // A panic is the waiter's, as if it had made the call itself.
@@ -96,14 +101,19 @@ impl<T> Started<T> {
                 drop(outcome);
                 return Err(self);
             }
-            outcome = self.0.put.wait_timeout(outcome, left).unwrap_or_else(PoisonError::into_inner).0;
+            outcome =
+                self.0.put.wait_timeout(outcome, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(outcome);
         Ok(self.wait())
     }
 
     fn outcome(&self) -> MutexGuard<'_, Option<Outcome<T>>> {
-        assert_eq!(self.0.process, fork::mark(), "waits for what the parent of this process started");
+        assert_eq!(
+            self.0.process,
+            fork::mark(),
+            "waits for what the parent of this process started"
+        );
         lock(&self.0.outcome)
     }
 

@@ -39,7 +39,10 @@ struct State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("queued", &self.queue.len()).field("threads", &self.threads).finish()
+        f.debug_struct("State")
+            .field("queued", &self.queue.len())
+            .field("threads", &self.threads)
+            .finish()
     }
 }
 
@@ -80,7 +83,8 @@ impl Workers {
         }
         if state.threads < THREADS_MAX {
             let workers = Arc::clone(self);
-            match thread::Builder::new().name("braid-started".into()).spawn(move || workers.work()) {
+            match thread::Builder::new().name("braid-started".into()).spawn(move || workers.work())
+            {
                 Ok(_) => state.threads += 1,
                 // No thread at all would come to it.
                 Err(_) if state.threads == 0 => return state.queue.pop_back(),
@@ -103,7 +107,8 @@ impl Workers {
                 break;
             }
             state.idle += 1;
-            let (woken, waited) = self.changed.wait_timeout(state, IDLE_TIME).unwrap_or_else(PoisonError::into_inner);
+            let (woken, waited) =
+                self.changed.wait_timeout(state, IDLE_TIME).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             state.idle -= 1;
             if waited.timed_out() && state.queue.is_empty() {
@@ -139,7 +144,10 @@ mod tests {
                 })
             })
             .collect();
-        assert_eq!(started.into_iter().map(Started::wait).collect::<Vec<_>>(), (0..THREADS_MAX).collect::<Vec<_>>());
+        assert_eq!(
+            started.into_iter().map(Started::wait).collect::<Vec<_>>(),
+            (0..THREADS_MAX).collect::<Vec<_>>()
+        );
         assert_eq!(lock(&workers.state).threads, THREADS_MAX);
         workers.close();
         while lock(&workers.state).threads > 0 {
@@ -163,7 +171,9 @@ mod tests {
         };
         // Each thread has one, and the queue is full.
         let mut started = Vec::new();
-        while begun.load(Ordering::Relaxed) < THREADS_MAX || lock(&workers.state).queue.len() < QUEUE_MAX {
+        while begun.load(Ordering::Relaxed) < THREADS_MAX
+            || lock(&workers.state).queue.len() < QUEUE_MAX
+        {
             let is_full = lock(&workers.state).queue.len() == QUEUE_MAX;
             if is_full { thread::yield_now() } else { started.push(start()) }
         }
@@ -201,7 +211,9 @@ mod tests {
         let workers = Workers::new();
         Started::new(&workers, || ()).wait();
         let held = lock(&workers.state);
-        assert!(fork::tests::holds_in_child(|| Started::new(&workers, || 5).test().is_ok_and(|five| five == 5)));
+        assert!(fork::tests::holds_in_child(|| Started::new(&workers, || 5)
+            .test()
+            .is_ok_and(|five| five == 5)));
         drop(held);
     }
 }

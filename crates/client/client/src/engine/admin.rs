@@ -5,9 +5,10 @@ use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
 use braid_wire::message::{
     DaemonStatus, DaemonStatusReply,
     mds::{
-        AgentCheck, AgentCheckReply, FsckAffected, FsckAffectedReply, FsckFile, FsckFiles, FsckMark, FsckMend,
-        FsckMendFile, FsckNamespace, FsckNamespaceReply, FsckOrphans, FsckShards, GetClusterMap, IodRemove, KeyAdd,
-        KeyAddReply, KeyInfo, KeyList, KeyRevoke, KeyRights, MdsStatus, MdsStatusReply, SetIodState,
+        AgentCheck, AgentCheckReply, FsckAffected, FsckAffectedReply, FsckFile, FsckFiles,
+        FsckMark, FsckMend, FsckMendFile, FsckNamespace, FsckNamespaceReply, FsckOrphans,
+        FsckShards, GetClusterMap, IodRemove, KeyAdd, KeyAddReply, KeyInfo, KeyList, KeyRevoke,
+        KeyRights, MdsStatus, MdsStatusReply, SetIodState,
     },
     types::{At, ClusterMap, Identity, IodState},
 };
@@ -83,7 +84,12 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Files of a shard after `after` of which an I/O daemon has a part, or may have one.
-    pub async fn fsck_affected(&self, iod: IodId, shard: ShardId, after: FileIndex) -> Result<FsckAffectedReply> {
+    pub async fn fsck_affected(
+        &self,
+        iod: IodId,
+        shard: ShardId,
+        after: FileIndex,
+    ) -> Result<FsckAffectedReply> {
         self.ask("check", &cluster(), FsckAffected { iod, shard, after }).await
     }
 
@@ -93,7 +99,12 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Files of a shard after `after`, in the order of their index.
-    pub async fn fsck_files(&self, shard: ShardId, after: FileIndex, count_max: u32) -> Result<Vec<FsckFile>> {
+    pub async fn fsck_files(
+        &self,
+        shard: ShardId,
+        after: FileIndex,
+        count_max: u32,
+    ) -> Result<Vec<FsckFile>> {
         self.ask("check", &cluster(), FsckFiles { shard, after, count_max }).await
     }
 

@@ -36,7 +36,8 @@ impl<D: Driver> OpenFile<D> {
     pub async fn set_len(&self, bytes: u64) -> Result<Attributes> {
         self.allow(Rights::WRITE).map_err(|error| error.during("truncate", self.path()))?;
         self.settle_owed().await.map_err(|error| error.during("truncate", self.path()))?;
-        let changes = AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
+        let changes =
+            AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
         let result = self.caller.set_attributes(&At::file(self.file()), false, changes).await;
         // The daemons refuse the old size generation from now on, whatever became of the answer.
         self.mark_stale();
@@ -50,7 +51,8 @@ impl<D: Driver> OpenFile<D> {
     pub async fn punch_hole(&self, offset: u64, bytes: u64) -> Result<Attributes> {
         self.allow(Rights::WRITE).map_err(|error| error.during("punch a hole in", self.path()))?;
         self.settle_owed().await.map_err(|error| error.during("punch a hole in", self.path()))?;
-        let call = PunchHole { file: self.file(), offset: FileOffset(offset), bytes: ByteCount(bytes) };
+        let call =
+            PunchHole { file: self.file(), offset: FileOffset(offset), bytes: ByteCount(bytes) };
         let result = self.caller.change("punch a hole in", &At::file(self.file()), call).await;
         self.mark_stale();
         result
@@ -61,7 +63,9 @@ impl<D: Driver> OpenFile<D> {
     /// # Errors
     /// [`Status::NoSpace`], with the daemon.
     pub async fn allocate(&self, offset: u64, bytes: u64, keep_size: bool) -> Result<()> {
-        self.allocate_named(offset, bytes, keep_size).await.map_err(|error| error.during("allocate", self.path()))
+        self.allocate_named(offset, bytes, keep_size)
+            .await
+            .map_err(|error| error.during("allocate", self.path()))
     }
 
     async fn allocate_named(&self, offset: u64, bytes: u64, keep_size: bool) -> Result<()> {
@@ -69,12 +73,14 @@ impl<D: Driver> OpenFile<D> {
         if offset.checked_add(bytes).is_none_or(|end| end > FILE_BYTES_MAX) {
             return Err(Error::new(Status::TooLarge, "the range ends past the largest file"));
         }
-        let body = Body::Allocate { offset: FileOffset(offset), bytes: ByteCount(bytes), keep_size };
+        let body =
+            Body::Allocate { offset: FileOffset(offset), bytes: ByteCount(bytes), keep_size };
         let mut deadline = self.engine().deadline();
         for _ in 0..REPLANS_MAX {
             let grant = self.grant();
             let all: Vec<usize> = (0..grant.map.targets().len()).collect();
-            let replies: Result<Vec<FlushReply>, Stop> = self.ask_targets(&grant, &all, body, &mut deadline).await;
+            let replies: Result<Vec<FlushReply>, Stop> =
+                self.ask_targets(&grant, &all, body, &mut deadline).await;
             match replies {
                 Ok(replies) => {
                     for (target, reply) in all.into_iter().zip(replies) {
@@ -97,7 +103,9 @@ impl<D: Driver> OpenFile<D> {
     /// With the path and the daemon.
     pub async fn next_data(&self, offset: u64) -> Result<Option<u64>> {
         let found = self.seek(offset, SeekWhat::Data, self.engine().deadline()).await;
-        found.map(|found| found.into_iter().flatten().min()).map_err(|error| error.during("seek in", self.path()))
+        found
+            .map(|found| found.into_iter().flatten().min())
+            .map_err(|error| error.during("seek in", self.path()))
     }
 
     /// The next hole at or after `offset` (`SEEK_HOLE`), at the latest the end of the file; `None` past it.
@@ -111,7 +119,12 @@ impl<D: Driver> OpenFile<D> {
         Ok((offset < size).then(|| found.into_iter().flatten().min().unwrap_or(size).min(size)))
     }
 
-    async fn seek(&self, offset: u64, what: SeekWhat, mut deadline: Duration) -> Result<Vec<Option<u64>>> {
+    async fn seek(
+        &self,
+        offset: u64,
+        what: SeekWhat,
+        mut deadline: Duration,
+    ) -> Result<Vec<Option<u64>>> {
         self.allow(Rights::READ)?;
         let body = Body::Seek { offset: FileOffset(offset), what };
         for _ in 0..REPLANS_MAX {
@@ -120,7 +133,12 @@ impl<D: Driver> OpenFile<D> {
             let replies: Result<Vec<Option<FileOffset>>, Stop> =
                 self.ask_targets(&grant, &all, body, &mut deadline).await;
             match replies {
-                Ok(replies) => return Ok(replies.into_iter().map(|found| found.map(|offset| offset.0)).collect()),
+                Ok(replies) => {
+                    return Ok(replies
+                        .into_iter()
+                        .map(|found| found.map(|offset| offset.0))
+                        .collect());
+                }
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Replan) => {}
             }

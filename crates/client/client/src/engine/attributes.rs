@@ -4,8 +4,8 @@ use braid_net::Driver;
 use braid_types::{ByteCount, FileIndex, Status};
 use braid_wire::message::{
     mds::{
-        Access, AttributeChanges, LayoutSet, LayoutShow, LayoutShowReply, SetAttributes, SetTime, Stat, StatFs,
-        StatFsReply,
+        Access, AttributeChanges, LayoutSet, LayoutShow, LayoutShowReply, SetAttributes, SetTime,
+        Stat, StatFs, StatFsReply,
     },
     types::{At, Attributes, IodState, LayoutWish},
 };
@@ -30,18 +30,36 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Changes several attributes at once; of a symbolic link itself when `follow` is not set.
-    pub async fn set_attributes(&self, at: &At, follow: bool, changes: AttributeChanges) -> Result<Attributes> {
-        self.change("set attributes of", at, SetAttributes { at: at.clone(), follow, changes }).await
+    pub async fn set_attributes(
+        &self,
+        at: &At,
+        follow: bool,
+        changes: AttributeChanges,
+    ) -> Result<Attributes> {
+        self.change("set attributes of", at, SetAttributes { at: at.clone(), follow, changes })
+            .await
     }
 
     /// Changes the low 12 bits of the mode.
     pub async fn chmod(&self, at: &At, mode: u32) -> Result<Attributes> {
-        self.set_attributes(at, true, AttributeChanges { mode: Some(mode), ..AttributeChanges::none() }).await
+        self.set_attributes(
+            at,
+            true,
+            AttributeChanges { mode: Some(mode), ..AttributeChanges::none() },
+        )
+        .await
     }
 
     /// Changes owner and group; `None` leaves one alone. Of a symbolic link itself when `follow` is not set.
-    pub async fn chown(&self, at: &At, uid: Option<u64>, gid: Option<u64>, follow: bool) -> Result<Attributes> {
-        self.set_attributes(at, follow, AttributeChanges { uid, gid, ..AttributeChanges::none() }).await
+    pub async fn chown(
+        &self,
+        at: &At,
+        uid: Option<u64>,
+        gid: Option<u64>,
+        follow: bool,
+    ) -> Result<Attributes> {
+        self.set_attributes(at, follow, AttributeChanges { uid, gid, ..AttributeChanges::none() })
+            .await
     }
 
     /// Changes the times of last read and last write; `None` leaves one alone.
@@ -52,7 +70,12 @@ impl<D: Driver> Caller<D> {
         mtime: Option<SetTime>,
         follow: bool,
     ) -> Result<Attributes> {
-        self.set_attributes(at, follow, AttributeChanges { atime, mtime, ..AttributeChanges::none() }).await
+        self.set_attributes(
+            at,
+            follow,
+            AttributeChanges { atime, mtime, ..AttributeChanges::none() },
+        )
+        .await
     }
 
     /// Cuts the file to `bytes`, or extends it with zeros (I5).

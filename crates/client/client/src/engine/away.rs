@@ -54,7 +54,11 @@ impl Away {
 
 impl<D: Driver> Engine<D> {
     /// The deadline of a question that these servers are asked.
-    pub(crate) fn cut_short<'a>(&self, servers: impl IntoIterator<Item = &'a Away>, deadline: Duration) -> Duration {
+    pub(crate) fn cut_short<'a>(
+        &self,
+        servers: impl IntoIterator<Item = &'a Away>,
+        deadline: Duration,
+    ) -> Duration {
         let mut servers = servers.into_iter();
         let is_away = servers.any(|server| server.is_at(|| self.driver.now()));
         if is_away && self.driver.bound().is_some_and(|bound| self.is_whole(bound)) {
@@ -87,11 +91,16 @@ impl<D: Driver> Engine<D> {
 
     /// Fails when there is no time left for a call of `server`: nothing is sent then, since a connection whose answer is
     /// not waited for would be lost.
-    pub(crate) fn check_time(&self, deadline: Duration, server: impl FnOnce() -> String) -> Result<(), Error> {
+    pub(crate) fn check_time(
+        &self,
+        deadline: Duration,
+        server: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
         if self.driver.bound().is_none() || self.driver.now() < deadline {
             return Ok(());
         }
-        let error = Error::new(Status::Unreachable, "no time was left after it had been waited for");
+        let error =
+            Error::new(Status::Unreachable, "no time was left after it had been waited for");
         Err(error.at(self.driver.blamed().unwrap_or_else(server)).given_up(self.config.timeout))
     }
 }

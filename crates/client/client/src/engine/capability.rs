@@ -11,7 +11,11 @@ use crate::error::Result;
 
 impl<D: Driver> OpenFile<D> {
     /// A fresh capability in place of `old`'s, unless another call fetched one meanwhile.
-    pub(crate) async fn renew(&self, old: &Arc<Grant<D>>, deadline: Duration) -> Result<Arc<Grant<D>>, Stop> {
+    pub(crate) async fn renew(
+        &self,
+        old: &Arc<Grant<D>>,
+        deadline: Duration,
+    ) -> Result<Arc<Grant<D>>, Stop> {
         let engine = self.engine();
         let refused = |refused| engine.crowded(refused);
         let _one = self.renewing.acquire(engine.driver(), deadline).await.map_err(refused)?;
@@ -19,10 +23,16 @@ impl<D: Driver> OpenFile<D> {
         let fresh = if current.handle != old.handle && !self.is_stale() {
             current
         } else {
-            let call = RenewCapability { open_id: self.open_id(), file: self.file(), rights: self.rights() };
+            let call = RenewCapability {
+                open_id: self.open_id(),
+                file: self.file(),
+                rights: self.rights(),
+            };
             // A repetition gives the same: no replay record is needed.
             let session = self.handle.session;
-            let opened = engine.call_in_session(session, self.caller.identity.number(), &call, deadline).await;
+            let opened = engine
+                .call_in_session(session, self.caller.identity.number(), &call, deadline)
+                .await;
             // Why the server does not have it open is known better here.
             let opened = opened.map_err(|error| self.handle.check().err().unwrap_or(error))?;
             self.set_grant(opened)?

@@ -22,7 +22,8 @@ impl<D: Driver> Engine<D> {
     pub(crate) async fn flush_closes_until(self: &Arc<Self>, deadline: Duration) -> Result<()> {
         self.flush_returns().await;
         while let Some((session, handles)) = self.handles.take_closes(BATCH) {
-            let told = handles.iter().filter_map(|handle| handle.told.tell(handle.open_id)).collect();
+            let told =
+                handles.iter().filter_map(|handle| handle.told.tell(handle.open_id)).collect();
             let call = Close { open_ids: handles.iter().map(|handle| handle.open_id).collect() };
             match self.tell_in_session(session, told, &call, deadline).await {
                 // With the session everything is closed.

@@ -22,7 +22,13 @@ impl<D: Driver> OpenFile<D> {
     ///
     /// # Errors
     /// With the path and the daemon, when nothing was copied before.
-    pub async fn copy_range_from(&self, source: &Self, from: u64, to: u64, bytes: u64) -> Result<u64> {
+    pub async fn copy_range_from(
+        &self,
+        source: &Self,
+        from: u64,
+        to: u64,
+        bytes: u64,
+    ) -> Result<u64> {
         let copied = self.copy_range_named(source, from, to, bytes).await;
         copied.map_err(|error| error.during("copy to", self.path()))
     }
@@ -57,7 +63,8 @@ impl<D: Driver> OpenFile<D> {
         let (from, to, bytes) = (FileOffset(from), FileOffset(to), ByteCount(bytes));
         let body = Body::CopyRange { source: &theirs.capability, from, to, bytes };
         let mut deadline = self.engine().deadline();
-        let replies: Result<Vec<WriteReply>, Stop> = self.ask_targets(&mine, &targets, body, &mut deadline).await;
+        let replies: Result<Vec<WriteReply>, Stop> =
+            self.ask_targets(&mine, &targets, body, &mut deadline).await;
         // A capability that is old, of the one or the other: reading and writing find out which.
         let Ok(replies) = replies else { return Ok(false) };
         for (target, reply) in targets.into_iter().zip(&replies) {
@@ -75,7 +82,9 @@ impl<D: Driver> OpenFile<D> {
         while done < bytes {
             let room = buffer.len().min((bytes - done) as usize);
             let piece = async {
-                let got = source.read_at(&whole, from + done, &mut [IoSliceMut::new(&mut buffer[..room])]).await?;
+                let got = source
+                    .read_at(&whole, from + done, &mut [IoSliceMut::new(&mut buffer[..room])])
+                    .await?;
                 self.write_at(&whole, to + done, &[IoSlice::new(&buffer[..got])]).await?;
                 Ok(got)
             };
@@ -95,7 +104,9 @@ fn touched(map: &FileMap, start: u64, bytes: u64) -> Result<Vec<usize>> {
     let mut touched = Vec::new();
     for (target, on) in map.targets().iter().enumerate() {
         for part in on.parts.iter() {
-            if map.ready().object_bytes(start, part)? < map.ready().object_bytes(start + bytes, part)? {
+            if map.ready().object_bytes(start, part)?
+                < map.ready().object_bytes(start + bytes, part)?
+            {
                 touched.push(target);
                 break;
             }

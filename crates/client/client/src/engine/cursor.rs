@@ -11,7 +11,12 @@ use crate::error::{Error, Result};
 impl<D: Driver> OpenFile<D> {
     /// The position that a seek from `cursor` leads to, in bytes of the view's stream; past the end is allowed. Only
     /// a seek from the end asks anybody: the I/O daemons, for the size (I1).
-    pub(crate) async fn position_after_seek(&self, view: &FileView, cursor: u64, to: SeekFrom) -> Result<u64> {
+    pub(crate) async fn position_after_seek(
+        &self,
+        view: &FileView,
+        cursor: u64,
+        to: SeekFrom,
+    ) -> Result<u64> {
         let (base, offset) = match to {
             SeekFrom::Start(position) => (position, 0),
             SeekFrom::Current(offset) => (cursor, offset),

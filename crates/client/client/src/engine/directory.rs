@@ -39,9 +39,24 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Lists a directory after a cookie of an earlier listing; 0 for the beginning. `shown` is how errors name it.
-    pub fn read_dir_from(&self, dir: FileIndex, shown: &str, cookie: u64, with_attributes: bool) -> Listing<D> {
+    pub fn read_dir_from(
+        &self,
+        dir: FileIndex,
+        shown: &str,
+        cookie: u64,
+        with_attributes: bool,
+    ) -> Listing<D> {
         let (caller, shown) = (self.clone(), shown.into());
-        Listing { caller, shown, dir, cookie, until: None, with_attributes, fetched: VecDeque::new(), end: false }
+        Listing {
+            caller,
+            shown,
+            dir,
+            cookie,
+            until: None,
+            with_attributes,
+            fetched: VecDeque::new(),
+            end: false,
+        }
     }
 
     /// A stretch of a listing, for callers that keep the cookie themselves.
@@ -83,7 +98,8 @@ impl<D: Driver> Listing<D> {
             with_attributes: self.with_attributes,
         };
         let (engine, identity) = (&self.caller.engine, self.caller.identity.number());
-        let reply = engine.call(identity, &call, super::mds_call::Kind::Free, engine.deadline()).await;
+        let reply =
+            engine.call(identity, &call, super::mds_call::Kind::Free, engine.deadline()).await;
         let mut reply = reply.map_err(|error| error.during("list", &*self.shown))?;
         let until = *self.until.get_or_insert(reply.last);
         reply.end_at(until);

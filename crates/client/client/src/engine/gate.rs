@@ -55,7 +55,11 @@ impl Gate {
     }
 
     /// Waits for a permit until `deadline`, in the driver's time.
-    pub(crate) fn acquire<'g, 'd, D: Driver>(&'g self, driver: &'d D, deadline: Duration) -> Acquire<'g, 'd, D> {
+    pub(crate) fn acquire<'g, 'd, D: Driver>(
+        &'g self,
+        driver: &'d D,
+        deadline: Duration,
+    ) -> Acquire<'g, 'd, D> {
         Acquire { gate: self, driver, deadline, ticket: None }
     }
 

@@ -53,8 +53,14 @@ impl GivenUp {
 
 impl<D: Driver> Engine<D> {
     /// Whether the daemon that keeps a call waiting was given up, and is still down by the map as it is now.
-    pub(super) async fn is_given_up(self: &std::sync::Arc<Self>, link: &Link<D>, blamed: &Error) -> bool {
-        let Some(server) = blamed.server().filter(|server| self.given_up.has(server)) else { return false };
+    pub(super) async fn is_given_up(
+        self: &std::sync::Arc<Self>,
+        link: &Link<D>,
+        blamed: &Error,
+    ) -> bool {
+        let Some(server) = blamed.server().filter(|server| self.given_up.has(server)) else {
+            return false;
+        };
         let soon = self.attempt(self.deadline());
         match self.call_on(link, GetClusterMap {}, true, soon).await {
             Ok(map) => self.take_map(&map),
@@ -79,7 +85,13 @@ mod tests {
     fn map(epoch: u64, state: IodState) -> ClusterMap {
         let none = ByteCount(0);
         let space = Space { device: 0, total: none, free: none, available: none, files_free: 0 };
-        let iod = IodInfo { id: IodId(2), addresses: vec!["h:1".into()], labels: Vec::new(), state, space };
+        let iod = IodInfo {
+            id: IodId(2),
+            addresses: vec!["h:1".into()],
+            labels: Vec::new(),
+            state,
+            space,
+        };
         ClusterMap { epoch: MapEpoch(epoch), mds: Vec::new(), iods: vec![iod] }
     }
 

@@ -106,7 +106,9 @@ impl Handle {
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.refused.get() {
             None => Ok(()),
-            Some(why) => Err(Error::new(Status::StaleHandle, *why).with_hint("open the file again")),
+            Some(why) => {
+                Err(Error::new(Status::StaleHandle, *why).with_hint("open the file again"))
+            }
         }
     }
 
@@ -124,7 +126,12 @@ impl Handle {
     }
 
     fn named(&self) -> ReclaimedOpen {
-        ReclaimedOpen { open_id: self.open_id, file: self.file, rights: self.rights(), deny: self.deny() }
+        ReclaimedOpen {
+            open_id: self.open_id,
+            file: self.file,
+            rights: self.rights(),
+            deny: self.deny(),
+        }
     }
 }
 
@@ -230,7 +237,8 @@ impl Handles {
                 return None;
             }
         }
-        let mut open: Vec<_> = table.open.values().map(|handle| (handle.identity.number(), handle.named())).collect();
+        let mut open: Vec<_> =
+            table.open.values().map(|handle| (handle.identity.number(), handle.named())).collect();
         open.sort_unstable_by_key(|(identity, named)| (*identity, named.open_id));
         Some(open)
     }
@@ -277,7 +285,8 @@ mod tests {
     }
 
     fn open(handles: &Handles, run: Run, open_id: u64) -> Arc<Handle> {
-        let named = ReclaimedOpen { open_id, file: FileIndex(5), rights: Rights::WRITE, deny: Deny::NONE };
+        let named =
+            ReclaimedOpen { open_id, file: FileIndex(5), rights: Rights::WRITE, deny: Deny::NONE };
         handles.add(run, Handle::new(run, Named::default(), named, Told::default())).unwrap()
     }
 
@@ -307,7 +316,10 @@ mod tests {
         assert!(handles.change(run(1, 1), &file, Rights::READ, Deny::WRITE));
         let (_, named) = handles.to_tell(run(1, 2)).unwrap().remove(0);
         assert_eq!((named.rights, named.deny), (Rights::READ, Deny::WRITE));
-        assert!(!handles.change(run(1, 1), &file, Rights::WRITE, Deny::NONE), "the new run was told the other ones");
+        assert!(
+            !handles.change(run(1, 1), &file, Rights::WRITE, Deny::NONE),
+            "the new run was told the other ones"
+        );
         assert_eq!((file.rights(), file.deny()), (Rights::READ, Deny::WRITE));
     }
 
@@ -321,7 +333,10 @@ mod tests {
         handles.close(&after);
         assert_eq!(named(handles.to_tell(run(1, 2))), [0; 0], "an attempt failed, another is made");
         let (session, closes) = handles.take_closes(9).unwrap();
-        assert_eq!((session, closes.iter().map(|handle| handle.open_id).collect()), (SessionId(1), vec![2]));
+        assert_eq!(
+            (session, closes.iter().map(|handle| handle.open_id).collect()),
+            (SessionId(1), vec![2])
+        );
     }
 
     #[test]
@@ -344,9 +359,15 @@ mod tests {
         let handles = Handles::default();
         handles.to_tell(run(1, 1));
         handles.to_tell(run(1, 2));
-        let late = ReclaimedOpen { open_id: 7, file: FileIndex(5), rights: Rights::READ, deny: Deny::NONE };
-        let error =
-            handles.add(run(1, 1), Handle::new(run(1, 1), Named::default(), late, Told::default())).unwrap_err();
+        let late = ReclaimedOpen {
+            open_id: 7,
+            file: FileIndex(5),
+            rights: Rights::READ,
+            deny: Deny::NONE,
+        };
+        let error = handles
+            .add(run(1, 1), Handle::new(run(1, 1), Named::default(), late, Told::default()))
+            .unwrap_err();
         assert_eq!(error.status(), Status::ConnectionLost);
     }
 }

@@ -152,7 +152,15 @@ mod tests {
     }
 
     fn wanted(start: u64, last: u64) -> LockRequest {
-        LockRequest { file: FileIndex(5), space: LockSpace::Range, owner: 7, pid: 70, start, last, exclusive: true }
+        LockRequest {
+            file: FileIndex(5),
+            space: LockSpace::Range,
+            owner: 7,
+            pid: 70,
+            start,
+            last,
+            exclusive: true,
+        }
     }
 
     fn range(start: u64, last: u64) -> LockRange {
@@ -170,7 +178,10 @@ mod tests {
         assert_eq!(held.to_tell(run(1, 2)), [wanted(0, 3), wanted(6, 9)]);
         held.lost(&wanted(0, 3));
         assert_eq!(held.to_tell(run(1, 2)), [wanted(6, 9)]);
-        assert!(!held.add(run(1, 1), &wanted(20, 20)), "the old run gave it, the new one was not told");
+        assert!(
+            !held.add(run(1, 1), &wanted(20, 20)),
+            "the old run gave it, the new one was not told"
+        );
         assert_eq!(held.to_tell(run(2, 2)), []);
     }
 

@@ -92,7 +92,12 @@ impl Identities {
         let unheld = self.known.iter().filter(|(_, known)| Arc::strong_count(&known.named) == 1);
         let oldest = unheld.min_by_key(|(_, known)| known.used).map(|(key, _)| key.clone());
         let known = oldest.and_then(|key| self.known.remove(&key));
-        let crowded = || Error::new(Status::LimitExceeded, "this client vouches for too many identities at a time");
+        let crowded = || {
+            Error::new(
+                Status::LimitExceeded,
+                "this client vouches for too many identities at a time",
+            )
+        };
         known.map(|known| *known.named).ok_or_else(crowded)
     }
 }
@@ -112,7 +117,8 @@ mod tests {
     #[test]
     fn a_number_means_somebody_else_only_when_nobody_holds_it() {
         let mut identities = Identities::default();
-        let held: Vec<Named> = (0..NUMBERS_MAX as u64 - 2).map(|uid| identities.name(user(uid)).unwrap()).collect();
+        let held: Vec<Named> =
+            (0..NUMBERS_MAX as u64 - 2).map(|uid| identities.name(user(uid)).unwrap()).collect();
         for uid in 10_000..20_000 {
             let named = identities.name(user(uid)).unwrap();
             assert_eq!(who(&identities, &named), uid);
@@ -130,7 +136,8 @@ mod tests {
         let second = identities.name(user(1)).unwrap().number();
         assert_eq!(identities.name(user(10_000)).unwrap().number(), second + 1);
         let before = identities.meaning(first).unwrap().0;
-        let _held: Vec<Named> = (20_000..).map_while(|uid| identities.name(user(uid)).ok()).take(NUMBERS_MAX).collect();
+        let _held: Vec<Named> =
+            (20_000..).map_while(|uid| identities.name(user(uid)).ok()).take(NUMBERS_MAX).collect();
         assert_ne!(identities.meaning(first).unwrap().0, before);
         assert_eq!(identities.name(user(5)).unwrap_err().status(), Status::LimitExceeded);
     }

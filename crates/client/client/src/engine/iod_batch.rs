@@ -74,7 +74,10 @@ impl<D: Driver> OpenFile<D> {
         let targets: Vec<usize> = calls.iter().map(|call| call.target).collect();
         let mut batch = used.exchanges(grant, calls);
         let (begun, silence_max) = (self.engine().driver().now(), self.engine().silence(deadline));
-        debug_assert!(used.targets.is_sorted_by(|one, next| one < next), "one order of the daemons for all tasks");
+        debug_assert!(
+            used.targets.is_sorted_by(|one, next| one < next),
+            "one order of the daemons for all tasks"
+        );
         self.engine().driver().exchange(&mut used.connections, &mut batch, silence_max).await;
         let moved = self.engine().moved(begun, silence_max);
         let mut broken = vec![false; used.connections.len()];
@@ -143,7 +146,14 @@ impl<D: Driver> Connections<'_, D> {
             let is_new = self.metas[connection].presented.insert(grant.handle);
             let present = if is_new { &grant.capability[..] } else { &[] };
             let body = call.body.encode(grant.handle, present);
-            Exchange { connection, op: call.body.op(), body, send: call.send, recv: call.recv, outcome: None }
+            Exchange {
+                connection,
+                op: call.body.op(),
+                body,
+                send: call.send,
+                recv: call.recv,
+                outcome: None,
+            }
         };
         calls.into_iter().map(exchange).collect()
     }
@@ -180,7 +190,8 @@ impl<D: Driver> Connections<'_, D> {
         silence_max: Duration,
     ) -> Result<(), Remedy> {
         let owed = |at: usize| (at, self.leases[at].pool().owed.of(self.metas[at].session));
-        let owed: Vec<_> = self.changing(calls).map(owed).filter(|(_, ids)| !ids.is_empty()).collect();
+        let owed: Vec<_> =
+            self.changing(calls).map(owed).filter(|(_, ids)| !ids.is_empty()).collect();
         let exchange = |(connection, connections): &(usize, Vec<ConnectionId>)| {
             let body = Abandon { connections: connections.clone() }.to_bytes();
             let (connection, op) = (*connection, Abandon::OP);
@@ -218,7 +229,10 @@ impl<D: Driver> Connections<'_, D> {
             if broken(at) {
                 lease.give_up(connection, &meta);
             } else {
-                lease.give_back(Box::new(Pooled { connection, meta: Meta { unsettled: false, ..meta } }));
+                lease.give_back(Box::new(Pooled {
+                    connection,
+                    meta: Meta { unsettled: false, ..meta },
+                }));
             }
         }
     }
@@ -239,7 +253,11 @@ fn changes(calls: &[IodCall<'_>], target: usize) -> bool {
 /// Whether the connection is not to be used again.
 struct Lost(bool);
 
-fn outcome_of<D: Driver>(exchange: Exchange<'_>, grant: &Grant<D>, target: usize) -> Result<Answer, (Remedy, Lost)> {
+fn outcome_of<D: Driver>(
+    exchange: Exchange<'_>,
+    grant: &Grant<D>,
+    target: usize,
+) -> Result<Answer, (Remedy, Lost)> {
     let server = || grant.pools[target].server();
     match exchange.outcome {
         Some(Ok(answer)) => match failure_of(&answer.body) {
@@ -252,7 +270,8 @@ fn outcome_of<D: Driver>(exchange: Exchange<'_>, grant: &Grant<D>, target: usize
             Err((Remedy::of_loss(Error::from(error).at(server())), lost))
         }
         None => {
-            let error = Error::new(Status::ConnectionLost, "the exchange was not made").at(server());
+            let error =
+                Error::new(Status::ConnectionLost, "the exchange was not made").at(server());
             Err((Remedy::Wait(error), Lost(true)))
         }
     }

@@ -8,8 +8,8 @@ use braid_wire::{
     message::{
         collective::{CollectiveKind, TaskFamily},
         iod::{
-            Allocate, Collect, CopyRange, Flush, JoinRead, JoinWrite, ObjectSizes, Read, RoomAccount, Seek, SeekWhat,
-            Write, WriteWithRoom,
+            Allocate, Collect, CopyRange, Flush, JoinRead, JoinWrite, ObjectSizes, Read,
+            RoomAccount, Seek, SeekWhat, Write, WriteWithRoom,
         },
     },
 };
@@ -71,8 +71,13 @@ impl Body<'_> {
     /// Whether it changes objects, or makes durable what changed them: what is carried out late of a write that was given up
     /// would spoil a write after it, and grow the file past the size that is recorded after a flush.
     pub(crate) fn changes(&self) -> bool {
-        let writes = matches!(self, Self::Write(_) | Self::WriteWithRoom(..) | Self::CopyRange { .. });
-        writes || matches!(self, Self::Allocate { .. } | Self::Flush | Self::Join(JoinAsk { writes: true, .. }))
+        let writes =
+            matches!(self, Self::Write(_) | Self::WriteWithRoom(..) | Self::CopyRange { .. });
+        writes
+            || matches!(
+                self,
+                Self::Allocate { .. } | Self::Flush | Self::Join(JoinAsk { writes: true, .. })
+            )
     }
 
     /// Whether other tasks wait for it, so that it must not wait for them.
@@ -159,7 +164,8 @@ mod tests {
         assert_eq!(Body::Read(&request).encode(9, &present), read.to_bytes());
         let write = Write { handle: 9, present: Vec::new(), request: request.clone() };
         assert_eq!(Body::Write(&request).encode(9, &[]), write.to_bytes());
-        let ask = RoomAsk { term: 1, released: 2, wanted: 3, uses: 4, sent: std::time::Duration::ZERO };
+        let ask =
+            RoomAsk { term: 1, released: 2, wanted: 3, uses: 4, sent: std::time::Duration::ZERO };
         let with_room = WriteWithRoom {
             handle: 9,
             present: Vec::new(),
@@ -171,16 +177,36 @@ mod tests {
         };
         let asked = Body::WriteWithRoom(&request, ask, with_room.modified);
         assert_eq!(asked.encode(9, &[]), with_room.to_bytes());
-        assert_eq!(Body::Flush.encode(1, &present), Flush { handle: 1, present: present.clone() }.to_bytes());
+        assert_eq!(
+            Body::Flush.encode(1, &present),
+            Flush { handle: 1, present: present.clone() }.to_bytes()
+        );
         let sizes = ObjectSizes { handle: 1, present: present.clone() };
         assert_eq!(Body::ObjectSizes.encode(1, &present), sizes.to_bytes());
         let (offset, bytes) = (FileOffset(3), ByteCount(4));
-        let allocate = Allocate { handle: 1, present: present.clone(), offset, bytes, keep_size: true };
-        assert_eq!(Body::Allocate { offset, bytes, keep_size: true }.encode(1, &present), allocate.to_bytes());
+        let allocate =
+            Allocate { handle: 1, present: present.clone(), offset, bytes, keep_size: true };
+        assert_eq!(
+            Body::Allocate { offset, bytes, keep_size: true }.encode(1, &present),
+            allocate.to_bytes()
+        );
         let seek = Seek { handle: 1, present: present.clone(), offset, what: SeekWhat::Hole };
-        assert_eq!(Body::Seek { offset, what: SeekWhat::Hole }.encode(1, &present), seek.to_bytes());
+        assert_eq!(
+            Body::Seek { offset, what: SeekWhat::Hole }.encode(1, &present),
+            seek.to_bytes()
+        );
         let (source, to) = (vec![7, 8], FileOffset(9));
-        let copy = CopyRange { handle: 1, present: present.clone(), source: source.clone(), from: offset, to, bytes };
-        assert_eq!(Body::CopyRange { source: &source, from: offset, to, bytes }.encode(1, &present), copy.to_bytes());
+        let copy = CopyRange {
+            handle: 1,
+            present: present.clone(),
+            source: source.clone(),
+            from: offset,
+            to,
+            bytes,
+        };
+        assert_eq!(
+            Body::CopyRange { source: &source, from: offset, to, bytes }.encode(1, &present),
+            copy.to_bytes()
+        );
     }
 }

@@ -32,7 +32,9 @@ impl Remedy {
         let error = Error::refused(server, failure);
         match status {
             Status::UnknownHandle => Self::Present,
-            Status::StaleGeneration | Status::StaleEpoch | Status::BadCapability => Self::Renew(error),
+            Status::StaleGeneration | Status::StaleEpoch | Status::BadCapability => {
+                Self::Renew(error)
+            }
             Status::TryAgain | Status::NotServing | Status::Cancelled => Self::Wait(error),
             Status::NoSession => Self::Reclaim(error),
             _ => Self::Fail(error),
@@ -42,7 +44,9 @@ impl Remedy {
     /// For a connection that did not come about.
     pub(crate) fn of_connect(error: Error) -> Self {
         match error.status() {
-            Status::AuthenticationFailed | Status::NoSession | Status::StaleEpoch => Self::Reclaim(error),
+            Status::AuthenticationFailed | Status::NoSession | Status::StaleEpoch => {
+                Self::Reclaim(error)
+            }
             // Another daemon at an old address answers what does not fit: the map is fetched and it is tried again.
             Status::Unreachable
             | Status::ConnectionLost
@@ -71,8 +75,12 @@ impl Remedy {
     /// As a failure, where nothing is repeated.
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Present => Error::new(Status::UnknownHandle, "the daemon has forgotten the capability"),
-            Self::Wait(error) | Self::Renew(error) | Self::Reclaim(error) | Self::Fail(error) => error,
+            Self::Present => {
+                Error::new(Status::UnknownHandle, "the daemon has forgotten the capability")
+            }
+            Self::Wait(error) | Self::Renew(error) | Self::Reclaim(error) | Self::Fail(error) => {
+                error
+            }
         }
     }
 

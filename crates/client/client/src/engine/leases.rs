@@ -117,7 +117,13 @@ impl<D: Driver> Drop for Asking<'_, D> {
 
 impl<D: Driver> Asking<'_, D> {
     /// The answer came, from `run`: the lease, if it is one and no recall has overtaken it.
-    pub(crate) fn answered(mut self, run: Run, of: LeaseOf, grant: LeaseGrant, now: Duration) -> Option<LeaseTicket> {
+    pub(crate) fn answered(
+        mut self,
+        run: Run,
+        of: LeaseOf,
+        grant: LeaseGrant,
+        now: Duration,
+    ) -> Option<LeaseTicket> {
         let ask = self.ask.take()?;
         lock(&self.leasing.holding).answered(ask, run, Some((of, grant)), now)
     }
@@ -218,10 +224,14 @@ impl<D: Driver> Caller<D> {
     }
 
     /// As `ask_names`; told as well are the directory's own attributes, which may be kept under the ticket.
-    pub async fn ask_names_told(&self, dir: FileIndex) -> Result<Option<(LeaseTicket, Attributes)>> {
+    pub async fn ask_names_told(
+        &self,
+        dir: FileIndex,
+    ) -> Result<Option<(LeaseTicket, Attributes)>> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
         let (at, call) = (At::file(dir), LeaseNames { dir });
-        let (granted, run) = self.answered("ask for the names lease of", &at, call, Kind::Free).await?;
+        let (granted, run) =
+            self.answered("ask for the names lease of", &at, call, Kind::Free).await?;
         let Some(NamesGrant { number, attributes }) = granted else { return Ok(None) };
         let grant = LeaseGrant { mode: LeaseMode::Read, number, ..LeaseGrant::NONE };
         let ticket = asking.answered(run, LeaseOf::Names(dir), grant, self.engine.driver.now());
@@ -236,7 +246,8 @@ impl<D: Driver> Caller<D> {
     pub async fn ask_layout(&self, file: FileIndex) -> Result<Option<(LeaseTicket, Layout)>> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
         let (at, call) = (At::file(file), LeaseLayout { file });
-        let (granted, run) = self.answered("ask for the layout lease of", &at, call, Kind::Free).await?;
+        let (granted, run) =
+            self.answered("ask for the layout lease of", &at, call, Kind::Free).await?;
         let Some(LayoutGrant { number, layout }) = granted else { return Ok(None) };
         let grant = LeaseGrant { mode: LeaseMode::Read, number, ..LeaseGrant::NONE };
         let ticket = asking.answered(run, LeaseOf::Layout(file), grant, self.engine.driver.now());
@@ -248,10 +259,16 @@ impl<D: Driver> Caller<D> {
     ///
     /// # Errors
     /// As any call; [`braid_types::Status::TryAgain`] with the name of a client that does not give it back.
-    pub async fn ask_data(&self, file: FileIndex, mode: LeaseMode, alone: bool) -> Result<Option<LeaseTicket>> {
+    pub async fn ask_data(
+        &self,
+        file: FileIndex,
+        mode: LeaseMode,
+        alone: bool,
+    ) -> Result<Option<LeaseTicket>> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
         let call = LeaseData { file, mode, alone };
-        let (grant, run) = self.answered("ask for the data lease of", &At::file(file), call, Kind::Free).await?;
+        let (grant, run) =
+            self.answered("ask for the data lease of", &At::file(file), call, Kind::Free).await?;
         Ok(asking.answered(run, LeaseOf::Data(file), grant, self.engine.driver.now()))
     }
 

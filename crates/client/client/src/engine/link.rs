@@ -61,7 +61,11 @@ impl<D: Driver> Engine<D> {
         if let Some(link) = lock(&self.link).clone() {
             return Ok(link);
         }
-        let _one = self.linking.acquire(&self.driver, deadline).await.map_err(|refused| self.waited(refused))?;
+        let _one = self
+            .linking
+            .acquire(&self.driver, deadline)
+            .await
+            .map_err(|refused| self.waited(refused))?;
         if let Some(link) = lock(&self.link).clone() {
             return Ok(link);
         }
@@ -100,7 +104,9 @@ impl<D: Driver> Engine<D> {
 
     pub(crate) fn crowded(&self, refused: Refused) -> Error {
         let why = match refused {
-            Refused::Late => format!("waited {:?} for other calls of this program to end", self.config.timeout),
+            Refused::Late => {
+                format!("waited {:?} for other calls of this program to end", self.config.timeout)
+            }
             Refused::Crowded => "too many calls of this program wait already".to_owned(),
         };
         Error::new(Status::Unreachable, why).at(self.mds_name())
@@ -108,7 +114,10 @@ impl<D: Driver> Engine<D> {
 
     /// How errors name the metadata server.
     pub(crate) fn mds_name(&self) -> String {
-        format!("metadata server at {}", self.config.mds.first().map_or("no address", String::as_str))
+        format!(
+            "metadata server at {}",
+            self.config.mds.first().map_or("no address", String::as_str)
+        )
     }
 
     async fn connect_link(self: &Arc<Self>, deadline: Duration) -> Result<Link<D>> {
@@ -144,7 +153,8 @@ impl<D: Driver> Engine<D> {
         let shared = self.driver.connect_shared(&endpoint, self.attempt(deadline)).await?;
         let known = lock(&self.session).clone();
         let mut reply = self.open_session(&shared, &server, known.as_ref(), deadline).await;
-        if reply.as_ref().is_err_and(|error| error.status() == Status::NoSession) && known.is_some() {
+        if reply.as_ref().is_err_and(|error| error.status() == Status::NoSession) && known.is_some()
+        {
             reply = self.open_session(&shared, &server, None, deadline).await;
         }
         let reply = reply?;
@@ -171,9 +181,13 @@ impl<D: Driver> Engine<D> {
         known: Option<&Arc<Session>>,
         deadline: Duration,
     ) -> Result<OpenSessionReply> {
-        let call = OpenSession { session: known.map(|known| known.id), client: self.config.client_name.clone() };
+        let call = OpenSession {
+            session: known.map(|known| known.id),
+            client: self.config.client_name.clone(),
+        };
         let body = enveloped(&Envelope::PLAIN, &call);
-        let answer = self.driver.call(shared, OpenSession::OP, &body, self.attempt(deadline)).await?;
+        let answer =
+            self.driver.call(shared, OpenSession::OP, &body, self.attempt(deadline)).await?;
         decode_outcome::<OpenSessionReply>(&answer.body)
             .map_err(|error| Error::broken(server, error))?
             .map_err(|failure| Error::refused(server, failure))
@@ -181,9 +195,11 @@ impl<D: Driver> Engine<D> {
 
     pub(super) fn mds_endpoint(&self) -> Result<Endpoint> {
         let proof = self.config.credential.proof()?;
-        let addresses = if self.config.mds.is_empty() { proof.mds } else { self.config.mds.clone() };
+        let addresses =
+            if self.config.mds.is_empty() { proof.mds } else { self.config.mds.clone() };
         if addresses.is_empty() {
-            let error = Error::new(Status::Invalid, "no address of a metadata server is configured");
+            let error =
+                Error::new(Status::Invalid, "no address of a metadata server is configured");
             return Err(error.with_hint("set mds in the configuration, or BRAID_MDS"));
         }
         Ok(Endpoint {
@@ -227,15 +243,26 @@ impl<D: Driver> Engine<D> {
     }
 
     /// Tells the server of this connection who the number is, once as long as it is the same.
-    pub(crate) async fn ensure_identity(&self, link: &Link<D>, number: u32, deadline: Duration) -> Result<(), Attempt> {
+    pub(crate) async fn ensure_identity(
+        &self,
+        link: &Link<D>,
+        number: u32,
+        deadline: Duration,
+    ) -> Result<(), Attempt> {
         // Whoever calls holds the number: it means the same until the answer.
-        let Some((meaning, identity)) = lock(&self.identities).meaning(number) else { return Ok(()) };
+        let Some((meaning, identity)) = lock(&self.identities).meaning(number) else {
+            return Ok(());
+        };
         if lock(&link.identities).get(&number) == Some(&meaning) {
             return Ok(());
         }
         let call = DefineIdentity { number, identity };
         let body = enveloped(&Envelope::PLAIN, &call);
-        let answer = self.driver.call(&link.shared, DefineIdentity::OP, &body, deadline).await.map_err(Attempt::Net)?;
+        let answer = self
+            .driver
+            .call(&link.shared, DefineIdentity::OP, &body, deadline)
+            .await
+            .map_err(Attempt::Net)?;
         match decode_outcome::<()>(&answer.body) {
             Ok(Ok(())) => {
                 lock(&link.identities).insert(number, meaning);
@@ -273,7 +300,13 @@ pub(crate) fn enveloped<C: Wire>(envelope: &Envelope, call: &C) -> Vec<u8> {
 
 /// Whether the same call may succeed a moment later.
 pub(crate) fn is_passing(status: Status) -> bool {
-    matches!(status, Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::NotServing)
+    matches!(
+        status,
+        Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::NotServing
+    )
 }
 
-const _: () = assert!(limits::TIMEOUT_SECONDS_DEFAULT * 1000 > limits::GRACE_MS, "a call outlasts a grace period");
+const _: () = assert!(
+    limits::TIMEOUT_SECONDS_DEFAULT * 1000 > limits::GRACE_MS,
+    "a call outlasts a grace period"
+);

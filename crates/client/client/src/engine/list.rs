@@ -66,9 +66,12 @@ impl<D: Driver> OpenFile<D> {
     /// # Errors
     /// With the path and the daemon.
     pub async fn read_pieces(&self, pieces: &mut [ReadPiece<'_>]) -> Result<usize> {
-        let list = pieces.iter().map(|piece| Extent { offset: piece.offset, bytes: piece.memory.len() as u64 });
+        let list = pieces
+            .iter()
+            .map(|piece| Extent { offset: piece.offset, bytes: piece.memory.len() as u64 });
         let laid = lay(&list.collect::<Vec<_>>());
-        let got = self.read_ascending(&laid_extents(&laid), &mut own_memory(&laid, pieces)).await? as u64;
+        let got =
+            self.read_ascending(&laid_extents(&laid), &mut own_memory(&laid, pieces)).await? as u64;
         share(&laid, end_of(&laid, got), pieces);
         Ok(pieces.iter().map(|piece| piece.bytes).sum())
     }
@@ -79,11 +82,15 @@ impl<D: Driver> OpenFile<D> {
     /// # Errors
     /// With the path and the daemon; any of the pieces may have been written.
     pub async fn write_pieces(&self, pieces: &[WritePiece<'_>]) -> Result<usize> {
-        let list = pieces.iter().map(|piece| Extent { offset: piece.offset, bytes: piece.memory.len() as u64 });
+        let list = pieces
+            .iter()
+            .map(|piece| Extent { offset: piece.offset, bytes: piece.memory.len() as u64 });
         let list: Vec<Extent> = list.collect();
         self.check_end(&list)?;
         let laid = lay(&list);
-        let own = |run: &Laid| IoSlice::new(&pieces[run.piece].memory[run.at as usize..(run.at + run.bytes) as usize]);
+        let own = |run: &Laid| {
+            IoSlice::new(&pieces[run.piece].memory[run.at as usize..(run.at + run.bytes) as usize])
+        };
         let memory: Vec<IoSlice<'_>> = laid.iter().map(own).collect();
         self.write_ascending(&laid_extents(&laid), &memory).await?;
         Ok(pieces.iter().map(|piece| piece.memory.len()).sum())
@@ -95,7 +102,11 @@ impl<D: Driver> OpenFile<D> {
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub async fn read_list(&self, extents: &[Extent], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+    pub async fn read_list(
+        &self,
+        extents: &[Extent],
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> Result<usize> {
         if ascends(extents) {
             return self.read_ascending(extents, buffers).await;
         }
@@ -149,7 +160,11 @@ impl<D: Driver> OpenFile<D> {
         self.write_pieces(&pieces).await
     }
 
-    async fn read_ascending(&self, extents: &[Extent], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+    async fn read_ascending(
+        &self,
+        extents: &[Extent],
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> Result<usize> {
         let mut done = 0;
         for (view, start, bytes) in self.calls_of(&below_the_largest(extents))? {
             let mut rest = advanced_mut(buffers, done, bytes);
@@ -175,7 +190,8 @@ impl<D: Driver> OpenFile<D> {
     fn calls_of(&self, extents: &[Extent]) -> Result<Vec<(FileView, u64, u64)>> {
         let call = |list: &[Extent]| {
             let (view, start) = formula(list).unwrap_or_else(|| (View::extents(list), 0));
-            let view = FileView::new(view).map_err(|error| error.during("read or write", self.path()))?;
+            let view =
+                FileView::new(view).map_err(|error| error.during("read or write", self.path()))?;
             Ok((view, start, list.iter().map(|extent| extent.bytes).sum()))
         };
         match formula(extents) {
@@ -186,16 +202,21 @@ impl<D: Driver> OpenFile<D> {
 
     /// Nothing of a list is written when some of it cannot be.
     fn check_end(&self, extents: &[Extent]) -> Result<()> {
-        let passes = |extent: &&Extent| extent.bytes > 0 && extent.offset.saturating_add(extent.bytes) > FILE_BYTES_MAX;
+        let passes = |extent: &&Extent| {
+            extent.bytes > 0 && extent.offset.saturating_add(extent.bytes) > FILE_BYTES_MAX
+        };
         let Some(Extent { offset, bytes }) = extents.iter().find(passes) else { return Ok(()) };
         let why = format!("{bytes} bytes from offset {offset} go past byte {FILE_BYTES_MAX}");
-        Err(Error::new(Status::TooLarge, why).with_hint("a smaller offset").during("write", self.path()))
+        Err(Error::new(Status::TooLarge, why)
+            .with_hint("a smaller offset")
+            .during("write", self.path()))
     }
 }
 
 /// Whether a list ascends, without overlap and without extents of nothing.
 fn ascends(extents: &[Extent]) -> bool {
-    let end = |extent: &Extent| extent.offset.checked_add(extent.bytes).filter(|_| extent.bytes > 0);
+    let end =
+        |extent: &Extent| extent.offset.checked_add(extent.bytes).filter(|_| extent.bytes > 0);
     extents.iter().all(|extent| end(extent).is_some())
         && extents.is_sorted_by(|before, after| end(before).is_some_and(|end| end <= after.offset))
 }
@@ -206,7 +227,12 @@ fn below_the_largest(extents: &[Extent]) -> std::borrow::Cow<'_, [Extent]> {
     match extents.last() {
         Some(last) if end(last) > FILE_BYTES_MAX => {
             let below = extents.iter().filter(|extent| extent.offset < FILE_BYTES_MAX);
-            below.map(|extent| Extent { bytes: extent.bytes.min(FILE_BYTES_MAX - extent.offset), ..*extent }).collect()
+            below
+                .map(|extent| Extent {
+                    bytes: extent.bytes.min(FILE_BYTES_MAX - extent.offset),
+                    ..*extent
+                })
+                .collect()
         }
         _ => extents.into(),
     }
@@ -215,7 +241,8 @@ fn below_the_largest(extents: &[Extent]) -> std::borrow::Cow<'_, [Extent]> {
 /// The memory of each run, in order.
 fn own_memory<'p>(laid: &[Laid], pieces: &'p mut [ReadPiece<'_>]) -> Vec<IoSliceMut<'p>> {
     // What is left of each piece's memory, and from where on: its runs ascend.
-    let mut rest: Vec<(u64, &mut [u8])> = pieces.iter_mut().map(|piece| (0, &mut *piece.memory)).collect();
+    let mut rest: Vec<(u64, &mut [u8])> =
+        pieces.iter_mut().map(|piece| (0, &mut *piece.memory)).collect();
     let own = |run: &Laid| {
         let (from, memory) = &mut rest[run.piece];
         let (_, left) = std::mem::take(memory).split_at_mut((run.at - *from) as usize);
@@ -255,19 +282,28 @@ fn share(laid: &[Laid], end: u64, pieces: &mut [ReadPiece<'_>]) {
 fn share_with(at: usize, laid: &[Laid], mine: u64, pieces: &mut [ReadPiece<'_>]) {
     let offset = pieces[at].offset;
     let first = laid.partition_point(|run| run.offset + run.bytes <= offset);
-    for run in laid[first..].iter().take_while(|run| run.offset < offset + mine).filter(|run| run.piece != at) {
+    for run in laid[first..]
+        .iter()
+        .take_while(|run| run.offset < offset + mine)
+        .filter(|run| run.piece != at)
+    {
         let (from, to) = (run.offset.max(offset), (run.offset + run.bytes).min(offset + mine));
         let (source, target) = ((run.at + from - run.offset) as usize, (from - offset) as usize);
         // Two different pieces: always there.
         if let Ok([theirs, mine]) = pieces.get_disjoint_mut([run.piece, at]) {
             let bytes = (to - from) as usize;
-            mine.memory[target..target + bytes].copy_from_slice(&theirs.memory[source..source + bytes]);
+            mine.memory[target..target + bytes]
+                .copy_from_slice(&theirs.memory[source..source + bytes]);
         }
     }
 }
 
 /// The buffers from byte `skip` on, `bytes` at most.
-pub(super) fn advanced<'b>(buffers: &'b [IoSlice<'_>], mut skip: usize, mut bytes: u64) -> Vec<IoSlice<'b>> {
+pub(super) fn advanced<'b>(
+    buffers: &'b [IoSlice<'_>],
+    mut skip: usize,
+    mut bytes: u64,
+) -> Vec<IoSlice<'b>> {
     let mut rest = Vec::with_capacity(buffers.len());
     for buffer in buffers {
         let skipped = skip.min(buffer.len());

@@ -90,7 +90,9 @@ impl<D: Driver> Caller<D> {
             cancel.0.ticket.store(ticket, Ordering::Release);
             let first = self.ask_for(lock, ticket).await;
             let outcome = match first {
-                Ok(LockReply { outcome: LockOutcome::Waiting, .. }) => self.wait(lock, ticket, cancel).await,
+                Ok(LockReply { outcome: LockOutcome::Waiting, .. }) => {
+                    self.wait(lock, ticket, cancel).await
+                }
                 other => other.map(|reply| reply.outcome),
             };
             cancel.0.ticket.store(0, Ordering::Release);
@@ -160,7 +162,8 @@ impl<D: Driver> Caller<D> {
         locks.begin(lock);
         let mut answer;
         loop {
-            answer = self.answered(LOCK, &at, LockSet { lock: lock.clone(), ticket }, Kind::Once).await;
+            answer =
+                self.answered(LOCK, &at, LockSet { lock: lock.clone(), ticket }, Kind::Once).await;
             // Once more when a run of the server gave it that is no more: the next one was not told of it.
             if !matches!(&answer, Ok((reply, run)) if !self.take(lock, reply, *run)) {
                 break;
@@ -180,7 +183,12 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Waits in slices until the lock is given, the wait cancelled, or the server does not know of it.
-    async fn wait(&self, lock: &LockRequest, ticket: u64, cancel: &LockCancelHandle) -> Result<LockOutcome> {
+    async fn wait(
+        &self,
+        lock: &LockRequest,
+        ticket: u64,
+        cancel: &LockCancelHandle,
+    ) -> Result<LockOutcome> {
         let _waits = Waits::one_more(&self.engine().lock_waits);
         let locks = &self.engine().locks;
         locks.begin(lock);
@@ -191,20 +199,29 @@ impl<D: Driver> Caller<D> {
         outcome
     }
 
-    async fn wait_slices(&self, lock: &LockRequest, ticket: u64, cancel: &LockCancelHandle) -> Result<LockOutcome> {
+    async fn wait_slices(
+        &self,
+        lock: &LockRequest,
+        ticket: u64,
+        cancel: &LockCancelHandle,
+    ) -> Result<LockOutcome> {
         let engine = self.engine();
         // Below one attempt, so that silence means that the server is away.
-        let slice = (engine.config.timeout / 5).as_millis().min(u128::from(LOCK_WAIT_MS_MAX)) as u32;
+        let slice =
+            (engine.config.timeout / 5).as_millis().min(u128::from(LOCK_WAIT_MS_MAX)) as u32;
         loop {
             if cancel.is_cancelled() {
                 // The handle's own call may have come before the server knew of the wait.
                 self.ask(LOCK, &At::file(lock.file), LockCancel { ticket }).await?;
             }
             let crowded = engine.lock_waits.load(Ordering::Relaxed) > WAITS_ATTACHED_MAX;
-            let call = LockAwait { lock: lock.clone(), ticket, wait_ms: if crowded { 0 } else { slice } };
+            let call =
+                LockAwait { lock: lock.clone(), ticket, wait_ms: if crowded { 0 } else { slice } };
             let (reply, run) = self.answered(LOCK, &At::file(lock.file), call, Kind::Free).await?;
             match reply.outcome {
-                LockOutcome::Granted if !engine.locks.add(run, lock) => return Ok(LockOutcome::Gone),
+                LockOutcome::Granted if !engine.locks.add(run, lock) => {
+                    return Ok(LockOutcome::Gone);
+                }
                 LockOutcome::Waiting if crowded => engine.driver.sleep(POLL).await,
                 LockOutcome::Waiting => {}
                 outcome => return Ok(outcome),
@@ -277,11 +294,15 @@ impl Drop for Waits<'_> {
 
 /// Whether a failure leaves open what became of the call.
 fn is_doubtful(status: Status) -> bool {
-    matches!(status, Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::Internal)
+    matches!(
+        status,
+        Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::Internal
+    )
 }
 
 fn interrupted(lock: &LockRequest) -> Error {
-    Error::new(Status::Interrupted, "the wait for the lock was cancelled").during(LOCK, format!("file {}", lock.file))
+    Error::new(Status::Interrupted, "the wait for the lock was cancelled")
+        .during(LOCK, format!("file {}", lock.file))
 }
 
 fn misbehaved(lock: &LockRequest) -> Error {

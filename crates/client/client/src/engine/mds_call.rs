@@ -44,7 +44,12 @@ pub(crate) enum Kind {
 
 impl<D: Driver> Caller<D> {
     /// A call that changes nothing.
-    pub(crate) async fn ask<C: Call + Sync>(&self, what: &'static str, at: &At, call: C) -> Result<C::Reply>
+    pub(crate) async fn ask<C: Call + Sync>(
+        &self,
+        what: &'static str,
+        at: &At,
+        call: C,
+    ) -> Result<C::Reply>
     where
         C::Reply: Send,
     {
@@ -52,14 +57,25 @@ impl<D: Driver> Caller<D> {
     }
 
     /// A call that changes something, once (I7).
-    pub(crate) async fn change<C: Call + Sync>(&self, what: &'static str, at: &At, call: C) -> Result<C::Reply>
+    pub(crate) async fn change<C: Call + Sync>(
+        &self,
+        what: &'static str,
+        at: &At,
+        call: C,
+    ) -> Result<C::Reply>
     where
         C::Reply: Send,
     {
         self.named(what, at, call, Kind::Once).await
     }
 
-    async fn named<C: Call + Sync>(&self, what: &'static str, at: &At, call: C, kind: Kind) -> Result<C::Reply>
+    async fn named<C: Call + Sync>(
+        &self,
+        what: &'static str,
+        at: &At,
+        call: C,
+        kind: Kind,
+    ) -> Result<C::Reply>
     where
         C::Reply: Send,
     {
@@ -80,7 +96,8 @@ impl<D: Driver> Caller<D> {
         let engine = &self.engine;
         // The file whose size the answer has.
         let sized = at.path.is_empty() && [Stat::OP, SetAttributes::OP, Open::OP].contains(&C::OP);
-        let told = if sized { engine.handles.tell(at.dir).into_iter().collect() } else { Vec::new() };
+        let told =
+            if sized { engine.handles.tell(at.dir).into_iter().collect() } else { Vec::new() };
         let asker = Asker { identity: self.identity.number(), told };
         let deadline = match kind {
             Kind::Free => engine.cut_short([&engine.mds_away], engine.deadline()),
@@ -237,14 +254,27 @@ impl<D: Driver> Engine<D> {
         loop {
             let link = self.link(deadline).await.map_err(|error| attempts.whole(self, error))?;
             let session = Arc::clone(&link.session);
-            let mut held = session.slots.take(&self.driver, deadline).await.map_err(|refused| self.waited(refused))?;
-            let attempt = self.call_in(&session, &mut held, asker, call, deadline, &mut attempts, &mut may_be_done);
+            let mut held = session
+                .slots
+                .take(&self.driver, deadline)
+                .await
+                .map_err(|refused| self.waited(refused))?;
+            let attempt = self.call_in(
+                &session,
+                &mut held,
+                asker,
+                call,
+                deadline,
+                &mut attempts,
+                &mut may_be_done,
+            );
             if let Some(reply) = attempt.await? {
                 return Ok(reply);
             }
             if may_be_done {
                 let why = "the session ended while the call was under way: whether it was done is not known";
-                return Err(Error::new(Status::ConnectionLost, why).with_hint("look whether it was done, then again"));
+                return Err(Error::new(Status::ConnectionLost, why)
+                    .with_hint("look whether it was done, then again"));
             }
         }
     }
@@ -297,7 +327,8 @@ impl<D: Driver> Engine<D> {
         let deadline = self.attempt(deadline);
         self.ensure_identity(link, envelope.identity, deadline).await?;
         let body = enveloped(&envelope, call);
-        let answer = self.driver.call(&link.shared, C::OP, &body, deadline).await.map_err(Attempt::Net)?;
+        let answer =
+            self.driver.call(&link.shared, C::OP, &body, deadline).await.map_err(Attempt::Net)?;
         match decode_outcome::<C::Reply>(&answer.body) {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(failure)) => Err(Attempt::Refused(failure)),
@@ -323,7 +354,12 @@ pub(crate) struct Attempts {
 
 impl Attempts {
     fn new<D: Driver>(engine: &Engine<D>, deadline: Duration) -> Self {
-        Self { backoff: Backoff::new(deadline), started: engine.driver.now(), blamed: None, said: None }
+        Self {
+            backoff: Backoff::new(deadline),
+            started: engine.driver.now(),
+            blamed: None,
+            said: None,
+        }
     }
 
     fn time<D: Driver>(&self, engine: &Engine<D>) -> Duration {
@@ -337,7 +373,12 @@ impl Attempts {
 
     /// Makes ready for the next attempt, or fails with why there is none. Tells whether the failed one may
     /// have been carried out.
-    async fn next<D: Driver>(&mut self, engine: &Arc<Engine<D>>, link: &Arc<Link<D>>, failed: Attempt) -> Result<bool> {
+    async fn next<D: Driver>(
+        &mut self,
+        engine: &Arc<Engine<D>>,
+        link: &Arc<Link<D>>,
+        failed: Attempt,
+    ) -> Result<bool> {
         let said = self.said.take();
         let is_cut = matches!(failed, Attempt::Net(NetError::TimedOut { .. }));
         let (error, may_be_done) = match failed {
@@ -345,7 +386,11 @@ impl Attempts {
                 engine.unlink(link);
                 // The session is reclaimed, or a new one made, when the next attempt connects.
                 let error = Error::refused(&link.server, Status::NoSession.into());
-                return if self.backoff.wait(&engine.driver).await { Ok(false) } else { Err(error) };
+                return if self.backoff.wait(&engine.driver).await {
+                    Ok(false)
+                } else {
+                    Err(error)
+                };
             }
             Attempt::Refused(failure) => {
                 let blames = failure.blamed().is_some();
@@ -356,7 +401,8 @@ impl Attempts {
             }
             Attempt::Broken(error) => (Error::broken(&link.server, error), true),
             Attempt::Net(error) => {
-                let sent = matches!(error, NetError::ConnectionLost { .. } | NetError::TimedOut { .. });
+                let sent =
+                    matches!(error, NetError::ConnectionLost { .. } | NetError::TimedOut { .. });
                 (Error::from(error), sent)
             }
         };

@@ -30,7 +30,14 @@ impl<D: Driver> Engine<D> {
         let (lease, pooled) = pool.checkout_apart(self, deadline).await?;
         let Pooled { connection, meta } = *pooled;
         let (mut connections, op, body) = ([connection], MeasureDisk::OP, load.to_bytes());
-        let mut batch = [Exchange { connection: 0, op, body, send: Vec::new(), recv: Vec::new(), outcome: None }];
+        let mut batch = [Exchange {
+            connection: 0,
+            op,
+            body,
+            send: Vec::new(),
+            recv: Vec::new(),
+            outcome: None,
+        }];
         let silence_max = deadline.saturating_sub(self.driver.now());
         self.driver.exchange(&mut connections, &mut batch, silence_max).await;
         let [connection] = connections;
@@ -40,7 +47,9 @@ impl<D: Driver> Engine<D> {
                 lease.give_up(connection, &meta);
                 let error = lost.and_then(std::result::Result::err).map(Error::from);
                 return Err(error
-                    .unwrap_or_else(|| Error::new(Status::ConnectionLost, "the exchange was not made"))
+                    .unwrap_or_else(|| {
+                        Error::new(Status::ConnectionLost, "the exchange was not made")
+                    })
                     .at(server));
             }
         };

@@ -149,7 +149,11 @@ pub struct Caller<D: Driver> {
 
 impl<D: Driver> Clone for Caller<D> {
     fn clone(&self) -> Self {
-        Self { engine: Arc::clone(&self.engine), identity: self.identity.clone(), umask: self.umask }
+        Self {
+            engine: Arc::clone(&self.engine),
+            identity: self.identity.clone(),
+            umask: self.umask,
+        }
     }
 }
 

@@ -33,7 +33,9 @@ impl<D: Driver> OpenFile<D> {
     /// [`Status::SharingViolation`] when another open excludes it: then nothing has changed. When the server is not reached it
     /// is not known whether it was done; the file may be used for what both allow.
     pub async fn set_modes(&self, rights: Rights, deny: Deny) -> Result<()> {
-        self.change_modes(rights, deny).await.map_err(|error| error.during("change the modes of", self.path()))
+        self.change_modes(rights, deny)
+            .await
+            .map_err(|error| error.during("change the modes of", self.path()))
     }
 
     async fn change_modes(&self, rights: Rights, deny: Deny) -> Result<()> {
@@ -49,14 +51,24 @@ impl<D: Driver> OpenFile<D> {
         }
         self.caller.make_way(deny).await;
         // A flush may have asked for a fresh capability: only now is nobody else to.
-        let _one = self.renewing.acquire(engine.driver(), deadline).await.map_err(|refused| engine.crowded(refused))?;
+        let _one = self
+            .renewing
+            .acquire(engine.driver(), deadline)
+            .await
+            .map_err(|refused| engine.crowded(refused))?;
         let had = self.rights();
         // From before the server counts it as less, nothing more is begun. A reclaim names what it was until it is changed.
         self.narrow(Rights(had.0 & rights.0));
         let call = SetOpenModes { open_id: self.open_id(), file: self.file(), rights, deny };
         let changed = loop {
-            let answered =
-                engine.answered_in_session(self.handle.session, self.caller.identity.number(), &call, deadline).await;
+            let answered = engine
+                .answered_in_session(
+                    self.handle.session,
+                    self.caller.identity.number(),
+                    &call,
+                    deadline,
+                )
+                .await;
             match answered {
                 // A server that restarted since was told the modes of before: it is asked again.
                 Ok((_, run)) if !engine.handles.change(run, &self.handle, rights, deny) => {}

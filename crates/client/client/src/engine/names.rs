@@ -4,8 +4,8 @@ use braid_net::Driver;
 use braid_wire::message::{
     FileKind,
     mds::{
-        Made, MakeDirectory, MakeLink, MakeNode, MakeSymlink, ReadLink, RemoveDirectory, Removed, Rename, RenameMode,
-        Unlink,
+        Made, MakeDirectory, MakeLink, MakeNode, MakeSymlink, ReadLink, RemoveDirectory, Removed,
+        Rename, RenameMode, Unlink,
     },
     types::{At, Attributes},
 };
@@ -25,8 +25,15 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Makes a pipe, socket or device.
-    pub async fn mknod(&self, at: &At, kind: FileKind, mode: u32, device: u64) -> Result<Attributes> {
-        self.change("mknod", at, MakeNode { at: at.clone(), kind, mode, umask: self.umask, device }).await
+    pub async fn mknod(
+        &self,
+        at: &At,
+        kind: FileKind,
+        mode: u32,
+        device: u64,
+    ) -> Result<Attributes> {
+        self.change("mknod", at, MakeNode { at: at.clone(), kind, mode, umask: self.umask, device })
+            .await
     }
 
     /// Makes a symbolic link to `target`.

@@ -172,7 +172,9 @@ impl OpenOptions {
             (true, true) => Ok(Rights::READ_WRITE),
             (true, false) => Ok(Rights::READ),
             (false, true) => Ok(Rights::WRITE),
-            (false, false) => Err(invalid("neither reading nor writing is asked for", "OpenOptions::read(true)")),
+            (false, false) => {
+                Err(invalid("neither reading nor writing is asked for", "OpenOptions::read(true)"))
+            }
         }
     }
 
@@ -185,7 +187,9 @@ impl OpenOptions {
         match self.wish.stripe_bytes {
             Some(bytes) if !is_stripe_size(bytes) => Err(invalid(
                 &format!("a stripe of {bytes} bytes"),
-                &format!("from {STRIPE_BYTES_MIN} to {STRIPE_BYTES_MAX}, in steps of {STRIPE_BYTES_MIN}"),
+                &format!(
+                    "from {STRIPE_BYTES_MIN} to {STRIPE_BYTES_MAX}, in steps of {STRIPE_BYTES_MIN}"
+                ),
             )),
             _ => Ok(rights),
         }
@@ -215,12 +219,19 @@ impl<D: Driver> Caller<D> {
         let rights = options.check().map_err(|error| error.during("open", show(at)))?;
         self.make_way(options.deny).await;
         match self.open_once(at, options, rights).await {
-            Err(error) if self.may_be_in_its_own_way(&error).await => self.open_once(at, options, rights).await,
+            Err(error) if self.may_be_in_its_own_way(&error).await => {
+                self.open_once(at, options, rights).await
+            }
             opened => opened,
         }
     }
 
-    async fn open_once(&self, at: &At, options: &OpenOptions, rights: Rights) -> Result<Arc<OpenFile<D>>> {
+    async fn open_once(
+        &self,
+        at: &At,
+        options: &OpenOptions,
+        rights: Rights,
+    ) -> Result<Arc<OpenFile<D>>> {
         let asking = self.asking_with_open(options);
         let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
         let (opened, run) = if options.create || options.exclusive {
@@ -248,7 +259,9 @@ impl<D: Driver> Caller<D> {
         let rights = options.check().map_err(|error| error.during("create", show(at)))?;
         self.make_way(options.deny).await;
         match self.create_once(at, options, rights).await {
-            Err(error) if self.may_be_in_its_own_way(&error).await => self.create_once(at, options, rights).await,
+            Err(error) if self.may_be_in_its_own_way(&error).await => {
+                self.create_once(at, options, rights).await
+            }
             created => created,
         }
     }
@@ -261,7 +274,8 @@ impl<D: Driver> Caller<D> {
     ) -> Result<(Arc<OpenFile<D>>, bool, Option<Attributes>)> {
         let asking = self.asking_with_open(options);
         let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
-        let (opened, created, directory, run) = self.open_creating(at, options, rights, lease).await?;
+        let (opened, created, directory, run) =
+            self.open_creating(at, options, rights, lease).await?;
         let opened = (opened, told(created, rights));
         Ok((self.opened(at, (rights, options.deny), opened, run, asking)?, created, directory))
     }
@@ -279,7 +293,8 @@ impl<D: Driver> Caller<D> {
         asking: Option<Asking<'_, D>>,
     ) -> Result<Arc<OpenFile<D>>> {
         let (of, grant) = (LeaseOf::Data(opened.0.attributes.file), opened.0.lease.clone());
-        let lease = asking.and_then(|asking| asking.answered(run, of, grant, self.engine.driver.now()));
+        let lease =
+            asking.and_then(|asking| asking.answered(run, of, grant, self.engine.driver.now()));
         OpenFile::new(self.clone(), show(at), modes, opened, run, lease).map(Arc::new)
     }
 
@@ -288,7 +303,10 @@ impl<D: Driver> Caller<D> {
     pub async fn create_unnamed(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("create in", show(at)))?;
         if !options.deny.is_none() {
-            let error = invalid("nobody else reaches a file without a name", "File::set_modes before it is given one");
+            let error = invalid(
+                "nobody else reaches a file without a name",
+                "File::set_modes before it is given one",
+            );
             return Err(error.during("create in", show(at)));
         }
         let (mode, umask, wish) = (options.mode, self.umask, options.wish.clone());
@@ -319,8 +337,10 @@ impl<D: Driver> Caller<D> {
         };
         let (reply, run) = self.answered("create", at, call, Kind::Once).await?;
         let CreateReply { created, opened, directory, .. } = reply;
-        let missing = || Error::new(Status::Malformed, "the server made the file and did not open it");
-        let opened = opened.ok_or_else(missing).map_err(|error| error.during("create", show(at)))?;
+        let missing =
+            || Error::new(Status::Malformed, "the server made the file and did not open it");
+        let opened =
+            opened.ok_or_else(missing).map_err(|error| error.during("create", show(at)))?;
         Ok((opened, created, directory, run))
     }
 
@@ -331,7 +351,8 @@ impl<D: Driver> Caller<D> {
         rights: Rights,
         lease: LeaseMode,
     ) -> Result<(Opened, Run)> {
-        let call = Open { at: at.clone(), rights, truncate: options.truncate, lease, deny: options.deny };
+        let call =
+            Open { at: at.clone(), rights, truncate: options.truncate, lease, deny: options.deny };
         // Opening for reading leaves nothing on the server's disk: a repetition costs a handle, not a record. Unless it denies
         // something: then it would exclude itself.
         let kind = if options.write || !options.deny.is_none() { Kind::Once } else { Kind::Free };
@@ -339,9 +360,25 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Makes a file without opening it. Unless `exclusive` an existing one is left as it is.
-    pub async fn touch(&self, at: &At, mode: u32, exclusive: bool, wish: LayoutWish) -> Result<CreateReply> {
+    pub async fn touch(
+        &self,
+        at: &At,
+        mode: u32,
+        exclusive: bool,
+        wish: LayoutWish,
+    ) -> Result<CreateReply> {
         let (lease, deny, umask) = (LeaseMode::None, Deny::NONE, self.umask);
-        let call = Create { at: at.clone(), mode, umask, exclusive, truncate: false, rights: None, wish, lease, deny };
+        let call = Create {
+            at: at.clone(),
+            mode,
+            umask,
+            exclusive,
+            truncate: false,
+            rights: None,
+            wish,
+            lease,
+            deny,
+        };
         self.change("create", at, call).await
     }
 }

@@ -84,9 +84,11 @@ impl<D: Driver> OpenFile<D> {
         run: Run,
         lease: Option<LeaseTicket>,
     ) -> Result<Self> {
-        let named = ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights, deny };
+        let named =
+            ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights, deny };
         let handles = &caller.engine.handles;
-        let handle = match handles.add(run, Handle::new(run, caller.identity.clone(), named, told)) {
+        let handle = match handles.add(run, Handle::new(run, caller.identity.clone(), named, told))
+        {
             Ok(handle) => handle,
             Err(error) => return Err(error.during("open", shown)),
         };
@@ -179,7 +181,9 @@ impl<D: Driver> OpenFile<D> {
 
     /// Before a read: see [`OpenFile::parts_were_recorded`].
     pub(super) fn learn_parts(&self) {
-        if self.parts_unknown.load(Ordering::Relaxed) && self.parts_unknown.swap(false, Ordering::AcqRel) {
+        if self.parts_unknown.load(Ordering::Relaxed)
+            && self.parts_unknown.swap(false, Ordering::AcqRel)
+        {
             self.mark_stale();
         }
     }
@@ -200,9 +204,13 @@ impl<D: Driver> OpenFile<D> {
         }
         self.handle.check()?;
         if self.fenced.load(Ordering::Relaxed) {
-            return Err(Error::new(Status::Fenced, "the cluster took this client for dead and fenced it"));
+            return Err(Error::new(
+                Status::Fenced,
+                "the cluster took this client for dead and fenced it",
+            ));
         }
-        if self.rights().allow(wanted) && Rights(self.usable.load(Ordering::Acquire)).allow(wanted) {
+        if self.rights().allow(wanted) && Rights(self.usable.load(Ordering::Acquire)).allow(wanted)
+        {
             return Ok(());
         }
         let (what, hint) = match wanted {
@@ -238,17 +246,24 @@ impl<D: Driver> Drop for OpenFile<D> {
 
 impl<D: Driver> fmt::Debug for OpenFile<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenFile").field("path", &self.shown).field("file", &self.file()).finish_non_exhaustive()
+        f.debug_struct("OpenFile")
+            .field("path", &self.shown)
+            .field("file", &self.file())
+            .finish_non_exhaustive()
     }
 }
 
 impl<D: Driver> Grant<D> {
     fn new(engine: &Arc<Engine<D>>, opened: Opened) -> Result<Self> {
         let layout_version = opened.layout.version;
-        let exists = |part: usize| opened.existing_parts.get(part / 8).is_some_and(|bits| bits >> (part % 8) & 1 == 1);
-        let knows_all_parts = opened.layout.placements().all(|(part, _)| exists(usize::from(part.0)));
+        let exists = |part: usize| {
+            opened.existing_parts.get(part / 8).is_some_and(|bits| bits >> (part % 8) & 1 == 1)
+        };
+        let knows_all_parts =
+            opened.layout.placements().all(|(part, _)| exists(usize::from(part.0)));
         let map = FileMap::new(opened.layout)?;
-        let pools: Vec<Arc<Pool<D>>> = map.targets().iter().map(|target| engine.pool(target.iod)).collect();
+        let pools: Vec<Arc<Pool<D>>> =
+            map.targets().iter().map(|target| engine.pool(target.iod)).collect();
         let known_removed = (0..pools.len()).filter(|target| pools[*target].is_removed()).collect();
         Ok(Self {
             handle: engine.handle_number(),

@@ -45,7 +45,11 @@ impl Owed {
         let mut connections = lock(&self.connections);
         connections.retain(|(of, _)| *of == session);
         self.some.store(!connections.is_empty(), Ordering::Release);
-        connections.iter().map(|(_, connection)| *connection).take(ABANDONED_CONNECTIONS_MAX).collect()
+        connections
+            .iter()
+            .map(|(_, connection)| *connection)
+            .take(ABANDONED_CONNECTIONS_MAX)
+            .collect()
     }
 
     /// The daemon has abandoned these.
@@ -70,7 +74,11 @@ mod tests {
         assert_eq!(owed.of(SessionId(1)), []);
         owed.add(SessionId(1), id(1));
         owed.add(SessionId(1), id(2));
-        assert_eq!(owed.of(SessionId(1)), [id(1), id(2)], "asked for, not taken: the answer may not come");
+        assert_eq!(
+            owed.of(SessionId(1)),
+            [id(1), id(2)],
+            "asked for, not taken: the answer may not come"
+        );
         owed.settle(&[id(1)]);
         assert_eq!(owed.of(SessionId(1)), [id(2)]);
         owed.settle(&[id(2)]);

@@ -105,7 +105,9 @@ impl<D: Driver> Pool<D> {
     /// What whoever needs it is told, of an object where one is meant.
     pub(crate) fn gone(&self, object: Option<ObjectId>) -> Error {
         let why = match object {
-            Some(object) => format!("it was removed from the cluster, and object {object} of the file with it"),
+            Some(object) => {
+                format!("it was removed from the cluster, and object {object} of the file with it")
+            }
             None => "it was removed from the cluster".to_owned(),
         };
         let hint = format!("braid fsck --affected-by {}", self.iod);
@@ -125,13 +127,19 @@ impl<D: Driver> Pool<D> {
     /// How errors name the daemon.
     pub(crate) fn server(&self) -> String {
         let addresses = lock(&self.addresses);
-        format!("I/O daemon {} at {}", self.iod, addresses.first().map_or("no address", String::as_str))
+        format!(
+            "I/O daemon {} at {}",
+            self.iod,
+            addresses.first().map_or("no address", String::as_str)
+        )
     }
 
     /// Whether its connections are not encrypted, wherever they go.
     pub(crate) fn is_plain(&self, tls: TlsPolicy) -> bool {
         let is_loopback = |address: &String| {
-            address.parse().is_ok_and(|address: SocketAddr| address.ip().to_canonical().is_loopback())
+            address
+                .parse()
+                .is_ok_and(|address: SocketAddr| address.ip().to_canonical().is_loopback())
         };
         match tls {
             TlsPolicy::Never => true,
@@ -158,7 +166,11 @@ impl<D: Driver> Pool<D> {
         deadline: Duration,
     ) -> Result<(Lease<'p, D>, Box<Pooled<D>>)> {
         engine.check_process()?;
-        let permit = self.gate.acquire(&engine.driver, deadline).await.map_err(|refused| self.crowded(refused))?;
+        let permit = self
+            .gate
+            .acquire(&engine.driver, deadline)
+            .await
+            .map_err(|refused| self.crowded(refused))?;
         self.take(engine, Some(permit), deadline).await
     }
 
@@ -200,7 +212,12 @@ impl<D: Driver> Pool<D> {
         }
     }
 
-    async fn connect(&self, engine: &Arc<Engine<D>>, session: &Session, deadline: Duration) -> Result<Box<Pooled<D>>> {
+    async fn connect(
+        &self,
+        engine: &Arc<Engine<D>>,
+        session: &Session,
+        deadline: Duration,
+    ) -> Result<Box<Pooled<D>>> {
         let (credential, secret) = session.credential();
         let endpoint = Endpoint {
             node: NodeKind::Iod,
@@ -224,7 +241,12 @@ impl<D: Driver> Pool<D> {
             let why = "the cluster map has no address of it";
             return Err(Error::new(Status::Unreachable, why).at(self.server()));
         }
-        let first = first_address(session, self.iod, self.next_address.fetch_add(1, Ordering::Relaxed), known.len());
+        let first = first_address(
+            session,
+            self.iod,
+            self.next_address.fetch_add(1, Ordering::Relaxed),
+            known.len(),
+        );
         Ok(known[first..].iter().chain(&known[..first]).cloned().collect())
     }
 
@@ -274,7 +296,8 @@ mod tests {
         let count = |of: &dyn Fn(u64) -> usize| (1..=60).filter(|number| of(*number) == 0).count();
         assert_eq!(count(&|client| first_address(SessionId(client), IodId(3), 0, 2)), 30);
         assert_eq!(count(&|daemon| first_address(SessionId(7), IodId(daemon as u32), 0, 2)), 30);
-        let turns: Vec<usize> = (0..4).map(|connection| first_address(SessionId(9), IodId(1), connection, 3)).collect();
+        let turns: Vec<usize> =
+            (0..4).map(|connection| first_address(SessionId(9), IodId(1), connection, 3)).collect();
         assert_eq!(turns, [1, 2, 0, 1]);
         assert_eq!(first_address(SessionId(u64::MAX), IodId(u32::MAX), usize::MAX, 1), 0);
     }

@@ -11,7 +11,10 @@ use braid_types::{FileIndex, ShardId};
 use braid_wire::{
     Rights,
     message::{
-        mds::{ExtendWriteEnd, FsckUsage, QuotaGet, QuotaList, QuotaRemove, QuotaSet, QuotaWalk, QuotaWalked},
+        mds::{
+            ExtendWriteEnd, FsckUsage, QuotaGet, QuotaList, QuotaRemove, QuotaSet, QuotaWalk,
+            QuotaWalked,
+        },
         quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport},
         types::At,
     },

@@ -47,8 +47,15 @@ impl<D: Driver> OpenFile<D> {
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub async fn read_at(&self, view: &FileView, start: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
-        self.read_named(view, start, buffers, None).await.map_err(|error| error.during("read", self.path()))
+    pub async fn read_at(
+        &self,
+        view: &FileView,
+        start: u64,
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> Result<usize> {
+        self.read_named(view, start, buffers, None)
+            .await
+            .map_err(|error| error.during("read", self.path()))
     }
 
     /// As [`OpenFile::read_at`] into one buffer, but the bytes may be left in `pipe`, which was begun: then it says how many, as
@@ -64,7 +71,9 @@ impl<D: Driver> OpenFile<D> {
         pipe: &mut Pipe,
     ) -> Result<usize> {
         let buffers = &mut [IoSliceMut::new(buffer)];
-        self.read_named(view, start, buffers, Some(pipe)).await.map_err(|error| error.during("read", self.path()))
+        self.read_named(view, start, buffers, Some(pipe))
+            .await
+            .map_err(|error| error.during("read", self.path()))
     }
 
     async fn read_named(
@@ -83,7 +92,8 @@ impl<D: Driver> OpenFile<D> {
         }
         let mut deadline = self.engine().deadline();
         if request.bytes == room
-            && let Some(bytes) = self.read_strip(view, &request, (&mut *buffers, pipe), &mut deadline).await?
+            && let Some(bytes) =
+                self.read_strip(view, &request, (&mut *buffers, pipe), &mut deadline).await?
         {
             return Ok(bytes as usize);
         }
@@ -124,7 +134,8 @@ impl<D: Driver> OpenFile<D> {
             (grant, is_first) = (used, false);
             if round.iter().zip(&got).any(|(planned, got)| *got < planned.payload) {
                 // Where the file grows meanwhile, it ends where it did: what an earlier round did not get from behind that is not there.
-                wanted = wanted.min(self.find_end(&grant, view, request, &mut end, deadline).await?);
+                wanted =
+                    wanted.min(self.find_end(&grant, view, request, &mut end, deadline).await?);
                 zero_missing(&round, &got, wanted, buffers);
             }
         }
@@ -146,9 +157,14 @@ impl<D: Driver> OpenFile<D> {
     ) -> Result<u64, Stop> {
         let rest = end.not_asked();
         if !end.reaches(view.file_end(request)?) && !rest.is_empty() {
-            let sizes: Vec<Vec<ObjectInfo>> = self.ask_targets(grant, &rest, Body::ObjectSizes, deadline).await?;
+            let sizes: Vec<Vec<ObjectInfo>> =
+                self.ask_targets(grant, &rest, Body::ObjectSizes, deadline).await?;
             for (target, objects) in rest.into_iter().zip(sizes) {
-                end.take(&grant.map, target, objects.iter().map(|object| (object.part, object.bytes.0)))?;
+                end.take(
+                    &grant.map,
+                    target,
+                    objects.iter().map(|object| (object.part, object.bytes.0)),
+                )?;
             }
         }
         Ok(view.bytes_below(end.bytes).saturating_sub(request.start).min(request.bytes))
@@ -174,8 +190,11 @@ impl<D: Driver> OpenFile<D> {
                 self.ask_targets(&grant, &all, Body::ObjectSizes, &mut deadline).await;
             match sizes {
                 Ok(sizes) => {
-                    let objects: Vec<(PartIndex, u64)> =
-                        sizes.iter().flatten().map(|object| (object.part, object.bytes.0)).collect();
+                    let objects: Vec<(PartIndex, u64)> = sizes
+                        .iter()
+                        .flatten()
+                        .map(|object| (object.part, object.bytes.0))
+                        .collect();
                     return size_from(&grant.map, &objects);
                 }
                 Err(Stop::Failed(error)) => return Err(error),
@@ -187,7 +206,9 @@ impl<D: Driver> OpenFile<D> {
 }
 
 pub(super) fn size_from(map: &FileMap, objects: &[(PartIndex, u64)]) -> Result<u64> {
-    map.ready().file_size_from_objects(objects).map_err(|error| Error::new(Status::Corrupted, error.to_string()))
+    map.ready()
+        .file_size_from_objects(objects)
+        .map_err(|error| Error::new(Status::Corrupted, error.to_string()))
 }
 
 impl End {
@@ -214,7 +235,12 @@ impl End {
     }
 
     fn not_asked(&self) -> Vec<usize> {
-        self.asked.iter().enumerate().filter(|(_, asked)| !**asked).map(|(target, _)| target).collect()
+        self.asked
+            .iter()
+            .enumerate()
+            .filter(|(_, asked)| !**asked)
+            .map(|(target, _)| target)
+            .collect()
     }
 }
 
@@ -232,12 +258,25 @@ pub(super) struct ReadRound<'r, 'b, 'd, D: Driver> {
 }
 
 impl<'r, 'b, 'd, D: Driver> ReadRound<'r, 'b, 'd, D> {
-    fn new(grant: &'r Grant<D>, round: &'r [Planned], buffers: &'b mut [IoSliceMut<'d>], end: &'r mut End) -> Self {
+    fn new(
+        grant: &'r Grant<D>,
+        round: &'r [Planned],
+        buffers: &'b mut [IoSliceMut<'d>],
+        end: &'r mut End,
+    ) -> Self {
         let staged = round.iter().map(|planned| match planned.memory {
             Memory::Staged => vec![0; planned.payload as usize],
             Memory::Pieces(_) => Vec::new(),
         });
-        Self { grant, round, joins: &[], buffers, end, staged: staged.collect(), got: vec![0; round.len()] }
+        Self {
+            grant,
+            round,
+            joins: &[],
+            buffers,
+            end,
+            staged: staged.collect(),
+            got: vec![0; round.len()],
+        }
     }
 
     /// As parts of a collective request.
@@ -267,7 +306,8 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
     }
 
     fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>> {
-        let windows: Vec<&[Piece]> = pending.iter().map(|index| self.round[*index].pieces()).collect();
+        let windows: Vec<&[Piece]> =
+            pending.iter().map(|index| self.round[*index].pieces()).collect();
         let dealt = deal_mut(self.buffers, &windows);
         let mut staged: Vec<Option<&'s mut Vec<u8>>> = self.staged.iter_mut().map(Some).collect();
         let call = |(index, mut recv): (&usize, Vec<IoSliceMut<'s>>)| {
@@ -275,7 +315,10 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
             if let Some(bounce) = staged[*index].take().filter(|bounce| !bounce.is_empty()) {
                 recv.push(IoSliceMut::new(bounce));
             }
-            let body = self.joins.get(*index).map_or(Body::Read(&planned.request), |join| Body::Join(*join));
+            let body = self
+                .joins
+                .get(*index)
+                .map_or(Body::Read(&planned.request), |join| Body::Join(*join));
             IodCall { target: planned.target, body, send: Vec::new(), recv }
         };
         Ok(pending.iter().zip(dealt).map(call).collect())
@@ -290,7 +333,11 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
             return Err(Error::new(Status::Malformed, why).at(pool.server()));
         }
         self.got[index] = answer.payload_bytes;
-        self.end.take(&self.grant.map, planned.target, reply.ends.iter().map(|end| (end.part, end.bytes.0)))?;
+        self.end.take(
+            &self.grant.map,
+            planned.target,
+            reply.ends.iter().map(|end| (end.part, end.bytes.0)),
+        )?;
         if matches!(planned.memory, Memory::Staged) {
             // An attempt that failed may have left bytes past what came now.
             self.staged[index][answer.payload_bytes as usize..].fill(0);
@@ -305,7 +352,12 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
 }
 
 /// Fills with zeros what did not come and lies before `wanted`, the end of the file.
-pub(super) fn zero_missing(round: &[Planned], got: &[u64], wanted: u64, buffers: &mut [IoSliceMut<'_>]) {
+pub(super) fn zero_missing(
+    round: &[Planned],
+    got: &[u64],
+    wanted: u64,
+    buffers: &mut [IoSliceMut<'_>],
+) {
     let missing: Vec<Vec<Piece>> =
         round.iter().zip(got).map(|(planned, got)| clip(planned.pieces(), *got, wanted)).collect();
     let windows: Vec<&[Piece]> = missing.iter().map(Vec::as_slice).collect();

@@ -47,7 +47,10 @@ impl<D: Driver> OpenFile<D> {
             _ => self.ask_for_strip(&grant, target, request, (buffers, None), deadline).await,
         };
         let Some((reply, got)) = answer else { return Ok(None) };
-        match self.end_of_strip(&grant, target, (view, request), buffers, (&reply, got), deadline).await {
+        match self
+            .end_of_strip(&grant, target, (view, request), buffers, (&reply, got), deadline)
+            .await
+        {
             Ok(bytes) => Ok(Some(bytes)),
             Err(Stop::Failed(error)) => Err(error),
             Err(Stop::Replan) => Ok(None),
@@ -64,8 +67,15 @@ impl<D: Driver> OpenFile<D> {
         (pipe, buffer): (&mut Pipe, &mut IoSliceMut<'_>),
         deadline: &mut Duration,
     ) -> Result<Option<(ReadReply, u64)>> {
-        let answer =
-            self.ask_for_strip(grant, target, request, (slice::from_mut(buffer), Some(&mut *pipe)), deadline).await;
+        let answer = self
+            .ask_for_strip(
+                grant,
+                target,
+                request,
+                (slice::from_mut(buffer), Some(&mut *pipe)),
+                deadline,
+            )
+            .await;
         if let Some((reply, got)) = &answer
             && is_whole(grant, view, request, (reply, *got))?
         {
@@ -86,7 +96,8 @@ impl<D: Driver> OpenFile<D> {
         (buffers, pipe): (&mut [IoSliceMut<'_>], Option<&mut Pipe>),
         deadline: &mut Duration,
     ) -> Option<(ReadReply, u64)> {
-        let (lease, mut pooled) = grant.pools[target].checkout(self.engine(), *deadline).await.ok()?;
+        let (lease, mut pooled) =
+            grant.pools[target].checkout(self.engine(), *deadline).await.ok()?;
         let is_new = pooled.meta.presented.insert(grant.handle);
         let present = if is_new { &grant.capability[..] } else { &[] };
         let call = Body::Read(request);
@@ -95,7 +106,9 @@ impl<D: Driver> OpenFile<D> {
         let (driver, connection) = (self.engine().driver(), &mut pooled.connection);
         let piped = match (pipe, &mut *buffers) {
             (Some(pipe), [buffer]) => {
-                driver.exchange_into_pipe(connection, (call.op(), &body), (pipe, buffer), silence_max).await
+                driver
+                    .exchange_into_pipe(connection, (call.op(), &body), (pipe, buffer), silence_max)
+                    .await
             }
             _ => None,
         };
@@ -103,7 +116,14 @@ impl<D: Driver> OpenFile<D> {
             piped
         } else {
             let recv = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-            let mut batch = [Exchange { connection: 0, op: call.op(), body, send: Vec::new(), recv, outcome: None }];
+            let mut batch = [Exchange {
+                connection: 0,
+                op: call.op(),
+                body,
+                send: Vec::new(),
+                recv,
+                outcome: None,
+            }];
             driver.exchange(slice::from_mut(connection), &mut batch, silence_max).await;
             let [Exchange { outcome, .. }] = batch;
             outcome
@@ -119,7 +139,9 @@ impl<D: Driver> OpenFile<D> {
         };
         self.engine().driver().extend_bound(*deadline);
         let done = match outcome {
-            Ok(answer) => success(&answer, request.bytes).map(|reply| (reply, answer.payload_bytes)),
+            Ok(answer) => {
+                success(&answer, request.bytes).map(|reply| (reply, answer.payload_bytes))
+            }
             Err(NetError::NotAsked { .. }) => None,
             // A connection whose exchange failed is not put back.
             Err(_) => return None,
@@ -148,7 +170,13 @@ impl<D: Driver> OpenFile<D> {
         end.take(&grant.map, target, reply.ends.iter().map(|end| (end.part, end.bytes.0)))?;
         let wanted = self.find_end(grant, view, request, &mut end, deadline).await?;
         let memory = Memory::Pieces(vec![Piece { position: 0, bytes: request.bytes }]);
-        let planned = Planned { target, request: request.clone(), position: 0, payload: request.bytes, memory };
+        let planned = Planned {
+            target,
+            request: request.clone(),
+            position: 0,
+            payload: request.bytes,
+            memory,
+        };
         zero_missing(&[planned], &[got], wanted, buffers);
         Ok(wanted)
     }

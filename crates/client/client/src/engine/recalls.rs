@@ -70,7 +70,11 @@ impl<D: Driver> Engine<D> {
         self.leasing.holding().all_dropped(lost);
     }
 
-    async fn await_recalls(self: &Arc<Self>, seen: u64, until: Option<Duration>) -> Result<Vec<Recalled>> {
+    async fn await_recalls(
+        self: &Arc<Self>,
+        seen: u64,
+        until: Option<Duration>,
+    ) -> Result<Vec<Recalled>> {
         let sent = self.driver.now();
         let deadline = sent + Duration::from_millis(AWAIT_RECALLS_MS + ANSWER_MS);
         let deadline = until.map_or(deadline, |until| until.min(deadline));

@@ -21,13 +21,18 @@ use crate::error::{Error, Result};
 impl<D: Driver> Engine<D> {
     /// Names every lock and every open file on a connection that nobody else uses yet. A repetition, after an answer that was lost,
     /// changes nothing.
-    pub(crate) async fn reclaim(self: &Arc<Self>, link: &Link<D>, deadline: Duration) -> Result<()> {
+    pub(crate) async fn reclaim(
+        self: &Arc<Self>,
+        link: &Link<D>,
+        deadline: Duration,
+    ) -> Result<()> {
         let locks = self.locks.to_tell(link.run);
         let Some(open) = self.handles.to_tell(link.run) else { return Ok(()) };
         for some in locks.chunks(RECLAIM_LOCKS_MAX) {
             self.tell_locks(link, some, deadline).await?;
         }
-        let mut messages = open.chunk_by(|(a, _), (b, _)| a == b).flat_map(|same| same.chunks(RECLAIM_OPENS_MAX));
+        let mut messages =
+            open.chunk_by(|(a, _), (b, _)| a == b).flat_map(|same| same.chunks(RECLAIM_OPENS_MAX));
         let mut next = messages.next().unwrap_or_default();
         loop {
             let after = messages.next();
@@ -41,13 +46,22 @@ impl<D: Driver> Engine<D> {
         Ok(())
     }
 
-    async fn tell_locks(&self, link: &Link<D>, some: &[LockRequest], deadline: Duration) -> Result<()> {
+    async fn tell_locks(
+        &self,
+        link: &Link<D>,
+        some: &[LockRequest],
+        deadline: Duration,
+    ) -> Result<()> {
         let body = enveloped(&Envelope::PLAIN, &LockReclaim { locks: some.to_vec() });
-        let answer = self.driver.call(&link.shared, LockReclaim::OP, &body, self.attempt(deadline)).await?;
+        let answer =
+            self.driver.call(&link.shared, LockReclaim::OP, &body, self.attempt(deadline)).await?;
         let refused = decode_outcome::<Vec<u32>>(&answer.body)
             .map_err(|error| Error::broken(&link.server, error))?
             .map_err(|failure| Error::refused(&link.server, failure))?;
-        refused.iter().filter_map(|at| some.get(*at as usize)).for_each(|lost| self.locks.lost(lost));
+        refused
+            .iter()
+            .filter_map(|at| some.get(*at as usize))
+            .for_each(|lost| self.locks.lost(lost));
         Ok(())
     }
 
@@ -63,7 +77,11 @@ impl<D: Driver> Engine<D> {
         let defined = self.ensure_identity(link, identity, deadline).await;
         defined.map_err(|attempt| attempt.into_error(&link.server))?;
         let leases = self.leasing.may_believe();
-        let call = Reclaim { opens: some.iter().map(|(_, named)| named.clone()).collect(), complete, leases };
+        let call = Reclaim {
+            opens: some.iter().map(|(_, named)| named.clone()).collect(),
+            complete,
+            leases,
+        };
         let body = enveloped(&Envelope { identity, ..Envelope::PLAIN }, &call);
         let answer = self.driver.call(&link.shared, Reclaim::OP, &body, deadline).await?;
         let refused = decode_outcome::<Vec<u64>>(&answer.body)

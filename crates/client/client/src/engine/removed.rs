@@ -36,17 +36,26 @@ impl<D: Driver> OpenFile<D> {
         deadline: Duration,
     ) -> Result<(Vec<Result<Answer, Remedy>>, Duration), Remedy> {
         let answer = |call: &IodCall<'_>| {
-            grant.pools[call.target].is_removed().then(|| grant.answer_of_removed(call.target, &call.body))
+            grant.pools[call.target]
+                .is_removed()
+                .then(|| grant.answer_of_removed(call.target, &call.body))
         };
         let mut outcomes: Vec<_> = calls.iter().map(answer).collect();
-        let asked: Vec<IodCall<'_>> =
-            calls.into_iter().zip(&outcomes).filter(|(_, known)| known.is_none()).map(|(call, _)| call).collect();
+        let asked: Vec<IodCall<'_>> = calls
+            .into_iter()
+            .zip(&outcomes)
+            .filter(|(_, known)| known.is_none())
+            .map(|(call, _)| call)
+            .collect();
         let (answers, moved) = match asked.is_empty() {
             true => (Vec::new(), Duration::ZERO),
             false => self.exchange_batch(grant, asked, deadline).await?,
         };
         let mut answers = answers.into_iter();
-        outcomes.iter_mut().filter(|known| known.is_none()).for_each(|known| *known = answers.next());
+        outcomes
+            .iter_mut()
+            .filter(|known| known.is_none())
+            .for_each(|known| *known = answers.next());
         Ok((outcomes.into_iter().flatten().collect(), moved))
     }
 }
@@ -65,7 +74,9 @@ impl<D: Driver> Grant<D> {
         let existing: Vec<PartIndex> =
             self.map.targets()[target].parts.iter().filter(|part| self.exists(*part)).collect();
         let lost = existing.first().copied();
-        let fails = |part: Option<PartIndex>| Err(Remedy::Fail(pool.gone(part.and_then(|part| self.object(part)))));
+        let fails = |part: Option<PartIndex>| {
+            Err(Remedy::Fail(pool.gone(part.and_then(|part| self.object(part)))))
+        };
         match body {
             Body::Flush => Ok(answer(&FlushReply { verifier: WriteVerifier(0) })),
             Body::ObjectSizes => {
@@ -73,12 +84,22 @@ impl<D: Driver> Grant<D> {
                     existing.iter().map(|part| self.info(*part)).collect();
                 infos.map(|infos| answer(&infos)).map_err(unmapped)
             }
-            Body::Read(_) if lost.is_none() => Ok(answer(&ReadReply { bytes: ByteCount(0), ends: Vec::new() })),
+            Body::Read(_) if lost.is_none() => {
+                Ok(answer(&ReadReply { bytes: ByteCount(0), ends: Vec::new() }))
+            }
             Body::Seek { offset, what } if lost.is_none() => {
-                let holes = self.map.targets()[target].parts.iter().map(|part| self.next_byte(part, *offset));
+                let holes = self.map.targets()[target]
+                    .parts
+                    .iter()
+                    .map(|part| self.next_byte(part, *offset));
                 let nearest = match what {
                     SeekWhat::Data => None,
-                    _ => holes.collect::<Result<Vec<_>, _>>().map_err(unmapped)?.into_iter().flatten().min(),
+                    _ => holes
+                        .collect::<Result<Vec<_>, _>>()
+                        .map_err(unmapped)?
+                        .into_iter()
+                        .flatten()
+                        .min(),
                 };
                 Ok(answer(&nearest))
             }
@@ -94,11 +115,21 @@ impl<D: Driver> Grant<D> {
     /// An object as long as the recorded size of its file makes it.
     fn info(&self, part: PartIndex) -> Result<ObjectInfo, LayoutError> {
         let bytes = ByteCount(self.map.ready().object_bytes(self.attributes.bytes.0, part)?);
-        Ok(ObjectInfo { part, exists: true, bytes, bytes_used: ByteCount(0), mtime: self.attributes.mtime })
+        Ok(ObjectInfo {
+            part,
+            exists: true,
+            bytes,
+            bytes_used: ByteCount(0),
+            mtime: self.attributes.mtime,
+        })
     }
 
     /// The first byte of the file at or after an offset that is of this part; `None` where there is none.
-    fn next_byte(&self, part: PartIndex, offset: FileOffset) -> Result<Option<FileOffset>, LayoutError> {
+    fn next_byte(
+        &self,
+        part: PartIndex,
+        offset: FileOffset,
+    ) -> Result<Option<FileOffset>, LayoutError> {
         let from = ObjectOffset(self.map.ready().object_bytes(offset.0, part)?);
         Ok(self.map.ready().file_offset(part, from).ok())
     }

@@ -81,7 +81,8 @@ impl<D: Driver> Engine<D> {
     async fn renew_and_close(self: &Arc<Self>) -> Result<()> {
         let deadline = self.driver.now().saturating_add(TICK_TIMEOUT.min(self.config.timeout));
         let closed = self.flush_closes_until(deadline).await;
-        let renewed = if self.is_renewal_due() { self.renew_session(deadline).await } else { Ok(()) };
+        let renewed =
+            if self.is_renewal_due() { self.renew_session(deadline).await } else { Ok(()) };
         closed.and(renewed)?;
         self.settle_unlocks(deadline).await
     }
@@ -118,7 +119,11 @@ impl<D: Driver> Engine<D> {
         });
         if let Some(session) = session {
             lock(&self.service).renewed = Some((session.id, now));
-            self.leasing.renewed(Run { session: session.id, epoch: reply.epoch }, now, self.driver.now());
+            self.leasing.renewed(
+                Run { session: session.id, epoch: reply.epoch },
+                now,
+                self.driver.now(),
+            );
             if session.epoch() != reply.epoch {
                 self.relink(deadline).await?;
             }
@@ -142,7 +147,11 @@ impl<D: Driver> Engine<D> {
     }
 
     /// A message that both kinds of server understand, to the metadata server.
-    pub(crate) async fn common_call<C: Call + Sync>(self: &Arc<Self>, call: C, deadline: Duration) -> Result<C::Reply>
+    pub(crate) async fn common_call<C: Call + Sync>(
+        self: &Arc<Self>,
+        call: C,
+        deadline: Duration,
+    ) -> Result<C::Reply>
     where
         C::Reply: Send,
     {
@@ -161,8 +170,11 @@ impl<D: Driver> Engine<D> {
     where
         C::Reply: Send,
     {
-        let body =
-            if envelope { enveloped(&braid_wire::message::mds::Envelope::PLAIN, &call) } else { call.to_bytes() };
+        let body = if envelope {
+            enveloped(&braid_wire::message::mds::Envelope::PLAIN, &call)
+        } else {
+            call.to_bytes()
+        };
         let answer = self.driver.call(&link.shared, C::OP, &body, deadline).await?;
         decode_outcome::<C::Reply>(&answer.body)
             .map_err(|error| Error::broken(&link.server, error))?

@@ -57,7 +57,12 @@ impl Session {
     pub(crate) fn credential(&self) -> (Credential, Secret) {
         let proof = lock(&self.proof);
         (
-            Credential::Session { session: self.id, key: proof.key, user: proof.user, epoch: proof.epoch },
+            Credential::Session {
+                session: self.id,
+                key: proof.key,
+                user: proof.user,
+                epoch: proof.epoch,
+            },
             proof.secret.clone(),
         )
     }
@@ -65,6 +70,11 @@ impl Session {
 
 impl SessionProof {
     fn new(reply: &OpenSessionReply) -> Self {
-        Self { key: reply.key, user: reply.user, epoch: reply.epoch, secret: Secret::from_bytes(reply.secret) }
+        Self {
+            key: reply.key,
+            user: reply.user,
+            epoch: reply.epoch,
+            secret: Secret::from_bytes(reply.secret),
+        }
     }
 }

@@ -44,12 +44,22 @@ impl Slots {
     }
 
     /// Waits for a slot and takes its next sequence number.
-    pub(crate) async fn take<D: Driver>(&self, driver: &D, deadline: Duration) -> Result<Held<'_>, Refused> {
+    pub(crate) async fn take<D: Driver>(
+        &self,
+        driver: &D,
+        deadline: Duration,
+    ) -> Result<Held<'_>, Refused> {
         let permit = self.gate.acquire(driver, deadline).await?;
         let slot = lock(&self.free).pop();
         // The gate has as many permits as there are slots, and a slot is put back before its permit.
         let slot = slot.expect("a permit without a slot");
-        Ok(Held { slots: self, number: slot.number, sequence: slot.sequence + 1, answered: false, _permit: permit })
+        Ok(Held {
+            slots: self,
+            number: slot.number,
+            sequence: slot.sequence + 1,
+            answered: false,
+            _permit: permit,
+        })
     }
 
     pub(crate) fn nudge(&self) {

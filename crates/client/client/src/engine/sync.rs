@@ -9,7 +9,9 @@ use braid_wire::{
     message::{iod::FlushReply, mds::FsyncFile, types::Attributes},
 };
 
-use super::{OpenFile, close::lost, iod_body::Body, mds_call::Kind, read::REPLANS_MAX, transfer::Stop};
+use super::{
+    OpenFile, close::lost, iod_body::Body, mds_call::Kind, read::REPLANS_MAX, transfer::Stop,
+};
 use crate::error::{Error, Result};
 
 impl<D: Driver> OpenFile<D> {
@@ -19,7 +21,9 @@ impl<D: Driver> OpenFile<D> {
     /// [`Status::UnsyncedDataLost`], once, when a daemon lost writes that it had acknowledged;
     /// [`Status::StaleHandle`] when a restarted metadata server could not take the open file up again.
     pub async fn sync(&self) -> Result<Attributes> {
-        self.force(self.engine().deadline()).await.map_err(|error| error.during("sync", self.path()))
+        self.force(self.engine().deadline())
+            .await
+            .map_err(|error| error.during("sync", self.path()))
     }
 
     async fn force(&self, deadline: Duration) -> Result<Attributes> {
@@ -28,7 +32,8 @@ impl<D: Driver> OpenFile<D> {
         let wrote = !self.unsynced.pending().is_empty();
         self.flush_daemons(deadline).await?;
         let call = FsyncFile { file: self.file() };
-        let attributes = self.engine().call(self.caller.identity.number(), &call, Kind::Free, deadline).await?;
+        let attributes =
+            self.engine().call(self.caller.identity.number(), &call, Kind::Free, deadline).await?;
         // The server may have restarted on the way, and not have taken the file up.
         self.handle.check()?;
         if wrote {
@@ -78,8 +83,12 @@ impl<D: Driver> OpenFile<D> {
                     for (target, reply) in targets.into_iter().zip(replies) {
                         let iod = grant.map.targets()[target].iod;
                         grant.pools[target].said(reply.verifier);
-                        if let Some((_, before)) = pending.iter().find(|(pending, _)| *pending == iod) {
-                            self.unsynced.flushed(iod, *before, reply.verifier, || grant.pools[target].server());
+                        if let Some((_, before)) =
+                            pending.iter().find(|(pending, _)| *pending == iod)
+                        {
+                            self.unsynced.flushed(iod, *before, reply.verifier, || {
+                                grant.pools[target].server()
+                            });
                         }
                     }
                     return Ok(());

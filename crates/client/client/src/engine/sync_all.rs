@@ -51,7 +51,10 @@ impl<D: Driver> Caller<D> {
     /// With the server that did not; [`Status::UnsyncedDataLost`] when a daemon lost writes of this client, once.
     pub async fn sync_all(&self) -> Result<()> {
         self.engine.check_process()?;
-        self.engine.sync_all(self.identity.number()).await.map_err(|error| error.during("sync", "everything"))
+        self.engine
+            .sync_all(self.identity.number())
+            .await
+            .map_err(|error| error.during("sync", "everything"))
     }
 }
 
@@ -63,9 +66,12 @@ impl<D: Driver> Engine<D> {
         let (began, files) = self.unsynced.all();
         let files: Vec<_> = files.into_iter().map(|file| (file.pending(), file)).collect();
         // The log first: a daemon that is away would leave it no time.
-        let log = self.call(identity, &FsyncDirectory { dir: FileIndex::ROOT }, Kind::Free, deadline).await;
+        let log = self
+            .call(identity, &FsyncDirectory { dir: FileIndex::ROOT }, Kind::Free, deadline)
+            .await;
         let written = files.iter().flat_map(|(pending, _)| pending.iter().map(|(iod, _)| *iod));
-        let daemons = map.iods.iter().map(|iod| iod.id).chain(written).map(|iod| (iod, self.pool(iod)));
+        let daemons =
+            map.iods.iter().map(|iod| iod.id).chain(written).map(|iod| (iod, self.pool(iod)));
         let mut flushes = Flushes { done: BTreeMap::new(), left: BTreeMap::new(), failed: None };
         for (iod, pool) in daemons {
             if pool.is_removed() {
@@ -106,7 +112,9 @@ impl<D: Driver> Engine<D> {
                 Remedy::Reclaim(_) => _ = self.relink(deadline).await,
                 // The daemon may have moved; if the map is not to be had, the old address is tried again.
                 Remedy::Wait(error) if error.status() == Status::Unreachable => {
-                    _ = self.refresh_map(deadline.min(self.driver.now().saturating_add(MAP_WAIT))).await;
+                    _ = self
+                        .refresh_map(deadline.min(self.driver.now().saturating_add(MAP_WAIT)))
+                        .await;
                 }
                 _ => {}
             }
@@ -117,7 +125,8 @@ impl<D: Driver> Engine<D> {
     async fn flush_once(self: &Arc<Self>, flushes: &mut Flushes<D>, deadline: Duration) {
         let pools: Vec<(IodId, Arc<Pool<D>>)> =
             flushes.left.iter().map(|(iod, (pool, _))| (*iod, Arc::clone(pool))).collect();
-        let (mut leases, mut connections) = (Vec::with_capacity(pools.len()), Vec::with_capacity(pools.len()));
+        let (mut leases, mut connections) =
+            (Vec::with_capacity(pools.len()), Vec::with_capacity(pools.len()));
         // In the order of the daemons, as everybody who wants several.
         for (at, (iod, pool)) in pools.iter().enumerate() {
             let left = deadline.saturating_sub(self.driver.now()) / (2 * (pools.len() - at) as u32);
@@ -139,7 +148,9 @@ impl<D: Driver> Engine<D> {
         if !batch.is_empty() {
             self.driver.exchange(&mut connections, &mut batch, self.silence(deadline)).await;
         }
-        for ((exchange, connection), (iod, lease, meta)) in batch.into_iter().zip(connections).zip(leases) {
+        for ((exchange, connection), (iod, lease, meta)) in
+            batch.into_iter().zip(connections).zip(leases)
+        {
             flushes.take(iod, exchange.outcome, lease, connection, meta);
         }
     }
@@ -163,7 +174,8 @@ impl<D: Driver> Flushes<D> {
                 return lease.give_up(connection, &meta);
             }
             None => {
-                let error = Error::new(Status::ConnectionLost, "the exchange was not made").at(server);
+                let error =
+                    Error::new(Status::ConnectionLost, "the exchange was not made").at(server);
                 self.note(iod, Remedy::Wait(error));
                 return lease.give_up(connection, &meta);
             }

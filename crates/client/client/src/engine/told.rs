@@ -113,8 +113,15 @@ impl Told {
     pub(crate) fn tell(&self, open_id: u64) -> Option<ToldSize> {
         let table = lock(&self.0);
         let known = table.as_ref().filter(|known| known.under_way == 0)?;
-        let daemon = |(iod, (verifier, parts)): (&IodId, &(WriteVerifier, BTreeMap<PartIndex, ObjectInfo>))| {
-            ToldDaemon { iod: *iod, verifier: *verifier, objects: parts.values().cloned().collect() }
+        let daemon = |(iod, (verifier, parts)): (
+            &IodId,
+            &(WriteVerifier, BTreeMap<PartIndex, ObjectInfo>),
+        )| {
+            ToldDaemon {
+                iod: *iod,
+                verifier: *verifier,
+                objects: parts.values().cloned().collect(),
+            }
         };
         Some(ToldSize { open_id, daemons: known.daemons.iter().map(daemon).collect() })
     }
@@ -131,7 +138,13 @@ mod tests {
 
     fn object(part: u16, bytes: u64) -> ObjectInfo {
         let mtime = Timestamp { seconds: bytes as i64, nanos: 0 };
-        ObjectInfo { part: PartIndex(part), exists: true, bytes: ByteCount(bytes), bytes_used: ByteCount(bytes), mtime }
+        ObjectInfo {
+            part: PartIndex(part),
+            exists: true,
+            bytes: ByteCount(bytes),
+            bytes_used: ByteCount(bytes),
+            mtime,
+        }
     }
 
     fn write(told: &Told, verifier: WriteVerifier, objects: &[ObjectInfo]) {
@@ -143,10 +156,18 @@ mod tests {
     #[test]
     fn the_latest_of_each_object_is_told_in_whatever_order_it_came() {
         let told = Told::made();
-        assert_eq!(told.tell(7), Some(ToldSize { open_id: 7, daemons: Vec::new() }), "nobody wrote");
+        assert_eq!(
+            told.tell(7),
+            Some(ToldSize { open_id: 7, daemons: Vec::new() }),
+            "nobody wrote"
+        );
         write(&told, VERIFIER, &[object(0, 5), object(2, 9)]);
         write(&told, VERIFIER, &[object(0, 4)]);
-        let daemons = vec![ToldDaemon { iod: IOD, verifier: VERIFIER, objects: vec![object(0, 5), object(2, 9)] }];
+        let daemons = vec![ToldDaemon {
+            iod: IOD,
+            verifier: VERIFIER,
+            objects: vec![object(0, 5), object(2, 9)],
+        }];
         assert_eq!(told.tell(7), Some(ToldSize { open_id: 7, daemons }));
     }
 
@@ -175,7 +196,10 @@ mod tests {
             |told| drop(Telling::begin(told)),
             |told| write(told, WriteVerifier(2), &[object(0, 6)]),
             |told| write(told, VERIFIER, &[]),
-            |told| (0..=TOLD_OBJECTS_MAX as u16).for_each(|part| write(told, VERIFIER, &[object(part, 1)])),
+            |told| {
+                (0..=TOLD_OBJECTS_MAX as u16)
+                    .for_each(|part| write(told, VERIFIER, &[object(part, 1)]))
+            },
         ];
         for (at, make) in unknown.into_iter().enumerate() {
             let told = Told::made();

@@ -21,7 +21,10 @@ use braid_net::{Answer, Driver};
 use braid_types::Status;
 use braid_wire::{Wire, decode_outcome};
 
-use super::{OpenFile, backoff::Backoff, iod_batch::IodCall, iod_body::Body, iod_error::Remedy, open_file::Grant};
+use super::{
+    OpenFile, backoff::Backoff, iod_batch::IodCall, iod_body::Body, iod_error::Remedy,
+    open_file::Grant,
+};
 use crate::error::{Error, Result};
 
 /// Fresh capabilities and sessions that one call asks for. A file that is truncated faster than that by others
@@ -135,14 +138,21 @@ impl<D: Driver> OpenFile<D> {
 
     /// Fails when no time is left for any daemon of the job.
     fn check_time<J: Job>(&self, grant: &Grant<D>, job: &J, deadline: Duration) -> Result<()> {
-        let first = || if job.len() == 0 { "the I/O daemons".to_owned() } else { grant.pools[job.target(0)].server() };
+        let first = || {
+            if job.len() == 0 {
+                "the I/O daemons".to_owned()
+            } else {
+                grant.pools[job.target(0)].server()
+            }
+        };
         self.engine().check_time(deadline, first)
     }
 
     /// A call that still waited for these daemons failed.
     fn gave_up(&self, grant: &Grant<D>, mut targets: impl Iterator<Item = usize>, error: &Error) {
         if error.was_given_up() {
-            let blamed = targets.find(|target| error.server() == Some(&*grant.pools[*target].server()));
+            let blamed =
+                targets.find(|target| error.server() == Some(&*grant.pools[*target].server()));
             self.engine().waited_in_vain(blamed.map(|target| &grant.pools[target].away), error);
         }
     }
@@ -157,7 +167,8 @@ impl<D: Driver> OpenFile<D> {
         deadline: &mut Duration,
     ) -> Result<Vec<R>, Stop> {
         let servers = targets.iter().map(|target| grant.pools[*target].server()).collect();
-        let mut job = Plain { targets, servers, body, replies: targets.iter().map(|_| None).collect() };
+        let mut job =
+            Plain { targets, servers, body, replies: targets.iter().map(|_| None).collect() };
         let used = self.run(grant, &mut job, deadline).await?;
         if job.is_one_view() && !Arc::ptr_eq(&used, grant) {
             return Err(Stop::Replan);
@@ -185,7 +196,11 @@ struct LeftDaemon {
     unasked: Duration,
 }
 
-fn take_outcomes<J: Job>(job: &mut J, pending: &[usize], outcomes: Vec<Result<Answer, Remedy>>) -> Result<Left> {
+fn take_outcomes<J: Job>(
+    job: &mut J,
+    pending: &[usize],
+    outcomes: Vec<Result<Answer, Remedy>>,
+) -> Result<Left> {
     let mut left = Left { pending: Vec::new(), gravest: None, daemons: BTreeMap::new() };
     let mut answered = BTreeSet::new();
     for (index, outcome) in pending.iter().zip(outcomes) {
@@ -198,12 +213,15 @@ fn take_outcomes<J: Job>(job: &mut J, pending: &[usize], outcomes: Vec<Result<An
                 left.pending.push(*index);
                 let daemon = left.daemons.entry(job.target(*index)).or_default();
                 let (silent, unasked) = remedy.silent();
-                (daemon.silent, daemon.unasked) = (daemon.silent.max(silent), daemon.unasked.max(unasked));
+                (daemon.silent, daemon.unasked) =
+                    (daemon.silent.max(silent), daemon.unasked.max(unasked));
                 left.gravest = Some(remedy.graver(left.gravest.take()));
             }
         }
     }
-    left.daemons.iter_mut().for_each(|(target, daemon)| daemon.answered = answered.contains(target));
+    left.daemons
+        .iter_mut()
+        .for_each(|(target, daemon)| daemon.answered = answered.contains(target));
     Ok(left)
 }
 
@@ -226,10 +244,18 @@ impl Tries {
     }
 
     /// Until when there is time after an attempt in which something moved for so long at least; see the module.
-    fn go_on<D: Driver>(&mut self, file: &OpenFile<D>, left: &Left, moved: Duration, deadline: Duration) -> Duration {
+    fn go_on<D: Driver>(
+        &mut self,
+        file: &OpenFile<D>,
+        left: &Left,
+        moved: Duration,
+        deadline: Duration,
+    ) -> Duration {
         let (now, timeout) = (file.engine().driver().now(), file.engine().timeout());
         let until = left.daemons.values().map(|daemon| match daemon {
-            LeftDaemon { answered: true, silent, .. } => now.saturating_sub(*silent).saturating_add(timeout),
+            LeftDaemon { answered: true, silent, .. } => {
+                now.saturating_sub(*silent).saturating_add(timeout)
+            }
             LeftDaemon { silent: Duration::ZERO, .. } => deadline.saturating_add(moved),
             LeftDaemon { unasked, .. } => deadline.saturating_add(*unasked),
         });
@@ -255,7 +281,8 @@ impl Tries {
     ) -> Result<Arc<Grant<D>>, Stop> {
         match remedy {
             Remedy::Present => {
-                let forgets = || Error::new(Status::UnknownHandle, "a daemon forgets the capability at once");
+                let forgets =
+                    || Error::new(Status::UnknownHandle, "a daemon forgets the capability at once");
                 self.presents_left = self.presents_left.checked_sub(1).ok_or_else(forgets)?;
                 Ok(grant)
             }
@@ -268,7 +295,8 @@ impl Tries {
                 self.whole(file, file.renew(&grant, deadline).await)
             }
             Remedy::Reclaim(error) => {
-                self.remedies_left = self.remedies_left.checked_sub(1).ok_or_else(|| error.clone())?;
+                self.remedies_left =
+                    self.remedies_left.checked_sub(1).ok_or_else(|| error.clone())?;
                 self.wait(file, error, deadline).await?;
                 self.whole(file, file.engine().relink(deadline).await.map_err(Stop::Failed))?;
                 self.whole(file, file.renew(&grant, deadline).await)
@@ -291,7 +319,12 @@ impl Tries {
         })
     }
 
-    async fn wait<D: Driver>(&mut self, file: &OpenFile<D>, error: Error, deadline: Duration) -> Result<()> {
+    async fn wait<D: Driver>(
+        &mut self,
+        file: &OpenFile<D>,
+        error: Error,
+        deadline: Duration,
+    ) -> Result<()> {
         let (engine, driver) = (file.engine(), file.engine().driver());
         if !self.backoff.wait(driver).await {
             return Err(error.given_up(driver.now().saturating_sub(self.started)));
@@ -341,6 +374,7 @@ impl<R: Wire + Send> Job for Plain<'_, R> {
 
 /// The reply in an answer that is a success.
 pub(crate) fn reply<R: Wire>(server: impl Fn() -> String, answer: &Answer) -> Result<R> {
-    let outcome = decode_outcome::<R>(&answer.body).map_err(|error| Error::broken(server(), error))?;
+    let outcome =
+        decode_outcome::<R>(&answer.body).map_err(|error| Error::broken(server(), error))?;
     outcome.map_err(|failure| Error::refused(server(), failure))
 }

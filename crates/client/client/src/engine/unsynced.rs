@@ -59,7 +59,13 @@ impl Unsynced {
     }
 
     /// A flush that began when the daemon stood so in the table ended with this verifier.
-    pub(super) fn flushed(&self, iod: IodId, before: Daemon, verifier: WriteVerifier, server: impl Fn() -> String) {
+    pub(super) fn flushed(
+        &self,
+        iod: IodId,
+        before: Daemon,
+        verifier: WriteVerifier,
+        server: impl Fn() -> String,
+    ) {
         let mut table = lock(&self.table);
         // Of none, another flush that covers these writes was quicker, and has told what became of them.
         let Some(daemon) = table.daemons.get_mut(&iod) else { return };
@@ -88,7 +94,10 @@ impl Unsynced {
 
     /// Whether a daemon that was written to and not flushed has another verifier by now.
     pub(super) fn is_doubted(&self, last: impl Fn(IodId) -> Option<WriteVerifier>) -> bool {
-        lock(&self.table).daemons.iter().any(|(iod, daemon)| last(*iod).is_some_and(|last| last != daemon.verifier))
+        lock(&self.table)
+            .daemons
+            .iter()
+            .any(|(iod, daemon)| last(*iod).is_some_and(|last| last != daemon.verifier))
     }
 
     pub(crate) fn take_lost(&self) -> Option<String> {
@@ -131,7 +140,8 @@ pub(super) struct Began(u64);
 impl Ledger {
     /// For a file that was opened.
     pub(super) fn open(&self) -> Arc<Unsynced> {
-        let file = Arc::new(Unsynced { table: Mutex::default(), losses: Arc::clone(&self.left.losses) });
+        let file =
+            Arc::new(Unsynced { table: Mutex::default(), losses: Arc::clone(&self.left.losses) });
         lock(&self.open).insert(Arc::as_ptr(&file).addr(), Arc::clone(&file));
         file
     }

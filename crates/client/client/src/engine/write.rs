@@ -34,8 +34,15 @@ impl<D: Driver> OpenFile<D> {
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub async fn write_at(&self, view: &FileView, start: u64, buffers: &[IoSlice<'_>]) -> Result<usize> {
-        self.write_named(view, start, buffers, (None, None)).await.map_err(|error| error.during("write", self.path()))
+    pub async fn write_at(
+        &self,
+        view: &FileView,
+        start: u64,
+        buffers: &[IoSlice<'_>],
+    ) -> Result<usize> {
+        self.write_named(view, start, buffers, (None, None))
+            .await
+            .map_err(|error| error.during("write", self.path()))
     }
 
     /// Writes bytes that `held` holds room for, at an offset of the file: in all things as [`OpenFile::write_at`], but a full
@@ -52,17 +59,26 @@ impl<D: Driver> OpenFile<D> {
         modified: Option<Timestamp>,
     ) -> Result<usize> {
         let spent = Spent::of(held);
-        let written = async { self.write_named(&FileView::whole()?, offset, buffers, (Some(&spent), modified)).await };
+        let written = async {
+            self.write_named(&FileView::whole()?, offset, buffers, (Some(&spent), modified)).await
+        };
         written.await.map_err(|error| error.during("write", self.path()))
     }
 
-    async fn write_named(&self, view: &FileView, start: u64, buffers: &[IoSlice<'_>], held: Held<'_>) -> Result<usize> {
+    async fn write_named(
+        &self,
+        view: &FileView,
+        start: u64,
+        buffers: &[IoSlice<'_>],
+        held: Held<'_>,
+    ) -> Result<usize> {
         self.allow_telling(Rights::WRITE)?;
         let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let request = view.request(start, bytes);
         if request.bytes < bytes {
-            let why =
-                format!("{bytes} bytes from position {start} go past the end of the view or byte {FILE_BYTES_MAX}");
+            let why = format!(
+                "{bytes} bytes from position {start} go past the end of the view or byte {FILE_BYTES_MAX}"
+            );
             return Err(Error::new(Status::TooLarge, why).with_hint("a smaller offset"));
         }
         if bytes == 0 {
@@ -94,7 +110,11 @@ impl<D: Driver> OpenFile<D> {
         let grant: Arc<Grant<D>> = self.grant();
         let mut planner = Planner::new(&grant.map, request.clone())?;
         while let Some(round) = planner.next_round() {
-            let mut job = WriteRound { room, modified, ..WriteRound::joining(self, &grant, &round, &[], buffers, end) };
+            let mut job = WriteRound {
+                room,
+                modified,
+                ..WriteRound::joining(self, &grant, &round, &[], buffers, end)
+            };
             self.run(&grant, &mut job, deadline).await?;
             *deadline = self.engine().renewed_deadline(); // every server has answered
         }
@@ -139,7 +159,20 @@ impl<'r, 'd, D: Driver> WriteRound<'r, 'd, D> {
     ) -> Self {
         let (unsynced, told, driver) = (&file.unsynced, &file.handle.told, file.engine().driver());
         let (staged, asked) = (vec![Vec::new(); round.len()], vec![None; round.len()]);
-        Self { grant, round, joins, end, buffers, unsynced, told, driver, room: None, modified: None, asked, staged }
+        Self {
+            grant,
+            round,
+            joins,
+            end,
+            buffers,
+            unsynced,
+            told,
+            driver,
+            room: None,
+            modified: None,
+            asked,
+            staged,
+        }
     }
 }
 
@@ -166,7 +199,8 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
             let asks = self.joins.is_empty() && (uses > 0 || room.asks());
             self.asked[*index] = asks.then(|| room.ask(uses, self.driver.now()));
         }
-        let windows: Vec<&[Piece]> = pending.iter().map(|index| self.round[*index].pieces()).collect();
+        let windows: Vec<&[Piece]> =
+            pending.iter().map(|index| self.round[*index].pieces()).collect();
         let call = |(index, mut send): (&usize, Vec<IoSlice<'s>>)| {
             let planned = &self.round[*index];
             if !self.staged[*index].is_empty() {
@@ -188,13 +222,15 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
         let (reply, objects) = match &self.asked[index] {
             None => (reply(|| pool.server(), &answer)?, Vec::new()),
             Some(asked) => {
-                let WriteWithRoomReply { bytes, verifier, room, objects } = reply(|| pool.server(), &answer)?;
+                let WriteWithRoomReply { bytes, verifier, room, objects } =
+                    reply(|| pool.server(), &answer)?;
                 pool.room.heard(asked, room);
                 (WriteReply { bytes, verifier }, objects)
             }
         };
         if reply.bytes.0 != planned.payload {
-            let why = format!("wrote {} bytes of {} and reported no error", reply.bytes, planned.payload);
+            let why =
+                format!("wrote {} bytes of {} and reported no error", reply.bytes, planned.payload);
             return Err(Error::new(Status::DiskError, why).at(pool.server()));
         }
         pool.said(reply.verifier);

@@ -16,8 +16,20 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Sets an extended attribute.
-    pub async fn set_xattr(&self, at: &At, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        let call = SetXattr { at: at.clone(), name: name.to_vec(), value: value.to_vec(), mode, drop_setgid: false };
+    pub async fn set_xattr(
+        &self,
+        at: &At,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
+        let call = SetXattr {
+            at: at.clone(),
+            name: name.to_vec(),
+            value: value.to_vec(),
+            mode,
+            drop_setgid: false,
+        };
         self.change("set xattr of", at, call).await
     }
 
@@ -25,7 +37,8 @@ impl<D: Driver> Caller<D> {
     /// setgid goes.
     pub async fn set_acl_dropping_setgid(&self, at: &At, name: &[u8], value: &[u8]) -> Result<()> {
         let (at, name, value) = (at.clone(), name.to_vec(), value.to_vec());
-        let call = SetXattr { at: at.clone(), name, value, mode: XattrMode::Either, drop_setgid: true };
+        let call =
+            SetXattr { at: at.clone(), name, value, mode: XattrMode::Either, drop_setgid: true };
         self.change("set access control list of", &at, call).await
     }
 
@@ -36,6 +49,7 @@ impl<D: Driver> Caller<D> {
 
     /// Removes an extended attribute.
     pub async fn remove_xattr(&self, at: &At, name: &[u8]) -> Result<()> {
-        self.change("remove xattr of", at, RemoveXattr { at: at.clone(), name: name.to_vec() }).await
+        self.change("remove xattr of", at, RemoveXattr { at: at.clone(), name: name.to_vec() })
+            .await
     }
 }

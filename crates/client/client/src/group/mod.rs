@@ -50,25 +50,29 @@ fn meeting(error: Error) -> Error {
 /// A task went away.
 fn lost(rank: u32, why: &str) -> Error {
     meeting(
-        Error::new(Status::ConnectionLost, format!("task {rank} is lost: {why}")).with_hint("start the program again"),
+        Error::new(Status::ConnectionLost, format!("task {rank} is lost: {why}"))
+            .with_hint("start the program again"),
     )
 }
 
 /// Tasks that did not come in time.
 fn late(missing: &[u32], time_max: Duration) -> Error {
-    let named: Vec<String> = missing.iter().take(NAMED_MAX).map(|rank| format!("task {rank}")).collect();
+    let named: Vec<String> =
+        missing.iter().take(NAMED_MAX).map(|rank| format!("task {rank}")).collect();
     let more = match missing.len().saturating_sub(NAMED_MAX) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let why = format!("{}{more} did not come within {:.1} s", named.join(", "), time_max.as_secs_f64());
+    let why =
+        format!("{}{more} did not come within {:.1} s", named.join(", "), time_max.as_secs_f64());
     meeting(Error::new(Status::Unreachable, why).with_hint("see whether that task still runs"))
 }
 
 /// Two threads of one task in one group at a time: which of them comes first is not the same in every task.
 fn crowded() -> Error {
     meeting(
-        Error::new(Status::Busy, "another thread of this task is meeting them").with_hint("one call after the other"),
+        Error::new(Status::Busy, "another thread of this task is meeting them")
+            .with_hint("one call after the other"),
     )
 }
 

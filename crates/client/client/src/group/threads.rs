@@ -90,7 +90,12 @@ impl ThreadGroup {
     }
 
     /// Waits until `round` is closed or the group has failed.
-    fn leave<'s>(&'s self, mut state: MutexGuard<'s, State>, round: u64, time_max: Duration) -> Result<Arc<[Vec<u8>]>> {
+    fn leave<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        round: u64,
+        time_max: Duration,
+    ) -> Result<Arc<[Vec<u8>]>> {
         let deadline = deadline(time_max);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -151,7 +156,10 @@ impl Drop for ThreadGroup {
 
 impl fmt::Debug for ThreadGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThreadGroup").field("rank", &self.rank).field("size", &self.meeting.size).finish()
+        f.debug_struct("ThreadGroup")
+            .field("rank", &self.rank)
+            .field("size", &self.meeting.size)
+            .finish()
     }
 }
 

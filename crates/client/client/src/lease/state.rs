@@ -138,7 +138,8 @@ impl Holding {
     pub fn renewed(&mut self, run: Run, sent: Duration, now: Duration) {
         self.look_at(now);
         if self.run == Some(run) {
-            self.believed_until = self.believed_until.max(sent + Duration::from_millis(LEASE_STOP_MS));
+            self.believed_until =
+                self.believed_until.max(sent + Duration::from_millis(LEASE_STOP_MS));
         }
     }
 
@@ -166,7 +167,9 @@ impl Holding {
             self.next_since += 1;
             held.since = self.next_since;
         }
-        if let Some(held) = self.held.get_mut(&recalled.of).filter(|held| held.number < recalled.number) {
+        if let Some(held) =
+            self.held.get_mut(&recalled.of).filter(|held| held.number < recalled.number)
+        {
             held.mode = keep;
             held.number = recalled.number;
             if keep == LeaseMode::None {
@@ -201,9 +204,17 @@ impl Holding {
         self.ticket(ticket.of, now).as_ref() == Some(ticket)
     }
 
-    fn take_in(&mut self, ask: &Ask, run: Run, of: LeaseOf, grant: &LeaseGrant, now: Duration) -> Option<LeaseTicket> {
+    fn take_in(
+        &mut self,
+        ask: &Ask,
+        run: Run,
+        of: LeaseOf,
+        grant: &LeaseGrant,
+        now: Duration,
+    ) -> Option<LeaseTicket> {
         self.renewed(run, ask.sent, now);
-        let void = self.run != Some(run) || self.owes_dropping() || self.is_overtaken(of, grant.number);
+        let void =
+            self.run != Some(run) || self.owes_dropping() || self.is_overtaken(of, grant.number);
         if void || grant.mode == LeaseMode::None || now >= self.believed_until {
             return None;
         }
@@ -286,7 +297,10 @@ impl Hash for Holding {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut held: Vec<_> = self.held.iter().collect();
         held.sort_unstable();
-        let (counts, times) = ((self.next_since, self.seen, self.floor, self.lost, self.dropped), self.believed_until);
+        let (counts, times) = (
+            (self.next_since, self.seen, self.floor, self.lost, self.dropped),
+            self.believed_until,
+        );
         (self.run, held, counts, times, &self.recalls, &self.asks).hash(state);
     }
 }

@@ -22,7 +22,12 @@ fn holding() -> Holding {
     holding
 }
 
-fn granted(holding: &mut Holding, of: LeaseOf, mode: LeaseMode, number: u64) -> Option<LeaseTicket> {
+fn granted(
+    holding: &mut Holding,
+    of: LeaseOf,
+    mode: LeaseMode,
+    number: u64,
+) -> Option<LeaseTicket> {
     let ask = holding.ask(NOW);
     holding.answered(ask, run(1), Some((of, LeaseGrant { mode, number, ..LeaseGrant::NONE })), NOW)
 }
@@ -94,7 +99,10 @@ fn a_recall_that_comes_when_the_belief_has_ended_is_not_given_back_before_all_is
     let recalls = [recall(2, DIR)];
     assert_eq!(holding.recalls(run(1), &recalls, NOW + STOP), []);
     holding.all_dropped(1);
-    assert!(matches!(holding.duty(NOW + STOP), Duty::Await(0, None)), "it was not taken in, and is told again");
+    assert!(
+        matches!(holding.duty(NOW + STOP), Duty::Await(0, None)),
+        "it was not taken in, and is told again"
+    );
     assert_eq!(holding.recalls(run(1), &recalls, NOW + STOP).len(), 1);
 }
 
@@ -118,7 +126,8 @@ fn another_run_of_the_server_takes_everything() {
 fn a_data_lease_is_held_until_its_recall_is_carried_out_and_may_be_kept_in_part() {
     let mut holding = holding();
     let ticket = granted(&mut holding, FILE, LeaseMode::Write, 1).unwrap();
-    let recalled = holding.recalls(run(1), &[Recall { keep: LeaseMode::Read, ..recall(2, FILE) }], NOW);
+    let recalled =
+        holding.recalls(run(1), &[Recall { keep: LeaseMode::Read, ..recall(2, FILE) }], NOW);
     assert!(holding.still(&ticket, NOW));
     let returned = holding.carried_out(&recalled[0], LeaseMode::Read);
     assert_eq!((returned.number, returned.keep), (2, LeaseMode::Read));
@@ -131,11 +140,15 @@ fn what_is_kept_after_a_recall_has_a_new_ticket_even_if_it_is_the_same() {
     let mut holding = holding();
     let ticket = granted(&mut holding, FILE, LeaseMode::Read, 1).unwrap();
     // The server had granted more, which this recall overtook.
-    let recalled = holding.recalls(run(1), &[Recall { keep: LeaseMode::Read, ..recall(3, FILE) }], NOW);
+    let recalled =
+        holding.recalls(run(1), &[Recall { keep: LeaseMode::Read, ..recall(3, FILE) }], NOW);
     holding.carried_out(&recalled[0], LeaseMode::Read);
     let kept = holding.ticket(FILE, NOW).unwrap();
     assert_eq!(kept.mode(), LeaseMode::Read);
-    assert!(kept != ticket && !holding.still(&ticket, NOW), "its holder had stopped using that one");
+    assert!(
+        kept != ticket && !holding.still(&ticket, NOW),
+        "its holder had stopped using that one"
+    );
 }
 
 #[test]
@@ -143,7 +156,11 @@ fn a_grant_that_a_lease_given_back_was_granted_after_is_void() {
     let mut holding = holding();
     let ask = holding.ask(NOW);
     granted(&mut holding, FILE, LeaseMode::Write, 5).unwrap();
-    assert_eq!(holding.give_back(FILE).unwrap().number, 5, "the server frees what it granted up to this");
+    assert_eq!(
+        holding.give_back(FILE).unwrap().number,
+        5,
+        "the server frees what it granted up to this"
+    );
     let late = holding.answered(
         ask,
         run(1),

@@ -6,29 +6,45 @@ use super::Piece;
 
 /// For each of `windows` lists of pieces the slices of `buffers` that they name, in order.
 pub(crate) fn deal<'b>(buffers: &'b [IoSlice<'_>], windows: &[&[Piece]]) -> Vec<Vec<IoSlice<'b>>> {
-    let mut dealt: Vec<Vec<IoSlice<'b>>> = windows.iter().map(|pieces| Vec::with_capacity(pieces.len())).collect();
+    let mut dealt: Vec<Vec<IoSlice<'b>>> =
+        windows.iter().map(|pieces| Vec::with_capacity(pieces.len())).collect();
     let mut cursor = Cursor::new(buffers.iter().map(|buffer| &buffer[..]));
     for (window, piece) in in_order(windows) {
         cursor.skip_to(piece.position, |rest, n| &rest[n..]);
-        cursor.take(piece.bytes, |rest, n| rest.split_at(n), |slice| dealt[window].push(IoSlice::new(slice)));
+        cursor.take(
+            piece.bytes,
+            |rest, n| rest.split_at(n),
+            |slice| dealt[window].push(IoSlice::new(slice)),
+        );
     }
     dealt
 }
 
 /// As [`deal`], for receiving.
-pub(crate) fn deal_mut<'b>(buffers: &'b mut [IoSliceMut<'_>], windows: &[&[Piece]]) -> Vec<Vec<IoSliceMut<'b>>> {
-    let mut dealt: Vec<Vec<IoSliceMut<'b>>> = windows.iter().map(|pieces| Vec::with_capacity(pieces.len())).collect();
+pub(crate) fn deal_mut<'b>(
+    buffers: &'b mut [IoSliceMut<'_>],
+    windows: &[&[Piece]],
+) -> Vec<Vec<IoSliceMut<'b>>> {
+    let mut dealt: Vec<Vec<IoSliceMut<'b>>> =
+        windows.iter().map(|pieces| Vec::with_capacity(pieces.len())).collect();
     let mut cursor = Cursor::new(buffers.iter_mut().map(|buffer| &mut buffer[..]));
     for (window, piece) in in_order(windows) {
         cursor.skip_to(piece.position, |rest, n| &mut rest[n..]);
-        cursor.take(piece.bytes, |rest, n| rest.split_at_mut(n), |slice| dealt[window].push(IoSliceMut::new(slice)));
+        cursor.take(
+            piece.bytes,
+            |rest, n| rest.split_at_mut(n),
+            |slice| dealt[window].push(IoSliceMut::new(slice)),
+        );
     }
     dealt
 }
 
 /// All pieces by their position. Those of one window ascend already; of one window only, nothing is sorted.
 fn in_order(windows: &[&[Piece]]) -> Vec<(usize, Piece)> {
-    let pieces = windows.iter().enumerate().flat_map(|(at, pieces)| pieces.iter().map(move |piece| (at, *piece)));
+    let pieces = windows
+        .iter()
+        .enumerate()
+        .flat_map(|(at, pieces)| pieces.iter().map(move |piece| (at, *piece)));
     let mut pieces: Vec<(usize, Piece)> = pieces.collect();
     if windows.len() > 1 {
         // The stable sort merges runs that ascend.
@@ -57,7 +73,12 @@ impl<S: AsRef<[u8]>, I: Iterator<Item = S>> Cursor<S, I> {
         }
     }
 
-    fn take(&mut self, mut bytes: u64, split: impl Fn(S, usize) -> (S, S), mut give: impl FnMut(S)) {
+    fn take(
+        &mut self,
+        mut bytes: u64,
+        split: impl Fn(S, usize) -> (S, S),
+        mut give: impl FnMut(S),
+    ) {
         while bytes > 0 {
             let Some(rest) = self.rest.take() else { return };
             let taken = bytes.min(rest.as_ref().len() as u64);

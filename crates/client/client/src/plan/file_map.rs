@@ -35,12 +35,15 @@ impl FileMap {
     pub fn new(layout: Layout) -> Result<Self, LayoutError> {
         layout.validate()?;
         let ready = layout.map()?;
-        let iods: Vec<IodId> = layout.placements().map(|(_, placement)| placement.iods[0]).collect();
+        let iods: Vec<IodId> =
+            layout.placements().map(|(_, placement)| placement.iods[0]).collect();
         let mut sorted = iods.clone();
         sorted.sort_unstable();
         sorted.dedup();
-        let target_of: Vec<u16> = iods.iter().map(|iod| sorted.partition_point(|other| other < iod) as u16).collect();
-        let mut targets: Vec<Target> = sorted.into_iter().map(|iod| Target { iod, parts: PartSet::EMPTY }).collect();
+        let target_of: Vec<u16> =
+            iods.iter().map(|iod| sorted.partition_point(|other| other < iod) as u16).collect();
+        let mut targets: Vec<Target> =
+            sorted.into_iter().map(|iod| Target { iod, parts: PartSet::EMPTY }).collect();
         for (part, target) in target_of.iter().enumerate() {
             targets[usize::from(*target)].parts.insert(PartIndex(part as u16));
         }
@@ -79,7 +82,9 @@ impl FileMap {
     /// What `[start, end)` of the file takes at most on the disk of each daemon that it touches, in bytes: whole blocks, and
     /// what each object takes beside them. By ordinal in [`FileMap::targets`], each once.
     pub(crate) fn room(&self, start: u64, end: u64) -> Result<Vec<(usize, u64)>, LayoutError> {
-        let Some(bytes) = end.checked_sub(start).filter(|bytes| *bytes > 0) else { return Ok(Vec::new()) };
+        let Some(bytes) = end.checked_sub(start).filter(|bytes| *bytes > 0) else {
+            return Ok(Vec::new());
+        };
         // Its ends may lie anywhere in their blocks.
         let takes = |bytes: u64| bytes.saturating_add(2 * ROOM_BLOCK_BYTES + ROOM_OBJECT_BYTES);
         if let Some(target) = self.only_target(&Request::contiguous(FileOffset(start), bytes))?
@@ -90,7 +95,8 @@ impl FileMap {
         let mut room: Vec<(usize, u64)> = Vec::new();
         for (part, target) in self.target_of.iter().enumerate() {
             let part = PartIndex(part as u16);
-            let bytes = self.ready.object_bytes(end, part)? - self.ready.object_bytes(start, part)?;
+            let bytes =
+                self.ready.object_bytes(end, part)? - self.ready.object_bytes(start, part)?;
             match room.iter_mut().find(|(known, _)| *known == usize::from(*target)) {
                 _ if bytes == 0 => {}
                 Some((_, room)) => *room += takes(bytes),

@@ -40,7 +40,10 @@ pub(super) fn by_daemon(map: &FileMap, request: &Request) -> Option<Vec<Listed>>
     let mut lanes: Vec<Listed> = map.targets().iter().map(|_| Listed::new()).collect();
     let (mut skip, mut left, mut position, mut end) = (request.start, request.bytes, 0, 0);
     for extent in extents {
-        let behind = extent.offset.checked_add(extent.bytes).filter(|_| extent.bytes > 0 && extent.offset >= end)?;
+        let behind = extent
+            .offset
+            .checked_add(extent.bytes)
+            .filter(|_| extent.bytes > 0 && extent.offset >= end)?;
         end = behind;
         let skipped = skip.min(extent.bytes);
         skip -= skipped;
@@ -78,7 +81,9 @@ impl Listed {
         let stream = self.end() - extent.bytes + at;
         match self.pieces.last_mut() {
             // What is adjacent in the buffers is so in the stream: nothing of another daemon lies between.
-            Some((last, _)) if last.position + last.bytes == piece.position => last.bytes += piece.bytes,
+            Some((last, _)) if last.position + last.bytes == piece.position => {
+                last.bytes += piece.bytes
+            }
             _ => self.pieces.push((piece, stream)),
         }
         (self.pieces.len() <= PIECES_MAX).then_some(())
@@ -100,7 +105,8 @@ impl Listed {
             pieces.push(Piece { bytes, ..*piece });
             (payload, end) = (payload + bytes, *stream + bytes);
             if bytes < piece.bytes {
-                (piece.position, piece.bytes, *stream) = (piece.position + bytes, piece.bytes - bytes, end);
+                (piece.position, piece.bytes, *stream) =
+                    (piece.position + bytes, piece.bytes - bytes, end);
                 break;
             }
             self.next += 1;

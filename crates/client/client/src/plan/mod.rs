@@ -108,7 +108,8 @@ impl<'f> Planner<'f> {
     /// # Errors
     /// The request is malformed.
     pub fn new(map: &'f FileMap, request: Request) -> Result<Self, LayoutError> {
-        let mut planner = Self { map, request, lanes: VecDeque::new(), starts: Vec::new(), single: None };
+        let mut planner =
+            Self { map, request, lanes: VecDeque::new(), starts: Vec::new(), single: None };
         match planner.only_window()? {
             Some(single) => planner.single = Some(single),
             None => planner.open_lanes()?,
@@ -124,7 +125,13 @@ impl<'f> Planner<'f> {
         }
         let Some(target) = self.map.only_target(&self.request)? else { return Ok(None) };
         let memory = Memory::Pieces(vec![Piece { position: 0, bytes }]);
-        Ok(Some(Planned { target, request: self.request.clone(), position: 0, payload: bytes, memory }))
+        Ok(Some(Planned {
+            target,
+            request: self.request.clone(),
+            position: 0,
+            payload: bytes,
+            memory,
+        }))
     }
 
     fn open_lanes(&mut self) -> Result<(), LayoutError> {
@@ -166,11 +173,13 @@ impl<'f> Planner<'f> {
         let target = lane.target;
         match &mut lane.windows {
             LaneWindows::Unfolded(windows) => self.next_unfolded(target, windows),
-            LaneWindows::Listed(list) => list.next_window(&self.request.view, WINDOW_BYTES).map(|window| {
-                let ListWindow { request, payload, pieces } = window;
-                let position = pieces.first().map_or(0, |piece| piece.position);
-                Planned { target, request, position, payload, memory: Memory::Pieces(pieces) }
-            }),
+            LaneWindows::Listed(list) => {
+                list.next_window(&self.request.view, WINDOW_BYTES).map(|window| {
+                    let ListWindow { request, payload, pieces } = window;
+                    let position = pieces.first().map_or(0, |piece| piece.position);
+                    Planned { target, request, position, payload, memory: Memory::Pieces(pieces) }
+                })
+            }
         }
     }
 
@@ -187,7 +196,13 @@ impl<'f> Planner<'f> {
         })?;
         let memory = if are_many { Memory::Staged } else { Memory::Pieces(pieces) };
         let position = window.start - self.request.start;
-        Some(Planned { target, request: self.part(window), position, payload: window.payload, memory })
+        Some(Planned {
+            target,
+            request: self.part(window),
+            position,
+            payload: window.payload,
+            memory,
+        })
     }
 
     /// The request for one window.
@@ -196,7 +211,9 @@ impl<'f> Planner<'f> {
         let view = &self.request.view;
         match (&view.pattern, self.starts.last()) {
             // Within the first copy of the list, as all lists are laid that programs give.
-            (Pattern::Extents(extents), Some(end)) if start.checked_add(bytes).is_some_and(|last| last <= *end) => {
+            (Pattern::Extents(extents), Some(end))
+                if start.checked_add(bytes).is_some_and(|last| last <= *end) =>
+            {
                 let first = self.starts.partition_point(|at| *at <= start) - 1;
                 let past = self.starts.partition_point(|at| *at < start + bytes);
                 let pattern = Pattern::Extents(extents[first..past].to_vec());

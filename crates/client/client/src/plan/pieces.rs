@@ -23,7 +23,8 @@ pub(crate) fn lay(pieces: &[Extent]) -> Vec<Laid> {
     let end = |piece: usize| pieces[piece].offset.saturating_add(pieces[piece].bytes);
     // With their offsets, so that the sort looks nothing up.
     let offsets = pieces.iter().enumerate().map(|(piece, extent)| (extent.offset, piece));
-    let mut order: Vec<(u64, usize)> = offsets.filter(|(offset, piece)| end(*piece) > *offset).collect();
+    let mut order: Vec<(u64, usize)> =
+        offsets.filter(|(offset, piece)| end(*piece) > *offset).collect();
     if !order.is_sorted() {
         order.sort_unstable();
     }
@@ -50,8 +51,15 @@ pub(crate) fn lay(pieces: &[Extent]) -> Vec<Laid> {
         let Some(piece) = begun.peek().copied() else { return laid };
         let until = coming.peek().map_or(u64::MAX, |next| pieces[*next].offset).min(end(piece));
         match laid.last_mut() {
-            Some(last) if last.piece == piece && last.offset + last.bytes == offset => last.bytes += until - offset,
-            _ => laid.push(Laid { offset, bytes: until - offset, piece, at: offset - pieces[piece].offset }),
+            Some(last) if last.piece == piece && last.offset + last.bytes == offset => {
+                last.bytes += until - offset
+            }
+            _ => laid.push(Laid {
+                offset,
+                bytes: until - offset,
+                piece,
+                at: offset - pieces[piece].offset,
+            }),
         }
         offset = until;
     }
@@ -75,7 +83,8 @@ pub(crate) fn formula(extents: &[Extent]) -> Option<(View, u64)> {
     let (first, last) = (extents.first()?, extents.last()?);
     let Some(second) = extents.get(1) else { return Some((View::whole(), first.offset)) };
     let stride = second.offset - first.offset;
-    let is_regular = |pair: &[Extent]| pair[1].offset - pair[0].offset == stride && pair[0].bytes == first.bytes;
+    let is_regular =
+        |pair: &[Extent]| pair[1].offset - pair[0].offset == stride && pair[0].bytes == first.bytes;
     let holds = extents.windows(2).all(is_regular) && last.bytes <= first.bytes;
     holds.then(|| (View::strided(first.offset, first.bytes, stride), 0))
 }
@@ -88,7 +97,10 @@ mod tests {
 
     fn list() -> impl Strategy<Value = Vec<Extent>> {
         let far = prop_oneof![9 => 0u64..200, 1 => (u64::MAX - 30)..=u64::MAX];
-        prop::collection::vec((far, 0u64..40).prop_map(|(offset, bytes)| Extent { offset, bytes }), 0..12)
+        prop::collection::vec(
+            (far, 0u64..40).prop_map(|(offset, bytes)| Extent { offset, bytes }),
+            0..12,
+        )
     }
 
     proptest! {
@@ -129,7 +141,9 @@ mod tests {
         let list = |runs: &[(u64, u64)]| {
             runs.iter().map(|(offset, bytes)| Extent { offset: *offset, bytes: *bytes }).collect()
         };
-        for irregular in [&[][..], &[(0, 4), (10, 4), (21, 4)], &[(0, 4), (10, 3), (20, 4)], &[(0, 4), (10, 5)]] {
+        for irregular in
+            [&[][..], &[(0, 4), (10, 4), (21, 4)], &[(0, 4), (10, 3), (20, 4)], &[(0, 4), (10, 5)]]
+        {
             let list: Vec<Extent> = list(irregular);
             assert_eq!(formula(&list), None, "{list:?}");
         }

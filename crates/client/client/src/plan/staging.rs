@@ -7,13 +7,22 @@ use braid_layout::LayoutError;
 use super::{FileMap, Planned};
 
 /// The payload of a window to be written, gathered from the user's buffers.
-pub(crate) fn gather(map: &FileMap, planned: &Planned, buffers: &[IoSlice<'_>]) -> Result<Vec<u8>, LayoutError> {
+pub(crate) fn gather(
+    map: &FileMap,
+    planned: &Planned,
+    buffers: &[IoSlice<'_>],
+) -> Result<Vec<u8>, LayoutError> {
     let mut staged = Vec::with_capacity(planned.payload as usize);
     let starts = starts(buffers.iter().map(|buffer| buffer.len()));
     for access in map.accesses(planned.target, &planned.request)? {
-        for_each_run(&starts, planned.position + access.stream_offset, access.bytes, |at, from, to| {
-            staged.extend_from_slice(&buffers[at][from..to]);
-        });
+        for_each_run(
+            &starts,
+            planned.position + access.stream_offset,
+            access.bytes,
+            |at, from, to| {
+                staged.extend_from_slice(&buffers[at][from..to]);
+            },
+        );
     }
     Ok(staged)
 }
@@ -27,11 +36,16 @@ pub(crate) fn scatter(
 ) -> Result<(), LayoutError> {
     let starts = starts(buffers.iter().map(|buffer| buffer.len()));
     for access in map.accesses(planned.target, &planned.request)? {
-        for_each_run(&starts, planned.position + access.stream_offset, access.bytes, |at, from, to| {
-            let taken = (to - from).min(staged.len());
-            buffers[at][from..from + taken].copy_from_slice(&staged[..taken]);
-            staged = &staged[taken..];
-        });
+        for_each_run(
+            &starts,
+            planned.position + access.stream_offset,
+            access.bytes,
+            |at, from, to| {
+                let taken = (to - from).min(staged.len());
+                buffers[at][from..from + taken].copy_from_slice(&staged[..taken]);
+                staged = &staged[taken..];
+            },
+        );
     }
     Ok(())
 }
@@ -46,7 +60,12 @@ fn starts(lengths: impl Iterator<Item = usize>) -> Vec<u64> {
 }
 
 /// Calls `each(buffer, from, to)` for `bytes` bytes from `position`.
-fn for_each_run(starts: &[u64], mut position: u64, bytes: u64, mut each: impl FnMut(usize, usize, usize)) {
+fn for_each_run(
+    starts: &[u64],
+    mut position: u64,
+    bytes: u64,
+    mut each: impl FnMut(usize, usize, usize),
+) {
     let end = (position + bytes).min(starts[starts.len() - 1]);
     let mut at = starts.partition_point(|start| *start <= position).saturating_sub(1);
     while position < end {

@@ -157,8 +157,14 @@ impl Document {
         let mut document: Self = toml::from_str(text).map_err(|error| at_line(text, &error))?;
         document.timeout()?;
         let Self { client, mds, iod, .. } = &mut document;
-        let paths =
-            [&mut client.key, &mut client.agent, &mut mds.dir, &mut mds.server_key, &mut iod.dir, &mut iod.server_key];
+        let paths = [
+            &mut client.key,
+            &mut client.agent,
+            &mut mds.dir,
+            &mut mds.server_key,
+            &mut iod.dir,
+            &mut iod.server_key,
+        ];
         for path in paths.into_iter().flatten() {
             *path = base.join(&*path);
         }
@@ -227,7 +233,10 @@ mod tests {
     #[test]
     fn an_unknown_key_is_refused_with_its_name_and_line_wherever_it_is() {
         let why = wrong("# mine\n\n[cluster]\nmds = ['a:1']\nmsd = ['a:1']\n");
-        assert!(why.starts_with("line 5: unknown field `msd`, expected one of `uuid`, `mds`, `tls`"), "{why}");
+        assert!(
+            why.starts_with("line 5: unknown field `msd`, expected one of `uuid`, `mds`, `tls`"),
+            "{why}"
+        );
         for (text, line, key) in [
             ("[client]\ntimout = '5s'\n", 2, "timout"),
             ("[mds]\nlabels = ['rack=1']\n", 2, "labels"),

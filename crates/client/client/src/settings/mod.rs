@@ -3,7 +3,9 @@
 
 mod document;
 
-pub use document::{ClientSection, ClusterSection, Document, IodSection, MdsSection, ReadError, Tls};
+pub use document::{
+    ClientSection, ClusterSection, Document, IodSection, MdsSection, ReadError, Tls,
+};
 
 use std::{
     env,
@@ -38,7 +40,11 @@ pub fn passed_over() -> Option<String> {
     let here = Path::new(HERE);
     let why = distrust(here).filter(|_| here.is_file())?;
     let shown = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
-    Some(format!("{} is not used: {why}; try: --config {} if you trust it", shown.display(), shown.display()))
+    Some(format!(
+        "{} is not used: {why}; try: --config {} if you trust it",
+        shown.display(),
+        shown.display()
+    ))
 }
 
 /// Why a file is not to be trusted unless it is named.
@@ -113,7 +119,12 @@ pub fn size(text: &str) -> Result<u64, String> {
     let error = || format!("'{text}' is not a size such as 65536, 64K, 1M or 4GiB");
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().map_err(|_| error())?;
-    let shift = match text[digits..].trim_end_matches("iB").trim_end_matches('B').to_ascii_uppercase().as_str() {
+    let shift = match text[digits..]
+        .trim_end_matches("iB")
+        .trim_end_matches('B')
+        .to_ascii_uppercase()
+        .as_str()
+    {
         "" => 0,
         "K" => 10,
         "M" => 20,
@@ -158,7 +169,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("braid.toml");
         fs::write(&path, "").unwrap();
-        for (mode, trusted) in [(0o644, true), (0o664, true), (0o600, true), (0o666, false), (0o602, false)] {
+        for (mode, trusted) in
+            [(0o644, true), (0o664, true), (0o600, true), (0o666, false), (0o602, false)]
+        {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(distrust(&path).is_none(), trusted, "{mode:o}");
         }

@@ -17,7 +17,10 @@ const PROBE: Duration = Duration::from_millis(500);
 const REMEMBERED: Duration = Duration::from_secs(3);
 
 /// How long the call took on the cluster's clock, and what came of it.
-fn timed<T>(fake: &Fake, call: impl Future<Output = Result<T, Error>>) -> (Duration, Result<T, Error>) {
+fn timed<T>(
+    fake: &Fake,
+    call: impl Future<Output = Result<T, Error>>,
+) -> (Duration, Result<T, Error>) {
     let begun = fake.cluster().now;
     let outcome = block_on(call);
     (fake.cluster().now - begun, outcome)

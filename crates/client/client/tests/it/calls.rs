@@ -80,7 +80,10 @@ fn a_create_is_done_once_however_its_answer_is_lost() {
         fake.fault(mds::Create::OP, Fault::ReplyLost);
         let options = OpenOptions::new().write(true).create_new(true);
         let (_, created) = block_on(fake.client().create("/new", &options)).unwrap();
-        assert!(created, "{fault:?}: the repetition is answered from the record, not with `exists` (I7)");
+        assert!(
+            created,
+            "{fault:?}: the repetition is answered from the record, not with `exists` (I7)"
+        );
         assert_eq!(fake.cluster().done, ["create"]);
     }
 }
@@ -102,7 +105,11 @@ fn calls_in_one_slot_have_sequences_that_rise() {
         block_on(client.mkdir(name, 0o755)).unwrap();
     }
     let error = block_on(client.mkdir("/a", 0o755)).unwrap_err();
-    assert_eq!((error.status(), error.path()), (Status::Exists, Some("/a")), "a new call is no repetition");
+    assert_eq!(
+        (error.status(), error.path()),
+        (Status::Exists, Some("/a")),
+        "a new call is no repetition"
+    );
     assert_eq!(fake.cluster().done.len(), 3);
 }
 
@@ -135,7 +142,10 @@ fn a_metadata_server_that_is_gone_is_named_within_the_timeout() {
     let fake = Fake::striped();
     fake.cluster().mds_down = true;
     let error = block_on(fake.client().stat("/f")).unwrap_err();
-    assert_eq!((error.status(), error.server()), (Status::Unreachable, Some("metadata server at mds:1")));
+    assert_eq!(
+        (error.status(), error.server()),
+        (Status::Unreachable, Some("metadata server at mds:1"))
+    );
     assert!(error.to_string().starts_with("stat /f: gave up after"), "{error}");
     assert!(error.to_string().ends_with("try: braid status"), "{error}");
     assert!(fake.cluster().now <= Duration::from_secs(30), "I8");
@@ -159,7 +169,10 @@ fn an_agent_that_is_not_there_is_told_soon_and_how_to_start_it() {
         assert_eq!((error.status(), error.path()), (Status::Unreachable, Some("/f")));
         let agent = format!("(agent at {})", socket.display());
         assert!(error.to_string().contains(&agent), "{error}");
-        assert!(error.to_string().ends_with("try: braid agent, as the owner of the client key"), "{error}");
+        assert!(
+            error.to_string().ends_with("try: braid agent, as the owner of the client key"),
+            "{error}"
+        );
     }
 }
 
@@ -185,9 +198,10 @@ fn a_server_that_swallows_every_answer_is_given_up_at_the_deadline() {
 fn a_server_that_bade_to_ask_again_is_not_said_to_be_silent() {
     use Fault::{Refused, ReplyLate};
     let again = Refused(Status::TryAgain);
-    for (faults, is_silent) in
-        [([ReplyLate, ReplyLate, again, ReplyLate], false), ([again, ReplyLate, ReplyLate, ReplyLate], true)]
-    {
+    for (faults, is_silent) in [
+        ([ReplyLate, ReplyLate, again, ReplyLate], false),
+        ([again, ReplyLate, ReplyLate, ReplyLate], true),
+    ] {
         let fake = Fake::striped();
         let file = open(&fake);
         faults.into_iter().for_each(|fault| fake.fault(mds::Stat::OP, fault));
@@ -259,7 +273,8 @@ fn a_restart_of_the_metadata_server_is_transparent_to_open_files() {
     works(&file).unwrap();
     fake.cluster().restart_mds();
     works(&file).unwrap();
-    let renewals = fake.cluster().mds_calls.iter().filter(|op| **op == mds::RenewCapability::OP).count();
+    let renewals =
+        fake.cluster().mds_calls.iter().filter(|op| **op == mds::RenewCapability::OP).count();
     assert_eq!(renewals, 1);
 }
 
@@ -277,7 +292,11 @@ fn a_session_that_ended_is_replaced_and_its_open_files_say_so() {
     drop(file);
     works(&block_on(client.open("/f", &writable())).unwrap()).unwrap();
     block_on(client.flush_closes()).unwrap();
-    assert_eq!(fake.cluster().closed, [2], "the handle of the old session is not named in the new one");
+    assert_eq!(
+        fake.cluster().closed,
+        [2],
+        "the handle of the old session is not named in the new one"
+    );
     assert_eq!(fake.cluster().next_session, 2);
 }
 
@@ -297,7 +316,11 @@ fn what_is_open_is_told_to_a_restarted_server_before_anything_else() {
     assert_eq!(fake.cluster().reclaims, [(vec![1, 2, 3], true), (vec![1, 2, 3], true)]);
     works(&files[2]).unwrap();
     block_on(client.flush_closes()).unwrap();
-    assert_eq!(fake.cluster().closed, [0; 0], "what was closed before is not named: no close is needed");
+    assert_eq!(
+        fake.cluster().closed,
+        [0; 0],
+        "what was closed before is not named: no close is needed"
+    );
     drop(files);
     block_on(client.flush_closes()).unwrap();
     let mut closed = fake.cluster().closed.clone();
@@ -310,10 +333,12 @@ fn more_open_files_than_a_message_holds_are_told_in_several() {
     let fake = Fake::striped();
     let client = fake.client();
     let count = braid_types::limits::RECLAIM_OPENS_MAX + 1;
-    let _files: Vec<_> = (0..count).map(|_| block_on(client.open("/f", &writable())).unwrap()).collect();
+    let _files: Vec<_> =
+        (0..count).map(|_| block_on(client.open("/f", &writable())).unwrap()).collect();
     fake.cluster().restart_mds();
     block_on(client.stat("/f")).unwrap();
-    let reclaims: Vec<_> = fake.cluster().reclaims.iter().map(|(named, all)| (named.len(), *all)).collect();
+    let reclaims: Vec<_> =
+        fake.cluster().reclaims.iter().map(|(named, all)| (named.len(), *all)).collect();
     assert_eq!(reclaims, [(count - 1, false), (1, true)]);
 }
 
@@ -342,7 +367,10 @@ fn a_refused_handle_tells_at_its_next_use_at_sync_and_at_close() {
 #[test]
 fn an_idle_client_notices_a_restart_long_before_the_grace_period_is_over() {
     let fake = Fake::striped();
-    let engine = braid_client::engine::Engine::new(fake.clone(), braid_client::Config::new(["mds:1"], key(&fake)));
+    let engine = braid_client::engine::Engine::new(
+        fake.clone(),
+        braid_client::Config::new(["mds:1"], key(&fake)),
+    );
     let at = braid_client::message::types::At::root(b"f");
     let _file = block_on(engine.caller().open(&at, &writable())).unwrap();
     block_on(engine.tick()).unwrap();
@@ -448,9 +476,17 @@ fn a_sync_flushes_every_daemon_of_the_file_and_then_the_name() {
     fake.fault(iod::Flush::OP, Fault::ReplyLost);
     block_on(file.sync()).unwrap();
     let cluster = fake.cluster();
-    let flushed: Vec<_> =
-        cluster.exchanges.iter().filter(|(_, op, _)| *op == iod::Flush::OP).map(|(iod, ..)| iod.0).collect();
-    assert_eq!(flushed, [1, 2, 3, 1], "what other handles wrote is forced too; the lost answer is asked for again");
+    let flushed: Vec<_> = cluster
+        .exchanges
+        .iter()
+        .filter(|(_, op, _)| *op == iod::Flush::OP)
+        .map(|(iod, ..)| iod.0)
+        .collect();
+    assert_eq!(
+        flushed,
+        [1, 2, 3, 1],
+        "what other handles wrote is forced too; the lost answer is asked for again"
+    );
     assert_eq!(cluster.mds_calls.last(), Some(&mds::FsyncFile::OP));
 }
 
@@ -458,7 +494,8 @@ fn a_sync_flushes_every_daemon_of_the_file_and_then_the_name() {
 fn what_a_sync_recorded_is_missed_through_the_handle_that_made_the_file() {
     let fake = Fake::striped();
     let file = open(&fake);
-    let renewals = || fake.cluster().mds_calls.iter().filter(|op| **op == mds::RenewCapability::OP).count();
+    let renewals =
+        || fake.cluster().mds_calls.iter().filter(|op| **op == mds::RenewCapability::OP).count();
     for round in 0..2 {
         block_on(file.write_at(b"x", 4096)).unwrap();
         block_on(file.sync()).unwrap();
@@ -488,8 +525,10 @@ fn closes_travel_together() {
     fake.fault(mds::Close::OP, Fault::ReplyLost);
     block_on(client.flush_closes()).unwrap();
     let cluster = fake.cluster();
-    let (closes, mut closed) =
-        (cluster.mds_calls.iter().filter(|op| **op == mds::Close::OP).count(), cluster.closed.clone());
+    let (closes, mut closed) = (
+        cluster.mds_calls.iter().filter(|op| **op == mds::Close::OP).count(),
+        cluster.closed.clone(),
+    );
     closed.sort_unstable();
     closed.dedup();
     assert_eq!((closes, closed.len()), (2, 11), "one message, and its repetition");
@@ -516,7 +555,10 @@ fn the_session_is_renewed_when_nothing_is_called() {
     let fake = Fake::striped();
     let client = fake.client();
     block_on(client.whoami()).unwrap();
-    let engine = braid_client::engine::Engine::new(fake.clone(), braid_client::Config::new(["mds:1"], key(&fake)));
+    let engine = braid_client::engine::Engine::new(
+        fake.clone(),
+        braid_client::Config::new(["mds:1"], key(&fake)),
+    );
     block_on(engine.caller().whoami()).unwrap();
     for _ in 0..61 {
         block_on(engine.tick()).unwrap();
@@ -534,7 +576,12 @@ fn key(fake: &Fake) -> braid_client::Credential {
 fn an_error_about_a_file_by_index_says_so() {
     let fake = Fake::striped();
     let error = block_on(fake.client().stat(FileIndex(0xbeef))).unwrap_err();
-    assert!(error.to_string().starts_with("stat file beef: stale file handle (metadata server at mds:1)"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("stat file beef: stale file handle (metadata server at mds:1)"),
+        "{error}"
+    );
 }
 
 #[test]

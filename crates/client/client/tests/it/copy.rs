@@ -41,7 +41,10 @@ fn a_range_that_lies_alike_is_copied_by_one_request_to_each_daemon_and_no_byte_t
     let data = pattern(50_000);
     block_on(source.write_at(&data, 0)).unwrap();
     fake.cluster().exchanges.clear();
-    assert_eq!(block_on(target.copy_range_from(&source, 100, 3 * 4096 + 100, 40_000)).unwrap(), 40_000);
+    assert_eq!(
+        block_on(target.copy_range_from(&source, 100, 3 * 4096 + 100, 40_000)).unwrap(),
+        40_000
+    );
     assert_eq!(counted(&fake, iod::CopyRange::OP), (3, 0));
     assert_eq!((counted(&fake, iod::Read::OP).0, counted(&fake, iod::Write::OP).0), (0, 0));
     let mut want = vec![0; 3 * 4096 + 100];
@@ -49,7 +52,11 @@ fn a_range_that_lies_alike_is_copied_by_one_request_to_each_daemon_and_no_byte_t
     assert_eq!(all(&target), want);
     fake.cluster().exchanges.clear();
     assert_eq!(block_on(target.copy_range_from(&source, 0, 0, 10)).unwrap(), 10);
-    assert_eq!(counted(&fake, iod::CopyRange::OP), (1, 0), "only the daemon that has the bytes is asked");
+    assert_eq!(
+        counted(&fake, iod::CopyRange::OP),
+        (1, 0),
+        "only the daemon that has the bytes is asked"
+    );
 }
 
 #[test]
@@ -58,7 +65,11 @@ fn a_range_that_does_not_lie_alike_is_read_and_written() {
     let (source, target) = two(&fake);
     let data = pattern(20_000);
     block_on(source.write_at(&data, 0)).unwrap();
-    assert_eq!(block_on(target.copy_range_from(&source, 0, 5, u64::MAX >> 2)).unwrap(), 20_000, "to its end");
+    assert_eq!(
+        block_on(target.copy_range_from(&source, 0, 5, u64::MAX >> 2)).unwrap(),
+        20_000,
+        "to its end"
+    );
     assert_eq!(counted(&fake, iod::CopyRange::OP).0, 0);
     assert_eq!(all(&target)[5..], data);
     assert_eq!(block_on(target.copy_range_from(&source, 20_000, 0, 10)).unwrap(), 0, "at the end");
@@ -84,8 +95,15 @@ fn ranges_of_one_file_that_overlap_and_handles_that_may_not_are_refused() {
     let status = |outcome: braid_client::Result<u64>| outcome.unwrap_err().status();
     assert_eq!(status(block_on(source.copy_range_from(&source, 0, 50, 51))), Status::Invalid);
     assert_eq!(block_on(source.copy_range_from(&source, 0, 50, 50)).unwrap(), 50);
-    assert_eq!(block_on(source.copy_range_from(&source, 90, 100, 1000)).unwrap(), 10, "to where it ends");
-    assert_eq!(status(block_on(target.copy_range_from(&source, 0, u64::MAX - 5, 10))), Status::TooLarge);
+    assert_eq!(
+        block_on(source.copy_range_from(&source, 90, 100, 1000)).unwrap(),
+        10,
+        "to where it ends"
+    );
+    assert_eq!(
+        status(block_on(target.copy_range_from(&source, 0, u64::MAX - 5, 10))),
+        Status::TooLarge
+    );
     let reader = block_on(fake.client().open("/source", &OpenOptions::new().read(true))).unwrap();
     assert_eq!(status(block_on(reader.copy_range_from(&source, 0, 0, 10))), Status::NotPermitted);
 }

@@ -40,9 +40,18 @@ fn a_seek_before_the_beginning_is_an_error_and_moves_nothing() {
     let fake = Fake::striped();
     let mut cursor = cursor(&fake);
     block_on(cursor.write(b"0123456789")).unwrap();
-    for to in [SeekFrom::Current(-11), SeekFrom::End(-11), SeekFrom::Current(i64::MIN), SeekFrom::End(i64::MIN)] {
+    for to in [
+        SeekFrom::Current(-11),
+        SeekFrom::End(-11),
+        SeekFrom::Current(i64::MIN),
+        SeekFrom::End(i64::MIN),
+    ] {
         let error = block_on(cursor.seek(to)).unwrap_err();
-        assert_eq!((error.status(), error.errno(), error.path()), (Status::Invalid, 22, Some("/f")), "{to:?}");
+        assert_eq!(
+            (error.status(), error.errno(), error.path()),
+            (Status::Invalid, 22, Some("/f")),
+            "{to:?}"
+        );
         assert!(error.to_string().contains("before the beginning"), "{error}");
         assert_eq!(cursor.position(), 10, "{to:?}");
     }

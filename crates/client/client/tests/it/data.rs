@@ -34,11 +34,21 @@ fn what_was_written_is_read_back_at_any_position() {
     let fake = Fake::striped();
     let (file, data) = (open(&fake), pattern(50_000));
     assert_eq!(block_on(file.write_at(&data, 0)).unwrap(), data.len());
-    for (position, room) in
-        [(0, 50_000), (1, 4095), (4096, 4096), (4095, 2), (49_999, 10), (50_000, 5), (12_345, 30_000)]
-    {
+    for (position, room) in [
+        (0, 50_000),
+        (1, 4095),
+        (4096, 4096),
+        (4095, 2),
+        (49_999, 10),
+        (50_000, 5),
+        (12_345, 30_000),
+    ] {
         let end = data.len().min(position + room);
-        assert_eq!(read(&file, position as u64, room), data[position..end], "{room} bytes from {position}");
+        assert_eq!(
+            read(&file, position as u64, room),
+            data[position..end],
+            "{room} bytes from {position}"
+        );
     }
 }
 
@@ -88,7 +98,8 @@ fn a_read_at_the_end_asks_the_other_daemons_and_never_the_metadata_server() {
 
 #[test]
 fn a_strided_read_of_64_mib_sends_each_daemon_its_windows_and_no_more() {
-    let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 65_536 }, (1..=4).map(IodId));
+    let layout =
+        Layout::one(Distribution::SimpleStripe { stripe_size: 65_536 }, (1..=4).map(IodId));
     let fake = Fake::new(layout);
     // Shifted by 20 KiB in every 1 MiB, so that the groups fall on all four daemons.
     let view = View::vector(0, 16, 4096, 65_536, (1 << 20) + 5 * 4096);
@@ -100,15 +111,21 @@ fn a_strided_read_of_64_mib_sends_each_daemon_its_windows_and_no_more() {
     assert!(buffer == pattern(wanted));
     let cluster = fake.cluster();
     for iod in (1..=4).map(IodId) {
-        let payload: u64 = cluster.exchanges.iter().filter(|(to, ..)| *to == iod).map(|(.., bytes)| bytes).sum();
+        let payload: u64 =
+            cluster.exchanges.iter().filter(|(to, ..)| *to == iod).map(|(.., bytes)| bytes).sum();
         assert!(payload > 0);
-        assert_eq!(cluster.requests_to(iod, iod::Read::OP) as u64, payload.div_ceil(WINDOW_BYTES), "I2, daemon {iod}");
+        assert_eq!(
+            cluster.requests_to(iod, iod::Read::OP) as u64,
+            payload.div_ceil(WINDOW_BYTES),
+            "I2, daemon {iod}"
+        );
     }
 }
 
 #[test]
 fn a_huge_call_goes_in_rounds_of_bounded_memory() {
-    let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 1 << 20 }, (1..=2).map(IodId));
+    let layout =
+        Layout::one(Distribution::SimpleStripe { stripe_size: 1 << 20 }, (1..=2).map(IodId));
     let fake = Fake::new(layout);
     let (file, bytes) = (open(&fake), 160usize << 20);
     block_on(file.write_at(&vec![3; bytes], 0)).unwrap();
@@ -118,13 +135,18 @@ fn a_huge_call_goes_in_rounds_of_bounded_memory() {
     assert!(buffer.iter().all(|byte| *byte == 3));
     let cluster = fake.cluster();
     assert_eq!(cluster.largest_round, braid_client::plan::ROUND_BYTES_MAX);
-    assert_eq!(cluster.requests_to(IodId(1), iod::Read::OP) as u64, (bytes as u64 / 2).div_ceil(WINDOW_BYTES), "I2");
+    assert_eq!(
+        cluster.requests_to(IodId(1), iod::Read::OP) as u64,
+        (bytes as u64 / 2).div_ceil(WINDOW_BYTES),
+        "I2"
+    );
 }
 
 #[test]
 fn a_read_of_several_rounds_ends_where_the_file_did_or_has_every_byte_of_what_grew_meanwhile() {
     // Three daemons do not share the 16 windows of a round evenly: of one the first round has a window more.
-    let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 1 << 20 }, (1..=3).map(IodId));
+    let layout =
+        Layout::one(Distribution::SimpleStripe { stripe_size: 1 << 20 }, (1..=3).map(IodId));
     for reads in [1, 9, 16, 17, 18] {
         let fake = Fake::new(layout.clone());
         let file = open(&fake);
@@ -132,7 +154,11 @@ fn a_read_of_several_rounds_ends_where_the_file_did_or_has_every_byte_of_what_gr
         block_on(file.write_at(&vec![1; bytes], 0)).unwrap();
         fake.cluster().grows_after = Some((reads, 24 << 20));
         let got = read(&file, 0, 96 << 20);
-        assert!(got.len() >= bytes && got.iter().all(|byte| *byte == 1), "grown after {reads} reads: {}", got.len());
+        assert!(
+            got.len() >= bytes && got.iter().all(|byte| *byte == 1),
+            "grown after {reads} reads: {}",
+            got.len()
+        );
     }
 }
 
@@ -156,13 +182,17 @@ fn vectored_buffers_and_extent_lists_meet_in_the_middle() {
     let file = open(&fake);
     let (a, b) = (pattern(5000), pattern(3000));
     let list = [Extent { offset: 10, bytes: 4090 }, Extent { offset: 9000, bytes: 3910 }];
-    let written = block_on(file.write_list(&list, &[IoSlice::new(&a), IoSlice::new(&[]), IoSlice::new(&b)])).unwrap();
+    let written =
+        block_on(file.write_list(&list, &[IoSlice::new(&a), IoSlice::new(&[]), IoSlice::new(&b)]))
+            .unwrap();
     assert_eq!(written, 8000);
     let flat = [a, b].concat();
     assert_eq!(read(&file, 10, 4090), flat[..4090]);
     assert_eq!(read(&file, 9000, 4000), flat[4090..]);
     let (mut x, mut y) = (vec![0; 7000], vec![0; 1500]);
-    let got = block_on(file.read_list(&list, &mut [IoSliceMut::new(&mut x), IoSliceMut::new(&mut y)])).unwrap();
+    let got =
+        block_on(file.read_list(&list, &mut [IoSliceMut::new(&mut x), IoSliceMut::new(&mut y)]))
+            .unwrap();
     assert_eq!(([x, y].concat()[..8000].to_vec(), got), (flat, 8000));
 }
 
@@ -177,7 +207,10 @@ fn positions_past_the_largest_file_are_refused_for_writing_and_empty_for_reading
     let list = [Extent { offset: i64::MAX as u64 - 1, bytes: 2 }, Extent { offset: 8, bytes: 1 }];
     let error = block_on(file.write_list(&list, &[IoSlice::new(&[1; 3])])).unwrap_err();
     assert_eq!(error.status(), Status::TooLarge);
-    assert!(fake.cluster().exchanges.iter().all(|(_, op, _)| *op != iod::Write::OP), "nothing of it was written");
+    assert!(
+        fake.cluster().exchanges.iter().all(|(_, op, _)| *op != iod::Write::OP),
+        "nothing of it was written"
+    );
     assert_eq!(block_on(file.read_list(&list, &mut [IoSliceMut::new(&mut [0; 3])])).unwrap(), 0);
 }
 
@@ -187,7 +220,10 @@ fn what_the_file_was_not_opened_for_is_refused_before_anything_is_sent() {
     drop(open(&fake));
     let file = block_on(fake.client().open("/f", &OpenOptions::new().read(true))).unwrap();
     let error = block_on(file.write_at(b"x", 0)).unwrap_err();
-    assert_eq!(error.to_string(), "write /f: the file is not open for writing; try: OpenOptions::write(true)");
+    assert_eq!(
+        error.to_string(),
+        "write /f: the file is not open for writing; try: OpenOptions::write(true)"
+    );
     assert!(fake.cluster().exchanges.is_empty());
     let error = block_on(fake.client().open("/f", &OpenOptions::new())).unwrap_err();
     assert_eq!(error.status(), Status::Invalid);
@@ -206,16 +242,24 @@ fn a_write_that_arrives_after_it_was_repeated_is_not_carried_out() {
 }
 
 #[test]
-fn a_write_that_failed_for_good_is_abandoned_before_the_programs_next_one_also_on_another_address() {
+fn a_write_that_failed_for_good_is_abandoned_before_the_programs_next_one_also_on_another_address()
+{
     let fake = Fake::striped();
     let file = open(&fake);
     fake.fault(iod::Write::OP, Fault::RequestLate);
     fake.fault(iod::Write::OP, Fault::Refused(Status::NoSpace)); // of another daemon: the call fails at once
     assert_eq!(block_on(file.write_at(&[1; 10_000], 0)).unwrap_err().status(), Status::NoSpace);
-    assert_eq!(fake.cluster().requests_to(IodId(1), iod::Abandon::OP), 0, "nothing came after it yet");
+    assert_eq!(
+        fake.cluster().requests_to(IodId(1), iod::Abandon::OP),
+        0,
+        "nothing came after it yet"
+    );
     block_on(file.write_at(&[2; 10_000], 0)).unwrap();
     assert_eq!(fake.cluster().requests_to(IodId(1), iod::Abandon::OP), 1);
-    assert_eq!(fake.cluster().addresses_used.iter().filter(|address| address.starts_with("iod1")).count(), 2);
+    assert_eq!(
+        fake.cluster().addresses_used.iter().filter(|address| address.starts_with("iod1")).count(),
+        2
+    );
     assert_eq!(fake.cluster().late.len(), 1);
     assert_eq!(fake.cluster().arrive_late(), 0);
     assert_eq!(read(&file, 0, 10_000), [2; 10_000]);
@@ -237,7 +281,9 @@ fn a_write_that_was_given_up_is_abandoned_before_a_truncate_of_the_file() {
 
 #[test]
 fn nothing_is_written_before_the_daemon_has_answered_that_it_abandoned_the_first_attempt() {
-    for fault in [Fault::RequestLost, Fault::ReplyLost, Fault::ReplyLate, Fault::Refused(Status::TryAgain)] {
+    for fault in
+        [Fault::RequestLost, Fault::ReplyLost, Fault::ReplyLate, Fault::Refused(Status::TryAgain)]
+    {
         let fake = Fake::striped();
         let file = open(&fake);
         fake.fault(iod::Write::OP, Fault::RequestLate);
@@ -246,7 +292,11 @@ fn nothing_is_written_before_the_daemon_has_answered_that_it_abandoned_the_first
         let abandons = if matches!(fault, Fault::ReplyLost | Fault::ReplyLate) { 2 } else { 1 };
         let (iod, cluster) = (IodId(1), fake.cluster());
         assert_eq!(cluster.requests_to(iod, iod::Abandon::OP), abandons, "{fault:?}");
-        assert_eq!(cluster.exchanges.last(), Some(&(iod, iod::Write::OP, 4096)), "and only then the write");
+        assert_eq!(
+            cluster.exchanges.last(),
+            Some(&(iod, iod::Write::OP, 4096)),
+            "and only then the write"
+        );
         assert_eq!(cluster.requests_to(iod, iod::Write::OP), 1);
     }
 }
@@ -271,7 +321,8 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<(Step, Option<Fault>)>> {
     let step = prop_oneof![
-        (0u64..40_000, 0usize..20_000).prop_map(|(position, bytes)| Step::Write { position, bytes }),
+        (0u64..40_000, 0usize..20_000)
+            .prop_map(|(position, bytes)| Step::Write { position, bytes }),
         (0u64..60_000, 0usize..30_000).prop_map(|(position, bytes)| Step::Read { position, bytes }),
         (0u64..50_000).prop_map(|bytes| Step::Truncate { bytes }),
     ];
@@ -296,9 +347,15 @@ fn layouts() -> impl Strategy<Value = Layout> {
     prop::sample::select(vec![
         Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, iods()),
         Layout::one(Distribution::Single, [IodId(2)]),
-        Layout::one(Distribution::Grouped { stripe_size: 4096, group_width: 2, group_depth: 2 }, iods()),
+        Layout::one(
+            Distribution::Grouped { stripe_size: 4096, group_width: 2, group_depth: 2 },
+            iods(),
+        ),
         // Two parts on one daemon.
-        Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, [IodId(3), IodId(1), IodId(3)]),
+        Layout::one(
+            Distribution::SimpleStripe { stripe_size: 4096 },
+            [IodId(3), IodId(1), IodId(3)],
+        ),
     ])
 }
 
@@ -345,7 +402,9 @@ fn a_write_past_the_end_asks_once_and_those_below_it_do_not() {
 fn a_write_past_the_quota_is_refused_before_its_first_byte_is_sent() {
     let fake = limited(Some(20_000), 1_000);
     let file = open(&fake);
-    let sent = |fake: &Fake| fake.cluster().exchanges.iter().filter(|(_, op, _)| *op == iod::Write::OP).count();
+    let sent = |fake: &Fake| {
+        fake.cluster().exchanges.iter().filter(|(_, op, _)| *op == iod::Write::OP).count()
+    };
     let refused = block_on(file.write_at(&pattern(20_001), 0)).unwrap_err();
     assert_eq!((refused.status(), sent(&fake)), (Status::QuotaExceeded, 0), "{refused}");
     assert!(refused.to_string().contains("/f"), "{refused}");

@@ -11,7 +11,8 @@ const LONG: Duration = Duration::from_secs(60);
 fn run<T: Send>(size: u32, work: impl Fn(ThreadGroup) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let work = &work;
-        let tasks: Vec<_> = ThreadGroup::of(size).into_iter().map(|task| scope.spawn(move || work(task))).collect();
+        let tasks: Vec<_> =
+            ThreadGroup::of(size).into_iter().map(|task| scope.spawn(move || work(task))).collect();
         tasks.into_iter().map(|task| task.join().unwrap()).collect()
     })
 }
@@ -48,7 +49,11 @@ fn a_task_that_does_not_come_fails_all_and_for_good() {
         assert!(first.to_string().contains("task 2"), "{first}");
         assert_eq!(second, first, "one and the same outcome");
     }
-    assert_eq!(absent.all_gather(b"x", LONG).unwrap_err().status(), Status::Unreachable, "who comes too late too");
+    assert_eq!(
+        absent.all_gather(b"x", LONG).unwrap_err().status(),
+        Status::Unreachable,
+        "who comes too late too"
+    );
 }
 
 #[test]
@@ -62,7 +67,8 @@ fn a_task_that_panics_is_lost_and_leaves_nobody_waiting() {
                 _ => task.all_gather(b"", LONG),
             }
         };
-        let tasks: Vec<_> = ThreadGroup::of(4).into_iter().map(|task| scope.spawn(move || come(task))).collect();
+        let tasks: Vec<_> =
+            ThreadGroup::of(4).into_iter().map(|task| scope.spawn(move || come(task))).collect();
         tasks.into_iter().filter_map(|task| task.join().ok()).collect()
     });
     assert_eq!(outcomes.len(), 3);

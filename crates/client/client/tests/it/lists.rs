@@ -96,8 +96,11 @@ fn written(fake: &Fake, bytes: usize) -> (File<Fake>, Vec<u8>) {
 /// Reads pieces of `bytes` each and checks them.
 fn read_all(file: &File<Fake>, data: &[u8], offsets: &[u64], bytes: usize) {
     let mut memory = vec![0; offsets.len() * bytes];
-    let mut pieces: Vec<ReadPiece<'_>> =
-        offsets.iter().zip(memory.chunks_mut(bytes)).map(|(offset, memory)| ReadPiece::new(*offset, memory)).collect();
+    let mut pieces: Vec<ReadPiece<'_>> = offsets
+        .iter()
+        .zip(memory.chunks_mut(bytes))
+        .map(|(offset, memory)| ReadPiece::new(*offset, memory))
+        .collect();
     assert_eq!(block_on(file.read_pieces(&mut pieces)).unwrap(), offsets.len() * bytes);
     for piece in pieces {
         assert!(*piece.memory == *model_read(data, piece.offset, bytes), "at {}", piece.offset);
@@ -127,7 +130,11 @@ fn pieces_in_any_order_take_the_requests_of_an_ascending_list() {
     fake.cluster().exchanges.clear();
     read_all(&file, &data, &shuffled((0..count).map(|at| at * 50)), 20);
     for iod in (1..=3).map(IodId) {
-        assert_eq!(fake.cluster().requests_to(iod, iod::Read::OP), 1, "a formula is one, however many pieces it has");
+        assert_eq!(
+            fake.cluster().requests_to(iod, iod::Read::OP),
+            1,
+            "a formula is one, however many pieces it has"
+        );
     }
 }
 
@@ -141,12 +148,17 @@ fn a_list_travels_to_each_daemon_once_however_many_windows_it_takes() {
     fake.cluster().request_bytes.clear();
     read_all(&file, &data, &offsets, bytes);
     let cluster = fake.cluster();
-    let (requests, sent) =
-        (cluster.request_bytes.len(), cluster.request_bytes.iter().map(|(_, bytes)| bytes).sum::<usize>());
+    let (requests, sent) = (
+        cluster.request_bytes.len(),
+        cluster.request_bytes.iter().map(|(_, bytes)| bytes).sum::<usize>(),
+    );
     assert!(requests >= 3 * 4, "each daemon has {} bytes: some windows", bytes as u64 * count / 3);
     // 16 bytes for each extent; an extent that two windows share goes twice, and each request has some fields.
     let list = 16 * count as usize;
-    assert!(sent <= 3 * list + requests * 100, "{sent} bytes in {requests} requests, and the list is {list}");
+    assert!(
+        sent <= 3 * list + requests * 100,
+        "{sent} bytes in {requests} requests, and the list is {list}"
+    );
 }
 
 #[test]
@@ -163,7 +175,11 @@ fn bytes_that_a_later_piece_overwrites_do_not_travel() {
     let fake = Fake::striped();
     let (file, mut data) = written(&fake, 40_000);
     let (low, high) = ([1; 10_000], [2; 10_000]);
-    let pieces = [WritePiece::new(10_000, &low), WritePiece::new(5000, &high), WritePiece::new(5000, &low[..100])];
+    let pieces = [
+        WritePiece::new(10_000, &low),
+        WritePiece::new(5000, &high),
+        WritePiece::new(5000, &low[..100]),
+    ];
     block_on(file.write_pieces(&pieces)).unwrap();
     let payload: u64 = fake.cluster().exchanges.iter().map(|(.., bytes)| bytes).sum();
     assert_eq!(payload, 15_000);
@@ -177,7 +193,10 @@ fn a_list_of_nothing_asks_nobody() {
     let (file, _) = written(&fake, 100);
     assert_eq!(block_on(file.read_pieces(&mut [])).unwrap(), 0);
     assert_eq!(
-        block_on(file.read_pieces(&mut [ReadPiece::new(5, &mut []), ReadPiece::new(u64::MAX, &mut [1])])).unwrap(),
+        block_on(
+            file.read_pieces(&mut [ReadPiece::new(5, &mut []), ReadPiece::new(u64::MAX, &mut [1])])
+        )
+        .unwrap(),
         0
     );
     assert_eq!(block_on(file.write_pieces(&[WritePiece::new(u64::MAX, &[])])).unwrap(), 0);

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use braid_client::{
     Distribution, Extent, Layout, Pattern, View,
-    plan::{FileMap, Memory, PIECES_MAX, Piece, Planned, Planner, ROUND_BYTES_MAX, ROUND_PIECES_MAX},
+    plan::{
+        FileMap, Memory, PIECES_MAX, Piece, Planned, Planner, ROUND_BYTES_MAX, ROUND_PIECES_MAX,
+    },
 };
 use braid_layout::Request;
 use braid_types::{IodId, limits::WINDOW_BYTES};
@@ -16,19 +18,22 @@ fn layouts() -> impl Strategy<Value = Layout> {
         Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, iods()),
         Layout::one(Distribution::SimpleStripe { stripe_size: 1 << 20 }, iods()),
         Layout::one(Distribution::Single, [IodId(2)]),
-        Layout::one(Distribution::Grouped { stripe_size: 65_536, group_width: 2, group_depth: 3 }, iods()),
-        Layout::one(Distribution::SimpleStripe { stripe_size: 8192 }, [IodId(3), IodId(1), IodId(3)]),
+        Layout::one(
+            Distribution::Grouped { stripe_size: 65_536, group_width: 2, group_depth: 3 },
+            iods(),
+        ),
+        Layout::one(
+            Distribution::SimpleStripe { stripe_size: 8192 },
+            [IodId(3), IodId(1), IodId(3)],
+        ),
     ])
 }
 
 fn views() -> impl Strategy<Value = View> {
     prop_oneof![
         Just(View::whole()),
-        (0u64..100_000, 512u64..200_000, 0u64..2_000_000).prop_map(|(at, group, gap)| View::strided(
-            at,
-            group,
-            group + gap
-        )),
+        (0u64..100_000, 512u64..200_000, 0u64..2_000_000)
+            .prop_map(|(at, group, gap)| View::strided(at, group, group + gap)),
         (1u64..20, 512u64..5000, 0u64..70_000).prop_map(|(count, block, gap)| {
             let child = Box::new(Pattern::Bytes(block));
             let pattern = Pattern::Vector { count, stride: block + gap, child };
@@ -146,9 +151,13 @@ fn joined(runs: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
 
 #[test]
 fn a_daemon_is_sent_the_extents_alone_that_touch_it() {
-    let map =
-        FileMap::new(Layout::one(Distribution::SimpleStripe { stripe_size: 65_536 }, (1..=4).map(IodId))).unwrap();
-    let extents: Vec<Extent> = (0..1000).map(|at| Extent { offset: at * 70_001, bytes: 4096 }).collect();
+    let map = FileMap::new(Layout::one(
+        Distribution::SimpleStripe { stripe_size: 65_536 },
+        (1..=4).map(IodId),
+    ))
+    .unwrap();
+    let extents: Vec<Extent> =
+        (0..1000).map(|at| Extent { offset: at * 70_001, bytes: 4096 }).collect();
     let request = Request { view: View::extents(extents), start: 0, bytes: 4096 * 1000 };
     let sent = rounds(&map, &request)
         .concat()
@@ -164,12 +173,18 @@ fn a_daemon_is_sent_the_extents_alone_that_touch_it() {
 
 #[test]
 fn a_small_contiguous_call_is_one_window_of_one_piece() {
-    let map =
-        FileMap::new(Layout::one(Distribution::SimpleStripe { stripe_size: 65_536 }, (1..=4).map(IodId))).unwrap();
+    let map = FileMap::new(Layout::one(
+        Distribution::SimpleStripe { stripe_size: 65_536 },
+        (1..=4).map(IodId),
+    ))
+    .unwrap();
     let request = Request { view: View::whole(), start: 65_536 + 10, bytes: 4096 };
     let rounds = rounds(&map, &request);
     assert_eq!((rounds.len(), rounds[0].len()), (1, 1));
-    assert_eq!((rounds[0][0].target, rounds[0][0].pieces().len(), rounds[0][0].payload), (1, 1, 4096));
+    assert_eq!(
+        (rounds[0][0].target, rounds[0][0].pieces().len(), rounds[0][0].payload),
+        (1, 1, 4096)
+    );
 }
 
 #[test]

@@ -35,7 +35,10 @@ fn open(client: &Client<Fake>, path: &str) -> File<Fake> {
 /// The same, and room has come with the first writes.
 fn with_room(room: u64) -> (Fake, Client<Fake>, File<Fake>) {
     let (fake, client, file) = opened(room);
-    assert!(!file.hold_room(0, 1, &mut HeldRoom::default()), "nothing is there before it is asked for");
+    assert!(
+        !file.hold_room(0, 1, &mut HeldRoom::default()),
+        "nothing is there before it is asked for"
+    );
     // Of three daemons, each is found wanting in its turn.
     for _ in ALL {
         block_on(file.write_at(&[0; 3 * 4096], 0)).unwrap();
@@ -47,7 +50,9 @@ fn with_room(room: u64) -> (Fake, Client<Fake>, File<Fake>) {
 /// What the daemons keep: granted less released, in the order of their ids.
 fn kept(fake: &Fake) -> Vec<u64> {
     let cluster = fake.cluster();
-    let of = |iod| cluster.rooms.iter().find(|((at, _), _)| *at == iod).map_or(0, |(_, room)| room.1 - room.2);
+    let of = |iod| {
+        cluster.rooms.iter().find(|((at, _), _)| *at == iod).map_or(0, |(_, room)| room.1 - room.2)
+    };
     ALL.into_iter().map(of).collect()
 }
 
@@ -76,8 +81,13 @@ fn room_is_held_without_a_call_and_used_by_the_write_and_let_go_after_it() {
     assert!(read == data);
     let before = kept(&fake);
     block_on(file.write_at(&[1; 3 * 4096], 0)).unwrap();
-    let told: Vec<u64> = before.iter().zip(kept(&fake)).map(|(before, after)| before - after).collect();
-    assert_eq!(told, used.iter().map(|(_, _, uses)| *uses).collect::<Vec<_>>(), "the next call tells it");
+    let told: Vec<u64> =
+        before.iter().zip(kept(&fake)).map(|(before, after)| before - after).collect();
+    assert_eq!(
+        told,
+        used.iter().map(|(_, _, uses)| *uses).collect::<Vec<_>>(),
+        "the next call tells it"
+    );
 }
 
 #[test]
@@ -92,7 +102,11 @@ fn where_there_is_no_room_nothing_is_held_and_writes_go_through() {
     let (fake, _client, file) = with_room(0);
     let mut held = HeldRoom::default();
     assert!(!file.hold_room(0, 100, &mut held));
-    assert_eq!(block_on(file.write_held(&mut held, &[1; 100], 0)).unwrap(), 100, "an empty hold is an ordinary write");
+    assert_eq!(
+        block_on(file.write_held(&mut held, &[1; 100], 0)).unwrap(),
+        100,
+        "an empty hold is an ordinary write"
+    );
     assert_eq!(fake.cluster().room_used, []);
 }
 
@@ -103,7 +117,10 @@ fn what_one_stretch_holds_no_other_has_and_one_that_is_dropped_is_free_again() {
     let mut held = HeldRoom::default();
     assert!(file.hold_room(0, 4 * MIB, &mut held));
     assert!(!other.hold_room(0, 4 * MIB, &mut HeldRoom::default()));
-    assert!(!file.hold_room(4 * MIB, 4 * MIB, &mut held) && held.covers(0, 4 * MIB), "what it held, it holds");
+    assert!(
+        !file.hold_room(4 * MIB, 4 * MIB, &mut held) && held.covers(0, 4 * MIB),
+        "what it held, it holds"
+    );
     drop(held);
     assert!(other.hold_room(0, 4 * MIB, &mut HeldRoom::default()));
 }
@@ -145,7 +162,9 @@ fn a_write_in_room_goes_on_after_a_truncate_by_somebody_else() {
     let mut held = HeldRoom::default();
     assert!(file.hold_room(0, 1000, &mut held));
     fake.fault(iod::WriteWithRoom::OP, Fault::Refused(Status::StaleGeneration));
-    let renewals = |fake: &Fake| fake.cluster().mds_calls.iter().filter(|op| **op == mds::RenewCapability::OP).count();
+    let renewals = |fake: &Fake| {
+        fake.cluster().mds_calls.iter().filter(|op| **op == mds::RenewCapability::OP).count()
+    };
     let before = renewals(&fake);
     block_on(file.write_held(&mut held, &[7; 1000], 0)).unwrap();
     assert_eq!(renewals(&fake), before + 1);
@@ -167,7 +186,10 @@ fn a_daemon_that_restarted_has_nothing_for_us_and_gives_anew_for_what_is_held() 
     let rooms = fake.cluster().rooms.clone();
     let term = |iod| rooms.iter().find(|((at, _), _)| *at == iod).map(|(_, room)| room.0);
     assert!(old.iter().all(|(iod, named, _)| term(*iod) != Some(*named)), "it did not know yet");
-    assert!(new.iter().all(|(iod, named, _)| term(*iod) == Some(*named)), "and then it did: {new:?}");
+    assert!(
+        new.iter().all(|(iod, named, _)| term(*iod) == Some(*named)),
+        "and then it did: {new:?}"
+    );
 }
 
 #[test]
@@ -178,7 +200,10 @@ fn idle_room_goes_back_after_a_while_and_all_of_it_at_the_end() {
     let engine = Engine::new(fake.clone(), Config::new(["mds:1"], Credential::ServerKey(secret)));
     let options = OpenOptions::new().write(true).create(true);
     let file = block_on(engine.caller().open(&At::root(b"f"), &options)).unwrap();
-    let write = || block_on(file.write_at(&FileView::whole().unwrap(), 0, &[IoSlice::new(&[1; 3 * 4096])])).unwrap();
+    let write = || {
+        block_on(file.write_at(&FileView::whole().unwrap(), 0, &[IoSlice::new(&[1; 3 * 4096])]))
+            .unwrap()
+    };
     let mut held = HeldRoom::default();
     while !file.hold_room(0, 1000, &mut held) {
         write();

@@ -13,11 +13,15 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const LARGE: usize = 66 << 20;
 
 fn fake(iods: u32) -> Fake {
-    Fake::new(Layout::one(Distribution::SimpleStripe { stripe_size: 1 << 20 }, (1..=iods).map(IodId)))
+    Fake::new(Layout::one(
+        Distribution::SimpleStripe { stripe_size: 1 << 20 },
+        (1..=iods).map(IodId),
+    ))
 }
 
 fn open(fake: &Fake) -> File<Fake> {
-    block_on(fake.client().open("/f", &OpenOptions::new().read(true).write(true).create(true))).unwrap()
+    block_on(fake.client().open("/f", &OpenOptions::new().read(true).write(true).create(true)))
+        .unwrap()
 }
 
 fn pattern(bytes: usize) -> Vec<u8> {
@@ -26,7 +30,10 @@ fn pattern(bytes: usize) -> Vec<u8> {
 }
 
 /// How long the call took on the cluster's clock, and what came of it.
-fn timed<T>(fake: &Fake, call: impl Future<Output = Result<T, Error>>) -> (Duration, Result<T, Error>) {
+fn timed<T>(
+    fake: &Fake,
+    call: impl Future<Output = Result<T, Error>>,
+) -> (Duration, Result<T, Error>) {
     let begun = fake.cluster().now;
     let outcome = block_on(call);
     (fake.cluster().now - begun, outcome)
@@ -68,7 +75,9 @@ fn a_daemon_that_goes_silent_in_a_long_call_is_named_in_one_calls_time() {
     let fake = fake(1);
     let (file, data) = (open(&fake), pattern(LARGE));
     fake.cluster().answer_time = Duration::from_secs(3);
-    for from in [Duration::ZERO, Duration::from_secs(20), Duration::from_secs(40), Duration::from_secs(48)] {
+    for from in
+        [Duration::ZERO, Duration::from_secs(20), Duration::from_secs(40), Duration::from_secs(48)]
+    {
         let begun = fake.cluster().now;
         fake.cluster().silent_from.insert(IodId(1), begun + from);
         let (time, written) = timed(&fake, file.write_at(&data, 0));
@@ -114,8 +123,11 @@ fn uneven() -> (Fake, File<Fake>, Vec<u8>) {
 #[test]
 fn a_daemon_that_refused_or_was_lost_early_in_a_long_attempt_is_asked_again() {
     let (fake, file, data) = uneven();
-    let refused = [Status::UnknownHandle, Status::TryAgain, Status::StaleEpoch, Status::BadCapability];
-    for fault in refused.map(Fault::Refused).into_iter().chain([Fault::RequestLost, Fault::ReplyLost]) {
+    let refused =
+        [Status::UnknownHandle, Status::TryAgain, Status::StaleEpoch, Status::BadCapability];
+    for fault in
+        refused.map(Fault::Refused).into_iter().chain([Fault::RequestLost, Fault::ReplyLost])
+    {
         fake.cluster().faults_at.push((REFUSES, fault));
         let (time, written) = timed(&fake, file.write_at(&data, 0));
         assert_eq!(written.unwrap_or_else(|error| panic!("{fault:?}: {error}")), UNEVEN);

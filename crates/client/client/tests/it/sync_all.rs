@@ -62,7 +62,8 @@ fn what_a_closed_file_lost_is_told_once_with_the_daemon() {
     let error = sync_all(&client).unwrap_err();
     assert_eq!((error.status(), error.errno()), (Status::UnsyncedDataLost, 5));
     assert!(
-        error.to_string().starts_with("sync everything: ") && error.to_string().contains("I/O daemon 2"),
+        error.to_string().starts_with("sync everything: ")
+            && error.to_string().contains("I/O daemon 2"),
         "{error}"
     );
     sync_all(&client).unwrap();
@@ -152,13 +153,19 @@ fn without_the_metadata_server_it_fails_in_time_and_names_it() {
 
 #[test]
 fn an_answer_that_is_lost_or_late_is_asked_for_again() {
-    for fault in [Fault::RequestLost, Fault::ReplyLost, Fault::ReplyLate, Fault::Refused(Status::TryAgain)] {
+    for fault in
+        [Fault::RequestLost, Fault::ReplyLost, Fault::ReplyLate, Fault::Refused(Status::TryAgain)]
+    {
         let fake = Fake::striped();
         let client = fake.client();
         write_and_close(&client, "/a");
         fake.fault(FlushAll::OP, fault);
         sync_all(&client).unwrap();
-        assert!(flushes(&fake).into_iter().all(|of_one| of_one >= 1), "{fault:?}: {:?}", flushes(&fake));
+        assert!(
+            flushes(&fake).into_iter().all(|of_one| of_one >= 1),
+            "{fault:?}: {:?}",
+            flushes(&fake)
+        );
     }
 }
 

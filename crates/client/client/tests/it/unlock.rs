@@ -16,7 +16,15 @@ use braid_wire::{
 const FILE: FileIndex = FileIndex(100);
 
 fn lock(owner: u64) -> LockRequest {
-    LockRequest { file: FILE, space: LockSpace::Range, owner, pid: 1, start: 0, last: 9, exclusive: true }
+    LockRequest {
+        file: FILE,
+        space: LockSpace::Range,
+        owner,
+        pid: 1,
+        start: 0,
+        last: 9,
+        exclusive: true,
+    }
 }
 
 /// A client whose owners 1 and 2 have a lock, and whose owner 1 closed while the server was away.
@@ -69,8 +77,13 @@ fn the_next_owner_of_the_same_number_keeps_what_it_gets() {
     let (fake, client) = scene();
     fake.cluster().mds_calls.clear();
     assert_eq!(block_on(client.try_lock_range(&lock(1))).unwrap(), None);
-    let asked: Vec<u16> =
-        fake.cluster().mds_calls.iter().copied().filter(|op| [Unlock::OP, LockSet::OP].contains(op)).collect();
+    let asked: Vec<u16> = fake
+        .cluster()
+        .mds_calls
+        .iter()
+        .copied()
+        .filter(|op| [Unlock::OP, LockSet::OP].contains(op))
+        .collect();
     assert_eq!(asked, [Unlock::OP, LockSet::OP], "first what the one before it is owed");
     tick(&fake, &client);
     assert!(fake.cluster().locks.contains(&lock(1)));

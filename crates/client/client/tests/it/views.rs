@@ -3,7 +3,9 @@
 use std::io::IoSliceMut;
 
 use crate::fake::Fake;
-use braid_client::{Dealt, Extent, FileView, OpenOptions, Pattern, Status, View, asynchronous::File};
+use braid_client::{
+    Dealt, Extent, FileView, OpenOptions, Pattern, Status, View, asynchronous::File,
+};
 use braid_net::block_on;
 use braid_types::IodId;
 use braid_wire::{Call, message::iod};
@@ -26,11 +28,14 @@ fn expand(pattern: &Pattern) -> Vec<u64> {
         Pattern::Bytes(bytes) => (0..*bytes.min(&(1 << 18))).collect(),
         Pattern::Vector { count, stride, child } => {
             let child = expand(child);
-            (0..*count).flat_map(|copy| child.iter().map(move |at| copy * stride + at).collect::<Vec<_>>()).collect()
+            (0..*count)
+                .flat_map(|copy| child.iter().map(move |at| copy * stride + at).collect::<Vec<_>>())
+                .collect()
         }
-        Pattern::Struct(entries) => {
-            entries.iter().flat_map(|(offset, child)| expand(child).into_iter().map(move |at| offset + at)).collect()
-        }
+        Pattern::Struct(entries) => entries
+            .iter()
+            .flat_map(|(offset, child)| expand(child).into_iter().map(move |at| offset + at))
+            .collect(),
         Pattern::Extents(extents) => {
             extents.iter().flat_map(|extent| extent.offset..extent.offset + extent.bytes).collect()
         }
@@ -49,13 +54,24 @@ fn views() -> impl Strategy<Value = View> {
         let extents: Vec<Extent> = extents.collect();
         View { displacement: 7, extent: end + 100, pattern: Pattern::Extents(extents) }
     });
-    let dealt = (1u64..9, 1u64..4, 1u64..4).prop_map(|(size, block, tasks)| Dealt { size, block, tasks, task: 0 });
+    let dealt = (1u64..9, 1u64..4, 1u64..4).prop_map(|(size, block, tasks)| Dealt {
+        size,
+        block,
+        tasks,
+        task: 0,
+    });
     prop_oneof![
         Just(View::whole()),
-        (0u64..9000, 1u64..5000, 0u64..9000).prop_map(|(offset, group, gap)| View::strided(offset, group, group + gap)),
-        (0u64..9000, 1u64..5, 1u64..2000, 0u64..2000).prop_map(|(displacement, count, block, gap)| {
-            View::vector(displacement, count, block, block + gap, count * (block + gap) + 5000)
-        }),
+        (0u64..9000, 1u64..5000, 0u64..9000).prop_map(|(offset, group, gap)| View::strided(
+            offset,
+            group,
+            group + gap
+        )),
+        (0u64..9000, 1u64..5, 1u64..2000, 0u64..2000).prop_map(
+            |(displacement, count, block, gap)| {
+                View::vector(displacement, count, block, block + gap, count * (block + gap) + 5000)
+            }
+        ),
         (0u64..4, 0u64..4, 1u64..600).prop_map(|(row, column, element)| {
             View::subarray(100, &[6, 6], &[6 - row, 2], &[row, column], element).unwrap()
         }),
@@ -125,7 +141,10 @@ fn no_view_leads_past_the_largest_file() {
     assert_eq!(view.file_offset(8).unwrap_err().status(), Status::TooLarge);
     assert_eq!(view.next_seen((1 << 62) + 14), None);
     assert_eq!(view.position(u64::MAX), None);
-    assert_eq!(view.extents(6, 100).unwrap().collect::<Vec<_>>(), [Extent { offset: (1 << 62) + 12, bytes: 2 }]);
+    assert_eq!(
+        view.extents(6, 100).unwrap().collect::<Vec<_>>(),
+        [Extent { offset: (1 << 62) + 12, bytes: 2 }]
+    );
 }
 
 /// Bytes of the longest request that a read and a write through a view take, when the capability is known already.
@@ -155,9 +174,13 @@ const FORMULA_BYTES_MAX: usize = 250;
 /// The request of `count` blocks, for 1, 100 and 10,000 of them.
 fn does_not_grow(shape: &str, view: impl Fn(u64) -> View) {
     let bytes = |count: u64| view(count).pattern.bytes().unwrap() as usize;
-    let [one, hundred, many] = [1, 100, 10_000].map(|count| longest_request(view(count), bytes(count)));
+    let [one, hundred, many] =
+        [1, 100, 10_000].map(|count| longest_request(view(count), bytes(count)));
     assert_eq!(hundred, many, "{shape}");
-    assert!(one <= many && many <= FORMULA_BYTES_MAX, "{shape}: {one} bytes for one block, {many} for many");
+    assert!(
+        one <= many && many <= FORMULA_BYTES_MAX,
+        "{shape}: {one} bytes for one block, {many} for many"
+    );
 }
 
 #[test]
@@ -167,7 +190,9 @@ fn a_vector_travels_as_its_formula() {
 
 #[test]
 fn a_nested_subarray_travels_as_its_formula() {
-    does_not_grow("rows of a matrix", |count| View::subarray(0, &[count, 40], &[count, 10], &[0, 7], 8).unwrap());
+    does_not_grow("rows of a matrix", |count| {
+        View::subarray(0, &[count, 40], &[count, 10], &[0, 7], 8).unwrap()
+    });
     does_not_grow("a box of 4 dimensions", |count| {
         View::subarray(64, &[count, 4, 6, 8], &[count, 2, 3, 4], &[0, 1, 2, 3], 3).unwrap()
     });
@@ -191,18 +216,26 @@ fn a_regular_list_travels_as_its_formula() {
         let fake = Fake::striped();
         let file = open(&fake);
         let bytes = 40 * count as usize - 3;
-        let list: Vec<Extent> =
-            (0..count).map(|at| Extent { offset: 500 + at * 130, bytes: 40 - 3 * (at / (count - 1)) }).collect();
+        let list: Vec<Extent> = (0..count)
+            .map(|at| Extent { offset: 500 + at * 130, bytes: 40 - 3 * (at / (count - 1)) })
+            .collect();
         block_on(file.write_at(&vec![5; 130 * count as usize + 500], 0)).unwrap();
         let mut buffer = vec![0; bytes];
         block_on(file.read_at(&mut buffer[..10], 0)).unwrap();
         fake.cluster().exchanges.clear();
         fake.cluster().request_bytes.clear();
-        assert_eq!(block_on(file.read_list(&list, &mut [IoSliceMut::new(&mut buffer)])).unwrap(), bytes);
+        assert_eq!(
+            block_on(file.read_list(&list, &mut [IoSliceMut::new(&mut buffer)])).unwrap(),
+            bytes
+        );
         assert!(buffer.iter().all(|byte| *byte == 5));
         let cluster = fake.cluster();
         for iod in (1..=3).map(IodId) {
-            assert_eq!(cluster.requests_to(iod, iod::Read::OP), 1, "also past what one message holds");
+            assert_eq!(
+                cluster.requests_to(iod, iod::Read::OP),
+                1,
+                "also past what one message holds"
+            );
         }
         cluster.request_bytes.iter().map(|(_, bytes)| *bytes).max().unwrap()
     };

@@ -122,7 +122,9 @@ impl Holder {
         let (file, began) = (run.by.file.get(), Instant::now());
         // A full one is sent by the write that filled it.
         let modified = run.modified.filter(|_| !run.is_full());
-        let written = file.and_then(|file| Ok(file.write_held_of(&mut run.held, &run.bytes, run.offset, modified)?));
+        let written = file.and_then(|file| {
+            Ok(file.write_held_of(&mut run.held, &run.bytes, run.offset, modified)?)
+        });
         match &written {
             Ok(_) => self.runs.took(&run, began.elapsed()),
             Err(error) => self.lost(data, &run, error),

@@ -91,7 +91,9 @@ impl Gate {
 
     fn allows(&self, what: Use, held: LeaseMode) -> bool {
         match (what, held) {
-            (_, LeaseMode::Write) | (Use::Write | Use::Read, LeaseMode::Shared) | (Use::Read, LeaseMode::Read) => true,
+            (_, LeaseMode::Write)
+            | (Use::Write | Use::Read, LeaseMode::Shared)
+            | (Use::Read, LeaseMode::Read) => true,
             (Use::Page, _) if self.is_weak() => true,
             (Use::Page, LeaseMode::Read) => self.writers == 0,
             _ => false,
@@ -214,7 +216,10 @@ mod tests {
     #[test]
     fn a_page_needs_read_or_write_if_somebody_here_may_write() {
         let mut gate = Gate::default();
-        assert_eq!(gate.verdict(Use::Page, LeaseMode::None), Verdict::Ask { mode: LeaseMode::Read, alone: true });
+        assert_eq!(
+            gate.verdict(Use::Page, LeaseMode::None),
+            Verdict::Ask { mode: LeaseMode::Read, alone: true }
+        );
         assert_eq!(gate.verdict(Use::Page, LeaseMode::Read), Verdict::Go);
         assert!(!gate.writer_comes(LeaseMode::None));
         assert_eq!(gate.verdict(Use::Page, LeaseMode::Read), ALONE);
@@ -228,9 +233,15 @@ mod tests {
         assert_eq!(gate.verdict(Use::Page, LeaseMode::None), Verdict::Go);
         gate.begin(Use::Page);
         gate.end(Use::Page);
-        assert!(gate.writer_comes(LeaseMode::None), "what was given so may be old, and is not to be stored into");
+        assert!(
+            gate.writer_comes(LeaseMode::None),
+            "what was given so may be old, and is not to be stored into"
+        );
         assert_eq!(gate.verdict(Use::Page, LeaseMode::Shared), ALONE);
-        assert_eq!(gate.verdict(Use::Write, LeaseMode::None), Verdict::Ask { mode: LeaseMode::Shared, alone: false });
+        assert_eq!(
+            gate.verdict(Use::Write, LeaseMode::None),
+            Verdict::Ask { mode: LeaseMode::Shared, alone: false }
+        );
         assert_eq!(gate.verdict(Use::Append, LeaseMode::Shared), ALONE);
     }
 
@@ -238,10 +249,16 @@ mod tests {
     fn a_write_shares_and_an_append_is_alone() {
         let gate = Gate::default();
         assert_eq!(gate.verdict(Use::Write, LeaseMode::Shared), Verdict::Go);
-        assert_eq!(gate.verdict(Use::Write, LeaseMode::None), Verdict::Ask { mode: LeaseMode::Shared, alone: false });
+        assert_eq!(
+            gate.verdict(Use::Write, LeaseMode::None),
+            Verdict::Ask { mode: LeaseMode::Shared, alone: false }
+        );
         assert_eq!(gate.verdict(Use::Append, LeaseMode::Shared), ALONE);
         assert_eq!(gate.verdict(Use::Read, LeaseMode::Shared), Verdict::Go);
-        assert_eq!(gate.verdict(Use::Read, LeaseMode::None), Verdict::Ask { mode: LeaseMode::Read, alone: false });
+        assert_eq!(
+            gate.verdict(Use::Read, LeaseMode::None),
+            Verdict::Ask { mode: LeaseMode::Read, alone: false }
+        );
     }
 
     #[test]
@@ -250,7 +267,11 @@ mod tests {
         gate.begin(Use::Page);
         gate.end(Use::Page);
         gate.recall();
-        assert_eq!(gate.verdict(Use::Page, LeaseMode::Read), Verdict::Wait, "nobody drops, nobody waits for it");
+        assert_eq!(
+            gate.verdict(Use::Page, LeaseMode::Read),
+            Verdict::Wait,
+            "nobody drops, nobody waits for it"
+        );
         gate.begin_drop(true);
         assert_eq!(gate.verdict(Use::Page, LeaseMode::None), Verdict::Go);
         gate.begin(Use::Page);

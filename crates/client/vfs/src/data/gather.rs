@@ -75,7 +75,8 @@ impl Gathered {
     /// This one has a part in what is gathered, or on its way.
     fn wrote(&self, who: Whose) {
         let mut whose = lock(&self.whose);
-        let owner = whose.map_or(who.owner, |of_run| of_run.owner.filter(|owner| who.owner == Some(*owner)));
+        let owner = whose
+            .map_or(who.owner, |of_run| of_run.owner.filter(|owner| who.owner == Some(*owner)));
         *whose = Some(Whose { owner, ..who });
     }
 }
@@ -221,8 +222,13 @@ impl Holder {
     pub(crate) fn wish_alone(&self, data: &Data, offset: Option<u64>, bytes: usize) {
         let gains = bytes < GATHER_BELOW
             && match offset {
-                Some(offset) => self.may_wish(data, LeaseMode::Shared) && lock(&data.gathered.state).next == offset,
-                None => self.may_wish(data, LeaseMode::None) || self.may_wish(data, LeaseMode::Shared),
+                Some(offset) => {
+                    self.may_wish(data, LeaseMode::Shared)
+                        && lock(&data.gathered.state).next == offset
+                }
+                None => {
+                    self.may_wish(data, LeaseMode::None) || self.may_wish(data, LeaseMode::Shared)
+                }
             };
         if gains && self.begins_to_wish(data) {
             // Whoever writes goes on with what is held.
@@ -258,9 +264,19 @@ impl Holder {
         open.lost.check()?;
         if let Some(Under { data, gathers, .. }) = under {
             let mut state = lock(&data.gathered.state);
-            let follows = std::mem::replace(&mut state.next, offset.saturating_add(bytes.len() as u64)) == offset;
+            let follows =
+                std::mem::replace(&mut state.next, offset.saturating_add(bytes.len() as u64))
+                    == offset;
             match *gathers {
-                true if self.gather((open, how), (data, &mut state), follows, (offset, bytes))? => return Ok(()),
+                true if self.gather(
+                    (open, how),
+                    (data, &mut state),
+                    follows,
+                    (offset, bytes),
+                )? =>
+                {
+                    return Ok(());
+                }
                 true => {}
                 // Others may have gathered what this one writes over, before it was asked for more than the lease that they had.
                 false => self.write_out(data, &mut state)?,
@@ -332,7 +348,16 @@ impl Holder {
                 }
                 None => {
                     let (bytes, by) = (begun(now, until - at), Arc::clone(open));
-                    state.run = Some(Run { by, offset: at, bytes, held, until, long, modified, closed: false });
+                    state.run = Some(Run {
+                        by,
+                        offset: at,
+                        bytes,
+                        held,
+                        until,
+                        long,
+                        modified,
+                        closed: false,
+                    });
                     data.gathered.some.store(true, Ordering::Release);
                     self.runs.ages.began(data, self);
                 }
@@ -361,9 +386,16 @@ impl Holder {
     ///
     /// # Errors
     /// As [`Holder::settle`].
-    pub(crate) fn settle_at_close(&self, data: &Data, open: &Arc<OpenFile>, owner: Option<u64>) -> Result<()> {
+    pub(crate) fn settle_at_close(
+        &self,
+        data: &Data,
+        open: &Arc<OpenFile>,
+        owner: Option<u64>,
+    ) -> Result<()> {
         let whose = *lock(&data.gathered.whose);
-        if !whose.is_some_and(|whose| whose.has(Whose::of(open, owner))) || self.is_written_behind(data, open) {
+        if !whose.is_some_and(|whose| whose.has(Whose::of(open, owner)))
+            || self.is_written_behind(data, open)
+        {
             return Ok(());
         }
         self.settle(data)
@@ -398,7 +430,10 @@ impl Holder {
     fn is_written_behind(&self, data: &Data, open: &Arc<OpenFile>) -> bool {
         let state = &mut *lock(&data.gathered.state);
         let flies = state.flight.is_some();
-        let Some(run) = state.run.as_mut().filter(|run| !flies && Arc::ptr_eq(&run.by, open)) else { return false };
+        let Some(run) = state.run.as_mut().filter(|run| !flies && Arc::ptr_eq(&run.by, open))
+        else {
+            return false;
+        };
         let is_behind = self.runs.writes_behind(run, open);
         if is_behind {
             self.leave_behind(data, run);
@@ -455,7 +490,11 @@ impl Holder {
         let closed = |data: &Arc<Data>| data.gathered.closed.load(Ordering::Acquire);
         self.runs.ages.all().into_iter().filter(closed).try_for_each(|data| {
             // What is just being sent may wait for a daemon that is gone.
-            let settled = data.gathered.state.try_lock().map_or(Ok(()), |mut state| self.write_out(&data, &mut state));
+            let settled = data
+                .gathered
+                .state
+                .try_lock()
+                .map_or(Ok(()), |mut state| self.write_out(&data, &mut state));
             self.forget_unused(data);
             settled
         })
@@ -470,13 +509,15 @@ impl Holder {
         let data = self.data.known(file)?;
         let state = lock(&data.gathered.state);
         let run = state.run.as_ref().filter(|run| run.offset == 0 && state.flight.is_none())?;
-        let (Known { attributes, keep }, modified) = (lock(&data.gathered.as_made).clone()?, run.modified?);
+        let (Known { attributes, keep }, modified) =
+            (lock(&data.gathered.as_made).clone()?, run.modified?);
         // Without the promise others may have changed its owner or mode.
         if attributes.bytes.0 != 0 || !keep.attributes.is_some_and(|promise| self.holds(&promise)) {
             return None;
         }
         let bytes_used = ByteCount(run.end().next_multiple_of(BLOCK_BYTES));
-        let (bytes, mtime, ctime) = (ByteCount(run.end()), modified, attributes.ctime.max(modified));
+        let (bytes, mtime, ctime) =
+            (ByteCount(run.end()), modified, attributes.ctime.max(modified));
         Some(Known::now(Attributes { bytes, bytes_used, mtime, ctime, ..attributes }))
     }
 
@@ -489,7 +530,8 @@ impl Holder {
 
     /// Whether something of a file is gathered, or was a moment ago and is on its way.
     pub(crate) fn has_gathered(&self, file: FileIndex) -> bool {
-        !self.runs.is_empty() && self.data.known(file).is_some_and(|data| data.gathered.some.load(Ordering::Acquire))
+        !self.runs.is_empty()
+            && self.data.known(file).is_some_and(|data| data.gathered.some.load(Ordering::Acquire))
     }
 
     /// Where the next write is expected: an append goes where the file ends.
@@ -500,7 +542,11 @@ impl Holder {
 
 /// The first bytes of a run that takes so many at most: memory for all of them where they are large, so that it does not move.
 fn begun(bytes: &[u8], at_most: u64) -> Vec<u8> {
-    let bytes_max = if bytes.len() >= GATHER_BELOW { usize::try_from(at_most).unwrap_or(bytes.len()) } else { 0 };
+    let bytes_max = if bytes.len() >= GATHER_BELOW {
+        usize::try_from(at_most).unwrap_or(bytes.len())
+    } else {
+        0
+    };
     let mut run = Vec::with_capacity(bytes_max.max(bytes.len()));
     run.extend_from_slice(bytes);
     run

@@ -50,7 +50,8 @@ impl Holder {
         files.sort_by_cached_key(|data| data.may_wait());
         let names = || self.forget_all(self.cache.directories());
         thread::scope(|scope| {
-            let beside = thread::Builder::new().name("vfs-lost-names".into()).spawn_scoped(scope, names);
+            let beside =
+                thread::Builder::new().name("vfs-lost-names".into()).spawn_scoped(scope, names);
             self.drop_and_let_go(&files);
             if beside.is_err() {
                 names();

@@ -94,11 +94,21 @@ impl Data {
     fn new(file: FileIndex, consistency: Consistency) -> Self {
         let gate = if consistency.is_weak() { Gate::weak() } else { Gate::default() };
         let state = Mutex::new(State { gate, ..State::default() });
-        Self { file, state, changed: Condvar::new(), dropping: Mutex::default(), gathered: Gathered::default() }
+        Self {
+            file,
+            state,
+            changed: Condvar::new(),
+            dropping: Mutex::default(),
+            gathered: Gathered::default(),
+        }
     }
 
     /// A lease was asked for, and this was answered.
-    fn asked(&self, (mode, alone): (LeaseMode, bool), answer: &braid_client::Result<Option<LeaseTicket>>) {
+    fn asked(
+        &self,
+        (mode, alone): (LeaseMode, bool),
+        answer: &braid_client::Result<Option<LeaseTicket>>,
+    ) {
         let mut state = lock(&self.state);
         if let (LeaseMode::Write, true, Ok(ticket)) = (mode, alone, answer) {
             state.insisted.clone_from(ticket);
@@ -111,7 +121,9 @@ impl Data {
     /// Waits until something holds that comes by itself.
     fn wait_while(&self, waits: impl Fn(&Gate) -> bool) -> MutexGuard<'_, State> {
         let state = lock(&self.state);
-        self.changed.wait_while(state, |state| waits(&state.gate)).unwrap_or_else(PoisonError::into_inner)
+        self.changed
+            .wait_while(state, |state| waits(&state.gate))
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the gate, and has everybody look at it again.
@@ -126,7 +138,11 @@ impl Data {
     }
 
     /// Writes pages that a kernel has kept: `write` is given the parts that no program's call is writing now. Waits for nobody.
-    pub(crate) fn write_pages(&self, bytes: Range<u64>, write: impl FnOnce(&[Range<u64>]) -> Result<()>) -> Result<()> {
+    pub(crate) fn write_pages(
+        &self,
+        bytes: Range<u64>,
+        write: impl FnOnce(&[Range<u64>]) -> Result<()>,
+    ) -> Result<()> {
         self.is_not_as_made();
         let (number, parts) = lock(&self.state).overlap.begin_pages(bytes);
         let written = write(&parts);
@@ -182,7 +198,9 @@ impl Under {
         self.call = Some(call);
         if state.overlap.must_wait(call) {
             let waits = |state: &mut State| state.overlap.must_wait(call);
-            drop(self.data.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner));
+            drop(
+                self.data.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner),
+            );
         }
     }
 }
@@ -241,8 +259,15 @@ impl Holder {
             let verdict = state.gate.verdict(what, held);
             if verdict == Verdict::Go {
                 state.gate.begin(what);
-                let gathers = held == LeaseMode::Write && !state.gate.is_asking() && state.insisted != ticket;
-                return Ok(Some(Under { data: Arc::clone(data), what, gathers, ticket, call: None }));
+                let gathers =
+                    held == LeaseMode::Write && !state.gate.is_asking() && state.insisted != ticket;
+                return Ok(Some(Under {
+                    data: Arc::clone(data),
+                    what,
+                    gathers,
+                    ticket,
+                    call: None,
+                }));
             }
             let left = time_left(&mut until)?;
             if let Verdict::Ask { mode, alone } = verdict {
@@ -255,7 +280,8 @@ impl Holder {
                 }
                 self.ask_elsewhere(data, mode, alone, &mut state)?;
             }
-            state = data.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state =
+                data.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
             if what == Use::Page
                 && let Some(error) = state.failed.take()
             {
@@ -273,7 +299,8 @@ impl Holder {
     /// Whether a file that nobody has open is worth remembering: its pages are kept, or may be.
     pub(crate) fn is_worth_keeping(&self, data: &Data) -> bool {
         let state = lock(&data.state);
-        state.gate.has_given() || matches!(self.held(data, &state), LeaseMode::Read | LeaseMode::Write)
+        state.gate.has_given()
+            || matches!(self.held(data, &state), LeaseMode::Read | LeaseMode::Write)
     }
 
     /// A file is opened for reading whose pages need no lease, and is known to be so now: pages of another version of it are

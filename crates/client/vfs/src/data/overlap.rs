@@ -126,7 +126,10 @@ mod tests {
         let _ = overlap.begin_pages(0..4096);
         assert!(overlap.must_wait(call));
         overlap.end_pages(before);
-        assert!(!overlap.must_wait(call), "{elsewhere} is of other bytes, and the last leaves the call's alone");
+        assert!(
+            !overlap.must_wait(call),
+            "{elsewhere} is of other bytes, and the last leaves the call's alone"
+        );
     }
 
     #[test]
@@ -134,6 +137,9 @@ mod tests {
         let mut overlap = Overlap::default();
         let call = overlap.begin_call(100..100);
         assert!(!overlap.must_wait(call));
-        assert_eq!(parts(&mut overlap, 0..4096).iter().map(|part| part.end - part.start).sum::<u64>(), 4096);
+        assert_eq!(
+            parts(&mut overlap, 0..4096).iter().map(|part| part.end - part.start).sum::<u64>(),
+            4096
+        );
     }
 }

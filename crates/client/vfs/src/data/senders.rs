@@ -131,7 +131,9 @@ impl Ages {
         let mut state = lock(&self.state);
         let Some((since, data)) = state.since.get(&file) else { return };
         let waits = state.queue.contains(&(*since, file));
-        let sooner = Instant::now().checked_sub(GATHER_AGE - CLOSED_AGE).filter(|sooner| waits && sooner < since);
+        let sooner = Instant::now()
+            .checked_sub(GATHER_AGE - CLOSED_AGE)
+            .filter(|sooner| waits && sooner < since);
         if let (Some(sooner), Some(data)) = (sooner, data.upgrade()) {
             let is_first = state.queue.first().is_some_and(|(first, _)| sooner < *first);
             state.add(sooner, &data);
@@ -204,7 +206,10 @@ fn one_more(state: &mut State, runs: &Arc<Runs>, holder: Weak<Holder>) {
         return;
     }
     let runs = Arc::clone(runs);
-    let begun = thread::Builder::new().name("vfs-gather".into()).spawn(move || serve(&runs, &holder)).is_ok();
+    let begun = thread::Builder::new()
+        .name("vfs-gather".into())
+        .spawn(move || serve(&runs, &holder))
+        .is_ok();
     state.threads += usize::from(begun);
     state.free += usize::from(begun);
 }
@@ -234,13 +239,17 @@ mod tests {
 
     #[test]
     fn a_run_that_does_not_get_to_its_daemon_is_late_also_while_it_is_being_sent() {
-        let (mut state, data) = (State::default(), Arc::new(Data::new(FileIndex(7), Consistency::Posix)));
+        let (mut state, data) =
+            (State::default(), Arc::new(Data::new(FileIndex(7), Consistency::Posix)));
         let since = Instant::now();
         state.add(since, &data);
         let late = since + GATHER_AGE + OVERDUE + Duration::from_millis(1);
         assert!(state.keeps_up(since + GATHER_AGE) && !state.keeps_up(late));
         assert!(state.take().is_some() && state.take().is_none());
-        assert!(state.keeps_up(since + GATHER_AGE) && !state.keeps_up(late), "it is under way for too long");
+        assert!(
+            state.keeps_up(since + GATHER_AGE) && !state.keeps_up(late),
+            "it is under way for too long"
+        );
         state.remove(FileIndex(7));
         assert!(state.keeps_up(late));
     }

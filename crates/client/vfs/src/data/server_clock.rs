@@ -37,7 +37,9 @@ struct Known {
 
 impl Known {
     fn at(&self, now: Instant) -> i128 {
-        self.server + i128::try_from(now.saturating_duration_since(self.seen).as_nanos()).unwrap_or(i128::MAX)
+        self.server
+            + i128::try_from(now.saturating_duration_since(self.seen).as_nanos())
+                .unwrap_or(i128::MAX)
     }
 
     /// The least that it may be by now, if the server's clock runs slower than this machine's.
@@ -61,7 +63,9 @@ impl ServerClock {
         }
         let server = i128::from(server.seconds) * NANOS + i128::from(server.nanos);
         let mut known = lock(&self.0);
-        let kept = known.filter(|known| (known.at(now) - server).abs() < STEP).map(|known| known.at_least(now));
+        let kept = known
+            .filter(|known| (known.at(now) - server).abs() < STEP)
+            .map(|known| known.at_least(now));
         *known = Some(Known { server: kept.map_or(server, |kept| kept.max(server)), seen: now });
     }
 
@@ -71,7 +75,8 @@ impl ServerClock {
     }
 
     fn at(&self, now: Instant) -> Option<Timestamp> {
-        let known = (*lock(&self.0)).filter(|known| now.saturating_duration_since(known.seen) < KNOWN_FOR)?;
+        let known = (*lock(&self.0))
+            .filter(|known| now.saturating_duration_since(known.seen) < KNOWN_FOR)?;
         let server = known.at(now);
         let seconds = i64::try_from(server.div_euclid(NANOS)).ok()?;
         Some(Timestamp { seconds, nanos: u32::try_from(server.rem_euclid(NANOS)).ok()? })
@@ -96,7 +101,11 @@ mod tests {
         // The second answer was 5 ms longer under way than the first.
         let later = start + Duration::from_millis(10);
         clock.heard_at(time(100, 5_000_000), later, QUICK);
-        assert_eq!(clock.at(later), Some(time(100, 9_990_000)), "less what clocks may drift apart in 10 ms");
+        assert_eq!(
+            clock.at(later),
+            Some(time(100, 9_990_000)),
+            "less what clocks may drift apart in 10 ms"
+        );
         // The third was faster than both.
         clock.heard_at(time(100, 30_000_000), later + Duration::from_millis(10), QUICK);
         assert_eq!(clock.at(later + Duration::from_millis(10)), Some(time(100, 30_000_000)));

@@ -70,7 +70,9 @@ impl SetIds {
         let none = match ticket {
             Some(held) => {
                 let had_none = !self.may_be && !held.has_set_ids();
-                had_none || self.dropped == ticket || which == Which::Capabilities && self.no_capabilities == ticket
+                had_none
+                    || self.dropped == ticket
+                    || which == Which::Capabilities && self.no_capabilities == ticket
             }
             // A mount without leases would ask before every write of root.
             None => which == Which::Capabilities,
@@ -163,7 +165,10 @@ mod tests {
         assert!(has_set_ids(0o4755) && has_set_ids(0o4644) && has_set_ids(0o2711));
         assert!(!has_set_ids(0o2644), "setgid without group execute marks mandatory locking");
         assert!(!has_set_ids(0o1777));
-        assert!(gives_set_ids(0o2644), "with group execute, which another change may give, it is one");
+        assert!(
+            gives_set_ids(0o2644),
+            "with group execute, which another change may give, it is one"
+        );
         assert!(!gives_set_ids(0o1777));
     }
 }

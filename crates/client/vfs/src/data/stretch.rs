@@ -19,16 +19,22 @@ pub(crate) struct Stretch {
 
 impl Stretch {
     /// Of a file whose layout is not known.
-    pub(crate) const UNKNOWN: Self = Self { short: STRETCH_BYTES, stripe: STRETCH_BYTES, row: STRETCH_BYTES };
+    pub(crate) const UNKNOWN: Self =
+        Self { short: STRETCH_BYTES, stripe: STRETCH_BYTES, row: STRETCH_BYTES };
 
     /// Of a file that is laid out so.
     pub(crate) fn of(layout: &Layout) -> Self {
         let component = layout.components.first();
-        let (stripe, daemons) = match component.map(|component| (&component.distribution, component.parts.len())) {
-            Some((Distribution::SimpleStripe { stripe_size }, parts)) => (*stripe_size, parts as u64),
-            Some((Distribution::Grouped { stripe_size, group_width, .. }, _)) => (*stripe_size, (*group_width).into()),
-            _ => (STRETCH_BYTES, 1),
-        };
+        let (stripe, daemons) =
+            match component.map(|component| (&component.distribution, component.parts.len())) {
+                Some((Distribution::SimpleStripe { stripe_size }, parts)) => {
+                    (*stripe_size, parts as u64)
+                }
+                Some((Distribution::Grouped { stripe_size, group_width, .. }, _)) => {
+                    (*stripe_size, (*group_width).into())
+                }
+                _ => (STRETCH_BYTES, 1),
+            };
         let stripe = stripe.max(1);
         let short = match stripe {
             1..STRETCH_BYTES => stripe * STRETCH_BYTES.div_ceil(stripe),
@@ -84,12 +90,16 @@ mod tests {
         assert_eq!(short(3 * 4096), 528_384, "43 strips");
         assert_eq!(short(1 << 20), 1 << 20);
         assert_eq!(short(64 << 20), STRETCH_BYTES, "more is not kept in memory");
-        assert_eq!(Stretch::of(&Layout::one(Distribution::Single, [IodId(1)])).end(0), STRETCH_BYTES);
+        assert_eq!(
+            Stretch::of(&Layout::one(Distribution::Single, [IodId(1)])).end(0),
+            STRETCH_BYTES
+        );
     }
 
     #[test]
     fn a_long_stretch_is_rows_of_stripes_as_far_as_memory_allows() {
-        let long = |stripe_size, daemons| striped(stripe_size, daemons).long_end(0, STRETCH_BYTES_MAX);
+        let long =
+            |stripe_size, daemons| striped(stripe_size, daemons).long_end(0, STRETCH_BYTES_MAX);
         assert_eq!(long(1 << 20, 4), 4 << 20);
         assert_eq!(long(1 << 20, 3), 3 << 20);
         assert_eq!(long(64 << 10, 4), 4 << 20);
@@ -109,7 +119,8 @@ mod tests {
 
     #[test]
     fn a_long_stretch_of_few_bytes_is_of_rows_or_stripes_or_of_what_there_may_be() {
-        let long = |stripe_size, daemons, bytes_max| striped(stripe_size, daemons).long_end(0, bytes_max);
+        let long =
+            |stripe_size, daemons, bytes_max| striped(stripe_size, daemons).long_end(0, bytes_max);
         assert_eq!(long(64 << 10, 6, 2 << 20), 5 * 6 * (64 << 10));
         assert_eq!(long(1 << 20, 4, (3 << 20) + 5), 3 << 20, "three daemons of the row at a time");
         assert_eq!(long(1 << 20, 4, 700_000), 700_000);

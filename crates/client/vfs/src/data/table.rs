@@ -72,7 +72,8 @@ impl Table {
     pub(crate) fn oldest(&self) -> Vec<Arc<Data>> {
         let files = &mut *lock(&self.files);
         let known = &files.known;
-        let unused = |file: &FileIndex| known.get(file).filter(|data| Arc::strong_count(data) == 1).cloned();
+        let unused =
+            |file: &FileIndex| known.get(file).filter(|data| Arc::strong_count(data) == 1).cloned();
         files.order.iter().filter_map(unused).take(FILES_MAX / 8).collect()
     }
 }

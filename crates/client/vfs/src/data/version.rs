@@ -54,14 +54,21 @@ pub(super) struct Held<P> {
 
 impl<P> Held<P> {
     /// Pages that are dropped at `now`, and read again.
-    pub(super) fn from_now(before: Option<Self>, version: Version, promise: Option<&Arc<P>>, now: Instant) -> Self {
-        let seen = before.filter(|before| before.version == version).map_or(now, |before| before.seen);
+    pub(super) fn from_now(
+        before: Option<Self>,
+        version: Version,
+        promise: Option<&Arc<P>>,
+        now: Instant,
+    ) -> Self {
+        let seen =
+            before.filter(|before| before.version == version).map_or(now, |before| before.seen);
         Self { version, seen, since: now, promise: promise.cloned() }
     }
 
     /// Whether they are of the file as it is, which was seen just now, under this promise.
     pub(super) fn is_of(&self, version: &Version, promise: Option<&Arc<P>>) -> bool {
-        let unbroken = matches!((&self.promise, promise), (Some(then), Some(now)) if Arc::ptr_eq(then, now));
+        let unbroken =
+            matches!((&self.promise, promise), (Some(then), Some(now)) if Arc::ptr_eq(then, now));
         self.version == *version && (unbroken || self.since.duration_since(self.seen) >= MOMENT)
     }
 }
@@ -71,7 +78,12 @@ mod tests {
     use super::*;
 
     fn version(change: u64) -> Version {
-        Version { change, generation: SizeGeneration::default(), bytes: ByteCount(1), mtime: Timestamp::default() }
+        Version {
+            change,
+            generation: SizeGeneration::default(),
+            bytes: ByteCount(1),
+            mtime: Timestamp::default(),
+        }
     }
 
     fn held(before: Option<Held<()>>, change: u64, now: Instant) -> Held<()> {
@@ -97,7 +109,10 @@ mod tests {
     fn pages_that_were_read_a_moment_after_their_version_was_seen_are_kept_without_a_promise() {
         let now = Instant::now();
         let young = held(Some(held(None, 1, now)), 1, now + MOMENT - Duration::from_millis(1));
-        assert!(!young.is_of(&version(1), None), "a write of the same tick may have come after them");
+        assert!(
+            !young.is_of(&version(1), None),
+            "a write of the same tick may have come after them"
+        );
         let old = held(Some(young), 1, now + MOMENT);
         assert!(old.is_of(&version(1), None));
         let other = held(Some(old), 2, now + 2 * MOMENT);

@@ -18,9 +18,13 @@ impl Keeper for Forgetful {
 fn given() -> (Arc<Promise>, Attributes) {
     let (dir, key) = (tempfile::tempdir().unwrap(), Secret::from_bytes([9; 32]));
     Mds::init(&dir.path().join("mds"), ClusterUuid([7; 16]), SHARDS_DEFAULT).unwrap();
-    let mds = Mds::start(MdsConfig::new(dir.path().join("mds"), vec!["127.0.0.1:0".into()], key.clone())).unwrap();
+    let mds =
+        Mds::start(MdsConfig::new(dir.path().join("mds"), vec!["127.0.0.1:0".into()], key.clone()))
+            .unwrap();
     let addresses: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
-    let vfs = Vfs::new(Client::connect(Config::new(addresses, Credential::ServerKey(key))).unwrap()).unwrap();
+    let vfs =
+        Vfs::new(Client::connect(Config::new(addresses, Credential::ServerKey(key))).unwrap())
+            .unwrap();
     vfs.serve(Arc::new(Forgetful)).unwrap();
     let promise = vfs.holder.promise(FileIndex::ROOT).unwrap();
     let own = vfs.attributes(FileIndex::ROOT, None).unwrap().attributes;
@@ -38,20 +42,28 @@ impl Known {
     fn with(directories: u64) -> Self {
         let (promise, file) = given();
         let cache = Cache::default();
-        let begin = |number| cache.begin(FileIndex(number), promise.of(FileIndex(number)), |_| true);
+        let begin =
+            |number| cache.begin(FileIndex(number), promise.of(FileIndex(number)), |_| true);
         let promises = (0..directories).map(begin).collect();
         Self { cache, promises, file }
     }
 
     fn make(&self, directory: usize, name: &[u8], file: u64) {
         let found = Attributes { file: FileIndex(file), ..self.file.clone() };
-        let kept = self.cache.keep_found(&self.promises[directory], self.cache.mark(), name, &found, |_| true);
+        let kept = self.cache.keep_found(
+            &self.promises[directory],
+            self.cache.mark(),
+            name,
+            &found,
+            |_| true,
+        );
         assert!(kept.attributes.is_some());
     }
 
     fn rename(&self, from: (usize, &[u8]), to: (usize, &[u8])) {
         let promises = [from.0, to.0].map(|directory| Some(Arc::clone(&self.promises[directory])));
-        let [from, to] = [from, to].map(|(directory, name)| (self.promises[directory].directory(), name));
+        let [from, to] =
+            [from, to].map(|(directory, name)| (self.promises[directory].directory(), name));
         assert_eq!(self.cache.rename(from, to, false, &promises), []);
     }
 
@@ -91,8 +103,11 @@ fn of_a_file_that_goes_to_another_directory_nothing_is_left_in_the_one_before() 
 #[test]
 fn no_name_is_said_to_be_absent_while_something_is_made_under_it() {
     let known = Known::with(1);
-    let (directory, looks) = (FileIndex(0), |name| known.cache.look_up(FileIndex(0), name, |_| true));
-    let absent = |name: &[u8]| known.cache.keep_name(&known.promises[0], known.cache.mark(), name, None, |_| true);
+    let (directory, looks) =
+        (FileIndex(0), |name| known.cache.look_up(FileIndex(0), name, |_| true));
+    let absent = |name: &[u8]| {
+        known.cache.keep_name(&known.promises[0], known.cache.mark(), name, None, |_| true)
+    };
     assert!(absent(b"f") && absent(b"g"));
     assert!(looks(b"f").is_some());
     let making = known.cache.changing([directory; 2]).making(directory, b"f");

@@ -33,7 +33,8 @@ impl Vfs {
         kill_privileges: bool,
     ) -> Result<()> {
         let open = self.writable(handle)?;
-        let mut under = self.begin_change(&open, kill_privileges, || open.bytes.begin(Use::Write))?;
+        let mut under =
+            self.begin_change(&open, kill_privileges, || open.bytes.begin(Use::Write))?;
         let zeroes = !matches!(what, Allocation::Reserve { .. });
         under.iter_mut().filter(|_| zeroes).for_each(|under| under.changes(offset, bytes));
         self.holder.attributes_change(open.file.index());

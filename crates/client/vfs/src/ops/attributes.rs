@@ -11,7 +11,9 @@ impl Vfs {
     /// # Errors
     /// The file is gone; the cluster is not reached.
     pub fn attributes(&self, file: FileIndex, handle: Option<FileHandle>) -> Result<Known> {
-        if let Some(known) = self.holder.cache.attributes(file, |promise| self.holder.holds(promise)) {
+        if let Some(known) =
+            self.holder.cache.attributes(file, |promise| self.holder.holds(promise))
+        {
             return Ok(known);
         }
         if let Some(known) = self.holder.attributes_of_buffered(file) {
@@ -28,7 +30,9 @@ impl Vfs {
         };
         match promise {
             Some(promise) => Ok(self.kept_under(attributes, &promise, mark)),
-            None if attributes.kind == FileKind::Directory => self.attributes_of_directory(attributes),
+            None if attributes.kind == FileKind::Directory => {
+                self.attributes_of_directory(attributes)
+            }
             None => Ok(self.seen(attributes)),
         }
     }

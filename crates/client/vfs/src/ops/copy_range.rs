@@ -21,7 +21,8 @@ impl Vfs {
     ) -> Result<u64> {
         let (source, target) = (self.readable(from.0)?, self.writable(to.0)?);
         source.bytes.begin(Use::Read)?;
-        let mut under = self.begin_change(&target, kill_privileges, || target.bytes.begin(Use::Write))?;
+        let mut under =
+            self.begin_change(&target, kill_privileges, || target.bytes.begin(Use::Write))?;
         let bytes = bytes.min(COPY_BYTES_MAX);
         under.iter_mut().for_each(|under| under.changes(to.1, bytes));
         source.bytes.settle()?;

@@ -42,7 +42,13 @@ impl Vfs {
     ///
     /// # Errors
     /// [`Error::LookAgain`] when the name is taken by something that the caller must check first.
-    pub fn create(&self, user: User, directory: FileIndex, wanted: &[u8], new: &NewFile) -> Result<(Opened, bool)> {
+    pub fn create(
+        &self,
+        user: User,
+        directory: FileIndex,
+        wanted: &[u8],
+        new: &NewFile,
+    ) -> Result<(Opened, bool)> {
         let at = (directory, name(wanted)?);
         let lease = if new.access.write { new.access.lease() } else { LeaseMode::None };
         let options = new.access.options().write(true).create_new(true).mode(new.mode).lease(lease);
@@ -84,12 +90,18 @@ impl Vfs {
         access: Access,
     ) -> Result<Opened> {
         let options = access.options().mode(mode);
-        let file = self.users.creator(user)?.with_umask(umask).create_unnamed(directory, &options)?;
+        let file =
+            self.users.creator(user)?.with_umask(umask).create_unnamed(directory, &options)?;
         self.opened(file, access, None, None)
     }
 
     /// The file that took the name; `None` when it went again.
-    fn open_existing(&self, user: User, at: (FileIndex, &[u8]), new: &NewFile) -> Result<Option<Opened>> {
+    fn open_existing(
+        &self,
+        user: User,
+        at: (FileIndex, &[u8]),
+        new: &NewFile,
+    ) -> Result<Option<Opened>> {
         let found = match self.client().lstat(at) {
             Ok(found) if found.kind != FileKind::File => return Err(Error::LookAgain),
             Ok(found) => found.file,
@@ -107,7 +119,9 @@ impl Vfs {
                 self.opened(file, new.access, None, None).map(Some)
             }
             Err(error) if is_gone(&error) => Ok(None),
-            Err(error) if matches!(error.status(), Status::PermissionDenied | Status::NotPermitted) => {
+            Err(error)
+                if matches!(error.status(), Status::PermissionDenied | Status::NotPermitted) =>
+            {
                 Err(Error::LookAgain)
             }
             Err(error) => Err(error.into()),

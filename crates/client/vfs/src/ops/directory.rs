@@ -76,7 +76,12 @@ impl Vfs {
         let open = self.open_directories.find(handle.0)?;
         let begun = if cookie == 0 { 0 } else { open.until.load(Ordering::Relaxed) };
         if begun != 0 && cookie >= begun {
-            return Ok(Stretch { entries: Vec::new(), end: true, keep: Keep::default(), kept: Vec::new() });
+            return Ok(Stretch {
+                entries: Vec::new(),
+                end: true,
+                keep: Keep::default(),
+                kept: Vec::new(),
+            });
         }
         let (mut stretch, last) = self.stretch(open.file, cookie, count, with_attributes)?;
         let until = if begun == 0 { last } else { begun };
@@ -96,23 +101,29 @@ impl Vfs {
         let bytes = count.saturating_mul(ENTRY_BYTES).clamp(1, STRETCH_BYTES_MAX);
         let promise = self.holder.promise(directory);
         let holds = |promise: &Promise| self.holder.holds(promise);
-        if !with_attributes && let Some(listed) = self.holder.cache.listed(directory, (cookie, count), holds) {
+        if !with_attributes
+            && let Some(listed) = self.holder.cache.listed(directory, (cookie, count), holds)
+        {
             let kept = vec![Kept { name: false, attributes: false }; listed.entries.len()];
-            let stretch = Stretch { entries: listed.entries, end: listed.end, keep: Keep::default(), kept };
+            let stretch =
+                Stretch { entries: listed.entries, end: listed.end, keep: Keep::default(), kept };
             return Ok((stretch, listed.last));
         }
-        let with_attributes =
-            with_attributes || promise.is_some() && self.holder.cache.gains_by_listing(directory, holds);
+        let with_attributes = with_attributes
+            || promise.is_some() && self.holder.cache.gains_by_listing(directory, holds);
         let gathered = with_attributes && !self.holder.runs.is_empty();
         let mark = self.holder.cache.mark();
-        let mut reply = self.client().read_directory(directory, cookie, bytes as u32, with_attributes)?;
+        let mut reply =
+            self.client().read_directory(directory, cookie, bytes as u32, with_attributes)?;
         // As the server does with what others gather: whoever wants them asks for them.
         let doubted = |seen: &mut Attributes| self.is_in_doubt(seen.file, gathered, mark);
         reply.entries.iter_mut().for_each(|entry| _ = entry.attributes.take_if(doubted));
         let mut kept = Vec::with_capacity(reply.entries.len());
         for entry in &reply.entries {
             let keep = match (&promise, &entry.attributes) {
-                (Some(promise), Some(found)) => self.holder.cache.keep_found(promise, mark, &entry.name, found, holds),
+                (Some(promise), Some(found)) => {
+                    self.holder.cache.keep_found(promise, mark, &entry.name, found, holds)
+                }
                 _ => Keep::default(),
             };
             kept.push(Kept { name: keep.name.is_some(), attributes: keep.attributes.is_some() });

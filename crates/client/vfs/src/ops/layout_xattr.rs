@@ -12,7 +12,8 @@
 use std::{fmt::Write, thread, time::Duration};
 
 use braid_client::{
-    Distribution, FileIndex, Layout, LayoutWish, Placement, Status, WishedDistribution, XattrMode, settings::size,
+    Distribution, FileIndex, Layout, LayoutWish, Placement, Status, WishedDistribution, XattrMode,
+    settings::size,
 };
 
 use crate::{
@@ -38,8 +39,11 @@ const DISTRIBUTIONS: [(&str, WishedDistribution); 4] = [
     ("grouped", WishedDistribution::Grouped),
 ];
 
-const PLACEMENTS: [(&str, Placement); 3] =
-    [("round-robin", Placement::RoundRobin), ("free-space", Placement::FreeSpace), ("owner", Placement::Owner)];
+const PLACEMENTS: [(&str, Placement); 3] = [
+    ("round-robin", Placement::RoundRobin),
+    ("free-space", Placement::FreeSpace),
+    ("owner", Placement::Owner),
+];
 
 impl Vfs {
     pub(super) fn layout_xattr(&self, file: FileIndex) -> Result<Vec<u8>> {
@@ -48,11 +52,19 @@ impl Vfs {
         Ok(text.into_bytes())
     }
 
-    pub(super) fn set_layout_xattr(&self, file: FileIndex, value: &[u8], mode: XattrMode) -> Result<()> {
+    pub(super) fn set_layout_xattr(
+        &self,
+        file: FileIndex,
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
         if mode == XattrMode::Create {
             return Err(Error::of(Status::Exists));
         }
-        let wish = std::str::from_utf8(value).ok().and_then(wish_of).ok_or_else(|| Error::of(Status::Invalid))?;
+        let wish = std::str::from_utf8(value)
+            .ok()
+            .and_then(wish_of)
+            .ok_or_else(|| Error::of(Status::Invalid))?;
         // A file that is open, or whose size is not settled, keeps its layout. One that was just made and closed
         // must not count as such: its close goes out now, and its size is known some moments later.
         self.client().flush_closes()?;
@@ -72,20 +84,31 @@ impl Vfs {
 
 fn of_layout(layout: &Layout) -> String {
     let components = layout.components.iter().map(|component| {
-        let iods: Vec<String> =
-            component.parts.iter().flat_map(|part| part.iods.first()).map(ToString::to_string).collect();
+        let iods: Vec<String> = component
+            .parts
+            .iter()
+            .flat_map(|part| part.iods.first())
+            .map(ToString::to_string)
+            .collect();
         let (how, first) = (of_distribution(&component.distribution), component.first_part);
-        format!("{how} iod-count={} first-part={first} iods={}", component.parts.len(), iods.join(","))
+        format!(
+            "{how} iod-count={} first-part={first} iods={}",
+            component.parts.len(),
+            iods.join(",")
+        )
     });
     components.collect::<Vec<_>>().join("; ")
 }
 
 fn of_distribution(distribution: &Distribution) -> String {
     match distribution {
-        Distribution::SimpleStripe { stripe_size } => format!("distribution=simple-stripe stripe-size={stripe_size}"),
+        Distribution::SimpleStripe { stripe_size } => {
+            format!("distribution=simple-stripe stripe-size={stripe_size}")
+        }
         Distribution::Single => "distribution=single".into(),
         Distribution::VarStrip { strips } => {
-            let strips: Vec<_> = strips.iter().map(|strip| format!("{}:{}", strip.part, strip.bytes)).collect();
+            let strips: Vec<_> =
+                strips.iter().map(|strip| format!("{}:{}", strip.part, strip.bytes)).collect();
             format!("distribution=varstrip strips={}", strips.join(","))
         }
         Distribution::Grouped { stripe_size, group_width, group_depth } => format!(
@@ -110,7 +133,8 @@ fn of_wish(wish: &LayoutWish) -> String {
     word("stripe-size", wish.stripe_bytes.map(|bytes| bytes.to_string()));
     word("iod-count", wish.parts.map(|parts| parts.to_string()));
     word("first-iod", wish.first_iod.map(|iod| iod.to_string()));
-    let strips: Vec<_> = wish.strips.iter().map(|(part, bytes)| format!("{part}:{bytes}")).collect();
+    let strips: Vec<_> =
+        wish.strips.iter().map(|(part, bytes)| format!("{part}:{bytes}")).collect();
     word("strips", (!strips.is_empty()).then(|| strips.join(",")));
     word("group-width", wish.group_width.map(|width| width.to_string()));
     word("group-depth", wish.group_depth.map(|depth| depth.to_string()));
@@ -187,9 +211,15 @@ mod tests {
     #[test]
     fn sizes_and_distributions_are_taken_as_the_command_takes_them() {
         let wish = wish_of("grouped stripe-size=64K").unwrap();
-        assert_eq!((wish.distribution, wish.stripe_bytes), (Some(WishedDistribution::Grouped), Some(65_536)));
+        assert_eq!(
+            (wish.distribution, wish.stripe_bytes),
+            (Some(WishedDistribution::Grouped), Some(65_536))
+        );
         assert_eq!(of_wish(&wish), "distribution=grouped stripe-size=65536");
-        assert_eq!(wish_of("distribution=varstrip strips=0:4K,1:1MiB").unwrap().strips, [(0, 4096), (1, 1 << 20)]);
+        assert_eq!(
+            wish_of("distribution=varstrip strips=0:4K,1:1MiB").unwrap().strips,
+            [(0, 4096), (1, 1 << 20)]
+        );
         assert_eq!(wish_of("single").unwrap().distribution, Some(WishedDistribution::Single));
     }
 
@@ -198,8 +228,15 @@ mod tests {
         for text in ["single grouped", "singel", "stripe-size=64Q", "64K"] {
             assert_eq!(wish_of(text), None, "{text}");
         }
-        for text in ["", "stripe-size", "stripe-size=x", "iods=1,2", "iod-count=2 iod-count=3", "strips=1", "default x"]
-        {
+        for text in [
+            "",
+            "stripe-size",
+            "stripe-size=x",
+            "iods=1,2",
+            "iod-count=2 iod-count=3",
+            "strips=1",
+            "default x",
+        ] {
             assert_eq!(wish_of(text), None, "{text}");
         }
     }

@@ -39,7 +39,12 @@ impl Vfs {
     ///
     /// # Errors
     /// No such handle; the cluster is not reached.
-    pub fn test_lock(&self, handle: FileHandle, space: LockSpace, wanted: &Lock) -> Result<Option<Lock>> {
+    pub fn test_lock(
+        &self,
+        handle: FileHandle,
+        space: LockSpace,
+        wanted: &Lock,
+    ) -> Result<Option<Lock>> {
         let open = self.file(handle)?;
         open.file.get()?;
         Ok(self.client().test_lock(&wanted.request(open.file.index(), space))?.map(Into::into))
@@ -49,7 +54,12 @@ impl Vfs {
     ///
     /// # Errors
     /// No such handle; the cluster is not reached, or has no room for more locks.
-    pub fn try_lock(&self, handle: FileHandle, space: LockSpace, wanted: &Lock) -> Result<Option<Lock>> {
+    pub fn try_lock(
+        &self,
+        handle: FileHandle,
+        space: LockSpace,
+        wanted: &Lock,
+    ) -> Result<Option<Lock>> {
         let open = self.file(handle)?;
         open.file.get()?;
         open.locks(space, wanted.owner);
@@ -60,7 +70,13 @@ impl Vfs {
     ///
     /// # Errors
     /// [`Error::Interrupted`] after [`Vfs::cancel`]; [`Status::Deadlock`]; the cluster is not reached.
-    pub fn lock(&self, handle: FileHandle, space: LockSpace, wanted: &Lock, wait: &LockWait) -> Result<()> {
+    pub fn lock(
+        &self,
+        handle: FileHandle,
+        space: LockSpace,
+        wanted: &Lock,
+        wait: &LockWait,
+    ) -> Result<()> {
         let open = self.file(handle)?;
         open.file.get()?;
         open.locks(space, wanted.owner);
@@ -82,7 +98,14 @@ impl Vfs {
     ///
     /// # Errors
     /// No such handle; the cluster is not reached.
-    pub fn unlock(&self, handle: FileHandle, space: LockSpace, owner: u64, start: u64, last: u64) -> Result<()> {
+    pub fn unlock(
+        &self,
+        handle: FileHandle,
+        space: LockSpace,
+        owner: u64,
+        start: u64,
+        last: u64,
+    ) -> Result<()> {
         let file = self.file(handle)?.file.index();
         Ok(self.client().unlock_range(&LockRange { file, space, owner, start, last })?)
     }
@@ -95,11 +118,18 @@ impl Vfs {
     }
 
     /// The last descriptor of an open file is closed: what it owned itself is to go, before anybody of the same number asks for more.
-    pub(super) fn closing_owners(&self, open: &OpenFile, whole: Option<u64>) -> Vec<(LockSpace, u64)> {
+    pub(super) fn closing_owners(
+        &self,
+        open: &OpenFile,
+        whole: Option<u64>,
+    ) -> Vec<(LockSpace, u64)> {
         let ranges = std::mem::take(&mut *lock(&open.lockers));
         let whole = whole.map(|owner| (LockSpace::Whole, owner));
-        let owners: Vec<_> = ranges.into_iter().map(|owner| (LockSpace::Range, owner)).chain(whole).collect();
-        owners.iter().for_each(|(space, owner)| self.client().owe_unlock(open.file.index(), *space, *owner));
+        let owners: Vec<_> =
+            ranges.into_iter().map(|owner| (LockSpace::Range, owner)).chain(whole).collect();
+        owners
+            .iter()
+            .for_each(|(space, owner)| self.client().owe_unlock(open.file.index(), *space, *owner));
         owners
     }
 }

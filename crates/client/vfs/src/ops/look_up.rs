@@ -23,7 +23,9 @@ impl Vfs {
             return Ok(Looked::Found(self.seen(self.client().lstat((directory, name))?)));
         }
         let gathered = !self.holder.runs.is_empty();
-        if let Some(looked) = self.holder.cache.look_up(directory, name, |promise| self.holder.holds(promise)) {
+        if let Some(looked) =
+            self.holder.cache.look_up(directory, name, |promise| self.holder.holds(promise))
+        {
             return Ok(looked);
         }
         let (promise, mark) = (self.holder.promise(directory), self.holder.cache.mark());
@@ -35,19 +37,24 @@ impl Vfs {
                 // Asking for them took a while, in which this mount may have moved the name.
                 let leads = Some((found.file, found.kind));
                 let keep = promise.filter(|promise| {
-                    known.keep.attributes.is_some() && self.holder.cache.keep_name(promise, mark, name, leads, holds)
+                    known.keep.attributes.is_some()
+                        && self.holder.cache.keep_name(promise, mark, name, leads, holds)
                 });
                 Ok(Looked::Found(Known { keep: Keep { name: keep, ..known.keep }, ..known }))
             }
             Ok(found) => {
-                let keep = promise.map(|promise| self.holder.cache.keep_found(&promise, mark, name, &found, holds));
+                let keep = promise.map(|promise| {
+                    self.holder.cache.keep_found(&promise, mark, name, &found, holds)
+                });
                 if found.kind == FileKind::Directory {
                     self.removed.note_seen((directory, name), &found);
                 }
                 Ok(Looked::Found(self.with_own(found, keep.unwrap_or_default())))
             }
             Err(error) if error.status() == Status::NotFound => {
-                let kept = promise.filter(|promise| self.holder.cache.keep_name(promise, mark, name, None, holds));
+                let kept = promise.filter(|promise| {
+                    self.holder.cache.keep_name(promise, mark, name, None, holds)
+                });
                 Ok(Looked::Absent(Keep { name: kept, attributes: None }))
             }
             Err(error) => Err(error.into()),
@@ -61,16 +68,24 @@ impl Vfs {
             false => None,
         };
         match own.map(|own| self.attributes_under(found.file, &own)) {
-            Some(Ok(known)) => Known { attributes: known.attributes, keep: Keep { name: keep.name, ..known.keep } },
+            Some(Ok(known)) => {
+                Known { attributes: known.attributes, keep: Keep { name: keep.name, ..known.keep } }
+            }
             // What was found was true a moment ago.
             Some(Err(_)) | None => Known { attributes: found, keep },
         }
     }
 
     /// The attributes of a file, kept under a promise that was held before this.
-    pub(super) fn attributes_under(&self, file: FileIndex, promise: &Arc<Promise>) -> Result<Known> {
+    pub(super) fn attributes_under(
+        &self,
+        file: FileIndex,
+        promise: &Arc<Promise>,
+    ) -> Result<Known> {
         // A directory's come with its lease.
-        if let Some(known) = self.holder.cache.attributes(file, |promise| self.holder.holds(promise)) {
+        if let Some(known) =
+            self.holder.cache.attributes(file, |promise| self.holder.holds(promise))
+        {
             return Ok(known);
         }
         let mark = self.holder.cache.mark();

@@ -48,10 +48,13 @@ impl Vfs {
         umask: u32,
         device: u64,
     ) -> Result<Known> {
-        let (at, client) = ((directory, name(wanted)?), self.users.creator(user)?.with_umask(umask));
+        let (at, client) =
+            ((directory, name(wanted)?), self.users.creator(user)?.with_umask(umask));
         let before = self.before_making(at);
         let made = match kind {
-            FileKind::File => client.touch(at, mode, true, LayoutWish::none()).map(|made| made.attributes),
+            FileKind::File => {
+                client.touch(at, mode, true, LayoutWish::none()).map(|made| made.attributes)
+            }
             _ => client.mknod(at, kind, mode, device),
         };
         self.made(at, made, before, None)
@@ -61,7 +64,13 @@ impl Vfs {
     ///
     /// # Errors
     /// The name is taken; the target is too long; the cluster refuses or is not reached.
-    pub fn make_symlink(&self, user: User, directory: FileIndex, wanted: &[u8], target: &[u8]) -> Result<Known> {
+    pub fn make_symlink(
+        &self,
+        user: User,
+        directory: FileIndex,
+        wanted: &[u8],
+        target: &[u8],
+    ) -> Result<Known> {
         let at = (directory, name(wanted)?);
         let before = self.before_making(at);
         let made = self.users.creator(user)?.symlink(at, target);

@@ -40,8 +40,10 @@ fn name(name: &[u8]) -> Result<&[u8]> {
 
 /// Whether a failure leaves open what became of the call, or will yet.
 pub(crate) fn is_open_question(error: &braid_client::Error) -> bool {
-    let of_a_call =
-        matches!(error.status(), Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::Internal);
+    let of_a_call = matches!(
+        error.status(),
+        Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::Internal
+    );
     of_a_call || error.was_given_up()
 }
 

@@ -95,7 +95,11 @@ impl Vfs {
         // What comes with it is what was written before.
         let _ = self.holder.settle_file(file);
         let bytes = Bytes::new(&self.holder, file, how.access);
-        let options = how.access.options().truncate(how.truncate && how.access.write).lease(bytes.to_wish(how.access));
+        let options = how
+            .access
+            .options()
+            .truncate(how.truncate && how.access.write)
+            .lease(bytes.to_wish(how.access));
         let opened = self.client().open(file, &options);
         if how.truncate && how.access.write {
             self.holder.resized(file);
@@ -119,16 +123,24 @@ impl Vfs {
     /// is asked now. See [`crate::late`].
     fn open_late(&self, file: FileIndex) -> Result<Option<Opened>> {
         let holder = &self.holder;
-        let Some(known) = holder.cache.attributes(file, |promise| holder.holds(promise)) else { return Ok(None) };
-        let (Some(directory), Some(promise)) = (holder.cache.parent(file), known.keep.attributes.clone()) else {
+        let Some(known) = holder.cache.attributes(file, |promise| holder.holds(promise)) else {
+            return Ok(None);
+        };
+        let (Some(directory), Some(promise)) =
+            (holder.cache.parent(file), known.keep.attributes.clone())
+        else {
             return Ok(None);
         };
         let (access, bytes) = (Access::READ, Bytes::new(holder, file, Access::READ));
-        if known.attributes.kind != FileKind::File || promise.directory() != directory || !bytes.keeps_pages() {
+        if known.attributes.kind != FileKind::File
+            || promise.directory() != directory
+            || !bytes.keeps_pages()
+        {
             return Ok(None);
         }
         bytes.renew(&known);
-        let (late, shared) = (Late::later(self.client(), file), self.files.share(known.attributes.file));
+        let (late, shared) =
+            (Late::later(self.client(), file), self.files.share(known.attributes.file));
         let open = Arc::new(OpenFile::new(late, access, shared, bytes).late_in(directory));
         let number = self.open_files.insert_shared(Arc::clone(&open))?;
         let may_stay = holder.late.note(directory, number, &open) && holder.holds(&promise);
@@ -170,18 +182,21 @@ impl Vfs {
         if made {
             bytes.made(&known);
         }
-        let number = self.open_files.insert(OpenFile::new(Late::open(file), access, shared, bytes))?;
+        let number =
+            self.open_files.insert(OpenFile::new(Late::open(file), access, shared, bytes))?;
         Ok(Opened { handle: FileHandle(number), known, keeps_data })
     }
 
     /// The open file behind a handle, if it was opened for reading.
     pub(crate) fn readable(&self, handle: FileHandle) -> Result<Arc<OpenFile>> {
-        self.file(handle).and_then(|open| if open.access.read { Ok(open) } else { Err(Error::BadHandle) })
+        self.file(handle)
+            .and_then(|open| if open.access.read { Ok(open) } else { Err(Error::BadHandle) })
     }
 
     /// The open file behind a handle, if it was opened for writing.
     pub(crate) fn writable(&self, handle: FileHandle) -> Result<Arc<OpenFile>> {
-        self.file(handle).and_then(|open| if open.access.write { Ok(open) } else { Err(Error::BadHandle) })
+        self.file(handle)
+            .and_then(|open| if open.access.write { Ok(open) } else { Err(Error::BadHandle) })
     }
 }
 

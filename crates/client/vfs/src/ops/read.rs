@@ -2,7 +2,10 @@
 
 use braid_client::Pipe;
 
-use crate::{consistency::Consistency, data::gate::Use, error::Result, files::OpenFile, handles::FileHandle, vfs::Vfs};
+use crate::{
+    consistency::Consistency, data::gate::Use, error::Result, files::OpenFile, handles::FileHandle,
+    vfs::Vfs,
+};
 
 impl Vfs {
     /// Reads at an offset, straight from the sockets into `buffer`. Returns how many bytes: fewer than there is room
@@ -52,7 +55,12 @@ impl Vfs {
 
     /// The part of a page that lies before the end of the file, where that is known under the leases that pages are read under: of a
     /// read that goes past it only the daemons together know where it ends, and each would be asked.
-    fn before_the_end<'b>(&self, open: &OpenFile, offset: u64, buffer: &'b mut [u8]) -> &'b mut [u8] {
+    fn before_the_end<'b>(
+        &self,
+        open: &OpenFile,
+        offset: u64,
+        buffer: &'b mut [u8],
+    ) -> &'b mut [u8] {
         if self.consistency() != Consistency::Posix {
             return buffer;
         }

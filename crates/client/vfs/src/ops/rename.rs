@@ -13,7 +13,12 @@ impl Vfs {
     ///
     /// # Errors
     /// Of `rename(2)`; the cluster refuses or is not reached.
-    pub fn rename(&self, from: (FileIndex, &[u8]), to: (FileIndex, &[u8]), mode: RenameMode) -> Result<()> {
+    pub fn rename(
+        &self,
+        from: (FileIndex, &[u8]),
+        to: (FileIndex, &[u8]),
+        mode: RenameMode,
+    ) -> Result<()> {
         for (directory, name) in [from, to] {
             let leads_to = self.holder.cache.leads_to(directory, name).flatten();
             leads_to.into_iter().for_each(|file| self.holder.attributes_change(file));
@@ -26,7 +31,11 @@ impl Vfs {
         let _changing = self.holder.cache.changing([from.0, to.0]).making(to.0, to.1);
         let _removing = self.holder.cache.removing([from.0, to.0]);
         let _removing = self.holder.late.removing(&[from.0, to.0])?;
-        let replaced = if mode == RenameMode::Replace { self.directory_seen((to.0, name(to.1)?)) } else { None };
+        let replaced = if mode == RenameMode::Replace {
+            self.directory_seen((to.0, name(to.1)?))
+        } else {
+            None
+        };
         let done = self.client().rename((from.0, name(from.1)?), (to.0, name(to.1)?), mode);
         if from.0 != to.0 {
             self.holder.cache.moved();

@@ -66,7 +66,8 @@ impl Vfs {
         // What was written before has its times and its place before this.
         let (promise, mark) = (self.promise_of(file), self.settled_mark(file));
         let resizes = changes.bytes.is_some();
-        let changes_rights = changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some();
+        let changes_rights =
+            changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some();
         let _late = changes_rights.then(|| self.holder.late.changing_rights(file)).transpose()?;
         let attributes = self.set_now(client, file, handle, changes);
         if gives {
@@ -104,8 +105,11 @@ impl Vfs {
         if let (Some(handle), Some(bytes)) = (handle, changes.bytes) {
             let open = self.file(handle)?;
             let drops = changes.drop_set_ids;
-            let only_size =
-                AttributeChanges { bytes: Some(bytes), drop_set_ids: drops, ..AttributeChanges::none() } == changes;
+            let only_size = AttributeChanges {
+                bytes: Some(bytes),
+                drop_set_ids: drops,
+                ..AttributeChanges::none()
+            } == changes;
             if open.access.write && only_size {
                 if drops && open.bytes.to_drop_now(&self.holder).is_some() {
                     self.drop_set_ids(file, Which::All)?;

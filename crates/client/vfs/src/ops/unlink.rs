@@ -39,10 +39,16 @@ impl Vfs {
     }
 
     /// The directory that has a name, as far as that is known without asking: [`crate::removed`].
-    pub(super) fn directory_seen(&self, (directory, name): (FileIndex, &[u8])) -> Option<Attributes> {
-        let known = self.holder.cache.look_up(directory, name, |promise| self.holder.holds(promise));
+    pub(super) fn directory_seen(
+        &self,
+        (directory, name): (FileIndex, &[u8]),
+    ) -> Option<Attributes> {
+        let known =
+            self.holder.cache.look_up(directory, name, |promise| self.holder.holds(promise));
         match known {
-            Some(Looked::Found(known)) => Some(known.attributes).filter(|known| known.kind == FileKind::Directory),
+            Some(Looked::Found(known)) => {
+                Some(known.attributes).filter(|known| known.kind == FileKind::Directory)
+            }
             Some(Looked::Absent(_)) => None,
             None => self.removed.seen((directory, name)),
         }
@@ -53,10 +59,16 @@ impl Vfs {
         self.removed.forget(file);
     }
 
-    fn removed(&self, at: (FileIndex, &[u8]), before: &Before<'_>, done: braid_client::Result<Removed>) -> Result<()> {
+    fn removed(
+        &self,
+        at: (FileIndex, &[u8]),
+        before: &Before<'_>,
+        done: braid_client::Result<Removed>,
+    ) -> Result<()> {
         let cache = &self.holder.cache;
         match done {
-            Ok(removed) => cache.remove_name(at, before, removed.directory, |promise| self.holder.holds(promise)),
+            Ok(removed) => cache
+                .remove_name(at, before, removed.directory, |promise| self.holder.holds(promise)),
             // Whether it was removed may not be known.
             Err(error) => {
                 cache.change_name(at.0, at.1);

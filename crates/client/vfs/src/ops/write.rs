@@ -37,7 +37,13 @@ impl Vfs {
     /// # Errors
     /// The handle is not open for writing; with the daemon that failed. That bytes that were gathered are lost, until a
     /// sync or a close was told.
-    pub fn write(&self, handle: FileHandle, offset: u64, bytes: &[u8], how: WriteAs) -> Result<usize> {
+    pub fn write(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        bytes: &[u8],
+        how: WriteAs,
+    ) -> Result<usize> {
         let open = self.writable(handle)?;
         let written = match (how.page, how.append) {
             // Whoever drops pages waits for it: it waits for nobody, but for daemons.
@@ -56,7 +62,12 @@ impl Vfs {
         Ok(bytes.len())
     }
 
-    fn write_at(&self, open: &Arc<OpenFile>, (offset, bytes): (u64, &[u8]), how: WriteAs) -> Result<()> {
+    fn write_at(
+        &self,
+        open: &Arc<OpenFile>,
+        (offset, bytes): (u64, &[u8]),
+        how: WriteAs,
+    ) -> Result<()> {
         let begin = || open.bytes.begin_write(Some(offset), bytes.len());
         let mut under = self.begin_change(open, how.kill_privileges, begin)?;
         under.iter_mut().for_each(|under| under.changes(offset, bytes.len() as u64));

@@ -50,10 +50,18 @@ impl Vfs {
     ///
     /// # Errors
     /// It is there, or not, against `mode`; no room for it; the cluster refuses or is not reached.
-    pub fn set_xattr(&self, file: FileIndex, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+    pub fn set_xattr(
+        &self,
+        file: FileIndex,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
         match check(name)? {
             LAYOUT_XATTR => self.set_layout_xattr(file, value, mode),
-            name => self.change_xattr(file, name, || self.client().set_xattr(file, name, value, mode)),
+            name => {
+                self.change_xattr(file, name, || self.client().set_xattr(file, name, value, mode))
+            }
         }
     }
 
@@ -61,7 +69,12 @@ impl Vfs {
     ///
     /// # Errors
     /// It makes no sense; the cluster refuses or is not reached.
-    pub fn set_acl_dropping_setgid(&self, file: FileIndex, name: &[u8], value: &[u8]) -> Result<()> {
+    pub fn set_acl_dropping_setgid(
+        &self,
+        file: FileIndex,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
         self.change_xattr(file, name, || self.client().set_acl_dropping_setgid(file, name, value))
     }
 
@@ -100,7 +113,11 @@ impl Vfs {
 }
 
 fn check(name: &[u8]) -> Result<&[u8]> {
-    if name.is_empty() || name.len() > NAME_BYTES_MAX { Err(Error::of(Status::Range)) } else { Ok(name) }
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        Err(Error::of(Status::Range))
+    } else {
+        Ok(name)
+    }
 }
 
 /// Whether names like this are stored with files: any other is refused, by who knows why.

@@ -33,7 +33,8 @@ fn a_default_list_decides_about_what_is_made_and_the_umask_does_not() {
     let shown = [(1, 6, NOBODY), (2, 6, 4000), (4, 5, NOBODY), (16, 6, NOBODY), (32, 4, NOBODY)];
     assert_eq!(vfs.xattr(file.file, ACCESS).unwrap(), list(&shown));
     assert_eq!(vfs.xattrs(file.file).unwrap(), [ACCESS]);
-    let pipe = vfs.make_node(USER, dir.file, b"p", FileKind::Fifo, 0o600, 0o077, 0).unwrap().attributes;
+    let pipe =
+        vfs.make_node(USER, dir.file, b"p", FileKind::Fifo, 0o600, 0o077, 0).unwrap().attributes;
     let sub = vfs.make_directory(USER, dir.file, b"s", 0o777, 0o077).unwrap().attributes;
     assert_eq!((pipe.mode, sub.mode), (0o600, 0o774));
     assert_eq!(vfs.xattr(sub.file, DEFAULT).unwrap(), list(&entries));
@@ -46,7 +47,8 @@ fn a_list_drops_setgid_for_who_is_not_in_the_group_and_is_refused_where_it_makes
     let of_another = User { uid: 1000, gid: 7 };
     let (made, _) = vfs.create(of_another, ROOT, b"f", &new_file(0o2755)).unwrap();
     let file = made.known.attributes.file;
-    let entries = list(&[(1, 7, NOBODY), (2, 6, 4000), (4, 5, NOBODY), (16, 7, NOBODY), (32, 5, NOBODY)]);
+    let entries =
+        list(&[(1, 7, NOBODY), (2, 6, 4000), (4, 5, NOBODY), (16, 7, NOBODY), (32, 5, NOBODY)]);
     vfs.set_acl_dropping_setgid(file, ACCESS, &entries).unwrap();
     assert_eq!(vfs.attributes(file, None).unwrap().attributes.mode, 0o775);
     vfs.remove_xattr(file, ACCESS).unwrap();

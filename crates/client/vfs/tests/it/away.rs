@@ -8,13 +8,20 @@ use braid_vfs::{FileHandle, GATHER_AGE, Options, SlowRates, Vfs, WriteAs};
 
 const MIB: u64 = 1 << 20;
 const PROBE: u64 = 256 << 10;
-const DIRECT: WriteAs =
-    WriteAs { direct: true, append: false, durable: false, kill_privileges: false, page: false, owner: None };
+const DIRECT: WriteAs = WriteAs {
+    direct: true,
+    append: false,
+    durable: false,
+    kill_privileges: false,
+    page: false,
+    owner: None,
+};
 
 /// A mount for which both daemons keep room, whatever rates are slow.
 fn mount(cluster: &Cluster, slow: SlowRates) -> Vfs {
     let config = Config { timeout: Duration::from_secs(4), ..cluster.config() };
-    let vfs = cluster.serving_mount_with(config, Options { slow, flush_on_close: true, ..Options::default() });
+    let vfs = cluster
+        .serving_mount_with(config, Options { slow, flush_on_close: true, ..Options::default() });
     let (mut tries, mut in_turn) = (0, [0; 2]);
     wait_for(|| {
         tries += 1;
@@ -54,8 +61,11 @@ fn what_is_behind_a_flight_that_a_daemon_refused_in_vain_is_not_tried_after_it()
     cluster.stop_metadata_server(&[0]);
     let (before, began) = (cluster.written_to_each()[0], Instant::now());
     // Two stripes on each daemon: a flight. What is behind it is for the daemon that goes on.
-    let through = |offset, bytes: u64| vfs.write(handle, offset, &vec![7; bytes as usize], WriteAs::default());
-    let written = through(PROBE, 2 * MIB - PROBE).and(through(2 * MIB, 2 * MIB)).and(through(4 * MIB, 100));
+    let through = |offset, bytes: u64| {
+        vfs.write(handle, offset, &vec![7; bytes as usize], WriteAs::default())
+    };
+    let written =
+        through(PROBE, 2 * MIB - PROBE).and(through(2 * MIB, 2 * MIB)).and(through(4 * MIB, 100));
     // A machine that stands still here for a second sends what is gathered before it is a flight.
     if began.elapsed() > GATHER_AGE / 2 {
         return;
@@ -71,8 +81,10 @@ fn an_fsync_forces_nothing_after_it_has_sent_what_was_gathered_in_vain() {
     let mut cluster = Cluster::start(2);
     // No room on the daemon that goes on: it would be given back, by a call.
     let config = Config { timeout: Duration::from_secs(4), ..cluster.config() };
-    let vfs = cluster
-        .serving_mount_with(config, Options { slow: SlowRates::NONE, flush_on_close: true, ..Options::default() });
+    let vfs = cluster.serving_mount_with(
+        config,
+        Options { slow: SlowRates::NONE, flush_on_close: true, ..Options::default() },
+    );
     let handle = begins_on(&cluster, &vfs, 1);
     // It has something to be forced.
     vfs.write(handle, MIB, b"x", DIRECT).unwrap();

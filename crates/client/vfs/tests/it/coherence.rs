@@ -12,8 +12,8 @@ use crate::support::{self, Cluster, ROOT, USER};
 use braid_client::{AttributeChanges, Attributes, Client};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, FileHandle, FileIndex, FileKind, Keep, Keeper, Known, Looked, NewFile, RenameMode, Status, Vfs, WriteAs,
-    XattrMode,
+    Access, FileHandle, FileIndex, FileKind, Keep, Keeper, Known, Looked, NewFile, RenameMode,
+    Status, Vfs, WriteAs, XattrMode,
 };
 use proptest::{prelude::*, test_runner::Config as Runs};
 
@@ -180,11 +180,18 @@ fn take(mount: &Mount, step: &Step, directories: &[FileIndex; 3]) {
     match step {
         Step::Create { at: place, bytes, stays_open } => {
             let (directory, name) = at(place);
-            let new = NewFile { mode: 0o644, umask: 0, access: Access::READ_WRITE, exclusive: true, truncate: false };
+            let new = NewFile {
+                mode: 0o644,
+                umask: 0,
+                access: Access::READ_WRITE,
+                exclusive: true,
+                truncate: false,
+            };
             if let Ok((opened, _)) = vfs.create(USER, directory, &name, &new) {
                 mount.changed(&[directory]);
                 mount.take_in(Some(&(directory, name)), &opened.known);
-                vfs.write(opened.handle, 0, &vec![1; usize::from(*bytes)], WriteAs::default()).unwrap();
+                vfs.write(opened.handle, 0, &vec![1; usize::from(*bytes)], WriteAs::default())
+                    .unwrap();
                 mount.changed(&[opened.known.attributes.file]);
                 match stays_open {
                     true => mount.handles.lock().unwrap().push(opened.handle),
@@ -213,17 +220,21 @@ fn take(mount: &Mount, step: &Step, directories: &[FileIndex; 3]) {
         }
         Step::Rename { from, to, mode } => {
             let (from, to) = (at(from), at(to));
-            let mode = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange][usize::from(*mode)];
+            let mode = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]
+                [usize::from(*mode)];
             let keep = [from.0, to.0].map(|directory| vfs.keep_names(directory));
             if from != to && vfs.rename((from.0, &from.1), (to.0, &to.1), mode).is_ok() {
                 mount.changed(&[from.0, to.0]);
                 // A kernel moves what it knows, and goes on to believe the attributes.
-                let (moved, replaced) =
-                    mount.memory(|memory| (memory.names.remove(&from).flatten(), memory.names.remove(&to).flatten()));
+                let (moved, replaced) = mount.memory(|memory| {
+                    (memory.names.remove(&from).flatten(), memory.names.remove(&to).flatten())
+                });
                 mount.move_name(&keep[1], to, moved);
                 match mode {
                     RenameMode::Exchange => mount.move_name(&keep[0], from, replaced),
-                    _ => mount.memory(|memory| replaced.iter().for_each(|file| _ = memory.attributes.remove(file))),
+                    _ => mount.memory(|memory| {
+                        replaced.iter().for_each(|file| _ = memory.attributes.remove(file))
+                    }),
                 }
             }
         }
@@ -240,10 +251,13 @@ fn take(mount: &Mount, step: &Step, directories: &[FileIndex; 3]) {
         Step::Chmod(place, _) | Step::Truncate(place, _) => {
             let place = at(place);
             let changes = match step {
-                Step::Chmod(_, mode) => AttributeChanges { mode: Some(*mode), ..AttributeChanges::none() },
-                Step::Truncate(_, bytes) => {
-                    AttributeChanges { bytes: Some(ByteCount(u64::from(*bytes))), ..AttributeChanges::none() }
+                Step::Chmod(_, mode) => {
+                    AttributeChanges { mode: Some(*mode), ..AttributeChanges::none() }
                 }
+                Step::Truncate(_, bytes) => AttributeChanges {
+                    bytes: Some(ByteCount(u64::from(*bytes))),
+                    ..AttributeChanges::none()
+                },
                 _ => AttributeChanges::none(),
             };
             let Some(found) = mount.stat(place.0, &place.1) else { return };
@@ -287,11 +301,21 @@ fn check(mounts: &[Mount; 2], plain: &Client, directories: &[FileIndex; 3], afte
         for name in b'a'..=b'd' {
             let found = plain.lstat((*directory, [name])).ok();
             there.extend(found.as_ref().map(|found| (vec![name], found.file)));
-            let below = found.as_ref().filter(|found| found.kind == FileKind::Directory).map(|found| found.file);
+            let below = found
+                .as_ref()
+                .filter(|found| found.kind == FileKind::Directory)
+                .map(|found| found.file);
             let truth = facts(found);
             for mount in mounts {
-                assert_eq!(facts(mount.stat(*directory, &[name])), truth, "{directory} {} {after:?}", name as char);
-                below.iter().for_each(|below| assert_eq!(mount.vfs.parent(*below).unwrap(), *directory, "{after:?}"));
+                assert_eq!(
+                    facts(mount.stat(*directory, &[name])),
+                    truth,
+                    "{directory} {} {after:?}",
+                    name as char
+                );
+                below.iter().for_each(|below| {
+                    assert_eq!(mount.vfs.parent(*below).unwrap(), *directory, "{after:?}")
+                });
             }
         }
         for mount in mounts {
@@ -352,14 +376,17 @@ fn what_was_looked_up_once_is_answered_from_memory_until_somebody_changes_it() {
 fn what_was_listed_once_is_listed_from_memory_until_somebody_changes_it() {
     let cluster = Cluster::start(1);
     let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
-    let make =
-        |directory, name: &[u8]| one.vfs.make_directory(USER, directory, name, 0o755, 0).unwrap().attributes.file;
+    let make = |directory, name: &[u8]| {
+        one.vfs.make_directory(USER, directory, name, 0o755, 0).unwrap().attributes.file
+    };
     let (made, elsewhere) = (make(ROOT, b"d"), make(ROOT, b"e"));
     let below = make(made, b"s");
     for name in [b"a", b"b", b"c"] {
         one.vfs.make_node(USER, made, name, FileKind::File, 0o600, 0, 0).unwrap();
     }
-    let names = |mount: &Mount| -> Vec<Vec<u8>> { mount.list(made).into_iter().map(|(name, _)| name).collect() };
+    let names = |mount: &Mount| -> Vec<Vec<u8>> {
+        mount.list(made).into_iter().map(|(name, _)| name).collect()
+    };
     let all = [b"s", b"a", b"b", b"c"];
     assert_eq!(names(&two), all);
     assert_eq!(two.vfs.parent(below).unwrap(), made);
@@ -394,7 +421,9 @@ fn a_listing_beside_changes_of_the_same_mount_has_what_returned_before_it() {
             scope.spawn(move || {
                 for number in 0..40 {
                     let name = format!("{thread}-{number}").into_bytes();
-                    let has = |mount: &Mount| mount.list(made).iter().filter(|(found, _)| *found == name).count();
+                    let has = |mount: &Mount| {
+                        mount.list(made).iter().filter(|(found, _)| *found == name).count()
+                    };
                     mount.vfs.make_node(USER, made, &name, FileKind::File, 0o600, 0, 0).unwrap();
                     assert_eq!((has(mount), has(mount)), (1, 1));
                     mount.vfs.unlink(made, &name).unwrap();
@@ -450,18 +479,27 @@ fn what_is_told_of_a_directory_with_changes_that_cross_is_what_is_true_after_the
                 scope.spawn(move || {
                     let name = |number: u32| format!("{round}-{thread}-{number}").into_bytes();
                     for number in 0..8 {
-                        let (opened, _) = vfs.create(USER, made, &name(number), &support::new_file(0o644)).unwrap();
+                        let (opened, _) = vfs
+                            .create(USER, made, &name(number), &support::new_file(0o644))
+                            .unwrap();
                         vfs.release(opened.handle, None).unwrap();
                         if number % 2 == 1 {
                             vfs.unlink(made, &name(number - 1)).unwrap();
-                            assert!(matches!(vfs.look_up(made, &name(number - 1)).unwrap(), Looked::Absent(_)));
+                            assert!(matches!(
+                                vfs.look_up(made, &name(number - 1)).unwrap(),
+                                Looked::Absent(_)
+                            ));
                         }
-                        assert!(matches!(vfs.look_up(made, &name(number)).unwrap(), Looked::Found(_)));
+                        assert!(matches!(
+                            vfs.look_up(made, &name(number)).unwrap(),
+                            Looked::Found(_)
+                        ));
                     }
                 });
             }
         });
-        let (kept, truth) = (mount.vfs.attributes(made, None).unwrap().attributes, plain.lstat(made).unwrap());
+        let (kept, truth) =
+            (mount.vfs.attributes(made, None).unwrap().attributes, plain.lstat(made).unwrap());
         assert_eq!((kept.bytes, kept.change, kept.mtime), (truth.bytes, truth.change, truth.mtime));
     }
 }
@@ -470,8 +508,10 @@ fn what_is_told_of_a_directory_with_changes_that_cross_is_what_is_true_after_the
 fn of_a_file_that_has_no_extended_attributes_nobody_is_asked_for_any() {
     let cluster = Cluster::start(1);
     let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
-    let file = one.vfs.make_node(USER, ROOT, b"f", FileKind::File, 0o644, 0, 0).unwrap().attributes.file;
-    let value = |mount: &Mount, name: &[u8]| mount.vfs.xattr(file, name).map_err(|error| error.status());
+    let file =
+        one.vfs.make_node(USER, ROOT, b"f", FileKind::File, 0o644, 0, 0).unwrap().attributes.file;
+    let value =
+        |mount: &Mount, name: &[u8]| mount.vfs.xattr(file, name).map_err(|error| error.status());
     let none = Err(Some(Status::NoAttribute));
     two.stat(ROOT, b"f").unwrap();
     let before = cluster.calls();
@@ -494,7 +534,9 @@ fn a_name_moved_to_a_directory_without_a_promise_is_not_believed() {
     let moves = [(0, known, other), (1, known, other), (2, known, other), (2, other, known)];
     for (number, (mode, from, to)) in moves.into_iter().enumerate() {
         let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
-        let make = |name: usize| two.vfs.make_directory(USER, ROOT, format!("{number}-{name}").as_bytes(), 0o755, 0);
+        let make = |name: usize| {
+            two.vfs.make_directory(USER, ROOT, format!("{number}-{name}").as_bytes(), 0o755, 0)
+        };
         let directories = [0, 1, 2].map(|name| make(name).unwrap().attributes.file);
         two.vfs.make_node(USER, directories[0], b"a", FileKind::File, 0o600, 0, 0).unwrap();
         if mode == 2 {
@@ -505,6 +547,10 @@ fn a_name_moved_to_a_directory_without_a_promise_is_not_believed() {
         take(&one, &Step::Rename { from, to, mode }, &directories);
         assert_eq!(two.stat(directories[1], b"b").map(|found| found.file), Some(file), "{number}");
         two.vfs.unlink(directories[1], b"b").unwrap();
-        assert_eq!(facts(one.stat(directories[1], b"b")), None, "{number}: another mount has removed it");
+        assert_eq!(
+            facts(one.stat(directories[1], b"b")),
+            None,
+            "{number}: another mount has removed it"
+        );
     }
 }

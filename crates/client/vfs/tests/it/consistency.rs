@@ -40,7 +40,11 @@ fn pages_of_a_weak_mount_are_as_of_the_open_and_no_writer_waits_for_them() {
         assert_eq!(weak.read(handle, 0), 1);
         let opened = weak.vfs.open(file, OpenAs::from(Access::READ)).unwrap();
         assert!(opened.keeps_data);
-        assert_eq!(weak.read(opened.handle, 0), 2, "{mode}: what was closed before the open is seen");
+        assert_eq!(
+            weak.read(opened.handle, 0),
+            2,
+            "{mode}: what was closed before the open is seen"
+        );
         assert_eq!(weak.read(handle, 0), 2, "{mode}: by who had it open, too");
     }
 }
@@ -135,7 +139,8 @@ fn fsync_shows_a_reader_what_others_committed_on_a_commit_mount_alone() {
 fn appends_of_weak_and_posix_mounts_lie_whole_behind_each_other() {
     const RECORDS: u64 = 60;
     let cluster = Cluster::start(2);
-    let mounts = [Consistency::Posix, Consistency::CloseToOpen, Consistency::Commit].map(|m| Mount::with(&cluster, m));
+    let mounts = [Consistency::Posix, Consistency::CloseToOpen, Consistency::Commit]
+        .map(|m| Mount::with(&cluster, m));
     let (file, _) = create(&mounts[0].vfs, b"f");
     let reader = mounts[1].open(file, Access::READ);
     thread::scope(|scope| {
@@ -145,9 +150,17 @@ fn appends_of_weak_and_posix_mounts_lie_whole_behind_each_other() {
     });
     let bytes = read(&mounts[2].vfs, mounts[2].open(file, Access::READ), 0, 1 << 20);
     let records: Vec<&[u8]> = bytes.chunks(100).collect();
-    assert!(records.iter().all(|record| record.len() == 100 && record.iter().all(|byte| *byte == record[0])));
+    assert!(
+        records
+            .iter()
+            .all(|record| record.len() == 100 && record.iter().all(|byte| *byte == record[0]))
+    );
     for who in 1u8..=3 {
-        assert_eq!(records.iter().filter(|record| record[0] == who).count() as u64, RECORDS, "of mount {who}");
+        assert_eq!(
+            records.iter().filter(|record| record[0] == who).count() as u64,
+            RECORDS,
+            "of mount {who}"
+        );
     }
     mounts[1].vfs.release(reader, None).unwrap();
 }
@@ -155,7 +168,10 @@ fn appends_of_weak_and_posix_mounts_lie_whole_behind_each_other() {
 fn append_records(mount: &Mount, file: FileIndex, who: u8, records: u64) {
     let handle: FileHandle = mount.open(file, Access::WRITE);
     for _ in 0..records {
-        mount.vfs.write(handle, 0, &[who; 100], WriteAs { append: true, ..WriteAs::default() }).unwrap();
+        mount
+            .vfs
+            .write(handle, 0, &[who; 100], WriteAs { append: true, ..WriteAs::default() })
+            .unwrap();
     }
     mount.vfs.release(handle, None).unwrap();
 }

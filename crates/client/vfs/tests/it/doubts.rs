@@ -34,7 +34,8 @@ fn is_made_late(
     (name, is_made): (&str, bool),
     change: impl FnOnce(&Vfs, FileIndex) -> bool,
 ) -> bool {
-    let directory = vfs.make_directory(USER, ROOT, name.as_bytes(), 0o777, 0).unwrap().attributes.file;
+    let directory =
+        vfs.make_directory(USER, ROOT, name.as_bytes(), 0o777, 0).unwrap().attributes.file;
     if !is_made {
         let (opened, _) = vfs.create(USER, directory, b"f", &new_file(0o666)).unwrap();
         vfs.release(opened.handle, None).unwrap();
@@ -69,10 +70,21 @@ fn is_made_late(
 #[test]
 fn a_change_that_was_given_up_and_is_made_late_is_seen_by_its_own_mount() {
     let cluster = Cluster::start(1);
-    let vfs = cluster.serving_mount_of(Config { timeout: Duration::from_secs(6), ..cluster.config() });
+    let vfs =
+        cluster.serving_mount_of(Config { timeout: Duration::from_secs(6), ..cluster.config() });
     let removes = |vfs: &Vfs, directory| vfs.unlink(directory, b"f").is_ok();
     let makes = |vfs: &Vfs, directory| vfs.create(USER, directory, b"f", &new_file(0o666)).is_ok();
     // A machine that stands still at the wrong moment shows nothing.
-    assert!((0..10).any(|turn| is_made_late(&cluster, &vfs, (&format!("removed{turn}"), false), removes)));
-    assert!((0..10).any(|turn| is_made_late(&cluster, &vfs, (&format!("made{turn}"), true), makes)));
+    assert!((0..10).any(|turn| is_made_late(
+        &cluster,
+        &vfs,
+        (&format!("removed{turn}"), false),
+        removes
+    )));
+    assert!((0..10).any(|turn| is_made_late(
+        &cluster,
+        &vfs,
+        (&format!("made{turn}"), true),
+        makes
+    )));
 }

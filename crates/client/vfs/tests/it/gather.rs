@@ -9,8 +9,8 @@ use crate::support::{Cluster, ROOT, create, read, size, wait_for, write};
 use braid_client::{AttributeChanges, Config, OpenOptions, Status, Timestamp};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, Allocation, FileHandle, FileIndex, GATHER_AGE, GATHER_BYTES_MAX, Looked, OpenAs, Options, SetTime,
-    SlowRates, Vfs, WriteAs,
+    Access, Allocation, FileHandle, FileIndex, GATHER_AGE, GATHER_BYTES_MAX, Looked, OpenAs,
+    Options, SetTime, SlowRates, Vfs, WriteAs,
 };
 use proptest::prelude::*;
 
@@ -102,7 +102,9 @@ fn an_append_to_a_file_whose_attributes_are_known_asks_no_daemon_where_it_ends()
         vfs.release(handle, None).unwrap();
     }
     let known = |number| {
-        let Looked::Found(found) = vfs.look_up(ROOT, &name(number)).unwrap() else { panic!("it is there") };
+        let Looked::Found(found) = vfs.look_up(ROOT, &name(number)).unwrap() else {
+            panic!("it is there")
+        };
         let kept = vfs.hand_out(&found.keep, |kept| kept.attributes);
         kept.then_some(found.attributes.file)
     };
@@ -166,7 +168,11 @@ fn what_was_gathered_is_data_to_a_mount_that_has_the_file_open() {
     for turn in 0..40 {
         let end = (turn + 1) * 10;
         write(&one, handle, turn * 10, &bytes(turn * 10, 10));
-        let found = if turn % 2 == 0 { two.next_data(opened, end - 1) } else { two.next_hole(opened, end - 1) };
+        let found = if turn % 2 == 0 {
+            two.next_data(opened, end - 1)
+        } else {
+            two.next_hole(opened, end - 1)
+        };
         assert_eq!(found.unwrap(), end - 1 + turn % 2);
     }
     two.release(opened, None).unwrap();
@@ -178,7 +184,9 @@ fn what_was_gathered_is_seen_by_everybody_at_once() {
     let cluster = Cluster::start(2);
     let (one, two, plain) = (gathering_mount(&cluster), cluster.serving_mount(), cluster.client());
     for (number, look) in
-        [look_stat, look_name, look_read, look_list, look_plain_stat, look_plain_read].iter().enumerate()
+        [look_stat, look_name, look_read, look_list, look_plain_stat, look_plain_read]
+            .iter()
+            .enumerate()
     {
         let name = format!("f{number}");
         let (file, handle) = create(&one, name.as_bytes());
@@ -207,7 +215,9 @@ fn look_stat(vfs: &Vfs, _: &Plain, file: FileIndex, _: &str, expected: u64) {
 }
 
 fn look_name(vfs: &Vfs, _: &Plain, _: FileIndex, name: &str, expected: u64) {
-    let Looked::Found(known) = vfs.look_up(ROOT, name.as_bytes()).unwrap() else { panic!("it is there") };
+    let Looked::Found(known) = vfs.look_up(ROOT, name.as_bytes()).unwrap() else {
+        panic!("it is there")
+    };
     assert_eq!(known.attributes.bytes.0, expected);
 }
 
@@ -289,7 +299,10 @@ fn no_more_is_gathered_than_the_bound_says() {
         .collect();
     let (sent, all) = ((cluster.written().0 - before) as usize, FILES * 300 * KIB);
     assert!(all - sent <= GATHER_BYTES_MAX, "{} bytes are gathered", all - sent);
-    assert!(began.elapsed() > GATHER_AGE || all - sent > GATHER_BYTES_MAX / 64, "it gathers at all");
+    assert!(
+        began.elapsed() > GATHER_AGE || all - sent > GATHER_BYTES_MAX / 64,
+        "it gathers at all"
+    );
     handles.into_iter().for_each(|handle| vfs.release(handle, None).unwrap());
     assert_eq!((cluster.written().0 - before) as usize, all);
 }
@@ -325,7 +338,8 @@ fn times_and_sizes_that_are_set_come_after_what_was_gathered() {
     let (file, handle) = create(&vfs, b"f");
     let time = Timestamp { seconds: 1_000_000, nanos: 7 };
     write(&vfs, handle, 0, &[1; 100]);
-    let changes = AttributeChanges { mtime: Some(SetTime { time: Some(time) }), ..AttributeChanges::none() };
+    let changes =
+        AttributeChanges { mtime: Some(SetTime { time: Some(time) }), ..AttributeChanges::none() };
     vfs.set_attributes(file, None, changes, false).unwrap();
     thread::sleep(GATHER_AGE + Duration::from_millis(300));
     assert_eq!(plain.lstat("/f").unwrap().mtime, time, "no late write moved it");
@@ -357,7 +371,10 @@ fn what_could_not_be_written_is_told_and_no_write_after_it_succeeds_before() {
     cluster.stop_daemons();
     let failed = |result: braid_vfs::Result<()>| result.unwrap_err().status().unwrap();
     wait_for(|| vfs.write(handle, 20, b"or this", WriteAs::default()).is_err());
-    assert!(vfs.write(handle, 27, b"or this", WriteAs::default()).is_err(), "not before somebody was told");
+    assert!(
+        vfs.write(handle, 27, b"or this", WriteAs::default()).is_err(),
+        "not before somebody was told"
+    );
     assert_eq!(failed(vfs.flush(handle, None)), Status::Unreachable);
     assert_eq!(
         failed(vfs.flush(handle, None)),
@@ -446,7 +463,11 @@ fn large_step() -> impl Strategy<Value = Step> {
     steps(by, || 0..6_000_000u64, || prop_oneof![1 => 1..600usize, 4 => 130 * KIB..1024 * KIB])
 }
 
-fn steps<B, O, L>(by: impl Fn() -> B, offset: impl Fn() -> O, length: impl Fn() -> L) -> impl Strategy<Value = Step>
+fn steps<B, O, L>(
+    by: impl Fn() -> B,
+    offset: impl Fn() -> O,
+    length: impl Fn() -> L,
+) -> impl Strategy<Value = Step>
 where
     B: Strategy<Value = usize> + 'static,
     O: Strategy<Value = u64> + 'static,
@@ -467,7 +488,8 @@ where
 
 /// Two mounts and a client without leases, one after the other: each sees what all before it did.
 fn runs(cluster: &Cluster, slow: SlowRates, steps: &[Step]) {
-    let mount = || cluster.serving_mount_with(cluster.config(), Options { slow, ..Options::default() });
+    let mount =
+        || cluster.serving_mount_with(cluster.config(), Options { slow, ..Options::default() });
     let (mounts, plain) = ([mount(), mount()], cluster.client());
     let (file, first) = create(&mounts[0], b"f");
     let open = |by: usize| mounts[by].open(file, OpenAs::from(Access::READ_WRITE)).unwrap().handle;
@@ -497,7 +519,8 @@ fn runs(cluster: &Cluster, slow: SlowRates, steps: &[Step]) {
                 store(&mut model, end, &vec![value; bytes]);
             }
             Step::Read { by, offset, bytes } => {
-                let expected = &model[model.len().min(offset as usize)..model.len().min(offset as usize + bytes)];
+                let expected = &model
+                    [model.len().min(offset as usize)..model.len().min(offset as usize + bytes)];
                 let found = match by {
                     2 => {
                         let opened = plain.open("/f", &OpenOptions::new().read(true)).unwrap();
@@ -511,14 +534,21 @@ fn runs(cluster: &Cluster, slow: SlowRates, steps: &[Step]) {
                 assert!(found == expected, "{one:?}: {} bytes of {}", found.len(), expected.len());
             }
             Step::Stat { by } => {
-                let found = if by == 2 { plain.lstat("/f").unwrap().bytes.0 } else { size(&mounts[by], file) };
+                let found = if by == 2 {
+                    plain.lstat("/f").unwrap().bytes.0
+                } else {
+                    size(&mounts[by], file)
+                };
                 assert_eq!(found, model.len() as u64, "{one:?}");
             }
             Step::Cut { by, bytes } => {
                 match by {
                     2 => drop(plain.truncate("/f", bytes).unwrap()),
                     by => {
-                        let changes = AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
+                        let changes = AttributeChanges {
+                            bytes: Some(ByteCount(bytes)),
+                            ..AttributeChanges::none()
+                        };
                         mounts[by].set_attributes(file, Some(handles[by]), changes, false).unwrap();
                     }
                 };
@@ -526,7 +556,8 @@ fn runs(cluster: &Cluster, slow: SlowRates, steps: &[Step]) {
             }
             Step::Punch { by, offset, bytes } => {
                 mounts[by].allocate(handles[by], offset, bytes, Allocation::Punch, false).unwrap();
-                let (from, to) = (model.len().min(offset as usize), model.len().min((offset + bytes) as usize));
+                let (from, to) =
+                    (model.len().min(offset as usize), model.len().min((offset + bytes) as usize));
                 model[from..to].fill(0);
             }
             Step::Sync { by } => mounts[by].sync(handles[by]).unwrap(),
@@ -547,7 +578,10 @@ fn runs(cluster: &Cluster, slow: SlowRates, steps: &[Step]) {
 
 fn run_all(cases: u32, slow: SlowRates, steps: impl Strategy<Value = Vec<Step>>) {
     let cluster = Cluster::start(3);
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases,
+        ..ProptestConfig::default()
+    });
     runner
         .run(&steps, |steps| {
             runs(&cluster, slow, &steps);
@@ -562,6 +596,7 @@ fn any_order_of_calls_on_two_mounts_and_a_client_without_leases_shows_each_what_
 }
 
 #[test]
-fn any_order_of_large_writes_and_other_calls_shows_each_what_all_did_before_where_daemons_are_slow() {
+fn any_order_of_large_writes_and_other_calls_shows_each_what_all_did_before_where_daemons_are_slow()
+{
     run_all(24, SlowRates::ALL, prop::collection::vec(large_step(), 1..40));
 }

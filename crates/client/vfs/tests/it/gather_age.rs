@@ -46,7 +46,9 @@ fn files_whose_daemon_is_gone_hold_up_no_file_of_another() {
     cluster.stop_daemon(0);
     let early = cluster.written_to_each()[0] - before[0];
     if early > EARLY {
-        println!("skipped: the machine stood still until {early} files were sent because of their age");
+        println!(
+            "skipped: the machine stood still until {early} files were sent because of their age"
+        );
         return;
     }
     let ended = Arc::new(AtomicBool::new(false));
@@ -58,5 +60,8 @@ fn files_whose_daemon_is_gone_hold_up_no_file_of_another() {
     });
     write(&vfs, of_healthy[0], 1, b"z");
     wait_for(|| cluster.written_to_each()[1] > before[1]);
-    assert!(!ended.load(Ordering::Acquire), "it was sent when the time of a call to the daemon that is gone was over");
+    assert!(
+        !ended.load(Ordering::Acquire),
+        "it was sent when the time of a call to the daemon that is gone was over"
+    );
 }

@@ -18,7 +18,8 @@ fn mount(cluster: &Cluster, slow: SlowRates) -> Vfs {
 }
 
 fn mount_of(cluster: &Cluster, config: Config, slow: SlowRates) -> Vfs {
-    let vfs = cluster.serving_mount_with(config, Options { slow, flush_on_close: true, ..Options::default() });
+    let vfs = cluster
+        .serving_mount_with(config, Options { slow, flush_on_close: true, ..Options::default() });
     let (mut tries, mut in_turn) = (0, 0);
     wait_for(|| {
         tries += 1;
@@ -47,7 +48,8 @@ fn large_writes_to_slow_daemons_go_to_all_of_them_in_long_stretches() {
     let vfs = mount(&cluster, SlowRates::ALL);
     let (_, handle) = create(&vfs, b"f");
     let (before, began) = (cluster.written_to_each(), Instant::now());
-    let since = |each: Vec<u64>| each.iter().zip(&before).map(|(now, then)| now - then).collect::<Vec<_>>();
+    let since =
+        |each: Vec<u64>| each.iter().zip(&before).map(|(now, then)| now - then).collect::<Vec<_>>();
     write_pieces(&vfs, handle, MIB, 3);
     // A machine that stands still here for a second shows nothing.
     if began.elapsed() < GATHER_AGE / 2 {
@@ -195,7 +197,10 @@ fn two_open_files_of_a_file_that_go_on_where_the_other_ended_keep_their_order() 
     assert_eq!(opened.read_at(&mut found, 0).unwrap() as u64, 9 * MIB);
     for number in 0..9 {
         let part = &found[number * MIB as usize..][..MIB as usize];
-        assert!(part.iter().all(|byte| usize::from(*byte) == 27 + number), "the last round's, part {number}");
+        assert!(
+            part.iter().all(|byte| usize::from(*byte) == 27 + number),
+            "the last round's, part {number}"
+        );
     }
 }
 
@@ -208,12 +213,17 @@ fn large_writes_that_were_lost_are_told() {
     cluster.stop_daemons();
     let mut next = 0;
     wait_for(|| {
-        let failed = vfs.write(handle, next * LARGE, &bytes(next * LARGE, LARGE), WriteAs::default()).is_err();
+        let failed = vfs
+            .write(handle, next * LARGE, &bytes(next * LARGE, LARGE), WriteAs::default())
+            .is_err();
         next += 1;
         failed
     });
     let failed = |result: braid_vfs::Result<()>| result.unwrap_err().status().unwrap();
-    assert!(vfs.write(handle, next * LARGE, b"or this", WriteAs::default()).is_err(), "not before it was told");
+    assert!(
+        vfs.write(handle, next * LARGE, b"or this", WriteAs::default()).is_err(),
+        "not before it was told"
+    );
     assert_eq!(failed(vfs.flush(handle, None)), Status::Unreachable);
     assert_eq!(failed(vfs.sync(handle)), Status::Unreachable);
     vfs.flush(handle, None).unwrap();

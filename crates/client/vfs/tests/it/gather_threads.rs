@@ -86,7 +86,8 @@ fn sizes_and_reads_on_two_mounts_and_without_leases_are_never_older_than_a_write
                 if turn % 2 == 0 {
                     write(&one, handle, (turn - 1) * WORD, &record);
                 } else {
-                    one.write(handle, 0, &record, WriteAs { append: true, ..WriteAs::default() }).unwrap();
+                    one.write(handle, 0, &record, WriteAs { append: true, ..WriteAs::default() })
+                        .unwrap();
                 }
                 progress.written.store(turn, Ordering::Release);
                 if turn % REOPENS == 0 {
@@ -95,17 +96,29 @@ fn sizes_and_reads_on_two_mounts_and_without_leases_are_never_older_than_a_write
             }
             one.release(handle, None).unwrap();
         });
-        scope.spawn(|| progress.watch(1, |now| assert!(size(&one, file) >= now * WORD, "the same mount's size")));
+        scope.spawn(|| {
+            progress
+                .watch(1, |now| assert!(size(&one, file) >= now * WORD, "the same mount's size"))
+        });
         scope.spawn(|| progress.watch(1, |now| reads(&one, now)));
-        scope.spawn(|| progress.watch(40, |now| assert!(size(&two, file) >= now * WORD, "another mount's size")));
+        scope.spawn(|| {
+            progress
+                .watch(40, |now| assert!(size(&two, file) >= now * WORD, "another mount's size"))
+        });
         scope.spawn(|| progress.watch(70, |now| reads(&two, now)));
         scope.spawn(|| {
             progress.watch(90, |now| {
-                assert!(plain.lstat("/log").unwrap().bytes.0 >= now * WORD, "the size without leases");
+                assert!(
+                    plain.lstat("/log").unwrap().bytes.0 >= now * WORD,
+                    "the size without leases"
+                );
                 let opened = plain.open("/log", &OpenOptions::new().read(true)).unwrap();
                 let mut record = [0; WORD as usize];
                 if now > 0 {
-                    assert_eq!(opened.read_at(&mut record, (now - 1) * WORD).unwrap(), record.len());
+                    assert_eq!(
+                        opened.read_at(&mut record, (now - 1) * WORD).unwrap(),
+                        record.len()
+                    );
                     assert_eq!(word(&record), now);
                 }
             });
@@ -119,7 +132,12 @@ fn large_writes_on_their_way_to_slow_daemons_are_seen_by_all_that_begin_after_th
     const TURNS: u64 = 160;
     const RECORD: u64 = 256 << 10;
     let cluster = Cluster::start(3);
-    let slow = || cluster.serving_mount_with(cluster.config(), Options { slow: SlowRates::ALL, ..Options::default() });
+    let slow = || {
+        cluster.serving_mount_with(
+            cluster.config(),
+            Options { slow: SlowRates::ALL, ..Options::default() },
+        )
+    };
     let (one, two, plain) = (slow(), slow(), cluster.client());
     let (file, first) = create(&one, b"log");
     let progress = &Progress::default();
@@ -135,7 +153,12 @@ fn large_writes_on_their_way_to_slow_daemons_are_seen_by_all_that_begin_after_th
             let _ends = Ends(progress);
             let mut handle = first;
             for turn in 1..=TURNS {
-                write(&one, handle, (turn - 1) * RECORD, &turn.to_le_bytes().repeat((RECORD / WORD) as usize));
+                write(
+                    &one,
+                    handle,
+                    (turn - 1) * RECORD,
+                    &turn.to_le_bytes().repeat((RECORD / WORD) as usize),
+                );
                 progress.written.store(turn, Ordering::Release);
                 if turn % REOPENS == 0 {
                     handle = reopened(&one, file, handle);
@@ -143,14 +166,24 @@ fn large_writes_on_their_way_to_slow_daemons_are_seen_by_all_that_begin_after_th
             }
             one.release(handle, None).unwrap();
         });
-        scope.spawn(|| progress.watch(3, |now| assert!(size(&one, file) >= now * RECORD, "the same mount's size")));
+        scope.spawn(|| {
+            progress
+                .watch(3, |now| assert!(size(&one, file) >= now * RECORD, "the same mount's size"))
+        });
         scope.spawn(|| progress.watch(5, |now| reads(&one, now)));
-        scope.spawn(|| progress.watch(20, |now| assert!(size(&two, file) >= now * RECORD, "another mount's size")));
+        scope.spawn(|| {
+            progress
+                .watch(20, |now| assert!(size(&two, file) >= now * RECORD, "another mount's size"))
+        });
         scope.spawn(|| progress.watch(30, |now| reads(&two, now)));
-        scope.spawn(|| progress.watch(40, |now| assert!(plain.lstat("/log").unwrap().bytes.0 >= now * RECORD)));
+        scope.spawn(|| {
+            progress.watch(40, |now| assert!(plain.lstat("/log").unwrap().bytes.0 >= now * RECORD))
+        });
     });
     let handle = two.open(file, Access::READ).unwrap().handle;
-    (1..=TURNS).for_each(|turn| assert_eq!(word(&read(&two, handle, (turn - 1) * RECORD, WORD as usize)), turn));
+    (1..=TURNS).for_each(|turn| {
+        assert_eq!(word(&read(&two, handle, (turn - 1) * RECORD, WORD as usize)), turn)
+    });
     two.release(handle, None).unwrap();
 }
 
@@ -219,7 +252,11 @@ fn a_size_that_is_kept_is_never_older_than_a_write_of_the_same_mount() {
             let _ends = Ends(progress);
             for turn in 1..=TURNS {
                 write(&one, first, (turn - 1) * WORD, &turn.to_le_bytes());
-                assert_eq!(size(&one, file), turn * WORD, "what others asked meanwhile is not kept");
+                assert_eq!(
+                    size(&one, file),
+                    turn * WORD,
+                    "what others asked meanwhile is not kept"
+                );
                 progress.written.store(turn, Ordering::Release);
             }
         });

@@ -2,7 +2,8 @@
 
 use crate::support::{self, Cluster, ROOT, USER, create, read};
 use braid_vfs::{
-    Access, AttributeChanges, FileHandle, FileIndex, Looked, OpenAs, Opened, Page, Status, Vfs, WriteAs, XattrMode,
+    Access, AttributeChanges, FileHandle, FileIndex, Looked, OpenAs, Opened, Page, Status, Vfs,
+    WriteAs, XattrMode,
 };
 
 /// A file that its maker closed, looked up by its reader.
@@ -14,7 +15,9 @@ fn known(maker: &Vfs, reader: &Vfs, name: &[u8]) -> FileIndex {
     support::wait_for(|| {
         let opened = open(reader, file);
         reader.release(opened.handle, None).unwrap();
-        let Looked::Found(found) = reader.look_up(ROOT, name).unwrap() else { panic!("it is there") };
+        let Looked::Found(found) = reader.look_up(ROOT, name).unwrap() else {
+            panic!("it is there")
+        };
         opened.keeps_data && reader.hand_out(&found.keep, |kept| kept.attributes)
     });
     file
@@ -76,17 +79,23 @@ fn a_file_that_this_mount_removes_or_replaces_while_it_is_open_late_stays_what_i
 
 #[test]
 fn who_has_a_file_open_late_reads_it_whatever_this_mount_does_to_its_rights() {
-    const OWNER_MAY_NOT: &[u8] =
-        &[2, 0, 0, 0, 1, 0, 0, 0, 255, 255, 255, 255, 4, 0, 0, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255];
+    const OWNER_MAY_NOT: &[u8] = &[
+        2, 0, 0, 0, 1, 0, 0, 0, 255, 255, 255, 255, 4, 0, 0, 0, 255, 255, 255, 255, 32, 0, 0, 0,
+        255, 255, 255, 255,
+    ];
     let cluster = Cluster::start(1);
-    let (one, two) = (cluster.serving_mount(), cluster.serving_mount_of(cluster.config_of_a_user(USER)));
+    let (one, two) =
+        (cluster.serving_mount(), cluster.serving_mount_of(cluster.config_of_a_user(USER)));
     let (by_mode, by_list) = (known(&one, &two, b"f"), known(&one, &two, b"g"));
     let opened = [by_mode, by_list].map(|file| open(&two, file));
     let none = AttributeChanges { mode: Some(0), ..AttributeChanges::none() };
     two.set_attributes(by_mode, Some(opened[0].handle), none, false).unwrap();
     two.set_xattr(by_list, b"system.posix_acl_access", OWNER_MAY_NOT, XattrMode::Either).unwrap();
     for (file, opened) in [by_mode, by_list].into_iter().zip(&opened) {
-        assert_eq!(two.open(file, Access::READ_WRITE).unwrap_err().status(), Some(Status::PermissionDenied));
+        assert_eq!(
+            two.open(file, Access::READ_WRITE).unwrap_err().status(),
+            Some(Status::PermissionDenied)
+        );
         assert_eq!(page(&two, opened.handle), b"what it was");
     }
 }
@@ -150,7 +159,9 @@ fn a_page_goes_to_the_end_that_this_mount_or_another_has_written() {
         assert_eq!(page(&two, opened.handle), text);
         // Known again, as it is now.
         support::wait_for(|| {
-            let Looked::Found(found) = two.look_up(ROOT, b"f").unwrap() else { panic!("it is there") };
+            let Looked::Found(found) = two.look_up(ROOT, b"f").unwrap() else {
+                panic!("it is there")
+            };
             two.hand_out(&found.keep, |kept| kept.attributes)
         });
     }

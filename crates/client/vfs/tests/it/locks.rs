@@ -4,7 +4,9 @@ use std::{thread, time::Duration};
 
 use crate::support::{Cluster, create, read, wait_for};
 use braid_client::{Config, OpenOptions};
-use braid_vfs::{Access, Error, FileHandle, Lock, LockSpace, LockWait, OpenAs, Status, Vfs, WriteAs};
+use braid_vfs::{
+    Access, Error, FileHandle, Lock, LockSpace, LockWait, OpenAs, Status, Vfs, WriteAs,
+};
 
 fn lock(owner: u64, start: u64, last: u64) -> Lock {
     Lock { owner, pid: owner as u32, start, last, exclusive: true }
@@ -22,9 +24,17 @@ fn a_range_is_one_owners_until_it_lets_go_or_its_process_closes() {
     let theirs = two.open(file, Access::READ_WRITE).unwrap().handle;
     assert_eq!(one.try_lock(mine, LockSpace::Range, &lock(1, 0, 9)).unwrap(), None);
     let found = two.try_lock(theirs, LockSpace::Range, &lock(1, 5, 5)).unwrap().unwrap();
-    assert_eq!((found.pid, found.start, found.last), (1, 0, 9), "the same number on another mount is another owner");
+    assert_eq!(
+        (found.pid, found.start, found.last),
+        (1, 0, 9),
+        "the same number on another mount is another owner"
+    );
     assert!(free(&two, theirs, &lock(1, 10, 20)));
-    assert_eq!(two.try_lock(theirs, LockSpace::Whole, &lock(1, 0, u64::MAX)).unwrap(), None, "another kind");
+    assert_eq!(
+        two.try_lock(theirs, LockSpace::Whole, &lock(1, 0, u64::MAX)).unwrap(),
+        None,
+        "another kind"
+    );
     one.unlock(mine, LockSpace::Range, 1, 0, 4).unwrap();
     assert!(free(&two, theirs, &lock(1, 0, 4)) && !free(&two, theirs, &lock(1, 5, 5)));
     // The process has the file open a second time: closing either lets go of all.
@@ -33,7 +43,10 @@ fn a_range_is_one_owners_until_it_lets_go_or_its_process_closes() {
     assert!(free(&two, theirs, &lock(1, 0, 9)));
     // What an open file owns goes with it.
     assert_eq!(one.try_lock(again, LockSpace::Range, &lock(99, 0, 9)).unwrap(), None);
-    assert_eq!(one.try_lock(again, LockSpace::Whole, &lock(98, 0, u64::MAX)).unwrap().unwrap().owner, 1);
+    assert_eq!(
+        one.try_lock(again, LockSpace::Whole, &lock(98, 0, u64::MAX)).unwrap().unwrap().owner,
+        1
+    );
     one.flush(again, Some(1)).unwrap();
     assert!(!free(&two, theirs, &lock(1, 0, 9)));
     one.release(again, Some(98)).unwrap();
@@ -80,7 +93,10 @@ fn two_that_wait_for_each_other_are_told_so() {
         [ask(&two, theirs, 2, 0, 1), first.join().unwrap()]
     });
     let told: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
-    assert_eq!(told.iter().map(|error| error.status()).collect::<Vec<_>>(), [Some(Status::Deadlock)]);
+    assert_eq!(
+        told.iter().map(|error| error.status()).collect::<Vec<_>>(),
+        [Some(Status::Deadlock)]
+    );
 }
 
 #[test]
@@ -128,19 +144,25 @@ fn an_append_beside_a_library_client_that_has_the_file_open_is_done() {
 #[test]
 fn what_could_not_be_let_go_while_the_server_was_away_is_free_when_it_is_back() {
     let mut cluster = Cluster::start(1);
-    let one = cluster.serving_mount_of(Config { timeout: Duration::from_secs(2), ..cluster.config() });
+    let one =
+        cluster.serving_mount_of(Config { timeout: Duration::from_secs(2), ..cluster.config() });
     let two = cluster.mount();
     let (file, mine) = create(&one, b"f");
     let theirs = two.open(file, Access::READ_WRITE).unwrap().handle;
     let whole = |owner| lock(owner, 0, u64::MAX);
-    for (space, owned) in
-        [(LockSpace::Range, lock(1, 0, 9)), (LockSpace::Range, lock(99, 20, 29)), (LockSpace::Whole, whole(98))]
-    {
+    for (space, owned) in [
+        (LockSpace::Range, lock(1, 0, 9)),
+        (LockSpace::Range, lock(99, 20, 29)),
+        (LockSpace::Whole, whole(98)),
+    ] {
         assert_eq!(one.try_lock(mine, space, &owned).unwrap(), None);
     }
     cluster.stop_mds();
     assert!(one.flush(mine, Some(1)).is_err(), "a process that ends");
-    assert!(one.release(mine, Some(98)).is_err(), "its open file: 99 had bytes of it, 98 all of it");
+    assert!(
+        one.release(mine, Some(98)).is_err(),
+        "its open file: 99 had bytes of it, 98 all of it"
+    );
     cluster.start_mds();
     for (space, wanted) in [(LockSpace::Range, lock(1, 0, 29)), (LockSpace::Whole, whole(2))] {
         wait_for(|| matches!(two.try_lock(theirs, space, &wanted), Ok(None)));

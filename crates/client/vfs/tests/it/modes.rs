@@ -10,7 +10,11 @@ fn open(vfs: &Vfs, file: FileIndex, access: Access) -> braid_vfs::Result<Opened>
     vfs.open(file, OpenAs::from(access))
 }
 
-fn denying(client: &Client, file: FileIndex, deny: Deny) -> braid_client::Result<braid_client::File> {
+fn denying(
+    client: &Client,
+    file: FileIndex,
+    deny: Deny,
+) -> braid_client::Result<braid_client::File> {
     client.open(file, &OpenOptions::new().read(true).deny(deny))
 }
 
@@ -36,7 +40,9 @@ fn opens_without_a_word(cluster: &Cluster, reader: &Vfs, file: FileIndex) {
     support::wait_for(|| {
         let opened = open(reader, file, Access::READ).unwrap();
         reader.release(opened.handle, None).unwrap();
-        let Looked::Found(found) = reader.look_up(ROOT, b"f").unwrap() else { panic!("it is there") };
+        let Looked::Found(found) = reader.look_up(ROOT, b"f").unwrap() else {
+            panic!("it is there")
+        };
         opened.keeps_data && reader.hand_out(&found.keep, |kept| kept.attributes)
     });
     let before = cluster.calls();
@@ -65,7 +71,10 @@ fn a_mount_that_has_the_file_open_without_a_word_is_in_the_way_of_who_denies_rea
     for _ in 0..3 {
         // Each of them may ask for the names lease anew, and keep what it is told.
         let Looked::Found(found) = two.look_up(ROOT, b"f").unwrap() else { panic!("it is there") };
-        assert!(!two.hand_out(&found.keep, |kept| kept.attributes), "who kept them would open it without a word");
+        assert!(
+            !two.hand_out(&found.keep, |kept| kept.attributes),
+            "who kept them would open it without a word"
+        );
         excluded(open(&two, file, Access::READ));
     }
     held.unwrap().close().unwrap();
@@ -118,7 +127,8 @@ fn what_a_client_denied_that_does_not_answer_ends_when_it_is_fenced() {
         opened.is_some()
     });
     // Whoever tells it first: the daemons, or the metadata server of the session.
-    let gone = |error: braid_client::Error| matches!(error.status(), Status::Fenced | Status::StaleHandle);
+    let gone =
+        |error: braid_client::Error| matches!(error.status(), Status::Fenced | Status::StaleHandle);
     assert!(gone(denies.write_at(b"W", 0).unwrap_err()));
     assert!(gone(denies.set_modes(Rights::WRITE, Deny::ALL).unwrap_err()));
     let mut bytes = [0; 11];

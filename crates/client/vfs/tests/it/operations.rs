@@ -4,8 +4,8 @@ use crate::support::{self, Cluster, ROOT, USER, create, found, new_file, read, s
 use braid_client::{AttributeChanges, SetTime};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, Allocation, Error, FileHandle, FileIndex, FileKind, LAYOUT_XATTR, NewFile, OpenAs, RenameMode, Status,
-    Timestamp, User, Vfs, WriteAs, XattrMode,
+    Access, Allocation, Error, FileHandle, FileIndex, FileKind, LAYOUT_XATTR, NewFile, OpenAs,
+    RenameMode, Status, Timestamp, User, Vfs, WriteAs, XattrMode,
 };
 
 fn refused<T: std::fmt::Debug>(result: braid_vfs::Result<T>) -> Option<Status> {
@@ -45,7 +45,11 @@ fn a_handle_allows_what_the_file_was_opened_for() {
     assert_eq!(vfs.next_hole(writer, 0).unwrap(), 3, "holes are sought through any handle");
     assert_eq!(read(&vfs, reader, 0, 9), b"abc");
     let emptied = vfs.open(file, OpenAs { truncate: true, ..Access::READ.into() }).unwrap();
-    assert_eq!(emptied.known.attributes.bytes, ByteCount(0), "O_RDONLY | O_TRUNC cuts, as on Linux");
+    assert_eq!(
+        emptied.known.attributes.bytes,
+        ByteCount(0),
+        "O_RDONLY | O_TRUNC cuts, as on Linux"
+    );
 }
 
 #[test]
@@ -61,7 +65,10 @@ fn an_unlinked_file_lives_as_long_as_a_handle_of_it() {
     let known = vfs.attributes(file, Some(handle)).unwrap().attributes;
     assert_eq!((known.links, known.bytes), (0, ByteCount(16)));
     let changes = AttributeChanges { bytes: Some(ByteCount(3)), ..AttributeChanges::none() };
-    assert_eq!(vfs.set_attributes(file, Some(handle), changes, false).unwrap().attributes.bytes, ByteCount(3));
+    assert_eq!(
+        vfs.set_attributes(file, Some(handle), changes, false).unwrap().attributes.bytes,
+        ByteCount(3)
+    );
     assert_eq!(read(&vfs, handle, 0, 99), b"bef");
     vfs.sync(handle).unwrap();
     vfs.release(handle, None).unwrap();
@@ -125,8 +132,14 @@ fn create_opens_nothing_that_was_not_checked() {
     let secret = NewFile { exclusive: false, ..new_file(0o600) };
     vfs.create(User::ROOT, ROOT, b"secret", &secret).unwrap();
     vfs.make_symlink(USER, ROOT, b"link", b"secret").unwrap();
-    assert!(matches!(vfs.create(USER, ROOT, b"secret", &secret), Err(Error::LookAgain)), "another's file");
-    assert!(matches!(vfs.create(USER, ROOT, b"link", &secret), Err(Error::LookAgain)), "a link in the way");
+    assert!(
+        matches!(vfs.create(USER, ROOT, b"secret", &secret), Err(Error::LookAgain)),
+        "another's file"
+    );
+    assert!(
+        matches!(vfs.create(USER, ROOT, b"link", &secret), Err(Error::LookAgain)),
+        "a link in the way"
+    );
     assert!(vfs.create(User::ROOT, ROOT, b"secret", &secret).is_ok());
 }
 
@@ -138,7 +151,10 @@ fn names_are_made_moved_and_removed() {
     assert_eq!((dir.kind, dir.mode, dir.uid), (FileKind::Directory, 0o755, 1000));
     let (file, _) = create(&vfs, b"f");
     assert_eq!(vfs.link(file, dir.file, b"g").unwrap().attributes.links, 2);
-    assert_eq!(refused(vfs.rename((ROOT, b"f"), (dir.file, b"g"), RenameMode::NoReplace)), Some(Status::Exists));
+    assert_eq!(
+        refused(vfs.rename((ROOT, b"f"), (dir.file, b"g"), RenameMode::NoReplace)),
+        Some(Status::Exists)
+    );
     let fifo = vfs.make_node(USER, ROOT, b"p", FileKind::Fifo, 0o666, 0, 0).unwrap().attributes;
     vfs.rename((ROOT, b"p"), (dir.file, b"g"), RenameMode::Exchange).unwrap();
     assert_eq!(found(&vfs, b"p").unwrap().attributes.file, file);
@@ -162,7 +178,10 @@ fn any_number_of_users_one_after_another_make_what_is_theirs() {
     let vfs = cluster.mount();
     let make = |uid: u64, name: String| {
         let user = User { uid, gid: uid + 1 };
-        let made = vfs.make_node(user, ROOT, name.as_bytes(), FileKind::Fifo, 0o600, 0, 0).unwrap().attributes;
+        let made = vfs
+            .make_node(user, ROOT, name.as_bytes(), FileKind::Fifo, 0o600, 0, 0)
+            .unwrap()
+            .attributes;
         assert_eq!((made.uid, made.gid), (uid, uid + 1));
     };
     (1..=USERS).for_each(|uid| make(uid, format!("of {uid}")));
@@ -176,7 +195,11 @@ fn attributes_change_to_the_nanosecond_and_privileges_go() {
     let (file, handle) = create(&vfs, b"f");
     let time = Timestamp { seconds: -5, nanos: 123_456_789 };
     let mode = |mode| AttributeChanges { mode: Some(mode), ..AttributeChanges::none() };
-    let changes = AttributeChanges { atime: Some(SetTime { time: Some(time) }), uid: Some(7), ..mode(0o6755) };
+    let changes = AttributeChanges {
+        atime: Some(SetTime { time: Some(time) }),
+        uid: Some(7),
+        ..mode(0o6755)
+    };
     let known = vfs.set_attributes(file, None, changes, false).unwrap().attributes;
     assert_eq!((known.atime, known.uid, known.mode), (time, 7, 0o6755));
     vfs.write(handle, 0, b"x", WriteAs { kill_privileges: true, ..WriteAs::default() }).unwrap();
@@ -205,7 +228,8 @@ fn a_listing_is_resumed_by_cookie_and_begins_anew_at_zero() {
     let vfs = cluster.mount();
     let dir = vfs.make_directory(USER, ROOT, b"d", 0o777, 0).unwrap().attributes.file;
     for number in 0..100 {
-        vfs.make_node(USER, dir, format!("{number}").as_bytes(), FileKind::Fifo, 0o600, 0, 0).unwrap();
+        vfs.make_node(USER, dir, format!("{number}").as_bytes(), FileKind::Fifo, 0o600, 0, 0)
+            .unwrap();
     }
     let handle = vfs.open_directory(dir).unwrap();
     let (mut names, mut cookie) = (Vec::new(), 0);
@@ -235,12 +259,15 @@ fn a_listing_ends_where_its_directory_ended_when_it_began() {
     let (serving, plain) = (cluster.serving_mount(), cluster.mount());
     let dir = plain.make_directory(USER, ROOT, b"d", 0o777, 0).unwrap().attributes.file;
     for number in 0..NAMES {
-        plain.make_node(USER, dir, format!("{number}").as_bytes(), FileKind::Fifo, 0o600, 0, 0).unwrap();
+        plain
+            .make_node(USER, dir, format!("{number}").as_bytes(), FileKind::Fifo, 0o600, 0, 0)
+            .unwrap();
     }
     let mut moves = 0;
     let mut moved = |vfs: &Vfs, name: &[u8]| {
         moves += 1;
-        vfs.rename((dir, name), (dir, format!("m{moves}").as_bytes()), RenameMode::Replace).unwrap();
+        vfs.rename((dir, name), (dir, format!("m{moves}").as_bytes()), RenameMode::Replace)
+            .unwrap();
     };
     for vfs in [&serving, &plain] {
         for mover in [vfs, &plain] {
@@ -261,14 +288,20 @@ fn a_listing_ends_where_its_directory_ended_when_it_began() {
             assert_eq!(names.len(), NAMES);
             let after = vfs.read_directory(handle, cookie, 3, false).unwrap();
             assert!(after.entries.is_empty() && after.end, "and stays at its end");
-            assert_eq!(vfs.read_directory(handle, 0, 3, false).unwrap().entries.len(), 3, "until it is begun anew");
+            assert_eq!(
+                vfs.read_directory(handle, 0, 3, false).unwrap().entries.len(),
+                3,
+                "until it is begun anew"
+            );
             vfs.release_directory(handle).unwrap();
         }
     }
     // The library's, which braid and the languages' bindings use, of more than one reply.
     let client = cluster.client();
     for number in 0..2_000 {
-        client.touch((dir, format!("{number:0>200}").as_bytes()), 0o600, true, Default::default()).unwrap();
+        client
+            .touch((dir, format!("{number:0>200}").as_bytes()), 0o600, true, Default::default())
+            .unwrap();
     }
     let mut found = 0;
     for entry in client.read_dir(dir, false).unwrap() {
@@ -293,18 +326,27 @@ fn xattrs_are_kept_and_the_layout_is_one_of_them() {
     let wish = b"stripe-size=65536 iod-count=2";
     vfs.set_xattr(file, LAYOUT_XATTR, wish, XattrMode::Either).unwrap();
     let shown = String::from_utf8(vfs.xattr(file, LAYOUT_XATTR).unwrap()).unwrap();
-    assert!(shown.starts_with("distribution=simple-stripe stripe-size=65536 iod-count=2 first-part="), "{shown}");
+    assert!(
+        shown.starts_with("distribution=simple-stripe stripe-size=65536 iod-count=2 first-part="),
+        "{shown}"
+    );
     let handle = vfs.open(file, Access::READ_WRITE).unwrap().handle;
     write(&vfs, handle, 0, b"x");
     vfs.sync(handle).unwrap();
     vfs.release(handle, None).unwrap();
-    assert!(vfs.set_xattr(file, LAYOUT_XATTR, b"iod-count=1", XattrMode::Either).is_err(), "bytes lie there already");
+    assert!(
+        vfs.set_xattr(file, LAYOUT_XATTR, b"iod-count=1", XattrMode::Either).is_err(),
+        "bytes lie there already"
+    );
     assert_eq!(vfs.xattr(ROOT, LAYOUT_XATTR).unwrap(), b"default");
     vfs.set_xattr(ROOT, LAYOUT_XATTR, wish, XattrMode::Either).unwrap();
     assert_eq!(vfs.xattr(ROOT, LAYOUT_XATTR).unwrap(), wish);
     vfs.remove_xattr(ROOT, LAYOUT_XATTR).unwrap();
     assert_eq!(vfs.xattr(ROOT, LAYOUT_XATTR).unwrap(), b"default");
-    assert_eq!(refused(vfs.set_xattr(ROOT, LAYOUT_XATTR, b"iods=1", XattrMode::Either)), Some(Status::Invalid));
+    assert_eq!(
+        refused(vfs.set_xattr(ROOT, LAYOUT_XATTR, b"iods=1", XattrMode::Either)),
+        Some(Status::Invalid)
+    );
 }
 
 #[test]
@@ -330,7 +372,11 @@ fn ranges_are_reserved_punched_zeroed_sought_and_copied() {
     let (_, copy) = create(&vfs, b"copy");
     assert_eq!(vfs.copy_range((handle, 5), (copy, 0), 45, false).unwrap(), 45);
     assert_eq!(read(&vfs, copy, 0, 99), wanted[5..]);
-    assert_eq!(vfs.copy_range((copy, 40), (copy, 100), 1000, false).unwrap(), 5, "to the end of the source");
+    assert_eq!(
+        vfs.copy_range((copy, 40), (copy, 100), 1000, false).unwrap(),
+        5,
+        "to the end of the source"
+    );
     assert!(vfs.room(FileIndex::ROOT).unwrap().total_bytes > 0);
 }
 
@@ -339,8 +385,14 @@ fn what_is_gone_is_named_so() {
     let cluster = Cluster::start(1);
     let vfs = cluster.mount();
     let nowhere = FileIndex(0x77);
-    assert!(matches!(refused(vfs.attributes(nowhere, None)), Some(Status::StaleHandle | Status::NotFound)));
-    assert!(matches!(refused(vfs.open(nowhere, Access::READ)), Some(Status::StaleHandle | Status::NotFound)));
+    assert!(matches!(
+        refused(vfs.attributes(nowhere, None)),
+        Some(Status::StaleHandle | Status::NotFound)
+    ));
+    assert!(matches!(
+        refused(vfs.open(nowhere, Access::READ)),
+        Some(Status::StaleHandle | Status::NotFound)
+    ));
     assert_eq!(refused(vfs.unlink(ROOT, b"nothing")), Some(Status::NotFound));
     assert_eq!(refused(vfs.open(ROOT, Access::READ)), Some(Status::IsDirectory));
 }
@@ -354,7 +406,8 @@ fn past_the_longest_file_of_the_disks_is_efbig_and_the_file_stays_usable() {
         write(&vfs, handle, 0, b"hello");
         vfs.sync(handle).unwrap();
         let resize = |vfs: &Vfs, bytes| {
-            let changes = AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
+            let changes =
+                AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
             vfs.set_attributes(file, None, changes, false)
         };
         // 16 TiB on each of at most three disks, if they are ext4.
@@ -366,10 +419,17 @@ fn past_the_longest_file_of_the_disks_is_efbig_and_the_file_stays_usable() {
         let direct = WriteAs { direct: true, ..WriteAs::default() };
         for _ in 0..2 {
             assert_eq!(refused(resize(&vfs, past)), Some(Status::TooLarge));
-            assert_eq!(refused(vfs.allocate(handle, past, 1 << 20, reserve, false)), Some(Status::TooLarge));
-            assert_eq!(refused(vfs.write(handle, past, b"x", WriteAs::default())), Some(Status::TooLarge));
+            assert_eq!(
+                refused(vfs.allocate(handle, past, 1 << 20, reserve, false)),
+                Some(Status::TooLarge)
+            );
+            assert_eq!(
+                refused(vfs.write(handle, past, b"x", WriteAs::default())),
+                Some(Status::TooLarge)
+            );
             assert_eq!(refused(vfs.write(handle, past, b"x", direct)), Some(Status::TooLarge));
-            vfs.allocate(handle, past, 1 << 20, Allocation::Punch, false).expect("nothing is there to punch");
+            vfs.allocate(handle, past, 1 << 20, Allocation::Punch, false)
+                .expect("nothing is there to punch");
             assert_eq!((size(&vfs, file), read(&vfs, handle, 0, 9)), (5, b"hello".to_vec()));
         }
         vfs.sync(handle).unwrap();

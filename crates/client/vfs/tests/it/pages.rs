@@ -56,7 +56,13 @@ fn pages_of_readers_are_never_old(mounts: [&Mount; 2], readers: &[&Mount], acces
     });
 }
 
-fn reads(mount: &Mount, file: FileIndex, access: Access, written: &[AtomicU64], ended: &AtomicBool) {
+fn reads(
+    mount: &Mount,
+    file: FileIndex,
+    access: Access,
+    written: &[AtomicU64],
+    ended: &AtomicBool,
+) {
     let mut handle = mount.open(file, access);
     let mut turn = 0;
     while !ended.load(Ordering::Acquire) {
@@ -86,7 +92,8 @@ fn pages_of_two_mounts_that_both_may_write_are_never_old_and_none_waits_for_ever
 #[test]
 fn pages_of_a_posix_mount_are_never_old_beside_weak_mounts_that_write() {
     let cluster = Cluster::start(2);
-    let weak = [Consistency::CloseToOpen, Consistency::Commit].map(|mode| Mount::with(&cluster, mode));
+    let weak =
+        [Consistency::CloseToOpen, Consistency::Commit].map(|mode| Mount::with(&cluster, mode));
     let posix = Mount::new(&cluster);
     pages_of_readers_are_never_old([&weak[0], &weak[1]], &[&posix], Access::READ);
     pages_of_readers_are_never_old([&weak[0], &posix], &[&posix], Access::READ_WRITE);
@@ -105,7 +112,11 @@ fn pages_that_nobody_changes_cost_one_call_each() {
     assert_eq!(seen, u64::from_le_bytes([7; 8]));
     let writes = one.open(file, Access::WRITE);
     one.write(writes, 0, 9);
-    assert_eq!(two.kernel.read(&two.vfs, opened[0], 0), 9, "what was kept was dropped before the write");
+    assert_eq!(
+        two.kernel.read(&two.vfs, opened[0], 0),
+        9,
+        "what was kept was dropped before the write"
+    );
 }
 
 /// A kernel with one page of a file, into which a program has stored by a mapping: it writes the page whole before it drops it.
@@ -121,7 +132,14 @@ impl Keeper for Mapped {
 
     fn drop_data(&self, _: FileIndex, _: u64, _: u64) {
         let Some((handle, bytes)) = self.dirty.lock().unwrap().take() else { return };
-        let writes = || self.vfs.get().unwrap().write(handle, 0, &bytes, WriteAs { page: true, ..WriteAs::default() });
+        let writes = || {
+            self.vfs.get().unwrap().write(
+                handle,
+                0,
+                &bytes,
+                WriteAs { page: true, ..WriteAs::default() },
+            )
+        };
         // A kernel sends it to another thread of the mount, and waits.
         thread::scope(|scope| scope.spawn(writes).join().unwrap()).unwrap();
     }
@@ -155,10 +173,30 @@ fn a_page_that_was_read_before_a_write_of_its_bytes_does_not_undo_it() {
     type Change<'a> = &'a dyn Fn(FileHandle);
     let changes: [(&str, Change<'_>, usize, &[u8]); 6] = [
         ("write", &|file| crate::support::write(&vfs, file, 100, b"written"), 100, b"written"),
-        ("append", &|file| assert_eq!(vfs.write(file, 0, b"behind", append).unwrap(), 6), BYTES, b"behind"),
-        ("copy", &|file| assert_eq!(vfs.copy_range((source, 0), (file, 7), 6, false).unwrap(), 6), 7, b"copied"),
-        ("punch", &|file| vfs.allocate(file, 20, 5, Allocation::Punch, false).unwrap(), 20, &[0; 5]),
-        ("zero", &|file| vfs.allocate(file, 9, 5, Allocation::Zero { keep_size: true }, false).unwrap(), 9, &[0; 5]),
+        (
+            "append",
+            &|file| assert_eq!(vfs.write(file, 0, b"behind", append).unwrap(), 6),
+            BYTES,
+            b"behind",
+        ),
+        (
+            "copy",
+            &|file| assert_eq!(vfs.copy_range((source, 0), (file, 7), 6, false).unwrap(), 6),
+            7,
+            b"copied",
+        ),
+        (
+            "punch",
+            &|file| vfs.allocate(file, 20, 5, Allocation::Punch, false).unwrap(),
+            20,
+            &[0; 5],
+        ),
+        (
+            "zero",
+            &|file| vfs.allocate(file, 9, 5, Allocation::Zero { keep_size: true }, false).unwrap(),
+            9,
+            &[0; 5],
+        ),
         ("both sides", &|file| crate::support::write(&vfs, file, 2040, &[1; 8]), 2040, &[1; 8]),
     ];
     for (what, change, at, expected) in changes {
@@ -170,7 +208,10 @@ fn a_page_that_was_read_before_a_write_of_its_bytes_does_not_undo_it() {
         assert_eq!(&found[at..at + expected.len()], expected, "{what} is undone");
         assert_eq!(found[STORED_AT], 0xbb, "the store beside {what} is lost");
         let touched = |byte: usize| byte == STORED_AT || (at..at + expected.len()).contains(&byte);
-        assert!((0..BYTES).all(|byte| touched(byte) || found[byte] == 0xaa), "{what}: nothing else is changed");
+        assert!(
+            (0..BYTES).all(|byte| touched(byte) || found[byte] == 0xaa),
+            "{what}: nothing else is changed"
+        );
         vfs.release(file, None).unwrap();
     }
 }

@@ -33,8 +33,10 @@ mod linux {
             let mut mount = Command::new("mount");
             let mounted = match kind {
                 "tmpfs" => run(mount.args(["-t", kind, "-o", &size, kind]).arg(&point)),
-                _ => run(Command::new("mkfs.ext4").args(["-q", "-F", "-b", "4096", "-m", "0"]).arg(&image))
-                    .and_then(|()| run(mount.args(["-o", "loop"]).arg(&image).arg(&point))),
+                _ => run(Command::new("mkfs.ext4")
+                    .args(["-q", "-F", "-b", "4096", "-m", "0"])
+                    .arg(&image))
+                .and_then(|()| run(mount.args(["-o", "loop"]).arg(&image).arg(&point))),
             };
             mounted.map_err(|why| println!("skipped: a disk of {kind}: {why}")).ok().map(|()| disk)
         }
@@ -112,7 +114,8 @@ mod linux {
         let (gathers, other) = (cluster.client(), cluster.client());
         // The first has brought room; the others are new to the daemons, which have to make their objects.
         drop(hold(&create(&gathers, "/first", stripe_bytes), GATHERED));
-        let files: Vec<File> = (0..FILES).map(|n| create(&gathers, &format!("/{n}"), stripe_bytes)).collect();
+        let files: Vec<File> =
+            (0..FILES).map(|n| create(&gathers, &format!("/{n}"), stripe_bytes)).collect();
         let mut held: Vec<HeldRoom> = files.iter().map(|file| hold(file, GATHERED)).collect();
         let (mut taken, full) = (0, fill(&other, "/large", stripe_bytes));
         let refused = full.write_at(&[3; GATHERED as usize], 1 << 30).unwrap_err();
@@ -123,7 +126,11 @@ mod linux {
                 taken += 1;
             }
             let data = pattern(n, GATHERED);
-            assert_eq!(files[n].write_held(&mut held[n], &data, 0).unwrap(), data.len(), "file {n}");
+            assert_eq!(
+                files[n].write_held(&mut held[n], &data, 0).unwrap(),
+                data.len(),
+                "file {n}"
+            );
             files[n].sync().unwrap();
             let mut back = vec![0; data.len()];
             assert_eq!(files[n].read_at(&mut back, 0).unwrap(), data.len());
@@ -152,7 +159,13 @@ mod linux {
         let cluster = Cluster::start_on(&points.each_ref().map(|point| point.as_path()));
         let options = Options { slow: SlowRates::ALL, ..Options::default() };
         let vfs = cluster.serving_mount_with(cluster.config(), options);
-        let new = NewFile { mode: 0o666, umask: 0, access: Access::READ_WRITE, exclusive: true, truncate: false };
+        let new = NewFile {
+            mode: 0o666,
+            umask: 0,
+            access: Access::READ_WRITE,
+            exclusive: true,
+            truncate: false,
+        };
         let (opened, _) = vfs.create(User { uid: 0, gid: 0 }, FileIndex::ROOT, b"f", &new).unwrap();
         let (handle, mut pieces) = (opened.handle, 0);
         let refused = loop {

@@ -4,8 +4,14 @@ use crate::support::{Cluster, create, write};
 use braid_client::AttributeChanges;
 use braid_vfs::{Access, Allocation, FileHandle, FileIndex, Vfs, WriteAs, XattrMode};
 
-const BY_ANOTHER: WriteAs =
-    WriteAs { append: false, durable: false, kill_privileges: true, page: false, direct: false, owner: None };
+const BY_ANOTHER: WriteAs = WriteAs {
+    append: false,
+    durable: false,
+    kill_privileges: true,
+    page: false,
+    direct: false,
+    owner: None,
+};
 
 fn chmod(vfs: &Vfs, file: FileIndex, mode: u32) {
     let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::none() };
@@ -53,7 +59,9 @@ fn what_any_mount_gave_goes_with_the_next_write() {
             for (writer, handle) in [(&one, mine), (&two, theirs)] {
                 chmod(giver, file, 0o4755);
                 assert_eq!(mode(&two, file), 0o4755, "what was written before does not take them");
-                writer.write(handle, 0, b"y", if turn % 2 == 0 { append } else { BY_ANOTHER }).unwrap();
+                writer
+                    .write(handle, 0, b"y", if turn % 2 == 0 { append } else { BY_ANOTHER })
+                    .unwrap();
                 assert_eq!([mode(&one, file), mode(&two, file)], [0o755; 2]);
             }
             chmod(giver, file, 0o2755);
@@ -71,7 +79,9 @@ fn setgid_goes_where_an_access_list_gave_the_group_the_right_to_execute() {
     let cluster = Cluster::start(1);
     let ([one, two], file, [mine, _]) = scene(&cluster);
     // Version 2, then tag, bits and id of: the owner rw, the group r-x, others none.
-    let entry = |tag: u16, bits: u16| [tag.to_le_bytes().to_vec(), bits.to_le_bytes().to_vec(), vec![0xff; 4]].concat();
+    let entry = |tag: u16, bits: u16| {
+        [tag.to_le_bytes().to_vec(), bits.to_le_bytes().to_vec(), vec![0xff; 4]].concat()
+    };
     let list = [2_u32.to_le_bytes().to_vec(), entry(1, 6), entry(4, 5), entry(0x20, 0)].concat();
     for giver in [&one, &two] {
         chmod(giver, file, 0o2640);
@@ -92,7 +102,9 @@ fn they_go_with_a_copy_and_with_what_allocates_punches_and_zeroes_too() {
     write(&one, source, 0, &[7; 100]);
     let ways: [&dyn Fn(bool); 4] = [
         &|kills| assert_eq!(one.copy_range((source, 0), (mine, 0), 100, kills).unwrap(), 100),
-        &|kills| one.allocate(mine, 0, 4096, Allocation::Reserve { keep_size: true }, kills).unwrap(),
+        &|kills| {
+            one.allocate(mine, 0, 4096, Allocation::Reserve { keep_size: true }, kills).unwrap()
+        },
         &|kills| one.allocate(mine, 10, 10, Allocation::Punch, kills).unwrap(),
         &|kills| one.allocate(mine, 20, 10, Allocation::Zero { keep_size: true }, kills).unwrap(),
     ];

@@ -18,7 +18,8 @@ const FILES: u64 = 20;
 const BYTES: u64 = 100;
 
 #[test]
-fn what_is_gathered_of_every_file_is_at_the_daemons_after_an_fsync_of_the_root_and_of_no_other_directory() {
+fn what_is_gathered_of_every_file_is_at_the_daemons_after_an_fsync_of_the_root_and_of_no_other_directory()
+ {
     let cluster = Cluster::start(2);
     let vfs = cluster.serving_mount();
     let other = vfs.make_directory(USER, ROOT, b"other", 0o777, 0).unwrap().attributes.file;
@@ -48,7 +49,8 @@ fn what_is_gathered_of_every_file_is_at_the_daemons_after_an_fsync_of_the_root_a
 #[test]
 fn a_daemon_that_is_away_is_named_in_time() {
     let mut cluster = Cluster::start(2);
-    let vfs = cluster.serving_mount_of(Config { timeout: Duration::from_secs(8), ..cluster.config() });
+    let vfs =
+        cluster.serving_mount_of(Config { timeout: Duration::from_secs(8), ..cluster.config() });
     let (_, handle) = create(&vfs, b"f");
     write(&vfs, handle, 0, b"closed");
     vfs.release(handle, None).unwrap();
@@ -62,7 +64,8 @@ fn a_daemon_that_is_away_is_named_in_time() {
 #[test]
 fn gathered_bytes_that_are_lost_are_told_by_a_sync_of_all_and_by_their_file() {
     let mut cluster = Cluster::start(1);
-    let vfs = cluster.serving_mount_of(Config { timeout: Duration::from_secs(2), ..cluster.config() });
+    let vfs =
+        cluster.serving_mount_of(Config { timeout: Duration::from_secs(2), ..cluster.config() });
     let (mut tries, mut gathered) = (0, None);
     // The server may be late to learn that the mount carries out recalls, and the daemon to keep room.
     wait_for(|| {

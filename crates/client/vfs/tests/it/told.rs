@@ -72,7 +72,10 @@ fn what_the_maker_is_told_all_others_are() {
         (bytes, bytes_used, mtime, ctime)
     };
     let as_told = |one: &Attributes| (one.bytes, one.bytes_used, one.mtime, one.ctime);
-    assert_eq!(made.iter().map(of_others).collect::<Vec<_>>(), made.iter().map(as_told).collect::<Vec<_>>());
+    assert_eq!(
+        made.iter().map(of_others).collect::<Vec<_>>(),
+        made.iter().map(as_told).collect::<Vec<_>>()
+    );
 }
 
 #[test]

@@ -70,7 +70,10 @@ fn another_client_sees_the_bytes_of_a_file_that_was_just_closed() {
         let file = make(&vfs, name.as_bytes(), format!("bytes of {number}").as_bytes());
         let expected = format!("bytes of {number}");
         if number % 2 == 0 {
-            assert_eq!(library.lstat(format!("/{name}").as_str()).unwrap().bytes.0, expected.len() as u64);
+            assert_eq!(
+                library.lstat(format!("/{name}").as_str()).unwrap().bytes.0,
+                expected.len() as u64
+            );
         } else {
             let opened = other.open(file, Access::READ).unwrap().handle;
             assert_eq!(read(&other, opened, 0, 64), expected.as_bytes());
@@ -198,7 +201,9 @@ fn lines_that_two_mounts_append_and_close_in_turn_are_all_there() {
             // Until its age has sent it: the handle is gone with its bytes.
             let before = cluster.client().lstat("/log").unwrap().bytes.0;
             assert_eq!(before, text.len() as u64);
-            wait_for(|| vfs.attributes(file, None).unwrap().attributes.bytes.0 == text.len() as u64);
+            wait_for(|| {
+                vfs.attributes(file, None).unwrap().attributes.bytes.0 == text.len() as u64
+            });
         } else if turn % 3 == 1 {
             std::thread::sleep(Duration::from_millis(150));
         }

@@ -61,7 +61,12 @@ impl Cover {
     }
 
     /// Ascending (band, interval in `[0, row)`), each repeated in every row of its band.
-    pub(super) fn banded(period: u64, band: u64, row: u64, columns: impl Iterator<Item = (u64, Interval)>) -> Self {
+    pub(super) fn banded(
+        period: u64,
+        band: u64,
+        row: u64,
+        columns: impl Iterator<Item = (u64, Interval)>,
+    ) -> Self {
         let mut made = Bands { period, row, bands: Vec::new(), columns: Vec::new() };
         for (ordinal, column) in columns {
             made.push(ordinal * band, band, column);
@@ -124,16 +129,18 @@ impl Bands {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Band, Interval)> {
-        self.bands.iter().flat_map(|band| self.columns[band.columns.clone()].iter().map(move |column| (band, *column)))
+        self.bands.iter().flat_map(|band| {
+            self.columns[band.columns.clone()].iter().map(move |column| (band, *column))
+        })
     }
 
     fn next(&self, offset: u64) -> Option<u64> {
         let (start, within) = (offset - offset % self.period, offset % self.period);
         let at = self.bands.partition_point(|band| band.place.high <= within);
         let found = match self.bands.get(at) {
-            Some(band) => {
-                self.next_in_band(band, within).or_else(|| self.bands.get(at + 1).map(|band| self.first(band)))
-            }
+            Some(band) => self
+                .next_in_band(band, within)
+                .or_else(|| self.bands.get(at + 1).map(|band| self.first(band))),
             None => None,
         };
         match found {
@@ -146,7 +153,8 @@ impl Bands {
         let (periods, within) = (offset / self.period, offset % self.period);
         let bytes_of = |band: &Band, column: Interval| {
             let rows = (band.place.high - band.place.low) / self.row;
-            let in_band = within.saturating_sub(band.place.low).min(band.place.high - band.place.low);
+            let in_band =
+                within.saturating_sub(band.place.low).min(band.place.high - band.place.low);
             let (whole, in_row) = (in_band / self.row, in_band % self.row);
             let last = in_row.saturating_sub(column.low).min(column.high - column.low);
             (periods * rows + whole) * (column.high - column.low) + last
@@ -161,12 +169,16 @@ impl Bands {
 
     /// `within < band.place.high`; all offsets are in the period.
     fn next_in_band(&self, band: &Band, within: u64) -> Option<u64> {
-        let Some(in_band) = within.checked_sub(band.place.low) else { return Some(self.first(band)) };
+        let Some(in_band) = within.checked_sub(band.place.low) else {
+            return Some(self.first(band));
+        };
         let (row, in_row) = (within - in_band % self.row, in_band % self.row);
         let columns = &self.columns[band.columns.clone()];
         match columns.get(columns.partition_point(|column| column.high <= in_row)) {
             Some(column) => Some(row + column.low.max(in_row)),
-            None => Some(row + self.row).filter(|row| *row < band.place.high).map(|row| row + columns[0].low),
+            None => Some(row + self.row)
+                .filter(|row| *row < band.place.high)
+                .map(|row| row + columns[0].low),
         }
     }
 }

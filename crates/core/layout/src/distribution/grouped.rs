@@ -51,7 +51,8 @@ impl Aggregation for Grouped {
         let (row, in_row) = (in_group / self.row, in_group % self.row);
         let (column, within) = (in_row / self.stripe_size, in_row % self.stripe_size);
         // With width 1 the rows of a group are adjacent in the one object.
-        let contiguous = if self.width == 1 { self.group - in_group } else { self.stripe_size - within };
+        let contiguous =
+            if self.width == 1 { self.group - in_group } else { self.stripe_size - within };
         Place {
             column: (group * self.width + column) as u16,
             object_offset: (round * self.depth + row) * self.stripe_size + within,
@@ -65,7 +66,8 @@ impl Aggregation for Grouped {
             return None;
         }
         let (group, in_group) = (column / self.width, column % self.width);
-        let in_round = group * self.group + row % self.depth * self.row + in_group * self.stripe_size;
+        let in_round =
+            group * self.group + row % self.depth * self.row + in_group * self.stripe_size;
         let start = (row / self.depth).checked_mul(self.round)?.checked_add(in_round)?;
         start.checked_add(object_offset % self.stripe_size)
     }
@@ -75,7 +77,8 @@ impl Aggregation for Grouped {
         if column >= self.parts {
             return 0;
         }
-        let in_group = (bytes % self.round).saturating_sub(column / self.width * self.group).min(self.group);
+        let in_group =
+            (bytes % self.round).saturating_sub(column / self.width * self.group).min(self.group);
         let last_row = (in_group % self.row).saturating_sub(column % self.width * self.stripe_size);
         let rows = bytes / self.round * self.depth + in_group / self.row;
         rows * self.stripe_size + last_row.min(self.stripe_size)
@@ -87,8 +90,15 @@ impl Aggregation for Grouped {
             self.group,
             self.row,
             columns.iter().map(|column| {
-                let (group, column) = (u64::from(column.0) / self.width, u64::from(column.0) % self.width);
-                (group, Interval { low: column * self.stripe_size, high: (column + 1) * self.stripe_size })
+                let (group, column) =
+                    (u64::from(column.0) / self.width, u64::from(column.0) % self.width);
+                (
+                    group,
+                    Interval {
+                        low: column * self.stripe_size,
+                        high: (column + 1) * self.stripe_size,
+                    },
+                )
             }),
         )
     }

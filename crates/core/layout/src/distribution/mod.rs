@@ -95,7 +95,12 @@ impl Mapping {
                     return Err(LayoutError::GroupDepth);
                 }
                 let stripe_size = check_stripe(*stripe_size)?;
-                let shape = Grouped::new(stripe_size, parts as u64, u64::from(*group_width), u64::from(*group_depth));
+                let shape = Grouped::new(
+                    stripe_size,
+                    parts as u64,
+                    u64::from(*group_width),
+                    u64::from(*group_depth),
+                );
                 Self::Grouped(shape.ok_or(LayoutError::Overflow)?)
             }
         })

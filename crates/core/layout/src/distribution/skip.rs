@@ -94,7 +94,9 @@ impl Cover {
         let mut best = None;
         let mut end = range.end;
         for (band, column) in bands.iter() {
-            if let Some(found) = bands.first_touch_of(band, column, copies, combs, range.start..end, steps) {
+            if let Some(found) =
+                bands.first_touch_of(band, column, copies, combs, range.start..end, steps)
+            {
                 (best, end) = (Some(found), found);
             }
             if end <= range.start {
@@ -149,11 +151,13 @@ impl Bands {
         steps: &mut u64,
     ) -> bool {
         let rows = (band.place.high - band.place.low) / self.row;
-        let first_row = Interval { low: band.place.low + column.low, high: band.place.low + column.high };
+        let first_row =
+            Interval { low: band.place.low + column.low, high: band.place.low + column.high };
         combs.iter().all(|comb| {
             *steps += 1;
             let spacing = gcd(comb.spacing, copies.stride);
-            let Some(condition) = Condition::new(Comb { spacing, ..*comb }, self.period, first_row) else {
+            let Some(condition) = Condition::new(Comb { spacing, ..*comb }, self.period, first_row)
+            else {
                 return true;
             };
             let m = condition.modulus;

@@ -54,7 +54,10 @@ impl Aggregation for SimpleStripe {
     }
 
     fn cover(&self, columns: &PartSet) -> Cover {
-        let strip = |column: u64| Interval { low: column * self.stripe_size, high: (column + 1) * self.stripe_size };
+        let strip = |column: u64| Interval {
+            low: column * self.stripe_size,
+            high: (column + 1) * self.stripe_size,
+        };
         Cover::periodic(self.row, columns.iter().map(|column| strip(u64::from(column.0))))
     }
 }

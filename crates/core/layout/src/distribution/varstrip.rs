@@ -36,8 +36,12 @@ struct Column {
 impl VarStrip {
     /// `strips` is not empty, each has 1 to `STRIPE_BYTES_MAX` bytes; `parts >= 1`.
     pub(super) fn new(strips: &[Strip], parts: usize) -> Self {
-        let mut made =
-            Self { cycle: 0, strips: Vec::new(), by_column: Vec::new(), columns: vec![Column::default(); parts] };
+        let mut made = Self {
+            cycle: 0,
+            strips: Vec::new(),
+            by_column: Vec::new(),
+            columns: vec![Column::default(); parts],
+        };
         for strip in strips {
             made.push((usize::from(strip.part) % parts) as u16, strip.bytes);
         }
@@ -51,7 +55,12 @@ impl VarStrip {
             Some(last) if last.column == column => last.bytes += bytes,
             _ => {
                 total.count += 1;
-                self.strips.push(CycleStrip { column, start: self.cycle, bytes, object_start: total.bytes });
+                self.strips.push(CycleStrip {
+                    column,
+                    start: self.cycle,
+                    bytes,
+                    object_start: total.bytes,
+                });
             }
         }
         total.bytes += bytes;
@@ -73,7 +82,11 @@ impl VarStrip {
     }
 
     /// The last strip of the column for which `before` holds; it holds for a prefix.
-    fn last_strip(&self, column: Column, before: impl Fn(&CycleStrip) -> bool) -> Option<CycleStrip> {
+    fn last_strip(
+        &self,
+        column: Column,
+        before: impl Fn(&CycleStrip) -> bool,
+    ) -> Option<CycleStrip> {
         let strips = self.strips_of(column);
         let count = strips.partition_point(|at| before(&self.strips[*at as usize]));
         count.checked_sub(1).map(|last| self.strips[strips[last] as usize])
@@ -113,7 +126,13 @@ impl Aggregation for VarStrip {
     }
 
     fn cover(&self, columns: &PartSet) -> Cover {
-        let wanted = self.strips.iter().filter(|strip| columns.contains(braid_types::PartIndex(strip.column)));
-        Cover::periodic(self.cycle, wanted.map(|strip| Interval { low: strip.start, high: strip.start + strip.bytes }))
+        let wanted = self
+            .strips
+            .iter()
+            .filter(|strip| columns.contains(braid_types::PartIndex(strip.column)));
+        Cover::periodic(
+            self.cycle,
+            wanted.map(|strip| Interval { low: strip.start, high: strip.start + strip.bytes }),
+        )
     }
 }

@@ -78,7 +78,9 @@ impl Cycle {
             // The first access of a request begins where the request does; the one after it is recorded.
             Self::Walked { ask_from: from @ 0 } => *from = at + 1,
             Self::Walked { .. } => *self = Self::asked(access, walk),
-            Self::Recorded(recorded) if at < recorded.accesses[0].file_offset.0 + recorded.period.bytes => {
+            Self::Recorded(recorded)
+                if at < recorded.accesses[0].file_offset.0 + recorded.period.bytes =>
+            {
                 if recorded.accesses.len() == RECORDED_MAX {
                     *self = Self::Walked { ask_from: recorded.period.end };
                 } else {
@@ -113,13 +115,15 @@ impl Recorded {
         }
         let with_move = |own: &Access| {
             let location = walk.locate(own.file_offset.0 + bytes);
-            (location.part == own.part).then(|| (*own, location.object_offset.0 - own.object_offset.0))
+            (location.part == own.part)
+                .then(|| (*own, location.object_offset.0 - own.object_offset.0))
         };
         let accesses = self.accesses.iter().map(with_move).collect::<Option<_>>()?;
         let packed = access.packed_offset - first.packed_offset;
         let periods = (end - first.file_offset.0) / bytes;
         // The first period was walked, and of the second its first access.
-        let mut played = Played { accesses, period: self.period, packed, times: 1, next: 0, periods };
+        let mut played =
+            Played { accesses, period: self.period, packed, times: 1, next: 0, periods };
         (played.play()? == *access).then_some(played)
     }
 }
@@ -146,6 +150,9 @@ impl Played {
     /// Where the last period ends: a file offset, and the position in the packed stream.
     pub(super) fn end(&self) -> (u64, u64) {
         let (first, _) = self.accesses[0];
-        (first.file_offset.0 + self.periods * self.period.bytes, first.packed_offset + self.periods * self.packed)
+        (
+            first.file_offset.0 + self.periods * self.period.bytes,
+            first.packed_offset + self.periods * self.packed,
+        )
     }
 }

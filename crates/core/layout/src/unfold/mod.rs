@@ -119,7 +119,13 @@ impl LayoutMap {
     ///
     /// # Errors
     /// The bytes lie past the largest file.
-    pub fn unfold_view(&self, view: ViewMap, start: u64, bytes: u64, parts: &PartSet) -> Result<Unfold, LayoutError> {
+    pub fn unfold_view(
+        &self,
+        view: ViewMap,
+        start: u64,
+        bytes: u64,
+        parts: &PartSet,
+    ) -> Result<Unfold, LayoutError> {
         Ok(Unfold::new(Walk::of_stream(view, self, parts, start, bytes)?))
     }
 }

@@ -97,13 +97,18 @@ impl Lane {
 
     /// The first byte at or after `offset` that is on the parts, as far as the end of the component.
     fn next(&self, offset: u64) -> u64 {
-        let next = self.cover.next(offset - self.start).and_then(|next| next.checked_add(self.start));
+        let next =
+            self.cover.next(offset - self.start).and_then(|next| next.checked_add(self.start));
         next.map_or(self.end, |next| next.min(self.end))
     }
 }
 
 impl Walk {
-    pub(crate) fn new(request: &Request, layout: &LayoutMap, parts: &PartSet) -> Result<Self, LayoutError> {
+    pub(crate) fn new(
+        request: &Request,
+        layout: &LayoutMap,
+        parts: &PartSet,
+    ) -> Result<Self, LayoutError> {
         Self::of_stream(request.view.map()?, layout, parts, request.start, request.bytes)
     }
 
@@ -121,7 +126,13 @@ impl Walk {
 
     /// A walk over the view's bytes in a file range below the largest file; `start` is the stream position
     /// of the first of them.
-    pub(crate) fn over(view: ViewMap, layout: LayoutMap, parts: &PartSet, start: u64, range: Range<u64>) -> Self {
+    pub(crate) fn over(
+        view: ViewMap,
+        layout: LayoutMap,
+        parts: &PartSet,
+        start: u64,
+        range: Range<u64>,
+    ) -> Self {
         let lane = Lane::at(&layout, parts, range.start);
         let mut frames = Vec::new();
         let mut run = None;
@@ -132,7 +143,19 @@ impl Walk {
             frames.push(Frame { node: ROOT, base: view.displacement(), position: 0, next: 0 });
         }
         let (floor, limit) = (range.start, range.end);
-        Self { view, layout, parts: *parts, lane, start, limit, floor, missed_from: floor, frames, run, steps_taken: 0 }
+        Self {
+            view,
+            layout,
+            parts: *parts,
+            lane,
+            start,
+            limit,
+            floor,
+            missed_from: floor,
+            frames,
+            run,
+            steps_taken: 0,
+        }
     }
 
     pub(crate) fn steps_taken(&self) -> u64 {
@@ -228,7 +251,8 @@ impl Walk {
                     }
                     Some(i) => {
                         self.looked_at(i);
-                        let (base, position) = (frame.base + i * stride, frame.position + i * bytes);
+                        let (base, position) =
+                            (frame.base + i * stride, frame.position + i * bytes);
                         self.descend(if run { NO_CHILD } else { child }, base, span, position);
                     }
                     None => self.leave(),
@@ -278,15 +302,24 @@ impl Walk {
             return None;
         }
         // Copies that reach past the component are looked into, whatever its parts hold.
-        let whole = copies_ending_by(self.lane.end, frame.base, stride, copy.span).clamp(first, end);
-        let found =
-            self.first_touch(Progression { base: frame.base, stride, origin: self.lane.start }, copy, first..whole);
+        let whole =
+            copies_ending_by(self.lane.end, frame.base, stride, copy.span).clamp(first, end);
+        let found = self.first_touch(
+            Progression { base: frame.base, stride, origin: self.lane.start },
+            copy,
+            first..whole,
+        );
         let (found, steps) = found;
         self.steps_taken += steps;
         found.or((whole < end).then_some(whole))
     }
 
-    fn first_touch(&self, copies: Progression, copy: &Node, range: Range<u64>) -> (Option<u64>, u64) {
+    fn first_touch(
+        &self,
+        copies: Progression,
+        copy: &Node,
+        range: Range<u64>,
+    ) -> (Option<u64>, u64) {
         let combs = self.view.combs_of(copy);
         if let ([hull], false) = (combs, range.is_empty()) {
             // Usually the next copy is one, and one look is cheaper than a search over many columns.
@@ -310,13 +343,15 @@ impl Walk {
             item if !ended(item) => first,
             _ => first + items[first..].partition_point(ended),
         };
-        let base = frame.base.checked_add(items.get(at)?.offset).filter(|base| *base < self.limit)?;
+        let base =
+            frame.base.checked_add(items.get(at)?.offset).filter(|base| *base < self.limit)?;
         Some((at, base))
     }
 
     /// After how many bytes of the file the parts repeat; `None` across components.
     pub(crate) fn period(&self) -> Option<u64> {
-        (self.lane.start <= self.floor && self.limit <= self.lane.end).then(|| self.lane.cover.period())
+        (self.lane.start <= self.floor && self.limit <= self.lane.end)
+            .then(|| self.lane.cover.period())
     }
 
     /// After how many bytes the accesses of the repeated run that the walk is in come again, as they do from the one at `at` on.
@@ -356,7 +391,9 @@ impl Walk {
 
     /// Memory below it, in bytes.
     pub(crate) fn size_bytes(&self) -> usize {
-        self.view.size_bytes() + self.lane.cover.size_bytes() + self.frames.capacity() * size_of::<Frame>()
+        self.view.size_bytes()
+            + self.lane.cover.size_bytes()
+            + self.frames.capacity() * size_of::<Frame>()
     }
 
     /// The view that is walked.

@@ -85,7 +85,11 @@ impl View {
     /// # Errors
     /// [`LayoutError::EmptyPattern`] for a task that has no element; [`LayoutError::BlockCyclic`] for a dimension of no indices, of
     /// blocks of none, or of a task that is not among its tasks; [`LayoutError::TooDeep`]; [`LayoutError::Overflow`].
-    pub fn block_cyclic(displacement: u64, dimensions: &[Dealt], element: u64) -> Result<Self, LayoutError> {
+    pub fn block_cyclic(
+        displacement: u64,
+        dimensions: &[Dealt],
+        element: u64,
+    ) -> Result<Self, LayoutError> {
         if dimensions.len() >= VIEW_DEPTH_MAX {
             return Err(LayoutError::TooDeep { max: VIEW_DEPTH_MAX });
         }

@@ -64,7 +64,11 @@ impl Builder {
         fit(&mut items);
         fit(&mut combs);
         let is_empty = matches!(root.shape, Shape::Run);
-        ViewMap { displacement, root, tree: (!is_empty).then(|| Arc::new(Tree { nodes, items, combs })) }
+        ViewMap {
+            displacement,
+            root,
+            tree: (!is_empty).then(|| Arc::new(Tree { nodes, items, combs })),
+        }
     }
 
     fn pattern(&mut self, pattern: &Pattern, depth: usize) -> Result<Node, LayoutError> {
@@ -180,7 +184,11 @@ impl Builder {
 
     fn count_entries(&mut self, entries: usize) -> Result<(), LayoutError> {
         self.entries = self.entries.saturating_add(entries);
-        if self.entries > LIST_EXTENTS_MAX { Err(LayoutError::ListTooLong { max: LIST_EXTENTS_MAX }) } else { Ok(()) }
+        if self.entries > LIST_EXTENTS_MAX {
+            Err(LayoutError::ListTooLong { max: LIST_EXTENTS_MAX })
+        } else {
+            Ok(())
+        }
     }
 
     fn keep(&mut self, node: Node) -> Result<u32, LayoutError> {
@@ -233,7 +241,9 @@ impl List {
         }
         let end = offset.checked_add(span).ok_or(LayoutError::Overflow)?;
         match self.items.last_mut() {
-            Some(last) if last.child == NO_CHILD && child == NO_CHILD && offset == self.end => last.span += span,
+            Some(last) if last.child == NO_CHILD && child == NO_CHILD && offset == self.end => {
+                last.span += span
+            }
             _ => self.items.push(Item { offset, position: self.bytes, span, child }),
         }
         (self.bytes, self.end) = (self.bytes + bytes, end);

@@ -85,10 +85,12 @@ impl Pattern {
         match self {
             Self::Bytes(bytes) => Some(*bytes),
             Self::Vector { count, child, .. } => child.bytes_to(depth)?.checked_mul(*count),
-            Self::Struct(entries) => {
-                entries.iter().try_fold(0u64, |sum, (_, pattern)| sum.checked_add(pattern.bytes_to(depth)?))
+            Self::Struct(entries) => entries
+                .iter()
+                .try_fold(0u64, |sum, (_, pattern)| sum.checked_add(pattern.bytes_to(depth)?)),
+            Self::Extents(extents) => {
+                extents.iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.bytes))
             }
-            Self::Extents(extents) => extents.iter().try_fold(0u64, |sum, extent| sum.checked_add(extent.bytes)),
         }
     }
 }

@@ -93,7 +93,8 @@ impl ViewMap {
     /// The same pattern laid at another displacement: it shares the memory of this one.
     #[must_use]
     pub fn moved_to(&self, displacement: u64) -> Self {
-        let root = if self.is_contiguous() { Node::everything(displacement) } else { self.root.clone() };
+        let root =
+            if self.is_contiguous() { Node::everything(displacement) } else { self.root.clone() };
         Self { displacement, root, tree: self.tree.clone() }
     }
 
@@ -110,7 +111,10 @@ impl ViewMap {
     /// # Errors
     /// [`LayoutError::Overflow`] when it passes the 64-bit edge.
     pub fn file_offset(&self, position: u64) -> Result<FileOffset, LayoutError> {
-        self.offset_of(position).filter(|offset| *offset < u64::MAX).map(FileOffset).ok_or(LayoutError::Overflow)
+        self.offset_of(position)
+            .filter(|offset| *offset < u64::MAX)
+            .map(FileOffset)
+            .ok_or(LayoutError::Overflow)
     }
 
     /// Of [`Self::file_offset`], with the offset that no file has.
@@ -194,14 +198,17 @@ impl ViewMap {
                 }
                 Shape::List(items) => {
                     let items = self.items(items.clone());
-                    let Some(at) = items.partition_point(|item| item.offset <= rest).checked_sub(1) else {
+                    let Some(at) = items.partition_point(|item| item.offset <= rest).checked_sub(1)
+                    else {
                         return (position, false);
                     };
                     position += items[at].position;
                     rest -= items[at].offset;
                     match self.child_of(&items[at]) {
                         Some(child) => node = child,
-                        None => return (position + rest.min(items[at].span), rest < items[at].span),
+                        None => {
+                            return (position + rest.min(items[at].span), rest < items[at].span);
+                        }
                     }
                 }
             }
@@ -209,7 +216,11 @@ impl ViewMap {
     }
 
     /// The file range `[first, end)` from the first of these bytes of the stream to just past the last; `None` for no bytes.
-    pub(crate) fn file_range(&self, start: u64, bytes: u64) -> Result<Option<Range<u64>>, LayoutError> {
+    pub(crate) fn file_range(
+        &self,
+        start: u64,
+        bytes: u64,
+    ) -> Result<Option<Range<u64>>, LayoutError> {
         let past = LayoutError::PastLargestFile { max: FILE_BYTES_MAX };
         let Some(bytes_after) = bytes.checked_sub(1) else { return Ok(None) };
         let last = start.checked_add(bytes_after).ok_or(LayoutError::Overflow)?;

@@ -15,11 +15,13 @@ fn distribution() -> impl Strategy<Value = Distribution> {
 }
 
 fn layout() -> impl Strategy<Value = Layout> {
-    (distribution(), prop::collection::vec(1..4_u32, 2..4), 0..2_u16).prop_map(|(distribution, iods, first_part)| {
-        let mut layout = Layout::one(distribution, iods.into_iter().map(IodId));
-        layout.components[0].first_part = first_part;
-        layout
-    })
+    (distribution(), prop::collection::vec(1..4_u32, 2..4), 0..2_u16).prop_map(
+        |(distribution, iods, first_part)| {
+            let mut layout = Layout::one(distribution, iods.into_iter().map(IodId));
+            layout.components[0].first_part = first_part;
+            layout
+        },
+    )
 }
 
 /// Where each byte of a range lies, and where in its object.

@@ -97,10 +97,16 @@ proptest! {
 
 #[test]
 fn what_is_contiguous_is_one_run() {
-    let view = View::block_cyclic(0, &[Dealt::block(100, 4, 2), Dealt::whole(50), Dealt::whole(3)], 8).unwrap();
+    let view =
+        View::block_cyclic(0, &[Dealt::block(100, 4, 2), Dealt::whole(50), Dealt::whole(3)], 8)
+            .unwrap();
     assert_eq!(
         view,
-        View { displacement: 50 * 50 * 3 * 8, extent: 100 * 50 * 3 * 8, pattern: Pattern::Bytes(25 * 50 * 3 * 8) }
+        View {
+            displacement: 50 * 50 * 3 * 8,
+            extent: 100 * 50 * 3 * 8,
+            pattern: Pattern::Bytes(25 * 50 * 3 * 8)
+        }
     );
 }
 
@@ -110,5 +116,8 @@ fn dimensions_that_make_no_sense_are_refused() {
         let dealt = Dealt { size, block, tasks, task };
         assert_eq!(View::block_cyclic(0, &[dealt], 1), Err(LayoutError::BlockCyclic), "{dealt:?}");
     }
-    assert_eq!(View::block_cyclic(0, &[Dealt::whole(2); 16], 1), Err(LayoutError::TooDeep { max: 16 }));
+    assert_eq!(
+        View::block_cyclic(0, &[Dealt::whole(2); 16], 1),
+        Err(LayoutError::TooDeep { max: 16 })
+    );
 }

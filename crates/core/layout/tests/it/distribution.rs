@@ -79,7 +79,9 @@ proptest! {
 /// (part, object offset) of the file's bytes at these offsets.
 fn places(layout: &Layout, offsets: &[u64]) -> Vec<(u16, u64)> {
     let map = layout.map().unwrap();
-    let place = |offset: &u64| map.locate(FileOffset(*offset)).map(|at| (at.part.0, at.object_offset.0)).unwrap();
+    let place = |offset: &u64| {
+        map.locate(FileOffset(*offset)).map(|at| (at.part.0, at.object_offset.0)).unwrap()
+    };
     offsets.iter().map(place).collect()
 }
 
@@ -111,7 +113,10 @@ fn varstrip_goes_round_a_cycle_of_strips_of_different_sizes() {
         places(&layout, &[0, 9, 10, 12, 13, 15, 25]),
         [(0, 0), (0, 9), (1, 0), (1, 2), (0, 10), (0, 12), (1, 3)]
     );
-    assert_eq!((layout.object_bytes(15, PartIndex(0)), layout.object_bytes(15, PartIndex(1))), (Ok(12), Ok(3)));
+    assert_eq!(
+        (layout.object_bytes(15, PartIndex(0)), layout.object_bytes(15, PartIndex(1))),
+        (Ok(12), Ok(3))
+    );
 }
 
 /// 4 parts in groups of 2, 3 rows deep: 6 strips on the first pair, then 6 on the second, then the first again.
@@ -120,10 +125,12 @@ fn grouped_fills_the_rows_of_one_group_before_the_next() {
     let grouped = Distribution::Grouped { stripe_size: 10, group_width: 2, group_depth: 3 };
     let layout = model::over(4, grouped);
     let strips = [0, 1, 2, 5, 6, 7, 8, 11, 12, 13].map(|strip| strip * 10);
-    let expected = [(0, 0), (1, 0), (0, 10), (1, 20), (2, 0), (3, 0), (2, 10), (3, 20), (0, 30), (1, 30)];
+    let expected =
+        [(0, 0), (1, 0), (0, 10), (1, 20), (2, 0), (3, 0), (2, 10), (3, 20), (0, 30), (1, 30)];
     assert_eq!(places(&layout, &strips), expected);
     let request = braid_layout::Request::contiguous(FileOffset(0), 60);
-    let accesses = braid_layout::unfold(&request, &layout, &braid_layout::PartSet::first(4)).unwrap();
+    let accesses =
+        braid_layout::unfold(&request, &layout, &braid_layout::PartSet::first(4)).unwrap();
     assert!(
         accesses.map(|access| access.part.0).all(|part| part < 2),
         "a request inside one group touches its parts only"
@@ -133,11 +140,15 @@ fn grouped_fills_the_rows_of_one_group_before_the_next() {
 #[test]
 fn components_each_have_their_own_distribution_and_parts() {
     let mut layout = model::over(1, Distribution::Single);
-    let second = model::over(2, Distribution::SimpleStripe { stripe_size: 10 }).components.remove(0);
+    let second =
+        model::over(2, Distribution::SimpleStripe { stripe_size: 10 }).components.remove(0);
     layout.components.push(second);
     layout.components[0].end = FileOffset(100);
     layout.components[1].start = FileOffset(100);
-    assert_eq!(places(&layout, &[0, 99, 100, 110, 120]), [(0, 0), (0, 99), (1, 0), (2, 0), (1, 10)]);
+    assert_eq!(
+        places(&layout, &[0, 99, 100, 110, 120]),
+        [(0, 0), (0, 99), (1, 0), (2, 0), (1, 10)]
+    );
     assert_eq!(layout.file_size_from_objects(&[(PartIndex(0), 100), (PartIndex(2), 5)]), Ok(115));
     let error = layout.file_size_from_objects(&[(PartIndex(0), 101)]);
     assert_eq!(error, Err(LayoutError::OutsidePart { part: PartIndex(0), object_offset: 100 }));

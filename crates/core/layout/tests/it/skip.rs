@@ -1,7 +1,9 @@
 //! Skipping by arithmetic: steps are counted, also where nothing is hit over 2^50 groups (issue 2, I9).
 
 use crate::model;
-use braid_layout::{Distribution, Layout, PartSet, Pattern, Request, Strip, Unfold, Unfolded, View, unfold};
+use braid_layout::{
+    Distribution, Layout, PartSet, Pattern, Request, Strip, Unfold, Unfolded, View, unfold,
+};
 use braid_types::PartIndex;
 
 const KIB: u64 = 1024;
@@ -23,7 +25,8 @@ fn stripe() -> Layout {
 }
 
 fn varstrip() -> Layout {
-    let strips = [(0, 3), (1, 5), (0, 1), (2, 7)].map(|(part, kib)| Strip { part, bytes: kib * KIB });
+    let strips =
+        [(0, 3), (1, 5), (0, 1), (2, 7)].map(|(part, kib)| Strip { part, bytes: kib * KIB });
     model::over(3, Distribution::VarStrip { strips: strips.into() })
 }
 
@@ -34,10 +37,20 @@ fn grouped(group_depth: u32) -> Layout {
 #[test]
 fn simple_stripe_no_hit_over_2_to_the_50_groups() {
     // Every group lies on part 0: the stride is the round.
-    assert_finds_nothing_at_once(job(View::strided(0, 1, 16 * KIB - 4 * KIB * 2), 1 << 49, &stripe(), 1));
+    assert_finds_nothing_at_once(job(
+        View::strided(0, 1, 16 * KIB - 4 * KIB * 2),
+        1 << 49,
+        &stripe(),
+        1,
+    ));
     // 3 KiB + 4 KiB * odd: alternates between parts 0 and 2, reaches neither 1 nor 3.
     for part in [1, 3] {
-        assert_finds_nothing_at_once(job(View::strided(3 * KIB, KIB, 8 * KIB), 1 << 60, &stripe(), part));
+        assert_finds_nothing_at_once(job(
+            View::strided(3 * KIB, KIB, 8 * KIB),
+            1 << 60,
+            &stripe(),
+            part,
+        ));
     }
 }
 
@@ -51,7 +64,12 @@ fn single_no_hit_over_2_to_the_50_groups() {
 fn varstrip_no_hit_over_2_to_the_50_groups() {
     // Offset 8 KiB of each 16 KiB cycle: part 0's second strip. Parts 1 and 2 have none of it.
     for part in [1, 2] {
-        assert_finds_nothing_at_once(job(View::strided(8 * KIB, 7, 16 * KIB * 2), 7 << 45, &varstrip(), part));
+        assert_finds_nothing_at_once(job(
+            View::strided(8 * KIB, 7, 16 * KIB * 2),
+            7 << 45,
+            &varstrip(),
+            part,
+        ));
     }
 }
 
@@ -64,7 +82,12 @@ fn grouped_no_hit_over_2_to_the_50_groups() {
     assert_finds_nothing_at_once(job(View::strided(0, 1, round), 1 << 43, &grouped(16), 2));
     // Strips 0 2 4 of each round of 6: column 1 is reached in group 1, group 0 in columns 0 and 2, never both.
     let shape = Distribution::Grouped { stripe_size: 4 * KIB, group_width: 3, group_depth: 1 };
-    assert_finds_nothing_at_once(job(View::strided(0, 1, 8 * KIB), 1 << 49, &model::over(6, shape), 1));
+    assert_finds_nothing_at_once(job(
+        View::strided(0, 1, 8 * KIB),
+        1 << 49,
+        &model::over(6, shape),
+        1,
+    ));
 }
 
 #[test]
@@ -73,10 +96,15 @@ fn two_nested_levels_of_2_to_the_25_with_no_hit() {
     let nested = |inner: u64, outer: u64| View {
         displacement: 0,
         extent: outer,
-        pattern: Pattern::Vector { count: 1 << 25, stride: inner, child: Box::new(Pattern::Bytes(1)) },
+        pattern: Pattern::Vector {
+            count: 1 << 25,
+            stride: inner,
+            child: Box::new(Pattern::Bytes(1)),
+        },
     };
     let striped = model::over(4, Distribution::SimpleStripe { stripe_size: 64 });
-    let grouped = |depth| Distribution::Grouped { stripe_size: 64, group_width: 2, group_depth: depth };
+    let grouped =
+        |depth| Distribution::Grouped { stripe_size: 64, group_width: 2, group_depth: depth };
     assert_finds_nothing_at_once(job(nested(128, (128 << 25) + 256), 1 << 50, &striped, 1));
     for depth in [1, 1 << 10, 1 << 20] {
         let layout = model::over(8, grouped(depth));
@@ -122,7 +150,8 @@ fn steps_are_a_few_for_each_access_for_each_distribution() {
 
 #[test]
 fn a_list_costs_no_more_than_its_entries() {
-    let extents: Vec<_> = (0..16_384).map(|i| braid_layout::Extent { offset: i * 16 * KIB, bytes: 512 }).collect();
+    let extents: Vec<_> =
+        (0..16_384).map(|i| braid_layout::Extent { offset: i * 16 * KIB, bytes: 512 }).collect();
     let bytes = 16_384 * 512;
     for part in 0..4 {
         let mut job = job(View::extents(extents.clone()), bytes, &stripe(), part);
@@ -143,13 +172,15 @@ fn payload_is_counted_without_unfolding() {
     let request = Request { view: View::strided(0, 1, 3 * KIB), start: 0, bytes: 3 << 48 };
     assert_eq!(map.payload_bytes(&request, &one, &mut 200), Ok(Some(3 << 46)));
     // And where there is none, the steps run out and it says so.
-    let request = Request { view: View::strided(0, 1, (16 * KIB + 1) * 1_000_003), start: 0, bytes: 1 << 28 };
+    let request =
+        Request { view: View::strided(0, 1, (16 * KIB + 1) * 1_000_003), start: 0, bytes: 1 << 28 };
     assert_eq!(map.payload_bytes(&request, &one, &mut 1000), Ok(None));
 }
 
 /// A list whose hull touches every part, and whose entries never do.
 fn beside(offset: u64, extent: u64) -> View {
-    let entries = [offset, offset + 8 * KIB].map(|offset| braid_layout::Extent { offset, bytes: 1 });
+    let entries =
+        [offset, offset + 8 * KIB].map(|offset| braid_layout::Extent { offset, bytes: 1 });
     View { displacement: 0, extent, pattern: Pattern::Extents(entries.into()) }
 }
 
@@ -160,7 +191,11 @@ fn a_list_that_lies_beside_the_parts_is_searched_for_one_common_period() {
     // The last byte of a strip, and an extent of three rounds.
     assert_finds_nothing_at_once(job(beside(4 * KIB - 1, 24 * KIB), 1 << 48, &two, 1));
     // The same list, repeated between other bytes: the inner level is searched once for each outer copy.
-    let inner = Pattern::Vector { count: 1 << 40, stride: 16 * KIB, child: Box::new(beside(0, 16 * KIB).pattern) };
+    let inner = Pattern::Vector {
+        count: 1 << 40,
+        stride: 16 * KIB,
+        child: Box::new(beside(0, 16 * KIB).pattern),
+    };
     let nested = View { displacement: 0, extent: 1 << 60, pattern: inner };
     assert_finds_nothing_at_once(job(nested, 1 << 42, &two, 1));
 }

@@ -8,7 +8,12 @@ use braid_types::PartIndex;
 use proptest::prelude::*;
 
 /// File offset -> (part, object offset, how many requests want it), of the parts and below `end`.
-fn wanted(requests: &[Request], layout: &Layout, parts: &PartSet, end: u64) -> BTreeMap<u64, (PartIndex, u64, usize)> {
+fn wanted(
+    requests: &[Request],
+    layout: &Layout,
+    parts: &PartSet,
+    end: u64,
+) -> BTreeMap<u64, (PartIndex, u64, usize)> {
     let mut wanted = BTreeMap::new();
     for request in requests {
         let stream = model::stream(&request.view, (request.start + request.bytes) as usize);

@@ -1,7 +1,9 @@
 //! Jobs against the byte-by-byte model: every byte of the request exactly once, in order, in its place.
 
 use crate::model;
-use braid_layout::{Access, Distribution, Layout, PartSet, Pattern, Request, Unfolded, View, unfold};
+use braid_layout::{
+    Access, Distribution, Layout, PartSet, Pattern, Request, Unfolded, View, unfold,
+};
 use braid_types::{ObjectOffset, PartIndex};
 use proptest::prelude::*;
 
@@ -19,7 +21,8 @@ fn expected(request: &Request, layout: &Layout, parts: &PartSet) -> Vec<(u64, Pa
 
 fn bytes_of(access: &Access) -> impl Iterator<Item = (u64, PartIndex, u64)> + use<> {
     let access = *access;
-    (0..access.bytes).map(move |i| (access.stream_offset + i, access.part, access.object_offset.0 + i))
+    (0..access.bytes)
+        .map(move |i| (access.stream_offset + i, access.part, access.object_offset.0 + i))
 }
 
 fn part_set(bits: u64) -> PartSet {
@@ -215,7 +218,8 @@ proptest! {
 fn accesses_that_come_again_are_not_walked_to() {
     let layout = model::over(4, Distribution::SimpleStripe { stripe_size: 65_536 });
     let steps = |group: u64, stride: u64| {
-        let request = Request { view: View::strided(0, group, stride), start: 100, bytes: 64 << 20 };
+        let request =
+            Request { view: View::strided(0, group, stride), start: 100, bytes: 64 << 20 };
         let mut job = unfold(&request, &layout, &PartSet::one(PartIndex(2))).unwrap();
         let accesses = job.by_ref().count() as u64;
         (accesses, job.steps_taken())

@@ -1,10 +1,12 @@
 //! Everything malformed is a typed error with a clear text, never a panic or a wrap (I3, I10).
 
 use crate::model;
-use braid_layout::{Distribution, Extent, Layout, LayoutError, PartSet, Pattern, Request, Strip, View, unfold};
+use braid_layout::{
+    Distribution, Extent, Layout, LayoutError, PartSet, Pattern, Request, Strip, View, unfold,
+};
 use braid_types::limits::{
-    COMPONENTS_MAX, FILE_BYTES_MAX, LIST_EXTENTS_MAX, PARTS_MAX, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, STRIPS_MAX,
-    VIEW_DEPTH_MAX, VIEW_NODES_MAX,
+    COMPONENTS_MAX, FILE_BYTES_MAX, LIST_EXTENTS_MAX, PARTS_MAX, STRIPE_BYTES_MAX,
+    STRIPE_BYTES_MIN, STRIPS_MAX, VIEW_DEPTH_MAX, VIEW_NODES_MAX,
 };
 use braid_types::{FileOffset, IodId, ObjectOffset, PartIndex};
 use proptest::prelude::*;
@@ -46,8 +48,14 @@ fn parts_and_first_part_are_checked() {
         changed(|l| l.components[0].first_part = 4),
         LayoutError::FirstPart { component: 0, first_part: 4, parts: 4 }
     );
-    assert_eq!(changed(|l| l.components[0].parts[2].iods.clear()), LayoutError::NoIod { part: PartIndex(2) });
-    assert_eq!(changed(|l| l.components[0].parts[3].iods[0] = IodId(0)), LayoutError::NoIod { part: PartIndex(3) });
+    assert_eq!(
+        changed(|l| l.components[0].parts[2].iods.clear()),
+        LayoutError::NoIod { part: PartIndex(2) }
+    );
+    assert_eq!(
+        changed(|l| l.components[0].parts[3].iods[0] = IodId(0)),
+        LayoutError::NoIod { part: PartIndex(3) }
+    );
     let parts = |count: usize| {
         let mut layout = stripe(65536);
         let part = layout.components[0].parts[0].clone();
@@ -55,7 +63,10 @@ fn parts_and_first_part_are_checked() {
         layout.validate()
     };
     assert_eq!(parts(PARTS_MAX), Ok(()));
-    assert_eq!(parts(PARTS_MAX + 1), Err(LayoutError::TooManyParts { count: PARTS_MAX + 1, max: PARTS_MAX }));
+    assert_eq!(
+        parts(PARTS_MAX + 1),
+        Err(LayoutError::TooManyParts { count: PARTS_MAX + 1, max: PARTS_MAX })
+    );
 }
 
 #[test]
@@ -65,8 +76,14 @@ fn components_must_tile_the_file() {
         changed(|l| l.components[0].start = FileOffset(1)),
         LayoutError::ComponentGap { component: 0, start: 0 }
     );
-    assert_eq!(changed(|l| l.components[0].end = FileOffset(9)), LayoutError::LastComponentEnds { end: 9 });
-    assert_eq!(changed(|l| l.components[0].end = FileOffset(0)), LayoutError::ComponentGap { component: 0, start: 0 });
+    assert_eq!(
+        changed(|l| l.components[0].end = FileOffset(9)),
+        LayoutError::LastComponentEnds { end: 9 }
+    );
+    assert_eq!(
+        changed(|l| l.components[0].end = FileOffset(0)),
+        LayoutError::ComponentGap { component: 0, start: 0 }
+    );
     let second_from = |start| {
         move |l: &mut Layout| {
             l.components.push(l.components[0].clone());
@@ -75,28 +92,41 @@ fn components_must_tile_the_file() {
         }
     };
     for gap_or_overlap in [99, 101] {
-        assert_eq!(changed(second_from(gap_or_overlap)), LayoutError::ComponentGap { component: 1, start: 100 });
+        assert_eq!(
+            changed(second_from(gap_or_overlap)),
+            LayoutError::ComponentGap { component: 1, start: 100 }
+        );
     }
     let mut layout = stripe(65536);
     second_from(100)(&mut layout);
     assert_eq!(layout.validate(), Ok(()));
     let many = changed(|l| l.components = vec![l.components[0].clone(); COMPONENTS_MAX + 1]);
-    assert_eq!(many, LayoutError::TooManyComponents { count: COMPONENTS_MAX + 1, max: COMPONENTS_MAX });
+    assert_eq!(
+        many,
+        LayoutError::TooManyComponents { count: COMPONENTS_MAX + 1, max: COMPONENTS_MAX }
+    );
 }
 
 #[test]
 fn distributions_that_make_no_sense() {
     let error = |distribution| model::over(4, distribution).validate().unwrap_err();
-    let grouped =
-        |group_width, group_depth, stripe_size| Distribution::Grouped { stripe_size, group_width, group_depth };
+    let grouped = |group_width, group_depth, stripe_size| Distribution::Grouped {
+        stripe_size,
+        group_width,
+        group_depth,
+    };
     assert_eq!(error(Distribution::Single), LayoutError::SingleParts { parts: 4 });
     assert_eq!(error(grouped(3, 1, 4096)), LayoutError::GroupWidth { width: 3, parts: 4 });
     assert_eq!(error(grouped(0, 1, 4096)), LayoutError::GroupWidth { width: 0, parts: 4 });
     assert_eq!(error(grouped(2, 0, 4096)), LayoutError::GroupDepth);
     assert_eq!(error(grouped(2, u32::MAX, STRIPE_BYTES_MAX)), LayoutError::Overflow);
-    let strips = |count, bytes| Distribution::VarStrip { strips: vec![Strip { part: 0, bytes }; count] };
+    let strips =
+        |count, bytes| Distribution::VarStrip { strips: vec![Strip { part: 0, bytes }; count] };
     assert_eq!(error(strips(0, 1)), LayoutError::StripCount { count: 0, max: STRIPS_MAX });
-    assert_eq!(error(strips(STRIPS_MAX + 1, 1)), LayoutError::StripCount { count: STRIPS_MAX + 1, max: STRIPS_MAX });
+    assert_eq!(
+        error(strips(STRIPS_MAX + 1, 1)),
+        LayoutError::StripCount { count: STRIPS_MAX + 1, max: STRIPS_MAX }
+    );
     assert!(matches!(error(strips(2, 0)), LayoutError::StripeSize { bytes: 0, .. }));
     assert!(matches!(error(strips(2, u64::MAX)), LayoutError::StripeSize { .. }));
     assert_eq!(model::over(4, strips(STRIPS_MAX, STRIPE_BYTES_MAX)).validate(), Ok(()));
@@ -106,29 +136,53 @@ fn distributions_that_make_no_sense() {
 fn views_that_make_no_sense() {
     use Pattern::{Bytes, Extents, Struct};
     let runs = |runs: &[(u64, u64)]| {
-        Extents(runs.iter().map(|(offset, bytes)| Extent { offset: *offset, bytes: *bytes }).collect())
+        Extents(
+            runs.iter().map(|(offset, bytes)| Extent { offset: *offset, bytes: *bytes }).collect(),
+        )
     };
-    for empty in [Bytes(0), vector(0, 9, Bytes(1)), vector(2, 9, Bytes(0)), Struct(vec![]), runs(&[]), runs(&[(4, 0)])]
-    {
+    for empty in [
+        Bytes(0),
+        vector(0, 9, Bytes(1)),
+        vector(2, 9, Bytes(0)),
+        Struct(vec![]),
+        runs(&[]),
+        runs(&[(4, 0)]),
+    ] {
         assert_eq!(view_error(100, empty), LayoutError::EmptyPattern);
     }
     assert_eq!(view_error(0, Bytes(1)), LayoutError::ExtentTooSmall { extent: 0, span: 1 });
-    assert_eq!(view_error(29, vector(3, 10, Bytes(10))), LayoutError::ExtentTooSmall { extent: 29, span: 30 });
-    assert_eq!(view_error(99, vector(2, 9, Bytes(10))), LayoutError::StrideTooSmall { stride: 9, span: 10 });
+    assert_eq!(
+        view_error(29, vector(3, 10, Bytes(10))),
+        LayoutError::ExtentTooSmall { extent: 29, span: 30 }
+    );
+    assert_eq!(
+        view_error(99, vector(2, 9, Bytes(10))),
+        LayoutError::StrideTooSmall { stride: 9, span: 10 }
+    );
     assert_eq!(view_error(99, runs(&[(0, 5), (4, 5)])), LayoutError::Unordered { offset: 4 });
-    assert_eq!(view_error(99, Struct(vec![(9, Bytes(1)), (3, Bytes(1))])), LayoutError::Unordered { offset: 3 });
+    assert_eq!(
+        view_error(99, Struct(vec![(9, Bytes(1)), (3, Bytes(1))])),
+        LayoutError::Unordered { offset: 3 }
+    );
     assert_eq!(view_error(u64::MAX, vector(u64::MAX, u64::MAX, Bytes(1))), LayoutError::Overflow);
     assert_eq!(view_error(u64::MAX, runs(&[(u64::MAX, 2)])), LayoutError::Overflow);
-    assert_eq!(view_error(u64::MAX, Struct(vec![(u64::MAX, vector(2, 9, Bytes(1)))])), LayoutError::Overflow);
+    assert_eq!(
+        view_error(u64::MAX, Struct(vec![(u64::MAX, vector(2, 9, Bytes(1)))])),
+        LayoutError::Overflow
+    );
 }
 
 #[test]
 fn depth_and_length_on_both_sides_of_their_limits() {
-    let nested = |depth| (1..depth).fold(Pattern::Bytes(1), |child, level| vector(2, 3 << (2 * level), child));
+    let nested = |depth| {
+        (1..depth).fold(Pattern::Bytes(1), |child, level| vector(2, 3 << (2 * level), child))
+    };
     let view = |pattern| View { displacement: 0, extent: 1 << 60, pattern }.validate();
     assert_eq!(view(nested(VIEW_DEPTH_MAX)), Ok(()));
     assert_eq!(view(nested(VIEW_DEPTH_MAX + 1)), Err(LayoutError::TooDeep { max: VIEW_DEPTH_MAX }));
-    let list = |count: usize| (0..count as u64).map(|i| Extent { offset: 2 * i, bytes: 1 }).collect::<Vec<_>>();
+    let list = |count: usize| {
+        (0..count as u64).map(|i| Extent { offset: 2 * i, bytes: 1 }).collect::<Vec<_>>()
+    };
     let too_long = Err(LayoutError::ListTooLong { max: LIST_EXTENTS_MAX });
     assert_eq!(view(Pattern::Extents(list(LIST_EXTENTS_MAX))), Ok(()));
     assert_eq!(view(Pattern::Extents(list(LIST_EXTENTS_MAX + 1))), too_long);
@@ -146,14 +200,17 @@ fn requests_at_the_largest_file_and_at_the_64_bit_edge() {
     assert_eq!(at(u64::MAX - 1, 1), past);
     assert_eq!(at(u64::MAX, 1), Err(LayoutError::Overflow));
     assert_eq!(at(u64::MAX, 0), Ok(()), "no bytes are nowhere");
-    let strided = |start, bytes| Request { view: View::strided(0, 1, 1 << 40), start, bytes }.validate();
+    let strided =
+        |start, bytes| Request { view: View::strided(0, 1, 1 << 40), start, bytes }.validate();
     assert_eq!(strided(1 << 22, 1 << 22), Ok(()));
     assert_eq!(strided(1 << 23, 1), past);
     assert_eq!(strided(1 << 24, 1), Err(LayoutError::Overflow));
     assert_eq!(strided(0, u64::MAX), Err(LayoutError::Overflow));
     let far = Request { view: View::strided(u64::MAX, 1, 1), start: 1, bytes: 1 };
     assert_eq!(far.validate(), Err(LayoutError::Overflow));
-    assert!(far.paper_parameters().is_err() && unfold(&far, &stripe(4096), &PartSet::first(4)).is_err());
+    assert!(
+        far.paper_parameters().is_err() && unfold(&far, &stripe(4096), &PartSet::first(4)).is_err()
+    );
 }
 
 #[test]
@@ -168,8 +225,13 @@ fn the_last_byte_of_the_largest_file_is_served() {
 #[test]
 fn object_lengths_past_the_edge_are_errors() {
     let layout = stripe(65536);
-    let outside = |part, object_offset| Err(LayoutError::OutsidePart { part: PartIndex(part), object_offset });
-    assert_eq!(layout.file_size_from_objects(&[(PartIndex(1), u64::MAX)]), outside(1, u64::MAX - 1));
+    let outside = |part, object_offset| {
+        Err(LayoutError::OutsidePart { part: PartIndex(part), object_offset })
+    };
+    assert_eq!(
+        layout.file_size_from_objects(&[(PartIndex(1), u64::MAX)]),
+        outside(1, u64::MAX - 1)
+    );
     assert_eq!(
         layout.file_size_from_objects(&[(PartIndex(4), 1)]),
         Err(LayoutError::UnknownPart { part: PartIndex(4) })
@@ -178,23 +240,37 @@ fn object_lengths_past_the_edge_are_errors() {
         layout.file_size_from_objects(&[(PartIndex(9), 0)]),
         Err(LayoutError::UnknownPart { part: PartIndex(9) })
     );
-    assert_eq!(layout.file_offset(PartIndex(0), ObjectOffset(1 << 63)).map(|at| at.0), outside(0, 1 << 63));
+    assert_eq!(
+        layout.file_offset(PartIndex(0), ObjectOffset(1 << 63)).map(|at| at.0),
+        outside(0, 1 << 63)
+    );
     assert_eq!(layout.locate(FileOffset(u64::MAX)), Err(LayoutError::Overflow));
     assert_eq!(layout.file_size_from_objects(&[]), Ok(0));
 }
 
 #[test]
 fn errors_say_what_is_wrong_in_one_line() {
-    assert_eq!(changed(|l| l.components.clear()).to_string(), "layout refused: it has no component");
+    assert_eq!(
+        changed(|l| l.components.clear()).to_string(),
+        "layout refused: it has no component"
+    );
     let error = view_error(29, vector(3, 10, Pattern::Bytes(10)));
-    assert_eq!(error.to_string(), "view refused: extent 29 is smaller than the pattern's span of 30 bytes");
+    assert_eq!(
+        error.to_string(),
+        "view refused: extent 29 is smaller than the pattern's span of 30 bytes"
+    );
 }
 
 /// No file has a byte at 2^64-1: a view that would show it ends before.
 #[test]
 fn a_view_ends_before_the_offset_that_no_file_has() {
-    let dense = |displacement, bytes| View { displacement, extent: bytes, pattern: Pattern::Bytes(bytes) };
-    for (view, last) in [(dense(0, u64::MAX), u64::MAX - 1), (dense(0, 1), u64::MAX - 1), (dense(5, 3), u64::MAX - 6)] {
+    let dense =
+        |displacement, bytes| View { displacement, extent: bytes, pattern: Pattern::Bytes(bytes) };
+    for (view, last) in [
+        (dense(0, u64::MAX), u64::MAX - 1),
+        (dense(0, 1), u64::MAX - 1),
+        (dense(5, 3), u64::MAX - 6),
+    ] {
         let map = view.map().unwrap();
         let edge = FileOffset(u64::MAX);
         assert_eq!(map.file_offset(last), Ok(FileOffset(u64::MAX - 1)), "{view:?}");
@@ -223,12 +299,15 @@ fn wild_pattern() -> impl Strategy<Value = Pattern> {
     let leaf = prop_oneof![
         edgy().prop_map(Pattern::Bytes),
         extents.prop_map(|list| {
-            Pattern::Extents(list.into_iter().map(|(offset, bytes)| Extent { offset, bytes }).collect())
+            Pattern::Extents(
+                list.into_iter().map(|(offset, bytes)| Extent { offset, bytes }).collect(),
+            )
         }),
     ];
     leaf.prop_recursive(20, 30, 3, |child| {
         prop_oneof![
-            (edgy(), edgy(), child.clone()).prop_map(|(count, stride, child)| vector(count, stride, child)),
+            (edgy(), edgy(), child.clone())
+                .prop_map(|(count, stride, child)| vector(count, stride, child)),
             proptest::collection::vec((edgy(), child), 0..3).prop_map(Pattern::Struct),
         ]
     })
@@ -241,24 +320,26 @@ fn wild_layout() -> impl Strategy<Value = Layout> {
         edgy().prop_map(|stripe_size| Distribution::SimpleStripe { stripe_size }),
         Just(Distribution::Single),
         strips.prop_map(|strips| {
-            Distribution::VarStrip { strips: strips.into_iter().map(|(part, bytes)| Strip { part, bytes }).collect() }
+            Distribution::VarStrip {
+                strips: strips.into_iter().map(|(part, bytes)| Strip { part, bytes }).collect(),
+            }
         }),
-        (edgy(), small(), any::<u32>()).prop_map(|(stripe_size, group_width, group_depth)| Distribution::Grouped {
-            stripe_size,
-            group_width,
-            group_depth
+        (edgy(), small(), any::<u32>()).prop_map(|(stripe_size, group_width, group_depth)| {
+            Distribution::Grouped { stripe_size, group_width, group_depth }
         }),
     ];
-    (distribution, 0u32..9, edgy(), any::<bool>(), 0u16..9).prop_map(|(distribution, parts, split, two, first_part)| {
-        let mut layout = model::over(parts, distribution);
-        layout.components[0].first_part = first_part;
-        if two {
-            layout.components.push(layout.components[0].clone());
-            layout.components[0].end = FileOffset(split);
-            layout.components[1].start = FileOffset(split);
-        }
-        layout
-    })
+    (distribution, 0u32..9, edgy(), any::<bool>(), 0u16..9).prop_map(
+        |(distribution, parts, split, two, first_part)| {
+            let mut layout = model::over(parts, distribution);
+            layout.components[0].first_part = first_part;
+            if two {
+                layout.components.push(layout.components[0].clone());
+                layout.components[0].end = FileOffset(split);
+                layout.components[1].start = FileOffset(split);
+            }
+            layout
+        },
+    )
 }
 
 proptest! {
@@ -311,13 +392,18 @@ fn chain(depth: u64) -> Pattern {
 
 #[test]
 fn a_view_takes_no_more_memory_than_its_patterns_may() {
-    let chains = |count: u64, depth| Pattern::Struct((0..count).map(|at| (at << 40, chain(depth))).collect());
+    let chains = |count: u64, depth| {
+        Pattern::Struct((0..count).map(|at| (at << 40, chain(depth))).collect())
+    };
     let of_one = 14 + 1;
     let most = VIEW_NODES_MAX as u64 / of_one;
     let view = |count| View { displacement: 0, extent: FILE_BYTES_MAX, pattern: chains(count, 14) };
     let bytes = view(most - 1).map().unwrap().size_bytes();
     assert!(bytes < 5 << 20, "{bytes} bytes");
-    assert_eq!(view(most + 1).map().unwrap_err(), LayoutError::TooManyPatterns { max: VIEW_NODES_MAX });
+    assert_eq!(
+        view(most + 1).map().unwrap_err(),
+        LayoutError::TooManyPatterns { max: VIEW_NODES_MAX }
+    );
     // What an indexed type of vectors comes to, with as long a list as there may be.
     let pattern = chains(LIST_EXTENTS_MAX as u64 - 1, 1);
     View { displacement: 0, extent: FILE_BYTES_MAX, pattern }.validate().unwrap();
@@ -325,13 +411,22 @@ fn a_view_takes_no_more_memory_than_its_patterns_may() {
 
 #[test]
 fn a_moved_view_is_the_one_that_is_built_there_and_shares_its_memory() {
-    for pattern in
-        [Pattern::Bytes(10), Pattern::Extents(vec![Extent { offset: 0, bytes: 2 }, Extent { offset: 5, bytes: 5 }])]
-    {
-        let at = |displacement| View { displacement, extent: 10, pattern: pattern.clone() }.map().unwrap();
+    for pattern in [
+        Pattern::Bytes(10),
+        Pattern::Extents(vec![Extent { offset: 0, bytes: 2 }, Extent { offset: 5, bytes: 5 }]),
+    ] {
+        let at = |displacement| {
+            View { displacement, extent: 10, pattern: pattern.clone() }.map().unwrap()
+        };
         let (moved, built) = (at(3).moved_to(100), at(100));
-        assert!((0..100).all(|position| moved.file_offset(position) == built.file_offset(position)));
-        assert!((0..300).all(|offset| moved.position(FileOffset(offset)) == built.position(FileOffset(offset))));
+        assert!(
+            (0..100).all(|position| moved.file_offset(position) == built.file_offset(position))
+        );
+        assert!(
+            (0..300)
+                .all(|offset| moved.position(FileOffset(offset))
+                    == built.position(FileOffset(offset)))
+        );
         assert_eq!(moved.size_bytes(), built.size_bytes());
     }
 }

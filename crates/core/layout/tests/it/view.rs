@@ -108,8 +108,9 @@ fn a_nested_view_has_no_paper_parameters() {
 #[test]
 fn interleaved_partitions_of_all_tasks_are_the_file() {
     let (tasks, group) = (3, 16);
-    let mut seen: Vec<_> =
-        (0..tasks).flat_map(|task| model::stream(&View::strided(task * group, group, tasks * group), 160)).collect();
+    let mut seen: Vec<_> = (0..tasks)
+        .flat_map(|task| model::stream(&View::strided(task * group, group, tasks * group), 160))
+        .collect();
     seen.sort_unstable();
     assert_eq!(seen, (0..480).collect::<Vec<_>>());
 }
@@ -127,7 +128,8 @@ fn whole_view_is_the_file_up_to_the_largest() {
 #[test]
 fn what_is_contiguous_is_known_as_contiguous() {
     let rows = Pattern::Vector { count: 4, stride: 10, child: Box::new(Pattern::Bytes(10)) };
-    let list = Pattern::Extents([0, 10, 30].map(|offset| Extent { offset, bytes: offset.max(10) }).into());
+    let list =
+        Pattern::Extents([0, 10, 30].map(|offset| Extent { offset, bytes: offset.max(10) }).into());
     assert!(View { displacement: 7, extent: 40, pattern: rows }.map().unwrap().is_contiguous());
     assert!(!View { displacement: 0, extent: 60, pattern: list }.map().unwrap().is_contiguous());
     let full = View::subarray(0, &[8, 4, 6], &[8, 4, 6], &[0, 0, 0], 8).unwrap();
@@ -145,7 +147,11 @@ fn subarray_is_the_block_of_the_array() {
     }
     assert_eq!(model::stream(&view, expected.len()), expected);
     let again: Vec<_> = expected.iter().map(|at| at + 3 * 4 * 5 * element).collect();
-    assert_eq!(model::stream(&view, 2 * again.len())[again.len()..], again, "and again in the next array");
+    assert_eq!(
+        model::stream(&view, 2 * again.len())[again.len()..],
+        again,
+        "and again in the next array"
+    );
 }
 
 #[test]

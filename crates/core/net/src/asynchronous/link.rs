@@ -102,7 +102,8 @@ impl Link {
         let ended = Arc::new(OnceLock::new());
         let moves = Arc::new(Moves { start: Instant::now(), last_ns: AtomicU64::new(0) });
         task::spawn(server.clone(), transport, receiver, (Arc::clone(&ended), Arc::clone(&moves)))?;
-        let (credits, window) = (Arc::new(Semaphore::new(credits)), Arc::new(Semaphore::new(IN_FLIGHT_KIB_MAX)));
+        let (credits, window) =
+            (Arc::new(Semaphore::new(credits)), Arc::new(Semaphore::new(IN_FLIGHT_KIB_MAX)));
         Ok(Self { server, commands, credits, window, ended, moves })
     }
 
@@ -123,7 +124,8 @@ impl Link {
         let mut payload = Vec::with_capacity(exchange.send.iter().map(|slice| slice.len()).sum());
         let kib = (room + payload.capacity()).div_ceil(1024).min(IN_FLIGHT_KIB_MAX) as u32;
         let credit = Arc::clone(&self.credits).acquire_owned().await.map_err(|_| self.ended())?;
-        let window = Arc::clone(&self.window).acquire_many_owned(kib).await.map_err(|_| self.ended())?;
+        let window =
+            Arc::clone(&self.window).acquire_many_owned(kib).await.map_err(|_| self.ended())?;
         exchange.send.iter().for_each(|piece| payload.extend_from_slice(piece));
         let permits = Permits { _credit: credit, _window: Some(window) };
         Ok(self.hand_over((exchange.op, exchange.body.clone(), payload), room, permits, progress))
@@ -138,13 +140,17 @@ impl Link {
     ) -> Answered {
         let (answer, answered) = oneshot::channel();
         // when the task is gone, the dropped sender says so
-        let _ = self.commands.try_send(Command { op, body, payload, room, answer, permits, progress });
+        let _ =
+            self.commands.try_send(Command { op, body, payload, room, answer, permits, progress });
         answered
     }
 
     /// Why the task ended.
     pub(super) fn ended(&self) -> NetError {
-        let unsaid = || NetError::ConnectionLost { server: self.server.clone(), why: "the runtime shut down".into() };
+        let unsaid = || NetError::ConnectionLost {
+            server: self.server.clone(),
+            why: "the runtime shut down".into(),
+        };
         self.ended.get().cloned().unwrap_or_else(unsaid)
     }
 

@@ -74,14 +74,22 @@ impl Tokio {
     }
 
     /// Connects on a thread for blocking work: rare, bounded by the deadline, and the same code as the blocking driver.
-    async fn link(&self, endpoint: &Endpoint, deadline: Duration) -> Result<TokioConnection, NetError> {
+    async fn link(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+    ) -> Result<TokioConnection, NetError> {
         let (name, endpoint, begin) = (endpoint.name(), endpoint.clone(), Instant::now());
-        let by = std::time::Instant::now() + self.instant(deadline).saturating_duration_since(begin);
+        let by =
+            std::time::Instant::now() + self.instant(deadline).saturating_duration_since(begin);
         let connected = tokio::task::spawn_blocking(move || connect::connect(&endpoint, by)).await;
         let lost = |why: String| NetError::ConnectionLost { server: name.clone(), why };
-        let Connected { server, transport, established } = connected.map_err(|error| lost(error.to_string()))??;
-        let window = Window::of(&transport).and_then(|window| Some((transport.socket().try_clone().ok()?, window)));
-        let link = Link::new(server, transport, established.credits).map_err(|error| lost(error.to_string()))?;
+        let Connected { server, transport, established } =
+            connected.map_err(|error| lost(error.to_string()))??;
+        let window = Window::of(&transport)
+            .and_then(|window| Some((transport.socket().try_clone().ok()?, window)));
+        let link = Link::new(server, transport, established.credits)
+            .map_err(|error| lost(error.to_string()))?;
         Ok(TokioConnection { link, id: established.connection, window, broken: None })
     }
 }
@@ -102,11 +110,19 @@ impl Driver for Tokio {
     type Connection = TokioConnection;
     type Shared = TokioShared;
 
-    async fn connect(&self, endpoint: &Endpoint, deadline: Duration) -> Result<TokioConnection, NetError> {
+    async fn connect(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+    ) -> Result<TokioConnection, NetError> {
         self.link(endpoint, deadline).await
     }
 
-    async fn connect_shared(&self, endpoint: &Endpoint, deadline: Duration) -> Result<TokioShared, NetError> {
+    async fn connect_shared(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+    ) -> Result<TokioShared, NetError> {
         Ok(TokioShared { link: self.link(endpoint, deadline).await?.link })
     }
 
@@ -114,14 +130,22 @@ impl Driver for Tokio {
         connection.id
     }
 
-    async fn exchange(&self, connections: &mut [TokioConnection], batch: &mut [Exchange<'_>], silence_max: Duration) {
+    async fn exchange(
+        &self,
+        connections: &mut [TokioConnection],
+        batch: &mut [Exchange<'_>],
+        silence_max: Duration,
+    ) {
         let mut lanes = vec![Vec::new(); connections.len()];
         for (index, exchange) in batch.iter_mut().enumerate() {
             exchange.outcome = None;
             lanes[exchange.connection].push(index);
         }
         let room = |lane: &Vec<usize>| lane.iter().map(|index| batch[*index].room()).sum();
-        let bounded = connections.iter().zip(&lanes).filter(|(connection, lane)| connection.is_bounded(room(lane)));
+        let bounded = connections
+            .iter()
+            .zip(&lanes)
+            .filter(|(connection, lane)| connection.is_bounded(room(lane)));
         self.intake.expect(bounded.count());
         let mut slots: Vec<_> = batch.iter_mut().map(Some).collect();
         let lanes = connections.iter_mut().zip(lanes).filter(|(_, lane)| !lane.is_empty());
@@ -140,7 +164,8 @@ impl Driver for Tokio {
         deadline: Duration,
     ) -> Result<Answer, NetError> {
         let (begin, link) = (Instant::now(), &connection.link);
-        let answer = async { link.begin(op, body).await?.await.unwrap_or_else(|_| Err(link.ended())) };
+        let answer =
+            async { link.begin(op, body).await?.await.unwrap_or_else(|_| Err(link.ended())) };
         match timeout_at(self.instant(deadline), answer).await {
             Ok(reply) => reply.map(|reply| reply.scatter(&mut [])),
             Err(_) => Err(link.timed_out(begin.elapsed(), Duration::ZERO)),
@@ -173,13 +198,17 @@ async fn run_in_turn(
         intake.wait_async(1, silence_max).await
     };
     let Some(turn) = turn else {
-        let error = connection.broken.clone().unwrap_or_else(|| connection.link.not_asked(silence_max));
-        return exchanges.iter_mut().for_each(|exchange| exchange.outcome = Some(Err(error.clone())));
+        let error =
+            connection.broken.clone().unwrap_or_else(|| connection.link.not_asked(silence_max));
+        return exchanges
+            .iter_mut()
+            .for_each(|exchange| exchange.outcome = Some(Err(error.clone())));
     };
     if let Some((socket, window)) = &mut connection.window {
         window.begin(socket, turn.share());
     }
-    run_lane(connection, &mut exchanges, Some(turn.progress()), (silence_max, begin.elapsed())).await;
+    run_lane(connection, &mut exchanges, Some(turn.progress()), (silence_max, begin.elapsed()))
+        .await;
     let mut received = Received::default();
     if let Some((socket, window)) = &mut connection.window {
         window.end(socket, &mut received);
@@ -206,7 +235,8 @@ async fn run_lane(
                 let ahead = async {
                     loop {
                         while begun < exchanges.len() {
-                            let begin_next = link.begin_exchange(&*exchanges[begun], progress.clone());
+                            let begin_next =
+                                link.begin_exchange(&*exchanges[begun], progress.clone());
                             let Some(oldest) = waiting.front_mut() else {
                                 waiting.push_back(begin_next.await?);
                                 begun += 1;

@@ -18,7 +18,9 @@ use tokio::{
 };
 
 use super::link::{Command, Moves, Permits, Reply};
-use crate::{driver::NetError, frames::FrameBuffer, intake::Progress, tls::Channel, transport::Transport};
+use crate::{
+    driver::NetError, frames::FrameBuffer, intake::Progress, tls::Channel, transport::Transport,
+};
 
 /// What one read takes when it is not payload.
 const RECEIVE_BYTES: usize = 32 * 1024;
@@ -98,7 +100,8 @@ impl Task {
     async fn run(&mut self) -> Result<(), NetError> {
         loop {
             let unsent = self.sent < self.out.len() || self.stream.has_unsent();
-            let interest = if unsent { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+            let interest =
+                if unsent { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
             tokio::select! {
                 command = self.commands.recv() => match command {
                     Some(command) => self.begin(command),
@@ -121,11 +124,15 @@ impl Task {
         let request_id = self.next_id;
         self.next_id += 1;
         let (body_bytes, payload_bytes) = (body.len() as u32, payload.len() as u32);
-        let header = FrameHeader { op, flags: FrameFlags::REQUEST, request_id, body_bytes, payload_bytes };
+        let header =
+            FrameHeader { op, flags: FrameFlags::REQUEST, request_id, body_bytes, payload_bytes };
         self.out.extend_from_slice(&header.to_bytes());
         self.out.extend_from_slice(&body);
         self.out.extend_from_slice(&payload);
-        self.calls.insert(request_id, Call { op, room, reply: Reply::default(), answer, _permits: permits, progress });
+        self.calls.insert(
+            request_id,
+            Call { op, room, reply: Reply::default(), answer, _permits: permits, progress },
+        );
     }
 
     fn send(&mut self) -> Result<(), NetError> {
@@ -157,7 +164,12 @@ impl Task {
                 },
             };
             let bytes = match received {
-                Ok(0) => return Err(self.lost(&io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))),
+                Ok(0) => {
+                    return Err(self.lost(&io::Error::new(
+                        ErrorKind::UnexpectedEof,
+                        "it closed the connection",
+                    )));
+                }
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(self.lost(&error)),
@@ -167,7 +179,8 @@ impl Task {
                 None => self.buffer.filled(bytes),
                 Some(payload) => payload.done += bytes,
             }
-            let call = self.payload.as_ref().and_then(|payload| self.calls.get(&payload.request_id));
+            let call =
+                self.payload.as_ref().and_then(|payload| self.calls.get(&payload.request_id));
             if let Some(progress) = call.and_then(|call| call.progress.as_ref()) {
                 progress.add(bytes);
             }
@@ -212,7 +225,9 @@ impl Task {
             None => "it answered a call that was not made",
             Some(call) if misplaced || call.op != header.op => "its reply does not fit the call",
             Some(_) if !last && more == 0 => "it sent a data frame without payload",
-            Some(call) if call.reply.payload.len() + more > call.room => "it sent more payload than was asked for",
+            Some(call) if call.reply.payload.len() + more > call.room => {
+                "it sent more payload than was asked for"
+            }
             Some(call) => {
                 let done = call.reply.payload.len();
                 call.reply.payload.resize(done + more, 0);
@@ -253,7 +268,9 @@ impl Stream {
     /// Takes a beginning of `bytes`; `Ok(0)` when there is nothing left to do.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &self.tls {
-            Some(tls) => tls.send(&[IoSlice::new(bytes)], false, |bytes| self.socket.try_write(bytes)),
+            Some(tls) => {
+                tls.send(&[IoSlice::new(bytes)], false, |bytes| self.socket.try_write(bytes))
+            }
             None if bytes.is_empty() => Ok(0),
             None => self.socket.try_write(bytes),
         }
@@ -262,7 +279,9 @@ impl Stream {
     /// `Ok(0)` at the end of the connection.
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match &self.tls {
-            Some(tls) => tls.recv(&mut [IoSliceMut::new(into)], |rooms| self.socket.try_read_vectored(rooms)),
+            Some(tls) => {
+                tls.recv(&mut [IoSliceMut::new(into)], |rooms| self.socket.try_read_vectored(rooms))
+            }
             None => self.socket.try_read(into),
         }
     }

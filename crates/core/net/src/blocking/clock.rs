@@ -27,7 +27,8 @@ mod tests {
     #[test]
     fn the_drivers_clock_counts_the_time_of_a_suspend() {
         let seconds = |clock| clock_gettime(clock).tv_sec as u64;
-        let (before, now, after) = (seconds(ClockId::Boottime), since_boot(), seconds(ClockId::Boottime));
+        let (before, now, after) =
+            (seconds(ClockId::Boottime), since_boot(), seconds(ClockId::Boottime));
         assert!((before..=after).contains(&now.as_secs()));
         let driver = Blocking::new();
         let (began, at) = (since_boot(), driver.now());

@@ -32,13 +32,21 @@ pub(crate) struct Connected {
 /// Tries the addresses in order until one is reached, then shakes hands there.
 pub(crate) fn connect(endpoint: &Endpoint, deadline: Instant) -> Result<Connected, NetError> {
     let begin = Instant::now();
-    let unreachable = |why: String| NetError::Unreachable { server: endpoint.name(), waited: begin.elapsed(), why };
+    let unreachable = |why: String| NetError::Unreachable {
+        server: endpoint.name(),
+        waited: begin.elapsed(),
+        why,
+    };
     let transport = reach(&endpoint.addresses, &resolve::SYSTEM, deadline).map_err(unreachable)?;
     let established = shake_hands(endpoint, &transport, begin, deadline)?;
     Ok(Connected { server: endpoint.name(), transport, established })
 }
 
-fn reach(addresses: &[String], names: &'static Resolver, deadline: Instant) -> Result<Transport, String> {
+fn reach(
+    addresses: &[String],
+    names: &'static Resolver,
+    deadline: Instant,
+) -> Result<Transport, String> {
     let mut why = "it has no address".to_string();
     for (index, address) in addresses.iter().enumerate() {
         // an address that swallows packets must leave time for the ones after it
@@ -71,8 +79,12 @@ fn connect_by(address: &SocketAddr, deadline: Instant) -> io::Result<TcpStream> 
 
 fn explain(error: &io::Error) -> String {
     match error.kind() {
-        ErrorKind::ConnectionRefused => format!("{error}; try: start the server, or check the port"),
-        ErrorKind::TimedOut => format!("{error}; try: check that the host is up and no firewall is between"),
+        ErrorKind::ConnectionRefused => {
+            format!("{error}; try: start the server, or check the port")
+        }
+        ErrorKind::TimedOut => {
+            format!("{error}; try: check that the host is up and no firewall is between")
+        }
         _ => error.to_string(),
     }
 }
@@ -91,7 +103,9 @@ fn shake_hands(
     transport.send_all(&mut [IoSlice::new(&handshake.hello())], false, wait).map_err(lost)?;
     let (header, body) = receive(transport, &mut buffer, &handshake, wait, lost)?;
     let binding = if handshake.hello_reply(&header, &body)? {
-        tls::initiate().and_then(|connection| transport.start_tls(connection, wait)).map_err(lost)?
+        tls::initiate()
+            .and_then(|connection| transport.start_tls(connection, wait))
+            .map_err(lost)?
     } else {
         [0; CHANNEL_BINDING_BYTES]
     };
@@ -114,11 +128,18 @@ fn receive(
     lost: impl Fn(io::Error) -> NetError,
 ) -> Result<(FrameHeader, Vec<u8>), NetError> {
     loop {
-        if let Some((header, body)) = buffer.frame().map_err(|error| handshake.not_a_frame(error))? {
+        if let Some((header, body)) =
+            buffer.frame().map_err(|error| handshake.not_a_frame(error))?
+        {
             return Ok((header, body.to_vec()));
         }
         match transport.recv_into(buffer.space(), wait).map_err(&lost)? {
-            0 => return Err(lost(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))),
+            0 => {
+                return Err(lost(io::Error::new(
+                    ErrorKind::UnexpectedEof,
+                    "it closed the connection",
+                )));
+            }
             bytes => buffer.filled(bytes),
         }
     }

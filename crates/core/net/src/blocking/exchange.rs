@@ -59,7 +59,9 @@ pub(super) fn exchange(
             receive_some(lane, batch)?;
             send_all(lane, batch)
         };
-        intake.wait(bounded, silence_max, || lanes.iter_mut().for_each(|lane| guard(lane, batch, go_on)))
+        intake.wait(bounded, silence_max, || {
+            lanes.iter_mut().for_each(|lane| guard(lane, batch, go_on))
+        })
     };
     let Some(turn) = turn else {
         for lane in lanes.iter_mut().filter(|lane| lane.awaits_turn() && !lane.is_done()) {
@@ -103,7 +105,8 @@ impl SharedTurn {
             return;
         }
         let (before, from) = lanes.split_at_mut(self.first);
-        let mut waiting: Vec<_> = from.iter_mut().chain(before).filter(|lane| lane.awaits_turn()).collect();
+        let mut waiting: Vec<_> =
+            from.iter_mut().chain(before).filter(|lane| lane.awaits_turn()).collect();
         let servers: Vec<_> = waiting.iter().filter_map(|lane| lane.peer()).collect();
         for lane in self.turn.choose(&servers, count) {
             waiting[lane].take_turn(self.turn.share(), self.turn.progress());
@@ -157,8 +160,13 @@ fn guard(
     }
 }
 
-fn lanes<'c>(connections: &'c mut [Connection], batch: &mut [Exchange<'_>], silence: Silence) -> Vec<Lane<'c>> {
-    let mut lanes: Vec<Lane<'c>> = connections.iter_mut().map(|connection| Lane::new(connection, silence)).collect();
+fn lanes<'c>(
+    connections: &'c mut [Connection],
+    batch: &mut [Exchange<'_>],
+    silence: Silence,
+) -> Vec<Lane<'c>> {
+    let mut lanes: Vec<Lane<'c>> =
+        connections.iter_mut().map(|connection| Lane::new(connection, silence)).collect();
     batch.iter_mut().for_each(|exchange| exchange.outcome = None);
     for (index, exchange) in batch.iter().enumerate() {
         lanes[exchange.connection].push(index);
@@ -295,10 +303,12 @@ fn wait_for(lanes: &mut [Lane<'_>], batch: &[Exchange<'_>]) -> io::Result<Waited
     }
     let ends: Vec<Instant> = lanes.iter_mut().map(Lane::silent_until).collect();
     // Who awaits a turn is not asked anything yet, and is not silent.
-    let polled = lanes.iter().enumerate().filter_map(|(at, lane)| Some((at, poll_for(lane, batch)?)));
+    let polled =
+        lanes.iter().enumerate().filter_map(|(at, lane)| Some((at, poll_for(lane, batch)?)));
     let (all, mut sockets): (Vec<usize>, Vec<PollFd<'_>>) = polled.unzip();
     let first = all.iter().map(|at| ends[*at]).min();
-    let left = first.map_or(Duration::ZERO, |first| first.saturating_duration_since(Instant::now()));
+    let left =
+        first.map_or(Duration::ZERO, |first| first.saturating_duration_since(Instant::now()));
     match poll(&mut sockets, Some(&timespec(left))) {
         Ok(_) => {}
         Err(Errno::INTR) => return Ok(Waited::default()),
@@ -334,7 +344,10 @@ mod tests {
     use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 
     use super::*;
-    use crate::{NetError, blocking::connect::Connected, handshake::Established, tcp::Window, transport::Transport};
+    use crate::{
+        NetError, blocking::connect::Connected, handshake::Established, tcp::Window,
+        transport::Transport,
+    };
 
     const OP: u16 = 9;
     /// Several system calls for each, so that lanes are polled.
@@ -366,9 +379,13 @@ mod tests {
     /// A connection that counts, though it is on loopback.
     fn bounded(socket: TcpStream) -> Connection {
         let transport = Transport::new(socket).expect("a transport");
-        let established =
-            Established { credits: 16, cluster: ClusterUuid([0; 16]), connection: ConnectionId::default() };
-        let mut connection = Connection::new(Connected { server: "a server".to_owned(), transport, established });
+        let established = Established {
+            credits: 16,
+            cluster: ClusterUuid([0; 16]),
+            connection: ConnectionId::default(),
+        };
+        let mut connection =
+            Connection::new(Connected { server: "a server".to_owned(), transport, established });
         connection.window = Some(Window::anyway(&connection.transport));
         connection
     }
@@ -393,7 +410,8 @@ mod tests {
         let mut rooms = vec![vec![0xff; BYTES]; LANES];
         let mut batch: Vec<Exchange<'_>> = rooms.iter_mut().enumerate().map(call).collect();
         exchange(&intake, &mut connections, &mut batch, Duration::from_secs(600));
-        let came: Vec<bool> = batch.into_iter().map(|call| call.outcome.expect("an outcome").is_ok()).collect();
+        let came: Vec<bool> =
+            batch.into_iter().map(|call| call.outcome.expect("an outcome").is_ok()).collect();
         for (at, (came, room)) in came.into_iter().zip(&rooms).enumerate() {
             assert_eq!(came, at % 3 != 1, "{at}");
             assert!(!came || room.iter().all(|byte| usize::from(*byte) == at), "{at}");
@@ -437,7 +455,8 @@ mod tests {
     /// A connection, and its server's end.
     fn pair() -> (Connection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
+        let client =
+            TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
         (bounded(client), listener.accept().expect("accepted").0)
     }
 
@@ -451,7 +470,11 @@ mod tests {
         let mut connections = [connection];
         exchange(&intake, &mut connections, &mut batch, Duration::from_millis(1));
         let [failed] = batch;
-        assert!(matches!(failed.outcome, Some(Err(NetError::NotAsked { .. }))), "{:?}", failed.outcome);
+        assert!(
+            matches!(failed.outcome, Some(Err(NetError::NotAsked { .. }))),
+            "{:?}",
+            failed.outcome
+        );
         drop(others);
         assert!(intake.is_idle());
         // The connection is as good as before.
@@ -470,7 +493,8 @@ mod tests {
     }
 
     #[test]
-    fn a_call_waits_for_its_turn_as_long_as_others_receive_and_those_that_need_none_are_answered_meanwhile() {
+    fn a_call_waits_for_its_turn_as_long_as_others_receive_and_those_that_need_none_are_answered_meanwhile()
+     {
         /// More than a thread that wants to run does not.
         const SILENCE: Duration = Duration::from_secs(2);
         /// More than sockets hold: it is sent when it was received.
@@ -491,7 +515,8 @@ mod tests {
             }
         });
         let others = intake.begin(intake.places());
-        let (held, given_up) = (Instant::now() + SILENCE + SILENCE / 2, Instant::now() + 60 * SILENCE);
+        let (held, given_up) =
+            (Instant::now() + SILENCE + SILENCE / 2, Instant::now() + 60 * SILENCE);
         let holder = thread::spawn(move || {
             while Instant::now() < held || !free_server.is_finished() && Instant::now() < given_up {
                 others.progress().add(1);
@@ -540,8 +565,13 @@ mod tests {
         // Parts end within pieces, and at their ends.
         let send = payload.chunks(24_000).map(io::IoSlice::new).collect();
         let mut batch = [Exchange { send, ..call((0, &mut room)) }];
-        let mut lanes = lanes(&mut connections, &mut batch, Silence::new(Instant::now(), Duration::from_secs(600)));
-        let sent = |lane: &mut Lane<'_>, most| lane.send_up_to(most, &batch, Wait::No).expect("sent");
+        let mut lanes = lanes(
+            &mut connections,
+            &mut batch,
+            Silence::new(Instant::now(), Duration::from_secs(600)),
+        );
+        let sent =
+            |lane: &mut Lane<'_>, most| lane.send_up_to(most, &batch, Wait::No).expect("sent");
         assert_eq!(sent(&mut lanes[0], FRAME_HEADER_BYTES + 1000), Step::Moved);
         assert_eq!(sent(&mut lanes[0], 23_000), Step::Moved);
         let mut beginning = vec![0; FRAME_HEADER_BYTES + 24_000];
@@ -567,11 +597,16 @@ mod tests {
         let mut connections = [one, other];
         let mut rooms = vec![vec![0; BYTES]; 2];
         let mut batch: Vec<Exchange<'_>> = rooms.iter_mut().enumerate().map(call).collect();
-        let mut lanes = lanes(&mut connections, &mut batch, Silence::new(Instant::now(), Duration::from_secs(600)));
+        let mut lanes = lanes(
+            &mut connections,
+            &mut batch,
+            Silence::new(Instant::now(), Duration::from_secs(600)),
+        );
         assert!(lanes.iter_mut().all(|lane| lane.await_turn(&batch)));
         let intake = Arc::new(Intake::new());
         let places = intake.places();
-        let mut shared = SharedTurn { turn: intake.begin(places), first: 0, received: Received::default() };
+        let mut shared =
+            SharedTurn { turn: intake.begin(places), first: 0, received: Received::default() };
         shared.give(&mut lanes, 1);
         thread::sleep(Duration::from_millis(5)); // as sending to many may take
         assert!(!shared.hand_on(&mut lanes, false));

@@ -66,7 +66,17 @@ impl Connection {
         let inbox = FrameBuffer::new(FRAME_HEADER_BYTES + AHEAD_BYTES + SMALL_BYTES_MAX as usize);
         let Established { credits, connection: id, .. } = established;
         let (credits, window) = (credits as usize, Window::of(&transport));
-        Self { server, id, transport, credits, next_id: 1, inbox, overfills: false, window, broken: None }
+        Self {
+            server,
+            id,
+            transport,
+            credits,
+            next_id: 1,
+            inbox,
+            overfills: false,
+            window,
+            broken: None,
+        }
     }
 
     /// Whether so large an answer counts for the bound of what all may have on the way.
@@ -284,11 +294,17 @@ impl<'c> Lane<'c> {
     }
 
     /// The same, and no more than so many bytes.
-    pub(super) fn send_up_to(&mut self, most: usize, batch: &[Exchange<'_>], wait: Wait) -> Result<Step, Halt> {
+    pub(super) fn send_up_to(
+        &mut self,
+        most: usize,
+        batch: &[Exchange<'_>],
+        wait: Wait,
+    ) -> Result<Step, Halt> {
         if self.sending.is_none() && !self.begin(batch) {
             return self.flush(wait);
         }
-        let (Some((header, sent)), Some(&index)) = (self.sending, self.queue.get(self.begun - 1)) else {
+        let (Some((header, sent)), Some(&index)) = (self.sending, self.queue.get(self.begun - 1))
+        else {
             return Ok(Step::Nothing);
         };
         let exchange = &batch[index];
@@ -320,7 +336,9 @@ impl<'c> Lane<'c> {
             return Ok(Step::Nothing);
         }
         match self.receive_bytes(batch, wait) {
-            Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection").into()),
+            Ok(0) => {
+                Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection").into())
+            }
             Ok(bytes) => {
                 if let LaneTurn::Taken(progress) = &self.turn {
                     progress.add(bytes);
@@ -339,10 +357,12 @@ impl<'c> Lane<'c> {
         let until = self.silent_until();
         match self.receive(batch, Wait::Until(until)) {
             // While this thread waited for another server its answer may have come.
-            Err(Halt::Socket(error)) if error.kind() == ErrorKind::TimedOut => match self.receive(batch, Wait::No)? {
-                Step::Moved => Ok(Step::Moved),
-                Step::Blocked | Step::Nothing => Err(error.into()),
-            },
+            Err(Halt::Socket(error)) if error.kind() == ErrorKind::TimedOut => {
+                match self.receive(batch, Wait::No)? {
+                    Step::Moved => Ok(Step::Moved),
+                    Step::Blocked | Step::Nothing => Err(error.into()),
+                }
+            }
             received => received,
         }
     }
@@ -422,7 +442,14 @@ impl<'c> Lane<'c> {
         self.sending = Some((header.to_bytes(), 0));
         let bytes = wanted(exchange);
         self.in_flight_bytes += bytes;
-        self.in_flight.push(InFlight { request_id, exchange: index, bytes, slice: 0, offset: 0, payload_bytes: 0 });
+        self.in_flight.push(InFlight {
+            request_id,
+            exchange: index,
+            bytes,
+            slice: 0,
+            offset: 0,
+            payload_bytes: 0,
+        });
         true
     }
 
@@ -433,7 +460,9 @@ impl<'c> Lane<'c> {
         let ahead = if small { inbox.space() } else { first_bytes(inbox.space(), AHEAD_BYTES) };
         let (call, body, left) = match &mut self.receiving {
             Receiving::Header => return transport.recv_into(ahead, wait),
-            Receiving::Body { call, body, done, payload_left } => (*call, &mut body[*done..], *payload_left),
+            Receiving::Body { call, body, done, payload_left } => {
+                (*call, &mut body[*done..], *payload_left)
+            }
             Receiving::Payload { call, left, .. } => (*call, &mut [][..], *left),
         };
         let mut pieces = Vec::with_capacity(4);
@@ -511,10 +540,15 @@ impl<'c> Lane<'c> {
     fn finish(&mut self, batch: &mut [Exchange<'_>], call: usize, body: Vec<u8>) {
         let state = self.in_flight.swap_remove(call);
         self.in_flight_bytes -= state.bytes;
-        batch[state.exchange].outcome = Some(Ok(Answer { body, payload_bytes: state.payload_bytes }));
+        batch[state.exchange].outcome =
+            Some(Ok(Answer { body, payload_bytes: state.payload_bytes }));
     }
 
-    fn begin_frame(&self, header: &FrameHeader, batch: &[Exchange<'_>]) -> Result<Receiving, NetError> {
+    fn begin_frame(
+        &self,
+        header: &FrameHeader,
+        batch: &[Exchange<'_>],
+    ) -> Result<Receiving, NetError> {
         let call = self.in_flight.iter().position(|call| call.request_id == header.request_id);
         let call = call.ok_or_else(|| self.misbehaved("it answered a call that was not made"))?;
         let state = &self.in_flight[call];
@@ -527,8 +561,12 @@ impl<'c> Lane<'c> {
             return Err(self.misbehaved("it sent more payload than was asked for"));
         }
         match header.flags {
-            FrameFlags::DATA if payload == 0 => Err(self.misbehaved("it sent a data frame without payload")),
-            FrameFlags::DATA if header.body_bytes == 0 => Ok(Receiving::Payload { call, left: payload, last: None }),
+            FrameFlags::DATA if payload == 0 => {
+                Err(self.misbehaved("it sent a data frame without payload"))
+            }
+            FrameFlags::DATA if header.body_bytes == 0 => {
+                Ok(Receiving::Payload { call, left: payload, last: None })
+            }
             FrameFlags::FINAL => {
                 let body = vec![0; header.body_bytes as usize];
                 Ok(Receiving::Body { call, body, done: 0, payload_left: payload })

@@ -72,11 +72,19 @@ impl Driver for Blocking {
     type Connection = Connection;
     type Shared = Shared;
 
-    async fn connect(&self, endpoint: &Endpoint, deadline: Duration) -> Result<Connection, NetError> {
+    async fn connect(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+    ) -> Result<Connection, NetError> {
         connect::connect(endpoint, self.instant(deadline)).map(Connection::new)
     }
 
-    async fn connect_shared(&self, endpoint: &Endpoint, deadline: Duration) -> Result<Shared, NetError> {
+    async fn connect_shared(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+    ) -> Result<Shared, NetError> {
         connect::connect(endpoint, self.instant(deadline)).map(Shared::new)
     }
 
@@ -84,7 +92,12 @@ impl Driver for Blocking {
         connection.id
     }
 
-    async fn exchange(&self, connections: &mut [Connection], batch: &mut [Exchange<'_>], silence_max: Duration) {
+    async fn exchange(
+        &self,
+        connections: &mut [Connection],
+        batch: &mut [Exchange<'_>],
+        silence_max: Duration,
+    ) {
         exchange::exchange(&self.intake, connections, batch, silence_max);
     }
 
@@ -98,7 +111,13 @@ impl Driver for Blocking {
         spliced::exchange(&self.intake, connection, (op, body), (pipe, buffer), silence_max)
     }
 
-    async fn call(&self, connection: &Shared, op: u16, body: &[u8], deadline: Duration) -> Result<Answer, NetError> {
+    async fn call(
+        &self,
+        connection: &Shared,
+        op: u16,
+        body: &[u8],
+        deadline: Duration,
+    ) -> Result<Answer, NetError> {
         connection.call(op, body, self.instant(deadline))
     }
 
@@ -107,7 +126,8 @@ impl Driver for Blocking {
     }
 
     fn bound(&self) -> Option<CallBound> {
-        let of_driver = |bound: CallBound| CallBound { until: bound.until.saturating_sub(self.start), ..bound };
+        let of_driver =
+            |bound: CallBound| CallBound { until: bound.until.saturating_sub(self.start), ..bound };
         bound::current().map(of_driver)
     }
 
@@ -135,6 +155,8 @@ impl Driver for Blocking {
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
-        Poll::Pending => panic!("a future of the blocking driver waits for something that is not of the driver"),
+        Poll::Pending => {
+            panic!("a future of the blocking driver waits for something that is not of the driver")
+        }
     }
 }

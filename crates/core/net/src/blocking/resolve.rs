@@ -33,7 +33,11 @@ impl Resolver {
     }
 
     /// The addresses of `host:port`; of a numeric one itself, without a lookup.
-    pub(super) fn resolve(&'static self, address: &str, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
+    pub(super) fn resolve(
+        &'static self,
+        address: &str,
+        deadline: Instant,
+    ) -> io::Result<Vec<SocketAddr>> {
         match address.parse() {
             Ok(numeric) => Ok(vec![numeric]),
             Err(_) => self.look_up(address, deadline),
@@ -54,7 +58,9 @@ impl Resolver {
                 let why = "the name was not looked up in time; try: check the name servers, or give a numeric address";
                 Err(io::Error::other(why))
             }
-            Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("the lookup of the name failed")),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(io::Error::other("the lookup of the name failed"))
+            }
         }
     }
 }
@@ -68,7 +74,9 @@ impl Place {
             return Ok(Self(running));
         }
         running.fetch_sub(1, Ordering::Relaxed);
-        let why = format!("{LOOKUPS_MAX} lookups of names have no answer yet; try: check the name servers");
+        let why = format!(
+            "{LOOKUPS_MAX} lookups of names have no answer yet; try: check the name servers"
+        );
         Err(io::Error::new(ErrorKind::ResourceBusy, why))
     }
 }
@@ -100,7 +108,11 @@ mod tests {
         static SILENT: Resolver = Resolver::new(never);
         let error = SILENT.resolve("storage.example:7000", soon()).unwrap_err();
         assert!(error.to_string().contains("not looked up in time"), "{error}");
-        assert_eq!(SILENT.running.load(Ordering::Relaxed), 1, "the lookup still runs, nobody waits for it");
+        assert_eq!(
+            SILENT.running.load(Ordering::Relaxed),
+            1,
+            "the lookup still runs, nobody waits for it"
+        );
     }
 
     #[test]
@@ -121,7 +133,10 @@ mod tests {
             while FAILING.running.load(Ordering::Relaxed) > 0 {
                 thread::yield_now();
             }
-            assert_eq!(FAILING.resolve("storage.example:7000", far).unwrap_err().kind(), ErrorKind::NotFound);
+            assert_eq!(
+                FAILING.resolve("storage.example:7000", far).unwrap_err().kind(),
+                ErrorKind::NotFound
+            );
         }
     }
 

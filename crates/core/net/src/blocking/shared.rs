@@ -99,7 +99,11 @@ impl Shared {
         self.wait(state, id, begin, deadline)
     }
 
-    fn take_credit(&self, begin: Instant, deadline: Instant) -> Result<MutexGuard<'_, State>, NetError> {
+    fn take_credit(
+        &self,
+        begin: Instant,
+        deadline: Instant,
+    ) -> Result<MutexGuard<'_, State>, NetError> {
         let mut state = self.lock();
         loop {
             if let Some(error) = &state.broken {
@@ -118,7 +122,11 @@ impl Shared {
 
     /// Sends what has gathered, also what others add meanwhile. What could not be sent by the deadline stays for the
     /// next thread.
-    fn send<'a>(&'a self, mut state: MutexGuard<'a, State>, deadline: Instant) -> MutexGuard<'a, State> {
+    fn send<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        deadline: Instant,
+    ) -> MutexGuard<'a, State> {
         state.sending = true;
         let mut outcome = Ok(());
         while state.has_unsent && outcome.is_ok() && state.broken.is_none() {
@@ -220,15 +228,17 @@ impl Shared {
         let received = self.transport.recv_into(receiver.space(), Wait::Until(deadline));
         let mut state = self.lock();
         let mut wake = Vec::new();
-        let outcome = match received {
-            Ok(0) => Err(self.lost(&io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))),
-            Ok(bytes) => {
-                receiver.filled(bytes);
-                self.hand_out(&mut state, &mut receiver, &mut wake)
-            }
-            Err(error) if error.kind() == ErrorKind::TimedOut => Ok(()),
-            Err(error) => Err(self.lost(&error)),
-        };
+        let outcome =
+            match received {
+                Ok(0) => Err(self
+                    .lost(&io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))),
+                Ok(bytes) => {
+                    receiver.filled(bytes);
+                    self.hand_out(&mut state, &mut receiver, &mut wake)
+                }
+                Err(error) if error.kind() == ErrorKind::TimedOut => Ok(()),
+                Err(error) => Err(self.lost(&error)),
+            };
         state.receiver = Some(receiver);
         if let Err(error) = outcome {
             self.fail(&mut state, error);
@@ -243,16 +253,24 @@ impl Shared {
 
     /// Gives each reply to its call; `wake` gets the threads to wake, which is for after the lock: woken under it, they
     /// would only queue up for it.
-    fn hand_out(&self, state: &mut State, receiver: &mut FrameBuffer, wake: &mut Vec<Thread>) -> Result<(), NetError> {
+    fn hand_out(
+        &self,
+        state: &mut State,
+        receiver: &mut FrameBuffer,
+        wake: &mut Vec<Thread>,
+    ) -> Result<(), NetError> {
         let me = thread::current().id();
-        while let Some((header, body)) = receiver.frame().map_err(|error| self.misbehaved(&error.to_string()))? {
+        while let Some((header, body)) =
+            receiver.frame().map_err(|error| self.misbehaved(&error.to_string()))?
+        {
             let Some(waiting) = state.calls.get_mut(&header.request_id) else {
                 return Err(self.misbehaved("it answered a call that was not made"));
             };
             match waiting {
                 Waiting::For { op, thread } => {
                     self.check_reply(&header, *op)?;
-                    let answered = Waiting::Answered(Answer { body: body.to_vec(), payload_bytes: 0 });
+                    let answered =
+                        Waiting::Answered(Answer { body: body.to_vec(), payload_bytes: 0 });
                     let for_other = thread.id() != me;
                     if let Waiting::For { thread, .. } = std::mem::replace(waiting, answered)
                         && for_other
@@ -290,7 +308,11 @@ impl Shared {
     }
 
     fn timed_out(&self, begin: Instant) -> NetError {
-        NetError::TimedOut { server: self.server.clone(), waited: begin.elapsed(), unasked: Duration::ZERO }
+        NetError::TimedOut {
+            server: self.server.clone(),
+            waited: begin.elapsed(),
+            unasked: Duration::ZERO,
+        }
     }
 
     fn lost(&self, error: &io::Error) -> NetError {

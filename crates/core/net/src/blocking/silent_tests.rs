@@ -14,7 +14,10 @@ use braid_types::{ClusterUuid, ConnectionId};
 use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 
 use super::{Connection, connect::Connected, exchange::exchange};
-use crate::{NetError, driver::Exchange, handshake::Established, intake::Intake, tcp::Window, transport::Transport};
+use crate::{
+    NetError, driver::Exchange, handshake::Established, intake::Intake, tcp::Window,
+    transport::Transport,
+};
 
 const OP: u16 = 9;
 const BYTES: usize = 40 << 10;
@@ -25,9 +28,14 @@ const LONG: Duration = Duration::from_secs(60);
 /// A connection, and its server's end.
 fn connection(name: &str) -> (Connection, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
+    let client =
+        TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
     let transport = Transport::new(client).expect("a transport");
-    let established = Established { credits: 16, cluster: ClusterUuid([0; 16]), connection: ConnectionId::default() };
+    let established = Established {
+        credits: 16,
+        cluster: ClusterUuid([0; 16]),
+        connection: ConnectionId::default(),
+    };
     let connected = Connected { server: name.to_owned(), transport, established };
     (Connection::new(connected), listener.accept().expect("accepted").0)
 }
@@ -41,8 +49,13 @@ fn bounded(name: &str) -> (Connection, TcpStream) {
 
 /// The answer to a connection's first call: [`BYTES`], all of them 7.
 fn answer() -> Vec<u8> {
-    let header =
-        FrameHeader { op: OP, flags: FrameFlags::FINAL, request_id: 1, body_bytes: 0, payload_bytes: BYTES as u32 };
+    let header = FrameHeader {
+        op: OP,
+        flags: FrameFlags::FINAL,
+        request_id: 1,
+        body_bytes: 0,
+        payload_bytes: BYTES as u32,
+    };
     [&header.to_bytes()[..], &[7; BYTES]].concat()
 }
 
@@ -70,10 +83,13 @@ fn call(
     });
     let mut batch: Vec<_> = calls.collect();
     exchange(intake, connections, &mut batch, silence_max);
-    let outcomes: Vec<_> = batch.into_iter().map(|call| call.outcome.expect("an outcome")).collect();
+    let outcomes: Vec<_> =
+        batch.into_iter().map(|call| call.outcome.expect("an outcome")).collect();
     let came = outcomes.into_iter().zip(&rooms).map(|(outcome, room)| match outcome {
         Ok(answer) => {
-            assert!(answer.payload_bytes == BYTES as u64 && room[..BYTES].iter().all(|byte| *byte == 7));
+            assert!(
+                answer.payload_bytes == BYTES as u64 && room[..BYTES].iter().all(|byte| *byte == 7)
+            );
             None
         }
         Err(NetError::TimedOut { server, .. } | NetError::NotAsked { server, .. }) => Some(server),
@@ -88,7 +104,8 @@ fn one_that_is_silent_until_the_time_is_up_is_the_only_one_that_is_told_of() {
         [answered(connection("X")), connection("Y"), answered(connection("Z"))].into_iter().unzip();
     let told = call(&Intake::timeless(), &mut connections, BYTES, Duration::ZERO);
     assert_eq!(told, [None, Some("Y".to_owned()), None]);
-    let broken: Vec<bool> = connections.iter().map(|connection| connection.broken.is_some()).collect();
+    let broken: Vec<bool> =
+        connections.iter().map(|connection| connection.broken.is_some()).collect();
     assert_eq!(broken, [false, true, false]);
 }
 
@@ -100,7 +117,10 @@ fn a_turn_that_does_not_come_takes_no_answer_from_those_that_need_none() {
         [bounded("X"), answered(connection("Y")), answered(connection("Z"))].into_iter().unzip();
     let told = call(&intake, &mut connections, POLLED_BYTES, Duration::ZERO);
     assert_eq!(told, [Some("X".to_owned()), None, None]);
-    assert!(connections.iter().all(|connection| connection.broken.is_none()), "nothing was sent to X");
+    assert!(
+        connections.iter().all(|connection| connection.broken.is_none()),
+        "nothing was sent to X"
+    );
     drop(others);
     assert!(intake.is_idle());
 }
@@ -113,7 +133,13 @@ fn a_turn_that_does_not_come_leaves_a_connection_to_a_pipe_as_it_was() {
     let (mut pipe, mut buffer) = (crate::Pipe::new().expect("a pipe"), vec![0; BYTES]);
     pipe.begin(b"").expect("it is empty");
     let mut ask = |silence_max| {
-        super::spliced::exchange(&intake, &mut connection, (OP, &[]), (&mut pipe, &mut buffer), silence_max)
+        super::spliced::exchange(
+            &intake,
+            &mut connection,
+            (OP, &[]),
+            (&mut pipe, &mut buffer),
+            silence_max,
+        )
     };
     let others = intake.begin(1000);
     let told = ask(Duration::ZERO);

@@ -38,7 +38,9 @@ pub(super) fn exchange(
     (pipe, buffer): (&mut Pipe, &mut [u8]),
     silence_max: Duration,
 ) -> Option<Result<Answer, NetError>> {
-    let can = connection.transport.is_plain() && connection.inbox.is_empty() && connection.broken.is_none();
+    let can = connection.transport.is_plain()
+        && connection.inbox.is_empty()
+        && connection.broken.is_none();
     if !can || connection.overfills {
         return None;
     }
@@ -57,7 +59,17 @@ pub(super) fn exchange(
     let request_id = connection.next_id;
     connection.next_id += 1;
     let progress = turn.as_ref().map(Turn::progress);
-    let mut call = Call { connection, op, request_id, silence_max, pipe, buffer, got: 0, copies: false, progress };
+    let mut call = Call {
+        connection,
+        op,
+        request_id,
+        silence_max,
+        pipe,
+        buffer,
+        got: 0,
+        copies: false,
+        progress,
+    };
     let outcome = call.send(body).and_then(|()| call.receive());
     // As a network card without large receives does it: whoever goes on trying pays for the pipe and for the copy.
     let overfilled = call.copies;
@@ -127,7 +139,8 @@ impl Call<'_> {
         let came = self.receive_into(&mut ahead[..room], FRAME_HEADER_BYTES)?;
         let (header, behind) = ahead[..came].split_at(FRAME_HEADER_BYTES);
         let header: &[u8; FRAME_HEADER_BYTES] = header.try_into().expect("split there");
-        let header = FrameHeader::from_bytes(header).map_err(|error| self.misbehaved(&error.to_string()))?;
+        let header =
+            FrameHeader::from_bytes(header).map_err(|error| self.misbehaved(&error.to_string()))?;
         self.check(&header)?;
         let mut body = vec![0; header.body_bytes as usize];
         if behind.len() > body.len() {

@@ -169,8 +169,11 @@ impl Bound {
 
     /// The bound, and in how long so much came of late; none while that is not known.
     pub(super) fn on_the_way(&self) -> (u64, Duration) {
-        let drains_in =
-            if self.rate > 0.0 { Duration::from_secs_f64(self.bound as f64 / self.rate) } else { Duration::ZERO };
+        let drains_in = if self.rate > 0.0 {
+            Duration::from_secs_f64(self.bound as f64 / self.rate)
+        } else {
+            Duration::ZERO
+        };
         (self.bound, drains_in)
     }
 
@@ -216,7 +219,8 @@ impl Bound {
             self.rest(now);
             return;
         }
-        let Epoch { begun_at, busy } = *self.epoch.get_or_insert(Epoch { begun_at: total, busy: Duration::ZERO });
+        let Epoch { begun_at, busy } =
+            *self.epoch.get_or_insert(Epoch { begun_at: total, busy: Duration::ZERO });
         let bytes = total - begun_at;
         if busy >= EPOCH && bytes >= EPOCH_BOUNDS * self.bound {
             self.epoch = Some(Epoch { begun_at: total, busy: Duration::ZERO });
@@ -226,16 +230,22 @@ impl Bound {
 
     /// How much of a turn the line did not need for what came in it, of whichever call, as fast as of late.
     fn idle(&self, turn: Duration, bytes: u64) -> Duration {
-        let busy = if self.rate > 0.0 { Duration::from_secs_f64(bytes as f64 / self.rate) } else { Duration::ZERO };
+        let busy = if self.rate > 0.0 {
+            Duration::from_secs_f64(bytes as f64 / self.rate)
+        } else {
+            Duration::ZERO
+        };
         turn.saturating_sub(busy)
     }
 
     /// So many segments out of their order in a turn in which the line was idle for so long, and so many came since the turn before.
     fn count_disorder(&mut self, out_of_order: u32, idle: Duration, segments: u64) {
-        self.disorder = (self.disorder + u64::from(out_of_order) * ORDERLY_SEGMENTS).saturating_sub(segments);
+        self.disorder =
+            (self.disorder + u64::from(out_of_order) * ORDERLY_SEGMENTS).saturating_sub(segments);
         if out_of_order > 0 && idle >= TIME_OUT {
             // It may have had a time-out. The longer it was, the less that would mean.
-            self.disorder += DISORDERLY_MOST * ORDERLY_SEGMENTS / idle.div_duration_f64(TIME_OUT) as u64;
+            self.disorder +=
+                DISORDERLY_MOST * ORDERLY_SEGMENTS / idle.div_duration_f64(TIME_OUT) as u64;
         }
     }
 
@@ -260,7 +270,8 @@ impl Bound {
             _ => 1,
         };
         let on_the_way = Duration::from_secs_f64(self.bound as f64 / rate);
-        let may_limit = self.alike >= ALIKE_EPOCHS && on_the_way < WAKING.max(round_trip * ROUND_TRIPS);
+        let may_limit =
+            self.alike >= ALIKE_EPOCHS && on_the_way < WAKING.max(round_trip * ROUND_TRIPS);
         if now >= self.rests_until && may_limit && self.bound < MOST_BYTES {
             let before = Trial { bound: self.bound, rate: self.best };
             self.set(before.bound * 2, now);
@@ -269,7 +280,8 @@ impl Bound {
     }
 
     fn set(&mut self, bound: u64, now: Duration) {
-        (self.bound, self.changed, self.epoch, self.trial, self.disorder) = (bound, now, None, None, 0);
+        (self.bound, self.changed, self.epoch, self.trial, self.disorder) =
+            (bound, now, None, None, 0);
         (self.best, self.alike) = (0.0, 0);
     }
 
@@ -296,24 +308,37 @@ mod tests {
 
     impl Default for Line {
         fn default() -> Self {
-            Self { bytes_per_second: 117e6, queue: 64 << 10, round_trip: us(100), losses_seen: 8, disorder: 0 }
+            Self {
+                bytes_per_second: 117e6,
+                queue: 64 << 10,
+                round_trip: us(100),
+                losses_seen: 8,
+                disorder: 0,
+            }
         }
     }
 
     impl Line {
         /// Reads of 4 MiB, one after the other, for so many seconds; bytes a second, and losses.
-        fn read(&self, state: &mut Bound, (now, total): (&mut Duration, &mut u64), seconds: u64) -> (f64, u32) {
+        fn read(
+            &self,
+            state: &mut Bound,
+            (now, total): (&mut Duration, &mut u64),
+            seconds: u64,
+        ) -> (f64, u32) {
             let (start, before, mut losses) = (*now, *total, 0);
             let end = start + Duration::from_secs(seconds);
             while *now < end {
                 let begun = Mark { at: *now, received: *total };
                 let share = u64::from(state.begin(4, *now).unwrap_or(u32::MAX)).min(1 << 30);
                 let window = 4 * share;
-                let alone = window as f64 / (self.round_trip + Duration::from_micros(20)).as_secs_f64();
+                let alone =
+                    window as f64 / (self.round_trip + Duration::from_micros(20)).as_secs_f64();
                 let rate = alone.min(self.bytes_per_second);
                 let in_line = (self.bytes_per_second * self.round_trip.as_secs_f64()) as u64;
                 let lost = window > self.queue + in_line;
-                let (stall, out_of_order) = if lost { (0.2, self.losses_seen) } else { (0.0, self.disorder) };
+                let (stall, out_of_order) =
+                    if lost { (0.2, self.losses_seen) } else { (0.0, self.disorder) };
                 *now += Duration::from_secs_f64((4 << 20) as f64 / rate + stall);
                 *total += 4 << 20;
                 losses += u32::from(lost);
@@ -339,10 +364,14 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_the_widest_call_if_each_has_a_useful_share_and_of_good_ones_as_many_as_there_are() {
+    fn places_are_those_of_the_widest_call_if_each_has_a_useful_share_and_of_good_ones_as_many_as_there_are()
+     {
         let places = |bound: u64, widest| Bound { bound, ..Bound::default() }.places(widest);
         assert_eq!([1, 4, 6, 8, 16].map(|widest| places(FIRST_BYTES, widest)), [4, 4, 6, 8, 8]);
-        assert_eq!([1, 4, 6, 8, 16].map(|widest| places(2 * FIRST_BYTES, widest)), [8, 8, 8, 8, 16]);
+        assert_eq!(
+            [1, 4, 6, 8, 16].map(|widest| places(2 * FIRST_BYTES, widest)),
+            [8, 8, 8, 8, 16]
+        );
         assert_eq!([1, 4, 6, 8, 16].map(|widest| places(LEAST_BYTES, widest)), [4; 5]);
         assert_eq!(places(MOST_BYTES, 1), usize::MAX);
     }
@@ -401,8 +430,9 @@ mod tests {
     fn calls_that_a_slow_line_makes_long_tell_of_no_time_out_and_a_pause_does() {
         // 512 KiB at 100 Mbit/s, of which others have the most, and now and then a segment that takes another way.
         let (mut state, mut mark) = (Bound::default(), Mark::default());
-        let took =
-            |ms, out_of_order| ((512 << 10, Duration::from_millis(ms)), Way { out_of_order, round_trip: us(50) });
+        let took = |ms, out_of_order| {
+            ((512 << 10, Duration::from_millis(ms)), Way { out_of_order, round_trip: us(50) })
+        };
         for at in 0..300 {
             let (what, way) = took(250 + at % 5 * 20, u32::from(at > 2 && at % 3 == 0));
             mark = call(&mut state, mark, what, way);
@@ -415,14 +445,19 @@ mod tests {
 
     #[test]
     fn fast_and_long_lines_are_filled() {
-        let lines = [(12.5e9, 8 << 20, us(50)), (1.25e9, 1 << 20, us(200)), (117e6, 4 << 20, us(20_000))];
+        let lines =
+            [(12.5e9, 8 << 20, us(50)), (1.25e9, 1 << 20, us(200)), (117e6, 4 << 20, us(20_000))];
         for (bytes_per_second, queue, round_trip) in lines {
             let line = Line { bytes_per_second, queue, round_trip, ..Line::default() };
             let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
             line.read(&mut state, (&mut now, &mut total), 20);
             let (rate, losses) = line.read(&mut state, (&mut now, &mut total), 3);
             assert_eq!(losses, 0, "{bytes_per_second}");
-            assert!(rate > 0.9 * bytes_per_second, "{rate} of {bytes_per_second}, bound {}", state.bound);
+            assert!(
+                rate > 0.9 * bytes_per_second,
+                "{rate} of {bytes_per_second}, bound {}",
+                state.bound
+            );
         }
     }
 
@@ -433,7 +468,12 @@ mod tests {
         while mark.at < Duration::from_secs(120) {
             let before = state.bound;
             let time = Duration::from_secs_f64(f64::from(4 << 20) / 300e6);
-            mark = call(&mut state, mark, (4 << 20, time), Way { out_of_order: 0, round_trip: us(50) });
+            mark = call(
+                &mut state,
+                mark,
+                (4 << 20, time),
+                Way { out_of_order: 0, round_trip: us(50) },
+            );
             trials += u32::from(state.bound > before);
         }
         assert!((1..=8).contains(&trials), "{trials}");
@@ -446,10 +486,20 @@ mod tests {
         let (mut state, mut mark, mut trials) = (Bound::default(), Mark::default(), 0);
         let mut random = 1_u64;
         while mark.at < Duration::from_secs(120) {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let share = 0.4 + (random >> 40) as f64 / f64::from(1 << 24); // four calls of ten have the line for themselves
-            let (before, time) = (state.bound, Duration::from_secs_f64(f64::from(1 << 20) / (11.8e6 * share.min(1.0))));
-            mark = call(&mut state, mark, (1 << 20, time), Way { out_of_order: 0, round_trip: us(5000) });
+            let (before, time) = (
+                state.bound,
+                Duration::from_secs_f64(f64::from(1 << 20) / (11.8e6 * share.min(1.0))),
+            );
+            mark = call(
+                &mut state,
+                mark,
+                (1 << 20, time),
+                Way { out_of_order: 0, round_trip: us(5000) },
+            );
             trials += u32::from(state.bound > before);
             assert!(state.bound <= 2 * FIRST_BYTES, "at {:?}", mark.at);
         }
@@ -461,7 +511,8 @@ mod tests {
         // Sixteen calls of 1 MiB under way at any time, each by one connection, all as fast as each other: a round trip is 150 us.
         const CALLS: u64 = 16;
         let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
-        let mut calls: Vec<(Mark, u64)> = (0..CALLS).map(|call| (Mark::default(), (call + 1) << 16)).collect();
+        let mut calls: Vec<(Mark, u64)> =
+            (0..CALLS).map(|call| (Mark::default(), (call + 1) << 16)).collect();
         state.begin(CALLS as usize, now);
         while now < Duration::from_secs(3) {
             let rate = (state.bound as f64 / us(150).as_secs_f64()).min(1.25e9);
@@ -488,7 +539,11 @@ mod tests {
         assert_eq!(state.begin(16, Duration::ZERO), Some((FIRST_BYTES / 16) as u32));
         assert_eq!(state.begin(1, Duration::ZERO), Some(SHARE_LEAST_BYTES as u32));
         state.leave(17, us(10));
-        assert_eq!(state.begin(1, us(20)), Some(SHARE_LEAST_BYTES as u32), "the sixteen are not forgotten at once");
+        assert_eq!(
+            state.begin(1, us(20)),
+            Some(SHARE_LEAST_BYTES as u32),
+            "the sixteen are not forgotten at once"
+        );
         state.leave(1, us(30));
         assert_eq!(state.begin(1, Duration::from_secs(3)), Some(FIRST_BYTES as u32));
     }

@@ -164,7 +164,11 @@ impl Intake {
     }
 
     /// The same for a task, which does nothing meanwhile.
-    pub(crate) async fn wait_async(self: &Arc<Self>, wanted: usize, silence_max: Duration) -> Option<Turn> {
+    pub(crate) async fn wait_async(
+        self: &Arc<Self>,
+        wanted: usize,
+        silence_max: Duration,
+    ) -> Option<Turn> {
         use tokio::time::{Instant, sleep_until};
         let (mut waiting, mut line) = (self.ask(wanted), LineSilence::new(self, silence_max));
         let mut timer = pin!(sleep_until(Instant::now()));
@@ -263,12 +267,25 @@ impl State {
         }
     }
 
-    fn turn(&mut self, intake: &Arc<Intake>, asked: Asked, now: Duration) -> Result<Turn, Option<Duration>> {
+    fn turn(
+        &mut self,
+        intake: &Arc<Intake>,
+        asked: Asked,
+        now: Duration,
+    ) -> Result<Turn, Option<Duration>> {
         match asked {
             Asked::Granted { id, lanes, received } => {
                 let share = self.bound.begin(lanes, now);
                 let begun = Mark { at: now, received: intake.received.load(Ordering::Relaxed) };
-                Ok(Turn { intake: Arc::clone(intake), id, lanes, begun, share, received, asked: Vec::new() })
+                Ok(Turn {
+                    intake: Arc::clone(intake),
+                    id,
+                    lanes,
+                    begun,
+                    share,
+                    received,
+                    asked: Vec::new(),
+                })
             }
             Asked::Later(look) => Err(look),
         }
@@ -283,7 +300,9 @@ impl Waiting<'_> {
         loop {
             match self.poll(&waker) {
                 Ok(turn) => return Some(turn),
-                Err(_) if waker.will_wake(Waker::noop()) => waker = Arc::new(ThreadWaker(thread::current())).into(),
+                Err(_) if waker.will_wake(Waker::noop()) => {
+                    waker = Arc::new(ThreadWaker(thread::current())).into()
+                }
                 Err(next) => look = next.unwrap_or(Duration::MAX),
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -371,7 +390,8 @@ impl Turn {
         let mut left: Vec<usize> = (0..servers.len()).collect();
         let mut chosen = Vec::with_capacity(lanes);
         while chosen.len() < lanes
-            && let Some(at) = (0..left.len()).min_by_key(|at| asked.get(&servers[left[*at]]).copied())
+            && let Some(at) =
+                (0..left.len()).min_by_key(|at| asked.get(&servers[left[*at]]).copied())
         {
             let lane = left.remove(at);
             *asked.entry(servers[lane]).or_default() += 1;
@@ -456,7 +476,9 @@ mod tests {
         let turn = intake.begin(intake.places());
         assert!(intake.wait_until(1, Instant::now()).is_none());
         drop(turn);
-        let turn = intake.wait_until(1, Instant::now()).expect("nobody is before it, and it need not wait");
+        let turn = intake
+            .wait_until(1, Instant::now())
+            .expect("nobody is before it, and it need not wait");
         drop(turn);
         assert!(intake.is_idle());
     }
@@ -466,9 +488,13 @@ mod tests {
         /// More than a thread that wants to run does not.
         const SILENCE: Duration = Duration::from_secs(2);
         let intake = Intake::timeless();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let turn = intake.begin(intake.places());
-        assert!(runtime.block_on(intake.wait_async(1, SILENCE / 10)).is_none(), "nobody receives anything");
+        assert!(
+            runtime.block_on(intake.wait_async(1, SILENCE / 10)).is_none(),
+            "nobody receives anything"
+        );
         let held = Instant::now() + SILENCE + SILENCE / 2;
         thread::scope(|scope| {
             scope.spawn(move || {
@@ -523,7 +549,8 @@ mod tests {
     #[test]
     fn threads_and_tasks_all_come_to_their_turn() {
         let intake = Arc::new(Intake::new());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         thread::scope(|scope| {
             for thread in 0..8 {
                 let intake = &intake;

@@ -23,7 +23,10 @@ pub(super) struct Nearest {
 impl Nearest {
     /// Takes in what connections have seen; the round trip to the farthest of their hosts, zero if there is none.
     pub(super) fn farthest(&mut self, seen: &[(IpAddr, Duration)], now: Duration) -> Duration {
-        seen.iter().map(|(host, round_trip)| self.nearest(*host, *round_trip, now)).max().unwrap_or_default()
+        seen.iter()
+            .map(|(host, round_trip)| self.nearest(*host, *round_trip, now))
+            .max()
+            .unwrap_or_default()
     }
 
     fn nearest(&mut self, host: IpAddr, seen: Duration, now: Duration) -> Duration {
@@ -57,7 +60,11 @@ mod tests {
         assert_eq!(nearest.farthest(&[(host(1), ms(1)), (host(2), ms(3))], ms(0)), ms(3));
         assert_eq!(nearest.farthest(&[(host(1), ms(8)), (host(2), ms(7))], ms(10)), ms(3));
         assert_eq!(nearest.farthest(&[(host(1), ms(8))], ms(10)), ms(1));
-        assert_eq!(nearest.farthest(&[(host(3), ms(5)), (host(3), ms(2))], ms(20)), ms(5), "learnt within one call");
+        assert_eq!(
+            nearest.farthest(&[(host(3), ms(5)), (host(3), ms(2))], ms(20)),
+            ms(5),
+            "learnt within one call"
+        );
         assert_eq!(nearest.farthest(&[(host(3), ms(5))], ms(30)), ms(2));
     }
 
@@ -65,7 +72,8 @@ mod tests {
     fn a_way_that_became_longer_is_known_after_a_while() {
         let mut nearest = Nearest::default();
         nearest.farthest(&[(host(1), ms(1))], ms(0));
-        let mut seen = |seconds| nearest.farthest(&[(host(1), ms(9))], Duration::from_secs(seconds));
+        let mut seen =
+            |seconds| nearest.farthest(&[(host(1), ms(9))], Duration::from_secs(seconds));
         assert_eq!([1, 299, 300, 599].map(&mut seen), [ms(1); 4]);
         assert_eq!(seen(600), ms(9));
     }

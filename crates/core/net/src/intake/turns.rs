@@ -100,9 +100,19 @@ impl Line {
 
 impl Turns {
     /// So much came so far, `bound` is what may be on the way, and takes so long.
-    pub(super) fn see_line(&mut self, received: u64, (bound, drains_in): (u64, Duration), now: Duration) {
+    pub(super) fn see_line(
+        &mut self,
+        received: u64,
+        (bound, drains_in): (u64, Duration),
+        now: Duration,
+    ) {
         let since = if received == self.line.received { self.line.since } else { now };
-        self.line = Line { received, since, bound, idle_after: (drains_in / 2).clamp(UNANSWERED, IDLE_MOST) };
+        self.line = Line {
+            received,
+            since,
+            bound,
+            idle_after: (drains_in / 2).clamp(UNANSWERED, IDLE_MOST),
+        };
     }
 
     /// Asks for `wanted` lanes where there are so many places. `ticket` is the place in the row; `None` at first.
@@ -132,12 +142,24 @@ impl Turns {
         let (id, received) = (self.next, Arc::new(AtomicU64::new(0)));
         self.next += 1;
         let passed = self.line.received;
-        self.held.push(Held { id, lanes, received: Arc::clone(&received), seen: 0, since: now, passed });
+        self.held.push(Held {
+            id,
+            lanes,
+            received: Arc::clone(&received),
+            seen: 0,
+            since: now,
+            passed,
+        });
         Asked::Granted { id, lanes, received }
     }
 
     /// So many more lanes, up to `wanted`, for a call that has a turn: what is free when nobody waits.
-    pub(super) fn more(&mut self, id: u64, (wanted, places): (usize, usize), now: Duration) -> usize {
+    pub(super) fn more(
+        &mut self,
+        id: u64,
+        (wanted, places): (usize, usize),
+        now: Duration,
+    ) -> usize {
         if !self.waiting.is_empty() {
             return 0;
         }
@@ -168,7 +190,9 @@ impl Turns {
     }
 
     fn enter_row(&mut self, ticket: &mut Option<u64>, waker: &Waker) {
-        if let Some((_, known)) = self.waiting.iter_mut().find(|(waiting, _)| Some(*waiting) == *ticket) {
+        if let Some((_, known)) =
+            self.waiting.iter_mut().find(|(waiting, _)| Some(*waiting) == *ticket)
+        {
             known.clone_from(waker);
             return;
         }
@@ -185,7 +209,8 @@ impl Turns {
 
     /// Places taken, and the time until the next of them may turn out to be late.
     fn taken(&mut self, places: usize, now: Duration) -> (usize, Duration) {
-        let (line, mut asked, mut late, mut receiving, mut next_look) = (self.line, 0, 0, 0, STALLED);
+        let (line, mut asked, mut late, mut receiving, mut next_look) =
+            (self.line, 0, 0, 0, STALLED);
         for held in &mut self.held {
             let received = held.received.load(Ordering::Relaxed);
             if received != held.seen {
@@ -274,10 +299,17 @@ mod tests {
         turns.leave(first, 1);
         let woken = || wakes.each_ref().map(|wake| wake.0.load(Ordering::Relaxed));
         assert_eq!(woken(), [1, 0, 0]);
-        assert!(matches!(ask(&mut turns, 1, &mut None, us(1)), Asked::Later(None)), "a place is free, but not for it");
+        assert!(
+            matches!(ask(&mut turns, 1, &mut None, us(1)), Asked::Later(None)),
+            "a place is free, but not for it"
+        );
         assert!(matches!(ask(&mut turns, 1, &mut tickets[1], us(1)), Asked::Later(None)));
         granted(ask(&mut turns, 1, &mut tickets[0], us(1)));
-        assert_eq!(woken(), [1, 0, 0], "the waker of the second was replaced, and was told to look");
+        assert_eq!(
+            woken(),
+            [1, 0, 0],
+            "the waker of the second was replaced, and was told to look"
+        );
         assert_eq!(turns.waiting.front().map(|(waiting, _)| *waiting), tickets[1]);
     }
 
@@ -290,7 +322,11 @@ mod tests {
             assert!(matches!(ask(&mut turns, PLACES, &mut ticket, us(0)), Asked::Later(_)));
             turns.leave(last, PLACES);
             let (next, ..) = granted(ask(&mut turns, PLACES, &mut ticket, us(0)));
-            assert_eq!(next, last + 1, "calls that begin with every other server only leave the rest idle");
+            assert_eq!(
+                next,
+                last + 1,
+                "calls that begin with every other server only leave the rest idle"
+            );
             last = next;
         }
     }
@@ -313,7 +349,9 @@ mod tests {
         let mut turns = Turns::default();
         let (_, _, received) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         let mut ticket = None;
-        let Asked::Later(Some(look)) = ask(&mut turns, PLACES, &mut ticket, us(0)) else { panic!("goes at once") };
+        let Asked::Later(Some(look)) = ask(&mut turns, PLACES, &mut ticket, us(0)) else {
+            panic!("goes at once")
+        };
         assert_eq!(look, UNANSWERED);
         let (late, lanes, _) = granted(ask(&mut turns, PLACES, &mut ticket, look));
         assert_eq!(lanes, PLACES);
@@ -321,7 +359,9 @@ mod tests {
         // Its answer comes after all: it takes its places again, until it stalls.
         received.store(1, Ordering::Relaxed);
         let now = look + us(10);
-        let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, now) else { panic!("goes at once") };
+        let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, now) else {
+            panic!("goes at once")
+        };
         assert_eq!(look, STALLED);
         granted(ask(&mut turns, 1, &mut ticket, now + look));
     }
@@ -333,7 +373,9 @@ mod tests {
         received.store(1, Ordering::Relaxed);
         granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
         let mut ticket = None;
-        let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(2000)) else { panic!("goes at once") };
+        let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(2000)) else {
+            panic!("goes at once")
+        };
         assert_eq!(look, STALLED - us(2000));
         turns.leave(busy, PLACES / 2);
         assert_eq!(granted(ask(&mut turns, PLACES, &mut ticket, us(2000))).1, PLACES);
@@ -344,7 +386,8 @@ mod tests {
         // 100 Mbit/s: what may be on the way takes 4 ms, and six lanes have their first bytes one after the other.
         const BOUND: u64 = 48 << 10;
         let (mut turns, mut ticket) = (Turns::default(), None);
-        let see = |turns: &mut Turns, received, at| turns.see_line(received, (BOUND, us(4000)), us(at));
+        let see =
+            |turns: &mut Turns, received, at| turns.see_line(received, (BOUND, us(4000)), us(at));
         see(&mut turns, 0, 0);
         let (_, _, first) = granted(ask(&mut turns, 1, &mut None, us(0)));
         granted(ask(&mut turns, PLACES - 1, &mut None, us(0)));
@@ -353,7 +396,10 @@ mod tests {
             received += 6250;
             first.store(received, Ordering::Relaxed);
             see(&mut turns, received, at);
-            assert!(matches!(ask(&mut turns, 1, &mut ticket, us(at)), Asked::Later(Some(_))), "at {at} us");
+            assert!(
+                matches!(ask(&mut turns, 1, &mut ticket, us(at)), Asked::Later(Some(_))),
+                "at {at} us"
+            );
         }
         // Four bounds for others, and nothing yet: it is not the line.
         received += 4 * BOUND;
@@ -364,12 +410,16 @@ mod tests {
 
     #[test]
     fn a_line_on_which_nothing_comes_is_not_why() {
-        for (drains_in, idle_after) in [(us(400), UNANSWERED), (us(4000), us(2000)), (us(400_000), IDLE_MOST)] {
+        for (drains_in, idle_after) in
+            [(us(400), UNANSWERED), (us(4000), us(2000)), (us(400_000), IDLE_MOST)]
+        {
             let (mut turns, mut ticket) = (Turns::default(), None);
             turns.see_line(0, (48 << 10, drains_in), us(0));
             granted(ask(&mut turns, PLACES, &mut None, us(0)));
             turns.see_line(1000, (48 << 10, drains_in), us(10));
-            let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(10)) else { panic!("goes at once") };
+            let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(10)) else {
+                panic!("goes at once")
+            };
             assert_eq!(look, idle_after);
             turns.see_line(1000, (48 << 10, drains_in), us(10) + look);
             granted(ask(&mut turns, 1, &mut ticket, us(10) + look));
@@ -401,7 +451,8 @@ mod tests {
             ticket: Option<u64>,
             turn: Option<(u64, usize)>,
         }
-        let mut calls: Vec<Caller> = (0..40).map(|n| Caller { left: 1 + n * 7 % 6, ..Caller::default() }).collect();
+        let mut calls: Vec<Caller> =
+            (0..40).map(|n| Caller { left: 1 + n * 7 % 6, ..Caller::default() }).collect();
         let (mut now, mut rounds) = (us(0), 0);
         while calls.iter().any(|call| call.left > 0) {
             rounds += 1;
@@ -413,7 +464,8 @@ mod tests {
                     turns.leave(id, lanes);
                     call.left -= lanes;
                 } else if call.left > 0
-                    && let Asked::Granted { id, lanes, .. } = ask(&mut turns, call.left, &mut call.ticket, now)
+                    && let Asked::Granted { id, lanes, .. } =
+                        ask(&mut turns, call.left, &mut call.ticket, now)
                 {
                     call.turn = Some((id, lanes));
                 }

@@ -20,7 +20,9 @@ use super::{
 };
 use crate::{
     frames::FrameBuffer,
-    handshake::{HANDSHAKE_BODY_BYTES_MAX, Identity, Proved, Refusal, ServerHandshake, refuse_garbage},
+    handshake::{
+        HANDSHAKE_BODY_BYTES_MAX, Identity, Proved, Refusal, ServerHandshake, refuse_garbage,
+    },
     random::random_bytes,
     tls,
     transport::{Transport, Wait},
@@ -77,7 +79,9 @@ pub(super) fn admit(
     address: SocketAddr,
     place: &Place,
 ) -> Option<Newcomer> {
-    shake_hands(shared, &transport, address, place).map_err(|rejected| turn_away(shared, &transport, rejected)).ok()
+    shake_hands(shared, &transport, address, place)
+        .map_err(|rejected| turn_away(shared, &transport, rejected))
+        .ok()
 }
 
 fn turn_away(shared: &Shared, transport: &Transport, rejected: Rejected) {
@@ -100,17 +104,21 @@ fn shake_hands(
 
     let (header, body) = receive(transport, &mut buffer, OP_HELLO, deadline)?;
     nothing_behind(&buffer, OP_HELLO)?;
-    let (reply, tls) = handshake.hello(&header, &body, random_bytes()).map_err(Rejected::Refused)?;
+    let (reply, tls) =
+        handshake.hello(&header, &body, random_bytes()).map_err(Rejected::Refused)?;
     send(transport, &reply, deadline)?;
     let binding = if tls {
         let channel = tls::accept(&shared.tls);
-        channel.and_then(|channel| transport.start_tls(channel, deadline)).map_err(|_| Rejected::Gone)?
+        channel
+            .and_then(|channel| transport.start_tls(channel, deadline))
+            .map_err(|_| Rejected::Gone)?
     } else {
         [0; CHANNEL_BINDING_BYTES]
     };
 
     let (header, body) = receive(transport, &mut buffer, OP_AUTH, deadline)?;
-    let proved = handshake.auth(&header, &body, binding, &*shared.authorizer).map_err(Rejected::Refused)?;
+    let proved =
+        handshake.auth(&header, &body, binding, &*shared.authorizer).map_err(Rejected::Refused)?;
     nothing_behind(&buffer, OP_AUTH)?;
     let Proved { frame: reply, role, credential, connection: id } = proved;
     place.prove(role, &credential).map_err(|full| {
@@ -118,8 +126,15 @@ fn shake_hands(
         Rejected::Refused(Refusal::new(OP_AUTH, full))
     })?;
     let connection = place.number();
-    let peer = Peer { role, credential, address: address.to_string(), loopback, tls, connection, id };
-    Ok(Newcomer { shared: Arc::clone(shared), peer, transport: Arc::clone(transport), reply, deadline })
+    let peer =
+        Peer { role, credential, address: address.to_string(), loopback, tls, connection, id };
+    Ok(Newcomer {
+        shared: Arc::clone(shared),
+        peer,
+        transport: Arc::clone(transport),
+        reply,
+        deadline,
+    })
 }
 
 fn identity(shared: &Shared) -> Identity {

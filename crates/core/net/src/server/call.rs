@@ -74,7 +74,9 @@ impl Responder {
 
     fn answer(&mut self, body: Vec<u8>) {
         match self.0.take() {
-            Some(Way::Connection { replies, op, request_id }) => replies.push(op, request_id, &body),
+            Some(Way::Connection { replies, op, request_id }) => {
+                replies.push(op, request_id, &body)
+            }
             Some(Way::Function(answer)) => answer(body),
             None => {}
         }
@@ -84,7 +86,10 @@ impl Responder {
 impl Drop for Responder {
     fn drop(&mut self) {
         if self.0.is_some() {
-            self.answer(encode_failure(&Failure::new(Status::Internal, "the request was dropped unanswered")));
+            self.answer(encode_failure(&Failure::new(
+                Status::Internal,
+                "the request was dropped unanswered",
+            )));
         }
     }
 }
@@ -168,11 +173,18 @@ impl Reader<'_> {
         }
     }
 
-    fn handle_arrived(&mut self, handle: &mut impl FnMut(u16, &[u8], Responder)) -> Result<(), End> {
+    fn handle_arrived(
+        &mut self,
+        handle: &mut impl FnMut(u16, &[u8], Responder),
+    ) -> Result<(), End> {
         while let Some((header, body)) = self.buffer.frame().map_err(End::Malformed)? {
             let (op, request_id) = (header.op, header.request_id);
             let within_credits = self.replies.begin();
-            let responder = Responder(Some(Way::Connection { replies: Arc::clone(self.replies), op, request_id }));
+            let responder = Responder(Some(Way::Connection {
+                replies: Arc::clone(self.replies),
+                op,
+                request_id,
+            }));
             if !within_credits {
                 let credits = self.replies.credits;
                 let why = format!("more than {credits} requests in flight");
@@ -214,7 +226,13 @@ struct Out {
 
 impl Replies {
     fn new(sender: Arc<FrameSender>, credits: u32) -> Self {
-        Self { sender, credits, in_flight: AtomicU32::new(0), out: Mutex::default(), sent: Condvar::new() }
+        Self {
+            sender,
+            credits,
+            in_flight: AtomicU32::new(0),
+            out: Mutex::default(),
+            sent: Condvar::new(),
+        }
     }
 
     /// Counts a request in; whether it is within the credits.
@@ -297,13 +315,18 @@ mod tests {
         (0..REQUESTS).for_each(|id| push_frame(&mut requests, 9, FrameFlags::REQUEST, id, &[]));
         client.write_all(&requests).unwrap();
         client.shutdown(std::net::Shutdown::Write).unwrap();
-        let reads = thread::spawn(move || std::io::copy(&mut client, &mut std::io::sink()).unwrap());
+        let reads =
+            thread::spawn(move || std::io::copy(&mut client, &mut std::io::sink()).unwrap());
 
         let stall_timeout = Duration::from_secs(60);
         let sender = Arc::new(FrameSender::new(Arc::clone(&transport), stall_timeout));
         let replies = Arc::new(Replies::new(sender, 8));
-        let mut reader =
-            Reader { transport: &transport, replies: &replies, buffer: FrameBuffer::new(1), stall_timeout };
+        let mut reader = Reader {
+            transport: &transport,
+            replies: &replies,
+            buffer: FrameBuffer::new(1),
+            stall_timeout,
+        };
         let mut most = 0;
         let ended = reader.run(|_, _, responder| {
             most = most.max(lock(&replies.out).frames.len());

@@ -116,7 +116,9 @@ impl ServerConnection {
             }
             let within_frame = !self.buffer.is_empty();
             match self.fill(if within_frame { self.stall_deadline() } else { wait }) {
-                Err(End::Lost(e)) if e.kind() == ErrorKind::TimedOut && !within_frame => return Ok(None),
+                Err(End::Lost(e)) if e.kind() == ErrorKind::TimedOut && !within_frame => {
+                    return Ok(None);
+                }
                 filled => filled?,
             }
         }
@@ -183,7 +185,11 @@ impl ServerConnection {
     ///
     /// # Panics
     /// When `pieces` are longer than [`ServerConnection::payload_left`].
-    pub fn payload_within(&mut self, pieces: &mut [IoSliceMut<'_>], patience: Duration) -> Result<usize, End> {
+    pub fn payload_within(
+        &mut self,
+        pieces: &mut [IoSliceMut<'_>],
+        patience: Duration,
+    ) -> Result<usize, End> {
         let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
         assert!(wanted <= self.payload_left, "more payload asked for than the frame has");
         self.skip_body()?;
@@ -196,7 +202,11 @@ impl ServerConnection {
         received
     }
 
-    fn receive_within(&mut self, pieces: &mut [IoSliceMut<'_>], patience: Duration) -> Result<usize, End> {
+    fn receive_within(
+        &mut self,
+        pieces: &mut [IoSliceMut<'_>],
+        patience: Duration,
+    ) -> Result<usize, End> {
         if let Some(inflow) = &mut self.inflow {
             inflow.begin_at_once();
         }
@@ -215,7 +225,11 @@ impl ServerConnection {
         match received {
             Ok(0) => Err(End::Lost(ErrorKind::UnexpectedEof.into())),
             Ok(bytes) => Ok(bytes),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(0)
+            }
             Err(error) => Err(End::Lost(error)),
         }
     }
@@ -258,7 +272,10 @@ impl ServerConnection {
             match self.transport.recv_into(self.buffer.space(), Wait::No) {
                 Ok(0) => self.is_over = true,
                 Ok(bytes) => self.buffer.filled(bytes),
-                Err(error) => self.is_over = !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+                Err(error) => {
+                    self.is_over =
+                        !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+                }
             }
         }
         self.is_over || !self.buffer.is_empty()

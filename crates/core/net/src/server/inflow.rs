@@ -42,7 +42,9 @@ impl Lines {
     pub(super) fn inflow(&self, transport: &Arc<Transport>) -> Option<Inflow> {
         let window = Window::of(transport)?;
         let address = transport.socket().local_addr().ok()?.ip();
-        let intake = Arc::clone(lock(&self.0).entry(address).or_insert_with(|| Arc::new(Intake::of_server())));
+        let intake = Arc::clone(
+            lock(&self.0).entry(address).or_insert_with(|| Arc::new(Intake::of_server())),
+        );
         Some(Inflow::new(intake, window, Arc::clone(transport)))
     }
 }
@@ -81,7 +83,8 @@ impl Inflow {
         if !self.large {
             return;
         }
-        if let Some(turn) = self.intake.wait_until(1, Instant::now() + wait_max.min(self.wait_max)) {
+        if let Some(turn) = self.intake.wait_until(1, Instant::now() + wait_max.min(self.wait_max))
+        {
             self.window.begin(self.transport.socket(), turn.share());
             self.turn = Some(Receiving { progress: turn.progress(), turn });
         }
@@ -139,8 +142,10 @@ mod tests {
     /// A connection on loopback as if it were not, and the client's end.
     fn connection(intake: &Arc<Intake>) -> (Inflow, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
-        let transport = Arc::new(Transport::new(listener.accept().expect("it").0).expect("a transport"));
+        let client =
+            TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
+        let transport =
+            Arc::new(Transport::new(listener.accept().expect("it").0).expect("a transport"));
         (Inflow::new(Arc::clone(intake), Window::anyway(&transport), transport), client)
     }
 
@@ -222,20 +227,28 @@ mod tests {
             for number in 0..CLIENTS {
                 let (mut inflow, mut client) = connection(&intake);
                 inflow.wait_max = LONG; // whoever went on without a turn would be counted, too
-                scope.spawn(move || client.write_all(&vec![number as u8; BYTES]).expect("the server reads"));
+                scope.spawn(move || {
+                    client.write_all(&vec![number as u8; BYTES]).expect("the server reads")
+                });
                 let (receiving, most) = (&receiving, &most);
                 scope.spawn(move || {
                     inflow.expect(BYTES as u32);
                     let (mut left, mut buffer) = (BYTES, vec![0; CHUNK]);
                     while left > 0 {
                         inflow.begin(LONG);
-                        most.fetch_max(1 + receiving.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
+                        most.fetch_max(
+                            1 + receiving.fetch_add(1, Ordering::SeqCst),
+                            Ordering::SeqCst,
+                        );
                         let room = left.min(CHUNK);
                         let bytes = inflow
                             .transport
                             .recv_into(&mut buffer[..room], Wait::Until(Instant::now() + LONG))
                             .expect("the bytes");
-                        assert!(bytes > 0 && buffer[..bytes].iter().all(|byte| usize::from(*byte) == number));
+                        assert!(
+                            bytes > 0
+                                && buffer[..bytes].iter().all(|byte| usize::from(*byte) == number)
+                        );
                         inflow.add(bytes);
                         left -= bytes;
                         receiving.fetch_sub(1, Ordering::SeqCst);

@@ -75,13 +75,20 @@ impl Listener {
     ///
     /// # Errors
     /// `cannot listen on ADDRESS: why; try: …` for the first address where it does not work.
-    pub fn bind(addresses: &[String], config: ServerConfig, authorizer: Arc<dyn Authorizer>) -> io::Result<Self> {
+    pub fn bind(
+        addresses: &[String],
+        config: ServerConfig,
+        authorizer: Arc<dyn Authorizer>,
+    ) -> io::Result<Self> {
         let mut sockets = Vec::new();
         for address in addresses {
             sockets.extend(bind_one(address).map_err(|error| explain(address, &error))?);
         }
         if sockets.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no address to listen on; try: name one"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "no address to listen on; try: name one",
+            ));
         }
         let addresses = sockets.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
         let tls = tls::server_config().map_err(io::Error::other)?;
@@ -106,7 +113,8 @@ impl Listener {
     pub fn serve(&self, handler: Arc<dyn Handler>) -> io::Result<()> {
         let mut accepting = lock(&self.accepting);
         for socket in &self.sockets {
-            let (socket, shared, handler) = (socket.try_clone()?, Arc::clone(&self.shared), Arc::clone(&handler));
+            let (socket, shared, handler) =
+                (socket.try_clone()?, Arc::clone(&self.shared), Arc::clone(&handler));
             let accept = move || accept_loop(&socket, &shared, &handler);
             accepting.push(thread::Builder::new().name("braid-accept".into()).spawn(accept)?);
         }
@@ -144,7 +152,11 @@ impl Drop for Listener {
 }
 
 impl Shared {
-    fn new(config: ServerConfig, authorizer: Arc<dyn Authorizer>, tls: Arc<rustls::ServerConfig>) -> Self {
+    fn new(
+        config: ServerConfig,
+        authorizer: Arc<dyn Authorizer>,
+        tls: Arc<rustls::ServerConfig>,
+    ) -> Self {
         Self {
             node_id: AtomicU32::new(config.node_id),
             places: Arc::new(Places::new(config.connections_max, config.newcomers_max)),
@@ -172,7 +184,12 @@ fn accept_loop(socket: &TcpListener, shared: &Arc<Shared>, handler: &Arc<dyn Han
     }
 }
 
-fn start(stream: TcpStream, address: SocketAddr, shared: &Arc<Shared>, handler: &Arc<dyn Handler>) -> io::Result<()> {
+fn start(
+    stream: TcpStream,
+    address: SocketAddr,
+    shared: &Arc<Shared>,
+    handler: &Arc<dyn Handler>,
+) -> io::Result<()> {
     if is_loopback(&address) {
         tcp::accepted_near(&stream);
     }
@@ -206,9 +223,13 @@ fn bind_one(address: &str) -> io::Result<Option<TcpListener>> {
 
 fn explain(address: &str, error: &io::Error) -> io::Error {
     let hint = match error.kind() {
-        io::ErrorKind::AddrInUse => "choose another port, or stop what uses this one (ss -ltnp shows it)",
+        io::ErrorKind::AddrInUse => {
+            "choose another port, or stop what uses this one (ss -ltnp shows it)"
+        }
         io::ErrorKind::PermissionDenied => "choose a port above 1023",
-        io::ErrorKind::AddrNotAvailable => "use an address of this machine (ip address shows them), or 0.0.0.0",
+        io::ErrorKind::AddrNotAvailable => {
+            "use an address of this machine (ip address shows them), or 0.0.0.0"
+        }
         _ => "write it as HOST:PORT",
     };
     io::Error::new(error.kind(), format!("cannot listen on {address}: {error}; try: {hint}"))
@@ -218,7 +239,11 @@ fn explain(address: &str, error: &io::Error) -> io::Error {
 fn wake(address: &SocketAddr) {
     let mut address = *address;
     if address.ip().is_unspecified() {
-        address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1].into() });
+        address.set_ip(if address.is_ipv4() {
+            [127, 0, 0, 1].into()
+        } else {
+            [0, 0, 0, 0, 0, 0, 0, 1].into()
+        });
     }
     let _ = TcpStream::connect_timeout(&address, Duration::from_secs(1)); // the connection itself is of no use
 }

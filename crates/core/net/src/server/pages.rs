@@ -116,7 +116,9 @@ mod linux {
                 let taken = match self.take(pieces) {
                     Ok(taken) => taken,
                     // A page that is not there, or is not to be had now; any other is the system's way to say that it wants none of this.
-                    Err(why) => return (sent, Ok(matches!(why, Errno::FAULT | Errno::NOMEM | Errno::INTR))),
+                    Err(why) => {
+                        return (sent, Ok(matches!(why, Errno::FAULT | Errno::NOMEM | Errno::INTR)));
+                    }
                 };
                 IoSlice::advance_slices(&mut pieces, taken);
                 let mut left = taken;
@@ -165,7 +167,8 @@ mod tests {
 
     fn connection() -> (Transport, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
+        let client =
+            TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
         (Transport::new(listener.accept().expect("it").0).expect("a transport"), client)
     }
 
@@ -180,7 +183,8 @@ mod tests {
         file.write_all(&[1; 3 * 4096]).expect("written");
         let map = MmapOptions::new().len(1 << 20).map_raw_read_only(&file).expect("mapped");
         let pieces = PIECES.map(|at| MappedPiece::new(&map, &file, at, BYTES).expect("in it"));
-        let (sent, outcome) = pages.send(&transport, &pieces.each_ref().map(MappedPiece::for_the_kernel), soon());
+        let (sent, outcome) =
+            pages.send(&transport, &pieces.each_ref().map(MappedPiece::for_the_kernel), soon());
         outcome.expect("sent");
         change(&file);
         drop(transport);
@@ -194,7 +198,8 @@ mod tests {
         let mut pages = Pages::default();
         let (sent, all) = received(&mut pages, |_| {});
         assert_eq!((sent, all), (3 * BYTES, vec![1; 3 * BYTES]));
-        let (sent, all) = received(&mut pages, |file| file.write_all_at(&[2; 4096], 0).expect("written"));
+        let (sent, all) =
+            received(&mut pages, |file| file.write_all_at(&[2; 4096], 0).expect("written"));
         assert_eq!((sent, all), (3 * BYTES, [[1; BYTES], [2; BYTES], [1; BYTES]].concat()));
     }
 
@@ -206,8 +211,10 @@ mod tests {
         let file = tempfile::tempfile().expect("a file");
         file.write_all_at(&[1; 4096], 0).expect("written");
         let map = MmapOptions::new().len(1 << 20).map_raw_read_only(&file).expect("mapped");
-        let pieces = [0, 65_536].map(|at| MappedPiece::new(&map, &file, at, 4096).expect("in the mapping"));
-        let (sent, outcome) = pages.send(&transport, &pieces.each_ref().map(MappedPiece::for_the_kernel), soon());
+        let pieces =
+            [0, 65_536].map(|at| MappedPiece::new(&map, &file, at, 4096).expect("in the mapping"));
+        let (sent, outcome) =
+            pages.send(&transport, &pieces.each_ref().map(MappedPiece::for_the_kernel), soon());
         outcome.expect("the connection is whole");
         assert!(sent == 4096 && matches!(pages, Pages::Pipe(_)), "{sent} {pages:?}");
     }

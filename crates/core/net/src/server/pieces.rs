@@ -27,6 +27,8 @@ impl<'m> MappedPiece<'m> {
     pub(super) fn for_the_kernel(&self) -> IoSlice<'m> {
         // SAFETY: `new` has seen to it that the range lies in the mapping, which is there for 'm. Nobody in this process writes to
         // it, and none reads it: the callers hand it to the kernel, which copies what the file has at that moment.
-        IoSlice::new(unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(self.offset as usize), self.bytes) })
+        IoSlice::new(unsafe {
+            std::slice::from_raw_parts(self.map.as_ptr().add(self.offset as usize), self.bytes)
+        })
     }
 }

@@ -63,7 +63,9 @@ impl Owner {
     fn of(role: Role, credential: &Credential) -> Owners {
         let user = |key: &KeyId, uid: u64| Self::User { key: *key, uid };
         match (role, credential) {
-            (Role::Client, Credential::Ticket(ticket)) => [Some(user(&ticket.key, ticket.uid)), None],
+            (Role::Client, Credential::Ticket(ticket)) => {
+                [Some(user(&ticket.key, ticket.uid)), None]
+            }
             (Role::Client, Credential::Session { session, key, user: uid, .. }) => {
                 [Some(Self::Session(*session)), uid.map(|uid| user(key, uid))]
             }
@@ -119,13 +121,16 @@ impl Places {
         table.is_closed = true;
         self.left.notify_all();
         let open = table.open.values().map(|(transport, _)| transport);
-        open.chain(table.newcomers.values()).filter_map(Weak::upgrade).for_each(|transport| transport.shutdown());
+        open.chain(table.newcomers.values())
+            .filter_map(Weak::upgrade)
+            .for_each(|transport| transport.shutdown());
         while table.taken() > 0 {
             let time_left = deadline.saturating_duration_since(Instant::now());
             if time_left.is_zero() {
                 return false;
             }
-            table = self.left.wait_timeout(table, time_left).unwrap_or_else(PoisonError::into_inner).0;
+            table =
+                self.left.wait_timeout(table, time_left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }
@@ -139,17 +144,23 @@ impl Table {
     fn has_room(&self, places_max: usize, role: Role, owners: Owners) -> Result<(), Failure> {
         let kept = if role == Role::Client { places_max / KEPT } else { 0 };
         if self.open.len() >= places_max - kept {
-            let why = format!("the server has {} connections, its limit; try: again later", self.open.len());
+            let why = format!(
+                "the server has {} connections, its limit; try: again later",
+                self.open.len()
+            );
             return Err(Failure::new(Status::TooManyOpen, why));
         }
         for owner in owners.into_iter().flatten() {
-            let (has, share) = (self.shares.get(&owner).copied().unwrap_or(0), owner.share(places_max));
+            let (has, share) =
+                (self.shares.get(&owner).copied().unwrap_or(0), owner.share(places_max));
             if has >= share {
                 let whose = match owner {
                     Owner::User { .. } => "this user",
                     Owner::Session(_) => "this session",
                 };
-                let why = format!("{whose} has {has} connections here, its share; try: close some, or again later");
+                let why = format!(
+                    "{whose} has {has} connections here, its share; try: close some, or again later"
+                );
                 return Err(Failure::new(Status::TooManyOpen, why));
             }
         }

@@ -60,14 +60,21 @@ impl FrameSender {
     ///
     /// # Panics
     /// When the lengths in `header` are not those of `body` and `payload`.
-    pub fn send(&self, header: &FrameHeader, body: &[u8], payload: &[IoSlice<'_>]) -> Result<(), SendError> {
+    pub fn send(
+        &self,
+        header: &FrameHeader,
+        body: &[u8],
+        payload: &[IoSlice<'_>],
+    ) -> Result<(), SendError> {
         let payload_bytes = payload.iter().map(|piece| piece.len()).sum();
         check_lengths(header, body.len(), payload_bytes);
         let header = header.to_bytes();
         let mut pieces = Vec::with_capacity(2 + payload.len());
         pieces.extend([IoSlice::new(&header), IoSlice::new(body)]);
         pieces.extend(payload.iter().map(|piece| IoSlice::new(piece)));
-        self.whole(|_, wait| self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection))
+        self.whole(|_, wait| {
+            self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection)
+        })
     }
 
     /// Sends whole frames that are already encoded one after the other.
@@ -76,7 +83,9 @@ impl FrameSender {
     /// As [`FrameSender::send`].
     pub fn send_frames(&self, frames: &[u8]) -> Result<(), SendError> {
         let mut pieces = [IoSlice::new(frames)];
-        self.whole(|_, wait| self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection))
+        self.whole(|_, wait| {
+            self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection)
+        })
     }
 
     /// Sends a frame without body whose payload is `length` bytes of `file` from `offset`; where the
@@ -137,7 +146,11 @@ impl FrameSender {
     ///
     /// # Panics
     /// When the lengths in `header` are not those of the pieces, or the connection is encrypted.
-    pub fn send_data_mapped(&self, header: &FrameHeader, payload: &[MappedPiece<'_>]) -> Result<(), SendError> {
+    pub fn send_data_mapped(
+        &self,
+        header: &FrameHeader,
+        payload: &[MappedPiece<'_>],
+    ) -> Result<(), SendError> {
         check_lengths(header, 0, payload.iter().map(|piece| piece.bytes).sum());
         assert!(self.is_plain(), "pieces of a mapping are for the kernel alone");
         let header = header.to_bytes();
@@ -150,8 +163,15 @@ impl FrameSender {
                 (sent, Err(error)) if is_fault(&error) => {
                     // The kernel may have taken nothing for what it could not copy in one go with the header.
                     let mut rest_of_header = [IoSlice::new(&header[sent.min(header.len())..])];
-                    self.transport.send_all(&mut rest_of_header, true, wait).map_err(SendError::Connection)?;
-                    self.send_rest(payload, sent.saturating_sub(header.len()), &mut state.copy, wait)
+                    self.transport
+                        .send_all(&mut rest_of_header, true, wait)
+                        .map_err(SendError::Connection)?;
+                    self.send_rest(
+                        payload,
+                        sent.saturating_sub(header.len()),
+                        &mut state.copy,
+                        wait,
+                    )
                 }
                 (_, Err(error)) => Err(SendError::Connection(error)),
             }
@@ -174,7 +194,10 @@ impl FrameSender {
         self.transport.shutdown();
     }
 
-    fn whole(&self, send: impl FnOnce(&mut State, Wait) -> Result<(), SendError>) -> Result<(), SendError> {
+    fn whole(
+        &self,
+        send: impl FnOnce(&mut State, Wait) -> Result<(), SendError>,
+    ) -> Result<(), SendError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.broken {
             return Err(SendError::Connection(io::ErrorKind::BrokenPipe.into()));
@@ -188,7 +211,12 @@ impl FrameSender {
     }
 
     /// Sends a header and pieces of a mapping; how many bytes, and whether all were.
-    fn send_pieces(&self, pieces: &mut [IoSlice<'_>], pages: &mut Pages, wait: Wait) -> (usize, io::Result<()>) {
+    fn send_pieces(
+        &self,
+        pieces: &mut [IoSlice<'_>],
+        pages: &mut Pages,
+        wait: Wait,
+    ) -> (usize, io::Result<()>) {
         let bytes: usize = pieces[1..].iter().map(|piece| piece.len()).sum();
         if !Pages::are_worth_it(pieces.len() - 1, bytes) {
             return self.send_counted(pieces, wait);
@@ -263,7 +291,9 @@ impl FrameSender {
                 None => return self.encrypt_file(file, offset, length, copy, wait),
                 Some(Ok(0)) => break,
                 Some(Ok(bytes)) => sent += bytes,
-                Some(Err(error)) if is_of_the_file(&error) => return (sent, Err(SendError::File(error))),
+                Some(Err(error)) if is_of_the_file(&error) => {
+                    return (sent, Err(SendError::File(error)));
+                }
                 Some(Err(error)) => return (sent, Err(SendError::Connection(error))),
             }
         }
@@ -292,7 +322,10 @@ impl FrameSender {
                 Some(Ok(0)) => break,
                 Some(Ok(bytes)) => sent += bytes,
                 Some(Err(error)) => {
-                    return (sent, Err(failure.map_or(SendError::Connection(error), SendError::File)));
+                    return (
+                        sent,
+                        Err(failure.map_or(SendError::Connection(error), SendError::File)),
+                    );
                 }
             }
         }
@@ -317,7 +350,9 @@ impl FrameSender {
                 Err(error) => return (sent, Err(SendError::File(error))),
             };
             let more = sent + bytes < length;
-            if let Err(error) = self.transport.send_all(&mut [IoSlice::new(&buffer[..bytes])], more, wait) {
+            if let Err(error) =
+                self.transport.send_all(&mut [IoSlice::new(&buffer[..bytes])], more, wait)
+            {
                 return (sent, Err(SendError::Connection(error)));
             }
             sent += bytes;
@@ -329,7 +364,9 @@ impl FrameSender {
         while length > 0 {
             let bytes = length.min(ZEROS.len());
             let mut pieces = [IoSlice::new(&ZEROS[..bytes])];
-            self.transport.send_all(&mut pieces, bytes < length, wait).map_err(SendError::Connection)?;
+            self.transport
+                .send_all(&mut pieces, bytes < length, wait)
+                .map_err(SendError::Connection)?;
             length -= bytes;
         }
         Ok(())
@@ -348,7 +385,8 @@ fn check_lengths(header: &FrameHeader, body: usize, payload: usize) {
 /// `sendfile` has one error for two sides: these are the ones that a disk gives.
 fn is_of_the_file(error: &io::Error) -> bool {
     use io::ErrorKind as K;
-    let of_the_connection = [K::BrokenPipe, K::ConnectionReset, K::ConnectionAborted, K::NotConnected, K::TimedOut];
+    let of_the_connection =
+        [K::BrokenPipe, K::ConnectionReset, K::ConnectionAborted, K::NotConnected, K::TimedOut];
     !of_the_connection.contains(&error.kind())
 }
 

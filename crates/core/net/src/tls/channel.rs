@@ -28,7 +28,11 @@ pub(crate) struct Channel {
 
 impl Channel {
     pub(super) fn new(sealer: Sealer, opener: Opener) -> Self {
-        Self { sealer: Mutex::new(sealer), opener: Mutex::new(opener), update_asked: AtomicBool::new(false) }
+        Self {
+            sealer: Mutex::new(sealer),
+            opener: Mutex::new(opener),
+            update_asked: AtomicBool::new(false),
+        }
     }
 
     #[cfg(test)]

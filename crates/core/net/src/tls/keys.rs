@@ -54,7 +54,10 @@ impl Keys {
     /// The key and the nonce of the next record, which is thereby used (RFC 8446 section 5.3).
     pub(super) fn next(&mut self) -> (&LessSafeKey, Nonce) {
         let mut nonce = self.iv;
-        nonce[NONCE_LEN - 8..].iter_mut().zip(self.sequence.to_be_bytes()).for_each(|(byte, n)| *byte ^= n);
+        nonce[NONCE_LEN - 8..]
+            .iter_mut()
+            .zip(self.sequence.to_be_bytes())
+            .for_each(|(byte, n)| *byte ^= n);
         self.sequence += 1;
         (&self.key, Nonce::assume_unique_for_key(nonce))
     }

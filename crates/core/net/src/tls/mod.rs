@@ -35,14 +35,19 @@ use aws_lc_rs::{
 };
 use braid_wire::CHANNEL_BINDING_BYTES;
 use rustls::{
-    CipherSuite, ClientConfig, ClientConnection, Connection, DigitallySignedStruct, DistinguishedName, Error, KeyLog,
-    ServerConfig, ServerConnection, SignatureScheme,
+    CipherSuite, ClientConfig, ClientConnection, Connection, DigitallySignedStruct,
+    DistinguishedName, Error, KeyLog, ServerConfig, ServerConnection, SignatureScheme,
     client::{
         Resumption,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
-    crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs as provider, verify_tls13_signature_with_raw_key},
-    pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime},
+    crypto::{
+        CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs as provider,
+        verify_tls13_signature_with_raw_key,
+    },
+    pki_types::{
+        CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+    },
     server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage},
     sign::CertifiedKey,
     version::TLS13,
@@ -99,7 +104,8 @@ pub(crate) fn server_config() -> Result<Arc<ServerConfig>, Error> {
     let key = provider::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(key.as_ref().to_vec()))?;
     let public = key.public_key().ok_or(Error::General("a key without its public half".into()))?;
     let shown = CertificateDer::from(public.as_ref().to_vec());
-    let resolver = AlwaysResolvesServerRawPublicKeys::new(Arc::new(CertifiedKey::new(vec![shown], key)));
+    let resolver =
+        AlwaysResolvesServerRawPublicKeys::new(Arc::new(CertifiedKey::new(vec![shown], key)));
     let mut config = ServerConfig::builder_with_provider(Arc::new(crypto()))
         .with_protocol_versions(&[&TLS13])?
         .with_no_client_auth()
@@ -206,7 +212,8 @@ fn feed(connection: &mut Connection, mut record: &[u8]) -> io::Result<()> {
 
 /// What binds a proof to this channel.
 fn channel_binding(connection: &Connection) -> io::Result<[u8; CHANNEL_BINDING_BYTES]> {
-    let exported = connection.export_keying_material([0; CHANNEL_BINDING_BYTES], BINDING_LABEL, None);
+    let exported =
+        connection.export_keying_material([0; CHANNEL_BINDING_BYTES], BINDING_LABEL, None);
     exported.map_err(io::Error::other)
 }
 

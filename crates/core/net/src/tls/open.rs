@@ -22,8 +22,8 @@ use std::{
 use aws_lc_rs::aead::Aad;
 
 use super::{
-    ALERT, CIPHERTEXT_BYTES_MAX, DATA, HANDSHAKE, HEADER_BYTES, KEY_UPDATE, PLAINTEXT_BYTES_MAX, RECEIVE_BYTES,
-    invalid, keys::Keys,
+    ALERT, CIPHERTEXT_BYTES_MAX, DATA, HANDSHAKE, HEADER_BYTES, KEY_UPDATE, PLAINTEXT_BYTES_MAX,
+    RECEIVE_BYTES, invalid, keys::Keys,
 };
 
 /// Received beyond what is asked for: the rests of records, and the next record if it is the next frame's header. It is
@@ -102,7 +102,11 @@ impl Inbox {
 fn record_bytes(received: &[u8]) -> io::Result<Option<usize>> {
     let Some(&[_, _, _, high, low]) = received.first_chunk() else { return Ok(None) };
     let bytes = usize::from(u16::from_be_bytes([high, low]));
-    if bytes > CIPHERTEXT_BYTES_MAX { Err(invalid("a TLS record is too long")) } else { Ok(Some(HEADER_BYTES + bytes)) }
+    if bytes > CIPHERTEXT_BYTES_MAX {
+        Err(invalid("a TLS record is too long"))
+    } else {
+        Ok(Some(HEADER_BYTES + bytes))
+    }
 }
 
 fn some(received: usize) -> io::Result<usize> {
@@ -168,8 +172,10 @@ impl Opener {
     /// Each record becomes plaintext behind the plaintext of the one before.
     fn open_direct(&mut self, room: &mut [u8]) -> io::Result<(usize, bool)> {
         let (mut plain, mut at, mut update_asked) = (0, 0, false);
-        while let Some(bytes) = record_bytes(&room[at..])?.filter(|bytes| *bytes <= room.len() - at) {
-            let (kind, length) = open_record(&mut self.keys, &mut room[plain..at + bytes], at - plain)?;
+        while let Some(bytes) = record_bytes(&room[at..])?.filter(|bytes| *bytes <= room.len() - at)
+        {
+            let (kind, length) =
+                open_record(&mut self.keys, &mut room[plain..at + bytes], at - plain)?;
             at += bytes;
             match opened(kind, &room[plain..plain + length], &mut self.keys)? {
                 Opened::Updated { asked } => update_asked |= asked,
@@ -244,7 +250,10 @@ fn open_record(keys: &mut Keys, bytes: &mut [u8], at: usize) -> io::Result<(u8, 
     let opened = key.open_within(nonce, Aad::from(header), bytes, inner..);
     let plain = opened.map_err(|_| invalid("a TLS record was changed on its way"))?;
     // RFC 8446 section 5.4: zeros behind the type are padding
-    let last = plain.iter().rposition(|byte| *byte != 0).ok_or_else(|| invalid("a TLS record without a type"))?;
+    let last = plain
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .ok_or_else(|| invalid("a TLS record without a type"))?;
     if last > PLAINTEXT_BYTES_MAX {
         return Err(invalid("a TLS record is too long"));
     }

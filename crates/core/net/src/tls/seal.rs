@@ -15,7 +15,8 @@ use std::{
 use aws_lc_rs::aead::Aad;
 
 use super::{
-    DATA, HANDSHAKE, HEADER_BYTES, KEY_UPDATE, PLAINTEXT_BYTES_MAX, SEND_RECORDS, TAG_BYTES, invalid, keys::Keys,
+    DATA, HANDSHAKE, HEADER_BYTES, KEY_UPDATE, PLAINTEXT_BYTES_MAX, SEND_RECORDS, TAG_BYTES,
+    invalid, keys::Keys,
 };
 
 /// A third of what RFC 8446 section 5.5 allows AES-GCM; 128 GiB of full records.
@@ -79,7 +80,10 @@ impl Sealer {
         if self.records_left() == 0 {
             self.update_key()?;
         }
-        let records = length.div_ceil(PLAINTEXT_BYTES_MAX).min(SEND_RECORDS).min(self.records_left() as usize);
+        let records = length
+            .div_ceil(PLAINTEXT_BYTES_MAX)
+            .min(SEND_RECORDS)
+            .min(self.records_left() as usize);
         let length = length.min(records * PLAINTEXT_BYTES_MAX);
         let mut rooms: [_; SEND_RECORDS] = array::from_fn(|_| IoSliceMut::new(&mut []));
         let space = self.space(length + records * (HEADER_BYTES + TRAILER_BYTES));
@@ -126,7 +130,8 @@ impl Sealer {
         head.copy_from_slice(&header);
         let (key, nonce) = self.keys.next();
         let sealed = key.seal_in_place_separate_tag(nonce, Aad::from(header), inner);
-        tag[..TAG_BYTES].copy_from_slice(sealed.map_err(|_| invalid("a record could not be sealed"))?.as_ref());
+        tag[..TAG_BYTES]
+            .copy_from_slice(sealed.map_err(|_| invalid("a record could not be sealed"))?.as_ref());
         self.end += HEADER_BYTES + length + TRAILER_BYTES;
         Ok(())
     }

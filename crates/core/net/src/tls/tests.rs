@@ -42,7 +42,8 @@ fn seal_all(sealer: &mut Sealer, pieces: &[IoSlice<'_>]) -> Vec<u8> {
 fn rustls_reads_what_is_sealed_and_the_other_way_round_across_new_keys() {
     let (client, server) = pair();
     let echo = thread::spawn(move || {
-        let mut stream = StreamOwned::new(ServerConnection::new(server_config().unwrap()).unwrap(), server);
+        let mut stream =
+            StreamOwned::new(ServerConnection::new(server_config().unwrap()).unwrap(), server);
         let mut bytes = [0; 5000];
         for n in 0.. {
             let got = stream.read(&mut bytes).unwrap_or(0); // the client ends without a word
@@ -88,7 +89,10 @@ fn keys_are_those_of_rfc_8448() {
 }
 
 fn hex(text: &str) -> Vec<u8> {
-    text.as_bytes().chunks(2).map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap()).collect()
+    text.as_bytes()
+        .chunks(2)
+        .map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap())
+        .collect()
 }
 
 #[test]
@@ -122,9 +126,15 @@ fn a_bit_changed_in_a_record_that_is_opened_in_the_callers_memory_ends_the_chann
         let (sealer, opener) = ends(&AES_128_GCM);
         let channel = Channel::new(sealer, opener);
         let mut arrive = |rooms: &mut [IoSliceMut<'_>]| (&changed[..]).read_vectored(rooms);
-        let error = channel.recv(&mut [IoSliceMut::new(&mut room)], &mut arrive).expect_err("a changed record");
+        let error = channel
+            .recv(&mut [IoSliceMut::new(&mut room)], &mut arrive)
+            .expect_err("a changed record");
         assert_eq!(error.kind(), ErrorKind::InvalidData, "byte {byte}");
-        assert_eq!(channel.recv(&mut [IoSliceMut::new(&mut room)], arrive).unwrap(), 0, "something after an error");
+        assert_eq!(
+            channel.recv(&mut [IoSliceMut::new(&mut room)], arrive).unwrap(),
+            0,
+            "something after an error"
+        );
     }
 }
 
@@ -143,7 +153,11 @@ fn a_little_of_which_more_follows_is_sent_with_what_follows() {
     assert!(!channel.has_unsent());
     channel.send(&[IoSlice::new(b"tail")], true, &mut send).unwrap();
     channel.flush(&mut send).unwrap();
-    assert_eq!(sent.len(), 2, "one call for the head with its bytes, and what was held back by a flush");
+    assert_eq!(
+        sent.len(),
+        2,
+        "one call for the head with its bytes, and what was held back by a flush"
+    );
     let mut room = [0; 13];
     let mut arrive = |rooms: &mut [IoSliceMut<'_>]| (&sent.concat()[..]).read_vectored(rooms);
     assert_eq!(channel.recv(&mut [IoSliceMut::new(&mut room)], &mut arrive).unwrap(), 13);

@@ -10,7 +10,8 @@ use braid_wire::NodeKind;
 fn a_shared_connection_answers_each_call() {
     let listener = listen(config(NodeKind::Mds, 0), echo());
     let driver = Blocking::new();
-    let shared = block_on(driver.connect_shared(&endpoint(&listener, NodeKind::Mds, 0), LONG)).unwrap();
+    let shared =
+        block_on(driver.connect_shared(&endpoint(&listener, NodeKind::Mds, 0), LONG)).unwrap();
     for n in 0..100u8 {
         let answer = block_on(driver.call(&shared, 9, &[n; 5], LONG)).unwrap();
         assert_eq!(answer.body, [n; 5]);

@@ -30,7 +30,14 @@ fn plan() -> impl Strategy<Value = Plan> {
         |(connection, bytes, send_piece, recv_piece, frames, spare)| {
             // at most some thousand pieces: more of them shows nothing new
             let piece = |piece: usize| piece.max(bytes / 3000 + 1);
-            Plan { connection, bytes, send_piece: piece(send_piece), recv_piece: piece(recv_piece), frames, spare }
+            Plan {
+                connection,
+                bytes,
+                send_piece: piece(send_piece),
+                recv_piece: piece(recv_piece),
+                frames,
+                spare,
+            }
         },
     )
 }
@@ -41,7 +48,8 @@ fn content(seed: usize, bytes: usize) -> Vec<u8> {
 
 fn check(connections: &mut [Connection], plans: &[Plan]) {
     let sent: Vec<_> = plans.iter().enumerate().map(|(n, plan)| content(n, plan.bytes)).collect();
-    let mut received: Vec<_> = plans.iter().map(|plan| vec![0xaa; plan.bytes + plan.spare]).collect();
+    let mut received: Vec<_> =
+        plans.iter().map(|plan| vec![0xaa; plan.bytes + plan.spare]).collect();
     let mut batch: Vec<_> = (plans.iter().zip(&sent).zip(&mut received))
         .map(|((plan, sent), received)| Exchange {
             connection: plan.connection,
@@ -60,7 +68,10 @@ fn check(connections: &mut [Connection], plans: &[Plan]) {
     drop(batch);
     for ((received, sent), plan) in received.iter().zip(&sent).zip(plans) {
         assert!(received[..plan.bytes] == sent[..], "bytes lie where they belong");
-        assert!(received[plan.bytes..].iter().all(|byte| *byte == 0xaa), "what was not sent is untouched");
+        assert!(
+            received[plan.bytes..].iter().all(|byte| *byte == 0xaa),
+            "what was not sent is untouched"
+        );
     }
 }
 
@@ -68,7 +79,8 @@ fn run(tls: TlsPolicy, cases: u32) {
     let listener = listen(config(NodeKind::Iod, 1), Arc::new(Mirror));
     let mut endpoint = endpoint(&listener, NodeKind::Iod, 1);
     endpoint.tls = tls;
-    let connections = std::cell::RefCell::new([connect(&endpoint), connect(&endpoint), connect(&endpoint)]);
+    let connections =
+        std::cell::RefCell::new([connect(&endpoint), connect(&endpoint), connect(&endpoint)]);
     proptest!(ProptestConfig::with_cases(cases), |(plans in prop::collection::vec(plan(), 1..10))| {
         check(&mut *connections.borrow_mut(), &plans);
     });

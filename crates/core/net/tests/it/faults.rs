@@ -8,14 +8,17 @@ use std::{
 };
 
 use crate::support::{
-    self, LONG, Mirror, SILENCE, Script, TRICKLED, answer_nothing, config, connect, echo, endpoint, listen, raw,
-    stay_silent, trickle,
+    self, LONG, Mirror, SILENCE, Script, TRICKLED, answer_nothing, config, connect, echo, endpoint,
+    listen, raw, stay_silent, trickle,
 };
 use braid_net::{
     Blocking, Connection, Driver, Endpoint, Exchange, NetError, TlsPolicy, Tokio, block_on,
     frames::{FrameBuffer, push_frame},
     handshake::ClientHandshake,
-    server::{CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder, SendError, ServerConnection},
+    server::{
+        CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder, SendError,
+        ServerConnection,
+    },
 };
 use braid_types::{Failure, Status};
 use braid_wire::{
@@ -40,7 +43,8 @@ fn refusal(mut stream: std::net::TcpStream) -> Status {
 
 fn still_serves(listener: &Listener) {
     let driver = Blocking::new();
-    let shared = block_on(driver.connect_shared(&endpoint(listener, NodeKind::Mds, 0), LONG)).unwrap();
+    let shared =
+        block_on(driver.connect_shared(&endpoint(listener, NodeKind::Mds, 0), LONG)).unwrap();
     assert_eq!(block_on(driver.call(&shared, 9, b"hello", LONG)).unwrap().body, b"hello");
 }
 
@@ -57,7 +61,8 @@ fn garbage_on_the_port_is_answered_with_a_reason_and_the_server_lives_on() {
 #[test]
 fn a_frame_of_enormous_length_is_refused_before_it_is_read() {
     let listener = listen(config(NodeKind::Mds, 0), echo());
-    let mut header = *b"BRD1\x01\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\x7f\xff\xff\xff\x7f\0\0\0\0\0\0\0\0";
+    let mut header =
+        *b"BRD1\x01\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\x7f\xff\xff\xff\x7f\0\0\0\0\0\0\0\0";
     let crc = crc32c::crc32c(&header[..28]);
     header[28..].copy_from_slice(&crc.to_le_bytes());
     let mut stream = raw(&listener);
@@ -79,7 +84,9 @@ fn a_message_before_the_handshake_is_refused() {
 #[test]
 fn a_hello_that_is_cut_or_overlong_is_refused() {
     let listener = listen(config(NodeKind::Mds, 0), echo());
-    for (body, status) in [(vec![1; 3], Status::Malformed), (vec![0; 40_000], Status::LimitExceeded)] {
+    for (body, status) in
+        [(vec![1; 3], Status::Malformed), (vec![0; 40_000], Status::LimitExceeded)]
+    {
         let mut frame = Vec::new();
         push_frame(&mut frame, OP_HELLO, FrameFlags::REQUEST, 0, &body);
         let mut stream = raw(&listener);
@@ -97,7 +104,11 @@ fn a_peer_that_stays_silent_in_the_handshake_is_dropped() {
     let mut stream = raw(&listener);
     stream.write_all(b"BRD1").unwrap();
     let mut rest = Vec::new();
-    assert_eq!(stream.read_to_end(&mut rest).unwrap(), 0, "closed without a word after the handshake's time");
+    assert_eq!(
+        stream.read_to_end(&mut rest).unwrap(),
+        0,
+        "closed without a word after the handshake's time"
+    );
 }
 
 #[test]
@@ -119,7 +130,13 @@ fn a_proof_made_for_another_channel_is_refused() {
     let mut client = raw(&server);
     let mut frame = Vec::new();
     // the hello of a client that wants TLS, passed on as one that does not
-    push_frame(&mut frame, OP_HELLO, FrameFlags::REQUEST, 0, &[1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    push_frame(
+        &mut frame,
+        OP_HELLO,
+        FrameFlags::REQUEST,
+        0,
+        &[1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    );
     client.write_all(&frame).unwrap();
     read_frame(&mut client);
     // a proof made for another channel
@@ -135,9 +152,14 @@ fn a_proof_made_for_another_channel_is_refused() {
     assert_eq!(refusal(client), Status::AuthenticationFailed);
 }
 
-fn one_exchange(connection: &mut [Connection], room: &mut [u8], timeout: Duration) -> Result<(), NetError> {
+fn one_exchange(
+    connection: &mut [Connection],
+    room: &mut [u8],
+    timeout: Duration,
+) -> Result<(), NetError> {
     let recv = vec![IoSliceMut::new(room)];
-    let mut batch = [Exchange { connection: 0, op: 9, body: vec![1], send: Vec::new(), recv, outcome: None }];
+    let mut batch =
+        [Exchange { connection: 0, op: 9, body: vec![1], send: Vec::new(), recv, outcome: None }];
     block_on(Blocking::new().exchange(connection, &mut batch, timeout));
     batch[0].outcome.take().unwrap().map(|_| ())
 }
@@ -146,8 +168,15 @@ fn against(script: fn(&mut ServerConnection), timeout: Duration) -> NetError {
     let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(script)));
     let mut connection = [connect(&endpoint(&listener, NodeKind::Iod, 1))];
     let error = one_exchange(&mut connection, &mut [0; 1000], timeout).unwrap_err();
-    assert!(error.to_string().contains("I/O daemon 1 at 127.0.0.1:"), "the error names the server: {error}");
-    assert_eq!(one_exchange(&mut connection, &mut [], LONG).unwrap_err(), error, "the connection stays unusable");
+    assert!(
+        error.to_string().contains("I/O daemon 1 at 127.0.0.1:"),
+        "the error names the server: {error}"
+    );
+    assert_eq!(
+        one_exchange(&mut connection, &mut [], LONG).unwrap_err(),
+        error,
+        "the connection stays unusable"
+    );
     error
 }
 
@@ -168,7 +197,10 @@ fn a_server_that_stays_silent_is_a_timeout() {
 fn a_server_that_goes_silent_in_the_middle_of_its_answer_is_a_timeout() {
     let stops = |connection: &mut ServerConnection| {
         let id = connection.next_header(None).unwrap().unwrap().request_id;
-        connection.sender().send(&frame(FrameFlags::DATA, id, 10), &[], &[IoSlice::new(&[0; 10])]).unwrap();
+        connection
+            .sender()
+            .send(&frame(FrameFlags::DATA, id, 10), &[], &[IoSlice::new(&[0; 10])])
+            .unwrap();
         let _ = connection.next_header(None); // until the client gives up
     };
     assert!(matches!(against(stops, SHORT), NetError::TimedOut { .. }));
@@ -176,8 +208,10 @@ fn a_server_that_goes_silent_in_the_middle_of_its_answer_is_a_timeout() {
 
 /// One exchange with each of two servers at a time, with so much room each: how many bytes came.
 fn from_two(servers: [fn(&mut ServerConnection); 2], room: usize) -> [Result<u64, NetError>; 2] {
-    let listeners = servers.map(|script| listen(config(NodeKind::Iod, 1), Arc::new(Script(script))));
-    let mut connections = listeners.each_ref().map(|listener| connect(&endpoint(listener, NodeKind::Iod, 1)));
+    let listeners =
+        servers.map(|script| listen(config(NodeKind::Iod, 1), Arc::new(Script(script))));
+    let mut connections =
+        listeners.each_ref().map(|listener| connect(&endpoint(listener, NodeKind::Iod, 1)));
     let mut rooms = [vec![0; room], vec![0; room]];
     let mut batch: Vec<_> = (rooms.iter_mut().enumerate())
         .map(|(connection, room)| {
@@ -196,7 +230,8 @@ fn a_server_that_is_slow_is_waited_for_while_it_moves_and_one_that_is_silent_fai
         for room in [TRICKLED, 100_000] {
             for slow in [0, 1] {
                 scope.spawn(move || {
-                    let servers = if slow == 0 { [trickle, stay_silent] } else { [stay_silent, trickle] };
+                    let servers =
+                        if slow == 0 { [trickle, stay_silent] } else { [stay_silent, trickle] };
                     let outcomes = from_two(servers, room);
                     assert_eq!(outcomes[slow], Ok(TRICKLED as u64), "room {room}, {slow} is slow");
                     let silent = &outcomes[1 - slow];
@@ -230,7 +265,10 @@ fn a_server_that_dies_in_the_middle_of_a_frame_is_a_lost_connection() {
 fn more_payload_than_was_asked_for_is_refused() {
     let generous = |connection: &mut ServerConnection| {
         let id = connection.next_header(None).unwrap().unwrap().request_id;
-        connection.sender().send(&frame(FrameFlags::DATA, id, 1001), &[], &[IoSlice::new(&[0; 1001])]).unwrap();
+        connection
+            .sender()
+            .send(&frame(FrameFlags::DATA, id, 1001), &[], &[IoSlice::new(&[0; 1001])])
+            .unwrap();
         let _ = connection.next_header(None);
     };
     assert!(matches!(against(generous, LONG), NetError::PeerMisbehaved { .. }));
@@ -238,7 +276,8 @@ fn more_payload_than_was_asked_for_is_refused() {
 
 #[test]
 fn frames_that_bring_nothing_are_refused_and_keep_no_call_waiting() {
-    let refused = |error: NetError| assert!(matches!(error, NetError::PeerMisbehaved { .. }), "{error}");
+    let refused =
+        |error: NetError| assert!(matches!(error, NetError::PeerMisbehaved { .. }), "{error}");
     refused(against(answer_nothing, LONG));
     let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(answer_nothing)));
     let endpoint = endpoint(&listener, NodeKind::Iod, 1);
@@ -247,7 +286,8 @@ fn frames_that_bring_nothing_are_refused_and_keep_no_call_waiting() {
         let (mut pipe, mut connection) = (braid_net::Pipe::new().unwrap(), connect(&endpoint));
         pipe.begin(b"").unwrap();
         let (driver, mut room) = (Blocking::new(), [0; 1000]);
-        let answer = driver.exchange_into_pipe(&mut connection, (9, &[1]), (&mut pipe, &mut room), LONG);
+        let answer =
+            driver.exchange_into_pipe(&mut connection, (9, &[1]), (&mut pipe, &mut room), LONG);
         refused(block_on(answer).expect("it can").unwrap_err());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -256,7 +296,14 @@ fn frames_that_bring_nothing_are_refused_and_keep_no_call_waiting() {
         let mut connection = [driver.connect(&endpoint, LONG).await.unwrap()];
         let mut room = [0; 1000];
         let recv = vec![IoSliceMut::new(&mut room)];
-        let mut batch = [Exchange { connection: 0, op: 9, body: vec![1], send: Vec::new(), recv, outcome: None }];
+        let mut batch = [Exchange {
+            connection: 0,
+            op: 9,
+            body: vec![1],
+            send: Vec::new(),
+            recv,
+            outcome: None,
+        }];
         driver.exchange(&mut connection, &mut batch, LONG).await;
         refused(batch[0].outcome.take().unwrap().unwrap_err());
     });
@@ -281,7 +328,8 @@ fn one_dead_server_of_a_batch_leaves_the_others_answers() {
             connection.next_header(None).unwrap();
         })),
     );
-    let mut connections = [connect(&endpoint(&dead, NodeKind::Iod, 2)), connect(&endpoint(&alive, NodeKind::Iod, 1))];
+    let mut connections =
+        [connect(&endpoint(&dead, NodeKind::Iod, 2)), connect(&endpoint(&alive, NodeKind::Iod, 1))];
     let sent = vec![5; 300_000];
     let mut rooms = [vec![0; 300_000], vec![0; 300_000]];
     let mut batch: Vec<_> = (rooms.iter_mut().enumerate())
@@ -295,7 +343,11 @@ fn one_dead_server_of_a_batch_leaves_the_others_answers() {
         })
         .collect();
     block_on(Blocking::new().exchange(&mut connections, &mut batch, LONG));
-    assert!(matches!(batch[0].outcome, Some(Err(NetError::ConnectionLost { .. }))), "{:?}", batch[0].outcome);
+    assert!(
+        matches!(batch[0].outcome, Some(Err(NetError::ConnectionLost { .. }))),
+        "{:?}",
+        batch[0].outcome
+    );
     assert!(matches!(batch[1].outcome, Some(Ok(_))), "{:?}", batch[1].outcome);
 }
 
@@ -305,17 +357,27 @@ fn a_server_that_is_not_there_is_unreachable_with_what_to_try() {
     let endpoint = endpoint(&listener, NodeKind::Mds, 0);
     drop(listener);
     let error = block_on(Blocking::new().connect(&endpoint, LONG)).unwrap_err();
-    assert!(matches!(error, NetError::Unreachable { .. }) && error.to_string().contains("try:"), "{error}");
+    assert!(
+        matches!(error, NetError::Unreachable { .. }) && error.to_string().contains("try:"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_port_in_use_is_an_error_with_what_to_try() {
     let listener = listen(config(NodeKind::Mds, 0), echo());
     let address = listener.local_addrs()[0].to_string();
-    let error =
-        Listener::bind(std::slice::from_ref(&address), config(NodeKind::Mds, 0), Arc::new(support::Keys)).unwrap_err();
+    let error = Listener::bind(
+        std::slice::from_ref(&address),
+        config(NodeKind::Mds, 0),
+        Arc::new(support::Keys),
+    )
+    .unwrap_err();
     let text = error.to_string();
-    assert!(text.starts_with(&format!("cannot listen on {address}: ")) && text.contains("; try: "), "{text}");
+    assert!(
+        text.starts_with(&format!("cannot listen on {address}: ")) && text.contains("; try: "),
+        "{text}"
+    );
 }
 
 /// Gathers responders until told to answer them in reverse.
@@ -334,7 +396,9 @@ impl CallService for Reversing {
         waiting.push((body.to_vec(), responder));
         if waiting.len() == self.answer_at {
             let all = std::mem::take(&mut *waiting);
-            thread::spawn(move || all.into_iter().rev().for_each(|(body, responder)| responder.send(body)));
+            thread::spawn(move || {
+                all.into_iter().rev().for_each(|(body, responder)| responder.send(body))
+            });
         }
     }
     fn disconnected(&self, _: &Arc<()>) {}
@@ -345,7 +409,8 @@ fn many_threads_on_one_connection_get_their_own_answers_out_of_order() {
     const THREADS: usize = 8;
     for tls in [TlsPolicy::Never, TlsPolicy::Always] {
         let service = Reversing { waiting: Mutex::default(), answer_at: THREADS };
-        let listener = listen(config(NodeKind::Mds, 0), Arc::new(CallHandler::new(Arc::new(service))));
+        let listener =
+            listen(config(NodeKind::Mds, 0), Arc::new(CallHandler::new(Arc::new(service))));
         let endpoint = Endpoint { tls, ..endpoint(&listener, NodeKind::Mds, 0) };
         let driver = Blocking::new();
         let shared = block_on(driver.connect_shared(&endpoint, LONG)).unwrap();
@@ -379,7 +444,9 @@ impl CallService for Stubborn {
         match body {
             b"never" => self.kept.lock().unwrap().push(responder),
             b"forget" => drop(responder),
-            b"late" => self.kept.lock().unwrap().drain(..).for_each(|kept| kept.send(b"late".to_vec())),
+            b"late" => {
+                self.kept.lock().unwrap().drain(..).for_each(|kept| kept.send(b"late".to_vec()))
+            }
             _ => responder.send(body.to_vec()),
         }
     }
@@ -391,7 +458,8 @@ fn a_call_that_timed_out_leaves_the_connection_to_the_others() {
     let service = Arc::new(Stubborn::default());
     let listener = listen(config(NodeKind::Mds, 0), Arc::new(CallHandler::new(service)));
     let driver = Blocking::new();
-    let shared = block_on(driver.connect_shared(&endpoint(&listener, NodeKind::Mds, 0), LONG)).unwrap();
+    let shared =
+        block_on(driver.connect_shared(&endpoint(&listener, NodeKind::Mds, 0), LONG)).unwrap();
     let error = block_on(driver.call(&shared, 9, b"never", driver.now() + SHORT)).unwrap_err();
     assert!(matches!(error, NetError::TimedOut { .. }), "{error}");
     assert_eq!(block_on(driver.call(&shared, 9, b"now", LONG)).unwrap().body, b"now");
@@ -403,14 +471,19 @@ fn a_call_that_timed_out_leaves_the_connection_to_the_others() {
 
 #[test]
 fn a_responder_dropped_unsent_answers_internal_error() {
-    let listener = listen(config(NodeKind::Mds, 0), Arc::new(CallHandler::new(Arc::new(Stubborn::default()))));
+    let listener =
+        listen(config(NodeKind::Mds, 0), Arc::new(CallHandler::new(Arc::new(Stubborn::default()))));
     let driver = Blocking::new();
-    let shared = block_on(driver.connect_shared(&endpoint(&listener, NodeKind::Mds, 0), LONG)).unwrap();
+    let shared =
+        block_on(driver.connect_shared(&endpoint(&listener, NodeKind::Mds, 0), LONG)).unwrap();
     let answer = block_on(driver.call(&shared, 9, b"forget", LONG)).unwrap();
     assert_eq!(decode_outcome::<()>(&answer.body).unwrap().unwrap_err().status, Status::Internal);
     let (send, receive) = mpsc::channel();
     drop(Responder::new(move |body| send.send(body).unwrap()));
-    assert_eq!(decode_outcome::<()>(&receive.recv().unwrap()).unwrap().unwrap_err().status, Status::Internal);
+    assert_eq!(
+        decode_outcome::<()>(&receive.recv().unwrap()).unwrap().unwrap_err().status,
+        Status::Internal
+    );
 }
 
 /// A raw connection whose handshake is done by hand.
@@ -469,14 +542,16 @@ fn our_client_waits_for_a_credit() {
     config.credits = 4;
     let listener = listen(config, Arc::new(CallHandler::new(Arc::new(Stubborn::default()))));
     let driver = Blocking::new();
-    let shared = block_on(driver.connect_shared(&endpoint(&listener, NodeKind::Mds, 0), LONG)).unwrap();
+    let shared =
+        block_on(driver.connect_shared(&endpoint(&listener, NodeKind::Mds, 0), LONG)).unwrap();
     // our own client keeps to the credits: the fifth call waits for one, and times out
     let barrier = Barrier::new(5);
     thread::scope(|scope| {
         for _ in 0..5 {
             scope.spawn(|| {
                 barrier.wait();
-                let error = block_on(driver.call(&shared, 9, b"never", driver.now() + SHORT)).unwrap_err();
+                let error =
+                    block_on(driver.call(&shared, 9, b"never", driver.now() + SHORT)).unwrap_err();
                 assert!(matches!(error, NetError::TimedOut { .. }), "{error}");
             });
         }
@@ -489,7 +564,8 @@ fn stop_ends_waiting_connections_and_calls() {
     let service = Arc::new(Stubborn::default());
     let listener = listen(config(NodeKind::Mds, 0), Arc::new(CallHandler::new(service)));
     let driver = Blocking::new();
-    let shared = block_on(driver.connect_shared(&endpoint(&listener, NodeKind::Mds, 0), LONG)).unwrap();
+    let shared =
+        block_on(driver.connect_shared(&endpoint(&listener, NodeKind::Mds, 0), LONG)).unwrap();
     thread::scope(|scope| {
         let call = scope.spawn(|| block_on(driver.call(&shared, 9, b"never", LONG)));
         assert_eq!(block_on(driver.call(&shared, 9, b"now", LONG)).unwrap().body, b"now");

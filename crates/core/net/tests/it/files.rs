@@ -15,7 +15,8 @@ use braid_wire::{FrameFlags, FrameHeader, NodeKind};
 use memmap2::MmapOptions;
 
 /// Sends a frame from a file.
-type Send = Box<dyn Fn(&FrameSender, &FrameHeader) -> Result<(), SendError> + Sync + std::marker::Send>;
+type Send =
+    Box<dyn Fn(&FrameSender, &FrameHeader) -> Result<(), SendError> + Sync + std::marker::Send>;
 
 /// Answers every request with one data frame from a file and an empty final frame.
 struct FromFile {
@@ -29,9 +30,16 @@ impl Handler for FromFile {
         let Some(mut connection) = newcomer.welcome() else { return };
         while let Ok(Some(FrameHeader { op, request_id, .. })) = connection.next_header(None) {
             let payload_bytes = self.length as u32;
-            let data = FrameHeader { op, flags: FrameFlags::DATA, request_id, body_bytes: 0, payload_bytes };
+            let data = FrameHeader {
+                op,
+                flags: FrameFlags::DATA,
+                request_id,
+                body_bytes: 0,
+                payload_bytes,
+            };
             self.sent.send((self.send)(connection.sender(), &data)).unwrap();
-            let last = FrameHeader { flags: FrameFlags::FINAL, body_bytes: 3, payload_bytes: 0, ..data };
+            let last =
+                FrameHeader { flags: FrameFlags::FINAL, body_bytes: 3, payload_bytes: 0, ..data };
             connection.sender().send(&last, b"end", &[]).unwrap();
         }
     }
@@ -39,7 +47,11 @@ impl Handler for FromFile {
 
 /// What a client receives as 200,000 bytes of `file` from offset 1,000.
 fn received(file: File, tls: TlsPolicy) -> (Vec<u8>, Result<(), SendError>) {
-    answered(200_000, tls, Box::new(move |sender, header| sender.send_data_from_file(header, &file, 1000, 200_000)))
+    answered(
+        200_000,
+        tls,
+        Box::new(move |sender, header| sender.send_data_from_file(header, &file, 1000, 200_000)),
+    )
 }
 
 /// What a client receives as pieces of `file`, of `bytes` each, at these offsets; once it is mapped it is cut or made longer.
@@ -66,7 +78,8 @@ fn answered(length: usize, tls: TlsPolicy, send: Send) -> (Vec<u8>, Result<(), S
     let endpoint = Endpoint { tls, ..endpoint(&listener, NodeKind::Iod, 1) };
     let mut room = vec![0xaa; length];
     let recv = vec![IoSliceMut::new(&mut room)];
-    let mut batch = [Exchange { connection: 0, op: 9, body: vec![1], send: Vec::new(), recv, outcome: None }];
+    let mut batch =
+        [Exchange { connection: 0, op: 9, body: vec![1], send: Vec::new(), recv, outcome: None }];
     block_on(Blocking::new().exchange(&mut [connect(&endpoint)], &mut batch, LONG));
     let answer = batch[0].outcome.take().unwrap().unwrap();
     assert_eq!((answer.body, answer.payload_bytes), (b"end".to_vec(), length as u64));
@@ -96,11 +109,16 @@ fn a_file_is_sent_as_it_is() {
 
 #[test]
 fn a_file_that_ends_too_early_is_filled_up_with_zeros() {
-    for (tls, size) in [(TlsPolicy::Never, 150_000), (TlsPolicy::Always, 150_000), (TlsPolicy::Never, 0)] {
+    for (tls, size) in
+        [(TlsPolicy::Never, 150_000), (TlsPolicy::Always, 150_000), (TlsPolicy::Never, 0)]
+    {
         let all = content(size);
         let (bytes, sent) = received(file_of(&all), tls);
         let there = size.saturating_sub(1000);
-        assert!(bytes[..there] == all[all.len() - there..] && bytes[there..].iter().all(|byte| *byte == 0));
+        assert!(
+            bytes[..there] == all[all.len() - there..]
+                && bytes[there..].iter().all(|byte| *byte == 0)
+        );
         sent.unwrap();
     }
 }
@@ -119,12 +137,19 @@ fn a_file_that_cannot_be_read_is_an_error_on_a_connection_that_lives_on() {
 #[test]
 fn pieces_of_a_mapped_file_come_in_their_order_whatever_their_number() {
     let all = content(1_000_000);
-    let shapes =
-        [(2, 1, 7), (60, 4096, 16_384 - 1), (4, 65_000, 70_001), (128, 2048, 4096), (1023, 100, 300), (5000, 24, 190)];
+    let shapes = [
+        (2, 1, 7),
+        (60, 4096, 16_384 - 1),
+        (4, 65_000, 70_001),
+        (128, 2048, 4096),
+        (1023, 100, 300),
+        (5000, 24, 190),
+    ];
     for (pieces, bytes, stride) in shapes {
         // From the end to the beginning, so that no two can be taken for one.
         let offsets: Vec<u64> = (0..pieces).rev().map(|piece| piece * stride).collect();
-        let want: Vec<u8> = offsets.iter().flat_map(|at| &all[*at as usize..][..bytes]).copied().collect();
+        let want: Vec<u8> =
+            offsets.iter().flat_map(|at| &all[*at as usize..][..bytes]).copied().collect();
         let (got, sent) = received_pieces(file_of(&all), offsets, bytes, None);
         assert!(got == want, "{pieces} pieces of {bytes} bytes");
         sent.unwrap();
@@ -140,7 +165,8 @@ fn a_file_that_is_cut_after_it_was_mapped_is_filled_up_with_zeros_on_a_connectio
         let (got, sent) = received_pieces(file_of(&all), offsets.clone(), 4096, Some(length));
         all.truncate(left);
         all.resize(1 << 20, 0);
-        let want: Vec<u8> = offsets.iter().flat_map(|at| &all[*at as usize..][..4096]).copied().collect();
+        let want: Vec<u8> =
+            offsets.iter().flat_map(|at| &all[*at as usize..][..4096]).copied().collect();
         assert!(got == want, "cut at {left}");
         sent.unwrap();
     }

@@ -69,7 +69,9 @@ fn a_frame_of_enormous_length_is_refused_before_memory_is_taken() {
 
 #[test]
 fn a_body_at_the_limit_passes_and_one_over_it_does_not() {
-    for (body_bytes, passes) in [(FRAME_BODY_BYTES_MAX, true), (FRAME_BODY_BYTES_MAX + 1, false), (100, true)] {
+    for (body_bytes, passes) in
+        [(FRAME_BODY_BYTES_MAX, true), (FRAME_BODY_BYTES_MAX + 1, false), (100, true)]
+    {
         let mut stream = Vec::new();
         push_frame(&mut stream, 7, FrameFlags::REQUEST, 1, &vec![1; body_bytes]);
         let (mut buffer, mut at) = (FrameBuffer::new(64), 0);

@@ -8,11 +8,18 @@ use braid_net::{
 };
 use braid_types::{ClusterUuid, KeyId, Status};
 use braid_wire::{
-    Auth, Credential, FrameHeader, Hello, HelloReply, NodeKind, Role, Secret, Wire, decode_outcome, encode_success,
+    Auth, Credential, FrameHeader, Hello, HelloReply, NodeKind, Role, Secret, Wire, decode_outcome,
+    encode_success,
 };
 
 fn server() -> Identity {
-    Identity { node: NodeKind::Iod, node_id: 3, cluster: CLUSTER, credits: 16, tls: TlsPolicy::UnlessLoopback }
+    Identity {
+        node: NodeKind::Iod,
+        node_id: 3,
+        cluster: CLUSTER,
+        credits: 16,
+        tls: TlsPolicy::UnlessLoopback,
+    }
 }
 
 fn client() -> Endpoint {
@@ -60,7 +67,11 @@ fn parse(frame: &[u8]) -> (FrameHeader, Vec<u8>) {
 }
 
 /// The client's outcome; a server's refusal reaches it as a frame.
-fn converse(endpoint: &Endpoint, identity: Identity, wire: &Between) -> Result<(Established, bool), NetError> {
+fn converse(
+    endpoint: &Endpoint,
+    identity: Identity,
+    wire: &Between,
+) -> Result<(Established, bool), NetError> {
     let mut client = ClientHandshake::new(endpoint, wire.loopback, [1; 32]);
     let mut server = ServerHandshake::new(identity, wire.loopback);
 
@@ -81,7 +92,10 @@ fn converse(endpoint: &Endpoint, identity: Identity, wire: &Between) -> Result<(
     let mut id = None;
     let (header, body) = match server.auth(&header, &body, wire.server_binding, &Keys) {
         Ok(proved) => {
-            assert_eq!((proved.role, proved.credential), (endpoint.role, endpoint.credential.clone()));
+            assert_eq!(
+                (proved.role, proved.credential),
+                (endpoint.role, endpoint.credential.clone())
+            );
             id = Some(proved.connection);
             parse(&proved.frame)
         }
@@ -111,7 +125,12 @@ fn both_sides_with_the_same_key_agree() {
 
 #[test]
 fn away_from_loopback_tls_is_the_default() {
-    let wire = Between { loopback: false, client_binding: [9; 32], server_binding: [9; 32], ..Between::default() };
+    let wire = Between {
+        loopback: false,
+        client_binding: [9; 32],
+        server_binding: [9; 32],
+        ..Between::default()
+    };
     assert!(converse(&client(), server(), &wire).unwrap().1);
 }
 
@@ -127,20 +146,36 @@ fn a_client_key_and_a_session_prove_themselves() {
 #[test]
 fn a_wrong_key_is_refused() {
     let endpoint = Endpoint { secret: Secret::from_bytes([8; 32]), ..client() };
-    assert_eq!(refused_with(converse(&endpoint, server(), &Between::default())), Status::AuthenticationFailed);
+    assert_eq!(
+        refused_with(converse(&endpoint, server(), &Between::default())),
+        Status::AuthenticationFailed
+    );
 }
 
 #[test]
 fn the_holder_of_one_client_key_cannot_claim_another() {
     let secret = Credential::Client(KeyId(5)).secret(&server_key());
-    let endpoint = Endpoint { role: Role::Client, credential: Credential::Client(KeyId(6)), secret, ..client() };
-    assert_eq!(refused_with(converse(&endpoint, server(), &Between::default())), Status::AuthenticationFailed);
+    let endpoint = Endpoint {
+        role: Role::Client,
+        credential: Credential::Client(KeyId(6)),
+        secret,
+        ..client()
+    };
+    assert_eq!(
+        refused_with(converse(&endpoint, server(), &Between::default())),
+        Status::AuthenticationFailed
+    );
 }
 
 #[test]
 fn a_client_key_does_not_make_an_io_daemon() {
     let credential = Credential::Client(KeyId(5));
-    let endpoint = Endpoint { role: Role::Iod, secret: credential.secret(&server_key()), credential, ..client() };
+    let endpoint = Endpoint {
+        role: Role::Iod,
+        secret: credential.secret(&server_key()),
+        credential,
+        ..client()
+    };
     assert_eq!(refused_with(converse(&endpoint, server(), &Between::default())), Status::WrongRole);
 }
 
@@ -152,11 +187,17 @@ fn a_role_changed_on_the_way_is_noticed() {
 
 #[test]
 fn another_version_is_refused_with_both_versions_named() {
-    let wire = Between { hello: |hello| Hello { version_min: 2, version_max: 9, ..hello }, ..Between::default() };
+    let wire = Between {
+        hello: |hello| Hello { version_min: 2, version_max: 9, ..hello },
+        ..Between::default()
+    };
     match converse(&client(), server(), &wire) {
         Err(NetError::Refused { failure, .. }) => {
             assert_eq!(failure.status, Status::UnknownMessage);
-            assert!(failure.detail.contains("2 to 9") && failure.detail.contains("try:"), "{failure}");
+            assert!(
+                failure.detail.contains("2 to 9") && failure.detail.contains("try:"),
+                "{failure}"
+            );
         }
         other => panic!("not refused: {other:?}"),
     }
@@ -192,7 +233,12 @@ fn tls_taken_off_one_side_only_fails_the_proof() {
 
 #[test]
 fn a_man_in_the_middle_with_two_channels_fails_the_proof() {
-    let wire = Between { loopback: false, client_binding: [8; 32], server_binding: [9; 32], ..Between::default() };
+    let wire = Between {
+        loopback: false,
+        client_binding: [8; 32],
+        server_binding: [9; 32],
+        ..Between::default()
+    };
     assert_eq!(refused_with(converse(&client(), server(), &wire)), Status::AuthenticationFailed);
 }
 
@@ -225,17 +271,27 @@ fn another_server_than_was_meant_is_refused_by_the_client() {
     let mds = Identity { node: NodeKind::Mds, ..server() };
     assert_eq!(refused_with(converse(&client(), mds, &Between::default())), Status::StaleEpoch);
     let foreign = Identity { cluster: ClusterUuid([1; 16]), ..server() };
-    assert_eq!(refused_with(converse(&client(), foreign, &Between::default())), Status::PermissionDenied);
+    assert_eq!(
+        refused_with(converse(&client(), foreign, &Between::default())),
+        Status::PermissionDenied
+    );
     let any = Endpoint { cluster: None, ..client() };
-    assert_eq!(converse(&any, foreign, &Between::default()).unwrap().0.cluster, ClusterUuid([1; 16]));
+    assert_eq!(
+        converse(&any, foreign, &Between::default()).unwrap().0.cluster,
+        ClusterUuid([1; 16])
+    );
 }
 
 #[test]
 fn policies_that_do_not_fit_are_refused_with_what_to_try() {
-    for (ours, theirs) in [(TlsPolicy::Never, TlsPolicy::Always), (TlsPolicy::Always, TlsPolicy::Never)] {
+    for (ours, theirs) in
+        [(TlsPolicy::Never, TlsPolicy::Always), (TlsPolicy::Always, TlsPolicy::Never)]
+    {
         let endpoint = Endpoint { tls: ours, ..client() };
         match converse(&endpoint, Identity { tls: theirs, ..server() }, &Between::default()) {
-            Err(NetError::Refused { failure, .. }) => assert!(failure.detail.contains("try:"), "{failure}"),
+            Err(NetError::Refused { failure, .. }) => {
+                assert!(failure.detail.contains("try:"), "{failure}")
+            }
             other => panic!("not refused: {other:?}"),
         }
     }

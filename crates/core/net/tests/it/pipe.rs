@@ -46,7 +46,8 @@ fn send_frames(
         if now.is_empty() && !is_last {
             continue;
         }
-        let (flags, body) = if is_last { (FrameFlags::FINAL, &b"end"[..]) } else { (FrameFlags::DATA, &[][..]) };
+        let (flags, body) =
+            if is_last { (FrameFlags::FINAL, &b"end"[..]) } else { (FrameFlags::DATA, &[][..]) };
         let (body_bytes, payload_bytes) = (body.len() as u32, now.len() as u32);
         let header = FrameHeader { op: 9, flags, request_id, body_bytes, payload_bytes };
         connection.sender().send(&header, body, &[IoSlice::new(now)])?;
@@ -55,7 +56,9 @@ fn send_frames(
 }
 
 fn content(cuts: &[u8]) -> Vec<u8> {
-    (0..cuts.iter().map(|cut| 4 * usize::from(*cut).pow(2)).sum()).map(|n| (n % 241) as u8).collect()
+    (0..cuts.iter().map(|cut| 4 * usize::from(*cut).pow(2)).sum())
+        .map(|n| (n % 241) as u8)
+        .collect()
 }
 
 fn begun() -> Pipe {
@@ -94,7 +97,10 @@ fn goes_through(connection: &mut Connection, cuts: &[u8], more_room: usize) -> b
     let answer = answer.unwrap();
     assert_eq!(answer, Answer { body: b"end".to_vec(), payload_bytes: content.len() as u64 });
     if pipe.payload_bytes() == 0 {
-        assert!(room[..content.len()] == content && room[content.len()..].iter().all(|byte| *byte == 0xaa));
+        assert!(
+            room[..content.len()] == content
+                && room[content.len()..].iter().all(|byte| *byte == 0xaa)
+        );
         return content.is_empty();
     }
     assert_eq!(pipe.payload_bytes(), content.len());
@@ -125,14 +131,21 @@ fn what_a_full_pipe_has_no_place_for_is_all_in_the_buffer_and_the_connection_doe
     let (_listener, endpoint) = server();
     let mut connection = connect(&endpoint);
     let many_pieces: Vec<u8> = (0..1000).map(|at| 1 + at as u8 % 40).collect();
-    assert!(!goes_through(&mut connection, &many_pieces, 0), "a place for each frame at least: there are 256");
+    assert!(
+        !goes_through(&mut connection, &many_pieces, 0),
+        "a place for each frame at least: there are 256"
+    );
     let (mut pipe, mut room) = (begun(), vec![0; 4 * 8100]);
     assert!(exchange(&mut connection, &[90], &mut pipe, &mut room, LONG).is_none());
     let mut connections = [connection];
     let recv = vec![std::io::IoSliceMut::new(&mut room)];
-    let mut batch = [Exchange { connection: 0, op: 9, body: vec![90], send: vec![], recv, outcome: None }];
+    let mut batch =
+        [Exchange { connection: 0, op: 9, body: vec![90], send: vec![], recv, outcome: None }];
     block_on(Blocking::new().exchange(&mut connections, &mut batch, LONG));
-    assert!(batch[0].outcome.take().unwrap().is_ok() && room == content(&[90]), "it is as good as before");
+    assert!(
+        batch[0].outcome.take().unwrap().is_ok() && room == content(&[90]),
+        "it is as good as before"
+    );
 }
 
 #[test]
@@ -143,7 +156,14 @@ fn calls_by_pipe_and_by_buffer_take_turns_on_a_connection() {
         assert!(goes_through(&mut connections[0], &[200, 100, 0], 0));
         let (cuts, mut room) = (vec![90, 9], vec![0; 4 * (8100 + 81)]);
         let recv = vec![std::io::IoSliceMut::new(&mut room)];
-        let mut batch = [Exchange { connection: 0, op: 9, body: cuts.clone(), send: vec![], recv, outcome: None }];
+        let mut batch = [Exchange {
+            connection: 0,
+            op: 9,
+            body: cuts.clone(),
+            send: vec![],
+            recv,
+            outcome: None,
+        }];
         block_on(Blocking::new().exchange(&mut connections, &mut batch, LONG));
         assert!(batch[0].outcome.take().unwrap().is_ok());
         assert!(room == content(&cuts));
@@ -157,7 +177,8 @@ fn over_tls_nothing_is_sent_and_the_connection_stays_good() {
     let (mut pipe, mut room) = (begun(), vec![0; 40_000]);
     assert!(exchange(&mut connections[0], &[100], &mut pipe, &mut room, LONG).is_none());
     let recv = vec![std::io::IoSliceMut::new(&mut room)];
-    let mut batch = [Exchange { connection: 0, op: 9, body: vec![100], send: vec![], recv, outcome: None }];
+    let mut batch =
+        [Exchange { connection: 0, op: 9, body: vec![100], send: vec![], recv, outcome: None }];
     block_on(Blocking::new().exchange(&mut connections, &mut batch, LONG));
     assert!(batch[0].outcome.take().unwrap().is_ok());
     assert!(room == content(&[100]));
@@ -168,11 +189,18 @@ fn against(script: fn(&mut ServerConnection), timeout: Duration) -> NetError {
     let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(script)));
     let mut connection = connect(&endpoint(&listener, NodeKind::Iod, 1));
     let (mut pipe, mut room) = (begun(), vec![0; 1000]);
-    let error = exchange(&mut connection, &[1], &mut pipe, &mut room, timeout).unwrap().unwrap_err();
-    assert!(error.to_string().contains("I/O daemon 1 at 127.0.0.1:"), "the error names the server: {error}");
+    let error =
+        exchange(&mut connection, &[1], &mut pipe, &mut room, timeout).unwrap().unwrap_err();
+    assert!(
+        error.to_string().contains("I/O daemon 1 at 127.0.0.1:"),
+        "the error names the server: {error}"
+    );
     pipe.take(&mut room).unwrap();
     assert!(pipe.is_empty());
-    assert!(exchange(&mut connection, &[1], &mut pipe, &mut room, LONG).is_none(), "the connection is not used again");
+    assert!(
+        exchange(&mut connection, &[1], &mut pipe, &mut room, LONG).is_none(),
+        "the connection is not used again"
+    );
     error
 }
 
@@ -222,7 +250,8 @@ fn more_payload_than_was_asked_for_and_an_answer_to_another_call_are_refused() {
     assert!(matches!(against(too_much, LONG), NetError::PeerMisbehaved { .. }));
     let other = |connection: &mut ServerConnection| {
         let header = connection.next_header(None).unwrap().unwrap();
-        let _ = connection.sender().send(&frame(FrameFlags::FINAL, header.request_id + 1, 0), &[], &[]);
+        let _ =
+            connection.sender().send(&frame(FrameFlags::FINAL, header.request_id + 1, 0), &[], &[]);
         while !matches!(connection.next_header(None), Ok(None) | Err(_)) {}
     };
     assert!(matches!(against(other, LONG), NetError::PeerMisbehaved { .. }));

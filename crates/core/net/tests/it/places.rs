@@ -26,7 +26,8 @@ fn of_session(listener: &Listener, session: u64) -> Endpoint {
 
 fn of_user(listener: &Listener, user: Option<u64>, session: u64) -> Endpoint {
     let key = KeyId(1);
-    let credential = Credential::Session { session: SessionId(session), key, user, epoch: MdsEpoch(1) };
+    let credential =
+        Credential::Session { session: SessionId(session), key, user, epoch: MdsEpoch(1) };
     let secret = credential.secret(&server_key());
     Endpoint { role: Role::Client, credential, secret, ..endpoint(listener, NodeKind::Iod, 0) }
 }
@@ -61,7 +62,11 @@ fn who_stays_silent_loses_the_place_to_who_comes_after_and_takes_none_from_who_p
     let proved = connect(&of_server(&listener));
     let mut silent: Vec<_> = (0..20).map(|_| raw(&listener)).collect();
     let mut rest = Vec::new();
-    assert_eq!(silent[0].read_to_end(&mut rest).unwrap(), 0, "closed, long before the time of a handshake is over");
+    assert_eq!(
+        silent[0].read_to_end(&mut rest).unwrap(),
+        0,
+        "closed, long before the time of a handshake is over"
+    );
     connect(&of_server(&listener));
     drop(proved);
 }
@@ -82,7 +87,10 @@ fn a_session_has_its_share_and_no_more() {
     let its = all((0..4).map(|_| of_session(&listener, 1)));
     let failure = refused(&of_session(&listener, 1));
     assert_eq!(failure.status, Status::TooManyOpen);
-    assert_eq!(failure.detail, "this session has 4 connections here, its share; try: close some, or again later");
+    assert_eq!(
+        failure.detail,
+        "this session has 4 connections here, its share; try: close some, or again later"
+    );
     connect(&of_session(&listener, 2));
     drop(its);
 }
@@ -92,7 +100,10 @@ fn a_user_with_many_sessions_leaves_half_the_places_to_others() {
     let listener = listen_to(16, 8);
     let its = all((0..8).map(|session| of_user(&listener, Some(7), session)));
     let failure = refused(&of_user(&listener, Some(7), 8));
-    assert_eq!(failure.detail, "this user has 8 connections here, its share; try: close some, or again later");
+    assert_eq!(
+        failure.detail,
+        "this user has 8 connections here, its share; try: close some, or again later"
+    );
     let others = [connect(&of_user(&listener, Some(8), 9)), connect(&of_session(&listener, 10))];
     drop((its, others));
     while listener.counters().connections > 0 {

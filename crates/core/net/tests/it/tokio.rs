@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{LONG, Mirror, SILENCE, Script, TRICKLED, config, echo, endpoint, listen, stay_silent, trickle};
+use crate::support::{
+    LONG, Mirror, SILENCE, Script, TRICKLED, config, echo, endpoint, listen, stay_silent, trickle,
+};
 use braid_net::{Driver, Endpoint, Exchange, NetError, TlsPolicy, Tokio};
 use braid_wire::NodeKind;
 
@@ -21,7 +23,9 @@ async fn calls_of_many_tasks_share_a_connection() {
         let shared = Arc::new(driver.connect_shared(&endpoint, LONG).await.unwrap());
         let calls = (0..500u32).map(|n| {
             let (driver, shared) = (driver.clone(), Arc::clone(&shared));
-            tokio::spawn(async move { (n, driver.call(&shared, 9, &n.to_le_bytes(), LONG).await.unwrap().body) })
+            tokio::spawn(async move {
+                (n, driver.call(&shared, 9, &n.to_le_bytes(), LONG).await.unwrap().body)
+            })
         });
         for call in calls.collect::<Vec<_>>() {
             let (n, body) = call.await.unwrap();
@@ -36,8 +40,10 @@ async fn exchanges_over_several_connections_bring_every_byte_back() {
         let listener = listen(config(NodeKind::Iod, 1), Arc::new(Mirror));
         let endpoint = Endpoint { tls, ..endpoint(&listener, NodeKind::Iod, 1) };
         let driver = Tokio::new();
-        let mut connections =
-            [driver.connect(&endpoint, LONG).await.unwrap(), driver.connect(&endpoint, LONG).await.unwrap()];
+        let mut connections = [
+            driver.connect(&endpoint, LONG).await.unwrap(),
+            driver.connect(&endpoint, LONG).await.unwrap(),
+        ];
         let sent: Vec<u8> = (0..3_000_000u32).map(|n| (n % 253) as u8).collect();
         let mut received = vec![vec![0; sent.len()]; 7];
         let mut batch: Vec<_> = (received.iter_mut().enumerate())
@@ -93,7 +99,8 @@ async fn a_server_that_is_slow_is_waited_for_while_it_moves_and_one_that_is_sile
         })
         .collect();
     driver.exchange(&mut connections, &mut batch, SILENCE).await;
-    let outcomes: Vec<_> = batch.iter_mut().map(|exchange| exchange.outcome.take().unwrap()).collect();
+    let outcomes: Vec<_> =
+        batch.iter_mut().map(|exchange| exchange.outcome.take().unwrap()).collect();
     assert_eq!(outcomes[0].as_ref().unwrap().payload_bytes, TRICKLED as u64);
     assert!(matches!(outcomes[1], Err(NetError::TimedOut { .. })), "{:?}", outcomes[1]);
 }
@@ -107,10 +114,12 @@ async fn a_server_that_dies_or_stays_silent_is_named_in_the_error() {
     for (script, timeout) in [(dies, LONG), (silent, Duration::from_millis(200))] {
         let listener = listen(config(NodeKind::Iod, 1), Arc::new(script));
         let driver = Tokio::new();
-        let mut connection = [driver.connect(&endpoint(&listener, NodeKind::Iod, 1), LONG).await.unwrap()];
+        let mut connection =
+            [driver.connect(&endpoint(&listener, NodeKind::Iod, 1), LONG).await.unwrap()];
         for _ in 0..2 {
             let (send, recv) = (Vec::new(), Vec::new());
-            let mut batch = [Exchange { connection: 0, op: 9, body: vec![1], send, recv, outcome: None }];
+            let mut batch =
+                [Exchange { connection: 0, op: 9, body: vec![1], send, recv, outcome: None }];
             driver.exchange(&mut connection, &mut batch, timeout).await;
             let error = batch[0].outcome.take().unwrap().unwrap_err();
             assert!(error.to_string().contains("I/O daemon 1 at"), "{error}");

@@ -44,7 +44,12 @@ impl TaskFamily {
         let mut families: Vec<Self> = Vec::new();
         for request in requests {
             if !families.last_mut().is_some_and(|family| family.takes(request)) {
-                families.push(Self { first: request.clone(), count: 1, displacement_step: 0, start_step: 0 });
+                families.push(Self {
+                    first: request.clone(),
+                    count: 1,
+                    displacement_step: 0,
+                    start_step: 0,
+                });
             }
         }
         families
@@ -54,13 +59,19 @@ impl TaskFamily {
     /// than [`COLLECTIVE_REQUESTS_BYTES_MAX`] together.
     pub fn requests(families: &[Self], tasks_max: usize) -> Option<Vec<Request>> {
         Self::tasks(families, tasks_max)?;
-        Some(families.iter().flat_map(|family| (0..family.count).map(|at| family.request(at))).collect())
+        Some(
+            families
+                .iter()
+                .flat_map(|family| (0..family.count).map(|at| family.request(at)))
+                .collect(),
+        )
     }
 
     /// How many requests there are; `None` where [`TaskFamily::requests`] says so.
     pub fn tasks(families: &[Self], tasks_max: usize) -> Option<usize> {
         let counts = families.iter().map(|family| u64::from(family.count));
-        if families.iter().any(|family| family.count == 0) || counts.sum::<u64>() > tasks_max as u64 {
+        if families.iter().any(|family| family.count == 0) || counts.sum::<u64>() > tasks_max as u64
+        {
             return None;
         }
         let bytes = |family: &Self| family.first.to_bytes().len() * family.count as usize;
@@ -77,7 +88,10 @@ impl TaskFamily {
 
     fn place(&self, at: u32) -> (u64, u64) {
         let on = |first: u64, step: u64| first.wrapping_add(step.wrapping_mul(u64::from(at)));
-        (on(self.first.view.displacement, self.displacement_step), on(self.first.start, self.start_step))
+        (
+            on(self.first.view.displacement, self.displacement_step),
+            on(self.first.start, self.start_step),
+        )
     }
 
     fn request(&self, at: u32) -> Request {
@@ -89,7 +103,9 @@ impl TaskFamily {
     /// Takes the next request in, if it is one of the family.
     fn takes(&mut self, next: &Request) -> bool {
         let Request { view, start, bytes } = &self.first;
-        let alike = *bytes == next.bytes && view.extent == next.view.extent && view.pattern == next.view.pattern;
+        let alike = *bytes == next.bytes
+            && view.extent == next.view.extent
+            && view.pattern == next.view.pattern;
         if !alike || self.count == u32::MAX {
             return false;
         }
@@ -115,21 +131,27 @@ mod tests {
 
     fn tile(rank: u64) -> Request {
         let (row, column) = (rank / 4, rank % 4);
-        let view = View::subarray(0, &[1024, 1024], &[256, 256], &[row * 256, column * 256], 8).unwrap();
+        let view =
+            View::subarray(0, &[1024, 1024], &[256, 256], &[row * 256, column * 256], 8).unwrap();
         Request { view, start: 0, bytes: 256 * 256 * 8 }
     }
 
     #[test]
     fn families_are_the_requests_and_do_not_grow_with_tasks_or_blocks() {
         let strided = |tasks: u64, blocks: u64| {
-            let task =
-                |n| Request { view: View::strided(n * 4096, 4096, tasks * 4096), start: 0, bytes: blocks * 4096 };
+            let task = |n| Request {
+                view: View::strided(n * 4096, 4096, tasks * 4096),
+                start: 0,
+                bytes: blocks * 4096,
+            };
             (0..tasks).map(task).collect::<Vec<_>>()
         };
         let bytes = |requests: &[Request]| TaskFamily::of(requests).to_bytes().len();
         assert_eq!(bytes(&strided(4, 4)), bytes(&strided(1000, 1 << 20)));
-        let backwards: Vec<Request> =
-            (0..8).rev().map(|n| Request { view: View::strided(n * 10, 10, 80), start: 7 - n, bytes: 9 }).collect();
+        let backwards: Vec<Request> = (0..8)
+            .rev()
+            .map(|n| Request { view: View::strided(n * 10, 10, 80), start: 7 - n, bytes: 9 })
+            .collect();
         assert_eq!(TaskFamily::of(&backwards).len(), 1);
         let tiles: Vec<Request> = (0..16).map(tile).collect();
         assert!(TaskFamily::of(&tiles).len() <= 8, "a row of tiles is a family");
@@ -146,23 +168,33 @@ mod tests {
             let mut requests = vec![one.clone(), one.clone(), one];
             requests[1].start = rng.next();
             requests.extend((0..3).map(|_| Request::sample(&mut rng)));
-            assert_eq!(TaskFamily::requests(&TaskFamily::of(&requests), 6).unwrap(), requests, "seed {seed}");
+            assert_eq!(
+                TaskFamily::requests(&TaskFamily::of(&requests), 6).unwrap(),
+                requests,
+                "seed {seed}"
+            );
             assert_eq!(TaskFamily::requests(&TaskFamily::of(&requests), 5), None, "one too many");
         }
     }
 
     #[test]
     fn a_long_list_is_not_multiplied_without_bound() {
-        let extents: Vec<_> = (0..16_384).map(|n| braid_layout::Extent { offset: n * 10, bytes: 1 }).collect();
-        let family =
-            |count| TaskFamily { first: Request::list(extents.clone()), count, displacement_step: 1, start_step: 0 };
+        let extents: Vec<_> =
+            (0..16_384).map(|n| braid_layout::Extent { offset: n * 10, bytes: 1 }).collect();
+        let family = |count| TaskFamily {
+            first: Request::list(extents.clone()),
+            count,
+            displacement_step: 1,
+            start_step: 0,
+        };
         assert!(TaskFamily::requests(&[family(2)], 4096).is_some());
         assert_eq!(TaskFamily::requests(&[family(4096)], 4096), None);
     }
 
     #[test]
     fn a_family_of_nobody_and_one_of_too_many_are_refused() {
-        let family = |count| TaskFamily { first: tile(0), count, displacement_step: 1, start_step: 0 };
+        let family =
+            |count| TaskFamily { first: tile(0), count, displacement_step: 1, start_step: 0 };
         assert_eq!(TaskFamily::requests(&[family(0)], 10), None);
         assert_eq!(TaskFamily::requests(&[family(u32::MAX), family(u32::MAX)], 10), None);
     }

@@ -8,8 +8,8 @@
 
 use braid_layout::Request;
 use braid_types::{
-    ByteCount, ConnectionId, FileOffset, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, Timestamp,
-    WriteVerifier,
+    ByteCount, ConnectionId, FileOffset, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration,
+    Timestamp, WriteVerifier,
 };
 
 use super::{

@@ -6,8 +6,8 @@
 
 use braid_layout::Layout;
 use braid_types::{
-    ByteCount, ClusterUuid, FileIndex, FileOffset, IodId, KeyId, MapEpoch, MdsEpoch, ObjectId, SessionId, ShardId,
-    SizeGeneration, Timestamp, WriteVerifier,
+    ByteCount, ClusterUuid, FileIndex, FileOffset, IodId, KeyId, MapEpoch, MdsEpoch, ObjectId,
+    SessionId, ShardId, SizeGeneration, Timestamp, WriteVerifier,
 };
 
 use super::{
@@ -15,7 +15,10 @@ use super::{
     lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease},
     lock::{LockHolder, LockRange, LockReply, LockRequest},
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport, QuotaWalkReply},
-    types::{At, Attributes, ClusterMap, DirectoryEntry, Identity, IodState, LayoutWish, ObjectInfo, Space},
+    types::{
+        At, Attributes, ClusterMap, DirectoryEntry, Identity, IodState, LayoutWish, ObjectInfo,
+        Space,
+    },
 };
 use crate::{
     capability::Rights,

@@ -1,7 +1,9 @@
 //! What several messages carry.
 
 use braid_layout::Layout;
-use braid_types::{ByteCount, FileIndex, IodId, MapEpoch, ObjectId, PartIndex, SizeGeneration, Timestamp};
+use braid_types::{
+    ByteCount, FileIndex, IodId, MapEpoch, ObjectId, PartIndex, SizeGeneration, Timestamp,
+};
 
 use super::FileKind;
 use crate::codec::{wire_enum, wire_struct};

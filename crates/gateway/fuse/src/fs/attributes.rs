@@ -9,11 +9,21 @@ use crate::kernel::{self, ExtendedStat, SetAttributes};
 const STATX_KNOWN: u32 = 0x7ff | 0x800;
 
 impl FileSystem {
-    pub(super) fn get_attributes(&self, file: FileIndex, handle: Option<u64>, answer: Answer<'_>) -> Done {
+    pub(super) fn get_attributes(
+        &self,
+        file: FileIndex,
+        handle: Option<u64>,
+        answer: Answer<'_>,
+    ) -> Done {
         self.attributes(&self.vfs.attributes(file, handle.map(FileHandle))?, answer)
     }
 
-    pub(super) fn extended_stat(&self, file: FileIndex, handle: Option<u64>, answer: Answer<'_>) -> Done {
+    pub(super) fn extended_stat(
+        &self,
+        file: FileIndex,
+        handle: Option<u64>,
+        answer: Answer<'_>,
+    ) -> Done {
         let known = self.vfs.attributes(file, handle.map(FileHandle))?;
         let stat = ExtendedStat {
             mask: STATX_KNOWN,
@@ -45,7 +55,10 @@ impl FileSystem {
             ..AttributeChanges::none()
         };
         let handle = wanted.handle.map(FileHandle);
-        self.attributes(&self.vfs.set_attributes_for(user, file, handle, changes, wanted.kill_suidgid)?, answer)
+        self.attributes(
+            &self.vfs.set_attributes_for(user, file, handle, changes, wanted.kill_suidgid)?,
+            answer,
+        )
     }
 
     fn attributes(&self, known: &Known, answer: Answer<'_>) -> Done {

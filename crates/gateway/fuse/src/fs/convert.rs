@@ -104,7 +104,13 @@ mod tests {
 
     #[test]
     fn kinds_survive_the_kernels_mode() {
-        for made in [FileKind::File, FileKind::Fifo, FileKind::Socket, FileKind::CharDevice, FileKind::BlockDevice] {
+        for made in [
+            FileKind::File,
+            FileKind::Fifo,
+            FileKind::Socket,
+            FileKind::CharDevice,
+            FileKind::BlockDevice,
+        ] {
             assert_eq!(kind_of_mode(kind_bits(made) | 0o644), Some(made));
         }
         assert_eq!(kind_of_mode(0o644), Some(FileKind::File));

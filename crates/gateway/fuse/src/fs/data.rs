@@ -19,7 +19,11 @@ impl FileSystem {
         let room = scratch.len().min(size as usize);
         if is_page {
             // Over io_uring the scratch is what the kernel copies from.
-            let header = answer.0.as_ref().filter(|reply| reply.takes_pipe()).map(|reply| reply.data_header(room));
+            let header = answer
+                .0
+                .as_ref()
+                .filter(|reply| reply.takes_pipe())
+                .map(|reply| reply.data_header(room));
             let mut pipe = header.and_then(|header| self.pipes.take(room, &header));
             let give = |page: Page<'_>| {
                 answer.with(|reply| match page {
@@ -31,7 +35,13 @@ impl FileSystem {
                     }
                 })
             };
-            let read = self.vfs.read_page(FileHandle(handle), offset, &mut scratch[..room], pipe.as_mut(), give);
+            let read = self.vfs.read_page(
+                FileHandle(handle),
+                offset,
+                &mut scratch[..room],
+                pipe.as_mut(),
+                give,
+            );
             if let Some(pipe) = pipe {
                 self.pipes.put_back(pipe);
             }

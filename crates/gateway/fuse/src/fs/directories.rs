@@ -39,7 +39,8 @@ impl FileSystem {
         let room = size as usize / if plus { ENTRY_PLUS_BYTES } else { ENTRY_BYTES };
         // Below 3 are the dots: the listing itself is at its beginning.
         let cookie = if offset <= PARENT { 0 } else { offset };
-        let stretch = self.vfs.read_directory(DirectoryHandle(handle), cookie, room.max(1), plus)?;
+        let stretch =
+            self.vfs.read_directory(DirectoryHandle(handle), cookie, room.max(1), plus)?;
         self.vfs.hand_out(&stretch.keep, |all| {
             let attributes = all.attributes && plus && self.note(directory, None);
             for (entry, kept) in stretch.entries.iter().zip(&stretch.kept) {
@@ -67,7 +68,8 @@ impl FileSystem {
         if offset < SELF && !listing.push_dot(directory, SELF, b".") {
             return Ok(false);
         }
-        let parent = if directory == FileIndex::ROOT { directory } else { self.vfs.parent(directory)? };
+        let parent =
+            if directory == FileIndex::ROOT { directory } else { self.vfs.parent(directory)? };
         Ok(listing.push_dot(parent, PARENT, b".."))
     }
 

@@ -132,7 +132,12 @@ impl Report {
         let server = error.server().map(str::to_owned);
         let trouble = Trouble { opcode: header.opcode, status: error.status(), server };
         if self.is_new(trouble, Instant::now()) {
-            tracing::error!(opcode = header.opcode, node = header.node, pid = header.pid, "{error}");
+            tracing::error!(
+                opcode = header.opcode,
+                node = header.node,
+                pid = header.pid,
+                "{error}"
+            );
         }
     }
 
@@ -186,7 +191,11 @@ mod tests {
     #[test]
     fn a_trouble_is_told_once_in_a_while() {
         let (report, start) = (Report::default(), Instant::now());
-        let of = |opcode| Trouble { opcode, status: Status::Unreachable, server: Some("I/O daemon 3".to_owned()) };
+        let of = |opcode| Trouble {
+            opcode,
+            status: Status::Unreachable,
+            server: Some("I/O daemon 3".to_owned()),
+        };
         let trouble = || of(15);
         assert!(report.is_new(trouble(), start));
         assert!(!report.is_new(trouble(), start + TOLD_AGAIN / 2));

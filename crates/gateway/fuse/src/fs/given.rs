@@ -109,7 +109,11 @@ impl Given {
     /// The kernel has the name no more.
     pub(super) fn forget(&self, directory: FileIndex, name: &[u8]) {
         let mut state = self.state();
-        if state.directories.get_mut(&directory).is_some_and(|found| found.names.remove(name).is_some()) {
+        if state
+            .directories
+            .get_mut(&directory)
+            .is_some_and(|found| found.names.remove(name).is_some())
+        {
             state.notes -= 1;
         }
     }
@@ -125,7 +129,11 @@ impl Given {
         }
         let Names { names, last } = state.directories.remove(&directory)?;
         state.notes -= names.len() + 1;
-        let names = names.into_iter().filter(|(_, at)| is_believed(*at, now)).map(|(name, _)| name).collect();
+        let names = names
+            .into_iter()
+            .filter(|(_, at)| is_believed(*at, now))
+            .map(|(name, _)| name)
+            .collect();
         is_believed(last, now).then_some(Taken { names, last })
     }
 
@@ -133,13 +141,18 @@ impl Given {
     /// dropped.
     pub(super) fn locked(&self, directories: [FileIndex; 2], since: Instant) -> Locked<'_> {
         let mut state = self.state();
-        directories.iter().for_each(|directory| state.locked.entry(*directory).or_default().push(since));
+        directories
+            .iter()
+            .for_each(|directory| state.locked.entry(*directory).or_default().push(since));
         Locked { given: self, directories, since }
     }
 
     /// Whether the kernel has waited for this mount since before then, and held the directory's lock.
     pub(super) fn is_locked_since(&self, directory: FileIndex, then: Option<Instant>) -> bool {
-        self.state().locked.get(&directory).is_some_and(|times| times.iter().any(|since| Some(*since) <= then))
+        self.state()
+            .locked
+            .get(&directory)
+            .is_some_and(|times| times.iter().any(|since| Some(*since) <= then))
     }
 }
 
@@ -215,7 +228,10 @@ mod tests {
     fn a_directory_that_was_recalled_gives_nothing_for_a_while() {
         let (given, now) = (Given::default(), Instant::now());
         assert!(given.take(ONE, now).is_none());
-        assert!(!given.note(ONE, Some(b"a"), now + QUIET / 2) && !given.note(ONE, None, now + QUIET / 2));
+        assert!(
+            !given.note(ONE, Some(b"a"), now + QUIET / 2)
+                && !given.note(ONE, None, now + QUIET / 2)
+        );
         assert!(given.note(OTHER, Some(b"a"), now));
         assert!(given.note(ONE, Some(b"a"), now + QUIET));
     }
@@ -244,7 +260,9 @@ mod tests {
     #[test]
     fn a_recall_tells_nothing_that_is_believed_no_more() {
         let (given, now) = (Given::default(), Instant::now());
-        assert!(given.note(ONE, Some(b"a"), now) && given.note(ONE, Some(b"b"), now + BELIEVED / 2));
+        assert!(
+            given.note(ONE, Some(b"a"), now) && given.note(ONE, Some(b"b"), now + BELIEVED / 2)
+        );
         assert!(given.note(OTHER, Some(b"c"), now));
         assert_eq!(names(given.take(ONE, now + BELIEVED)), [b"b".as_slice().into()]);
         assert!(given.take(OTHER, now + BELIEVED).is_none());
@@ -263,10 +281,13 @@ mod tests {
     fn a_directory_is_locked_until_the_last_request_is_done() {
         let (given, now) = (Given::default(), Instant::now());
         let is_locked = |directory, then| given.is_locked_since(directory, Some(then));
-        let (first, second) = (given.locked([ONE, ONE], now), given.locked([ONE, OTHER], now + QUIET));
+        let (first, second) =
+            (given.locked([ONE, ONE], now), given.locked([ONE, OTHER], now + QUIET));
         assert!(is_locked(ONE, now) && !is_locked(OTHER, now), "the second came later");
         drop(first);
-        assert!(!is_locked(ONE, now) && is_locked(ONE, now + QUIET) && is_locked(OTHER, now + QUIET));
+        assert!(
+            !is_locked(ONE, now) && is_locked(ONE, now + QUIET) && is_locked(OTHER, now + QUIET)
+        );
         drop(second);
         assert!(given.state().locked.is_empty());
     }

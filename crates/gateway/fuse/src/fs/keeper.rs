@@ -52,16 +52,34 @@ impl KernelMemory {
     /// Expires a name once the directory's lock is free, and once more for an answer that is being applied; does not wait for it.
     pub(super) fn expire_later(&self, directory: FileIndex, name: &[u8]) {
         if self.given.is_some() {
-            let now = Expiry { directory: directory.0, names: vec![name.into()], files: Vec::new(), not_before: None };
+            let now = Expiry {
+                directory: directory.0,
+                names: vec![name.into()],
+                files: Vec::new(),
+                not_before: None,
+            };
             drop(self.notifier.expire(now));
-            drop(self.expire(directory, &[], Taken { names: vec![name.into()], last: Instant::now() }));
+            drop(self.expire(
+                directory,
+                &[],
+                Taken { names: vec![name.into()], last: Instant::now() },
+            ));
         }
     }
 
-    fn expire(&self, directory: FileIndex, files: &[FileIndex], Taken { names, last }: Taken) -> Expiring {
+    fn expire(
+        &self,
+        directory: FileIndex,
+        files: &[FileIndex],
+        Taken { names, last }: Taken,
+    ) -> Expiring {
         let (files, begins) = (files.iter().map(|file| file.0).collect(), last + GIVEN_BEFORE);
         let expiry = Expiry { directory: directory.0, names, files, not_before: Some(begins) };
-        Expiring { directory, begins: begins.max(Instant::now()), invalidation: self.notifier.expire(expiry) }
+        Expiring {
+            directory,
+            begins: begins.max(Instant::now()),
+            invalidation: self.notifier.expire(expiry),
+        }
     }
 
     /// Until all are expired, but for what the kernel keeps locked.
@@ -75,10 +93,15 @@ impl KernelMemory {
                     break;
                 }
                 let now = Instant::now();
-                if now >= *begins + WAIT_LOCKED && given.is_locked_since(*directory, now.checked_sub(WAIT_LOCKED)) {
+                if now >= *begins + WAIT_LOCKED
+                    && given.is_locked_since(*directory, now.checked_sub(WAIT_LOCKED))
+                {
                     break;
                 }
-                let before = std::mem::replace(&mut sent, expiring.iter().map(|one| one.invalidation.sent()).sum());
+                let before = std::mem::replace(
+                    &mut sent,
+                    expiring.iter().map(|one| one.invalidation.sent()).sum(),
+                );
                 if sent != before {
                     moved = now;
                 }
@@ -95,7 +118,9 @@ impl KernelMemory {
 impl Keeper for KernelMemory {
     fn drop_names(&self, directories: &[(FileIndex, Vec<FileIndex>)]) {
         // What takes no lock first.
-        for file in directories.iter().flat_map(|(directory, files)| files.iter().chain([directory])) {
+        for file in
+            directories.iter().flat_map(|(directory, files)| files.iter().chain([directory]))
+        {
             told(self.notifier.inval_attributes(file.0));
         }
         let Some(given) = &self.given else { return };
@@ -120,6 +145,8 @@ impl Keeper for KernelMemory {
 fn told(result: Result<(), Errno>) {
     match result {
         Ok(()) | Err(Errno::NODEV | Errno::CONNABORTED | Errno::NOTCONN) => {}
-        Err(error) => tracing::error!(%error, "the kernel was not told to forget: it may show what is no longer true"),
+        Err(error) => {
+            tracing::error!(%error, "the kernel was not told to forget: it may show what is no longer true")
+        }
     }
 }

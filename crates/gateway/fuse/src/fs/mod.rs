@@ -42,7 +42,9 @@ use braid_vfs::{FileIndex, Keep, Keeper, Kept, User, Vfs};
 use rustix::io::Errno;
 
 use self::{errors::Report, given::Locked, keeper::KernelMemory, pipes::Pipes, waits::LockWaits};
-use crate::kernel::{Call, Forget, Handler, Header, KernelFeatures, Notifier, Operation, Reply, Request, Wanted};
+use crate::kernel::{
+    Call, Forget, Handler, Header, KernelFeatures, Notifier, Operation, Reply, Request, Wanted,
+};
 
 /// One mount, as the kernel's requests find it.
 #[derive(Debug)]
@@ -115,7 +117,12 @@ impl Handler for FileSystem {
 
 impl FileSystem {
     /// Hands a name in a directory, and what it leads to, out to the kernel; `give` is told what of it may be remembered.
-    fn hand_out_name<R>(&self, (directory, name): (FileIndex, &[u8]), keep: &Keep, give: impl FnOnce(Kept) -> R) -> R {
+    fn hand_out_name<R>(
+        &self,
+        (directory, name): (FileIndex, &[u8]),
+        keep: &Keep,
+        give: impl FnOnce(Kept) -> R,
+    ) -> R {
         self.vfs.hand_out(keep, |kept| {
             let name = kept.name && self.note(directory, Some(name));
             give(Kept { name, attributes: kept.attributes && (name || self.note(directory, None)) })
@@ -171,7 +178,12 @@ impl FileSystem {
         Some(self.memory.get()?.given()?.locked(directories, Instant::now()))
     }
 
-    fn dispatch(&self, request: &Request<'_>, reply: &mut Option<Reply>, call: &mut Call<'_>) -> Done {
+    fn dispatch(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Option<Reply>,
+        call: &mut Call<'_>,
+    ) -> Done {
         use Operation as Op;
         let (header, node) = (&request.header, FileIndex(request.header.node));
         let answer = Answer(reply);
@@ -184,7 +196,9 @@ impl FileSystem {
             Op::MakeNode { name, mode, umask, device } => {
                 self.make_node(user(header), node, name, (mode, umask, device), answer)
             }
-            Op::Symlink { name, target } => self.make_symlink(user(header), node, name, target, answer),
+            Op::Symlink { name, target } => {
+                self.make_symlink(user(header), node, name, target, answer)
+            }
             Op::Link { node: file, new_name } => self.link(FileIndex(file), node, new_name, answer),
             Op::Unlink { name } => self.unlink(node, name, answer),
             Op::RemoveDirectory { name } => self.remove_directory(node, name, answer),
@@ -215,9 +229,8 @@ impl FileSystem {
                 // A program's own read names the owner of its locks; a page for the kernel's cache nobody's.
                 self.read(handle, offset, (size, lock_owner.is_none()), call.scratch, answer)
             }
-            Op::Write { handle, offset, data, flags, lock_owner, from_cache, kill_suidgid } => {
-                self.write(handle, offset, data, (flags, lock_owner, from_cache, kill_suidgid), answer)
-            }
+            Op::Write { handle, offset, data, flags, lock_owner, from_cache, kill_suidgid } => self
+                .write(handle, offset, data, (flags, lock_owner, from_cache, kill_suidgid), answer),
             Op::Sync { handle, .. } => self.sync(handle, answer),
             Op::Allocate { handle, offset, length, mode } => {
                 self.allocate(handle, offset, length, mode, (kills_privileges(header), answer))
@@ -225,7 +238,13 @@ impl FileSystem {
             Op::Seek { handle, offset, whence } => self.seek(handle, offset, whence, answer),
             Op::CopyRange { handle, offset, to_handle, to_offset, length, flags, .. } => {
                 let kills = kills_privileges(header);
-                self.copy_range((handle, offset), (to_handle, to_offset), length, flags, (kills, answer))
+                self.copy_range(
+                    (handle, offset),
+                    (to_handle, to_offset),
+                    length,
+                    flags,
+                    (kills, answer),
+                )
             }
 
             Op::OpenDirectory { .. } => self.open_directory(node, answer),
@@ -243,7 +262,9 @@ impl FileSystem {
             Op::RemoveXattr { name } => self.remove_xattr(node, name, answer),
 
             Op::TestLock(lock) => self.test_lock(&lock, answer),
-            Op::SetLock { lock, wait } => self.set_lock(header, (&lock, wait), call.interrupt, answer),
+            Op::SetLock { lock, wait } => {
+                self.set_lock(header, (&lock, wait), call.interrupt, answer)
+            }
 
             Op::Ioctl { .. } => Err(Errno::NOTTY.into()),
             _ => Err(Errno::NOSYS.into()),
@@ -254,7 +275,10 @@ impl FileSystem {
 /// Whether a request is to end within the mount's time bound, whatever is done for it. A lock is waited for as long as it takes. No call
 /// waits for pages that the kernel writes back, and they would be lost: each step of that has a time of its own.
 fn has_a_bound(operation: &Operation<'_>) -> bool {
-    !matches!(operation, Operation::SetLock { wait: true, .. } | Operation::Write { from_cache: true, .. })
+    !matches!(
+        operation,
+        Operation::SetLock { wait: true, .. } | Operation::Write { from_cache: true, .. }
+    )
 }
 
 /// Who asks. What it may do the kernel has decided; what it makes is its own.

@@ -12,10 +12,12 @@ impl FileSystem {
         }
         match self.vfs.look_up(directory, name)? {
             Looked::Found(known) => self.entry((directory, name), &known, answer),
-            Looked::Absent(keep) => self.hand_out_name((directory, name), &keep, |kept| match kept.name {
-                true => answer.with(|reply| reply.absent(convert::name_validity(true))),
-                false => Err(Errno::NOENT.into()),
-            }),
+            Looked::Absent(keep) => {
+                self.hand_out_name((directory, name), &keep, |kept| match kept.name {
+                    true => answer.with(|reply| reply.absent(convert::name_validity(true))),
+                    false => Err(Errno::NOENT.into()),
+                })
+            }
         }
     }
 
@@ -60,7 +62,8 @@ impl FileSystem {
         answer: Answer<'_>,
     ) -> Done {
         let kind = convert::kind_of_mode(mode).ok_or(Errno::INVAL)?;
-        let made = self.vfs.make_node(user, directory, name, kind, mode & 0o7777, umask, device.into())?;
+        let made =
+            self.vfs.make_node(user, directory, name, kind, mode & 0o7777, umask, device.into())?;
         self.entry((directory, name), &made, answer)
     }
 
@@ -72,10 +75,20 @@ impl FileSystem {
         target: &[u8],
         answer: Answer<'_>,
     ) -> Done {
-        self.entry((directory, name), &self.vfs.make_symlink(user, directory, name, target)?, answer)
+        self.entry(
+            (directory, name),
+            &self.vfs.make_symlink(user, directory, name, target)?,
+            answer,
+        )
     }
 
-    pub(super) fn link(&self, file: FileIndex, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
+    pub(super) fn link(
+        &self,
+        file: FileIndex,
+        directory: FileIndex,
+        name: &[u8],
+        answer: Answer<'_>,
+    ) -> Done {
         self.entry((directory, name), &self.vfs.link(file, directory, name)?, answer)
     }
 
@@ -85,7 +98,12 @@ impl FileSystem {
         answer.ok()
     }
 
-    pub(super) fn remove_directory(&self, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
+    pub(super) fn remove_directory(
+        &self,
+        directory: FileIndex,
+        name: &[u8],
+        answer: Answer<'_>,
+    ) -> Done {
         self.vfs.remove_directory(directory, name)?;
         self.forget((directory, name));
         answer.ok()
@@ -133,7 +151,10 @@ impl FileSystem {
         self.hand_out_name(name, &known.keep, |kept| {
             // Attributes of a directory are recalled with its own lease, when the kernel may have no node of it yet and nobody waits
             // for this answer: it asks for them by the node.
-            let kept = Kept { attributes: kept.attributes && known.attributes.kind != FileKind::Directory, ..kept };
+            let kept = Kept {
+                attributes: kept.attributes && known.attributes.kind != FileKind::Directory,
+                ..kept
+            };
             answer.with(|reply| _ = reply.entry(&convert::entry(&known.attributes, kept)))
         })
     }

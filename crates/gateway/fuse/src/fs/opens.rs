@@ -7,10 +7,19 @@ use super::{Answer, Done, FileSystem, convert};
 use crate::kernel::{self, abi::fopen};
 
 impl FileSystem {
-    pub(super) fn open(&self, file: FileIndex, flags: u32, kill_suidgid: bool, answer: Answer<'_>) -> Done {
+    pub(super) fn open(
+        &self,
+        file: FileIndex,
+        flags: u32,
+        kill_suidgid: bool,
+        answer: Answer<'_>,
+    ) -> Done {
         let flags = OFlags::from_bits_retain(flags);
-        let how =
-            OpenAs { access: access(flags)?, truncate: flags.contains(OFlags::TRUNC), kill_privileges: kill_suidgid };
+        let how = OpenAs {
+            access: access(flags)?,
+            truncate: flags.contains(OFlags::TRUNC),
+            kill_privileges: kill_suidgid,
+        };
         let opened = self.vfs.open(file, how)?;
         answer.with(|reply| {
             if reply.opened(for_kernel(&opened)).is_err() {
@@ -37,7 +46,9 @@ impl FileSystem {
             truncate: flags.contains(OFlags::TRUNC),
         };
         let (opened, _) = self.vfs.create(user, directory, name, &new)?;
-        self.hand_out_name((directory, name), &opened.known.keep, |kept| self.created(&opened, kept, answer))
+        self.hand_out_name((directory, name), &opened.known.keep, |kept| {
+            self.created(&opened, kept, answer)
+        })
     }
 
     /// A file without a name, made as if in a directory.
@@ -57,7 +68,10 @@ impl FileSystem {
 
     fn created(&self, opened: &Opened, kept: Kept, answer: Answer<'_>) -> Done {
         answer.with(|reply| {
-            if reply.created(&convert::entry(&opened.known.attributes, kept), for_kernel(opened)).is_err() {
+            if reply
+                .created(&convert::entry(&opened.known.attributes, kept), for_kernel(opened))
+                .is_err()
+            {
                 self.give_up(opened);
             }
         })
@@ -68,7 +82,12 @@ impl FileSystem {
         answer.ok()
     }
 
-    pub(super) fn release(&self, handle: u64, flock_owner: Option<u64>, answer: Answer<'_>) -> Done {
+    pub(super) fn release(
+        &self,
+        handle: u64,
+        flock_owner: Option<u64>,
+        answer: Answer<'_>,
+    ) -> Done {
         self.vfs.release(FileHandle(handle), flock_owner)?;
         answer.ok()
     }

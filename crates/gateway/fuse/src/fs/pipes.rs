@@ -87,11 +87,17 @@ mod tests {
     #[test]
     fn there_are_so_many_at_most_and_one_that_failed_is_closed() {
         let pipes = Pipes::default();
-        let mut taken: Vec<Pipe> = (0..PIPES_MAX).map(|_| pipes.take(BYTES_MIN, &HEADER).unwrap()).collect();
+        let mut taken: Vec<Pipe> =
+            (0..PIPES_MAX).map(|_| pipes.take(BYTES_MIN, &HEADER).unwrap()).collect();
         assert!(pipes.take(BYTES_MIN, &HEADER).is_none());
         taken.drain(..).for_each(|pipe| pipes.put_back(pipe));
-        let mut again: Vec<Pipe> = (0..PIPES_MAX).map(|_| pipes.take(BYTES_MIN, &HEADER).unwrap()).collect();
-        assert_eq!(pipes.made.load(Ordering::Relaxed), PIPES_MAX, "the same ones, with a header anew");
+        let mut again: Vec<Pipe> =
+            (0..PIPES_MAX).map(|_| pipes.take(BYTES_MIN, &HEADER).unwrap()).collect();
+        assert_eq!(
+            pipes.made.load(Ordering::Relaxed),
+            PIPES_MAX,
+            "the same ones, with a header anew"
+        );
         let mut failed = again.pop().unwrap();
         failed.send(std::fs::File::open("/dev/null").unwrap()).unwrap_err();
         pipes.put_back(failed);

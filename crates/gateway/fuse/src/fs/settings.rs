@@ -10,7 +10,8 @@ const READ_AHEAD_BYTES: u32 = 8 << 20;
 /// Requests that no program waits for (read-ahead, pages that are written back) at a time. Fewer than there are workers: while all of
 /// these wait for a daemon that is gone, others are there for the programs and for INTERRUPT.
 const BACKGROUND_MAX: u16 = 768;
-const _: () = assert!(BACKGROUND_MAX as usize <= WORKERS_MAX / 4 * 3, "a quarter of the workers is left");
+const _: () =
+    assert!(BACKGROUND_MAX as usize <= WORKERS_MAX / 4 * 3, "a quarter of the workers is left");
 
 /// Features that this file system needs or gains by; what the kernel lacks is left out.
 ///
@@ -48,7 +49,11 @@ mod tests {
 
     #[test]
     fn workers_are_left_when_all_that_nobody_waits_for_waits_for_a_daemon() {
-        let kernel = KernelFeatures { minor: 45, offered: Features::default(), read_ahead_bytes_max: 128 << 10 };
+        let kernel = KernelFeatures {
+            minor: 45,
+            offered: Features::default(),
+            read_ahead_bytes_max: 128 << 10,
+        };
         for consistency in [Consistency::Posix, Consistency::Commit] {
             let wanted = wanted(&kernel, consistency);
             assert!(usize::from(wanted.background_max) <= WORKERS_MAX / 4 * 3);

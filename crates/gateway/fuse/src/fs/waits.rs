@@ -75,10 +75,14 @@ impl FileSystem {
             });
             report.refuse(&header, done.and_then(|()| Answer(&mut reply).ok()), reply);
         };
-        thread::Builder::new().name("fuse-lock".into()).stack_size(STACK_BYTES).spawn(waits).map_err(|error| {
-            tracing::error!(%error, "no thread could be had to wait for a lock");
-            Errno::NOLCK
-        })?;
+        thread::Builder::new()
+            .name("fuse-lock".into())
+            .stack_size(STACK_BYTES)
+            .spawn(waits)
+            .map_err(|error| {
+                tracing::error!(%error, "no thread could be had to wait for a lock");
+                Errno::NOLCK
+            })?;
         answer.with(|reply| drop(give.send(reply)))
     }
 
@@ -124,7 +128,10 @@ impl LockWaits {
             let now = Instant::now();
             if state.told.is_none_or(|told| now.duration_since(told) >= TOLD_AGAIN) {
                 state.told = Some(now);
-                tracing::warn!(waits = self.waits_max, "too many wait for locks: further ones are refused (ENOLCK)");
+                tracing::warn!(
+                    waits = self.waits_max,
+                    "too many wait for locks: further ones are refused (ENOLCK)"
+                );
             }
             return None;
         }

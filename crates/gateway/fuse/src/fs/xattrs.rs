@@ -6,7 +6,13 @@ use rustix::{fs::XattrFlags, io::Errno};
 use super::{Answer, Done, FileSystem};
 
 impl FileSystem {
-    pub(super) fn get_xattr(&self, file: FileIndex, name: &[u8], size: u32, answer: Answer<'_>) -> Done {
+    pub(super) fn get_xattr(
+        &self,
+        file: FileIndex,
+        name: &[u8],
+        size: u32,
+        answer: Answer<'_>,
+    ) -> Done {
         sized(&self.vfs.xattr(file, name)?, size, answer)
     }
 

@@ -9,7 +9,10 @@ use super::invalidator::{Bounds, Invalidators};
 use super::pages::Pages;
 use super::uring::{IoUring, NoIoUring, Rings, Transport, plan};
 use super::worker::{Pool, PoolOptions};
-use super::{Dialect, Features, Handler, Interrupt, KernelFeatures, Notifier, Operation, ParseError, Reply, Request};
+use super::{
+    Dialect, Features, Handler, Interrupt, KernelFeatures, Notifier, Operation, ParseError, Reply,
+    Request,
+};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -72,8 +75,10 @@ impl Connection {
         let (kernel, agreed, queues) = negotiate(&device, &*handler, io_uring)?;
         tracing::debug!(minor = kernel.minor, offered = %kernel.offered, agreed = %agreed.features, "FUSE begins");
         // Each with its own: names that wait for a directory keep nobody's pages waiting.
-        let (pages, names) =
-            (Invalidators::start(&device, Bounds::PAGES)?, Invalidators::start(&device, Bounds::NAMES)?);
+        let (pages, names) = (
+            Invalidators::start(&device, Bounds::PAGES)?,
+            Invalidators::start(&device, Bounds::NAMES)?,
+        );
         handler.started(Notifier::new(Arc::clone(&device), pages, names));
         let pool = Pool::new(device, handler, &agreed, options);
         pool.start()?;
@@ -121,7 +126,10 @@ impl Connection {
 }
 
 /// Why there is no io_uring may be a reason not to mount.
-fn allowed<T>(found: Result<T, NoIoUring>, io_uring: IoUring) -> Result<Result<T, NoIoUring>, StartError> {
+fn allowed<T>(
+    found: Result<T, NoIoUring>,
+    io_uring: IoUring,
+) -> Result<Result<T, NoIoUring>, StartError> {
     match found {
         Err(why) if io_uring == IoUring::On => Err(StartError::NoIoUring { why }),
         found => Ok(found),
@@ -132,7 +140,11 @@ fn allowed<T>(found: Result<T, NoIoUring>, io_uring: IoUring) -> Result<Result<T
 type Negotiated = (KernelFeatures, Agreed, Result<u16, NoIoUring>);
 
 /// INIT, until both sides speak of the same major.
-fn negotiate(device: &Arc<Device>, handler: &dyn Handler, io_uring: IoUring) -> Result<Negotiated, StartError> {
+fn negotiate(
+    device: &Arc<Device>,
+    handler: &dyn Handler,
+    io_uring: IoUring,
+) -> Result<Negotiated, StartError> {
     let channel = Channel::Device(Arc::clone(device));
     let mut buffer = Pages::new(FIRST_BYTES + BUFFER_HEADER_BYTES);
     let interrupts = Arc::new(Interrupts::default());
@@ -140,7 +152,8 @@ fn negotiate(device: &Arc<Device>, handler: &dyn Handler, io_uring: IoUring) -> 
         let bytes = first(device, buffer.bytes())?;
         let request = Request::parse(bytes, Dialect::default())?;
         let reply = Reply::new(&channel, &interrupts, Interrupt::new(0, None), &request.header);
-        let Operation::Init { major, minor, read_ahead_bytes_max, flags } = request.operation else {
+        let Operation::Init { major, minor, read_ahead_bytes_max, flags } = request.operation
+        else {
             reply.error(Errno::PROTO);
             return Err(StartError::NoInit(request.header.opcode));
         };
@@ -157,7 +170,9 @@ fn negotiate(device: &Arc<Device>, handler: &dyn Handler, io_uring: IoUring) -> 
                     wanted.features |= Features::OVER_IO_URING;
                 }
                 let agreed = Agreed::new(&kernel, &wanted, page_bytes());
-                reply.tell(|message| agreed.encode(&kernel, message)).map_err(|refused| io::Error::from(refused.0))?;
+                reply
+                    .tell(|message| agreed.encode(&kernel, message))
+                    .map_err(|refused| io::Error::from(refused.0))?;
                 return Ok((kernel, agreed, queues));
             }
         }

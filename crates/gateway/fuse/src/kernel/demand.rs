@@ -29,7 +29,10 @@ impl Demand {
     pub(super) fn workers(&self, now_ms: u64, away: usize) -> usize {
         let began = self.window_began_ms.load(Ordering::Relaxed);
         if now_ms.saturating_sub(began) >= WINDOW_MS
-            && self.window_began_ms.compare_exchange(began, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && self
+                .window_began_ms
+                .compare_exchange(began, now_ms, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
         {
             self.peak_before.store(self.peak.swap(away, Ordering::Relaxed), Ordering::Relaxed);
         }

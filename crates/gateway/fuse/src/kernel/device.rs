@@ -26,7 +26,8 @@ impl Device {
 
     /// The connection's, which `fusectl` calls it by. Kernels before 6.16 do not tell.
     pub(super) fn number(&self) -> Option<u32> {
-        let known = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.fd.as_raw_fd())).ok()?;
+        let known =
+            std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.fd.as_raw_fd())).ok()?;
         known.lines().find_map(|line| line.strip_prefix("fuse_connection:")?.trim().parse().ok())
     }
 
@@ -36,7 +37,11 @@ impl Device {
     }
 
     /// A message and data behind it, from where they lie.
-    pub(super) fn send_data(&self, mut message: Message, data: &[IoSlice<'_>]) -> Result<(), Errno> {
+    pub(super) fn send_data(
+        &self,
+        mut message: Message,
+        data: &[IoSlice<'_>],
+    ) -> Result<(), Errno> {
         if data.len() > SLICES_MAX {
             let whole: Vec<u8> = data.iter().flat_map(|slice| slice.iter().copied()).collect();
             return self.send_data(message, &[IoSlice::new(&whole)]);

@@ -1,7 +1,9 @@
 //! From values to the bytes of replies. Pure.
 
 use super::abi::OUT_HEADER_BYTES;
-use super::{Attributes, Entry, ExtendedStat, Kind, Lock, LockKind, Opened, SpaceStat, Time, Validity};
+use super::{
+    Attributes, Entry, ExtendedStat, Kind, Lock, LockKind, Opened, SpaceStat, Time, Validity,
+};
 
 /// Header, and the largest fixed answer: `fuse_statx_out`, 288 bytes.
 const MESSAGE_BYTES_MAX: usize = OUT_HEADER_BYTES + 288;
@@ -76,7 +78,8 @@ impl Message {
 
     /// `fuse_entry_out`, 128 bytes.
     pub(super) fn entry(&mut self, e: &Entry) -> &mut Self {
-        let ((name_s, name_ns), (attr_s, attr_ns)) = (e.name_valid.parts(), e.attributes_valid.parts());
+        let ((name_s, name_ns), (attr_s, attr_ns)) =
+            (e.name_valid.parts(), e.attributes_valid.parts());
         self.u64(e.node).u64(e.generation).u64(name_s).u64(attr_s).u32(name_ns).u32(attr_ns);
         self.attributes(&e.attributes)
     }
@@ -84,7 +87,13 @@ impl Message {
     /// `fuse_entry_out` of a name that does not exist: node 0.
     pub(super) fn absent(&mut self, valid: Validity) -> &mut Self {
         let (seconds, nanoseconds) = valid.parts();
-        self.u64(0).u64(0).u64(seconds).u64(0).u32(nanoseconds).u32(0).attributes(&Attributes::default())
+        self.u64(0)
+            .u64(0)
+            .u64(seconds)
+            .u64(0)
+            .u32(nanoseconds)
+            .u32(0)
+            .attributes(&Attributes::default())
     }
 
     /// `fuse_open_out`.
@@ -94,7 +103,11 @@ impl Message {
 
     /// `fuse_statfs_out`.
     pub(super) fn space(&mut self, s: &SpaceStat) -> &mut Self {
-        self.u64(s.blocks).u64(s.blocks_free).u64(s.blocks_available).u64(s.files).u64(s.files_free);
+        self.u64(s.blocks)
+            .u64(s.blocks_free)
+            .u64(s.blocks_available)
+            .u64(s.files)
+            .u64(s.files_free);
         self.u32(s.block_size).u32(s.name_len_max).u32(s.fragment_size).zeros(4 + 6 * 4)
     }
 
@@ -116,7 +129,12 @@ impl Message {
         self.u64(seconds).u32(nanoseconds).u32(0).zeros(16);
         self.u32(s.mask).u32(a.block_size).u64(s.flags).u32(a.links).u32(a.uid).u32(a.gid);
         // A mode has 16 bits; what is above is not part of it.
-        self.u16((a.mode & 0xffff) as u16).u16(0).u64(a.ino).u64(a.size).u64(a.blocks).u64(s.flags_known);
+        self.u16((a.mode & 0xffff) as u16)
+            .u16(0)
+            .u64(a.ino)
+            .u64(a.size)
+            .u64(a.blocks)
+            .u64(s.flags_known);
         for time in [a.accessed, s.created, a.changed, a.modified] {
             self.extended_time(time);
         }
@@ -157,7 +175,14 @@ impl DirectoryBuffer {
 
     /// For READDIRPLUS, as `push`. An entry counts as one lookup of its node. `None` for `.` and `..`,
     /// and for names whose attributes are not at hand: then the kernel looks up.
-    pub fn push_plus(&mut self, entry: Option<&Entry>, ino: u64, offset: u64, kind: Kind, name: &[u8]) -> bool {
+    pub fn push_plus(
+        &mut self,
+        entry: Option<&Entry>,
+        ino: u64,
+        offset: u64,
+        kind: Kind,
+        name: &[u8],
+    ) -> bool {
         if !self.fits(Self::PLUS_BYTES, name) {
             return false;
         }

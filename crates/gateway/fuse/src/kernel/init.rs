@@ -62,7 +62,9 @@ impl Agreed {
         let features = features.and(kernel.offered);
         Self {
             features,
-            request_bytes_max: wanted.request_bytes_max.clamp(REQUEST_BYTES_MIN.max(page_bytes), REQUEST_BYTES_MAX),
+            request_bytes_max: wanted
+                .request_bytes_max
+                .clamp(REQUEST_BYTES_MIN.max(page_bytes), REQUEST_BYTES_MAX),
             read_ahead_bytes: wanted.read_ahead_bytes,
             background_max: wanted.background_max,
             congestion_threshold: wanted.congestion_threshold.min(wanted.background_max),
@@ -76,9 +78,15 @@ impl Agreed {
     }
 
     /// `fuse_init_out`, 64 bytes.
-    pub(super) fn encode<'m>(&self, kernel: &KernelFeatures, message: &'m mut Message) -> &'m mut Message {
-        let [low, high] = [self.features.0 & 0xffff_ffff, self.features.0 >> 32].map(|half| half as u32);
-        let pages = u16::try_from(self.request_bytes_max.div_ceil(self.page_bytes)).unwrap_or(u16::MAX);
+    pub(super) fn encode<'m>(
+        &self,
+        kernel: &KernelFeatures,
+        message: &'m mut Message,
+    ) -> &'m mut Message {
+        let [low, high] =
+            [self.features.0 & 0xffff_ffff, self.features.0 >> 32].map(|half| half as u32);
+        let pages =
+            u16::try_from(self.request_bytes_max.div_ceil(self.page_bytes)).unwrap_or(u16::MAX);
         // `max_readahead` can only lower what the kernel would do.
         let read_ahead = kernel.read_ahead_bytes_max.max(self.read_ahead_bytes);
         message.u32(MAJOR).u32(kernel.minor).u32(read_ahead).u32(low);
@@ -113,24 +121,35 @@ mod tests {
     #[test]
     fn what_the_kernel_lacks_is_left_out_and_what_nobody_wants_too() {
         let offered = ALWAYS | Features::ASYNC_READ | Features::WRITEBACK_CACHE;
-        let wanted = Wanted { features: Features::ASYNC_READ | Features::POSIX_ACL, ..Wanted::default() };
+        let wanted =
+            Wanted { features: Features::ASYNC_READ | Features::POSIX_ACL, ..Wanted::default() };
         let agreed = Agreed::new(&kernel(offered), &wanted, PAGE);
         assert_eq!(agreed.features, ALWAYS | Features::ASYNC_READ);
     }
 
     #[test]
     fn a_request_timeout_is_agreed_only_where_the_kernel_has_it() {
-        let wanted = Wanted { request_timeout: Some(Duration::from_millis(45_001)), ..Wanted::default() };
+        let wanted =
+            Wanted { request_timeout: Some(Duration::from_millis(45_001)), ..Wanted::default() };
         let with = Agreed::new(&kernel(ALWAYS | Features::REQUEST_TIMEOUT), &wanted, PAGE);
         assert!(with.features.contains(Features::REQUEST_TIMEOUT));
         assert_eq!(with.request_timeout_s, 46);
-        assert!(!Agreed::new(&kernel(ALWAYS), &wanted, PAGE).features.contains(Features::REQUEST_TIMEOUT));
+        assert!(
+            !Agreed::new(&kernel(ALWAYS), &wanted, PAGE)
+                .features
+                .contains(Features::REQUEST_TIMEOUT)
+        );
     }
 
     #[test]
     fn the_answer_has_the_fields_where_the_kernel_looks_for_them() {
         let offered = ALWAYS | Features::DIRECT_IO_ALLOW_MMAP | Features::ASYNC_READ;
-        let wanted = Wanted { features: offered, background_max: 64, congestion_threshold: 90, ..Wanted::default() };
+        let wanted = Wanted {
+            features: offered,
+            background_max: 64,
+            congestion_threshold: 90,
+            ..Wanted::default()
+        };
         let kernel = kernel(offered);
         let mut message = Message::new(2, 0);
         Agreed::new(&kernel, &wanted, PAGE).encode(&kernel, &mut message);

@@ -76,7 +76,16 @@ impl Interrupt {
     /// `deserts`: the way of the answer and the unique of a request that may be left by who waits for it.
     pub(super) fn new(thread: u32, deserts: Option<(Channel, u64)>) -> Self {
         let [signalled, killed, answered] = [const { AtomicBool::new(false) }; 3];
-        Self { state: Arc::new(State { thread, signalled, killed, answered, deserts, wakes: Mutex::default() }) }
+        Self {
+            state: Arc::new(State {
+                thread,
+                signalled,
+                killed,
+                answered,
+                deserts,
+                wakes: Mutex::default(),
+            }),
+        }
     }
 
     /// Takes the right to answer; there is one.
@@ -156,7 +165,8 @@ impl State {
 
     fn wake(&self) {
         // Outside the lock: a call-back may drop its guard.
-        let wakes: Vec<Wake> = lock(&self.wakes).list.iter().map(|(_, wake)| Arc::clone(wake)).collect();
+        let wakes: Vec<Wake> =
+            lock(&self.wakes).list.iter().map(|(_, wake)| Arc::clone(wake)).collect();
         for wake in wakes {
             wake();
         }
@@ -242,7 +252,9 @@ impl Interrupts {
             return;
         }
         let table = Arc::clone(self);
-        let started = std::thread::Builder::new().name("fuse-signals".into()).spawn(move || table.keep_watch());
+        let started = std::thread::Builder::new()
+            .name("fuse-signals".into())
+            .spawn(move || table.keep_watch());
         watched.running = started.is_ok();
     }
 
@@ -267,8 +279,11 @@ impl Interrupts {
         let mut waiting = HashSet::new();
         for shard in &self.shards {
             // Files are read outside the lock.
-            let requests: Vec<(u64, Interrupt)> =
-                lock(shard).waiting.iter().map(|(unique, interrupt)| (*unique, interrupt.clone())).collect();
+            let requests: Vec<(u64, Interrupt)> = lock(shard)
+                .waiting
+                .iter()
+                .map(|(unique, interrupt)| (*unique, interrupt.clone()))
+                .collect();
             for (unique, interrupt) in requests {
                 let thread = interrupt.state.thread;
                 if interrupt.signalled() || thread == 0 {

@@ -49,7 +49,9 @@ const NOBODYS: &[u8] = b"\n";
 impl Expiry {
     /// Counts what was `sent`.
     pub(super) fn carry_out(&self, device: &Device, sent: &AtomicUsize) -> Result<(), Errno> {
-        if let Some(wait) = self.not_before.and_then(|then| then.checked_duration_since(Instant::now())) {
+        if let Some(wait) =
+            self.not_before.and_then(|then| then.checked_duration_since(Instant::now()))
+        {
             thread::sleep(wait);
         }
         let nobodys = self.names.is_empty().then_some(NOBODYS);
@@ -57,7 +59,9 @@ impl Expiry {
             expire(device, self.directory, name)?;
             sent.fetch_add(1, Ordering::Relaxed);
         }
-        self.files.iter().try_for_each(|file| invalidate(device, Range { node: *file, offset: -1, length: 0 }))
+        self.files
+            .iter()
+            .try_for_each(|file| invalidate(device, Range { node: *file, offset: -1, length: 0 }))
     }
 }
 
@@ -82,7 +86,10 @@ impl Notifier {
             // Behind the longest file.
             return Ok(());
         };
-        let length = i64::try_from(length).ok().filter(|length| start.checked_add(*length).is_some()).unwrap_or(0);
+        let length = i64::try_from(length)
+            .ok()
+            .filter(|length| start.checked_add(*length).is_some())
+            .unwrap_or(0);
         self.pages.begin(Work::Pages(Range { node, offset: start, length })).wait()
     }
 
@@ -118,7 +125,10 @@ pub(super) fn invalidate(device: &Device, range: Range) -> Result<(), Errno> {
 /// `fuse_notify_inval_entry_out`, and the name with its NUL.
 fn expire(device: &Device, directory: u64, name: &[u8]) -> Result<(), Errno> {
     let mut message = Message::new(0, notify::INVAL_ENTRY);
-    message.u64(directory).u32(u32::try_from(name.len()).map_err(|_| Errno::NAMETOOLONG)?).u32(notify::EXPIRE_ONLY);
+    message
+        .u64(directory)
+        .u32(u32::try_from(name.len()).map_err(|_| Errno::NAMETOOLONG)?)
+        .u32(notify::EXPIRE_ONLY);
     if_there(device.send_data(message, &[IoSlice::new(name), IoSlice::new(&[0])]))
 }
 

@@ -220,8 +220,13 @@ impl Operation<'_> {
         const TRUNCATE: u32 = rustix::fs::OFlags::TRUNC.bits();
         match self {
             Self::Open { flags, .. } => flags & TRUNCATE == 0,
-            Self::Lookup { .. } | Self::ReadLink | Self::GetAttributes { .. } | Self::ExtendedStat { .. } => true,
-            Self::Access { .. } | Self::StatFs | Self::GetXattr { .. } | Self::ListXattr { .. } => true,
+            Self::Lookup { .. }
+            | Self::ReadLink
+            | Self::GetAttributes { .. }
+            | Self::ExtendedStat { .. } => true,
+            Self::Access { .. } | Self::StatFs | Self::GetXattr { .. } | Self::ListXattr { .. } => {
+                true
+            }
             Self::OpenDirectory { .. } | Self::ReadDirectory { .. } => true,
             Self::Read { .. } | Self::Seek { .. } | Self::TestLock(_) => true,
             _ => false,

@@ -15,7 +15,8 @@ impl Pages {
     pub(super) fn new(len: usize) -> Self {
         let memory = vec![0; len + ALIGN];
         // `align_offset` may refuse to answer in theory; then it is not aligned, and works.
-        let begin = Some(memory.as_ptr().align_offset(ALIGN)).filter(|begin| *begin < ALIGN).unwrap_or(0);
+        let begin =
+            Some(memory.as_ptr().align_offset(ALIGN)).filter(|begin| *begin < ALIGN).unwrap_or(0);
         Self { memory, begin, len }
     }
 

@@ -39,7 +39,12 @@ pub struct NotTaken(pub Errno);
 
 impl Reply {
     /// `interrupt` knows whether there is an answer already.
-    pub(super) fn new(channel: &Channel, interrupts: &Arc<Interrupts>, interrupt: Interrupt, header: &Header) -> Self {
+    pub(super) fn new(
+        channel: &Channel,
+        interrupts: &Arc<Interrupts>,
+        interrupt: Interrupt,
+        header: &Header,
+    ) -> Self {
         let (channel, interrupts) = (channel.clone(), Arc::clone(interrupts));
         Self { channel, interrupts, interrupt, unique: header.unique, opcode: header.opcode }
     }
@@ -98,10 +103,14 @@ impl Reply {
     }
 
     /// As `data`, from where `send` moves it to the device: [`Reply::data_header`] and so much data, in one call.
-    pub fn piped(self, send: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<()>) -> Result<(), NotTaken> {
+    pub fn piped(
+        self,
+        send: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<()>,
+    ) -> Result<(), NotTaken> {
         self.send(|channel, _| {
             let device = channel.device().ok_or(Errno::OPNOTSUPP)?;
-            send(device.fd().as_fd()).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+            send(device.fd().as_fd())
+                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
         })
     }
 
@@ -115,7 +124,8 @@ impl Reply {
         let wide = self.opcode == opcode::COPY_FILE_RANGE_64;
         // The older form has 32 bits: the rest is a short copy, which callers go on from.
         let narrow = u32::try_from(bytes).unwrap_or(!0xfff);
-        let _ = self.tell(|message| if wide { message.u64(bytes) } else { message.u32(narrow).u32(0) });
+        let _ =
+            self.tell(|message| if wide { message.u64(bytes) } else { message.u32(narrow).u32(0) });
     }
 
     /// STATFS.
@@ -173,7 +183,10 @@ impl Reply {
         self.fail(error);
     }
 
-    pub(super) fn tell(self, fill: impl FnOnce(&mut Message) -> &mut Message) -> Result<(), NotTaken> {
+    pub(super) fn tell(
+        self,
+        fill: impl FnOnce(&mut Message) -> &mut Message,
+    ) -> Result<(), NotTaken> {
         self.send(|channel, unique| {
             let mut message = Message::new(unique, 0);
             fill(&mut message);
@@ -198,7 +211,10 @@ impl Reply {
         // The kernel takes 1..512 as errors; what the handler meant otherwise is an I/O error.
         let errno = Some(error.raw_os_error()).filter(|number| (1..512).contains(number));
         let errno = errno.unwrap_or(Errno::IO.raw_os_error());
-        let _ = self.channel.send(Message::new(self.unique, -errno)).map_err(|error| self.not_taken(error));
+        let _ = self
+            .channel
+            .send(Message::new(self.unique, -errno))
+            .map_err(|error| self.not_taken(error));
     }
 
     fn not_taken(&self, error: Errno) -> NotTaken {

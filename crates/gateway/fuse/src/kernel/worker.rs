@@ -152,12 +152,17 @@ impl Pool {
         if self.workers.fetch_add(1, Ordering::Relaxed) >= self.options.workers_max {
             self.workers.fetch_sub(1, Ordering::Relaxed);
             if !self.full.swap(true, Ordering::Relaxed) {
-                tracing::warn!(workers = self.options.workers_max, "every worker is busy: requests wait in the kernel");
+                tracing::warn!(
+                    workers = self.options.workers_max,
+                    "every worker is busy: requests wait in the kernel"
+                );
             }
             return Ok(());
         }
         let pool = Arc::clone(self);
-        let spawned = std::thread::Builder::new().name("fuse-worker".into()).spawn(move || Worker::new(pool).run());
+        let spawned = std::thread::Builder::new()
+            .name("fuse-worker".into())
+            .spawn(move || Worker::new(pool).run());
         if spawned.is_err() {
             self.workers.fetch_sub(1, Ordering::Relaxed);
         }
@@ -178,7 +183,10 @@ impl Pool {
 
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("options", &self.options).field("workers", &self.workers()).finish_non_exhaustive()
+        f.debug_struct("Pool")
+            .field("options", &self.options)
+            .field("workers", &self.workers())
+            .finish_non_exhaustive()
     }
 }
 
@@ -193,8 +201,10 @@ struct Worker {
 impl Worker {
     fn new(pool: Arc<Pool>) -> Self {
         let device = own_device(&pool);
-        let (input, scratch) =
-            (Pages::new(pool.request_bytes_max + BUFFER_HEADER_BYTES), Pages::new(pool.request_bytes_max));
+        let (input, scratch) = (
+            Pages::new(pool.request_bytes_max + BUFFER_HEADER_BYTES),
+            Pages::new(pool.request_bytes_max),
+        );
         Self { pool, device, input, scratch }
     }
 
@@ -237,7 +247,13 @@ impl Worker {
         let channel = Channel::Device(Arc::clone(&self.device));
         match Request::parse(bytes, self.pool.dialect) {
             Ok(request) => {
-                dispatch(&self.pool, &channel, request, self.scratch.bytes(), Deserting::IfNothingChanges);
+                dispatch(
+                    &self.pool,
+                    &channel,
+                    request,
+                    self.scratch.bytes(),
+                    Deserting::IfNothingChanges,
+                );
             }
             Err(error) => refuse(&self.pool, &channel, Header::parse(bytes), bytes.len(), error),
         }
@@ -319,7 +335,10 @@ pub(super) fn refuse(
 ) {
     tracing::error!(%error, ?header, bytes, "the kernel sent what is not understood");
     let Ok((header, _)) = header else { return };
-    if !matches!(header.opcode, opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT | opcode::NOTIFY_REPLY) {
+    if !matches!(
+        header.opcode,
+        opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT | opcode::NOTIFY_REPLY
+    ) {
         Reply::new(channel, &pool.interrupts, Interrupt::new(0, None), &header).error(Errno::IO);
     }
 }

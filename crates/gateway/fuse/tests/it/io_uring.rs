@@ -79,7 +79,9 @@ fn within(child: &mut Child, time: Duration) -> Option<bool> {
 
 #[test]
 fn a_mount_says_how_its_requests_come() {
-    let Some(off) = TestMount::over(IoUring::Off, Memory::new(), PoolOptions::default()) else { return };
+    let Some(off) = TestMount::over(IoUring::Off, Memory::new(), PoolOptions::default()) else {
+        return;
+    };
     assert_eq!(off.mounted.transport(), Transport::Device(NoIoUring::Off));
     assert_eq!(off.mounted.transport().to_string(), "/dev/fuse (io_uring=off)");
     let Some(on) = mount(Memory::new()) else { return };
@@ -155,8 +157,9 @@ fn large_writes_and_reads_come_through_whole() {
 #[test]
 fn an_abort_ends_all_that_wait_and_the_mount() {
     let Some(mount) = holding(Memory::new()) else { return };
-    let children: Vec<Child> =
-        (0..20).map(|n| process("stat", &[mount.path(&format!("wait{n}")).to_str().unwrap()])).collect();
+    let children: Vec<Child> = (0..20)
+        .map(|n| process("stat", &[mount.path(&format!("wait{n}")).to_str().unwrap()]))
+        .collect();
     mount.memory.gate.wait_held(20);
     // As the kernel's `fusectl` does it, and as a mount that is killed ends.
     mount.mounted.entry().unwrap().abort().unwrap().abort().unwrap();

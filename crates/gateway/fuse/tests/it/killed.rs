@@ -77,7 +77,10 @@ fn an_invalidator_is_held() -> bool {
     while Instant::now() < until {
         let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
         let held = |stat: &str| stat.contains("(fuse-invalidate) D");
-        if tasks.into_iter().any(|task| fs::read_to_string(task.path().join("stat")).is_ok_and(|stat| held(&stat))) {
+        if tasks
+            .into_iter()
+            .any(|task| fs::read_to_string(task.path().join("stat")).is_ok_and(|stat| held(&stat)))
+        {
             return true;
         }
         std::thread::sleep(std::time::Duration::from_millis(2));
@@ -151,7 +154,10 @@ fn what_a_killed_mount_had_not_taken_ends_when_its_connection_is_aborted_from_ou
     let read = std::thread::spawn(move || file.read_at(&mut [0; 4], 0));
     assert_eq!(victim.word(), "held");
     let killed = victim.kill();
-    assert!(ended(asks).is_some_and(|status| !status.success()), "the device is closed: what was taken has ended");
+    assert!(
+        ended(asks).is_some_and(|status| !status.success()),
+        "the device is closed: what was taken has ended"
+    );
     assert!(!read.is_finished(), "and what was not waits");
     abort.abort().unwrap();
     assert!(ended(killed).is_some());

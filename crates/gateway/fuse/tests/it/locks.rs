@@ -25,7 +25,8 @@ fn small(cluster: &Cluster) -> Mount {
 /// A process that has the lock when this returns, until its input ends.
 fn holder(file: &Path) -> Child {
     let mut command = Command::new("flock");
-    let mut child = command.arg(file).arg("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command.arg(file).arg("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.as_mut().unwrap().write_all(b"!").unwrap();
     child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     child
@@ -34,7 +35,8 @@ fn holder(file: &Path) -> Child {
 /// Processes that want it, and fail when two of them have it at a time.
 fn waiters(mount: &Mount) -> Vec<Child> {
     let alone = format!("mkdir {0} && rmdir {0}", mount.path("alone").display());
-    let wants = || Command::new("flock").arg(mount.path("f")).args(["sh", "-c", &alone]).spawn().unwrap();
+    let wants =
+        || Command::new("flock").arg(mount.path("f")).args(["sh", "-c", &alone]).spawn().unwrap();
     let children: Vec<Child> = (0..WAITERS).map(|_| wants()).collect();
     wait_for(|| mount.lock_waits() == WAITERS);
     children
@@ -54,7 +56,10 @@ fn more_that_wait_for_a_lock_than_there_are_workers_keep_nobody_waiting() {
     let mount = small(&cluster);
     let mut holder = holder(&mount.path("f"));
     let mut waiters = waiters(&mount);
-    assert!(end(&mut Command::new("stat").arg(mount.path("f")).stdout(Stdio::null()).spawn().unwrap()).success());
+    assert!(
+        end(&mut Command::new("stat").arg(mount.path("f")).stdout(Stdio::null()).spawn().unwrap())
+            .success()
+    );
     let mut killed = waiters.pop().unwrap();
     kill_process(Pid::from_child(&killed), Signal::KILL).unwrap();
     assert_eq!(end(&mut killed).signal(), Some(Signal::KILL.as_raw()));

@@ -31,7 +31,8 @@ impl Mapping {
     fn of(file: &File, length: usize) -> Self {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel picks an address where nothing is, and nobody cuts the file.
-        let address = unsafe { mmap(null_mut(), length, protection, MapFlags::SHARED, file, 0) }.unwrap();
+        let address =
+            unsafe { mmap(null_mut(), length, protection, MapFlags::SHARED, file, 0) }.unwrap();
         Self { address: address.cast(), length }
     }
 
@@ -67,7 +68,15 @@ fn a_write_beside_a_store_into_the_same_page_is_not_lost() {
     }
     let cluster = Cluster::start(2);
     let mount = Mount::new(&cluster);
-    let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(mount.path("f")).unwrap();
+    let open = || {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(mount.path("f"))
+            .unwrap()
+    };
     let (written, mapped) = (open(), open());
     written.write_all_at(&[0; PAGES * PAGE], 0).unwrap();
     let mapping = Mapping::of(&mapped, PAGES * PAGE);
@@ -95,7 +104,12 @@ fn a_write_beside_a_store_into_the_same_page_is_not_lost() {
         }
         lost
     });
-    assert!(lost.is_empty(), "{} of {ROUNDS} rounds lost a write or a store, the first {:?}", lost.len(), lost[0]);
+    assert!(
+        lost.is_empty(),
+        "{} of {ROUNDS} rounds lost a write or a store, the first {:?}",
+        lost.len(),
+        lost[0]
+    );
 }
 
 #[test]
@@ -105,7 +119,15 @@ fn what_a_mapping_has_stored_is_data_to_who_seeks_it() {
     }
     let cluster = Cluster::start(2);
     let mount = Mount::new(&cluster);
-    let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(mount.path("f")).unwrap();
+    let open = || {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(mount.path("f"))
+            .unwrap()
+    };
     let (mapped, other) = (open(), open());
     mapped.set_len(BYTES).unwrap();
     assert!(seek(&other, SeekFrom::Data(0)).is_err(), "all of it is a hole");

@@ -61,10 +61,18 @@ fn a_program_that_reads_a_file_through_has_all_daemons_read_ahead_of_it() {
             file.read_exact(&mut step).unwrap();
             assert!(step == bytes[at * STEP..][..STEP]);
         }
-        let read = || cluster.read_from_each().iter().zip(&before).map(|(now, then)| now - then).collect::<Vec<_>>();
+        let read = || {
+            cluster
+                .read_from_each()
+                .iter()
+                .zip(&before)
+                .map(|(now, then)| now - then)
+                .collect::<Vec<_>>()
+        };
         // What is asked for ahead of the program is under way when its own read returns.
         let until = std::time::Instant::now() + std::time::Duration::from_secs(2);
-        let ahead = || read().iter().all(|bytes| *bytes > 0) && read().iter().sum::<u64>() >= 2 << 20;
+        let ahead =
+            || read().iter().all(|bytes| *bytes > 0) && read().iter().sum::<u64>() >= 2 << 20;
         while !ahead() && std::time::Instant::now() < until {
             thread::yield_now();
         }
@@ -123,7 +131,11 @@ fn appends_from_two_mounts_are_all_there_and_none_is_torn() {
         let writer = usize::from(record[0] - b'0');
         let start = format!("{writer} {} ", next[writer]);
         assert!(record.starts_with(start.as_bytes()), "{}", String::from_utf8_lossy(record));
-        assert!(record[start.len()..RECORD_BYTES - 1].iter().all(|byte| usize::from(byte - b'a') == writer));
+        assert!(
+            record[start.len()..RECORD_BYTES - 1]
+                .iter()
+                .all(|byte| usize::from(byte - b'a') == writer)
+        );
         next[writer] += 1;
     }
 }
@@ -141,7 +153,11 @@ fn a_program_runs_from_the_mount() {
     assert_eq!(output.stdout, b"from the mount\n");
     fs::write(mount.path("script"), "#!/bin/sh\nexec ./echo \"$@\"\n").unwrap();
     fs::set_permissions(mount.path("script"), fs::Permissions::from_mode(0o755)).unwrap();
-    let output = Command::new(mount.path("script")).arg("twice").current_dir(mount.point()).output().unwrap();
+    let output = Command::new(mount.path("script"))
+        .arg("twice")
+        .current_dir(mount.point())
+        .output()
+        .unwrap();
     assert_eq!(output.stdout, b"twice\n");
 }
 
@@ -157,7 +173,8 @@ fn a_program_that_runs_is_not_emptied_by_an_open_that_is_refused() {
     let bytes = fs::metadata(&program).unwrap().len();
     let mut running = Command::new(&program).stdin(Stdio::piped()).spawn().unwrap();
     // Opened for reading, and truncated all the same: Linux looks whether it runs only when it truncates.
-    let truncate = |access: OFlags| rustix::fs::open(&program, access | OFlags::TRUNC, Mode::empty());
+    let truncate =
+        |access: OFlags| rustix::fs::open(&program, access | OFlags::TRUNC, Mode::empty());
     for access in [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR] {
         assert_eq!(truncate(access).unwrap_err(), rustix::io::Errno::TXTBSY, "{access:?}");
         assert_eq!(fs::metadata(&program).unwrap().len(), bytes, "{access:?}");
@@ -179,7 +196,8 @@ fn a_listing_under_change_has_every_untouched_name_once() {
     fs::create_dir(one.path("d")).unwrap();
     thread::scope(|scope| {
         for (quarter, mount) in [&one, &two, &one, &two].into_iter().enumerate() {
-            let names = (quarter * FILES / 4..(quarter + 1) * FILES / 4).map(|n| mount.path(&format!("d/{n}")));
+            let names = (quarter * FILES / 4..(quarter + 1) * FILES / 4)
+                .map(|n| mount.path(&format!("d/{n}")));
             scope.spawn(move || {
                 for name in names {
                     rustix::fs::mknodat(CWD, name, FileType::Fifo, 0o600.into(), 0).unwrap();
@@ -200,7 +218,8 @@ fn a_listing_under_change_has_every_untouched_name_once() {
     let old = seen.iter().filter(|name| !name.starts_with("new")).count();
     assert_eq!(old, FILES);
     assert_eq!(fs::read_dir(two.path("d")).unwrap().count(), FILES);
-    let names: BTreeSet<_> = fs::read_dir(one.path("d")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let names: BTreeSet<_> =
+        fs::read_dir(one.path("d")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names.len(), FILES);
 }
 
@@ -216,12 +235,19 @@ fn attributes_are_of_who_made_it_and_change_as_asked() {
     std::os::unix::fs::chown(one.path("f"), Some(1000), Some(100)).unwrap();
     file.set_permissions(fs::Permissions::from_mode(0o4755)).unwrap();
     let known = fs::metadata(two.path("f")).unwrap();
-    assert_eq!((known.uid(), known.gid(), known.mode(), known.len()), (1000, 100, 0o104755, 1 << 40));
+    assert_eq!(
+        (known.uid(), known.gid(), known.mode(), known.len()),
+        (1000, 100, 0o104755, 1 << 40)
+    );
     assert_eq!(known.ino(), file.metadata().unwrap().ino());
-    let time = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH + std::time::Duration::new(5, 6));
+    let time =
+        fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH + std::time::Duration::new(5, 6));
     file.set_times(time).unwrap();
     assert_eq!(
-        (fs::metadata(two.path("f")).unwrap().mtime(), fs::metadata(two.path("f")).unwrap().mtime_nsec()),
+        (
+            fs::metadata(two.path("f")).unwrap().mtime(),
+            fs::metadata(two.path("f")).unwrap().mtime_nsec()
+        ),
         (5, 6)
     );
     fs::hard_link(two.path("f"), two.path("g")).unwrap();
@@ -250,10 +276,12 @@ fn two_mounts_change_one_directory_at_the_same_time_and_none_waits_for_ever() {
                     fs::write(&own, format!("{worker} {round}")).unwrap();
                     // Names that all fight for, and moves between the directories in both directions.
                     let _ = fs::rename(&own, mount.path("a/b/all"));
-                    let _ = fs::rename(mount.path("a/b/all"), mount.path(&format!("a/taken{worker}")));
+                    let _ =
+                        fs::rename(mount.path("a/b/all"), mount.path(&format!("a/taken{worker}")));
                     let _ = fs::metadata(mount.path("a/b/all"));
                     let _ = fs::remove_file(mount.path(&format!("a/taken{}", round % 6)));
-                    let _ = fs::create_dir(mount.path("a/b/dir")).and_then(|()| fs::remove_dir(mount.path("a/b/dir")));
+                    let _ = fs::create_dir(mount.path("a/b/dir"))
+                        .and_then(|()| fs::remove_dir(mount.path("a/b/dir")));
                 }
             });
         }
@@ -285,13 +313,18 @@ fn a_change_on_one_mount_is_seen_on_the_other_by_the_next_call() {
         let before = (one.path(&name).exists(), two.path(&name).exists());
         match before.0 {
             true if round % 3 == 0 => fs::remove_file(changed.path(&name)).unwrap(),
-            true => {
-                fs::set_permissions(changed.path(&name), fs::Permissions::from_mode((round % 0o777) | 0o400)).unwrap()
-            }
+            true => fs::set_permissions(
+                changed.path(&name),
+                fs::Permissions::from_mode((round % 0o777) | 0o400),
+            )
+            .unwrap(),
             false => fs::write(changed.path(&name), vec![0; round as usize]).unwrap(),
         }
-        let facts =
-            |mount: &Mount| fs::metadata(mount.path(&name)).ok().map(|found| (found.ino(), found.mode(), found.len()));
+        let facts = |mount: &Mount| {
+            fs::metadata(mount.path(&name))
+                .ok()
+                .map(|found| (found.ino(), found.mode(), found.len()))
+        };
         assert_eq!(before.0, before.1);
         assert_eq!(facts(seen), facts(changed), "round {round}");
         assert_eq!(

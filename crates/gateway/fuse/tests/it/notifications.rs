@@ -136,7 +136,8 @@ fn mounted_below(end: impl FnOnce(&TestMount)) -> Option<bool> {
 fn what_is_mounted_below_an_expired_name_stays_and_a_new_epoch_unmounts_it() {
     let Some(stays) = mounted_below(|mount| expire(mount, &["sub"])) else { return };
     assert!(stays, "the mount below an expired name is gone");
-    let stays = mounted_below(|mount| _ = mount.memory.notifier().send(notify::INC_EPOCH, &[])).unwrap();
+    let stays =
+        mounted_below(|mount| _ = mount.memory.notifier().send(notify::INC_EPOCH, &[])).unwrap();
     assert!(!stays, "a new epoch unmounts nothing: the design may use it");
 }
 
@@ -198,7 +199,10 @@ fn a_create_that_waits_stops_names_from_being_expired_and_neither_attributes_nor
     notifier.inval_inode(ROOT, 0, 0).unwrap();
     notifier.inval_attributes(SUB).unwrap();
     let expiring = notifier.expire(expiry(&["sub"], &[]));
-    assert!(expiring.wait_for(Duration::from_millis(100)).is_none(), "it went on beside a create: the design may wait");
+    assert!(
+        expiring.wait_for(Duration::from_millis(100)).is_none(),
+        "it went on beside a create: the design may wait"
+    );
     assert_eq!(mount.memory.gate.held(), 1, "the create still waits");
     let asked = mount.memory.seen(opcode::LOOKUP);
     mount.memory.gate.open();
@@ -211,7 +215,8 @@ fn a_create_that_waits_stops_names_from_being_expired_and_neither_attributes_nor
 /// Attributes that come with a create's answer are given to a node that the kernel does not have before: whoever drops them in between
 /// drops nothing. They are dropped once more when the directory's lock is free, which is after the node is there.
 #[test]
-fn attributes_of_what_is_just_being_made_are_dropped_once_it_is_there_also_where_no_name_was_given() {
+fn attributes_of_what_is_just_being_made_are_dropped_once_it_is_there_also_where_no_name_was_given()
+{
     for names in [vec!["new"], vec![]] {
         let Some(mount) = cached(0) else { return };
         mount.memory.gate.rule(|request| match request.operation {
@@ -239,7 +244,8 @@ fn attributes_of_what_is_just_being_made_are_dropped_once_it_is_there_also_where
 fn directories_that_are_held_stop_no_other_from_being_expired() {
     const HELD: usize = 24;
     let Some(mount) = cached(0) else { return };
-    let directories: Vec<_> = (0..HELD).map(|number| mount.path(&format!("held{number}"))).collect();
+    let directories: Vec<_> =
+        (0..HELD).map(|number| mount.path(&format!("held{number}"))).collect();
     let nodes: Vec<u64> = directories
         .iter()
         .map(|directory| {
@@ -261,13 +267,18 @@ fn directories_that_are_held_stop_no_other_from_being_expired() {
         .collect();
     mount.memory.gate.wait_held(HELD);
     let notifier = mount.memory.notifier().clone();
-    let held: Vec<_> =
-        nodes.iter().map(|node| notifier.expire(Expiry { directory: *node, ..expiry(&["a"], &[]) })).collect();
+    let held: Vec<_> = nodes
+        .iter()
+        .map(|node| notifier.expire(Expiry { directory: *node, ..expiry(&["a"], &[]) }))
+        .collect();
     expire(&mount, &["sub"]);
     let asked = mount.memory.seen(opcode::LOOKUP);
     assert!(fs::metadata(mount.path("sub")).is_ok());
     assert_eq!(mount.memory.seen(opcode::LOOKUP), asked + 1);
-    assert!(held.iter().all(|one| one.wait_for(Duration::ZERO).is_none()), "the design may wait for them");
+    assert!(
+        held.iter().all(|one| one.wait_for(Duration::ZERO).is_none()),
+        "the design may wait for them"
+    );
     mount.memory.gate.open();
     creates.into_iter().for_each(|create| create.join().unwrap().unwrap());
     held.iter().for_each(|one| one.wait_for(LONG).unwrap().unwrap());
@@ -296,7 +307,8 @@ fn invalidating_pages_waits_for_a_read_under_way_and_attributes_do_not() {
 fn pages_are_dropped_for_any_thread_and_one_that_is_held_stops_no_other() {
     let Some(mount) = cached(fopen::KEEP_CACHE) else { return };
     fs::write(mount.path("other"), "first content").unwrap();
-    let (open, other) = (fs::File::open(mount.path("file")).unwrap(), fs::File::open(mount.path("other")).unwrap());
+    let (open, other) =
+        (fs::File::open(mount.path("file")).unwrap(), fs::File::open(mount.path("other")).unwrap());
     let node = other.metadata().unwrap().ino();
     assert_eq!(other.read_at(&mut [0; 13], 0).unwrap(), 13);
     mount.memory.set_content(node, "other content");

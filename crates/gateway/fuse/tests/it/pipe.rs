@@ -23,19 +23,29 @@ fn content(bytes: u64) -> Vec<u8> {
 fn striped(mount: &Mount, name: &str, stripe_bytes: u64) {
     fs::create_dir(mount.path(name)).unwrap();
     let layout = format!("stripe-size={stripe_bytes}");
-    rustix::fs::setxattr(mount.path(name), "user.braid.layout", layout.as_bytes(), rustix::fs::XattrFlags::empty())
-        .unwrap();
+    rustix::fs::setxattr(
+        mount.path(name),
+        "user.braid.layout",
+        layout.as_bytes(),
+        rustix::fs::XattrFlags::empty(),
+    )
+    .unwrap();
 }
 
 /// Reads a file that `mount` has no page of: from its beginning to its end, and then pieces of it.
 fn is_as_written(mount: &Mount, name: &str, bytes: &[u8]) {
     assert!(fs::read(mount.path(name)).unwrap() == bytes, "{name}");
     let file = File::open(mount.path(name)).unwrap();
-    for (at, length) in [(1, 600 * KIB), (512 * KIB - 1, MIB), (bytes.len() as u64, 1), (3 * MIB - 5, 5 * MIB)] {
+    for (at, length) in
+        [(1, 600 * KIB), (512 * KIB - 1, MIB), (bytes.len() as u64, 1), (3 * MIB - 5, 5 * MIB)]
+    {
         let mut room = vec![0xaa; length as usize];
         let got = read_all_at(&file, &mut room, at);
         let from = bytes.len().min(at as usize);
-        assert!(room[..got] == bytes[from..bytes.len().min(from + length as usize)], "{name} from {at}");
+        assert!(
+            room[..got] == bytes[from..bytes.len().min(from + length as usize)],
+            "{name} from {at}"
+        );
     }
 }
 
@@ -96,8 +106,11 @@ fn every_length_and_every_hole_reads_as_it_was_written() {
                 }
             }
             let (name, mut bytes) = (format!("{dir}/holes"), vec![0; 9 * MIB as usize + 1]);
-            let file = OpenOptions::new().write(true).create_new(true).open(one.path(&name)).unwrap();
-            for (at, length) in [(MIB - 10, 20), (2 * MIB + 5, MIB), (4 * MIB, 512 * KIB), (7 * MIB - 1, 2)] {
+            let file =
+                OpenOptions::new().write(true).create_new(true).open(one.path(&name)).unwrap();
+            for (at, length) in
+                [(MIB - 10, 20), (2 * MIB + 5, MIB), (4 * MIB, 512 * KIB), (7 * MIB - 1, 2)]
+            {
                 let data = content(length);
                 file.write_all_at(&data, at).unwrap();
                 bytes[at as usize..][..length as usize].copy_from_slice(&data);
@@ -126,7 +139,9 @@ fn what_another_mount_wrote_or_cut_is_read_at_once() {
         file.set_len(length).unwrap();
         let grown = fs::read(two.path("f")).unwrap();
         let (kept, zeros) = grown.split_at(length as usize / 2);
-        assert!(kept.iter().all(|byte| *byte == round as u8) && zeros.iter().all(|byte| *byte == 0));
+        assert!(
+            kept.iter().all(|byte| *byte == round as u8) && zeros.iter().all(|byte| *byte == 0)
+        );
         assert_eq!(grown.len() as u64, length);
     }
 }
@@ -163,7 +178,11 @@ fn a_program_that_is_killed_while_it_reads_leaves_the_mount_as_good_as_before() 
     let bytes = content(16 * MIB);
     fs::write(one.path("f"), &bytes).unwrap();
     for _ in 0..10 {
-        let mut reader = Command::new("cat").arg(two.path("f")).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut reader = Command::new("cat")
+            .arg(two.path("f"))
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
         // It has begun.
         std::io::Read::read_exact(reader.stdout.as_mut().unwrap(), &mut [0; 4096]).unwrap();
         reader.kill().unwrap();

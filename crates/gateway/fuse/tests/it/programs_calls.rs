@@ -40,7 +40,14 @@ fn give_name(file: &File, name: &Path) -> Result<(), Errno> {
 /// Runs a shell's line as a user that is in one more group; whether it succeeded.
 fn as_other(line: &str, directory: &Path) -> bool {
     let mut command = Command::new("setpriv");
-    command.args(["--reuid", &OTHER.to_string(), "--regid", &OTHER.to_string(), "--groups", &GROUP.to_string()]);
+    command.args([
+        "--reuid",
+        &OTHER.to_string(),
+        "--regid",
+        &OTHER.to_string(),
+        "--groups",
+        &GROUP.to_string(),
+    ]);
     command.args(["sh", "-c", line]).current_dir(directory).stderr(Stdio::null());
     command.status().unwrap().success()
 }
@@ -66,7 +73,11 @@ fn a_file_without_a_name_is_seen_by_nobody_until_it_is_given_one() {
 
     let mut never = unnamed(&one.path("."), OFlags::EXCL);
     never.write_all(b"x").unwrap();
-    assert_eq!(give_name(&never, &one.path("never")), Err(Errno::NOENT), "O_EXCL: it is to have no name");
+    assert_eq!(
+        give_name(&never, &one.path("never")),
+        Err(Errno::NOENT),
+        "O_EXCL: it is to have no name"
+    );
     drop(never);
     assert_eq!(fs::read_dir(two.path(".")).unwrap().count(), 1);
 }
@@ -118,7 +129,9 @@ fn the_layout_is_an_attribute_that_programs_read_and_set() {
         let bytes = rustix::fs::getxattr(path, NAME, &mut value[..]).unwrap();
         String::from_utf8(value[..bytes].to_vec()).unwrap()
     };
-    let set = |path: &Path, value: &str| rustix::fs::setxattr(path, NAME, value.as_bytes(), XattrFlags::empty());
+    let set = |path: &Path, value: &str| {
+        rustix::fs::setxattr(path, NAME, value.as_bytes(), XattrFlags::empty())
+    };
     let directory = mount.path("d");
     fs::create_dir(&directory).unwrap();
     set(&directory, "stripe-size=128K").unwrap();
@@ -160,15 +173,23 @@ const CHANGES: [(&str, Change); 9] = [
     ("write", |path, _| writer(path).write_all_at(b"x", 0).unwrap()),
     ("append", |path, _| File::options().append(true).open(path).unwrap().write_all(b"x").unwrap()),
     ("direct write", |path, _| {
-        let file = File::options().write(true).custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path).unwrap();
+        let file = File::options()
+            .write(true)
+            .custom_flags(OFlags::DIRECT.bits().cast_signed())
+            .open(path)
+            .unwrap();
         file.write_all_at(&[7; 4096], 0).unwrap();
     }),
     ("copy", |path, from| {
         assert_eq!(copy_file_range(from, Some(&mut 0), writer(path), Some(&mut 0), 100), Ok(100));
     }),
     ("reserve", |path, _| fallocate(writer(path), RESERVE, 0, 16_384).unwrap()),
-    ("punch", |path, _| fallocate(writer(path), RESERVE | FallocateFlags::PUNCH_HOLE, 0, 4096).unwrap()),
-    ("zero", |path, _| fallocate(writer(path), RESERVE | FallocateFlags::ZERO_RANGE, 0, 4096).unwrap()),
+    ("punch", |path, _| {
+        fallocate(writer(path), RESERVE | FallocateFlags::PUNCH_HOLE, 0, 4096).unwrap()
+    }),
+    ("zero", |path, _| {
+        fallocate(writer(path), RESERVE | FallocateFlags::ZERO_RANGE, 0, 4096).unwrap()
+    }),
     ("truncate", |path, _| writer(path).set_len(5000).unwrap()),
     ("truncate by name", |path, _| truncate(path, 6000)),
 ];
@@ -256,7 +277,8 @@ fn a_directory_that_was_removed_is_there_for_who_has_it_open() {
     }
     let cluster = Cluster::start(1);
     let mount = Mount::new(&cluster);
-    let (removed, moved, replaced) = (mount.path("removed"), mount.path("moved"), mount.path("replaced"));
+    let (removed, moved, replaced) =
+        (mount.path("removed"), mount.path("moved"), mount.path("replaced"));
     [&removed, &moved, &replaced].into_iter().for_each(|path| fs::create_dir(path).unwrap());
     fs::set_permissions(&replaced, fs::Permissions::from_mode(0o710)).unwrap();
     let open = [&removed, &replaced].map(|path| File::open(path).unwrap());
@@ -302,7 +324,11 @@ fn a_listing_ends_although_its_names_are_moved_as_they_are_listed() {
         found.sort_unstable();
         found.dedup();
         assert_eq!(found.len(), NAMES);
-        assert_eq!(fs::read_dir(&directory).unwrap().count(), NAMES, "from the beginning it is seen as it is now");
+        assert_eq!(
+            fs::read_dir(&directory).unwrap().count(),
+            NAMES,
+            "from the beginning it is seen as it is now"
+        );
     }
 }
 
@@ -336,8 +362,14 @@ fn open_by_handle(mount: &Mount, handle: &Handle, flags: OFlags) -> std::io::Res
     let at = File::open(mount.point()).unwrap();
     let flags = i64::from(flags.bits());
     // SAFETY: the handle is valid for the call.
-    let opened =
-        unsafe { libc::syscall(libc::SYS_open_by_handle_at, at.as_raw_fd(), std::ptr::from_ref(handle), flags) };
+    let opened = unsafe {
+        libc::syscall(
+            libc::SYS_open_by_handle_at,
+            at.as_raw_fd(),
+            std::ptr::from_ref(handle),
+            flags,
+        )
+    };
     match i32::try_from(opened) {
         // SAFETY: a descriptor that the kernel has just given.
         Ok(fd) if fd >= 0 => Ok(unsafe { File::from_raw_fd(fd) }),
@@ -363,7 +395,8 @@ fn what_a_kernel_has_forgotten_is_found_by_its_file_handle() {
     let mut text = String::new();
     open_by_handle(&second, &file, OFlags::RDONLY).unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, "bytes");
-    let directory = open_by_handle(&second, &directory, OFlags::RDONLY | OFlags::DIRECTORY).unwrap();
+    let directory =
+        open_by_handle(&second, &directory, OFlags::RDONLY | OFlags::DIRECTORY).unwrap();
     let above = format!("/proc/self/fd/{}/..", directory.as_raw_fd());
     assert_eq!(fs::metadata(above).unwrap().ino(), fs::metadata(second.path("a")).unwrap().ino());
     for mount in [&first, &second] {

@@ -3,7 +3,9 @@
 
 use crate::harness::{FILE, Fate, Memory, SUB, TestMount, ended, process};
 use braid_fuse::kernel::abi::{fopen, opcode};
-use braid_fuse::kernel::mount::{MountError, MountOptions, Mounted, Unmount, UnmountError, unmount};
+use braid_fuse::kernel::mount::{
+    MountError, MountOptions, Mounted, Unmount, UnmountError, unmount,
+};
 use braid_fuse::kernel::uring::IoUring;
 use braid_fuse::kernel::{Features, Operation, PoolOptions};
 use rustix::io::Errno;
@@ -21,7 +23,8 @@ fn files_are_made_written_read_and_listed() {
     fs::write(mount.path("large"), &large).unwrap();
     assert_eq!(fs::read(mount.path("large")).unwrap(), large);
     assert_eq!(fs::read(mount.path("file")).unwrap(), b"first content");
-    let mut names: Vec<_> = fs::read_dir(mount.root()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut names: Vec<_> =
+        fs::read_dir(mount.root()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["file", "large", "sub"]);
     assert_eq!(errno(fs::read(mount.path("none"))), Some(Errno::NOENT));
@@ -35,7 +38,11 @@ fn requests_of_a_mebibyte_are_agreed_on() {
     mount.memory.set_content(FILE, vec![1; 1 << 20]);
     assert_eq!(fs::read(mount.path("file")).unwrap().len(), 1 << 20);
     // One with the content, at most two that find the end.
-    assert!(mount.memory.seen(opcode::READ) <= 3, "{} reads of 1 MiB", mount.memory.seen(opcode::READ));
+    assert!(
+        mount.memory.seen(opcode::READ) <= 3,
+        "{} reads of 1 MiB",
+        mount.memory.seen(opcode::READ)
+    );
     assert!(mount.mounted.features().contains(Features::MAX_PAGES | Features::SETXATTR_EXT));
 }
 
@@ -165,7 +172,11 @@ fn a_mount_ends_while_a_request_waits_for_ever() {
 fn a_place_that_is_mounted_or_is_no_directory_is_refused_with_advice() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
     let again = |point: &std::path::Path| {
-        Mounted::new(&MountOptions::new("memory", point), PoolOptions::default(), Arc::new(Memory::new()))
+        Mounted::new(
+            &MountOptions::new("memory", point),
+            PoolOptions::default(),
+            Arc::new(Memory::new()),
+        )
     };
     let error = again(mount.root()).unwrap_err();
     assert!(matches!(error, MountError::Mounted { .. }), "{error}");
@@ -193,7 +204,10 @@ fn another_file_system_is_not_unmounted() {
     let error = unmount("/proc".as_ref(), Unmount::Lazy).unwrap_err();
     assert!(matches!(&error, UnmountError::NotOurs { kind, .. } if kind == "proc"), "{error}");
     let error = unmount("/tmp/..".as_ref(), Unmount::Plain).unwrap_err();
-    assert!(matches!(error, UnmountError::NotOurs { .. } | UnmountError::NotMounted { .. }), "{error}");
+    assert!(
+        matches!(error, UnmountError::NotOurs { .. } | UnmountError::NotMounted { .. }),
+        "{error}"
+    );
 }
 
 #[test]

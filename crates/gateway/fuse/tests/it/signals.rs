@@ -72,7 +72,9 @@ fn a_signal_that_is_handled_ends_no_wait_and_a_kill_after_it_does() {
 fn a_signal_ends_the_wait_for_a_lock() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
     mount.memory.gate.rule(|request| match request.operation {
-        Operation::SetLock { wait: true, lock } if lock.flock && request.header.node == FILE => Fate::Hold,
+        Operation::SetLock { wait: true, lock } if lock.flock && request.header.node == FILE => {
+            Fate::Hold
+        }
         _ => Fate::Serve,
     });
     let script = format!("exec 9< {}; exec flock 9", mount.path("file").display());
@@ -125,7 +127,8 @@ fn a_change_is_waited_for_even_by_the_killed() {
 fn many_that_wait_are_all_gone_when_they_are_killed() {
     let Some(mount) = waiting_mount(PoolOptions::default()) else { return };
     let path = mount.path("wait");
-    let children: Vec<Child> = (0..30).map(|_| process("stat", &[path.to_str().unwrap()])).collect();
+    let children: Vec<Child> =
+        (0..30).map(|_| process("stat", &[path.to_str().unwrap()])).collect();
     // Lookups of one name wait for each other in the kernel: one is asked for all of them.
     mount.memory.gate.wait_held(1);
     for child in &children {

@@ -62,10 +62,12 @@ fn make<S: ObjectStore>(
     now: Duration,
     collect: &Collect,
 ) -> Result<Collective, Failure> {
-    let (grant, _) = core.grant(connection, now, collect.handle, &collect.present, rights(collect.kind))?;
+    let (grant, _) =
+        core.grant(connection, now, collect.handle, &collect.present, rights(collect.kind))?;
     let sessions = sessions(&grant, collect)?;
     let master = (grant.session, connection.user());
-    let place = core.collectives().reserve(master, sessions.len(), view_bytes_max(&collect.tasks), now)?;
+    let place =
+        core.collectives().reserve(master, sessions.len(), view_bytes_max(&collect.tasks), now)?;
     let verifier = core.store().write_verifier();
     let (objects, ends, file_end) = match collect.kind {
         CollectiveKind::Read => {
@@ -84,7 +86,8 @@ fn make<S: ObjectStore>(
     let sweep = looked(Sweep::of(unfolds.iter().cloned(), file_end))?;
     let cursor = |(at, unfold)| sweep.wants(at).then(|| Box::new(Cursor::new(unfold, file_end)));
     let cursors: Vec<_> = unfolds.into_iter().enumerate().map(cursor).collect();
-    let (writes, with_bytes) = (collect.kind == CollectiveKind::Write, cursors.iter().flatten().count());
+    let (writes, with_bytes) =
+        (collect.kind == CollectiveKind::Write, cursors.iter().flatten().count());
     let chunk_bytes = if writes { write_bytes_for(with_bytes) } else { read_bytes_for(with_bytes) };
     let progress = Progress::new(sweep, cursors, writes);
     Ok(Collective {
@@ -110,7 +113,8 @@ pub(super) fn rights(kind: CollectiveKind) -> Rights {
 /// The tasks' sessions, by rank.
 fn sessions(grant: &Grant, collect: &Collect) -> Result<Vec<SessionId>, Failure> {
     let tasks = TaskFamily::tasks(&collect.tasks, COLLECTIVE_TASKS_MAX).ok_or_else(|| {
-        let detail = format!("more than {COLLECTIVE_TASKS_MAX} tasks, or their requests are too long");
+        let detail =
+            format!("more than {COLLECTIVE_TASKS_MAX} tasks, or their requests are too long");
         Failure::new(Status::LimitExceeded, detail)
     })?;
     let counts: u64 = collect.sessions.iter().map(|(_, count)| u64::from(*count)).sum();
@@ -138,7 +142,12 @@ fn unfolds(grant: &Grant, families: &[TaskFamily], place: &Place) -> Result<Vec<
         view_bytes += view.size_bytes();
         for (displacement, start) in family.places() {
             let view = view.moved_to(displacement);
-            unfolds.push(grant.map.unfold_view(view, start, family.first.bytes, &grant.parts).map_err(invalid)?);
+            unfolds.push(
+                grant
+                    .map
+                    .unfold_view(view, start, family.first.bytes, &grant.parts)
+                    .map_err(invalid)?,
+            );
         }
     }
     place.takes(view_bytes);

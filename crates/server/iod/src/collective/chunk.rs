@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use braid_layout::{Access, Sweep, Swept};
 use braid_types::limits::{
-    COLLECTIVE_CHUNK_BYTES_MAX, COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_FRAME_BYTES, COLLECTIVE_RING,
-    COLLECTIVE_RUNS_MAX, JOB_SLICE_ACCESSES_MAX,
+    COLLECTIVE_CHUNK_BYTES_MAX, COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_FRAME_BYTES,
+    COLLECTIVE_RING, COLLECTIVE_RUNS_MAX, JOB_SLICE_ACCESSES_MAX,
 };
 
 use crate::grant::Grant;
@@ -51,7 +51,13 @@ pub(super) enum Planned {
 
 impl Plan {
     /// One slice of planning a chunk of about `bytes_max`. `hole_bytes`: gaps of up to this many bytes of an object are taken in.
-    pub(super) fn more(&mut self, sweep: &mut Sweep, grant: &Grant, bytes_max: u64, hole_bytes: u64) -> Planned {
+    pub(super) fn more(
+        &mut self,
+        sweep: &mut Sweep,
+        grant: &Grant,
+        bytes_max: u64,
+        hole_bytes: u64,
+    ) -> Planned {
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         loop {
             let room = bytes_max.saturating_sub(self.bytes);
@@ -74,10 +80,13 @@ impl Plan {
     /// Where the first bytes of an access are in its memory; `hint` is the extent that was found last.
     pub(super) fn locate(&self, slot: u16, access: &Access, hint: &mut usize) -> usize {
         let offset = access.object_offset.0;
-        let has =
-            |extent: &Extent| extent.slot == slot && (extent.offset..extent.offset + extent.bytes).contains(&offset);
+        let has = |extent: &Extent| {
+            extent.slot == slot && (extent.offset..extent.offset + extent.bytes).contains(&offset)
+        };
         if !self.extents.get(*hint).is_some_and(has) {
-            let after = self.extents.partition_point(|extent| (extent.slot, extent.offset) <= (slot, offset));
+            let after = self
+                .extents
+                .partition_point(|extent| (extent.slot, extent.offset) <= (slot, offset));
             *hint = after.saturating_sub(1);
         }
         let extent = &self.extents[*hint];
@@ -89,7 +98,11 @@ impl Plan {
         // Of few parts the last extent of this one is near the end.
         let last = self.extents.iter_mut().rev().take(LOOK_BACK).find(|extent| extent.slot == slot);
         match last {
-            Some(last) if offset.checked_sub(last.offset + last.bytes).is_some_and(|gap| gap <= hole_bytes) => {
+            Some(last)
+                if offset
+                    .checked_sub(last.offset + last.bytes)
+                    .is_some_and(|gap| gap <= hole_bytes) =>
+            {
                 let grown = offset + bytes - last.offset;
                 self.bytes += grown - last.bytes;
                 last.bytes = grown;
@@ -115,13 +128,15 @@ impl Plan {
 
 /// How much a chunk of a read holds for so many tasks, in bytes.
 pub(super) fn read_bytes_for(tasks: usize) -> u64 {
-    (tasks as u64 * COLLECTIVE_FRAME_BYTES).clamp(COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_CHUNK_BYTES_MAX)
+    (tasks as u64 * COLLECTIVE_FRAME_BYTES)
+        .clamp(COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_CHUNK_BYTES_MAX)
 }
 
 /// The same of a write, of which one chunk at a time is in memory.
 pub(super) fn write_bytes_for(tasks: usize) -> u64 {
     let least = COLLECTIVE_CHUNK_BYTES_MIN;
-    (tasks as u64 * RECEIVED_BYTES_MAX as u64).clamp(least, COLLECTIVE_RING as u64 * COLLECTIVE_CHUNK_BYTES_MAX)
+    (tasks as u64 * RECEIVED_BYTES_MAX as u64)
+        .clamp(least, COLLECTIVE_RING as u64 * COLLECTIVE_CHUNK_BYTES_MAX)
 }
 
 /// What is received of one task of a write at a time, in bytes: with less the kernel's copies take longer, more leaves the processor's

@@ -37,7 +37,13 @@ impl Cursor {
     }
 
     /// The next piece of the chunk, of at most `bytes_max` bytes; [`Cursor::take`] it.
-    pub(super) fn peek(&mut self, plan: &Plan, grant: &Grant, bytes_max: u64, steps: &mut usize) -> Next {
+    pub(super) fn peek(
+        &mut self,
+        plan: &Plan,
+        grant: &Grant,
+        bytes_max: u64,
+        steps: &mut usize,
+    ) -> Next {
         let access = match self.look(steps) {
             Ok(Some(access)) => access,
             Ok(None) => return Next::Over,

@@ -45,7 +45,14 @@ pub(super) struct Loan {
 
 impl Loan {
     pub(super) fn new(source: Arc<dyn Source>, grant: &Arc<Grant>, caller: &Arc<Caller>) -> Self {
-        Self { source, grant: grant.clone(), caller: caller.clone(), had: 0, counted: 0, returned: false }
+        Self {
+            source,
+            grant: grant.clone(),
+            caller: caller.clone(),
+            had: 0,
+            counted: 0,
+            returned: false,
+        }
     }
 }
 
@@ -165,7 +172,13 @@ impl Progress {
     pub(super) fn landed(&mut self) {
         self.desk.landed = self.desk.made;
         self.moves += 1;
-        if self.desk.put_until.iter().zip(&self.tasks).any(|(until, task)| *until == self.desk.made && task.finished) {
+        if self
+            .desk
+            .put_until
+            .iter()
+            .zip(&self.tasks)
+            .any(|(until, task)| *until == self.desk.made && task.finished)
+        {
             self.version += 1;
         }
     }
@@ -179,8 +192,12 @@ impl Progress {
             return Err(failure.clone());
         }
         match &self.desk.loans[rank] {
-            Some(Loan { returned: true, had, .. }) if !self.tasks[rank].finished => Ok(Lent::Taken(*had)),
-            Some(Loan { returned: true, had, .. }) if self.desk.landed >= self.desk.put_until[rank] => {
+            Some(Loan { returned: true, had, .. }) if !self.tasks[rank].finished => {
+                Ok(Lent::Taken(*had))
+            }
+            Some(Loan { returned: true, had, .. })
+                if self.desk.landed >= self.desk.put_until[rank] =>
+            {
                 Ok(Lent::Taken(*had))
             }
             Some(Loan { returned: true, .. }) => Ok(Lent::Landing),

@@ -221,7 +221,9 @@ impl JoinJob {
                 match self.step(core, now, out)? {
                     Step::Again => {}
                     Step::Finished => return Ok(()),
-                    Step::Waits => return out.finish_memory(&self.fail(core, &would_wait(), now).body, &[]),
+                    Step::Waits => {
+                        return out.finish_memory(&self.fail(core, &would_wait(), now).body, &[]);
+                    }
                 }
             }
         }
@@ -245,7 +247,11 @@ impl JoinJob {
     }
 
     /// Gets in, once the `Collect` is here and it is the call's turn.
-    pub(super) fn enter<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<(), Stop> {
+    pub(super) fn enter<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+    ) -> Result<(), Stop> {
         core.check(&self.grant, &self.caller, now)?;
         if self.entered.is_some() {
             return Ok(());
@@ -253,22 +259,39 @@ impl JoinJob {
         let version = core.collectives().version();
         let Some(collective) = core.collectives().find(&self.id)? else {
             if now.saturating_sub(self.begun) >= self.wait {
-                let detail = format!("no master's collective request came within {} ms", self.wait.as_millis());
+                let detail = format!(
+                    "no master's collective request came within {} ms",
+                    self.wait.as_millis()
+                );
                 return Err(Failure::new(Status::TryAgain, detail).into());
             }
             self.waiting = Some(Waiting { on: None, version, moves: 0, since: now });
             return Err(Stop::Waits);
         };
         self.check(&collective, now)?;
-        match collective.advance(now, |progress| (progress.begin(self.rank, self.skip), progress.version())) {
+        match collective
+            .advance(now, |progress| (progress.begin(self.rank, self.skip), progress.version()))
+        {
             (Turn::Go(cursor), _) => {
                 self.waiting = None;
                 self.keep_membership(&collective);
-                self.entered = Some(Entered { collective, is_in_turn: true, cursor, chunk: None, making: None });
+                self.entered = Some(Entered {
+                    collective,
+                    is_in_turn: true,
+                    cursor,
+                    chunk: None,
+                    making: None,
+                });
                 Ok(())
             }
             (Turn::Nothing, _) => {
-                self.entered = Some(Entered { collective, is_in_turn: false, cursor: None, chunk: None, making: None });
+                self.entered = Some(Entered {
+                    collective,
+                    is_in_turn: false,
+                    cursor: None,
+                    chunk: None,
+                    making: None,
+                });
                 Ok(())
             }
             (Turn::Failed(failure), _) => Err(failure.into()),
@@ -281,7 +304,8 @@ impl JoinJob {
                     let detail = format!("an earlier call of task {} has not ended", self.rank);
                     return Err(Failure::new(Status::TryAgain, detail).into());
                 }
-                self.waiting = Some(Waiting { on: Some(collective), version, moves: 0, since: now });
+                self.waiting =
+                    Some(Waiting { on: Some(collective), version, moves: 0, since: now });
                 Err(Stop::Waits)
             }
         }
@@ -291,13 +315,15 @@ impl JoinJob {
     fn check(&self, collective: &Arc<Collective>, now: Duration) -> Result<(), Failure> {
         let session = collective.sessions.get(self.rank).filter(|_| self.kind == collective.kind);
         if session != Some(&self.grant.session) || self.grant.file != collective.grant.file {
-            let detail = format!("the collective request has no task {} of this session", self.rank);
+            let detail =
+                format!("the collective request has no task {} of this session", self.rank);
             return Err(Failure::new(Status::BadCapability, detail));
         }
         if self.grant.is_of_the_same(&collective.grant) {
             return Ok(());
         }
-        let detail = format!("the capability of task {} is not of the master's size generation", self.rank);
+        let detail =
+            format!("the capability of task {} is not of the master's size generation", self.rank);
         let failure = Failure::new(Status::StaleGeneration, detail);
         self.collectives.fail(collective, &failure, now);
         Err(failure)
@@ -314,7 +340,8 @@ impl JoinJob {
     /// The job must wait: how things stood, so that no change is slept through. When nothing has changed for too long, the
     /// collective request fails.
     pub(super) fn waits(&mut self, (version, moves): (u64, u64), now: Duration) -> Stop {
-        let Some(collective) = self.entered.as_ref().map(|entered| entered.collective.clone()) else {
+        let Some(collective) = self.entered.as_ref().map(|entered| entered.collective.clone())
+        else {
             return Stop::Waits;
         };
         let since = match &self.waiting {
@@ -329,9 +356,14 @@ impl JoinJob {
     }
 
     /// The chunk that the task is at; made here if nobody else does.
-    pub(super) fn chunk<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<At, Stop> {
+    pub(super) fn chunk<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+    ) -> Result<At, Stop> {
         loop {
-            let Some(entered) = self.entered.as_mut().filter(|entered| entered.cursor.is_some()) else {
+            let Some(entered) = self.entered.as_mut().filter(|entered| entered.cursor.is_some())
+            else {
                 return Ok(At::Nothing);
             };
             if let Some(chunk) = &entered.chunk {
@@ -343,12 +375,14 @@ impl JoinJob {
                 }
                 return Ok(At::Making);
             }
-            let (want, seen) = entered
-                .collective
-                .advance(now, |progress| (progress.want(self.rank), (progress.version(), progress.moves())));
+            let (want, seen) = entered.collective.advance(now, |progress| {
+                (progress.want(self.rank), (progress.version(), progress.moves()))
+            });
             match want {
                 Want::Chunk(chunk) => entered.chunk = Some(chunk),
-                Want::Make(sweep, memory) => entered.making = Some((sweep, Plan::default(), memory)),
+                Want::Make(sweep, memory) => {
+                    entered.making = Some((sweep, Plan::default(), memory))
+                }
                 Want::Wait => return Err(self.waits(seen, now)),
                 Want::Nothing => return Ok(At::Nothing),
                 Want::Failed(failure) => return Err(failure.into()),
@@ -360,7 +394,8 @@ impl JoinJob {
     fn make<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
         let Some(Entered { collective, making, .. }) = &mut self.entered else { return Ok(true) };
         let Some((sweep, plan, _)) = making else { return Ok(true) };
-        let planned = plan.more(sweep, &collective.grant, collective.chunk_bytes, COLLECTIVE_HOLE_BYTES);
+        let planned =
+            plan.more(sweep, &collective.grant, collective.chunk_bytes, COLLECTIVE_HOLE_BYTES);
         if planned == Planned::Paused {
             return Ok(false);
         }
@@ -378,7 +413,9 @@ impl JoinJob {
 
     /// Ends the collective request with this failure, unless it has one: which one it has.
     pub(super) fn failed(&mut self, failure: &Failure, now: Duration) -> Failure {
-        let Some(Entered { collective, is_in_turn, .. }) = self.entered.take() else { return failure.clone() };
+        let Some(Entered { collective, is_in_turn, .. }) = self.entered.take() else {
+            return failure.clone();
+        };
         // Another call of the task may be under way: a call that is not in turn has nothing there.
         if is_in_turn {
             collective.progress().withdraw(self.rank);
@@ -389,7 +426,12 @@ impl JoinJob {
     }
 
     /// The same, as an answer.
-    pub(super) fn fail<S: ObjectStore>(&mut self, core: &IodCore<S>, failure: &Failure, now: Duration) -> Answer {
+    pub(super) fn fail<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        failure: &Failure,
+        now: Duration,
+    ) -> Answer {
         let failure = self.failed(failure, now);
         tracing::debug!(%failure, rank = self.rank, "a task's call in a collective request failed");
         core.counters().answered(failure.status);
@@ -398,7 +440,9 @@ impl JoinJob {
 
     /// The call ends well.
     pub(super) fn leave<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) {
-        let Some(Entered { collective, cursor, is_in_turn, .. }) = self.entered.take() else { return };
+        let Some(Entered { collective, cursor, is_in_turn, .. }) = self.entered.take() else {
+            return;
+        };
         let had = self.had;
         if is_in_turn {
             collective.advance(now, |progress| progress.end(self.rank, cursor, had));
@@ -414,7 +458,10 @@ const MAX_TURN: Duration = Duration::from_millis(COLLECTIVE_WAIT_MS_MAX as u64);
 impl Drop for JoinJob {
     /// Cancelled, or its connection ended.
     fn drop(&mut self) {
-        let failure = Failure::new(Status::Cancelled, format!("task {} left the collective request", self.rank));
+        let failure = Failure::new(
+            Status::Cancelled,
+            format!("task {} left the collective request", self.rank),
+        );
         let touched = self.entered.as_ref().map(|entered| entered.collective.touched());
         self.failed(&failure, touched.unwrap_or_default());
     }

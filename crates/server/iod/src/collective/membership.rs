@@ -15,7 +15,11 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    pub(super) fn new(collectives: &Arc<Collectives>, collective: &Arc<Collective>, rank: usize) -> Self {
+    pub(super) fn new(
+        collectives: &Arc<Collectives>,
+        collective: &Arc<Collective>,
+        rank: usize,
+    ) -> Self {
         Self { collectives: collectives.clone(), collective: collective.clone(), rank }
     }
 
@@ -33,9 +37,14 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         if !self.is_over() {
-            let detail = format!("the connection of task {} of the collective request ended", self.rank);
+            let detail =
+                format!("the connection of task {} of the collective request ended", self.rank);
             let touched = self.collective.touched();
-            self.collectives.fail(&self.collective, &Failure::new(Status::TryAgain, detail), touched);
+            self.collectives.fail(
+                &self.collective,
+                &Failure::new(Status::TryAgain, detail),
+                touched,
+            );
         }
     }
 }

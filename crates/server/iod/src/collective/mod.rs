@@ -143,7 +143,10 @@ impl Collectives {
     fn add(&self, collective: Arc<Collective>) -> Result<(), Failure> {
         let mut table = self.lock();
         if table.knows(&collective.id) {
-            return Err(Failure::new(Status::Exists, "a collective request of this id is under way or over"));
+            return Err(Failure::new(
+                Status::Exists,
+                "a collective request of this id is under way or over",
+            ));
         }
         table.live.insert(collective.id, collective);
         self.arrive(&mut table);
@@ -192,7 +195,8 @@ impl Collectives {
     fn forget_idle(&self, now: Duration) {
         let idle = self.lock().take_idle(now);
         for collective in idle {
-            let detail = format!("nothing moved in the collective request for {COLLECTIVE_IDLE_MS} ms");
+            let detail =
+                format!("nothing moved in the collective request for {COLLECTIVE_IDLE_MS} ms");
             self.fail(&collective, &Failure::new(Status::TryAgain, detail), now);
         }
     }
@@ -208,7 +212,8 @@ impl Collectives {
 
     /// Waits until something arrived since `seen`, for `time` at most.
     fn wait(&self, seen: u64, time: Duration) {
-        let waited = self.arrived.wait_timeout_while(self.lock(), time, |table| table.version == seen);
+        let waited =
+            self.arrived.wait_timeout_while(self.lock(), time, |table| table.version == seen);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -237,12 +242,14 @@ impl Table {
 
     /// Forgets what was over or refused long ago; those in which nothing moved for as long are live no more.
     fn take_idle(&mut self, now: Duration) -> Vec<Arc<Collective>> {
-        let idle = |touched| now.saturating_sub(touched) >= Duration::from_millis(COLLECTIVE_IDLE_MS);
+        let idle =
+            |touched| now.saturating_sub(touched) >= Duration::from_millis(COLLECTIVE_IDLE_MS);
         self.refused.retain(|_, (_, since)| !idle(*since));
         while self.over.front().is_some_and(|over| idle(over.touched())) {
             self.over.pop_front();
         }
-        let taken: Vec<_> = self.live.values().filter(|live| idle(live.touched())).cloned().collect();
+        let taken: Vec<_> =
+            self.live.values().filter(|live| idle(live.touched())).cloned().collect();
         taken.iter().for_each(|collective| self.remember(collective));
         taken
     }
@@ -291,7 +298,9 @@ impl Collective {
     }
 
     fn wait(&self, seen: u64, time: Duration) {
-        let waited = self.changed.wait_timeout_while(self.progress(), time, |progress| progress.version() == seen);
+        let waited = self
+            .changed
+            .wait_timeout_while(self.progress(), time, |progress| progress.version() == seen);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 

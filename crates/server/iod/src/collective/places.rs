@@ -7,7 +7,8 @@ use braid_types::{
     Failure, SessionId, Status,
     limits::{
         COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX, COLLECTIVES_OF_SESSION_MAX, COLLECTIVES_OF_USER_MAX,
-        COLLECTIVES_VIEWS_BYTES_MAX, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX, COLLECTIVES_VIEWS_BYTES_OF_USER_MAX,
+        COLLECTIVES_VIEWS_BYTES_MAX, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX,
+        COLLECTIVES_VIEWS_BYTES_OF_USER_MAX,
     },
 };
 
@@ -54,21 +55,35 @@ impl Places {
         bytes: usize,
     ) -> Result<Place, Failure> {
         let mut taken = self.lock();
-        let (all, own) =
-            (Sum::of(taken.places.iter()), Sum::of(taken.places.iter().filter(|held| held.session == session)));
+        let (all, own) = (
+            Sum::of(taken.places.iter()),
+            Sum::of(taken.places.iter().filter(|held| held.session == session)),
+        );
         let users = Sum::of(taken.places.iter().filter(|held| user.is_some() && held.user == user));
         let refused = |why: String| Err(Failure::new(Status::LimitExceeded, why));
         if all.places >= COLLECTIVES_MAX || all.tasks + tasks > COLLECTIVE_TASKS_MAX {
-            return refused(format!("{} collective requests of {} tasks are under way here", all.places, all.tasks));
+            return refused(format!(
+                "{} collective requests of {} tasks are under way here",
+                all.places, all.tasks
+            ));
         }
         if own.places >= COLLECTIVES_OF_SESSION_MAX {
-            return refused(format!("session {session} has {} collective requests under way here", own.places));
+            return refused(format!(
+                "session {session} has {} collective requests under way here",
+                own.places
+            ));
         }
         if users.places >= COLLECTIVES_OF_USER_MAX {
-            return refused(format!("its user has {} collective requests under way here", users.places));
+            return refused(format!(
+                "its user has {} collective requests under way here",
+                users.places
+            ));
         }
         let views = |of: &str, sum: &Sum| {
-            format!("views of collective requests take {} bytes{of} here, and {bytes} more", sum.bytes)
+            format!(
+                "views of collective requests take {} bytes{of} here, and {bytes} more",
+                sum.bytes
+            )
         };
         if all.bytes + bytes > COLLECTIVES_VIEWS_BYTES_MAX {
             return refused(views("", &all));
@@ -93,7 +108,9 @@ impl Places {
 impl Place {
     /// The views take so much: no more than was said.
     pub(super) fn takes(&self, bytes: usize) {
-        if let Some(held) = self.places.lock().places.iter_mut().find(|held| held.number == self.number) {
+        if let Some(held) =
+            self.places.lock().places.iter_mut().find(|held| held.number == self.number)
+        {
             held.bytes = held.bytes.min(bytes);
         }
     }
@@ -157,7 +174,9 @@ mod tests {
         let user = |uid| Some(User { key: braid_types::KeyId(1), uid });
         let places = Arc::<Places>::default();
         let take = |session, uid, bytes| places.take((SessionId(session), user(uid)), 1, bytes);
-        let taken: Vec<_> = (0..COLLECTIVES_OF_USER_MAX as u64).map(|session| take(session, 7, 0).unwrap()).collect();
+        let taken: Vec<_> = (0..COLLECTIVES_OF_USER_MAX as u64)
+            .map(|session| take(session, 7, 0).unwrap())
+            .collect();
         assert!(refused(take(99, 7, 0)));
         assert!(take(99, 8, 0).is_ok());
         drop(taken);
@@ -172,11 +191,23 @@ mod tests {
     fn tasks_and_memory_of_views_are_bounded_before_there_are_any() {
         let places = Arc::<Places>::default();
         assert!(refused(places.take((SessionId(1), None), COLLECTIVE_TASKS_MAX + 1, 0)));
-        assert!(refused(places.take((SessionId(1), None), 1, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX + 1)));
-        let most = |session| places.take((SessionId(session), None), 1, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX);
+        assert!(refused(places.take(
+            (SessionId(1), None),
+            1,
+            COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX + 1
+        )));
+        let most = |session| {
+            places.take((SessionId(session), None), 1, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX)
+        };
         let taken: Vec<_> = (0..4).map(|session| most(session).unwrap()).collect();
-        assert!(refused(places.take((SessionId(0), None), 1, 1)) && refused(places.take((SessionId(9), None), 1, 1)));
+        assert!(
+            refused(places.take((SessionId(0), None), 1, 1))
+                && refused(places.take((SessionId(9), None), 1, 1))
+        );
         taken[3].takes(COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX - 1);
-        assert!(places.take((SessionId(9), None), 1, 1).is_ok(), "what was said was more than it is");
+        assert!(
+            places.take((SessionId(9), None), 1, 1).is_ok(),
+            "what was said was more than it is"
+        );
     }
 }

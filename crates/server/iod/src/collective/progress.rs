@@ -96,13 +96,18 @@ pub(super) enum Turn {
 impl Progress {
     /// `cursors` of the tasks, by rank; `None` for a task that has no bytes here.
     pub(super) fn new(sweep: Sweep, mut cursors: Vec<Option<Box<Cursor>>>, writes: bool) -> Self {
-        let mut tasks: Vec<Standing> =
-            cursors.iter().map(|cursor| Standing { finished: cursor.is_none(), ..Standing::default() }).collect();
+        let mut tasks: Vec<Standing> = cursors
+            .iter()
+            .map(|cursor| Standing { finished: cursor.is_none(), ..Standing::default() })
+            .collect();
         let unfinished = cursors.iter().flatten().count();
         let (sweep, desk) = if writes {
             (None, Desk::new(Writer::new(sweep, cursors)))
         } else {
-            tasks.iter_mut().zip(&mut cursors).for_each(|(task, cursor)| task.cursor = cursor.take());
+            tasks
+                .iter_mut()
+                .zip(&mut cursors)
+                .for_each(|(task, cursor)| task.cursor = cursor.take());
             (Some(Box::new(sweep)), Desk::default())
         };
         Self {
@@ -292,10 +297,13 @@ impl Progress {
         let waiting = |task: &&(usize, &Standing)| !task.1.finished;
         let mut tasks = self.tasks.iter().enumerate();
         let missing = tasks.clone().find(|task| waiting(&task) && !task.1.joined);
-        let slowest = tasks.by_ref().filter(|task| waiting(&task)).min_by_key(|(_, task)| task.chunk);
+        let slowest =
+            tasks.by_ref().filter(|task| waiting(&task)).min_by_key(|(_, task)| task.chunk);
         let slowest = self.desk.at().or(slowest.map(|(rank, _)| rank));
         let detail = match (missing, slowest) {
-            (Some((rank, _)), _) => format!("task {rank} did not join the collective request within {waited_ms} ms"),
+            (Some((rank, _)), _) => {
+                format!("task {rank} did not join the collective request within {waited_ms} ms")
+            }
             (None, Some(rank)) => {
                 format!("task {rank} of the collective request did not go on for {waited_ms} ms")
             }

@@ -174,8 +174,12 @@ impl JoinJob {
         sink: &mut dyn FrameSink,
     ) -> Result<Step, Stop> {
         let planned: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
-        let ends = self.entered.as_ref().map_or_else(Vec::new, |entered| entered.collective.ends.clone());
-        let answer = Answer::from_outcome(Ok(ReadReply { bytes: ByteCount(self.had + planned as u64), ends }));
+        let ends =
+            self.entered.as_ref().map_or_else(Vec::new, |entered| entered.collective.ends.clone());
+        let answer = Answer::from_outcome(Ok(ReadReply {
+            bytes: ByteCount(self.had + planned as u64),
+            ends,
+        }));
         match chunk {
             Some(chunk) => sink.finish_memory(&answer.body, &self.planned(chunk))?,
             None => sink.finish_memory(&answer.body, &[])?,
@@ -237,7 +241,9 @@ impl Collective {
             let there = object_end.saturating_sub(*offset).min(*bytes) as usize;
             let (data, hole) = into.split_at_mut(there);
             hole.fill(0);
-            let Some(object) = objects[usize::from(*slot)].as_ref().filter(|_| there > 0) else { continue };
+            let Some(object) = objects[usize::from(*slot)].as_ref().filter(|_| there > 0) else {
+                continue;
+            };
             let read = core.warned(object.read_at(data, ObjectOffset(*offset)))?;
             core.counters().collective_store_calls.fetch_add(1, Relaxed);
             core.counters().collective_store_bytes.fetch_add(read as u64, Relaxed);

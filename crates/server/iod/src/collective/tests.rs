@@ -50,7 +50,9 @@ fn progress(requests: &[Request], writes: bool) -> Progress {
 }
 
 fn interleaved(tasks: u64, bytes: u64) -> Vec<Request> {
-    (0..tasks).map(|n| Request { view: View::strided(n * 4096, 4096, tasks * 4096), start: 0, bytes }).collect()
+    (0..tasks)
+        .map(|n| Request { view: View::strided(n * 4096, 4096, tasks * 4096), start: 0, bytes })
+        .collect()
 }
 
 /// Makes the chunk that the task wants.
@@ -94,7 +96,11 @@ fn one_task_makes_a_chunk_and_the_others_wait_for_it() {
     assert!(is_wait(&progress.want(0)) && is_wait(&progress.want(1)) && is_wait(&progress.want(2)));
     let (mut plan, mut sweep) = (Plan::default(), sweep);
     while plan.more(&mut sweep, &grant(), CHUNK, 0) == Planned::Paused {}
-    assert_eq!((plan.end, plan.bytes, plan.extents.len()), (CHUNK, CHUNK, 1), "interleaved pieces are one run");
+    assert_eq!(
+        (plan.end, plan.bytes, plan.extents.len()),
+        (CHUNK, CHUNK, 1),
+        "interleaved pieces are one run"
+    );
     progress.made(sweep, Some(Chunk::new(plan, memory)));
     assert!((0..3).all(|rank| matches!(progress.want(rank), Want::Chunk(_))));
 }
@@ -176,7 +182,10 @@ fn a_thread_has_its_payload_back_before_it_answers_also_after_a_failure() {
     progress.put_back(1, borrowed);
     assert_ne!(progress.version(), version, "its thread is woken");
     assert!(progress.take_back(1));
-    assert!(progress.borrow(1).is_none() && progress.take_writer().is_none(), "nothing is received any more");
+    assert!(
+        progress.borrow(1).is_none() && progress.take_writer().is_none(),
+        "nothing is received any more"
+    );
 }
 
 #[test]
@@ -243,10 +252,16 @@ fn a_tasks_calls_continue_each_other() {
 fn who_is_missing_is_named() {
     let mut progress = progress(&interleaved(3, CHUNK), false);
     let _held = (progress.begin(0, 0), progress.begin(2, 0));
-    assert_eq!(progress.stalled(5).detail, "task 1 did not join the collective request within 5 ms");
+    assert_eq!(
+        progress.stalled(5).detail,
+        "task 1 did not join the collective request within 5 ms"
+    );
     let _held = progress.begin(1, 0);
     make(&mut progress, 0);
     progress.pass(0);
     progress.pass(1);
-    assert_eq!(progress.stalled(5).detail, "task 2 of the collective request did not go on for 5 ms");
+    assert_eq!(
+        progress.stalled(5).detail,
+        "task 2 of the collective request did not go on for 5 ms"
+    );
 }

@@ -72,7 +72,11 @@ impl JoinJob {
         }
         // Before the writer is looked for: whoever leaves it there after that wakes this thread.
         let seen = collective.seen();
-        let slice = if self.has_landed(&collective) { None } else { self.receive_for_all(core, &collective, now)? };
+        let slice = if self.has_landed(&collective) {
+            None
+        } else {
+            self.receive_for_all(core, &collective, now)?
+        };
         let lent = collective.progress().lent(self.rank)?;
         match (lent, slice) {
             // Its thread is needed for its next call when the writer is, which comes back here then.
@@ -109,7 +113,11 @@ impl JoinJob {
         collective: &Collective,
         now: Duration,
     ) -> Result<Option<Slice>, Failure> {
-        let taken = self.writing.writer.take().or_else(|| collective.advance(now, |progress| progress.take_writer()));
+        let taken = self
+            .writing
+            .writer
+            .take()
+            .or_else(|| collective.advance(now, |progress| progress.take_writer()));
         let Some(mut writer) = taken else { return Ok(None) };
         let slice = writer.slice(core, collective, now)?;
         match slice {
@@ -126,7 +134,12 @@ impl JoinJob {
     }
 
     /// The answer: the payload was taken; if it was the task's last, it is written.
-    fn written<S: ObjectStore>(&mut self, core: &IodCore<S>, collective: &Collective, now: Duration) -> Answer {
+    fn written<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        collective: &Collective,
+        now: Duration,
+    ) -> Answer {
         collective.advance(now, |progress| {
             progress.withdraw(self.rank);
             if let Some(writer) = self.writing.writer.take() {
@@ -135,7 +148,10 @@ impl JoinJob {
         });
         self.leave(core, now);
         core.counters().bytes_written.fetch_add(self.had, Relaxed);
-        Answer::from_outcome(Ok(WriteReply { bytes: ByteCount(self.had), verifier: collective.verifier }))
+        Answer::from_outcome(Ok(WriteReply {
+            bytes: ByteCount(self.had),
+            verifier: collective.verifier,
+        }))
     }
 
     pub(super) fn refuse(&mut self, failure: Failure, now: Duration) {
@@ -148,16 +164,22 @@ impl JoinJob {
     }
 
     /// Ends with a failure, once the thread has back what it has lent.
-    fn give_up<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<Answer, Step> {
+    fn give_up<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+    ) -> Result<Answer, Step> {
         if let Some(collective) = self.collective().filter(|_| self.writing.has_lent) {
-            let (is_back, seen) = collective
-                .advance(now, |progress| (progress.take_back(self.rank), (progress.version(), progress.moves())));
+            let (is_back, seen) = collective.advance(now, |progress| {
+                (progress.take_back(self.rank), (progress.version(), progress.moves()))
+            });
             if !is_back {
                 let _ = self.waits(seen, now); // it is given back in a moment
                 return Err(Step::Waits);
             }
         }
-        let failure = self.writing.refused.take().unwrap_or_else(|| braid_types::Status::Internal.into());
+        let failure =
+            self.writing.refused.take().unwrap_or_else(|| braid_types::Status::Internal.into());
         Ok(self.fail(core, &failure, now))
     }
 }

@@ -108,7 +108,8 @@ impl Writer {
     ) -> Result<Slice, Failure> {
         match self.stage {
             Stage::Planning => {
-                match self.plan.more(&mut self.sweep, &collective.grant, collective.chunk_bytes, 0) {
+                match self.plan.more(&mut self.sweep, &collective.grant, collective.chunk_bytes, 0)
+                {
                     Planned::Paused => return Ok(Slice::Again),
                     Planned::Nothing => self.stage = Stage::Over,
                     Planned::Whole => self.begin(collective, now),
@@ -149,7 +150,9 @@ impl Writer {
                     if borrowed.is_some() {
                         return Ok(Slice::Again);
                     }
-                    let Some(mut loan) = Borrowed::of(collective, rank, now) else { return Ok(Slice::Needs) };
+                    let Some(mut loan) = Borrowed::of(collective, rank, now) else {
+                        return Ok(Slice::Needs);
+                    };
                     if loan.left() == 0 {
                         loan.give_back();
                         return Ok(Slice::Needs);
@@ -161,15 +164,18 @@ impl Writer {
                 }
                 Next::Past | Next::Over => {
                     let wanted = self.cursors[rank].is_some();
-                    let loan =
-                        borrowed.take().or_else(|| wanted.then(|| Borrowed::of(collective, rank, now)).flatten());
+                    let loan = borrowed
+                        .take()
+                        .or_else(|| wanted.then(|| Borrowed::of(collective, rank, now)).flatten());
                     if next == Next::Over {
                         self.cursors[rank] = None;
                         collective.advance(now, |progress| progress.finish(rank));
                     }
                     match loan {
                         Some(mut loan) if loan.left() == 0 => loan.give_back(),
-                        Some(loan) if next == Next::Over => return Err(mismatch(rank, loan.left())),
+                        Some(loan) if next == Next::Over => {
+                            return Err(mismatch(rank, loan.left()));
+                        }
                         _ => {}
                     }
                     self.rank += 1;
@@ -182,7 +188,12 @@ impl Writer {
     }
 
     /// Receives pieces of the task whose turn it is; how many bytes.
-    fn receive(&mut self, loan: &mut Borrowed<'_>, collective: &Collective, now: Duration) -> Result<usize, Failure> {
+    fn receive(
+        &mut self,
+        loan: &mut Borrowed<'_>,
+        collective: &Collective,
+        now: Duration,
+    ) -> Result<usize, Failure> {
         self.look(loan.left(), &collective.grant);
         let bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         let is_long = bytes >= self.pieces.len() * PIECE_BYTES_MIN;
@@ -197,7 +208,8 @@ impl Writer {
             }
         };
         let received = received.map_err(|Gone| {
-            let detail = format!("the connection of task {} of the collective request ended", self.rank);
+            let detail =
+                format!("the connection of task {} of the collective request ended", self.rank);
             Failure::new(Status::TryAgain, detail)
         })?;
         if received > 0 {
@@ -215,7 +227,9 @@ impl Writer {
         let mut bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         while bytes < room && self.pieces.len() < PIECES_MAX {
-            let Next::Piece(at, more) = cursor.peek(&self.plan, grant, (room - bytes) as u64, &mut steps) else {
+            let Next::Piece(at, more) =
+                cursor.peek(&self.plan, grant, (room - bytes) as u64, &mut steps)
+            else {
                 break;
             };
             cursor.take(more);
@@ -348,7 +362,11 @@ impl Collective {
     ///
     /// # Errors
     /// Also why it has ended meanwhile.
-    fn object<S: ObjectStore>(&self, core: &IodCore<S>, slot: usize) -> Result<(Arc<dyn Object>, bool), Failure> {
+    fn object<S: ObjectStore>(
+        &self,
+        core: &IodCore<S>,
+        slot: usize,
+    ) -> Result<(Arc<dyn Object>, bool), Failure> {
         let mut objects = self.objects();
         let kept = objects.get_mut(slot).ok_or_else(|| self.closed())?;
         if let Some(object) = kept {

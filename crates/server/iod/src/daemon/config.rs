@@ -32,7 +32,12 @@ pub struct IodConfig {
 
 impl IodConfig {
     /// A daemon on one machine: any port of loopback, no labels, no metrics.
-    pub fn on_loopback(dir: impl Into<PathBuf>, cluster: ClusterUuid, mds: Vec<String>, server_key: Secret) -> Self {
+    pub fn on_loopback(
+        dir: impl Into<PathBuf>,
+        cluster: ClusterUuid,
+        mds: Vec<String>,
+        server_key: Secret,
+    ) -> Self {
         Self {
             dir: dir.into(),
             cluster,

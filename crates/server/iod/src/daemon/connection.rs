@@ -68,7 +68,11 @@ impl Handler for Connections {
         let _counted = Counted::new(&self.daemon);
         let braid_net::server::Peer { role, credential, id, .. } = newcomer.peer();
         // Before it is welcomed: from then on it may abandon this connection over another one.
-        let state = self.daemon.core.connected(&Peer { role: *role, credential: credential.clone(), id: *id });
+        let state = self.daemon.core.connected(&Peer {
+            role: *role,
+            credential: credential.clone(),
+            id: *id,
+        });
         let Some(connection) = newcomer.welcome() else { return };
         let peer = connection.peer().clone();
         tracing::debug!(address = peer.address, role = ?peer.role, connection = peer.connection, "connected");
@@ -212,7 +216,9 @@ impl<'a> Serving<'a> {
                 self.slice(Reading { op, request_id, job: Job::Read(job), bytes })
             }
             Begun::Join(job) if op == JoinWrite::OP => self.join_write(header, job),
-            Begun::Join(job) => self.slice(Reading { op, request_id, job: Job::Join(job), bytes: 0 }),
+            Begun::Join(job) => {
+                self.slice(Reading { op, request_id, job: Job::Join(job), bytes: 0 })
+            }
             Begun::Write(job) => self.write(header, job),
             Begun::Work(work) => {
                 self.work(op, request_id, work);
@@ -227,7 +233,8 @@ impl<'a> Serving<'a> {
         if in_flight < credits as usize {
             return Ok(());
         }
-        let failure = Failure::new(Status::LimitExceeded, format!("more than {credits} requests in flight"));
+        let failure =
+            Failure::new(Status::LimitExceeded, format!("more than {credits} requests in flight"));
         self.answer(header.op, header.request_id, &Answer::failure(&failure))?;
         Err(End::TooManyInFlight { credits })
     }
@@ -251,7 +258,11 @@ impl<'a> Serving<'a> {
             return Ok(());
         }
         self.jobs.push_back(reading);
-        if self.waiting > 0 && self.waiting >= self.jobs.len() { self.wait_for_others() } else { Ok(()) }
+        if self.waiting > 0 && self.waiting >= self.jobs.len() {
+            self.wait_for_others()
+        } else {
+            Ok(())
+        }
     }
 
     /// All jobs wait for other tasks: so does the thread, and looks at its connection now and then.
@@ -346,7 +357,9 @@ impl<'a> Serving<'a> {
 
     /// Ends a read that is under way. What the workers have is not interrupted, and what is done is done.
     fn cancel(&mut self, cancelled: u64) -> Result<(), End> {
-        let Some(at) = self.jobs.iter().position(|reading| reading.request_id == cancelled) else { return Ok(()) };
+        let Some(at) = self.jobs.iter().position(|reading| reading.request_id == cancelled) else {
+            return Ok(());
+        };
         let Some(reading) = self.jobs.remove(at) else { return Ok(()) };
         self.reads_bytes -= reading.bytes;
         let answer = Answer::failure(&Status::Cancelled.into());

@@ -18,11 +18,16 @@ pub(super) fn read_or_make(dir: &Path) -> io::Result<[u8; 16]> {
     let path = dir.join(FILE);
     match fs::read_to_string(&path) {
         Ok(text) => parse(&text).ok_or_else(|| {
-            let why = format!("{} is damaged: it must be 32 hexadecimal digits; try: restore it", path.display());
+            let why = format!(
+                "{} is damaged: it must be 32 hexadecimal digits; try: restore it",
+                path.display()
+            );
             io::Error::new(ErrorKind::InvalidData, why)
         }),
         Err(error) if error.kind() == ErrorKind::NotFound => make(dir),
-        Err(error) => Err(io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))),
+        Err(error) => {
+            Err(io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display())))
+        }
     }
 }
 

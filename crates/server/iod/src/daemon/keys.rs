@@ -18,13 +18,18 @@ impl Keys {
 impl Authorizer for Keys {
     fn secret(&self, role: Role, credential: &Credential) -> Result<Secret, Failure> {
         match (role, credential) {
-            (Role::Client, Credential::Session { .. }) | (Role::Mds | Role::Admin, Credential::Server) => {
+            (Role::Client, Credential::Session { .. })
+            | (Role::Mds | Role::Admin, Credential::Server) => {
                 Ok(credential.secret(&self.server_key))
             }
-            (Role::Client, _) => {
-                Err(Failure::new(Status::AuthenticationFailed, "a client shows an I/O daemon its session"))
-            }
-            _ => Err(Failure::new(Status::AuthenticationFailed, "this key does not stand for this role")),
+            (Role::Client, _) => Err(Failure::new(
+                Status::AuthenticationFailed,
+                "a client shows an I/O daemon its session",
+            )),
+            _ => Err(Failure::new(
+                Status::AuthenticationFailed,
+                "this key does not stand for this role",
+            )),
         }
     }
 }

@@ -28,7 +28,9 @@ use braid_wire::NodeKind;
 
 pub use config::IodConfig;
 
-use self::{clock::Clock, connection::Connections, keys::Keys, registrar::Registrar, workers::Workers};
+use self::{
+    clock::Clock, connection::Connections, keys::Keys, registrar::Registrar, workers::Workers,
+};
 use crate::{
     iod_core::IodCore,
     registration::{Introduction, Registration},
@@ -88,7 +90,8 @@ impl Iod {
 
         let mut server = ServerConfig::new(NodeKind::Iod, iod.0, config.cluster);
         server.tls = config.tls;
-        let listener = Listener::bind(&config.listen, server, Arc::new(Keys::new(config.server_key.clone())))?;
+        let listener =
+            Listener::bind(&config.listen, server, Arc::new(Keys::new(config.server_key.clone())))?;
         let listener = Arc::new(listener);
         let addresses = config.advertised(listener.local_addrs())?;
         tracing::info!(iod = (iod.0 != 0).then_some(iod.0), dir = %config.dir.display(), ?addresses, "I/O daemon started");
@@ -101,7 +104,11 @@ impl Iod {
             clock,
         });
         listener.serve(Arc::new(Connections::new(daemon.clone())))?;
-        let metrics = config.prometheus.as_deref().map(|address| serve_metrics(address, &daemon)).transpose()?;
+        let metrics = config
+            .prometheus
+            .as_deref()
+            .map(|address| serve_metrics(address, &daemon))
+            .transpose()?;
         let introduction = Introduction {
             cluster: config.cluster,
             directory,
@@ -110,7 +117,12 @@ impl Iod {
             object_bytes_max: daemon.core.store().object_bytes_max(),
         };
         let registration = Registration::new(introduction, iod);
-        let registrar = Registrar::start(daemon.clone(), listener.clone(), registration, config.mds_endpoint())?;
+        let registrar = Registrar::start(
+            daemon.clone(),
+            listener.clone(),
+            registration,
+            config.mds_endpoint(),
+        )?;
         Ok(Self { daemon, listener, registrar, metrics })
     }
 

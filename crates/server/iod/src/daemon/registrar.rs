@@ -49,9 +49,18 @@ impl Registrar {
     ) -> io::Result<Self> {
         let shared = Arc::new(Signals::default());
         let (driver, signals) = (Blocking::new(), shared.clone());
-        let mut run =
-            Run { daemon, listener, registration, endpoint, driver, connection: None, signals, silent: false };
-        let thread = thread::Builder::new().name("iod-registrar".into()).spawn(move || run.run())?;
+        let mut run = Run {
+            daemon,
+            listener,
+            registration,
+            endpoint,
+            driver,
+            connection: None,
+            signals,
+            silent: false,
+        };
+        let thread =
+            thread::Builder::new().name("iod-registrar".into()).spawn(move || run.run())?;
         Ok(Self { thread: Some(thread), shared })
     }
 
@@ -63,7 +72,12 @@ impl Registrar {
             if left.is_zero() {
                 return false;
             }
-            served = self.shared.changed.wait_timeout(served, left).unwrap_or_else(PoisonError::into_inner).0;
+            served = self
+                .shared
+                .changed
+                .wait_timeout(served, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         true
     }
@@ -160,10 +174,13 @@ impl Run {
         let Some(connection) = &self.connection else { return Err("no connection".to_owned()) };
         let mut body = Envelope::PLAIN.to_bytes();
         message.encode(&mut body);
-        let answer = block_on(self.driver.call(connection, C::OP, &body, deadline)).map_err(|why| why.to_string())?;
-        let outcome: Result<C::Reply, Failure> = decode_outcome(&answer.body).map_err(|why| why.to_string())?;
+        let answer = block_on(self.driver.call(connection, C::OP, &body, deadline))
+            .map_err(|why| why.to_string())?;
+        let outcome: Result<C::Reply, Failure> =
+            decode_outcome(&answer.body).map_err(|why| why.to_string())?;
         // It is asked again all the same: who runs the daemon decides.
-        let refused = outcome.as_ref().err().filter(|failure| failure.status == Status::NotPermitted);
+        let refused =
+            outcome.as_ref().err().filter(|failure| failure.status == Status::NotPermitted);
         *self.signals.refused.lock().unwrap_or_else(PoisonError::into_inner) =
             refused.map(|failure| failure.detail.clone());
         outcome.map_err(|failure| format!("it refused {}: {failure}", C::NAME))

@@ -63,11 +63,15 @@ impl SocketSink<'_> {
 
     fn piece(&mut self, piece: Piece<'_>) -> Result<(), SinkError> {
         match piece {
-            Piece::Data { object, offset, bytes, .. } if bytes > COPIED_BYTES_MAX && object.file().is_some() => {
+            Piece::Data { object, offset, bytes, .. }
+                if bytes > COPIED_BYTES_MAX && object.file().is_some() =>
+            {
                 self.send_gathered()?;
                 let header = self.header(FrameFlags::DATA, 0, bytes);
                 let Some(file) = object.file() else { return Ok(()) };
-                self.sender.send_data_from_file(&header, file, offset.0, bytes).map_err(|why| sink_error(&why))
+                self.sender
+                    .send_data_from_file(&header, file, offset.0, bytes)
+                    .map_err(|why| sink_error(&why))
             }
             small => small.read_into(self.buffer).map(drop).map_err(SinkError::Disk),
         }
@@ -76,7 +80,12 @@ impl SocketSink<'_> {
 
 impl SocketSink<'_> {
     /// Sends pieces of memory; small ones are gathered first: the kernel takes longer over each than a copy does.
-    fn send_memory(&mut self, flags: FrameFlags, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+    fn send_memory(
+        &mut self,
+        flags: FrameFlags,
+        body: &[u8],
+        pieces: &[IoSlice<'_>],
+    ) -> Result<(), SinkError> {
         let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
         if bytes < pieces.len() * GATHERED_BYTES_MAX || bytes <= COPIED_BYTES_MAX {
             self.begin_frame();
@@ -126,7 +135,8 @@ impl FrameSink for SocketSink<'_> {
 
 /// The pieces of a payload that the kernel takes from the address space best: several, none of them large, all of them there.
 fn mapped<'p>(payload: &Payload<'p>) -> Option<Vec<MappedPiece<'p>>> {
-    if payload.piece_count() < 2 || payload.bytes() > payload.piece_count() * MAPPED_PIECE_BYTES_MAX {
+    if payload.piece_count() < 2 || payload.bytes() > payload.piece_count() * MAPPED_PIECE_BYTES_MAX
+    {
         return None;
     }
     let mut pieces = Vec::with_capacity(payload.piece_count());
@@ -139,7 +149,9 @@ fn mapped<'p>(payload: &Payload<'p>) -> Option<Vec<MappedPiece<'p>>> {
 
 fn sink_error(why: &SendError) -> SinkError {
     match why {
-        SendError::File(error) => SinkError::Disk(Failure::new(Status::DiskError, error.to_string())),
+        SendError::File(error) => {
+            SinkError::Disk(Failure::new(Status::DiskError, error.to_string()))
+        }
         SendError::Connection(_) => SinkError::Closed,
     }
 }

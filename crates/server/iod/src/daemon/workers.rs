@@ -45,7 +45,12 @@ struct Task {
 }
 
 impl Workers {
-    pub(super) fn start(name: &str, count: usize, core: &Arc<IodCore<LocalStore>>, clock: Clock) -> io::Result<Self> {
+    pub(super) fn start(
+        name: &str,
+        count: usize,
+        core: &Arc<IodCore<LocalStore>>,
+        clock: Clock,
+    ) -> io::Result<Self> {
         let (queue, tasks) = sync_channel(QUEUE_MAX);
         let tasks = Arc::new(Mutex::new(tasks));
         let worker = Worker { core: core.clone(), clock };
@@ -58,7 +63,11 @@ impl Workers {
     }
 
     /// Has the work done and its answer given to `reply`.
-    pub(super) fn submit(&self, work: Work<LocalStore>, reply: impl FnOnce(Answer) + Send + 'static) {
+    pub(super) fn submit(
+        &self,
+        work: Work<LocalStore>,
+        reply: impl FnOnce(Answer) + Send + 'static,
+    ) {
         let task = Task { work, reply: Box::new(reply) };
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let refused = match queue {
@@ -73,7 +82,8 @@ impl Workers {
     /// Lets the workers finish what is queued, and waits for them.
     pub(super) fn stop(&self) {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         threads.into_iter().for_each(|thread| drop(thread.join()));
     }
 }
@@ -92,7 +102,8 @@ impl Worker {
     /// A panic is an answer, too: a bug in one operation must not cost the pool a thread.
     fn run(&self, Task { work, reply }: Task) {
         let done = catch_unwind(AssertUnwindSafe(|| work.run(&self.core, self.clock.now())));
-        let internal = |_| Answer::failure(&Failure::new(Status::Internal, "the operation ended in a bug"));
+        let internal =
+            |_| Answer::failure(&Failure::new(Status::Internal, "the operation ended in a bug"));
         reply(done.unwrap_or_else(internal));
     }
 }

@@ -17,7 +17,9 @@ pub(super) fn abandon<S: ObjectStore>(
     connection: &ConnectionState,
     abandon: &Abandon,
 ) -> Result<(), Failure> {
-    let Standing::Client(session) = connection.standing() else { return Err(Status::WrongRole.into()) };
+    let Standing::Client(session) = connection.standing() else {
+        return Err(Status::WrongRole.into());
+    };
     let count = abandon.connections.len();
     if count > ABANDONED_CONNECTIONS_MAX {
         let detail = format!("{count} connections, more than {ABANDONED_CONNECTIONS_MAX}");

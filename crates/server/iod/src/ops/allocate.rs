@@ -27,7 +27,8 @@ pub(super) fn begin<S: ObjectStore>(
     now: Duration,
     allocate: Allocate,
 ) -> Result<Work<S>, Failure> {
-    let (grant, caller) = core.grant(connection, now, allocate.handle, &allocate.present, Rights::WRITE)?;
+    let (grant, caller) =
+        core.grant(connection, now, allocate.handle, &allocate.present, Rights::WRITE)?;
     let end = range_end(allocate.offset, allocate.bytes)?;
     Ok(Work::new("Allocate", move |core: &IodCore<S>, now| {
         // As a write, also in its verifier: the reservation is not on disk before a flush.
@@ -42,7 +43,9 @@ pub(super) fn begin<S: ObjectStore>(
 /// The end of a range of a file.
 pub(super) fn range_end(offset: FileOffset, bytes: ByteCount) -> Result<u64, Failure> {
     let end = offset.checked_add(bytes.0).map(|end| end.0).filter(|end| *end <= FILE_BYTES_MAX);
-    end.ok_or_else(|| Failure::new(Status::TooLarge, format!("{bytes} bytes from {offset} pass the largest file")))
+    end.ok_or_else(|| {
+        Failure::new(Status::TooLarge, format!("{bytes} bytes from {offset} pass the largest file"))
+    })
 }
 
 #[allow(clippy::too_many_arguments)]

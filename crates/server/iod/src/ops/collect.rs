@@ -37,7 +37,10 @@ pub(super) fn begin<S: ObjectStore>(collect_sizes: CollectSizes) -> Work<S> {
 ///
 /// With one, whatever is told was on disk before it was told: the objects are looked at first and flushed then, so
 /// that one which somebody makes or lengthens in between is not told of.
-pub(super) fn collect<S: ObjectStore>(core: &IodCore<S>, collect: &CollectSizes) -> Result<CollectReply, Failure> {
+pub(super) fn collect<S: ObjectStore>(
+    core: &IodCore<S>,
+    collect: &CollectSizes,
+) -> Result<CollectReply, Failure> {
     check_count(collect.objects.len())?;
     let verifier = core.store().write_verifier();
     let (mut objects, mut there) = (Vec::with_capacity(collect.objects.len()), Vec::new());
@@ -71,5 +74,8 @@ fn flush<S: ObjectStore>(
         core.store().remember_lengths(objects);
         return Ok(());
     }
-    Err(Failure::new(Status::DiskError, "a write to the disk failed while sizes were collected; try: again"))
+    Err(Failure::new(
+        Status::DiskError,
+        "a write to the disk failed while sizes were collected; try: again",
+    ))
 }

@@ -12,7 +12,9 @@
 use std::{sync::Arc, time::Duration};
 
 use braid_store::{Object, ObjectStore};
-use braid_types::{ByteCount, Failure, FileOffset, ObjectOffset, PartIndex, Status, limits::COPY_RANGE_BYTES_MAX};
+use braid_types::{
+    ByteCount, Failure, FileOffset, ObjectOffset, PartIndex, Status, limits::COPY_RANGE_BYTES_MAX,
+};
 use braid_wire::{
     Rights,
     message::iod::{CopyRange, WriteReply},
@@ -45,10 +47,14 @@ pub(super) fn begin<S: ObjectStore>(
     now: Duration,
     copy: CopyRange,
 ) -> Result<Work<S>, Failure> {
-    let (target, caller) = core.grant(connection, now, copy.handle, &copy.present, Rights::WRITE)?;
+    let (target, caller) =
+        core.grant(connection, now, copy.handle, &copy.present, Rights::WRITE)?;
     let source = core.further_grant(&target, &copy.source, Rights::READ)?;
     if copy.bytes.0 > COPY_RANGE_BYTES_MAX {
-        return Err(Failure::new(Status::LimitExceeded, format!("at most {COPY_RANGE_BYTES_MAX} bytes in one call")));
+        return Err(Failure::new(
+            Status::LimitExceeded,
+            format!("at most {COPY_RANGE_BYTES_MAX} bytes in one call"),
+        ));
     }
     range_end(copy.from, copy.bytes)?;
     range_end(copy.to, copy.bytes)?;
@@ -79,8 +85,10 @@ fn stretch<'a>(
         return Ok(None);
     }
     let first = source.map.file_offset(place.object.part, ObjectOffset(from)).map_err(invalid)?;
-    let first = target.map.locate(FileOffset(copy.to.0 + (first.0 - copy.from.0))).map_err(invalid)?;
-    let elsewhere = || Failure::new(Status::Invalid, "the two ranges do not lie alike on this daemon");
+    let first =
+        target.map.locate(FileOffset(copy.to.0 + (first.0 - copy.from.0))).map_err(invalid)?;
+    let elsewhere =
+        || Failure::new(Status::Invalid, "the two ranges do not lie alike on this daemon");
     let slot = target.slot(first.part).ok_or_else(elsewhere)?;
     let (to, room) = range(target, first.part, copy.to, copy.bytes)?;
     if (to, room) != (first.object_offset.0, bytes) {
@@ -90,7 +98,12 @@ fn stretch<'a>(
 }
 
 /// A range of a file in one of its objects: where it begins there, and how long it is.
-fn range(grant: &Grant, part: PartIndex, offset: FileOffset, bytes: ByteCount) -> Result<(u64, u64), Failure> {
+fn range(
+    grant: &Grant,
+    part: PartIndex,
+    offset: FileOffset,
+    bytes: ByteCount,
+) -> Result<(u64, u64), Failure> {
     let low = grant.map.object_bytes(offset.0, part).map_err(invalid)?;
     let high = grant.map.object_bytes(offset.0 + bytes.0, part).map_err(invalid)?;
     Ok((low, high - low))
@@ -139,7 +152,8 @@ fn slice<S: ObjectStore>(
     let there = from.map_or(0, |from| from.stat.size.saturating_sub(at.0).min(bytes));
     if there > 0
         && let Some(source) = from
-        && let Some(copied) = core.warned(object.copy_from(&*source.object, at, to, there, target.size_generation))?
+        && let Some(copied) =
+            core.warned(object.copy_from(&*source.object, at, to, there, target.size_generation))?
         && copied > 0
     {
         return Ok(copied);

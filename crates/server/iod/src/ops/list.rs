@@ -2,7 +2,9 @@
 
 use braid_layout::Layout;
 use braid_store::{LAYOUT_BYTES_MAX, ObjectStore};
-use braid_types::{ByteCount, Failure, ObjectId, SizeGeneration, Status, limits::FRAME_BODY_BYTES_MAX};
+use braid_types::{
+    ByteCount, Failure, ObjectId, SizeGeneration, Status, limits::FRAME_BODY_BYTES_MAX,
+};
 use braid_wire::{
     Wire,
     message::{
@@ -21,21 +23,28 @@ pub const LIST_OBJECTS_MAX: u32 = 128;
 pub const STRANGER_BYTES_MAX: usize = 64 * 1024;
 
 // A full answer fits: ids, sizes and owners take less than 64 bytes beside a layout.
-const _: () =
-    assert!(LIST_OBJECTS_MAX as usize * (LAYOUT_BYTES_MAX + 64) + STRANGER_BYTES_MAX + 64 <= FRAME_BODY_BYTES_MAX);
+const _: () = assert!(
+    LIST_OBJECTS_MAX as usize * (LAYOUT_BYTES_MAX + 64) + STRANGER_BYTES_MAX + 64
+        <= FRAME_BODY_BYTES_MAX
+);
 
 pub(super) fn begin<S: ObjectStore>(list: ListObjects) -> Result<Work<S>, Failure> {
     let cursor = match list.cursor.as_slice() {
         [] => None,
         bytes => Some(
-            ObjectId::from_bytes(bytes).map_err(|_| Failure::new(Status::Invalid, "not a cursor of this daemon"))?,
+            ObjectId::from_bytes(bytes)
+                .map_err(|_| Failure::new(Status::Invalid, "not a cursor of this daemon"))?,
         ),
     };
     let limit = list.count_max.clamp(1, LIST_OBJECTS_MAX) as usize;
     Ok(Work::new("ListObjects", move |core, _| run(core, cursor, limit)))
 }
 
-fn run<S: ObjectStore>(core: &IodCore<S>, cursor: Option<ObjectId>, limit: usize) -> Result<ListObjectsReply, Failure> {
+fn run<S: ObjectStore>(
+    core: &IodCore<S>,
+    cursor: Option<ObjectId>,
+    limit: usize,
+) -> Result<ListObjectsReply, Failure> {
     let page = core.warned(core.store().list(cursor, limit))?;
     let mut objects = Vec::with_capacity(page.objects.len());
     for id in page.objects {
@@ -46,11 +55,18 @@ fn run<S: ObjectStore>(core: &IodCore<S>, cursor: Option<ObjectId>, limit: usize
         bytes += name.len() + u32::BYTES_MIN;
         bytes <= STRANGER_BYTES_MAX
     });
-    Ok(ListObjectsReply { objects, strangers: strangers.collect(), cursor: page.next.map(|id| id.to_bytes()) })
+    Ok(ListObjectsReply {
+        objects,
+        strangers: strangers.collect(),
+        cursor: page.next.map(|id| id.to_bytes()),
+    })
 }
 
 /// The object's record; `None` when it was deleted meanwhile.
-fn record<S: ObjectStore>(core: &IodCore<S>, id: ObjectId) -> Result<Option<ObjectRecord>, Failure> {
+fn record<S: ObjectStore>(
+    core: &IodCore<S>,
+    id: ObjectId,
+) -> Result<Option<ObjectRecord>, Failure> {
     let object = match core.store().open(id) {
         Err(why) if why.is_no_object() => return Ok(None),
         Err(why) if why.status() == Status::Corrupted => return Ok(Some(unreadable(id))),
@@ -69,5 +85,12 @@ fn record<S: ObjectStore>(core: &IodCore<S>, id: ObjectId) -> Result<Option<Obje
 
 fn unreadable(object: ObjectId) -> ObjectRecord {
     let (bytes, size_generation) = (ByteCount(0), SizeGeneration(0));
-    ObjectRecord { object, bytes, lost_from: Some(bytes), size_generation, owner: (0, 0), layout: None }
+    ObjectRecord {
+        object,
+        bytes,
+        lost_from: Some(bytes),
+        size_generation,
+        owner: (0, 0),
+        layout: None,
+    }
 }

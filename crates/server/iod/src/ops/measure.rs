@@ -49,11 +49,17 @@ pub(super) fn begin<S: ObjectStore>(
     asked: &MeasureDisk,
 ) -> Result<Work<S>, Failure> {
     if connection.user().is_some() {
-        return Err(Failure::new(Status::NotPermitted, "the holder of a client key may have a disk measured"));
+        return Err(Failure::new(
+            Status::NotPermitted,
+            "the holder of a client key may have a disk measured",
+        ));
     }
     let &MeasureDisk { bytes, part_ms, at_once } = asked;
     if !BYTES.contains(&bytes.0) || !PART_MS.contains(&part_ms) || !AT_ONCE.contains(&at_once) {
-        return Err(Failure::new(Status::Invalid, "a disk is measured by 1 to 256 MiB, 1 to 2000 ms, 1 to 64 at once"));
+        return Err(Failure::new(
+            Status::Invalid,
+            "a disk is measured by 1 to 256 MiB, 1 to 2000 ms, 1 to 64 at once",
+        ));
     }
     // What is kept for sessions that gather counts as used.
     let available = space(core)?.available.0;
@@ -78,5 +84,8 @@ fn run<S: ObjectStore>(core: &IodCore<S>, load: DiskLoad) -> Result<DiskRates, F
 }
 
 fn work(done: DiskWork) -> iod::DiskWork {
-    iod::DiskWork { amount: done.amount, nanos: u64::try_from(done.time.as_nanos()).unwrap_or(u64::MAX) }
+    iod::DiskWork {
+        amount: done.amount,
+        nanos: u64::try_from(done.time.as_nanos()).unwrap_or(u64::MAX),
+    }
 }

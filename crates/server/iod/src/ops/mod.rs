@@ -61,11 +61,17 @@ pub(crate) fn begin<S: ObjectStore>(
         return common(core, connection, now, decoded(request)?);
     }
     let request = IodRequest::decode(op, body).ok_or_else(|| {
-        Failure::new(Status::UnknownMessage, format!("message {op:#06x} is not one of an I/O daemon"))
+        Failure::new(
+            Status::UnknownMessage,
+            format!("message {op:#06x} is not one of an I/O daemon"),
+        )
     })?;
     let request = decoded(request)?;
     tracing::debug!(call = request.name(), payload_bytes, "begun");
-    if !matches!(request, IodRequest::Write(_) | IodRequest::WriteWithRoom(_) | IodRequest::JoinWrite(_)) {
+    if !matches!(
+        request,
+        IodRequest::Write(_) | IodRequest::WriteWithRoom(_) | IodRequest::JoinWrite(_)
+    ) {
         no_payload(payload_bytes)?;
     }
     check_role(connection.standing(), &request)?;
@@ -84,17 +90,29 @@ fn dispatch<S: ObjectStore>(
 ) -> Result<Begun<S>, Failure> {
     match request {
         IodRequest::Read(read) => read::begin(core, connection, now, &read).map(Begun::Read),
-        IodRequest::Write(write) => write::begin(core, connection, now, &write, payload_bytes).map(Begun::Write),
-        IodRequest::WriteWithRoom(write) => room::write(core, connection, now, &write, payload_bytes).map(Begun::Write),
-        IodRequest::Collect(collect) => answer(collective::collect(core, connection, now, &collect)),
-        IodRequest::JoinRead(join) => collective::join_read(core, connection, now, &join).map(Begun::Join),
+        IodRequest::Write(write) => {
+            write::begin(core, connection, now, &write, payload_bytes).map(Begun::Write)
+        }
+        IodRequest::WriteWithRoom(write) => {
+            room::write(core, connection, now, &write, payload_bytes).map(Begun::Write)
+        }
+        IodRequest::Collect(collect) => {
+            answer(collective::collect(core, connection, now, &collect))
+        }
+        IodRequest::JoinRead(join) => {
+            collective::join_read(core, connection, now, &join).map(Begun::Join)
+        }
         IodRequest::JoinWrite(join) => {
             collective::join_write(core, connection, now, &join, payload_bytes).map(Begun::Join)
         }
         IodRequest::ReturnRoom(back) => answer(room::take_back(core, connection, now, &back)),
         IodRequest::Flush(flush) => flush::begin(core, connection, now, &flush).map(Begun::Work),
-        IodRequest::ObjectSizes(sizes) => answer(sizes::object_sizes(core, connection, now, &sizes)),
-        IodRequest::Allocate(allocate) => allocate::begin(core, connection, now, allocate).map(Begun::Work),
+        IodRequest::ObjectSizes(sizes) => {
+            answer(sizes::object_sizes(core, connection, now, &sizes))
+        }
+        IodRequest::Allocate(allocate) => {
+            allocate::begin(core, connection, now, allocate).map(Begun::Work)
+        }
         IodRequest::CopyRange(copy) => copy::begin(core, connection, now, copy).map(Begun::Work),
         IodRequest::Release(release) => {
             release.handles.into_iter().for_each(|handle| connection.release(handle));
@@ -104,14 +122,18 @@ fn dispatch<S: ObjectStore>(
         IodRequest::Truncate(truncate) => truncate::begin(core, truncate).map(Begun::Work),
         IodRequest::Punch(punch) => punch::begin(core, punch).map(Begun::Work),
         IodRequest::Delete(delete) => Ok(Begun::Work(delete::begin(delete))),
-        IodRequest::CollectSizes(collect) if collect.flush => Ok(Begun::Work(collect::begin(collect))),
+        IodRequest::CollectSizes(collect) if collect.flush => {
+            Ok(Begun::Work(collect::begin(collect)))
+        }
         IodRequest::CollectSizes(collect) => answer(collect::collect(core, &collect)),
         IodRequest::Abandon(gone) => answer(abandon::abandon(core, connection, &gone)),
         IodRequest::Fence(fence) => answer(fence::fence(core, &fence)),
         IodRequest::ListObjects(list) => list::begin(list).map(Begun::Work),
         IodRequest::DiskSpace(_) => answer(space(core)),
         IodRequest::MoveToLost(lost) => Ok(Begun::Work(lost_found::begin(lost))),
-        IodRequest::MeasureDisk(load) => measure::begin(core, connection, now, &load).map(Begun::Work),
+        IodRequest::MeasureDisk(load) => {
+            measure::begin(core, connection, now, &load).map(Begun::Work)
+        }
         IodRequest::FlushAll(_) => Ok(Begun::Work(flush::begin_all(core))),
         other => Err(Failure::new(Status::UnknownMessage, other.name())),
     }
@@ -206,7 +228,10 @@ fn no_payload(payload_bytes: u32) -> Result<(), Failure> {
     if payload_bytes == 0 {
         return Ok(());
     }
-    Err(Failure::new(Status::Malformed, format!("{payload_bytes} bytes of payload where none belong")))
+    Err(Failure::new(
+        Status::Malformed,
+        format!("{payload_bytes} bytes of payload where none belong"),
+    ))
 }
 
 /// What the layout crate refuses in a request is the caller's mistake.

@@ -153,13 +153,16 @@ impl Readable {
             ends.push(ObjectEnd { part: place.object.part, bytes: ByteCount(bytes) });
             objects.push(opened.map(|opened| opened.object));
         }
-        let file_end = file_end(grant, &ends).map_err(|why| Failure::new(Status::Corrupted, why.to_string()))?;
+        let file_end = file_end(grant, &ends)
+            .map_err(|why| Failure::new(Status::Corrupted, why.to_string()))?;
         Ok(Self { objects, ends, file_end, lost })
     }
 
     /// The error of reading what an object of these has lost.
     pub(crate) fn lost_in(object: ObjectId, from: u64, end: u64) -> Failure {
-        let detail = format!("object {object}: bytes {from} to {end} are gone from the disk; try: braid fsck");
+        let detail = format!(
+            "object {object}: bytes {from} to {end} are gone from the disk; try: braid fsck"
+        );
         Failure::new(Status::ObjectLost, detail)
     }
 }
@@ -168,7 +171,9 @@ impl Accesses {
     fn of(grant: &Grant, request: &Request) -> Result<Self, LayoutError> {
         match strip(grant, request)? {
             Some(access) => Ok(Self::One(Some(access))),
-            None => grant.map.unfold(request, &grant.parts).map(|unfold| Self::Many(Box::new(unfold))),
+            None => {
+                grant.map.unfold(request, &grant.parts).map(|unfold| Self::Many(Box::new(unfold)))
+            }
         }
     }
 
@@ -216,8 +221,9 @@ impl ReadJob {
     /// Memory that it takes as long as it is under way, in bytes: of its view, for each of its objects, and of the capability, also where
     /// others share that.
     pub fn size_bytes(&self) -> usize {
-        let of_object =
-            size_of::<Option<Arc<dyn Object>>>() + size_of::<ObjectEnd>() + size_of::<Option<Arc<Mapping>>>();
+        let of_object = size_of::<Option<Arc<dyn Object>>>()
+            + size_of::<ObjectEnd>()
+            + size_of::<Option<Arc<Mapping>>>();
         self.accesses.size_bytes() + self.objects.len() * of_object + self.grant.memory_bytes()
     }
 
@@ -263,10 +269,12 @@ impl ReadJob {
                 return Planned::End;
             }
             match self.accesses.next_within(&mut steps) {
-                Unfolded::Access(access) if access.file_offset.0 < self.file_end => match self.lost_of(&access) {
-                    None => self.take(&access),
-                    Some(failure) => return Planned::Lost(failure),
-                },
+                Unfolded::Access(access) if access.file_offset.0 < self.file_end => {
+                    match self.lost_of(&access) {
+                        None => self.take(&access),
+                        Some(failure) => return Planned::Lost(failure),
+                    }
+                }
                 Unfolded::Access(_) | Unfolded::End => self.ended = true,
                 Unfolded::Paused => return Planned::Paused,
             }
@@ -280,8 +288,10 @@ impl ReadJob {
         }
         let slot = self.grant.slot(access.part)?;
         let (from, end) = ((*self.lost.get(slot)?)?, self.ends[slot].bytes.0);
-        let (start, stop) = (access.object_offset.0, access.object_offset.0.saturating_add(access.bytes).min(end));
-        (start < end && stop > from).then(|| Readable::lost_in(self.grant.places[slot].object, from, end))
+        let (start, stop) =
+            (access.object_offset.0, access.object_offset.0.saturating_add(access.bytes).min(end));
+        (start < end && stop > from)
+            .then(|| Readable::lost_in(self.grant.places[slot].object, from, end))
     }
 
     /// Takes the next access up: what lies before its object's end is data, the rest a hole.
@@ -294,8 +304,12 @@ impl ReadJob {
             self.owed_zeros += bytes;
         } else {
             // PARTS_MAX fits 16 bits.
-            self.rest =
-                Some(Rest { slot: slot as u16, offset: object_offset.0, bytes: data, hole_bytes: bytes - data });
+            self.rest = Some(Rest {
+                slot: slot as u16,
+                offset: object_offset.0,
+                bytes: data,
+                hole_bytes: bytes - data,
+            });
         }
     }
 
@@ -321,7 +335,9 @@ impl ReadJob {
 
     fn send_data(&mut self, sink: &mut dyn FrameSink) -> Result<(), SinkError> {
         if sink.sends_mapped() && self.plan.piece_count() > 1 && self.mappings.is_empty() {
-            let mapping = |(object, end): (&Option<Arc<dyn Object>>, &ObjectEnd)| object.as_ref()?.mapping(end.bytes.0);
+            let mapping = |(object, end): (&Option<Arc<dyn Object>>, &ObjectEnd)| {
+                object.as_ref()?.mapping(end.bytes.0)
+            };
             self.mappings = self.objects.iter().zip(&self.ends).map(mapping).collect();
         }
         sink.data(&self.plan.payload(&self.objects).mapped(&self.mappings))?;
@@ -330,7 +346,11 @@ impl ReadJob {
         Ok(())
     }
 
-    fn finish<S: ObjectStore>(&mut self, core: &IodCore<S>, sink: &mut dyn FrameSink) -> Result<(), SinkError> {
+    fn finish<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        sink: &mut dyn FrameSink,
+    ) -> Result<(), SinkError> {
         if self.sent > 0 && self.was_cut()? {
             return Err(SinkError::Disk(cut()));
         }

@@ -24,9 +24,16 @@ pub(super) fn write<S: ObjectStore>(
     payload_bytes: u32,
 ) -> Result<Box<WriteJob>, Failure> {
     let session = session(connection)?;
-    let mut job = write::job(core, connection, now, (write.handle, &write.present, &write.request), payload_bytes)?;
+    let mut job = write::job(
+        core,
+        connection,
+        now,
+        (write.handle, &write.present, &write.request),
+        payload_bytes,
+    )?;
     let uses = if u64::from(payload_bytes) <= write.uses.0 { write.uses.0 } else { 0 };
-    let (room, in_room) = core.room().ask(session, &write.room, write.wanted.0, uses, now, || core.measured());
+    let (room, in_room) =
+        core.room().ask(session, &write.room, write.wanted.0, uses, now, || core.measured());
     job.in_room = in_room;
     job.reply = Reply::WithRoom(room);
     job.modified = write.modified;

@@ -26,8 +26,7 @@ impl Search {
         if self.0 < slices_max {
             return Ok(());
         }
-        let detail =
-            "the view takes too long to search for bytes of this I/O daemon; try: a request of fewer repetitions";
+        let detail = "the view takes too long to search for bytes of this I/O daemon; try: a request of fewer repetitions";
         Err(Failure::new(Status::LimitExceeded, detail))
     }
 }

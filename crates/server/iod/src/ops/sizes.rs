@@ -22,7 +22,8 @@ pub(super) fn object_sizes<S: ObjectStore>(
 ) -> Result<Vec<ObjectInfo>, Failure> {
     let (grant, _) = core.grant(connection, now, sizes.handle, &sizes.present, ANY)?;
     let info = |place| {
-        core.open(&grant, place).map(|opened| core.info(place.object.part, opened.as_ref().map(|opened| &opened.stat)))
+        core.open(&grant, place)
+            .map(|opened| core.info(place.object.part, opened.as_ref().map(|opened| &opened.stat)))
     };
     grant.places.iter().map(info).collect()
 }

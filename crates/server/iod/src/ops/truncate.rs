@@ -17,14 +17,21 @@ use braid_wire::message::{
 use super::{Work, collect::check_count};
 use crate::{grant::Grant, iod_core::IodCore};
 
-pub(super) fn begin<S: ObjectStore>(core: &IodCore<S>, truncate: Truncate) -> Result<Work<S>, Failure> {
+pub(super) fn begin<S: ObjectStore>(
+    core: &IodCore<S>,
+    truncate: Truncate,
+) -> Result<Work<S>, Failure> {
     check_count(truncate.objects.len())?;
     let grant = core.mds_grant(&truncate.capability)?;
     for length in &truncate.objects {
         grant.place(length.object)?;
     }
     Ok(Work::new("Truncate", move |core, _| {
-        truncate.objects.iter().map(|length| one(core, &grant, length, &truncate)).collect::<Result<Vec<_>, _>>()
+        truncate
+            .objects
+            .iter()
+            .map(|length| one(core, &grant, length, &truncate))
+            .collect::<Result<Vec<_>, _>>()
     }))
 }
 
@@ -47,7 +54,9 @@ fn one<S: ObjectStore>(
             match core.warned(core.store().change_size(&new, change, truncate.size_generation)) {
                 // A truncate is how space is won back: where there is none for an empty object, a writer of an older
                 // generation finds none either.
-                Err(full) if full.status == Status::NoSpace && bytes.0 == 0 => return Ok(core.info(id.part, None)),
+                Err(full) if full.status == Status::NoSpace && bytes.0 == 0 => {
+                    return Ok(core.info(id.part, None));
+                }
                 made => made?,
             }
         }

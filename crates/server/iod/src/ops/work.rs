@@ -22,7 +22,11 @@ impl<S: ObjectStore> Work<S> {
         name: &'static str,
         run: impl FnOnce(&IodCore<S>, Duration) -> Result<R, Failure> + Send + 'static,
     ) -> Self {
-        Self { name, apart: false, run: Box::new(move |core, now| Answer::from_outcome(run(core, now))) }
+        Self {
+            name,
+            apart: false,
+            run: Box::new(move |core, now| Answer::from_outcome(run(core, now))),
+        }
     }
 
     /// One that may take as long as all the others together.

@@ -142,12 +142,18 @@ impl WriteJob {
                 Err(failure) => self.outcome = Err(failure),
             }
         }
-        let (bytes, verifier, outcome) = (ByteCount(self.written), self.verifier, self.outcome.clone());
+        let (bytes, verifier, outcome) =
+            (ByteCount(self.written), self.verifier, self.outcome.clone());
         let answer = match &self.reply {
             Reply::Plain => Answer::from_outcome(outcome.map(|()| WriteReply { bytes, verifier })),
             Reply::WithRoom(room) => {
                 let (room, objects) = (room.clone(), self.touched(core));
-                Answer::from_outcome(outcome.map(|()| WriteWithRoomReply { bytes, verifier, room, objects }))
+                Answer::from_outcome(outcome.map(|()| WriteWithRoomReply {
+                    bytes,
+                    verifier,
+                    room,
+                    objects,
+                }))
             }
         };
         core.counters().answered(answer.status);
@@ -156,7 +162,11 @@ impl WriteJob {
     }
 
     /// The objects get the time at which the program wrote: its bytes were buffered by its client since.
-    fn set_modified<S: ObjectStore>(&self, core: &IodCore<S>, now: Duration) -> Result<(), Failure> {
+    fn set_modified<S: ObjectStore>(
+        &self,
+        core: &IodCore<S>,
+        now: Duration,
+    ) -> Result<(), Failure> {
         let Some(modified) = self.modified else { return Ok(()) };
         let _pass = core.pass(&self.grant, &self.caller, now)?;
         for (object, before) in self.objects.iter().zip(&self.written_before) {
@@ -184,7 +194,12 @@ impl WriteJob {
         }
     }
 
-    fn write<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration, mut data: &[u8]) -> Result<(), Failure> {
+    fn write<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+        mut data: &[u8],
+    ) -> Result<(), Failure> {
         let _pass = core.pass(&self.grant, &self.caller, now)?;
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         let before = self.written;
@@ -192,7 +207,9 @@ impl WriteJob {
             let Some(rest) = self.rest.take() else {
                 match self.unfold.next_within(&mut steps) {
                     Unfolded::Access(access) => self.rest = self.take(core, &access)?,
-                    Unfolded::Paused if self.written == before => return self.search.found_nothing(),
+                    Unfolded::Paused if self.written == before => {
+                        return self.search.found_nothing();
+                    }
                     Unfolded::Paused => return Ok(()),
                     Unfolded::End => return Err(self.mismatch()),
                 }
@@ -221,13 +238,22 @@ impl WriteJob {
         self.written += bytes;
         self.search.found();
         if bytes < rest.bytes {
-            self.rest = Some(Rest { offset: rest.offset + bytes, bytes: rest.bytes - bytes, first: false, ..rest });
+            self.rest = Some(Rest {
+                offset: rest.offset + bytes,
+                bytes: rest.bytes - bytes,
+                first: false,
+                ..rest
+            });
         }
         Ok(())
     }
 
     /// Takes the next access up; its object is opened or made when it is the first there.
-    fn take<S: ObjectStore>(&mut self, core: &IodCore<S>, access: &Access) -> Result<Option<Rest>, Failure> {
+    fn take<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        access: &Access,
+    ) -> Result<Option<Rest>, Failure> {
         let Some(slot) = self.grant.slot(access.part) else { return Ok(None) };
         let first = self.objects[slot].is_none();
         let object = match &self.objects[slot] {
@@ -247,8 +273,13 @@ impl WriteJob {
     /// The objects that were written, as they are now; none when they are many, or one cannot be looked at: then whoever wants
     /// to know asks.
     fn touched<S: ObjectStore>(&self, core: &IodCore<S>) -> Vec<ObjectInfo> {
-        let written =
-            || self.grant.places.iter().zip(&self.objects).filter_map(|(at, object)| Some((at, object.as_ref()?)));
+        let written = || {
+            self.grant
+                .places
+                .iter()
+                .zip(&self.objects)
+                .filter_map(|(at, object)| Some((at, object.as_ref()?)))
+        };
         if self.outcome.is_err() || written().count() > TOLD_OBJECTS_MAX {
             return Vec::new();
         }
@@ -260,7 +291,10 @@ impl WriteJob {
     }
 
     fn mismatch(&self) -> Failure {
-        let detail = format!("a payload of {} bytes is not what the request wants written here", self.payload_bytes);
+        let detail = format!(
+            "a payload of {} bytes is not what the request wants written here",
+            self.payload_bytes
+        );
         Failure::new(Status::Malformed, detail)
     }
 }

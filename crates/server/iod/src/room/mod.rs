@@ -89,7 +89,8 @@ impl Keeper {
     /// Room on a device by its name: together with the other daemons of this process that are on it.
     pub(crate) fn on(device: DeviceId) -> Self {
         static DEVICES: OnceLock<Mutex<HashMap<DeviceId, Weak<Device>>>> = OnceLock::new();
-        let mut devices = DEVICES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut devices =
+            DEVICES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         devices.retain(|_, known| known.strong_count() > 0);
         let found = devices.get(&device).and_then(Weak::upgrade).unwrap_or_default();
         devices.insert(device, Arc::downgrade(&found));
@@ -181,8 +182,13 @@ impl Keeper {
             return Ok(charge());
         }
         let kept = self.kept();
-        let detail = format!("no space left on the disk but {kept} bytes that are kept for what clients have gathered");
-        Err(Failure::new(Status::NoSpace, format!("{detail}; try: df, or again in {} s", space::EXPIRES.as_secs())))
+        let detail = format!(
+            "no space left on the disk but {kept} bytes that are kept for what clients have gathered"
+        );
+        Err(Failure::new(
+            Status::NoSpace,
+            format!("{detail}; try: df, or again in {} s", space::EXPIRES.as_secs()),
+        ))
     }
 }
 

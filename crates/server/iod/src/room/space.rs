@@ -79,7 +79,12 @@ impl Space {
     }
 
     /// Keeps up to `wanted` bytes more; how many.
-    pub(super) fn grant(&mut self, wanted: u64, now: Duration, measure: impl FnOnce() -> Option<StoreSpace>) -> u64 {
+    pub(super) fn grant(
+        &mut self,
+        wanted: u64,
+        now: Duration,
+        measure: impl FnOnce() -> Option<StoreSpace>,
+    ) -> u64 {
         if wanted == 0 {
             return 0;
         }
@@ -87,8 +92,9 @@ impl Space {
         if (self.is_older(now, BELIEVED) || self.kept == 0) && !self.measure(now, measure) {
             return 0;
         }
-        let granted =
-            (self.left().saturating_sub(self.margin) / ROOM_PART_OF_FREE).saturating_sub(self.kept).min(wanted);
+        let granted = (self.left().saturating_sub(self.margin) / ROOM_PART_OF_FREE)
+            .saturating_sub(self.kept)
+            .min(wanted);
         self.kept += granted;
         granted
     }
@@ -120,7 +126,8 @@ impl Space {
         let Some(space) = measure() else { return false };
         self.free = space.available_bytes;
         (self.since, self.in_flight_when_measured) = (self.in_flight, self.in_flight);
-        self.margin = (space.total_bytes / MARGIN_PART_OF_DISK).clamp(MARGIN_BYTES_MIN, MARGIN_BYTES_MAX);
+        self.margin =
+            (space.total_bytes / MARGIN_PART_OF_DISK).clamp(MARGIN_BYTES_MIN, MARGIN_BYTES_MAX);
         self.measured = Some(now);
         true
     }

@@ -73,7 +73,8 @@ impl Terms {
             // Its beginning is its number: another run of the daemon has had other moments.
             let began = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
             self.newest = began.max(self.newest.saturating_add(1));
-            self.terms.insert(key, Term { number: self.newest, granted: 0, released: 0, heard: now });
+            self.terms
+                .insert(key, Term { number: self.newest, granted: 0, released: 0, heard: now });
         }
         let term = self.terms.get_mut(&key)?;
         term.granted = term.granted.saturating_add(bytes);

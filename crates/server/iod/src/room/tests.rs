@@ -32,7 +32,13 @@ fn disk() -> Option<StoreSpace> {
     space(256 * MIB, 256 * MIB)
 }
 
-fn asked(keeper: &Keeper, session: SessionId, account: &RoomAccount, wanted: u64, now: Duration) -> Option<Room> {
+fn asked(
+    keeper: &Keeper,
+    session: SessionId,
+    account: &RoomAccount,
+    wanted: u64,
+    now: Duration,
+) -> Option<Room> {
     keeper.ask(session, account, wanted, 0, now, disk).0
 }
 
@@ -45,14 +51,22 @@ fn ordinary_writes_are_taken_up_to_what_is_kept_and_the_margin() {
     let (keeper, free) = (Keeper::alone(), Cell::new(16 * MIB));
     let measure = || space(256 * MIB, free.get());
     let (room, _) = keeper.ask(SESSION, &NOTHING, 16 * MIB, 0, NOW, measure);
-    assert_eq!(room.unwrap().granted.0, 15 * MIB / ROOM_PART_OF_FREE, "of what is free beyond the margin");
+    assert_eq!(
+        room.unwrap().granted.0,
+        15 * MIB / ROOM_PART_OF_FREE,
+        "of what is free beyond the margin"
+    );
     let write = |bytes, in_room| {
         drop(keeper.begin(Cost(bytes), in_room, NOW, measure, || false)?);
         free.set(free.get() - bytes);
         Ok::<_, Failure>(())
     };
     while write(4096, false).is_ok() {}
-    assert!((keeper.kept() + MIB..keeper.kept() + MIB + 4096).contains(&free.get()), "{} are free", free.get());
+    assert!(
+        (keeper.kept() + MIB..keeper.kept() + MIB + 4096).contains(&free.get()),
+        "{} are free",
+        free.get()
+    );
     assert_eq!(write(4096, false).unwrap_err().status, Status::NoSpace);
     write(keeper.kept(), true).unwrap();
     keeper.end(&[SESSION]);
@@ -68,7 +82,8 @@ fn a_write_in_place_goes_on_where_a_new_one_is_refused() {
     keeper.ask(SESSION, &NOTHING, MIB, 0, NOW, measure);
     free.set(keeper.kept() + MIB);
     let later = NOW + Duration::from_secs(1);
-    let write = |in_place, now| keeper.begin(Cost(4096), false, now, measure, || in_place).map(drop);
+    let write =
+        |in_place, now| keeper.begin(Cost(4096), false, now, measure, || in_place).map(drop);
     assert!(write(false, later).is_err() && write(true, later).is_ok());
     free.set(keeper.kept());
     assert!(write(true, later + Duration::from_secs(1)).is_ok(), "it takes no block");
@@ -125,21 +140,27 @@ fn what_was_let_go_is_told_in_any_order_and_again() {
     assert_eq!(keeper.kept(), 0, "no more than there was");
     keeper.take_back(SESSION, &account(&room, 100), NOW);
     let anew = asked(&keeper, SESSION, &account(&room, 100), 100, NOW).unwrap();
-    assert!(anew.term > room.term && anew.granted.0 == 100, "what was let go in the other term says nothing here");
+    assert!(
+        anew.term > room.term && anew.granted.0 == 100,
+        "what was let go in the other term says nothing here"
+    );
     keeper.take_back(SESSION, &account(&room, 100), NOW);
     assert_eq!(keeper.kept(), 100);
 }
 
 #[test]
 fn room_is_used_in_its_term_alone_and_no_more_than_there_is() {
-    let uses = |keeper: &Keeper, account: &RoomAccount, uses| keeper.ask(SESSION, account, 0, uses, NOW, disk).1;
+    let uses = |keeper: &Keeper, account: &RoomAccount, uses| {
+        keeper.ask(SESSION, account, 0, uses, NOW, disk).1
+    };
     let keeper = Keeper::alone();
     let room = asked(&keeper, SESSION, &NOTHING, 100, NOW).unwrap();
     assert!(uses(&keeper, &account(&room, 0), 100) && !uses(&keeper, &account(&room, 0), 101));
     assert!(!uses(&keeper, &NOTHING, 1), "whoever names no term has none");
     let restarted = Keeper::alone();
     assert!(!uses(&restarted, &account(&room, 0), 1));
-    let anew = asked(&restarted, SESSION, &account(&room, 0), 100, NOW + Duration::from_nanos(1)).unwrap();
+    let anew =
+        asked(&restarted, SESSION, &account(&room, 0), 100, NOW + Duration::from_nanos(1)).unwrap();
     assert_ne!(anew.term, room.term, "and it is told");
 }
 
@@ -149,7 +170,13 @@ fn a_term_of_which_nothing_is_heard_ends_and_not_before() {
     let room = asked(&keeper, SESSION, &NOTHING, 100, NOW).unwrap();
     let other = |now| asked(&keeper, SessionId(8), &NOTHING, 1, now).map(|_| keeper.kept());
     assert_eq!(other(NOW + space::EXPIRES - Duration::from_millis(1)), Some(101));
-    let again = asked(&keeper, SESSION, &account(&room, 0), 0, NOW + space::EXPIRES - Duration::from_millis(1));
+    let again = asked(
+        &keeper,
+        SESSION,
+        &account(&room, 0),
+        0,
+        NOW + space::EXPIRES - Duration::from_millis(1),
+    );
     assert_eq!(again.unwrap().term, room.term);
     assert_eq!(other(NOW + 2 * space::EXPIRES - Duration::from_millis(2)), Some(102));
     assert_eq!(other(NOW + 2 * space::EXPIRES + Duration::from_secs(1)), Some(3));
@@ -158,7 +185,8 @@ fn a_term_of_which_nothing_is_heard_ends_and_not_before() {
 #[test]
 fn daemons_of_one_device_count_together_and_one_that_stops_leaves_nothing() {
     let device = DeviceId([42; 16]);
-    let (one, two, elsewhere) = (Keeper::on(device), Keeper::on(device), Keeper::on(DeviceId([43; 16])));
+    let (one, two, elsewhere) =
+        (Keeper::on(device), Keeper::on(device), Keeper::on(DeviceId([43; 16])));
     asked(&one, SESSION, &NOTHING, 100, NOW);
     asked(&two, SESSION, &NOTHING, 10, NOW);
     assert_eq!((one.kept(), two.kept(), elsewhere.kept()), (110, 110, 0));

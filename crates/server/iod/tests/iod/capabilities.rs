@@ -1,16 +1,18 @@
 //! What is refused (I4, I5, I10).
 
 use braid_iod::{CAPABILITY_MEMORY_BYTES_MAX, Gathered};
-use braid_types::{ByteCount, FileIndex, FileOffset, KeyId, MdsEpoch, SessionId, SizeGeneration, Status};
+use braid_types::{
+    ByteCount, FileIndex, FileOffset, KeyId, MdsEpoch, SessionId, SizeGeneration, Status,
+};
 use braid_wire::{
     Call, Capability, Credential, Rights, Role, Secret, decode_outcome,
     message::{
         DaemonStatus, Ping,
         collective::CollectiveKind,
         iod::{
-            Allocate, Collect, CopyRange, Delete, DiskSpace, Fence, Flush, FlushAll, JoinRead, JoinWrite, MeasureDisk,
-            ObjectLength, ObjectSizes, Read, Release, ReturnRoom, RoomAccount, Seek, SeekWhat, Truncate, Write,
-            WriteWithRoom,
+            Allocate, Collect, CopyRange, Delete, DiskSpace, Fence, Flush, FlushAll, JoinRead,
+            JoinWrite, MeasureDisk, ObjectLength, ObjectSizes, Read, Release, ReturnRoom,
+            RoomAccount, Seek, SeekWhat, Truncate, Write, WriteWithRoom,
         },
     },
 };
@@ -53,21 +55,31 @@ fn a_capability_for_another_file_gives_nothing_of_this_one() {
     client.write(&capability(striped([1])), contiguous(0, 6), b"secret").unwrap();
     let mut other = capability(striped([1]));
     other.file = FileIndex(78);
-    assert_eq!(client.read(&other, contiguous(0, 6)).unwrap().payload, b"", "the other file is empty");
+    assert_eq!(
+        client.read(&other, contiguous(0, 6)).unwrap().payload,
+        b"",
+        "the other file is empty"
+    );
 }
 
 #[test]
 fn a_capability_of_another_session_is_refused() {
     let core = daemon(1);
     let mut thief = Client::of_session(&core, SessionId(6));
-    assert_eq!(refusal(thief.read(&capability(striped([1])), contiguous(0, 1))), Status::BadCapability);
+    assert_eq!(
+        refusal(thief.read(&capability(striped([1])), contiguous(0, 1))),
+        Status::BadCapability
+    );
 }
 
 #[test]
 fn a_capability_whose_parts_are_elsewhere_is_refused() {
     let core = daemon(1);
     let mut client = Client::of_session(&core, SESSION);
-    assert_eq!(refusal(client.read(&capability(striped([2, 3])), contiguous(0, 1))), Status::BadCapability);
+    assert_eq!(
+        refusal(client.read(&capability(striped([2, 3])), contiguous(0, 1))),
+        Status::BadCapability
+    );
 }
 
 #[test]
@@ -105,7 +117,12 @@ fn an_old_size_generation_is_refused_for_reading_and_writing() {
     client.write(&capability, contiguous(0, 3), b"abc").unwrap();
     let objects = vec![ObjectLength { object: object(0), bytes: braid_types::ByteCount(1) }];
     let signed = capability.sign(&server_key());
-    let truncate = Truncate { objects, size_generation: SizeGeneration(2), capability: signed, make_absent: false };
+    let truncate = Truncate {
+        objects,
+        size_generation: SizeGeneration(2),
+        capability: signed,
+        make_absent: false,
+    };
     Client::mds(&core).call(&truncate).unwrap();
     assert_eq!(refusal(client.read(&capability, contiguous(0, 1))), Status::StaleGeneration);
     assert_eq!(refusal(client.write(&capability, contiguous(0, 1), b"x")), Status::StaleGeneration);
@@ -119,7 +136,9 @@ fn a_fenced_client_that_goes_on_writing_changes_nothing() {
     let capability = capability(striped([1]));
     let mut client = Client::of_session(&core, SESSION);
     client.write(&capability, contiguous(0, 3), b"abc").unwrap();
-    Client::mds(&core).call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH }).unwrap();
+    Client::mds(&core)
+        .call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH })
+        .unwrap();
     assert_eq!(refusal(client.write(&capability, contiguous(0, 3), b"xyz")), Status::Fenced);
     let mut other = capability.clone();
     other.session = SessionId(6);
@@ -160,7 +179,14 @@ fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'stati
         call(ObjectSizes { handle, present: present.clone() }),
         call(Allocate { handle, present: present.clone(), offset, bytes, keep_size: true }),
         call(Seek { handle, present: present.clone(), offset, what: SeekWhat::Data }),
-        call(CopyRange { handle, present: present.clone(), source: present.clone(), from: offset, to: offset, bytes }),
+        call(CopyRange {
+            handle,
+            present: present.clone(),
+            source: present.clone(),
+            from: offset,
+            to: offset,
+            bytes,
+        }),
         call(Collect {
             handle,
             present: present.clone(),
@@ -169,7 +195,15 @@ fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'stati
             tasks: Vec::new(),
             sessions: vec![(capability.session, 1)],
         }),
-        call(JoinRead { handle, present: present.clone(), collective, rank: 0, skip: ByteCount(0), bytes, wait_ms: 1 }),
+        call(JoinRead {
+            handle,
+            present: present.clone(),
+            collective,
+            rank: 0,
+            skip: ByteCount(0),
+            bytes,
+            wait_ms: 1,
+        }),
         call(FlushAll {}),
         call(MeasureDisk { bytes: ByteCount(1 << 20), part_ms: 1, at_once: 1 }),
     ];
@@ -183,7 +217,9 @@ fn a_fenced_session_may_only_give_up_what_is_its_own() {
     let capability = capability(striped([1]));
     let mut client = Client::of_session(&core, SESSION);
     client.write(&capability, contiguous(0, 3), b"abc").unwrap();
-    Client::mds(&core).call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH }).unwrap();
+    Client::mds(&core)
+        .call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH })
+        .unwrap();
     for (op, body, payload) in every_call_of_a_client(&capability) {
         let mut out = Gathered::default();
         core.handle(&mut client.state, NOW, op, &body, payload, &mut out).unwrap();
@@ -226,10 +262,16 @@ fn only_the_metadata_server_manages_and_only_by_the_server_key() {
         assert_eq!(refusal(client.call(&fence)), Status::WrongRole, "{role:?}");
     }
     let mut ticketless = Client::new(&core, Role::Client, Credential::Client(KeyId(1)));
-    assert_eq!(refusal(ticketless.read(&capability(striped([1])), contiguous(0, 1))), Status::WrongRole);
+    assert_eq!(
+        refusal(ticketless.read(&capability(striped([1])), contiguous(0, 1))),
+        Status::WrongRole
+    );
     assert!(Client::new(&core, Role::Admin, Credential::Server).call(&DiskSpace {}).is_ok());
     assert!(Client::new(&core, Role::Admin, Credential::Server).call(&DaemonStatus {}).is_ok());
-    assert_eq!(refusal(Client::of_session(&core, SESSION).call(&DaemonStatus {})), Status::WrongRole);
+    assert_eq!(
+        refusal(Client::of_session(&core, SESSION).call(&DaemonStatus {})),
+        Status::WrongRole
+    );
 }
 
 #[test]
@@ -242,9 +284,17 @@ fn what_is_not_understood_is_answered_and_not_acted_upon() {
         decode_outcome::<()>(&out.body.unwrap()).unwrap().err().map(|failure| failure.status)
     };
     assert_eq!(raw(0x02ff, b"", b""), Some(Status::UnknownMessage));
-    assert_eq!(raw(0x0110, b"", b""), Some(Status::UnknownMessage), "a message of the metadata server");
+    assert_eq!(
+        raw(0x0110, b"", b""),
+        Some(Status::UnknownMessage),
+        "a message of the metadata server"
+    );
     assert_eq!(raw(Read::OP, b"\x01\x02", b""), Some(Status::Malformed));
-    assert_eq!(raw(Ping::OP, b"", b"payload"), Some(Status::Malformed), "payload where none belongs");
+    assert_eq!(
+        raw(Ping::OP, b"", b"payload"),
+        Some(Status::Malformed),
+        "payload where none belongs"
+    );
     assert_eq!(raw(Ping::OP, b"", b""), None);
     assert_eq!(core.counters().bytes_written.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
@@ -265,7 +315,11 @@ fn a_view_that_makes_no_sense_is_refused() {
         assert_eq!(refusal(client.read(&capability, request.clone())), Status::Invalid);
         assert_eq!(refusal(client.write(&capability, request, &[0; 100])), Status::Invalid);
     }
-    assert_eq!(refusal(client.read(&capability, contiguous(1 << 63, 10))), Status::Invalid, "offset 2^63");
+    assert_eq!(
+        refusal(client.read(&capability, contiguous(1 << 63, 10))),
+        Status::Invalid,
+        "offset 2^63"
+    );
 }
 
 #[test]

@@ -17,9 +17,11 @@ use braid_net::{
 use braid_store::LocalStore;
 use braid_types::{ClusterUuid, Failure, IodId, KeyId, MapEpoch, SessionId, Timestamp};
 use braid_wire::{
-    Call, Credential, FRAME_HEADER_BYTES, FrameFlags, FrameHeader, NodeKind, Role, Secret, Wire, decode_outcome,
-    encode_failure, encode_success,
-    message::mds::{Envelope, Heartbeat, HeartbeatReply, RegisterIod, RegisterIodReply, SessionRange},
+    Call, Credential, FRAME_HEADER_BYTES, FrameFlags, FrameHeader, NodeKind, Role, Secret, Wire,
+    decode_outcome, encode_failure, encode_success,
+    message::mds::{
+        Envelope, Heartbeat, HeartbeatReply, RegisterIod, RegisterIodReply, SessionRange,
+    },
 };
 
 use super::harness::{EPOCH, SESSION, server_key};
@@ -153,7 +155,10 @@ impl Cluster {
     }
 
     pub fn client_endpoint(&self) -> Endpoint {
-        self.endpoint(Role::Client, Credential::Session { session: SESSION, key: KeyId(1), user: None, epoch: EPOCH })
+        self.endpoint(
+            Role::Client,
+            Credential::Session { session: SESSION, key: KeyId(1), user: None, epoch: EPOCH },
+        )
     }
 
     pub fn client(&self) -> SocketClient {
@@ -166,7 +171,12 @@ impl Cluster {
 }
 
 pub fn config(dir: &tempfile::TempDir, mds: &Listener) -> IodConfig {
-    IodConfig::on_loopback(dir.path().join("iod"), CLUSTER, vec![mds.local_addrs()[0].to_string()], server_key())
+    IodConfig::on_loopback(
+        dir.path().join("iod"),
+        CLUSTER,
+        vec![mds.local_addrs()[0].to_string()],
+        server_key(),
+    )
 }
 
 /// The blocking driver on one connection.

@@ -66,7 +66,13 @@ pub struct Write {
 
 /// A write that has gone as far as it can without others; it comes by this many bytes at a time.
 pub fn begun(client: &mut Client<'_>, join: &JoinWrite, payload: &[u8], bytes_max: usize) -> Write {
-    let begun = client.core.begin(&mut client.state, NOW, JoinWrite::OP, &join.to_bytes(), payload.len() as u32);
+    let begun = client.core.begin(
+        &mut client.state,
+        NOW,
+        JoinWrite::OP,
+        &join.to_bytes(),
+        payload.len() as u32,
+    );
     let Begun::Join(job) = begun else { panic!("{begun:?}") };
     Write { job, payload: Given::new(payload, bytes_max) }
 }
@@ -89,12 +95,28 @@ fn a_stranger_cannot_join_and_changes_nothing_for_the_tasks() {
     task.write(&whole(), contiguous(0, 16), b"abcdefghijklmnop").unwrap();
     task.call(&collect(ID, CollectiveKind::Read, &[SESSION], 16)).unwrap();
     let mut stranger = Client::of_session(&core, OTHER);
-    assert_eq!(refusal(stranger.call(&join_read(&of(OTHER), 0, 16))), Status::BadCapability, "another's place");
-    assert_eq!(refusal(stranger.call(&join_read(&of(OTHER), 1, 16))), Status::BadCapability, "no place");
-    assert_eq!(refusal(stranger.call(&join_read(&of(SESSION), 0, 16))), Status::BadCapability, "another's capability");
+    assert_eq!(
+        refusal(stranger.call(&join_read(&of(OTHER), 0, 16))),
+        Status::BadCapability,
+        "another's place"
+    );
+    assert_eq!(
+        refusal(stranger.call(&join_read(&of(OTHER), 1, 16))),
+        Status::BadCapability,
+        "no place"
+    );
+    assert_eq!(
+        refusal(stranger.call(&join_read(&of(SESSION), 0, 16))),
+        Status::BadCapability,
+        "another's capability"
+    );
     let other_file = Capability { file: braid_types::FileIndex(78), ..whole() };
     let mut elsewhere = Client::over(&core, SESSION, ConnectionId([8; 16]));
-    assert_eq!(refusal(elsewhere.call(&join_read(&other_file, 0, 16))), Status::BadCapability, "another file's");
+    assert_eq!(
+        refusal(elsewhere.call(&join_read(&other_file, 0, 16))),
+        Status::BadCapability,
+        "another file's"
+    );
     let read = task.call_with(&join_read(&whole(), 0, 16), &[]).unwrap();
     assert_eq!(read.payload, b"abcdefghijklmnop");
     assert_eq!(read.reply.bytes, ByteCount(16));
@@ -105,12 +127,19 @@ fn the_right_that_is_needed_is_needed_by_master_and_task() {
     let core = daemon(1);
     let mut task = Client::of_session(&core, SESSION);
     let read_only = Capability { rights: Rights::READ, ..whole() };
-    let writing =
-        Collect { present: read_only.sign(&server_key()), ..collect(ID, CollectiveKind::Write, &[SESSION], 16) };
+    let writing = Collect {
+        present: read_only.sign(&server_key()),
+        ..collect(ID, CollectiveKind::Write, &[SESSION], 16)
+    };
     assert_eq!(refusal(task.call(&writing)), Status::BadCapability);
-    assert_eq!(refusal(task.call_with(&join_write(&whole(), 0), &[1; 16])), Status::BadCapability, "and so are joins");
+    assert_eq!(
+        refusal(task.call_with(&join_write(&whole(), 0), &[1; 16])),
+        Status::BadCapability,
+        "and so are joins"
+    );
     let id = [4; 16];
-    task.call(&Collect { collective: id, ..collect(id, CollectiveKind::Write, &[SESSION], 16) }).unwrap();
+    task.call(&Collect { collective: id, ..collect(id, CollectiveKind::Write, &[SESSION], 16) })
+        .unwrap();
     let joining = JoinWrite { collective: id, ..join_write(&read_only, 0) };
     assert_eq!(refusal(task.call_with(&joining, &[1; 16])), Status::BadCapability);
     let reading = JoinRead { collective: id, ..join_read(&whole(), 0, 16) };
@@ -132,7 +161,10 @@ fn a_master_that_is_no_task_and_lists_that_do_not_fit_are_refused() {
     crowd.tasks[0].count = COLLECTIVE_TASKS_MAX as u32 + 1;
     crowd.sessions[0].1 = COLLECTIVE_TASKS_MAX as u32 + 1;
     assert_eq!(refusal(master.call(&crowd)), Status::LimitExceeded);
-    assert_eq!(refusal(Client::mds(&core).call(&collect(ID, CollectiveKind::Read, &[SESSION], 16))), Status::WrongRole);
+    assert_eq!(
+        refusal(Client::mds(&core).call(&collect(ID, CollectiveKind::Read, &[SESSION], 16))),
+        Status::WrongRole
+    );
 }
 
 /// A collective write of one task, in its master's session.
@@ -144,7 +176,8 @@ fn by(master: SessionId, id: u8) -> Collect {
 #[test]
 fn collective_requests_are_limited_and_idle_ones_make_room() {
     let core = daemon(1);
-    let mut masters: Vec<_> = (10..15).map(|session| Client::of_session(&core, SessionId(session))).collect();
+    let mut masters: Vec<_> =
+        (10..15).map(|session| Client::of_session(&core, SessionId(session))).collect();
     for (number, id) in (0..COLLECTIVES_MAX as u8).enumerate() {
         let at = number / COLLECTIVES_OF_SESSION_MAX;
         masters[at].call(&by(SessionId(10 + at as u64), id)).unwrap();
@@ -185,9 +218,14 @@ fn views_of_collective_requests_take_bounded_memory() {
         })
     };
     let chains = Pattern::Struct((0..2000).map(|at| (at << 40, chain(at))).collect());
-    let request = Request { view: View { displacement: 0, extent: 1 << 62, pattern: chains }, start: 0, bytes: 16 };
+    let request = Request {
+        view: View { displacement: 0, extent: 1 << 62, pattern: chains },
+        start: 0,
+        bytes: 16,
+    };
     let large = |id: u8, count: u32| {
-        let tasks = vec![TaskFamily { first: request.clone(), count, displacement_step: 0, start_step: 0 }];
+        let tasks =
+            vec![TaskFamily { first: request.clone(), count, displacement_step: 0, start_step: 0 }];
         Collect { tasks, sessions: vec![(SESSION, count)], ..by(SESSION, id) }
     };
     master.call(&large(1, 16)).unwrap();
@@ -202,7 +240,8 @@ fn views_of_collective_requests_take_bounded_memory() {
 #[test]
 fn a_write_lands_when_all_tasks_have_given_theirs_in_one_call_of_the_store() {
     let core = daemon(1);
-    let (mut first, mut second) = (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
+    let (mut first, mut second) =
+        (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
     first.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
     let mut one = begun(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaacccccccc", WHOLE);
     assert_eq!(ended(&first, &mut one), None, "the other's bytes are missing");
@@ -210,7 +249,10 @@ fn a_write_lands_when_all_tasks_have_given_theirs_in_one_call_of_the_store() {
     let mut two = begun(&mut second, &join_write(&of(OTHER), 1), b"bbbbbbbbdddddddd", WHOLE);
     assert_eq!(ended(&second, &mut two).unwrap().unwrap().bytes, ByteCount(16));
     assert_eq!(ended(&first, &mut one).unwrap().unwrap().bytes, ByteCount(16));
-    assert_eq!(first.read(&whole(), contiguous(0, 32)).unwrap().payload, b"aaaaaaaabbbbbbbbccccccccdddddddd");
+    assert_eq!(
+        first.read(&whole(), contiguous(0, 32)).unwrap().payload,
+        b"aaaaaaaabbbbbbbbccccccccdddddddd"
+    );
     let calls = core.counters().collective_store_calls.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!(calls, 1);
 }
@@ -220,7 +262,8 @@ fn what_a_fenced_session_or_an_abandoned_connection_has_given_does_not_land() {
     for abandoned in [false, true] {
         let core = daemon(1);
         let id = ConnectionId([5; 16]);
-        let (mut first, mut second) = (Client::over(&core, SESSION, id), Client::of_session(&core, OTHER));
+        let (mut first, mut second) =
+            (Client::over(&core, SESSION, id), Client::of_session(&core, OTHER));
         first.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
         let mut one = begun(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaacccccccc", WHOLE);
         assert_eq!(ended(&first, &mut one), None);
@@ -234,7 +277,11 @@ fn what_a_fenced_session_or_an_abandoned_connection_has_given_does_not_land() {
             Status::Fenced
         };
         let mut two = begun(&mut second, &join_write(&of(OTHER), 1), b"bbbbbbbbdddddddd", WHOLE);
-        assert_eq!(ended(&second, &mut two).unwrap().unwrap_err().status, status, "the same for all");
+        assert_eq!(
+            ended(&second, &mut two).unwrap().unwrap_err().status,
+            status,
+            "the same for all"
+        );
         assert_eq!(ended(&first, &mut one).unwrap().unwrap_err().status, status);
         assert_eq!(second.read(&of(OTHER), contiguous(0, 32)).unwrap().payload, b"");
     }
@@ -292,7 +339,8 @@ fn a_payload_that_is_not_what_the_task_wants_fails_for_all() {
 #[test]
 fn the_end_of_a_connection_ends_what_its_task_is_in() {
     let core = daemon(1);
-    let (mut first, mut second) = (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
+    let (mut first, mut second) =
+        (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
     first.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
     // The first half of its bytes: answered, and nothing of the call is under way.
     let mut one = begun(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaa", WHOLE);
@@ -308,14 +356,19 @@ fn the_end_of_a_connection_ends_what_its_task_is_in() {
 fn without_threads_a_task_that_would_wait_for_another_is_told_to_try_again() {
     let core = daemon(1);
     let mut task = Client::of_session(&core, SESSION);
-    assert_eq!(refusal(task.call(&join_read(&whole(), 0, 16))), Status::TryAgain, "no Collect came");
+    assert_eq!(
+        refusal(task.call(&join_read(&whole(), 0, 16))),
+        Status::TryAgain,
+        "no Collect came"
+    );
     task.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
     assert_eq!(refusal(task.call_with(&join_write(&whole(), 0), &[1; 16])), Status::TryAgain);
 }
 
 /// 256 KiB of this daemon and a byte, then nothing of it for 2^30 steps.
 fn more_is_long_to_search() -> Collect {
-    let entries = vec![(0, Pattern::Bytes(256 * 1024)), (512 * 1024, Pattern::Bytes(1)), (1 << 30, beside())];
+    let entries =
+        vec![(0, Pattern::Bytes(256 * 1024)), (512 * 1024, Pattern::Bytes(1)), (1 << 30, beside())];
     let view = View { displacement: 1 << 30, extent: 1 << 61, pattern: Pattern::Struct(entries) };
     let request = Request { view, start: 0, bytes: 1 << 29 };
     let present = second_of_two().sign(&server_key());
@@ -341,12 +394,16 @@ fn what_a_task_wants_after_its_call_is_not_sought_for_a_fenced_session() {
     task.write(&second_of_two(), contiguous((1 << 60) - 1, 1), b"x").unwrap();
     task.call(&more_is_long_to_search()).unwrap();
     let join = join_read(&second_of_two(), 0, 256 * 1024).to_bytes();
-    let Begun::Join(mut job) = core.begin(&mut task.state, NOW, JoinRead::OP, &join, 0) else { panic!("a job") };
+    let Begun::Join(mut job) = core.begin(&mut task.state, NOW, JoinRead::OP, &join, 0) else {
+        panic!("a job")
+    };
     let mut out = Gathered::default();
     while out.body.is_none() {
         assert_eq!(job.step(&core, NOW, &mut out).unwrap(), Step::Again);
     }
-    Client::mds(&core).call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH }).unwrap();
+    Client::mds(&core)
+        .call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH })
+        .unwrap();
     let answer = out.body.take();
     assert_eq!(job.step(&core, NOW, &mut out).unwrap(), Step::Finished);
     assert!(answer.is_some() && out.body.is_none(), "it was answered once");
@@ -355,10 +412,13 @@ fn what_a_task_wants_after_its_call_is_not_sought_for_a_fenced_session() {
 #[test]
 fn a_task_that_goes_before_it_has_seen_the_collect_is_not_waited_for() {
     let core = daemon(1);
-    let (mut first, mut second) = (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
+    let (mut first, mut second) =
+        (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
     first.write(&whole(), contiguous(0, 32), &[1; 32]).unwrap();
     let join = join_read(&of(OTHER), 1, 16).to_bytes();
-    let Begun::Join(mut job) = core.begin(&mut second.state, NOW, JoinRead::OP, &join, 0) else { panic!("a job") };
+    let Begun::Join(mut job) = core.begin(&mut second.state, NOW, JoinRead::OP, &join, 0) else {
+        panic!("a job")
+    };
     assert_eq!(job.step(&core, NOW, &mut Gathered::default()).unwrap(), Step::Waits);
     first.call(&collect(ID, CollectiveKind::Read, &[SESSION, OTHER], 16)).unwrap();
     job.gone(&core, NOW);
@@ -382,7 +442,10 @@ fn a_join_that_waits_can_be_cancelled_and_its_connection_serves_other_calls_mean
     client.send(&request_frame(3, &Cancel { request_id: 1 }));
     let mut ended = || {
         let (header, body) = client.receive();
-        (header.request_id, decode_outcome::<()>(&body).unwrap().err().map(|failure| failure.status))
+        (
+            header.request_id,
+            decode_outcome::<()>(&body).unwrap().err().map(|failure| failure.status),
+        )
     };
     assert_eq!([ended(), ended()], [(1, Some(Status::Cancelled)), (3, None)]);
 }
@@ -395,7 +458,8 @@ fn joins_without_a_collect_and_a_task_without_the_others_end_after_the_time_they
     let (alone, _) = client.call(&join, &[], &mut [0; 16]).unwrap();
     assert_eq!(alone.unwrap_err().detail, "no master's collective request came within 100 ms");
     let present = on(&cluster).sign(&server_key());
-    let collect = Collect { present, ..collect(ID, CollectiveKind::Write, &[SESSION, SESSION], 16) };
+    let collect =
+        Collect { present, ..collect(ID, CollectiveKind::Write, &[SESSION, SESSION], 16) };
     client.call(&collect, &[], &mut []).unwrap().0.unwrap();
     let join = JoinWrite { wait_ms: 100, ..join_write(&on(&cluster), 1) };
     let (waited, _) = client.call(&join, &[7; 16], &mut []).unwrap();

@@ -92,7 +92,8 @@ fn join_first(rank: u32, session: SessionId) -> JoinWrite {
 #[test]
 fn one_that_failed_keeps_its_place_until_the_last_call_in_it_has_ended() {
     let core = daemon(1);
-    let (mut first, mut second) = (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
+    let (mut first, mut second) =
+        (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
     fill(&mut first);
     let mut waits = begun(&mut second, &join_first(1, OTHER), &[1; 16], WHOLE);
     assert_eq!(ended(&second, &mut waits), None);
@@ -110,10 +111,18 @@ fn a_call_too_many_of_a_task_fails_and_leaves_the_one_under_way_alone() {
     let mut first = Client::of_session(&core, SESSION);
     fill(&mut first);
     let mut lands = begun(&mut first, &join_first(0, SESSION), &[1; 16], WHOLE);
-    assert_eq!(ended(&first, &mut lands), None, "all of its bytes have come; the other task's are missing");
+    assert_eq!(
+        ended(&first, &mut lands),
+        None,
+        "all of its bytes have come; the other task's are missing"
+    );
     let more = JoinWrite { skip: ByteCount(16), ..join_first(0, SESSION) };
     assert_eq!(refusal(first.call_with(&more, &[1; 8])), Status::Malformed);
-    assert_eq!(refusal(first.call(&writing([200; 16]))), Status::LimitExceeded, "a call is under way");
+    assert_eq!(
+        refusal(first.call(&writing([200; 16]))),
+        Status::LimitExceeded,
+        "a call is under way"
+    );
     assert_eq!(ended(&first, &mut lands).unwrap().unwrap_err().status, Status::Malformed);
     first.call(&writing([200; 16])).unwrap();
 }
@@ -128,7 +137,8 @@ fn later<S: ObjectStore>(client: &mut Client<'_, S>, time: Duration) {
 #[test]
 fn one_that_is_forgotten_has_failed_for_who_comes_late_also_on_a_connection_that_was_kept() {
     let core = daemon(1);
-    let (mut first, mut second) = (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
+    let (mut first, mut second) =
+        (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
     first.call(&writing(ID)).unwrap();
     first.call_with(&join_write(&of(SESSION), 0), &[1; 8]).unwrap();
     later(&mut second, IDLE - Duration::from_millis(1));
@@ -139,7 +149,10 @@ fn one_that_is_forgotten_has_failed_for_who_comes_late_also_on_a_connection_that
     first.now = second.now;
     let failure = first.call_with(&rest, &[1; 8]).err().expect("it is forgotten");
     assert_eq!(failure.status, Status::TryAgain);
-    assert_eq!(failure.detail, format!("nothing moved in the collective request for {COLLECTIVE_IDLE_MS} ms"));
+    assert_eq!(
+        failure.detail,
+        format!("nothing moved in the collective request for {COLLECTIVE_IDLE_MS} ms")
+    );
 }
 
 fn daemon_on_disk(dir: &Path) -> IodCore<LocalStore> {
@@ -154,8 +167,12 @@ fn daemon_on_disk(dir: &Path) -> IodCore<LocalStore> {
 #[cfg(target_os = "linux")]
 fn deleted_and_open(dir: &Path) -> usize {
     let dir = dir.canonicalize().unwrap();
-    let links = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| entry.unwrap().path().read_link().ok());
-    links.filter(|link| link.starts_with(&dir) && link.to_string_lossy().ends_with(" (deleted)")).count()
+    let links = std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().path().read_link().ok());
+    links
+        .filter(|link| link.starts_with(&dir) && link.to_string_lossy().ends_with(" (deleted)"))
+        .count()
 }
 
 #[cfg(target_os = "linux")]
@@ -185,12 +202,14 @@ fn a_file_that_is_deleted_after_a_collective_call_is_closed() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_file_that_is_deleted_during_a_collective_read_is_closed_when_that_ends_fails_or_is_forgotten() {
+fn a_file_that_is_deleted_during_a_collective_read_is_closed_when_that_ends_fails_or_is_forgotten()
+{
     let half = |skip| JoinRead { skip: ByteCount(skip), ..join_read(&whole(), 0, 8) };
     for how in ["ends", "fails", "is forgotten"] {
         let dir = tempfile::tempdir().unwrap();
         let core = daemon_on_disk(dir.path());
-        let (mut master, mut task) = (Client::of_session(&core, SESSION), Client::of_session(&core, SESSION));
+        let (mut master, mut task) =
+            (Client::of_session(&core, SESSION), Client::of_session(&core, SESSION));
         task.write(&whole(), contiguous(0, 16), &[1; 16]).unwrap();
         master.call(&collect(ID, CollectiveKind::Read, &[SESSION], 16)).unwrap();
         task.call(&half(0)).unwrap();

@@ -55,9 +55,22 @@ impl Task<'_> {
             None => {
                 let payload = self.calls.remove(0);
                 let (present, skip) = (capability.sign(&server_key()), ByteCount(self.skip));
-                let join = JoinWrite { handle: 1, present, collective: ID, rank: self.rank, skip, wait_ms: 1000 };
+                let join = JoinWrite {
+                    handle: 1,
+                    present,
+                    collective: ID,
+                    rank: self.rank,
+                    skip,
+                    wait_ms: 1000,
+                };
                 let (body, bytes) = (join.to_bytes(), payload.len() as u32);
-                let begun = self.client.core.begin(&mut self.client.state, NOW, JoinWrite::OP, &body, bytes);
+                let begun = self.client.core.begin(
+                    &mut self.client.state,
+                    NOW,
+                    JoinWrite::OP,
+                    &body,
+                    bytes,
+                );
                 let Begun::Join(job) = begun else { panic!("{begun:?}") };
                 self.skip += payload.len() as u64;
                 self.call.insert((job, Given::new(&payload, self.bytes_max)))
@@ -90,7 +103,8 @@ fn run(
         if left.is_empty() {
             break;
         }
-        let task = &mut tasks[left[if turn % 3 == 0 { turn / 3 % left.len() } else { choose(left.len()) }]];
+        let task = &mut tasks
+            [left[if turn % 3 == 0 { turn / 3 % left.len() } else { choose(left.len()) }]];
         let ended = task.step(capability);
         idle = if ended.is_none() && task.waits { idle + 1 } else { 0 };
         ended.transpose().map_err(Some)?;
@@ -127,7 +141,11 @@ struct Wish {
 
 impl Wish {
     fn request(&self) -> Request {
-        Request { view: View::strided(self.from, self.group, self.stride), start: 0, bytes: self.bytes }
+        Request {
+            view: View::strided(self.from, self.group, self.stride),
+            start: 0,
+            bytes: self.bytes,
+        }
     }
 
     fn put(&self, payload: &[u8], file: &mut Vec<u8>) {
@@ -156,7 +174,14 @@ fn capability_of(parts: usize) -> Capability {
 fn collect(client: &mut Client<'_>, capability: &Capability, requests: &[Request]) {
     let (tasks, present) = (TaskFamily::of(requests), capability.sign(&server_key()));
     let sessions = vec![(SESSION, requests.len() as u32)];
-    let collect = Collect { handle: 1, present, collective: ID, kind: CollectiveKind::Write, tasks, sessions };
+    let collect = Collect {
+        handle: 1,
+        present,
+        collective: ID,
+        kind: CollectiveKind::Write,
+        tasks,
+        sessions,
+    };
     client.call(&collect).unwrap();
 }
 
@@ -202,7 +227,11 @@ proptest! {
 /// Tasks whose pieces of 4 KiB interleave, with so many bytes each.
 fn interleaved(bytes: &[u64]) -> Vec<Wish> {
     let stride = 4096 * bytes.len() as u64;
-    bytes.iter().zip(0..).map(|(bytes, rank)| Wish { from: rank * 4096, group: 4096, stride, bytes: *bytes }).collect()
+    bytes
+        .iter()
+        .zip(0..)
+        .map(|(bytes, rank)| Wish { from: rank * 4096, group: 4096, stride, bytes: *bytes })
+        .collect()
 }
 
 proptest! {
@@ -241,13 +270,17 @@ fn a_task_whose_last_bytes_another_has_received_need_not_wait_for_that_one_to_wr
     let bytes = [256u64 << 10, 256 << 10, 256 << 10, 260 << 10];
     let requests: Vec<Request> = interleaved(&bytes).iter().map(Wish::request).collect();
     collect(&mut Client::of_session(&core, SESSION), &capability, &requests);
-    let task = |rank: usize| Task::new(&core, rank, &pattern(bytes[rank] as usize, rank as u64), 1 << 20, 1 << 20);
+    let task = |rank: usize| {
+        Task::new(&core, rank, &pattern(bytes[rank] as usize, rank as u64), 1 << 20, 1 << 20)
+    };
     let mut tasks: [Task<'_>; 4] = std::array::from_fn(task);
     for task in &mut tasks {
         assert!(task.step(&capability).is_none(), "it has lent its payload");
     }
     for (rank, bytes) in bytes.into_iter().enumerate() {
-        let ended = (0..1000).find_map(|_| tasks[rank].step(&capability)).expect("it comes to an end by itself");
+        let ended = (0..1000)
+            .find_map(|_| tasks[rank].step(&capability))
+            .expect("it comes to an end by itself");
         assert_eq!(ended.unwrap().bytes, ByteCount(bytes));
         if let Some((_, payload)) = &tasks[3].call {
             assert_eq!(payload.left(), 4096, "who has only to answer does not receive for others");
@@ -258,7 +291,11 @@ fn a_task_whose_last_bytes_another_has_received_need_not_wait_for_that_one_to_wr
 /// Two tasks, 16 bytes each in turns of 8, of which the first has lent 8 bytes that come by 2, and both have done what they can.
 fn two_tasks<'c>(core: &'c IodCore<MemStore>, capability: &Capability) -> [Task<'c>; 2] {
     let wish = |rank: u64| Wish { from: rank * 8, group: 8, stride: 16, bytes: 16 };
-    collect(&mut Client::of_session(core, SESSION), capability, &[wish(0).request(), wish(1).request()]);
+    collect(
+        &mut Client::of_session(core, SESSION),
+        capability,
+        &[wish(0).request(), wish(1).request()],
+    );
     [0, 1].map(|rank| Task::new(core, rank, &[b'a' + rank as u8; 16], 8, 2))
 }
 
@@ -267,10 +304,20 @@ fn one_task_receives_for_all_as_far_as_it_can_and_another_goes_on() {
     let (core, capability) = (daemon(1), capability_of(1));
     let [mut first, mut second] = two_tasks(&core, &capability);
     let until_it_waits = |task: &mut Task<'_>| (0..50).find_map(|_| task.step(&capability));
-    assert!(until_it_waits(&mut second).is_none(), "the first has lent nothing, whose bytes come first");
-    assert_eq!(until_it_waits(&mut first).unwrap().unwrap().bytes, ByteCount(8), "its first call is over");
+    assert!(
+        until_it_waits(&mut second).is_none(),
+        "the first has lent nothing, whose bytes come first"
+    );
+    assert_eq!(
+        until_it_waits(&mut first).unwrap().unwrap().bytes,
+        ByteCount(8),
+        "its first call is over"
+    );
     assert!(until_it_waits(&mut second).is_none(), "more of the first come before its own");
-    assert!(until_it_waits(&mut first).is_none(), "it has received its own, and of the second what was lent");
+    assert!(
+        until_it_waits(&mut first).is_none(),
+        "it has received its own, and of the second what was lent"
+    );
     assert_eq!(until_it_waits(&mut second).unwrap().unwrap().bytes, ByteCount(8));
     assert_eq!(
         until_it_waits(&mut second).unwrap().unwrap().bytes,
@@ -295,7 +342,11 @@ fn a_task_that_goes_while_it_receives_for_all_ends_it_for_all_and_nobody_waits()
     drop(first);
     let ended = (0..3).find_map(|_| second.step(&capability)).expect("at once");
     assert_eq!(refusal(ended), Status::Cancelled);
-    assert_eq!(second.client.read(&capability, contiguous(0, 32)).unwrap().payload, b"", "nothing is written");
+    assert_eq!(
+        second.client.read(&capability, contiguous(0, 32)).unwrap().payload,
+        b"",
+        "nothing is written"
+    );
 }
 
 /// A connection that ends in the middle.
@@ -324,7 +375,8 @@ fn a_payload_that_does_not_come_ends_it_for_all_and_names_the_task() {
         skip: ByteCount(0),
         wait_ms: 1000,
     };
-    let begun = first.client.core.begin(&mut first.client.state, NOW, JoinWrite::OP, &join.to_bytes(), 16);
+    let begun =
+        first.client.core.begin(&mut first.client.state, NOW, JoinWrite::OP, &join.to_bytes(), 16);
     let Begun::Join(mut job) = begun else { panic!("{begun:?}") };
     let broken: Arc<dyn Source> = Arc::new(Broken);
     assert!((0..5).all(|_| second.step(&capability).is_none()));
@@ -353,16 +405,27 @@ fn a_task_whose_bytes_do_not_come_is_named_after_the_time_that_the_callers_wait(
     let mut client = Client::of_session(&core, SESSION);
     collect(&mut client, &capability, &[wish.request()]);
     let present = capability.sign(&server_key());
-    let join = JoinWrite { handle: 1, present, collective: ID, rank: 0, skip: ByteCount(0), wait_ms: 1000 };
+    let join = JoinWrite {
+        handle: 1,
+        present,
+        collective: ID,
+        rank: 0,
+        skip: ByteCount(0),
+        wait_ms: 1000,
+    };
     let begun = core.begin(&mut client.state, NOW, JoinWrite::OP, &join.to_bytes(), 16);
     let Begun::Join(mut job) = begun else { panic!("{begun:?}") };
     let silent: Arc<dyn Source> = Arc::new(Silent);
     let mut at = |millis| {
-        (0..5).find_map(|_| match job.write(&core, NOW + std::time::Duration::from_millis(millis), &silent) {
-            Ok(answer) => Some(decode_outcome::<WriteReply>(&answer.body).unwrap().unwrap_err()),
-            Err(step) => {
-                assert_eq!(step, Step::Again, "it waits in its source");
-                None
+        (0..5).find_map(|_| {
+            match job.write(&core, NOW + std::time::Duration::from_millis(millis), &silent) {
+                Ok(answer) => {
+                    Some(decode_outcome::<WriteReply>(&answer.body).unwrap().unwrap_err())
+                }
+                Err(step) => {
+                    assert_eq!(step, Step::Again, "it waits in its source");
+                    None
+                }
             }
         })
     };

@@ -1,7 +1,10 @@
 //! Copying a range from file to file within a daemon.
 
 use braid_layout::Layout;
-use braid_types::{ByteCount, FileIndex, FileOffset, SessionId, SizeGeneration, Status, limits::COPY_RANGE_BYTES_MAX};
+use braid_types::{
+    ByteCount, FileIndex, FileOffset, SessionId, SizeGeneration, Status,
+    limits::COPY_RANGE_BYTES_MAX,
+};
 use braid_wire::{Capability, Rights, message::iod::CopyRange};
 
 use super::harness::*;
@@ -18,7 +21,12 @@ fn fill(client: &mut Client<'_>, layout: &Layout, offset: u64, data: &[u8], byte
     client.write(&writable, contiguous(offset, bytes), data).unwrap();
 }
 
-fn copy(client: &mut Client<'_>, from: &Capability, to: &Capability, range: (u64, u64, u64)) -> Result<u64, Status> {
+fn copy(
+    client: &mut Client<'_>,
+    from: &Capability,
+    to: &Capability,
+    range: (u64, u64, u64),
+) -> Result<u64, Status> {
     let (handle, present) = client.present(to);
     let (from_offset, to_offset, bytes) = range;
     let call = CopyRange {
@@ -40,7 +48,8 @@ fn the_daemons_own_strips_of_a_range_are_copied() {
     let data = pattern(2 * STRIPE as usize, 3);
     fill(&mut client, &layout, 0, &data, 4 * STRIPE);
     let target = capability(layout.clone());
-    let copied = copy(&mut client, &source(layout), &target, (100, 2 * STRIPE + 100, 3 * STRIPE)).unwrap();
+    let copied =
+        copy(&mut client, &source(layout), &target, (100, 2 * STRIPE + 100, 3 * STRIPE)).unwrap();
     assert_eq!(copied, 100 + STRIPE, "strip 1, and the first 100 bytes of strip 3");
     let read = client.read(&target, contiguous(2 * STRIPE + 100, 3 * STRIPE)).unwrap();
     assert_eq!(read.payload, data[..STRIPE as usize + 100]);
@@ -53,7 +62,10 @@ fn a_turned_layout_takes_the_part_of_the_same_daemon() {
     let data = pattern(STRIPE as usize, 5);
     fill(&mut client, &striped([1, 2]), 0, &data, 2 * STRIPE);
     let target = capability(striped([2, 1]));
-    assert_eq!(copy(&mut client, &source(striped([1, 2])), &target, (0, STRIPE, 2 * STRIPE)), Ok(STRIPE));
+    assert_eq!(
+        copy(&mut client, &source(striped([1, 2])), &target, (0, STRIPE, 2 * STRIPE)),
+        Ok(STRIPE)
+    );
     let read = client.read(&target, contiguous(STRIPE, STRIPE)).unwrap();
     assert_eq!(read.payload, data);
     let unlike = copy(&mut client, &source(striped([1, 2])), &target, (0, 0, 2 * STRIPE));
@@ -66,9 +78,17 @@ fn what_the_source_does_not_have_is_zeros_in_the_target() {
     let mut client = Client::of_session(&core, SESSION);
     let target = capability(striped([1]));
     client.write(&target, contiguous(0, 3000), &pattern(3000, 1)).unwrap();
-    assert_eq!(copy(&mut client, &source(striped([1])), &target, (0, 1000, 500)), Ok(500), "no object at all");
+    assert_eq!(
+        copy(&mut client, &source(striped([1])), &target, (0, 1000, 500)),
+        Ok(500),
+        "no object at all"
+    );
     fill(&mut client, &striped([1]), 0, b"abc", 3);
-    assert_eq!(copy(&mut client, &source(striped([1])), &target, (0, 2000, 2000)), Ok(2000), "a short one");
+    assert_eq!(
+        copy(&mut client, &source(striped([1])), &target, (0, 2000, 2000)),
+        Ok(2000),
+        "a short one"
+    );
     let mut want = pattern(3000, 1);
     want[1000..1500].fill(0);
     want.resize(4000, 0);
@@ -111,7 +131,10 @@ fn both_capabilities_must_allow_it() {
 fn an_old_generation_of_either_file_is_refused() {
     let core = daemon(1);
     let mut client = Client::of_session(&core, SESSION);
-    let newer = |capability: &Capability| Capability { size_generation: SizeGeneration(2), ..capability.clone() };
+    let newer = |capability: &Capability| Capability {
+        size_generation: SizeGeneration(2),
+        ..capability.clone()
+    };
     let (from, to) = (source(striped([1])), capability(striped([1])));
     fill(&mut client, &striped([1]), 0, b"abc", 3);
     client.write(&to, contiguous(0, 1), b"x").unwrap();

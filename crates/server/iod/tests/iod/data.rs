@@ -46,7 +46,9 @@ fn a_hole_between_two_objects_is_zeros_and_the_end_of_the_shorter_is_no_end() {
 #[test]
 fn nothing_written_reads_as_no_bytes() {
     let core = daemon(1);
-    let read = Client::of_session(&core, SESSION).read(&capability(striped([1])), contiguous(0, 100)).unwrap();
+    let read = Client::of_session(&core, SESSION)
+        .read(&capability(striped([1])), contiguous(0, 100))
+        .unwrap();
     assert_eq!((read.payload.len(), read.reply.ends), (0, vec![end(0, 0)]));
 }
 
@@ -91,7 +93,8 @@ fn a_payload_of_another_length_than_the_request_is_malformed() {
     let capability = capability(striped([1, 2]));
     let mut client = Client::of_session(&core, SESSION);
     for bytes in [0, STRIPE - 1, STRIPE + 1] {
-        let outcome = client.write(&capability, contiguous(0, 2 * STRIPE), &pattern(bytes as usize, 1));
+        let outcome =
+            client.write(&capability, contiguous(0, 2 * STRIPE), &pattern(bytes as usize, 1));
         assert_eq!(refusal(outcome), Status::Malformed, "{bytes} bytes for one strip of {STRIPE}");
     }
     client.write(&capability, contiguous(0, 2 * STRIPE), &pattern(STRIPE as usize, 1)).unwrap();
@@ -106,7 +109,10 @@ fn an_object_is_made_with_its_layout_and_owner() {
     Client::of_session(&core, SESSION).write(&capability, contiguous(0, 1), b"x").unwrap();
     let record = core.store().open(object(0)).unwrap().record();
     assert_eq!(Layout::from_bytes(&record.layout), Ok(capability.layout));
-    assert_eq!((record.uid, record.gid, record.size_generation), (1000, 100, capability.size_generation));
+    assert_eq!(
+        (record.uid, record.gid, record.size_generation),
+        (1000, 100, capability.size_generation)
+    );
     assert!(core.store().open(object(1)).is_err(), "the other part is elsewhere");
 }
 
@@ -119,11 +125,20 @@ fn a_recorded_part_that_is_missing_is_an_error_in_every_data_call_never_zeros() 
     assert_eq!(refusal(client.read(&lost, contiguous(0, 1))), Status::ObjectLost);
     assert_eq!(refusal(client.write(&lost, contiguous(0, 1), b"x")), Status::ObjectLost);
     let (handle, present) = client.present(&lost);
-    assert_eq!(refusal(client.call(&Flush { handle, present: present.clone() })), Status::ObjectLost);
-    assert_eq!(refusal(client.call(&ObjectSizes { handle, present: present.clone() })), Status::ObjectLost);
+    assert_eq!(
+        refusal(client.call(&Flush { handle, present: present.clone() })),
+        Status::ObjectLost
+    );
+    assert_eq!(
+        refusal(client.call(&ObjectSizes { handle, present: present.clone() })),
+        Status::ObjectLost
+    );
     let seek = Seek { handle, present, offset: FileOffset(0), what: SeekWhat::Data };
     assert_eq!(refusal(client.call(&seek)), Status::ObjectLost);
-    assert!(client.read(&capability(striped([1])), contiguous(0, 1)).is_ok(), "not recorded, not lost");
+    assert!(
+        client.read(&capability(striped([1])), contiguous(0, 1)).is_ok(),
+        "not recorded, not lost"
+    );
 }
 
 #[test]
@@ -146,9 +161,15 @@ fn a_failed_flush_is_an_error_and_changes_the_verifier_that_the_write_told() {
     let written = client.write(&capability, contiguous(0, 1), b"x").unwrap();
     let (handle, present) = client.present(&capability);
     core.store().faults().fail_nth(DiskOp::Sync, 1, Fault::Eio);
-    assert_eq!(refusal(client.call(&Flush { handle, present: present.clone() })), Status::DiskError);
+    assert_eq!(
+        refusal(client.call(&Flush { handle, present: present.clone() })),
+        Status::DiskError
+    );
     let flushed = client.call(&Flush { handle, present }).unwrap();
-    assert_ne!(flushed.verifier, written.verifier, "the client must send again what it still holds");
+    assert_ne!(
+        flushed.verifier, written.verifier,
+        "the client must send again what it still holds"
+    );
 }
 
 #[test]
@@ -167,10 +188,18 @@ fn allocate_grows_the_objects_unless_the_size_is_kept() {
     let capability = capability(striped([1, 1]));
     let mut client = Client::of_session(&core, SESSION);
     let (handle, present) = client.present(&capability);
-    let mut allocate =
-        Allocate { handle, present, offset: FileOffset(STRIPE), bytes: ByteCount(2 * STRIPE), keep_size: true };
+    let mut allocate = Allocate {
+        handle,
+        present,
+        offset: FileOffset(STRIPE),
+        bytes: ByteCount(2 * STRIPE),
+        keep_size: true,
+    };
     client.call(&allocate).unwrap();
-    assert_eq!(client.read(&capability, contiguous(0, 1)).unwrap().reply.ends, [end(0, 0), end(1, 0)]);
+    assert_eq!(
+        client.read(&capability, contiguous(0, 1)).unwrap().reply.ends,
+        [end(0, 0), end(1, 0)]
+    );
     allocate.keep_size = false;
     client.call(&allocate).unwrap();
     let ends = client.read(&capability, contiguous(0, 1)).unwrap().reply.ends;
@@ -187,7 +216,8 @@ fn seek_finds_data_and_holes_across_parts() {
     client.write(&capability, contiguous(5 * STRIPE, STRIPE), &[1; STRIPE as usize]).unwrap();
     let mut seek = |offset, what| {
         let (handle, present) = client.present(&capability);
-        let found = client.call(&Seek { handle, present, offset: FileOffset(offset), what }).unwrap();
+        let found =
+            client.call(&Seek { handle, present, offset: FileOffset(offset), what }).unwrap();
         found.map(|offset| offset.0)
     };
     assert_eq!(seek(0, SeekWhat::Data), Some(5 * STRIPE));
@@ -220,16 +250,28 @@ fn a_read_of_what_an_object_has_lost_fails_and_one_of_the_rest_does_not() {
     // The second object: strips 1 and 3 of the file; its end is gone from the middle of strip 1.
     core.store().cut_by_hand(object(1), STRIPE / 2);
     let good = STRIPE + STRIPE / 2;
-    assert_eq!(client.read(&capability, contiguous(0, good)).unwrap().payload, whole[..good as usize]);
+    assert_eq!(
+        client.read(&capability, contiguous(0, good)).unwrap().payload,
+        whole[..good as usize]
+    );
     let strip = |n: usize| whole[n * STRIPE as usize..(n + 1) * STRIPE as usize].to_vec();
     assert_eq!(client.read(&capability, contiguous(2 * STRIPE, STRIPE)).unwrap().payload, strip(2));
-    for (offset, bytes) in [(0, 4 * STRIPE), (good - 1, 2), (good, 1), (3 * STRIPE, STRIPE), (4 * STRIPE - 1, 100)] {
+    for (offset, bytes) in
+        [(0, 4 * STRIPE), (good - 1, 2), (good, 1), (3 * STRIPE, STRIPE), (4 * STRIPE - 1, 100)]
+    {
         let failure = client.read(&capability, contiguous(offset, bytes)).err().expect("lost");
         assert_eq!(failure.status, Status::ObjectLost, "{bytes} bytes from {offset}");
-        assert!(failure.detail.contains(&object(1).to_string()) && failure.detail.contains("2048"), "{failure}");
+        assert!(
+            failure.detail.contains(&object(1).to_string()) && failure.detail.contains("2048"),
+            "{failure}"
+        );
     }
     let sizes = client.call(&ObjectSizes { handle: 1, present: Vec::new() }).unwrap();
-    assert_eq!(sizes.iter().map(|info| info.bytes.0).sum::<u64>(), 4 * STRIPE, "the file is as long as it was");
+    assert_eq!(
+        sizes.iter().map(|info| info.bytes.0).sum::<u64>(),
+        4 * STRIPE,
+        "the file is as long as it was"
+    );
     // An append would hide the loss; writing it again mends it.
     let append = client.write(&capability, contiguous(5 * STRIPE, 9), &[1; 9]);
     assert_eq!(refusal(append), Status::ObjectLost);

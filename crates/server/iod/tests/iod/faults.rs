@@ -16,7 +16,8 @@ fn a_full_disk_is_told_to_the_writer_and_the_daemon_lives_on() {
     let mut client = Client::of_session(&core, SESSION);
     client.write(&capability, contiguous(0, 3), b"abc").unwrap();
     core.store().faults().fail_always(DiskOp::Write, Fault::NoSpace);
-    let failure = client.write(&capability, contiguous(3, 1 << 20), &pattern(1 << 20, 1)).unwrap_err();
+    let failure =
+        client.write(&capability, contiguous(3, 1 << 20), &pattern(1 << 20, 1)).unwrap_err();
     assert_eq!(failure.status, Status::NoSpace);
     assert!(!failure.detail.is_empty(), "it says where");
     assert_eq!(client.read(&capability, contiguous(0, 3)).unwrap().payload, b"abc");
@@ -32,7 +33,10 @@ fn a_read_error_half_way_is_an_error_and_not_a_dead_connection() {
     client.write(&capability, contiguous(0, 1 << 20), &pattern(1 << 20, 1)).unwrap();
     core.store().faults().fail_nth(DiskOp::Read, 3, Fault::Eio);
     assert_eq!(refusal(client.read(&capability, contiguous(0, 1 << 20))), Status::DiskError);
-    assert_eq!(client.read(&capability, contiguous(0, 1 << 20)).unwrap().payload, pattern(1 << 20, 1));
+    assert_eq!(
+        client.read(&capability, contiguous(0, 1 << 20)).unwrap().payload,
+        pattern(1 << 20, 1)
+    );
 }
 
 #[test]

@@ -29,7 +29,8 @@ fn whole_after(flush: bool) -> u64 {
     }
     core.store().crash();
     let is_whole = |number: &u64| {
-        let found = Client::of_session(&core, SESSION).read(&file(*number), contiguous(0, BYTES as u64));
+        let found =
+            Client::of_session(&core, SESSION).read(&file(*number), contiguous(0, BYTES as u64));
         found.is_ok_and(|found| found.payload == pattern(BYTES, *number))
     };
     (0..FILES).filter(is_whole).count() as u64
@@ -48,9 +49,16 @@ fn it_tells_the_verifier_which_another_one_after_a_loss_is() {
     let wrote = client.write(&file(0), contiguous(0, 10), &[1; 10]).unwrap();
     assert_eq!(client.call(&FlushAll {}).unwrap().verifier, wrote.verifier);
     core.store().restart();
-    assert_eq!(Client::of_session(&core, SESSION).call(&FlushAll {}).unwrap().verifier, wrote.verifier, "only killed");
+    assert_eq!(
+        Client::of_session(&core, SESSION).call(&FlushAll {}).unwrap().verifier,
+        wrote.verifier,
+        "only killed"
+    );
     core.store().crash();
-    assert_ne!(Client::of_session(&core, SESSION).call(&FlushAll {}).unwrap().verifier, wrote.verifier);
+    assert_ne!(
+        Client::of_session(&core, SESSION).call(&FlushAll {}).unwrap().verifier,
+        wrote.verifier
+    );
 }
 
 #[test]

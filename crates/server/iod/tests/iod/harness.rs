@@ -6,8 +6,8 @@ use braid_iod::{ConnectionState, Gathered, IodCore, Peer};
 use braid_layout::{Distribution, Layout, Request};
 use braid_store::{MemStore, ObjectStore};
 use braid_types::{
-    ByteCount, ClusterUuid, ConnectionId, Failure, FileIndex, FileOffset, IodId, KeyId, MdsEpoch, ObjectGeneration,
-    ObjectId, PartIndex, SessionId, SizeGeneration, Status,
+    ByteCount, ClusterUuid, ConnectionId, Failure, FileIndex, FileOffset, IodId, KeyId, MdsEpoch,
+    ObjectGeneration, ObjectId, PartIndex, SessionId, SizeGeneration, Status,
 };
 use braid_wire::{
     Call, Capability, Credential, Rights, Role, Secret, decode_outcome,
@@ -72,12 +72,20 @@ pub struct Reply<R> {
 impl<'a, S: ObjectStore> Client<'a, S> {
     /// A client of this session.
     pub fn of_session(core: &'a IodCore<S>, session: SessionId) -> Self {
-        Self::new(core, Role::Client, Credential::Session { session, key: KeyId(1), user: None, epoch: EPOCH })
+        Self::new(
+            core,
+            Role::Client,
+            Credential::Session { session, key: KeyId(1), user: None, epoch: EPOCH },
+        )
     }
 
     /// A client whose session a user's ticket started.
     pub fn of_user(core: &'a IodCore<S>, user: u64, session: SessionId) -> Self {
-        Self::new(core, Role::Client, Credential::Session { session, key: KeyId(1), user: Some(user), epoch: EPOCH })
+        Self::new(
+            core,
+            Role::Client,
+            Credential::Session { session, key: KeyId(1), user: Some(user), epoch: EPOCH },
+        )
     }
 
     pub fn mds(core: &'a IodCore<S>) -> Self {
@@ -90,7 +98,12 @@ impl<'a, S: ObjectStore> Client<'a, S> {
 
     /// A client of this session over a connection of this id.
     pub fn over(core: &'a IodCore<S>, session: SessionId, id: ConnectionId) -> Self {
-        Self::with_id(core, Role::Client, Credential::Session { session, key: KeyId(1), user: None, epoch: EPOCH }, id)
+        Self::with_id(
+            core,
+            Role::Client,
+            Credential::Session { session, key: KeyId(1), user: None, epoch: EPOCH },
+            id,
+        )
     }
 
     fn with_id(core: &'a IodCore<S>, role: Role, credential: Credential, id: ConnectionId) -> Self {
@@ -101,10 +114,17 @@ impl<'a, S: ObjectStore> Client<'a, S> {
         self.call_with(call, &[]).map(|reply| reply.reply)
     }
 
-    pub fn call_with<C: Call>(&mut self, call: &C, payload: &[u8]) -> Result<Reply<C::Reply>, Failure> {
+    pub fn call_with<C: Call>(
+        &mut self,
+        call: &C,
+        payload: &[u8],
+    ) -> Result<Reply<C::Reply>, Failure> {
         let mut out = Gathered::default();
-        self.core.handle(&mut self.state, self.now, C::OP, &call.to_bytes(), payload, &mut out).expect("sent");
-        let reply = decode_outcome::<C::Reply>(&out.body.expect("a final frame")).expect("well-formed")?;
+        self.core
+            .handle(&mut self.state, self.now, C::OP, &call.to_bytes(), payload, &mut out)
+            .expect("sent");
+        let reply =
+            decode_outcome::<C::Reply>(&out.body.expect("a final frame")).expect("well-formed")?;
         Ok(Reply { reply, payload: out.payload, data_frames: out.data_frames })
     }
 
@@ -113,12 +133,21 @@ impl<'a, S: ObjectStore> Client<'a, S> {
         (1, capability.sign(&server_key()))
     }
 
-    pub fn write(&mut self, capability: &Capability, request: Request, payload: &[u8]) -> Result<WriteReply, Failure> {
+    pub fn write(
+        &mut self,
+        capability: &Capability,
+        request: Request,
+        payload: &[u8],
+    ) -> Result<WriteReply, Failure> {
         let (handle, present) = self.present(capability);
         self.call_with(&Write { handle, present, request }, payload).map(|reply| reply.reply)
     }
 
-    pub fn read(&mut self, capability: &Capability, request: Request) -> Result<Reply<ReadReply>, Failure> {
+    pub fn read(
+        &mut self,
+        capability: &Capability,
+        request: Request,
+    ) -> Result<Reply<ReadReply>, Failure> {
         let (handle, present) = self.present(capability);
         let reply = self.call_with(&Read { handle, present, request }, &[])?;
         assert_eq!(reply.reply.bytes.0, reply.payload.len() as u64);

@@ -8,16 +8,23 @@ use braid_wire::{
     message::{
         DaemonStatus,
         iod::{
-            Allocate, CollectSizes, Delete, DiskSpace, FlushAll, ListObjects, MoveToLost, ObjectLength, ObjectSizes,
-            Punch, Truncate,
+            Allocate, CollectSizes, Delete, DiskSpace, FlushAll, ListObjects, MoveToLost,
+            ObjectLength, ObjectSizes, Punch, Truncate,
         },
     },
 };
 
 use super::harness::*;
 
-pub(crate) fn truncate(capability: &Capability, lengths: &[(u16, u64)], generation: u64) -> Truncate {
-    let length = |(part, bytes): &(u16, u64)| ObjectLength { object: object(*part), bytes: ByteCount(*bytes) };
+pub(crate) fn truncate(
+    capability: &Capability,
+    lengths: &[(u16, u64)],
+    generation: u64,
+) -> Truncate {
+    let length = |(part, bytes): &(u16, u64)| ObjectLength {
+        object: object(*part),
+        bytes: ByteCount(*bytes),
+    };
     Truncate {
         objects: lengths.iter().map(length).collect(),
         size_generation: SizeGeneration(generation),
@@ -39,7 +46,9 @@ fn truncate_cuts_grows_and_makes_objects_but_not_empty_ones() {
     let infos = mds.call(&truncate(&capability, &[(0, 10), (1, 20), (2, 0)], 2)).unwrap();
     let facts: Vec<_> = infos.iter().map(|info| (info.part.0, info.exists, info.bytes.0)).collect();
     assert_eq!(facts, [(0, true, 10), (1, true, 20), (2, false, 0)]);
-    let read = Client::of_session(&core, SESSION).read(&later(&capability, 2), contiguous(0, 1 << 20)).unwrap();
+    let read = Client::of_session(&core, SESSION)
+        .read(&later(&capability, 2), contiguous(0, 1 << 20))
+        .unwrap();
     let want = [&[1; 10][..], &[0; STRIPE as usize + 10]].concat();
     assert_eq!(read.payload, want, "what was cut is gone, also when it grows again");
 }
@@ -110,13 +119,18 @@ fn truncate_may_be_repeated_and_an_older_one_is_refused() {
 fn truncate_passes_over_a_lost_object_and_cuts_the_others() {
     let core = daemon(1);
     let mut capability = capability(striped([1, 1]));
-    Client::of_session(&core, SESSION).write(&capability, contiguous(STRIPE, 100), &[1; 100]).unwrap();
+    Client::of_session(&core, SESSION)
+        .write(&capability, contiguous(STRIPE, 100), &[1; 100])
+        .unwrap();
     capability.existing_parts = vec![0b11];
     for (generation, bytes) in [(2, 10), (3, 0)] {
-        let infos = Client::mds(&core).call(&truncate(&capability, &[(0, bytes), (1, bytes)], generation)).unwrap();
+        let infos = Client::mds(&core)
+            .call(&truncate(&capability, &[(0, bytes), (1, bytes)], generation))
+            .unwrap();
         let facts: Vec<_> = infos.iter().map(|info| (info.exists, info.bytes.0)).collect();
         assert_eq!(facts, [(false, 0), (true, bytes)]);
-        let read = Client::of_session(&core, SESSION).read(&later(&capability, generation), contiguous(0, 10));
+        let read = Client::of_session(&core, SESSION)
+            .read(&later(&capability, generation), contiguous(0, 10));
         assert_eq!(refusal(read), Status::ObjectLost, "it is not made of zeros (I11)");
     }
 }
@@ -135,7 +149,10 @@ fn what_passes_the_disks_longest_file_is_too_large_and_harms_nothing() {
     assert_eq!(refusal(client.call(&allocate)), Status::TooLarge);
     let mut mds = Client::mds(&core);
     for _ in 0..2 {
-        assert_eq!(refusal(mds.call(&truncate(&capability, &[(0, (1 << 20) + 1)], 2))), Status::TooLarge);
+        assert_eq!(
+            refusal(mds.call(&truncate(&capability, &[(0, (1 << 20) + 1)], 2))),
+            Status::TooLarge
+        );
     }
     // The disk refuses what the daemon took for possible.
     core.store().faults().fail_always(DiskOp::Truncate, Fault::TooLarge);
@@ -237,7 +254,8 @@ fn sizes_are_collected_in_the_order_asked_with_times_of_the_metadata_server() {
     for flush in [false, true] {
         let collect = CollectSizes { objects: vec![object(1), object(0)], flush };
         let reply = Client::mds(&core).call(&collect).unwrap();
-        let facts: Vec<_> = reply.objects.iter().map(|info| (info.part.0, info.exists, info.bytes.0)).collect();
+        let facts: Vec<_> =
+            reply.objects.iter().map(|info| (info.part.0, info.exists, info.bytes.0)).collect();
         assert_eq!(facts, [(1, false, 0), (0, true, 10)]);
     }
     let (handle, present) = client.present(&capability);
@@ -251,8 +269,16 @@ fn sizes_are_collected_in_the_order_asked_with_times_of_the_metadata_server() {
     // A heartbeat that was under way for half a second says nothing of the clock, whichever way was the slow one; nor does
     // one that says 9 ms more. One that says 2.6 s does.
     for (sent, received) in [((1003, 500_000_000), (1004, 0)), ((1004, 0), (1004, 500_000_000))] {
-        core.set_clock_offset(at(1001, 500_000_000), at(sent.0, sent.1), at(received.0, received.1));
-        assert_eq!(client.call(&sizes).unwrap()[0].mtime, there, "a time that was told does not move");
+        core.set_clock_offset(
+            at(1001, 500_000_000),
+            at(sent.0, sent.1),
+            at(received.0, received.1),
+        );
+        assert_eq!(
+            client.call(&sizes).unwrap()[0].mtime,
+            there,
+            "a time that was told does not move"
+        );
     }
     core.set_clock_offset(at(1001, 500_000_000), at(1004, 9_000_000), at(1004, 9_000_000));
     assert_eq!(client.call(&sizes).unwrap()[0].mtime, there, "a time that was told does not move");
@@ -266,7 +292,8 @@ fn what_was_collected_with_a_flush_survives_the_loss_of_power() {
     let capability = capability(striped([1, 1]));
     Client::of_session(&core, SESSION).write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
     let collect = |flush| {
-        let reply = Client::mds(&core).call(&CollectSizes { objects: vec![object(0)], flush }).unwrap();
+        let reply =
+            Client::mds(&core).call(&CollectSizes { objects: vec![object(0)], flush }).unwrap();
         (reply.objects[0].exists, reply.objects[0].bytes.0, reply.verifier)
     };
     let heard = collect(false);
@@ -288,7 +315,9 @@ fn what_was_deleted_durably_stays_away_after_every_loss_of_power() {
             Client::mds(&core).call(&collect).unwrap().objects[0].exists
         };
         (0..rounds).any(|_| {
-            Client::of_session(&core, SESSION).write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
+            Client::of_session(&core, SESSION)
+                .write(&capability, contiguous(0, 10), &[1; 10])
+                .unwrap();
             assert!(collect());
             Client::mds(&core).call(&Delete { objects: vec![object(0)], durable }).unwrap();
             core.store().crash();
@@ -333,10 +362,13 @@ fn a_list_whose_answer_would_not_fit_is_refused() {
 #[test]
 fn every_object_is_listed_once_with_its_record() {
     let core = daemon(1);
-    let layout = Layout::one(Distribution::SimpleStripe { stripe_size: STRIPE }, [1; 200].map(IodId));
+    let layout =
+        Layout::one(Distribution::SimpleStripe { stripe_size: STRIPE }, [1; 200].map(IodId));
     let capability = capability(layout.clone());
     let bytes = 200 * STRIPE;
-    Client::of_session(&core, SESSION).write(&capability, contiguous(0, bytes), &vec![1; bytes as usize]).unwrap();
+    Client::of_session(&core, SESSION)
+        .write(&capability, contiguous(0, bytes), &vec![1; bytes as usize])
+        .unwrap();
     let (mut found, mut cursor) = (Vec::new(), Vec::new());
     loop {
         let page = Client::mds(&core).call(&ListObjects { cursor, count_max: u32::MAX }).unwrap();
@@ -363,7 +395,10 @@ fn an_object_moved_to_lost_and_found_is_out_of_service() {
     client.write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
     Client::mds(&core).call(&MoveToLost { object: object(0) }).unwrap();
     assert_eq!(client.read(&capability, contiguous(0, 10)).unwrap().payload, b"");
-    assert_eq!(refusal(Client::mds(&core).call(&MoveToLost { object: object(0) })), Status::ObjectLost);
+    assert_eq!(
+        refusal(Client::mds(&core).call(&MoveToLost { object: object(0) })),
+        Status::ObjectLost
+    );
 }
 
 #[test]

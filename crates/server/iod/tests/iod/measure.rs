@@ -31,7 +31,11 @@ fn the_holder_of_a_client_key_and_nobody_else_may_ask_a_bounded_amount() {
     let mut user = Client::of_user(&core, 1000, SessionId(6));
     assert_eq!(refusal(user.call(&LOAD)), Status::NotPermitted, "a user with a ticket");
     for role in [Role::Iod, Role::Mds, Role::Admin] {
-        assert_eq!(refusal(Client::new(&core, role, Credential::Server).call(&LOAD)), Status::WrongRole, "{role:?}");
+        assert_eq!(
+            refusal(Client::new(&core, role, Credential::Server).call(&LOAD)),
+            Status::WrongRole,
+            "{role:?}"
+        );
     }
 }
 
@@ -41,7 +45,8 @@ fn a_disk_is_not_measured_all_the_time() {
     let mut client = Client::of_session(&core, SESSION);
     assert_eq!(refusal(client.call(&MeasureDisk { part_ms: 200, ..LOAD })), Status::Unsupported);
     let mut other = Client::of_session(&core, SessionId(6));
-    for (after_ms, status) in [(0, Status::Busy), (1499, Status::Busy), (1500, Status::Unsupported)] {
+    for (after_ms, status) in [(0, Status::Busy), (1499, Status::Busy), (1500, Status::Unsupported)]
+    {
         other.now = NOW + Duration::from_millis(after_ms);
         assert_eq!(refusal(other.call(&LOAD)), status, "{after_ms} ms after one of a second began");
     }

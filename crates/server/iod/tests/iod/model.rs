@@ -14,14 +14,19 @@ const FILE_BYTES: u64 = 96 * 1024;
 
 fn distribution(parts: u16) -> BoxedStrategy<Distribution> {
     let stripe = (1u64..20_000).prop_map(|stripe_size| Distribution::SimpleStripe { stripe_size });
-    let strips = prop::collection::vec((0..parts, 1u64..9000), 1..6).prop_map(|strips| Distribution::VarStrip {
-        strips: strips.into_iter().map(|(part, bytes)| Strip { part, bytes }).collect(),
+    let strips = prop::collection::vec((0..parts, 1u64..9000), 1..6).prop_map(|strips| {
+        Distribution::VarStrip {
+            strips: strips.into_iter().map(|(part, bytes)| Strip { part, bytes }).collect(),
+        }
     });
     let widths: Vec<u16> = (1..=parts).filter(|width| parts.is_multiple_of(*width)).collect();
-    let grouped =
-        (1u64..5000, prop::sample::select(widths), 1u32..4).prop_map(|(stripe_size, group_width, group_depth)| {
-            Distribution::Grouped { stripe_size, group_width, group_depth }
-        });
+    let grouped = (1u64..5000, prop::sample::select(widths), 1u32..4).prop_map(
+        |(stripe_size, group_width, group_depth)| Distribution::Grouped {
+            stripe_size,
+            group_width,
+            group_depth,
+        },
+    );
     if parts == 1 {
         prop_oneof![stripe, strips, grouped, Just(Distribution::Single)].boxed()
     } else {
@@ -31,7 +36,9 @@ fn distribution(parts: u16) -> BoxedStrategy<Distribution> {
 
 fn layout() -> impl Strategy<Value = Layout> {
     (1u16..7)
-        .prop_flat_map(|parts| (distribution(parts), 0..parts, prop::collection::vec(1..=IODS, usize::from(parts))))
+        .prop_flat_map(|parts| {
+            (distribution(parts), 0..parts, prop::collection::vec(1..=IODS, usize::from(parts)))
+        })
         .prop_map(|(distribution, first_part, iods)| {
             let mut layout = Layout::one(distribution, iods.into_iter().map(IodId));
             layout.components[0].first_part = first_part;
@@ -48,12 +55,22 @@ fn request() -> impl Strategy<Value = Request> {
             bytes,
         },
     );
-    let nested = (1u64..9, 1u64..40, 0u64..50, 1u64..6, 1u64..3000).prop_map(|(count, block, gap, rows, bytes)| {
-        let row = Pattern::Vector { count, stride: block + gap, child: Box::new(Pattern::Bytes(block)) };
-        let span = count * (block + gap);
-        let pattern = Pattern::Vector { count: rows, stride: span * 2, child: Box::new(row) };
-        Request { view: View { displacement: 7, extent: span * 2 * rows, pattern }, start: 3, bytes }
-    });
+    let nested = (1u64..9, 1u64..40, 0u64..50, 1u64..6, 1u64..3000).prop_map(
+        |(count, block, gap, rows, bytes)| {
+            let row = Pattern::Vector {
+                count,
+                stride: block + gap,
+                child: Box::new(Pattern::Bytes(block)),
+            };
+            let span = count * (block + gap);
+            let pattern = Pattern::Vector { count: rows, stride: span * 2, child: Box::new(row) };
+            Request {
+                view: View { displacement: 7, extent: span * 2 * rows, pattern },
+                start: 3,
+                bytes,
+            }
+        },
+    );
     let list = prop::collection::vec((1u64..3000, 1u64..500), 1..20).prop_map(|runs| {
         let mut offset = 0;
         let extents: Vec<_> = runs
@@ -66,14 +83,17 @@ fn request() -> impl Strategy<Value = Request> {
             .collect();
         Request::list(extents)
     });
-    prop_oneof![plain, strided, nested, list]
-        .prop_filter("within the model", |request| file_offsets(request).last().is_none_or(|last| *last < FILE_BYTES))
+    prop_oneof![plain, strided, nested, list].prop_filter("within the model", |request| {
+        file_offsets(request).last().is_none_or(|last| *last < FILE_BYTES)
+    })
 }
 
 /// The file offset of every byte of a request, by its view's definition.
 fn file_offsets(request: &Request) -> Vec<u64> {
     let view = request.view.map().expect("valid");
-    (request.start..request.start + request.bytes).map(|at| view.file_offset(at).expect("in range").0).collect()
+    (request.start..request.start + request.bytes)
+        .map(|at| view.file_offset(at).expect("in range").0)
+        .collect()
 }
 
 /// The client's part: gives each daemon its bytes, and puts together what they send.
@@ -86,7 +106,12 @@ struct Cluster {
 
 impl Cluster {
     fn new(layout: Layout) -> Self {
-        Self { daemons: (1..=IODS).map(daemon).collect(), layout, model: vec![0; FILE_BYTES as usize], size: 0 }
+        Self {
+            daemons: (1..=IODS).map(daemon).collect(),
+            layout,
+            model: vec![0; FILE_BYTES as usize],
+            size: 0,
+        }
     }
 
     /// Indices into `offsets` of the bytes that `iod` holds, by the layout's definition.
@@ -106,9 +131,11 @@ impl Cluster {
     fn write(&mut self, request: &Request, data: &[u8]) {
         let offsets = file_offsets(request);
         for iod in self.involved() {
-            let payload: Vec<u8> = self.share(iod, &offsets).into_iter().map(|at| data[at]).collect();
+            let payload: Vec<u8> =
+                self.share(iod, &offsets).into_iter().map(|at| data[at]).collect();
             let mut client = Client::of_session(&self.daemons[iod as usize - 1], SESSION);
-            let reply = client.write(&capability(self.layout.clone()), request.clone(), &payload).unwrap();
+            let reply =
+                client.write(&capability(self.layout.clone()), request.clone(), &payload).unwrap();
             assert_eq!(reply.bytes.0, payload.len() as u64);
         }
         for (at, offset) in offsets.iter().enumerate() {
@@ -128,7 +155,11 @@ impl Cluster {
             assert!(read.payload.len() <= share.len());
             for (rank, at) in share.into_iter().enumerate() {
                 let byte = read.payload.get(rank).copied().unwrap_or(0);
-                assert_eq!(byte, self.model[offsets[at] as usize], "byte {} of the file", offsets[at]);
+                assert_eq!(
+                    byte, self.model[offsets[at] as usize],
+                    "byte {} of the file",
+                    offsets[at]
+                );
             }
             ends.extend(read.reply.ends.iter().map(|end| (end.part, end.bytes.0)));
         }

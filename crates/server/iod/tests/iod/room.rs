@@ -8,7 +8,8 @@ use braid_types::{ByteCount, FileOffset, IodId, SessionId, Status, limits::ROOM_
 use braid_wire::{
     Capability, Credential, Role,
     message::iod::{
-        Allocate, CopyRange, DiskSpace, Fence, ReturnRoom, Room, RoomAccount, WriteWithRoom, WriteWithRoomReply,
+        Allocate, CopyRange, DiskSpace, Fence, ReturnRoom, Room, RoomAccount, WriteWithRoom,
+        WriteWithRoomReply,
     },
 };
 
@@ -103,18 +104,30 @@ fn a_write_in_room_of_a_session_that_has_none_is_an_ordinary_one() {
     let room = gathers.room();
     other.fill(MIB);
     let uses = |account: &RoomAccount, uses, bytes| {
-        Client::of_session(&core, SESSION).write_with_room(account, 0, uses, 1 << 30, bytes).map(drop)
+        Client::of_session(&core, SESSION)
+            .write_with_room(account, 0, uses, 1 << 30, bytes)
+            .map(drop)
     };
     assert_eq!(uses(&NOTHING, 4096, 4096), Err(Status::NoSpace), "it names no term");
-    assert_eq!(uses(&account(&room, 0), room.granted.0 + 1, 4096), Err(Status::NoSpace), "more than it has");
-    assert_eq!(uses(&account(&room, 0), 4096, 4097), Err(Status::NoSpace), "the bytes are more than that");
+    assert_eq!(
+        uses(&account(&room, 0), room.granted.0 + 1, 4096),
+        Err(Status::NoSpace),
+        "more than it has"
+    );
+    assert_eq!(
+        uses(&account(&room, 0), 4096, 4097),
+        Err(Status::NoSpace),
+        "the bytes are more than that"
+    );
     assert_eq!(uses(&account(&room, 0), 4097, 4097), Ok(()));
 }
 
 #[test]
 fn what_comes_back_is_there_for_others_and_so_is_what_a_fence_or_silence_ends() {
     let ended: [fn(&IodCore<MemStore>, &mut Client<'_>, &Room); 3] = [
-        |_, gathers, room| gathers.call(&ReturnRoom { room: account(room, room.granted.0) }).unwrap(),
+        |_, gathers, room| {
+            gathers.call(&ReturnRoom { room: account(room, room.granted.0) }).unwrap()
+        },
         |core, _, _| {
             let fence = Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH };
             Client::mds(core).call(&fence).unwrap();
@@ -127,9 +140,13 @@ fn what_comes_back_is_there_for_others_and_so_is_what_a_fence_or_silence_ends() 
         let room = gathers.room();
         let filled = other.fill(MIB);
         end(&core, &mut gathers, &room);
-        other.now += if which == 2 { Duration::from_millis(ROOM_EXPIRES_MS) } else { Duration::ZERO };
+        other.now +=
+            if which == 2 { Duration::from_millis(ROOM_EXPIRES_MS) } else { Duration::ZERO };
         let more = other.fill(filled) - filled;
-        assert!(more > MIB + room.granted.0 - (128 << 10), "{which}: {more} bytes more, the margin among them");
+        assert!(
+            more > MIB + room.granted.0 - (128 << 10),
+            "{which}: {more} bytes more, the margin among them"
+        );
     }
 }
 

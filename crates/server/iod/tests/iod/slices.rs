@@ -15,7 +15,11 @@ use super::{harness::*, management::truncate};
 
 /// Two levels of strides that never meet the daemon's strips: long to search, nothing to read.
 fn burns_cpu() -> Request {
-    let inner = Pattern::Vector { count: 1 << 20, stride: 2 * STRIPE + 2, child: Box::new(Pattern::Bytes(1)) };
+    let inner = Pattern::Vector {
+        count: 1 << 20,
+        stride: 2 * STRIPE + 2,
+        child: Box::new(Pattern::Bytes(1)),
+    };
     let view = View { displacement: 0, extent: 1 << 40, pattern: inner };
     Request { view, start: 0, bytes: 1 << 40 }
 }
@@ -30,7 +34,9 @@ fn a_view_made_to_burn_cpu_is_cut_into_slices_and_a_small_read_finishes_between_
     client.write(&sparse, contiguous(1 << 50, 1), b"x").unwrap();
     let present = capability.sign(&server_key());
     let evil = Read { handle: 1, present, request: burns_cpu() }.to_bytes();
-    let Begun::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &evil, 0) else { panic!("a job") };
+    let Begun::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &evil, 0) else {
+        panic!("a job")
+    };
     let mut out = Gathered::default();
     for slice in 0..100 {
         assert_eq!(job.step(&core, NOW, &mut out).unwrap(), Progress::Again, "slice {slice}");
@@ -50,11 +56,19 @@ pub fn second_of_two() -> Capability {
 /// touches it always.
 pub fn beside() -> Pattern {
     let entries = [0, 2 * GIB].map(|offset| Extent { offset, bytes: 1 });
-    Pattern::Vector { count: 1 << 28, stride: 4 * GIB + 1, child: Box::new(Pattern::Extents(entries.into())) }
+    Pattern::Vector {
+        count: 1 << 28,
+        stride: 4 * GIB + 1,
+        child: Box::new(Pattern::Extents(entries.into())),
+    }
 }
 
 fn finds_nothing() -> Request {
-    Request { view: View { displacement: 0, extent: 1 << 61, pattern: beside() }, start: 0, bytes: 1 << 29 }
+    Request {
+        view: View { displacement: 0, extent: 1 << 61, pattern: beside() },
+        start: 0,
+        bytes: 1 << 29,
+    }
 }
 
 #[test]
@@ -66,8 +80,15 @@ fn a_request_that_is_searched_in_vain_is_refused_after_so_many_slices() {
     assert_eq!(refusal(client.call(&read)), Status::LimitExceeded);
     let write = Write { handle: 1, present, request: finds_nothing() };
     assert_eq!(refusal(client.call(&write)), Status::LimitExceeded);
-    assert_eq!(refusal(client.call_with(&write, b"x")), Status::LimitExceeded, "its first byte is sought, too");
-    assert_eq!(client.write(&second_of_two(), contiguous(GIB, 1), b"x").unwrap().bytes, ByteCount(1));
+    assert_eq!(
+        refusal(client.call_with(&write, b"x")),
+        Status::LimitExceeded,
+        "its first byte is sought, too"
+    );
+    assert_eq!(
+        client.write(&second_of_two(), contiguous(GIB, 1), b"x").unwrap().bytes,
+        ByteCount(1)
+    );
 }
 
 #[test]
@@ -76,14 +97,20 @@ fn a_write_that_has_no_bytes_here_and_long_to_search_ends_with_its_session_or_co
         let core = daemon(1);
         let id = ConnectionId([1; 16]);
         let mut client = Client::over(&core, SESSION, id);
-        let write = Write { handle: 1, present: second_of_two().sign(&server_key()), request: finds_nothing() };
+        let write = Write {
+            handle: 1,
+            present: second_of_two().sign(&server_key()),
+            request: finds_nothing(),
+        };
         let begun = core.begin(&mut client.state, NOW, Write::OP, &write.to_bytes(), 0);
         let Begun::Write(mut job) = begun else { panic!("a job") };
         assert!((0..SEARCH_SLICES_MAX / 2).all(|_| job.finish(&core, NOW).is_none()));
         if abandoned {
             Client::of_session(&core, SESSION).call(&Abandon { connections: vec![id] }).unwrap();
         } else {
-            Client::mds(&core).call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH }).unwrap();
+            Client::mds(&core)
+                .call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH })
+                .unwrap();
         }
         let ended = if abandoned { Status::Cancelled } else { Status::Fenced };
         assert_eq!(job.finish(&core, NOW).unwrap().status, ended);
@@ -99,7 +126,9 @@ fn a_slice_sends_at_most_one_frame() {
     client.write(&capability, contiguous(0, bytes), &pattern(bytes as usize, 1)).unwrap();
     let present = capability.sign(&server_key());
     let read = Read { handle: 1, present, request: contiguous(0, bytes) }.to_bytes();
-    let Begun::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &read, 0) else { panic!("a job") };
+    let Begun::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &read, 0) else {
+        panic!("a job")
+    };
     let mut out = Gathered::default();
     let mut frames = 0;
     while job.step(&core, NOW, &mut out).unwrap() == Progress::Again {
@@ -116,7 +145,8 @@ fn a_read_of_single_bytes_is_cut_into_many_small_frames() {
     let mut client = Client::of_session(&core, SESSION);
     let data = pattern(10 * JOB_SLICE_ACCESSES_MAX, 1);
     client.write(&capability, contiguous(0, data.len() as u64), &data).unwrap();
-    let every_other = Request { view: View::strided(0, 1, 2), start: 0, bytes: data.len() as u64 / 2 };
+    let every_other =
+        Request { view: View::strided(0, 1, 2), start: 0, bytes: data.len() as u64 / 2 };
     let read = client.read(&capability, every_other).unwrap();
     assert_eq!(read.payload, data.iter().step_by(2).copied().collect::<Vec<_>>());
     assert!(read.data_frames.iter().all(|bytes| *bytes <= JOB_SLICE_ACCESSES_MAX));
@@ -131,7 +161,9 @@ fn a_write_of_single_bytes_takes_at_most_a_slice_at_a_time() {
     let request = Request { view: View::strided(0, 1, 2), start: 0, bytes: payload.len() as u64 };
     let present = capability.sign(&server_key());
     let write = Write { handle: 1, present, request: request.clone() }.to_bytes();
-    let Begun::Write(mut job) = core.begin(&mut client.state, NOW, Write::OP, &write, payload.len() as u32) else {
+    let Begun::Write(mut job) =
+        core.begin(&mut client.state, NOW, Write::OP, &write, payload.len() as u32)
+    else {
         panic!("a job")
     };
     let mut rest = &payload[..];
@@ -152,7 +184,11 @@ fn a_read_that_a_truncate_overtakes_is_to_be_made_again() {
         let capability = capability(striped([1]));
         let mut client = Client::of_session(&core, SESSION);
         client.write(&capability, contiguous(0, bytes), &pattern(bytes as usize, 1)).unwrap();
-        let read = Read { handle: 1, present: capability.sign(&server_key()), request: contiguous(0, bytes) };
+        let read = Read {
+            handle: 1,
+            present: capability.sign(&server_key()),
+            request: contiguous(0, bytes),
+        };
         let begun = core.begin(&mut client.state, NOW, Read::OP, &read.to_bytes(), 0);
         let Begun::Read(mut reading) = begun else { panic!("a job") };
         let mut out = Gathered::default();
@@ -164,7 +200,11 @@ fn a_read_that_a_truncate_overtakes_is_to_be_made_again() {
 
         while reading.step(&core, NOW, &mut out).unwrap() == Progress::Again {}
         let outcome = decode_outcome::<ReadReply>(&out.body.unwrap()).unwrap();
-        assert_eq!(refusal(outcome), Status::StaleGeneration, "{bytes} bytes, of which some are zeros now");
+        assert_eq!(
+            refusal(outcome),
+            Status::StaleGeneration,
+            "{bytes} bytes, of which some are zeros now"
+        );
     }
 }
 
@@ -178,23 +218,35 @@ fn a_fence_stops_a_read_and_a_write_between_two_slices() {
     let request = contiguous(0, 1 << 20);
     let read = Read { handle: 1, present: present.clone(), request: request.clone() }.to_bytes();
     let write = Write { handle: 1, present, request }.to_bytes();
-    let Begun::Read(mut reading) = core.begin(&mut client.state, NOW, Read::OP, &read, 0) else { panic!("a job") };
+    let Begun::Read(mut reading) = core.begin(&mut client.state, NOW, Read::OP, &read, 0) else {
+        panic!("a job")
+    };
     let begun = core.begin(&mut client.state, NOW, Write::OP, &write, 1 << 20);
     let Begun::Write(mut writing) = begun else { panic!("a job") };
     let mut out = Gathered::default();
     assert_eq!(reading.step(&core, NOW, &mut out).unwrap(), Progress::Again);
     assert_eq!(writing.push(&core, NOW, &[0xee; 1000]), 1000);
 
-    Client::mds(&core).call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH }).unwrap();
+    Client::mds(&core)
+        .call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH })
+        .unwrap();
 
     assert_eq!(reading.step(&core, NOW, &mut out).unwrap(), Progress::Finished);
     let outcome = decode_outcome::<ReadReply>(&out.body.unwrap()).unwrap();
     assert_eq!(refusal(outcome), Status::Fenced);
     let rest = vec![0xee; (1 << 20) - 1000];
-    assert_eq!(writing.push(&core, NOW, &rest), rest.len(), "taken, so that the connection lives on, and dropped");
+    assert_eq!(
+        writing.push(&core, NOW, &rest),
+        rest.len(),
+        "taken, so that the connection lives on, and dropped"
+    );
     assert_eq!(writing.finish(&core, NOW).unwrap().status, Status::Fenced);
     let mut after = Client::mds(&core).read(&capability, contiguous(0, 2000)).unwrap().payload;
-    assert_eq!(after.split_off(1000), pattern(2000, 1)[1000..], "nothing was written after the fence");
+    assert_eq!(
+        after.split_off(1000),
+        pattern(2000, 1)[1000..],
+        "nothing was written after the fence"
+    );
 }
 
 #[test]
@@ -205,8 +257,12 @@ fn a_write_given_up_half_way_writes_nothing_after_its_abandonment_is_answered() 
     let mut first = Client::over(&core, SESSION, given_up);
     let mut second = Client::over(&core, SESSION, fresh);
     let request = contiguous(0, 2000);
-    let write = Write { handle: 1, present: capability.sign(&server_key()), request: request.clone() }.to_bytes();
-    let Begun::Write(mut late) = core.begin(&mut first.state, NOW, Write::OP, &write, 2000) else { panic!("a job") };
+    let write =
+        Write { handle: 1, present: capability.sign(&server_key()), request: request.clone() }
+            .to_bytes();
+    let Begun::Write(mut late) = core.begin(&mut first.state, NOW, Write::OP, &write, 2000) else {
+        panic!("a job")
+    };
     assert_eq!(late.push(&core, NOW, &[0xee; 1000]), 1000);
 
     second.call(&Abandon { connections: vec![given_up] }).unwrap();
@@ -215,7 +271,10 @@ fn a_write_given_up_half_way_writes_nothing_after_its_abandonment_is_answered() 
     assert_eq!(late.push(&core, NOW, &[0xee; 1000]), 1000, "taken and dropped");
     assert_eq!(late.finish(&core, NOW).unwrap().status, Status::Cancelled);
     let begun = core.begin(&mut first.state, NOW, Write::OP, &write, 2000);
-    assert!(matches!(begun, Begun::Answer(answer) if answer.status == Status::Cancelled), "and no other begins");
+    assert!(
+        matches!(begun, Begun::Answer(answer) if answer.status == Status::Cancelled),
+        "and no other begins"
+    );
     assert_eq!(second.read(&capability, request).unwrap().payload, pattern(2000, 1));
 }
 
@@ -227,14 +286,19 @@ fn an_allocation_that_waits_for_a_worker_is_not_done_after_its_connection_was_ab
     let mut first = Client::over(&core, SESSION, given_up);
     let mut second = Client::over(&core, SESSION, ConnectionId([2; 16]));
     let (offset, bytes, keep_size) = (FileOffset(0), ByteCount(10_000), false);
-    let allocate = Allocate { handle: 1, present: capability.sign(&server_key()), offset, bytes, keep_size };
+    let allocate =
+        Allocate { handle: 1, present: capability.sign(&server_key()), offset, bytes, keep_size };
     let begun = core.begin(&mut first.state, NOW, Allocate::OP, &allocate.to_bytes(), 0);
     let Begun::Work(late) = begun else { panic!("a work") };
     drop(first);
 
     second.call(&Abandon { connections: vec![given_up] }).unwrap();
 
-    assert_eq!(late.run(&core, NOW).status, Status::Cancelled, "also when the connection itself has ended");
+    assert_eq!(
+        late.run(&core, NOW).status,
+        Status::Cancelled,
+        "also when the connection itself has ended"
+    );
     assert_eq!(second.read(&capability, contiguous(0, 1)).unwrap().reply.ends, [end(0, 0)]);
 }
 

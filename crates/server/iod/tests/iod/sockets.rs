@@ -11,13 +11,18 @@ use braid_wire::{
     Capability, Credential, FrameFlags, Role, decode_outcome,
     message::{
         Cancel, DaemonStatus, Ping,
-        iod::{Delete, Fence, Flush, ListObjects, ObjectLength, ObjectSizes, Read, ReadReply, Truncate, Write},
+        iod::{
+            Delete, Fence, Flush, ListObjects, ObjectLength, ObjectSizes, Read, ReadReply,
+            Truncate, Write,
+        },
     },
 };
 
 use super::{
     cluster::*,
-    harness::{EPOCH, FILE, SESSION, STRIPE, capability, contiguous, object, pattern, server_key, striped},
+    harness::{
+        EPOCH, FILE, SESSION, STRIPE, capability, contiguous, object, pattern, server_key, striped,
+    },
 };
 
 fn whole(iod: IodId) -> Capability {
@@ -30,7 +35,12 @@ fn write(client: &mut SocketClient, capability: &Capability, request: Request, d
     assert_eq!(reply.unwrap().bytes.0, data.len() as u64);
 }
 
-fn read(client: &mut SocketClient, capability: &Capability, request: Request, bytes: usize) -> (Vec<u8>, ReadReply) {
+fn read(
+    client: &mut SocketClient,
+    capability: &Capability,
+    request: Request,
+    bytes: usize,
+) -> (Vec<u8>, ReadReply) {
     let mut room = vec![0; bytes];
     let read = Read { handle: 1, present: capability.sign(&server_key()), request };
     let (reply, filled) = client.call(&read, &[], &mut room).unwrap();
@@ -106,7 +116,11 @@ fn small_pieces_are_sent_from_a_mapping_that_follows_the_object_and_ends_with_it
         let (back, _) = read(&mut client, &capability, strided(size as u64 / 4), size / 4);
         let want: Vec<u8> = data.chunks(16_384).flat_map(|row| &row[..4096]).copied().collect();
         assert!(back == want, "of {size} bytes");
-        assert_eq!((before, mappings_below(cluster.dir.path())), (usize::from(size > 1 << 20), 1), "of {size} bytes");
+        assert_eq!(
+            (before, mappings_below(cluster.dir.path())),
+            (usize::from(size > 1 << 20), 1),
+            "of {size} bytes"
+        );
     }
     let truncate = Truncate {
         objects: vec![ObjectLength { object: object(0), bytes: ByteCount(1 << 20) }],
@@ -142,7 +156,10 @@ fn a_4_kib_reply_overtakes_a_1_gib_one() {
     let mut client = RawClient::connect(&cluster.client_endpoint());
     let present = capability.sign(&server_key());
     let mut frames = request_frame(1, &Read { handle: 1, present, request: contiguous(0, GIB) });
-    frames.extend(request_frame(2, &Read { handle: 1, present: Vec::new(), request: contiguous(0, 4096) }));
+    frames.extend(request_frame(
+        2,
+        &Read { handle: 1, present: Vec::new(), request: contiguous(0, 4096) },
+    ));
     client.send(&frames);
     let mut before = 0;
     loop {
@@ -159,7 +176,10 @@ fn a_4_kib_reply_overtakes_a_1_gib_one() {
     while ended.len() < 2 {
         let (header, body) = client.receive();
         if header.flags == FrameFlags::FINAL {
-            ended.push((header.request_id, decode_outcome::<()>(&body).unwrap().err().map(|failure| failure.status)));
+            ended.push((
+                header.request_id,
+                decode_outcome::<()>(&body).unwrap().err().map(|failure| failure.status),
+            ));
         }
     }
     assert_eq!(ended, [(1, Some(Status::Cancelled)), (3, None)]);
@@ -172,8 +192,16 @@ fn a_client_with_a_burning_view_is_still_served_and_so_are_others() {
     let capability = capability(striped([cluster.iod.id().0, 99]));
     write(&mut cluster.client(), &capability, contiguous(0, 3), b"abc");
     write(&mut cluster.client(), &capability, contiguous(1 << 40, 1), b"x"); // ext4 ends at 16 TiB
-    let inner = Pattern::Vector { count: 1 << 20, stride: 2 * STRIPE + 2, child: Box::new(Pattern::Bytes(1)) };
-    let burning = Request { view: View { displacement: 0, extent: 1 << 40, pattern: inner }, start: 0, bytes: 1 << 40 };
+    let inner = Pattern::Vector {
+        count: 1 << 20,
+        stride: 2 * STRIPE + 2,
+        child: Box::new(Pattern::Bytes(1)),
+    };
+    let burning = Request {
+        view: View { displacement: 0, extent: 1 << 40, pattern: inner },
+        start: 0,
+        bytes: 1 << 40,
+    };
     let mut client = RawClient::connect(&cluster.client_endpoint());
     let present = capability.sign(&server_key());
     client.send(&request_frame(1, &Read { handle: 1, present, request: burning }));
@@ -196,7 +224,8 @@ fn a_client_that_hangs_up_takes_its_read_of_a_large_hole_with_it() {
     client.send(&request_frame(2, &Ping {}));
     while client.receive().0.request_id != 2 {}
     drop(client);
-    let connections = || cluster.iod.core().counters().connections.load(std::sync::atomic::Ordering::Relaxed);
+    let connections =
+        || cluster.iod.core().counters().connections.load(std::sync::atomic::Ordering::Relaxed);
     let began = std::time::Instant::now();
     while connections() > 0 {
         assert!(began.elapsed() < LONG, "the daemon still reads for a client that is gone");
@@ -211,16 +240,27 @@ fn requests_behind_reads_whose_views_take_much_memory_wait_for_them() {
     let capability = whole(cluster.iod.id());
     write(&mut cluster.client(), &capability, contiguous(1 << 40, 1), b"x"); // ext4 ends at 16 TiB
     let chain = || {
-        let deeper =
-            |child, level: u32| Pattern::Vector { count: 2, stride: 3u64 << (2 * level), child: Box::new(child) };
+        let deeper = |child, level: u32| Pattern::Vector {
+            count: 2,
+            stride: 3u64 << (2 * level),
+            child: Box::new(child),
+        };
         (0..14).fold(Pattern::Bytes(1), deeper)
     };
     let chains = Pattern::Struct((0..2000).map(|at| (at << 29, chain())).collect());
-    let request =
-        Request { view: View { displacement: 0, extent: 1 << 41, pattern: chains }, start: 0, bytes: 1 << 20 };
+    let request = Request {
+        view: View { displacement: 0, extent: 1 << 41, pattern: chains },
+        start: 0,
+        bytes: 1 << 20,
+    };
     let present = capability.sign(&server_key());
     let mut frames: Vec<u8> = (1..=2)
-        .flat_map(|id| request_frame(id, &Read { handle: 1, present: present.clone(), request: request.clone() }))
+        .flat_map(|id| {
+            request_frame(
+                id,
+                &Read { handle: 1, present: present.clone(), request: request.clone() },
+            )
+        })
         .collect();
     frames.extend(request_frame(3, &Ping {}));
     let mut client = RawClient::connect(&cluster.client_endpoint());
@@ -270,7 +310,9 @@ fn a_frame_that_claims_an_impossible_length_ends_its_connection() {
 /// CRC-32C, bit by bit.
 fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc: u32, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 & 0u32.wrapping_sub(crc & 1)))
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ (0x82f6_3b78 & 0u32.wrapping_sub(crc & 1))
+        })
     })
 }
 
@@ -283,8 +325,10 @@ fn more_requests_in_flight_than_granted_end_the_connection() {
     let present = capability.sign(&server_key());
     let mut frames = Vec::new();
     for id in 0..u64::from(client.credits) + 1 {
-        frames
-            .extend(request_frame(id, &Read { handle: 1, present: present.clone(), request: contiguous(0, 1 << 40) }));
+        frames.extend(request_frame(
+            id,
+            &Read { handle: 1, present: present.clone(), request: contiguous(0, 1 << 40) },
+        ));
     }
     client.send(&frames);
     let refused = loop {
@@ -314,7 +358,8 @@ fn a_client_key_opens_no_door_of_a_daemon() {
     let cluster = Cluster::start();
     let client_key = Credential::Client(KeyId(1));
     for role in [Role::Client, Role::Mds, Role::Admin, Role::Iod] {
-        let refused = SocketClient::connect(&cluster.endpoint(role, client_key.clone())).err().unwrap();
+        let refused =
+            SocketClient::connect(&cluster.endpoint(role, client_key.clone())).err().unwrap();
         assert!(matches!(refused, NetError::Refused { .. }), "{role:?}: {refused}");
     }
     let session = Credential::Session { session: SESSION, key: KeyId(1), user: None, epoch: EPOCH };
@@ -338,7 +383,10 @@ fn the_metadata_server_truncates_lists_deletes_and_asks_for_status_through_the_w
     let listed = mds.call(&list, &[], &mut []).unwrap().0.unwrap();
     assert_eq!((listed.objects[0].object.file, listed.objects[0].bytes.0), (FILE, 4));
     assert!(listed.strangers.is_empty());
-    mds.call(&Delete { objects: vec![object(0)], durable: false }, &[], &mut []).unwrap().0.unwrap();
+    mds.call(&Delete { objects: vec![object(0)], durable: false }, &[], &mut [])
+        .unwrap()
+        .0
+        .unwrap();
     assert!(mds.call(&list, &[], &mut []).unwrap().0.unwrap().objects.is_empty());
     let status = mds.call(&DaemonStatus {}, &[], &mut []).unwrap().0.unwrap();
     assert_eq!((status.bytes_written, status.errors), (10, 0));
@@ -392,8 +440,12 @@ fn a_daemon_starts_without_a_metadata_server_and_serves_nothing_until_it_is_ther
     let address = cluster.mds_listener.local_addrs()[0].to_string();
     let Cluster { dir, mds, mds_listener, iod } = cluster;
     drop((iod, mds_listener));
-    let config =
-        braid_iod::IodConfig::on_loopback(dir.path().join("iod"), CLUSTER, vec![address.clone()], server_key());
+    let config = braid_iod::IodConfig::on_loopback(
+        dir.path().join("iod"),
+        CLUSTER,
+        vec![address.clone()],
+        server_key(),
+    );
     let iod = Iod::start(config).unwrap();
     assert!(!iod.serves());
     let _back = serve_mds(&mds, &address);
@@ -427,7 +479,10 @@ fn a_port_in_use_is_a_clear_error() {
     let mut config = config(&other, &cluster.mds_listener);
     config.listen = vec![cluster.iod.addresses()[0].to_string()];
     let refused = Iod::start(config).err().unwrap().to_string();
-    assert!(refused.contains("try:") && refused.contains(&cluster.iod.addresses()[0].to_string()), "{refused}");
+    assert!(
+        refused.contains("try:") && refused.contains(&cluster.iod.addresses()[0].to_string()),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -95,10 +95,13 @@ impl SocketLink {
 
     fn open_lane(&self, iod: IodId, endpoint: Endpoint) -> std::io::Result<Lane> {
         let (jobs, queue) = mpsc::sync_channel(QUEUE_MAX);
-        let (queue, place) = (Arc::new(Mutex::new(queue)), Arc::new(Mutex::new(Place { endpoint, shared: None })));
+        let (queue, place) =
+            (Arc::new(Mutex::new(queue)), Arc::new(Mutex::new(Place { endpoint, shared: None })));
         for _ in 0..THREADS {
             let (driver, queue, place) = (self.driver.clone(), queue.clone(), place.clone());
-            thread::Builder::new().name(format!("mds-iod-{iod}")).spawn(move || work(&driver, &queue, &place))?;
+            thread::Builder::new()
+                .name(format!("mds-iod-{iod}"))
+                .spawn(move || work(&driver, &queue, &place))?;
         }
         Ok(Lane { jobs, place })
     }
@@ -116,8 +119,12 @@ impl IodLink for SocketLink {
         let Some(jobs) = jobs else { return done(Err(refused(iod, "its address is not known"))) };
         match jobs.try_send(Job { op, body, done }) {
             Ok(()) => {}
-            Err(TrySendError::Full(job)) => (job.done)(Err(refused(iod, "too many calls wait for it"))),
-            Err(TrySendError::Disconnected(job)) => (job.done)(Err(refused(iod, "the server stops"))),
+            Err(TrySendError::Full(job)) => {
+                (job.done)(Err(refused(iod, "too many calls wait for it")))
+            }
+            Err(TrySendError::Disconnected(job)) => {
+                (job.done)(Err(refused(iod, "the server stops")))
+            }
         }
     }
 
@@ -180,7 +187,8 @@ fn connect(driver: &Blocking, place: &Mutex<Place>) -> Result<Arc<Shared>, NetEr
         }
         place.endpoint.clone()
     };
-    let shared = Arc::new(block_on(driver.connect_shared(&endpoint, driver.now() + CONNECT_TIMEOUT))?);
+    let shared =
+        Arc::new(block_on(driver.connect_shared(&endpoint, driver.now() + CONNECT_TIMEOUT))?);
     lock(place).shared = Some(shared.clone());
     Ok(shared)
 }
@@ -193,7 +201,11 @@ fn forget(place: &Mutex<Place>, broken: &Arc<Shared>) {
 }
 
 fn refused(iod: IodId, why: &str) -> NetError {
-    NetError::Unreachable { server: format!("I/O daemon {iod}"), waited: Duration::ZERO, why: why.to_owned() }
+    NetError::Unreachable {
+        server: format!("I/O daemon {iod}"),
+        waited: Duration::ZERO,
+        why: why.to_owned(),
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

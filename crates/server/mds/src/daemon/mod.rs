@@ -111,7 +111,8 @@ impl Mds {
     /// [`StartError::Directory`] when the directory cannot be made or holds a namespace already.
     pub fn init(directory: &Path, uuid: ClusterUuid, shards: u16) -> Result<(), StartError> {
         let explain = |failure| StartError::Directory { directory: directory.to_owned(), failure };
-        let store = Engine::create(directory, EngineOptions::default()).map_err(|error| explain(error.into()))?;
+        let store = Engine::create(directory, EngineOptions::default())
+            .map_err(|error| explain(error.into()))?;
         Namespace::format(&store, uuid, shards, Timestamp::now()).map_err(explain)
     }
 
@@ -120,8 +121,10 @@ impl Mds {
     /// # Errors
     /// [`StartError`].
     pub fn start(config: MdsConfig) -> Result<Self, StartError> {
-        let explain = |failure| StartError::Directory { directory: config.directory.clone(), failure };
-        let store = Engine::open(&config.directory, EngineOptions::default()).map_err(|error| explain(error.into()))?;
+        let explain =
+            |failure| StartError::Directory { directory: config.directory.clone(), failure };
+        let store = Engine::open(&config.directory, EngineOptions::default())
+            .map_err(|error| explain(error.into()))?;
         if let Some(cut) = store.cut() {
             let (file, offset, first) = (cut.path.display(), cut.offset, cut.first_lost.0);
             tracing::warn!(
@@ -131,7 +134,11 @@ impl Mds {
         let store: Arc<dyn MetaStore> = Arc::new(store);
         let link = Arc::new(SocketLink::new(config.server_key.clone(), config.tls));
         let log = Arc::new(LogThread::start()?);
-        let env = Environment { link: link.clone(), spawner: log.clone(), clock: Arc::new(SystemClock::new()) };
+        let env = Environment {
+            link: link.clone(),
+            spawner: log.clone(),
+            clock: Arc::new(SystemClock::new()),
+        };
         let mut made = CoreConfig::new(config.server_key.clone());
         made.namespace.boot = boot();
         let core = MdsCore::open(store, made, env).map_err(explain)?;
@@ -145,7 +152,11 @@ impl Mds {
         let listener = Listener::bind(&config.listen, server, core.clone())?;
         core.set_addresses(advertised(&config.advertise, listener.local_addrs()));
         listener.serve(Arc::new(CallHandler::new(core.clone())))?;
-        let metrics = config.prometheus.as_deref().map(|address| serve_metrics(address, &core)).transpose()?;
+        let metrics = config
+            .prometheus
+            .as_deref()
+            .map(|address| serve_metrics(address, &core))
+            .transpose()?;
         let ticker = Some(start_ticker(core.clone())?);
         Ok(Self { core, listener, link, log, metrics, ticker })
     }
@@ -201,7 +212,11 @@ impl Drop for Mds {
 }
 
 fn advertised(wanted: &[String], listening: &[SocketAddr]) -> Vec<String> {
-    if wanted.is_empty() { listening.iter().map(SocketAddr::to_string).collect() } else { wanted.to_vec() }
+    if wanted.is_empty() {
+        listening.iter().map(SocketAddr::to_string).collect()
+    } else {
+        wanted.to_vec()
+    }
 }
 
 /// The boot of this host; `None` where the system does not say.
@@ -213,7 +228,9 @@ fn boot() -> Option<u128> {
 
 fn serve_metrics(address: &str, core: &Arc<MdsCore>) -> io::Result<MetricsServer> {
     let core = Arc::downgrade(core);
-    MetricsServer::start(address, move || core.upgrade().map_or_else(String::new, |core| core.prometheus()))
+    MetricsServer::start(address, move || {
+        core.upgrade().map_or_else(String::new, |core| core.prometheus())
+    })
 }
 
 fn start_ticker(core: Arc<MdsCore>) -> io::Result<(mpsc::Sender<()>, JoinHandle<()>)> {

@@ -9,8 +9,8 @@ use braid_types::{RangeMap, SessionId};
 use braid_wire::message::lock::{LockHolder, LockSpace};
 
 use super::{
-    Answers, Asked, LOCK_WAITS_MAX, LOCK_WAITS_USER_MAX, LOCKS_MAX, LOCKS_SESSION_MAX, LOCKS_USER_MAX, Mode, Owner,
-    Place, Ticket, Turn, User, Waiter, Wanted, waits::Wait,
+    Answers, Asked, LOCK_WAITS_MAX, LOCK_WAITS_USER_MAX, LOCKS_MAX, LOCKS_SESSION_MAX,
+    LOCKS_USER_MAX, Mode, Owner, Place, Ticket, Turn, User, Waiter, Wanted, waits::Wait,
 };
 
 /// Every lock and every wait. `W` is a call that waits.
@@ -81,7 +81,12 @@ impl<W> Locks<W> {
     }
 
     /// Asks for a lock. With a ticket it waits where it must; the call that waits comes with [`Locks::attach`].
-    pub(crate) fn ask(&mut self, wanted: &Wanted, ticket: Option<Ticket>, now: Duration) -> (Asked, Answers<W>) {
+    pub(crate) fn ask(
+        &mut self,
+        wanted: &Wanted,
+        ticket: Option<Ticket>,
+        now: Duration,
+    ) -> (Asked, Answers<W>) {
         let asked = self.ask_only(wanted, ticket, now);
         (asked, self.take_answers())
     }
@@ -112,7 +117,12 @@ impl<W> Locks<W> {
     }
 
     /// A call waits with a ticket. It is answered when it is its turn, or told that the server knows of no such wait.
-    pub(crate) fn attach(&mut self, wanted: &Wanted, ticket: Ticket, waiter: Waiter<W>) -> Answers<W> {
+    pub(crate) fn attach(
+        &mut self,
+        wanted: &Wanted,
+        ticket: Ticket,
+        waiter: Waiter<W>,
+    ) -> Answers<W> {
         let Some(wait) = self.wait_mut(ticket) else {
             // The answer that told of the grant may have been lost.
             let turn = if self.has(wanted) { Turn::Granted } else { Turn::Gone };
@@ -134,9 +144,17 @@ impl<W> Locks<W> {
     }
 
     /// Lets bytes go; false when that would make two ranges of one, and there is no room for another.
-    pub(crate) fn unlock(&mut self, place: Place, owner: Owner, start: u64, last: u64) -> (bool, Answers<W>) {
+    pub(crate) fn unlock(
+        &mut self,
+        place: Place,
+        owner: Owner,
+        start: u64,
+        last: u64,
+    ) -> (bool, Answers<W>) {
         let held = self.places.get(&place).and_then(|locked| locked.held.get(&owner));
-        let splits = held.is_some_and(|held| held.overlapping(start, last).any(|(a, b, _)| a < start && last < b));
+        let splits = held.is_some_and(|held| {
+            held.overlapping(start, last).any(|(a, b, _)| a < start && last < b)
+        });
         let user = self.of_session.get(&owner.session).and_then(|of| of.user);
         let may = !splits || self.has_room(owner.session, user);
         if may {
@@ -153,7 +171,14 @@ impl<W> Locks<W> {
             let mut found = ranges.overlapping(wanted.start, wanted.last);
             let (start, last, mode) = found.find(|(.., mode)| wanted.conflicts(*mode))?;
             let Owner { session, owner } = *owner;
-            Some(LockHolder { session, owner, pid: mode.pid, start, last, exclusive: mode.exclusive })
+            Some(LockHolder {
+                session,
+                owner,
+                pid: mode.pid,
+                start,
+                last,
+                exclusive: mode.exclusive,
+            })
         })
     }
 
@@ -172,16 +197,23 @@ impl<W> Locks<W> {
 
     /// A session is over: what it has is free, what it waits for is forgotten.
     pub(crate) fn end_session(&mut self, session: SessionId) -> Answers<W> {
-        let waits: Vec<Ticket> = self.tickets.range((session, 0)..=(session, u64::MAX)).map(|(key, _)| *key).collect();
+        let waits: Vec<Ticket> =
+            self.tickets.range((session, 0)..=(session, u64::MAX)).map(|(key, _)| *key).collect();
         for ticket in waits {
             let waiter = self.dequeue(ticket).and_then(|wait| wait.waiter);
             self.answers.extend(waiter.map(|waiter| (waiter.call, Turn::Gone)));
         }
         let places = self.of_session.get(&session).map(|of| of.places.clone()).unwrap_or_default();
         for place in places {
-            let held = self.places.get(&place).into_iter().flat_map(|locked| locked.held.range(owners_of(session)));
+            let held = self
+                .places
+                .get(&place)
+                .into_iter()
+                .flat_map(|locked| locked.held.range(owners_of(session)));
             let owners: Vec<Owner> = held.map(|(owner, _)| *owner).collect();
-            owners.into_iter().for_each(|owner| self.change(place, owner, |ranges| ranges.clear(0, u64::MAX)));
+            owners
+                .into_iter()
+                .for_each(|owner| self.change(place, owner, |ranges| ranges.clear(0, u64::MAX)));
             self.look_at(place);
             self.tidy(place, session);
         }
@@ -208,7 +240,9 @@ impl<W> Locks<W> {
             return Asked::Full;
         }
         self.of_session.entry(wanted.owner.session).or_default().user = user;
-        self.change(wanted.place, wanted.owner, |ranges| ranges.set(wanted.start, wanted.last, wanted.mode));
+        self.change(wanted.place, wanted.owner, |ranges| {
+            ranges.set(wanted.start, wanted.last, wanted.mode)
+        });
         Asked::Granted
     }
 

@@ -25,7 +25,14 @@ fn owner(owner: u64) -> Owner {
 fn wanted(file: u64, who: u64, bytes: (u64, u64), exclusive: bool) -> Wanted {
     let mode = Mode { exclusive, pid: who as u32 };
     let (start, last) = bytes;
-    Wanted { user: USER, place: place(file, LockSpace::Range), owner: owner(who), start, last, mode }
+    Wanted {
+        user: USER,
+        place: place(file, LockSpace::Range),
+        owner: owner(who),
+        start,
+        last,
+        mode,
+    }
 }
 
 fn flock(file: u64, who: u64, exclusive: bool) -> Wanted {
@@ -57,7 +64,8 @@ impl Table {
 
     /// Asks, and waits with a call where it must.
     fn wait(&mut self, wanted: Wanted, ticket: u64) -> Asked {
-        let (asked, answers) = self.locks.ask(&wanted, Some((wanted.owner.session, ticket)), at(self.now));
+        let (asked, answers) =
+            self.locks.ask(&wanted, Some((wanted.owner.session, ticket)), at(self.now));
         self.told.extend(answers);
         if asked == Asked::Waiting {
             self.attach(wanted, ticket);
@@ -72,7 +80,8 @@ impl Table {
     }
 
     fn unlock(&mut self, wanted: Wanted) {
-        let (done, answers) = self.locks.unlock(wanted.place, wanted.owner, wanted.start, wanted.last);
+        let (done, answers) =
+            self.locks.unlock(wanted.place, wanted.owner, wanted.start, wanted.last);
         assert!(done);
         self.told.extend(answers);
     }
@@ -125,7 +134,11 @@ fn who_waits_keeps_its_place_between_two_slices_and_loses_it_when_nobody_asks_an
     table.pass(1000);
     table.pass(LOCK_WAIT_FORGOTTEN_MS);
     table.attach(second, 30);
-    assert_eq!(table.take_told(), [(30, Turn::StillWaiting), (30, Turn::StillWaiting)][..1], "in time");
+    assert_eq!(
+        table.take_told(),
+        [(30, Turn::StillWaiting), (30, Turn::StillWaiting)][..1],
+        "in time"
+    );
     table.pass(1000);
     table.pass(LOCK_WAIT_FORGOTTEN_MS + 1);
     table.attach(second, 30);
@@ -161,7 +174,10 @@ fn a_circle_of_owners_who_wait_for_each_other_is_refused_and_a_chain_is_not() {
     assert_eq!(table.wait(wanted(2, 1, (0, 0), true), 10), Asked::Waiting);
     assert_eq!(table.wait(wanted(3, 2, (0, 0), true), 20), Asked::Waiting);
     assert_eq!(table.wait(wanted(1, 3, (0, 0), true), 30), Asked::Deadlock);
-    assert!(matches!(table.try_lock(wanted(1, 3, (0, 0), true)), Asked::Held(_)), "who does not wait closes none");
+    assert!(
+        matches!(table.try_lock(wanted(1, 3, (0, 0), true)), Asked::Held(_)),
+        "who does not wait closes none"
+    );
     table.unlock(wanted(3, 3, (0, 0), true));
     assert_eq!(table.take_told(), [(20, Turn::Granted)]);
 }
@@ -198,7 +214,11 @@ fn a_weaker_lock_lets_others_in_and_a_newcomer_does_not_queue_behind_who_waits_f
     table.wait(wanted(1, 3, (0, 0), true), 30);
     assert_eq!(table.try_lock(wanted(1, 1, (0, 9), false)), Asked::Granted);
     assert_eq!(table.take_told(), [(20, Turn::Granted)]);
-    assert_eq!(table.try_lock(wanted(1, 4, (0, 0), false)), Asked::Granted, "Linux's rule: 3 waits for 1 and 2");
+    assert_eq!(
+        table.try_lock(wanted(1, 4, (0, 0), false)),
+        Asked::Granted,
+        "Linux's rule: 3 waits for 1 and 2"
+    );
 }
 
 #[test]
@@ -207,11 +227,19 @@ fn a_conversion_of_a_whole_files_lock_lets_it_go_first_and_two_of_them_are_no_de
     table.try_lock(flock(1, 1, false));
     table.try_lock(flock(1, 2, false));
     assert_eq!(table.wait(flock(1, 1, true), 10), Asked::Waiting, "and it has none meanwhile");
-    assert_eq!(table.wait(flock(1, 2, true), 20), Asked::Waiting, "it let go what the other waits for");
+    assert_eq!(
+        table.wait(flock(1, 2, true), 20),
+        Asked::Waiting,
+        "it let go what the other waits for"
+    );
     assert_eq!(table.take_told(), [(10, Turn::Granted)]);
     table.unlock(flock(1, 1, true));
     assert_eq!(table.take_told(), [(20, Turn::Granted)]);
-    assert_eq!(table.try_lock(wanted(1, 2, (0, 9), true)), Asked::Granted, "the other space does not see it");
+    assert_eq!(
+        table.try_lock(wanted(1, 2, (0, 9), true)),
+        Asked::Granted,
+        "the other space does not see it"
+    );
 }
 
 #[test]
@@ -220,13 +248,20 @@ fn a_circle_that_the_next_lock_given_opens_again_is_no_deadlock() {
     table.try_lock(wanted(1, 3, (1, 1), true));
     table.try_lock(wanted(2, 4, (0, 0), true));
     table.try_lock(wanted(1, 2, (2, 2), true));
-    for (file, who, bytes, exclusive, ticket) in
-        [(1, 4, (1, 2), false, 40), (1, 1, (1, 1), true, 10), (1, 1, (1, 1), false, 11), (2, 1, (0, 0), true, 12)]
-    {
+    for (file, who, bytes, exclusive, ticket) in [
+        (1, 4, (1, 2), false, 40),
+        (1, 1, (1, 1), true, 10),
+        (1, 1, (1, 1), false, 11),
+        (2, 1, (0, 0), true, 12),
+    ] {
         assert_eq!(table.wait(wanted(file, who, bytes, exclusive), ticket), Asked::Waiting);
     }
     table.unlock(wanted(1, 3, (1, 1), true));
-    assert_eq!(table.take_told(), [(10, Turn::Granted), (11, Turn::Granted)], "4 waits for 2 alone");
+    assert_eq!(
+        table.take_told(),
+        [(10, Turn::Granted), (11, Turn::Granted)],
+        "4 waits for 2 alone"
+    );
     table.unlock(wanted(1, 2, (2, 2), true));
     assert_eq!(table.take_told(), [(40, Turn::Granted)]);
 }
@@ -238,9 +273,12 @@ fn a_circle_that_the_end_of_a_session_opens_again_is_no_deadlock() {
     table.try_lock(wanted(2, 1, (0, 2), true));
     table.try_lock(wanted(2, 2, (3, 3), true));
     table.try_lock(wanted(1, 6, (1, 1), true));
-    for (file, who, bytes, exclusive, ticket) in
-        [(2, 2, (0, 4), false, 20), (1, 4, (0, 0), false, 40), (2, 4, (0, 3), false, 41), (1, 2, (0, 1), true, 21)]
-    {
+    for (file, who, bytes, exclusive, ticket) in [
+        (2, 2, (0, 4), false, 20),
+        (1, 4, (0, 0), false, 40),
+        (2, 4, (0, 3), false, 41),
+        (1, 2, (0, 1), true, 21),
+    ] {
         assert_eq!(table.wait(wanted(file, who, bytes, exclusive), ticket), Asked::Waiting);
     }
     let answers = table.locks.end_session(SessionId(1));
@@ -259,7 +297,11 @@ fn the_end_of_a_session_frees_what_it_had_and_forgets_what_it_waited_for() {
     assert_eq!(answers, [(30, Turn::Gone), (20, Turn::Granted)]);
     let answers = table.locks.end_session(SessionId(0));
     assert_eq!((answers, table.locks.count()), (vec![], 0));
-    assert!(table.locks.places.is_empty() && table.locks.tickets.is_empty() && table.locks.waits_of.is_empty());
+    assert!(
+        table.locks.places.is_empty()
+            && table.locks.tickets.is_empty()
+            && table.locks.waits_of.is_empty()
+    );
 }
 
 #[test]
@@ -285,7 +327,11 @@ fn a_session_has_a_bounded_number_of_ranges() {
     assert_eq!(table.try_lock(wanted(1, 1, (full * 4, full * 4), true)), Asked::Full);
     let hole = wanted(1, 1, (1, 1), true);
     assert!(!table.locks.unlock(hole.place, hole.owner, 1, 1).0, "a hole makes two of one");
-    assert_eq!(table.try_lock(wanted(1, 2, (full * 4, full * 4), true)), Asked::Granted, "another session");
+    assert_eq!(
+        table.try_lock(wanted(1, 2, (full * 4, full * 4), true)),
+        Asked::Granted,
+        "another session"
+    );
 }
 
 #[test]
@@ -298,7 +344,8 @@ fn the_sessions_of_one_user_leave_room_for_the_locks_of_others() {
     };
     let mut given = 0;
     for session in [10, 11, 12] {
-        given += (0..).take_while(|n| table.try_lock(lock(USER, session, *n)) == Asked::Granted).count();
+        given +=
+            (0..).take_while(|n| table.try_lock(lock(USER, session, *n)) == Asked::Granted).count();
     }
     assert_eq!(given, LOCKS_USER_MAX - 1);
     assert_eq!(table.try_lock(lock(other, 13, 0)), Asked::Granted);
@@ -313,7 +360,9 @@ fn the_waits_of_one_user_leave_room_for_those_of_others() {
     let mut table = Table::new();
     assert_eq!(table.try_lock(wanted(1, 1, (0, 0), true)), Asked::Granted);
     let waits = |user| Wanted { user, ..wanted(1, 2, (0, 0), true) };
-    let mut ask = |user, ticket: u64| table.locks.ask(&waits(user), Some((owner(2).session, ticket)), at(0)).0;
+    let mut ask = |user, ticket: u64| {
+        table.locks.ask(&waits(user), Some((owner(2).session, ticket)), at(0)).0
+    };
     for ticket in 0..LOCK_WAITS_USER_MAX as u64 {
         assert_eq!(ask(USER, ticket), Asked::Waiting);
     }
@@ -359,9 +408,11 @@ struct Model {
 
 impl Model {
     fn in_the_way(&self, wanted: &Wanted) -> BTreeSet<u64> {
-        let bytes = (wanted.start..=wanted.last).filter_map(|at| self.bytes.get(&(wanted.place.file.0, at)));
-        let others =
-            bytes.flatten().filter(|(who, alone)| **who != wanted.owner.owner && (wanted.mode.exclusive || **alone));
+        let bytes = (wanted.start..=wanted.last)
+            .filter_map(|at| self.bytes.get(&(wanted.place.file.0, at)));
+        let others = bytes.flatten().filter(|(who, alone)| {
+            **who != wanted.owner.owner && (wanted.mode.exclusive || **alone)
+        });
         others.map(|(who, _)| *who).collect()
     }
 
@@ -380,8 +431,12 @@ impl Model {
         let mut found = BTreeSet::new();
         let mut next = vec![who];
         while let Some(who) = next.pop() {
-            for (_, wanted, _) in self.waits.iter().filter(|(_, wanted, _)| wanted.owner.owner == who) {
-                next.extend(self.in_the_way(wanted).into_iter().filter(|other| found.insert(*other)));
+            for (_, wanted, _) in
+                self.waits.iter().filter(|(_, wanted, _)| wanted.owner.owner == who)
+            {
+                next.extend(
+                    self.in_the_way(wanted).into_iter().filter(|other| found.insert(*other)),
+                );
             }
         }
         found
@@ -396,16 +451,24 @@ impl Model {
             let (_, wanted, _) = self.waits.remove(at);
             match turn {
                 Turn::Granted => {
-                    assert!(self.in_the_way(&wanted).is_empty(), "granted to {wanted:?} though another has it");
-                    let earlier =
-                        self.waits[..at].iter().filter(|(_, other, here)| *here && other.place == wanted.place);
-                    let skipped: Vec<_> = earlier.filter(|(_, other, _)| self.in_the_way(other).is_empty()).collect();
+                    assert!(
+                        self.in_the_way(&wanted).is_empty(),
+                        "granted to {wanted:?} though another has it"
+                    );
+                    let earlier = self.waits[..at]
+                        .iter()
+                        .filter(|(_, other, here)| *here && other.place == wanted.place);
+                    let skipped: Vec<_> =
+                        earlier.filter(|(_, other, _)| self.in_the_way(other).is_empty()).collect();
                     assert!(skipped.is_empty(), "{wanted:?} came after {skipped:?}");
                     self.set(&wanted, Some(wanted.mode.exclusive));
                 }
                 Turn::Deadlock => {
                     self.waits.push((ticket, wanted, true));
-                    assert!(self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner), "no circle");
+                    assert!(
+                        self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner),
+                        "no circle"
+                    );
                     ended.extend(self.waits.pop());
                 }
                 Turn::Cancelled | Turn::Gone => {}
@@ -419,12 +482,18 @@ impl Model {
     fn forget(&mut self, table: &Table, ended: Vec<(u64, Wanted, bool)>) {
         let count = ended.len();
         self.waits.extend(ended);
-        let known = |ticket, wanted: &Wanted| table.locks.tickets.contains_key(&(wanted.owner.session, ticket));
+        let known = |ticket, wanted: &Wanted| {
+            table.locks.tickets.contains_key(&(wanted.owner.session, ticket))
+        };
         let gone = |wait: &&(u64, Wanted, bool)| !wait.2 && !known(wait.0, &wait.1);
         for (_, wanted, _) in self.waits.iter().filter(gone) {
-            assert!(self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner), "forgotten without a reason");
+            assert!(
+                self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner),
+                "forgotten without a reason"
+            );
         }
-        let forgotten: Vec<u64> = self.waits.iter().filter(gone).map(|(ticket, ..)| *ticket).collect();
+        let forgotten: Vec<u64> =
+            self.waits.iter().filter(gone).map(|(ticket, ..)| *ticket).collect();
         self.waits.truncate(self.waits.len() - count);
         self.waits.retain(|(ticket, ..)| !forgotten.contains(ticket));
     }
@@ -435,19 +504,27 @@ impl Model {
                 for at in 0..BYTES {
                     let held = table.locks.places.get(&place(file, LockSpace::Range));
                     let held = held.and_then(|locked| locked.held.get(&owner(who)));
-                    let mode = held.and_then(|held| held.overlapping(at, at).next()).map(|(.., mode)| mode.exclusive);
-                    let model = self.bytes.get(&(file, at)).and_then(|owners| owners.get(&who)).copied();
+                    let mode = held
+                        .and_then(|held| held.overlapping(at, at).next())
+                        .map(|(.., mode)| mode.exclusive);
+                    let model =
+                        self.bytes.get(&(file, at)).and_then(|owners| owners.get(&who)).copied();
                     assert_eq!(mode, model, "file {file}, owner {who}, byte {at}");
                 }
             }
         }
         for (_, wanted, here) in &self.waits {
             assert!(!here || !self.in_the_way(wanted).is_empty(), "{wanted:?} waits for nothing");
-            assert!(!self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner), "a circle stands");
+            assert!(
+                !self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner),
+                "a circle stands"
+            );
         }
         let waits: BTreeSet<u64> = table.locks.tickets.keys().map(|(_, ticket)| *ticket).collect();
         assert_eq!(waits, self.waits.iter().map(|(ticket, ..)| *ticket).collect());
-        let ranges = |locked: &table::Locked<u64>| locked.held.values().map(|held| held.len()).sum::<usize>();
+        let ranges = |locked: &table::Locked<u64>| {
+            locked.held.values().map(|held| held.len()).sum::<usize>()
+        };
         assert_eq!(table.locks.count(), table.locks.places.values().map(ranges).sum::<usize>());
     }
 
@@ -468,7 +545,9 @@ impl Model {
             Step::Wait { file, who, bytes, exclusive } => {
                 let want = wanted(file, who, bytes, exclusive);
                 let blocked = self.in_the_way(&want);
-                let circle = blocked.iter().any(|other| *other == who || self.waits_for(*other).contains(&who));
+                let circle = blocked
+                    .iter()
+                    .any(|other| *other == who || self.waits_for(*other).contains(&who));
                 match table.wait(want, ticket) {
                     Asked::Granted => {
                         assert!(blocked.is_empty());
@@ -510,7 +589,9 @@ impl Model {
             Step::End(session) => {
                 let answers = table.locks.end_session(SessionId(session));
                 self.waits.retain(|(_, want, _)| want.owner.session.0 != session);
-                self.bytes.values_mut().for_each(|owners| owners.retain(|who, _| owner(*who).session.0 != session));
+                self.bytes
+                    .values_mut()
+                    .for_each(|owners| owners.retain(|who, _| owner(*who).session.0 != session));
                 table.told.extend(answers.into_iter().filter(|(_, turn)| *turn != Turn::Gone));
             }
         }

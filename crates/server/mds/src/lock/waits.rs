@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use braid_wire::message::lock::LockSpace;
 
-use super::{Answers, Asked, LOCK_WAIT_FORGOTTEN_MS, Locks, Owner, Place, Ticket, Turn, Waiter, Wanted};
+use super::{
+    Answers, Asked, LOCK_WAIT_FORGOTTEN_MS, Locks, Owner, Place, Ticket, Turn, Waiter, Wanted,
+};
 
 /// A place in a queue.
 #[derive(Debug)]
@@ -76,7 +78,8 @@ impl<W> Locks<W> {
     /// The first in the queue that nothing is in the way of. Who went away keeps its place and is passed over.
     fn next_turn(&self, place: Place) -> Option<Ticket> {
         let queue = &self.places.get(&place)?.queue;
-        let ready = |wait: &&Wait<W>| wait.waiter.is_some() && self.in_the_way(&wait.wanted).is_none();
+        let ready =
+            |wait: &&Wait<W>| wait.waiter.is_some() && self.in_the_way(&wait.wanted).is_none();
         queue.iter().find(ready).map(|wait| wait.ticket)
     }
 
@@ -123,7 +126,11 @@ impl<W> Locks<W> {
             }
             if seen.insert(next) {
                 let waits = self.waits_of.get(&next).into_iter().flatten();
-                from.extend(waits.filter_map(|ticket| self.wait(*ticket)).flat_map(|wait| self.blockers(&wait.wanted)));
+                from.extend(
+                    waits
+                        .filter_map(|ticket| self.wait(*ticket))
+                        .flat_map(|wait| self.blockers(&wait.wanted)),
+                );
             }
         }
         false

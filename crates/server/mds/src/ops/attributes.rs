@@ -27,7 +27,12 @@ impl MdsCore {
         };
         if is_drop_alone(&r.changes) && !self.names.has_privileges(&inode) {
             let again = r.clone();
-            return self.attributes_of(call, inode, || MdsRequest::SetAttributes(again), |attributes| attributes);
+            return self.attributes_of(
+                call,
+                inode,
+                || MdsRequest::SetAttributes(again),
+                |attributes| attributes,
+            );
         }
         let mut needs: Vec<_> = names_of(&inode).into_iter().collect();
         let data = match (r.changes.mode, r.changes.bytes) {
@@ -43,9 +48,12 @@ impl MdsCore {
             None => {
                 let changed = self.set_others(&call, &inode, &r.changes);
                 match changed {
-                    Ok(inode) => {
-                        self.attributes_of(call, inode, || MdsRequest::SetAttributes(again), |attributes| attributes)
-                    }
+                    Ok(inode) => self.attributes_of(
+                        call,
+                        inode,
+                        || MdsRequest::SetAttributes(again),
+                        |attributes| attributes,
+                    ),
                     Err(failure) => Flow::Fail(call, failure),
                 }
             }
@@ -58,8 +66,13 @@ impl MdsCore {
             return Flow::Gate(call, inode.file);
         }
         let file = inode.file;
-        let opened = call.session.is_some_and(|session| self.names.writers(file).contains(&session));
-        let allowed = if opened { Ok(()) } else { self.names.access(&call.who, file, braid_meta::Want::WRITE) };
+        let opened =
+            call.session.is_some_and(|session| self.names.writers(file).contains(&session));
+        let allowed = if opened {
+            Ok(())
+        } else {
+            self.names.access(&call.who, file, braid_meta::Want::WRITE)
+        };
         // Refused before anything is recorded: no daemon could carry it out.
         let fits = allowed.and_then(|()| self.file_bytes_max(&inode, size).map(drop));
         let others = match fits.and_then(|()| stored(&r.changes)) {
@@ -74,17 +87,33 @@ impl MdsCore {
         let request = MdsRequest::SetAttributes(r);
         let again = request.clone();
         let kind = IntentKind::Truncate { size };
-        self.intend(call, file, kind, opened, &others.clone(), replay, request, move |core, call, done| {
-            let done = core.set_times_after(&call, done, &others);
-            match done {
-                // While the gate was closed nobody wrote: the size is what was asked for.
-                Intended::Now(inode) => Flow::from(call, Ok(convert::attributes(&inode))),
-                Intended::Before(inode) => core.attributes_of(call, inode, || again, |attributes| attributes),
-            }
-        })
+        self.intend(
+            call,
+            file,
+            kind,
+            opened,
+            &others.clone(),
+            replay,
+            request,
+            move |core, call, done| {
+                let done = core.set_times_after(&call, done, &others);
+                match done {
+                    // While the gate was closed nobody wrote: the size is what was asked for.
+                    Intended::Now(inode) => Flow::from(call, Ok(convert::attributes(&inode))),
+                    Intended::Before(inode) => {
+                        core.attributes_of(call, inode, || again, |attributes| attributes)
+                    }
+                }
+            },
+        )
     }
 
-    fn set_others(&self, call: &Call, inode: &Arc<Inode>, changes: &AttributeChanges) -> Result<Arc<Inode>, Failure> {
+    fn set_others(
+        &self,
+        call: &Call,
+        inode: &Arc<Inode>,
+        changes: &AttributeChanges,
+    ) -> Result<Arc<Inode>, Failure> {
         let root = braid_meta::Identity::root();
         let mut change = self.change(call);
         if is_drop_alone(changes)
@@ -106,7 +135,11 @@ impl MdsCore {
         let (Intended::Now(inode), Some(StoredTime::To(_))) = (&done, mtime) else { return done };
         let root = braid_meta::Identity::root();
         let change = braid_meta::Call { who: &root, replay: None, ..self.change(call) };
-        match self.names.setattr(&change, inode.file, &Changes { atime, mtime, ..Changes::default() }) {
+        match self.names.setattr(
+            &change,
+            inode.file,
+            &Changes { atime, mtime, ..Changes::default() },
+        ) {
             Ok(inode) => Intended::Now(inode),
             Err(failure) => {
                 crate::core::report("setting a time after a truncate", &failure);
@@ -138,9 +171,16 @@ impl MdsCore {
             }
             Ok(_) => {
                 let kind = IntentKind::Truncate { size: 0 };
-                self.intend(call, file, kind, false, &Changes::default(), None, request, |core, call, done| {
-                    then(core, call, done.inode())
-                })
+                self.intend(
+                    call,
+                    file,
+                    kind,
+                    false,
+                    &Changes::default(),
+                    None,
+                    request,
+                    |core, call, done| then(core, call, done.inode()),
+                )
             }
             Err(failure) => Flow::Fail(call, failure),
         }
@@ -164,11 +204,17 @@ impl MdsCore {
             return Flow::Gate(call, file);
         }
         let change = braid_meta::Call { replay, ..self.change(&call) };
-        let begun = self.names.begin_intent_changing(&change, file, kind, opened, changes).and_then(|intent| {
-            // A retry is answered from the record: its intent may be finished already.
-            let stands = self.names.intent(file)?.is_some_and(|standing| standing.generation == intent.generation);
-            Ok((intent, stands))
-        });
+        let begun = self
+            .names
+            .begin_intent_changing(&change, file, kind, opened, changes)
+            .and_then(|intent| {
+                // A retry is answered from the record: its intent may be finished already.
+                let stands = self
+                    .names
+                    .intent(file)?
+                    .is_some_and(|standing| standing.generation == intent.generation);
+                Ok((intent, stands))
+            });
         match begun {
             Ok((intent, true)) => {
                 me.carry_out(
@@ -215,7 +261,10 @@ impl Intended {
 /// Everything but the size, as the namespace has it.
 fn stored(changes: &AttributeChanges) -> Result<Changes, Failure> {
     Ok(Changes {
-        mode: changes.mode.map(|mode| u16::try_from(mode).map_err(|_| Status::Invalid)).transpose()?,
+        mode: changes
+            .mode
+            .map(|mode| u16::try_from(mode).map_err(|_| Status::Invalid))
+            .transpose()?,
         owner: changes.uid.map(Principal::posix),
         group: changes.gid.map(Principal::posix),
         atime: changes.atime.as_ref().map(time),
@@ -229,7 +278,8 @@ fn stored(changes: &AttributeChanges) -> Result<Changes, Failure> {
 fn is_drop_alone(changes: &AttributeChanges) -> bool {
     let AttributeChanges { drop_set_ids, drop_capabilities, .. } = *changes;
     (drop_set_ids || drop_capabilities)
-        && *changes == AttributeChanges { drop_set_ids, drop_capabilities, ..AttributeChanges::none() }
+        && *changes
+            == AttributeChanges { drop_set_ids, drop_capabilities, ..AttributeChanges::none() }
 }
 
 /// What giving a file setuid, setgid or capabilities needs: that nobody else writes it in the belief that it has none.

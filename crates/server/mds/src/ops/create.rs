@@ -27,7 +27,9 @@ impl MdsCore {
     pub(super) fn create(&self, call: Call, r: &Create) -> Flow {
         // A final link is followed only without O_EXCL (POSIX open()).
         let slot = match self.slot_at(&call, &r.at, !r.exclusive) {
-            Ok(slot) if slot.wants_directory => return Flow::Fail(call, Status::IsDirectory.into()),
+            Ok(slot) if slot.wants_directory => {
+                return Flow::Fail(call, Status::IsDirectory.into());
+            }
             Ok(slot) => (slot.directory, slot.name),
             Err(failure) => return Flow::Fail(call, failure),
         };
@@ -48,19 +50,21 @@ impl MdsCore {
                 let directory = self.directory_after(&call, slot.0);
                 self.created(call, &made, attributes, r, (directory, since))
             }
-            Err(failure) if failure.status == Status::Exists && !r.exclusive => self.find_file(call, slot, r),
+            Err(failure) if failure.status == Status::Exists && !r.exclusive => {
+                self.find_file(call, slot, r)
+            }
             Err(failure) => Flow::Fail(call, failure),
         }
     }
 
     /// The name is taken: the file that has it is opened, once its size is known.
     fn find_file(&self, call: Call, slot: (FileIndex, Vec<u8>), r: &Create) -> Flow {
-        let known = self.names.lookup(&call.who, slot.0, &slot.1).and_then(|inode| match r.rights {
-            Some(rights) => {
-                may_open(&call, inode, rights).and_then(|inode| self.may_share(&inode, rights, r.deny).map(|()| inode))
-            }
-            None => Ok(inode),
-        });
+        let known =
+            self.names.lookup(&call.who, slot.0, &slot.1).and_then(|inode| match r.rights {
+                Some(rights) => may_open(&call, inode, rights)
+                    .and_then(|inode| self.may_share(&inode, rights, r.deny).map(|()| inode)),
+                None => Ok(inode),
+            });
         let inode = match known {
             Ok(inode) => inode,
             Err(failure) => return Flow::Fail(call, failure),
@@ -78,7 +82,9 @@ impl MdsCore {
             match core.make_file(&call, &slot, &request, false) {
                 Ok(found) => {
                     // The name may lead to another file by now.
-                    let recorded = recorded.filter(|_| found.inode.file == file).map(|mark| (Since::Recorded, mark));
+                    let recorded = recorded
+                        .filter(|_| found.inode.file == file)
+                        .map(|mark| (Since::Recorded, mark));
                     let since = if found.created { Some((Since::Made, made)) } else { recorded };
                     core.created(call, &found, attributes, &request, (None, since))
                 }
@@ -105,7 +111,9 @@ impl MdsCore {
         let open = r.rights.map(|rights| args(session, rights, r.deny));
         // Taken before: the closure runs under the namespace's lock, and must not take ours.
         let iods = self.state().cluster.candidates();
-        let place = |default: Option<&DirectoryDefault>, _| self.place(&iods, default, &r.wish, call.who.uid);
+        let place = |default: Option<&DirectoryDefault>, _| {
+            self.place(&iods, default, &r.wish, call.who.uid)
+        };
         let args = CreateArgs { mode: convert::mode(r.mode, r.umask), exclusive, open, place };
         self.names.create(&self.change(call), slot.0, &slot.1, args)
     }
@@ -115,13 +123,24 @@ impl MdsCore {
         let opened = session_of(&call).and_then(|session| {
             if !r.rights.allow(Rights::WRITE) {
                 // open(2): O_TMPFILE is for files that are written.
-                return Err(Failure::new(Status::Invalid, "a file without a name is opened for writing"));
+                return Err(Failure::new(
+                    Status::Invalid,
+                    "a file without a name is opened for writing",
+                ));
             }
             let directory = self.file_at(&call, &r.at, true)?;
             let open = args(session, r.rights, Deny::NONE);
-            let place = |default: Option<&DirectoryDefault>, _| self.place(&iods, default, &r.wish, call.who.uid);
+            let place = |default: Option<&DirectoryDefault>, _| {
+                self.place(&iods, default, &r.wish, call.who.uid)
+            };
             let mode = convert::mode(r.mode, r.umask);
-            let inode = self.names.create_unnamed(&self.change(&call), directory.file, mode, open, place)?;
+            let inode = self.names.create_unnamed(
+                &self.change(&call),
+                directory.file,
+                mode,
+                open,
+                place,
+            )?;
             self.opened(session, &inode, convert::attributes(&inode), r.rights, Deny::NONE)
         });
         Flow::from(call, opened)
@@ -139,7 +158,8 @@ impl MdsCore {
         let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.shared, known);
         let change = change.max(now.change);
         let denied = r.rights.is_some() && r.deny.has(Deny::READ);
-        let shared = if made.created { denied } else { self.is_shared(&call, &made.inode, settled) };
+        let shared =
+            if made.created { denied } else { self.is_shared(&call, &made.inode, settled) };
         let attributes = Attributes { bytes, bytes_used, mtime, change, shared, ..now };
         let opened = r.rights.map(|rights| {
             let session = session_of(&call)?;
@@ -150,7 +170,12 @@ impl MdsCore {
             Ok(self.with_lease(&call, opened, r.lease))
         });
         let opened: Result<_, Failure> = opened.transpose();
-        let reply = opened.map(|opened| CreateReply { attributes, created: made.created, opened, directory });
+        let reply = opened.map(|opened| CreateReply {
+            attributes,
+            created: made.created,
+            opened,
+            directory,
+        });
         let deny = if r.rights.is_some() { r.deny } else { Deny::NONE };
         self.on_record(Flow::from(call, reply), deny)
     }

@@ -63,8 +63,9 @@ impl MdsCore {
             bytes: ByteCount(inode.size),
             size_in_objects: inode.size_in_objects,
             size_generation: inode.size_generation,
-            layout: layout
-                .ok_or_else(|| Failure::new(Status::Corrupted, format!("file {} has no layout", inode.file)))?,
+            layout: layout.ok_or_else(|| {
+                Failure::new(Status::Corrupted, format!("file {} has no layout", inode.file))
+            })?,
             existing_parts: inode.parts.as_bytes().to_vec(),
             path: self.path_of(inode)?,
         })
@@ -96,7 +97,11 @@ impl MdsCore {
         let begin = hints().begin(directory);
         let found = name_search::search(file, begin, |cookie, bytes| {
             match self.names.readdir(&Identity::root(), directory, cookie, bytes, false) {
-                Err(failure) if matches!(failure.status, Status::StaleHandle | Status::NotDirectory) => Ok(None),
+                Err(failure)
+                    if matches!(failure.status, Status::StaleHandle | Status::NotDirectory) =>
+                {
+                    Ok(None)
+                }
                 page => page.map(Some),
             }
         })?;
@@ -151,6 +156,7 @@ impl MdsCore {
             Err(failure) => return Err(failure),
         };
         let Some(layout) = &inode.layout else { return Ok(false) };
-        Ok(objects::parts(layout).any(|(part, at)| part == object.part && at.generation == object.generation))
+        Ok(objects::parts(layout)
+            .any(|(part, at)| part == object.part && at.generation == object.generation))
     }
 }

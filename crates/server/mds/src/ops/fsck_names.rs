@@ -66,13 +66,16 @@ impl MdsCore {
 
     fn check_names(&self, call: &Call, r: &FsckNamespace) -> Result<FsckNamespaceReply, Failure> {
         let first = self.scan(r.shard, None)?;
-        let mut reply = FsckNamespaceReply { inodes: 0, entries: first.entries, problems: Vec::new() };
+        let mut reply =
+            FsckNamespaceReply { inodes: 0, entries: first.entries, problems: Vec::new() };
         let suspects = self.suspects(r.shard, &first, &mut reply)?;
         if suspects.is_empty() && first.broken.is_empty() {
             return Ok(reply);
         }
         let second = self.scan(r.shard, Some(&suspects))?;
-        reply.problems.extend(first.broken.into_iter().filter(|problem| second.broken.contains(problem)));
+        reply
+            .problems
+            .extend(first.broken.into_iter().filter(|problem| second.broken.contains(problem)));
         for (file, change) in suspects {
             let names = second.names.get(&file).copied().unwrap_or_default();
             if let Some(problem) = self.judge(call, file, change, names, r.mend)? {
@@ -84,13 +87,20 @@ impl MdsCore {
     }
 
     /// Inodes whose names do not agree with them at first sight; those that cannot be read are problems at once.
-    fn suspects(&self, shard: ShardId, scan: &Scan, reply: &mut FsckNamespaceReply) -> Result<Suspects, Failure> {
+    fn suspects(
+        &self,
+        shard: ShardId,
+        scan: &Scan,
+        reply: &mut FsckNamespaceReply,
+    ) -> Result<Suspects, Failure> {
         let mut suspects = Suspects::new();
         self.each_inode(shard, &mut |file, inode| {
             reply.inodes += 1;
             let names = scan.names.get(&file).copied().unwrap_or_default();
             match inode {
-                Ok(inode) if wrong(&inode, names).is_some() => drop(suspects.insert(file, inode.change)),
+                Ok(inode) if wrong(&inode, names).is_some() => {
+                    drop(suspects.insert(file, inode.change))
+                }
                 Ok(_) => {}
                 Err(error) => reply.problems.push(FsckProblem {
                     file,
@@ -102,7 +112,9 @@ impl MdsCore {
             Ok(())
         })?;
         // As they are now: what they were when the first look began is of no use.
-        suspects.retain(|file, change| self.names.getattr(*file).is_ok_and(|inode| *change == inode.change));
+        suspects.retain(|file, change| {
+            self.names.getattr(*file).is_ok_and(|inode| *change == inode.change)
+        });
         Ok(suspects)
     }
 
@@ -116,7 +128,9 @@ impl MdsCore {
         mend: bool,
     ) -> Result<Option<FsckProblem>, Failure> {
         let Ok(inode) = self.names.getattr(file) else { return Ok(None) };
-        let Some(wrong) = wrong(&inode, names).filter(|_| inode.change == change) else { return Ok(None) };
+        let Some(wrong) = wrong(&inode, names).filter(|_| inode.change == change) else {
+            return Ok(None);
+        };
         let path = String::from_utf8_lossy(&self.path_of(&inode)?).into_owned();
         let outcome = match (mend, wrong.kind) {
             (false, _) => None,
@@ -127,8 +141,14 @@ impl MdsCore {
             Some(Err(failure)) => (false, format!(" (not mended: {failure})")),
             outcome => (outcome.is_some(), String::new()),
         };
-        let shown = if path.is_empty() { format!("file {file}") } else { format!("{path} (file {file})") };
-        Ok(Some(FsckProblem { file, kind: wrong.kind, detail: format!("{shown}: {}{why}", wrong.detail), mended }))
+        let shown =
+            if path.is_empty() { format!("file {file}") } else { format!("{path} (file {file})") };
+        Ok(Some(FsckProblem {
+            file,
+            kind: wrong.kind,
+            detail: format!("{shown}: {}{why}", wrong.detail),
+            mended,
+        }))
     }
 
     /// Looks at every directory, wherever it is. Only `wanted` files are counted where that is given.
@@ -136,7 +156,9 @@ impl MdsCore {
         let mut scan = Scan::default();
         for at in 0..self.names.shards() {
             self.each_inode(ShardId(at), &mut |_, inode| match inode {
-                Ok(inode) if inode.is_directory() => self.scan_directory(&inode, shard, wanted, &mut scan),
+                Ok(inode) if inode.is_directory() => {
+                    self.scan_directory(&inode, shard, wanted, &mut scan)
+                }
                 _ => Ok(()),
             })?;
         }
@@ -150,10 +172,18 @@ impl MdsCore {
         wanted: Option<&Suspects>,
         scan: &mut Scan,
     ) -> Result<(), Failure> {
-        let counts = |file: FileIndex| file.shard() == shard && wanted.is_none_or(|wanted| wanted.contains_key(&file));
+        let counts = |file: FileIndex| {
+            file.shard() == shard && wanted.is_none_or(|wanted| wanted.contains_key(&file))
+        };
         let (mut cookie, mut until) = (0, None);
         loop {
-            let page = match self.names.readdir(&Identity::root(), directory.file, cookie, PAGE_BYTES, false) {
+            let page = match self.names.readdir(
+                &Identity::root(),
+                directory.file,
+                cookie,
+                PAGE_BYTES,
+                false,
+            ) {
                 Err(failure) if failure.status == Status::StaleHandle => return Ok(()), // removed meanwhile
                 page => page?,
             };
@@ -180,15 +210,23 @@ impl MdsCore {
     }
 
     /// What is wrong with one entry of a listing.
-    fn broken(&self, directory: FileIndex, listed: &braid_meta::ListedEntry) -> Option<FsckProblem> {
+    fn broken(
+        &self,
+        directory: FileIndex,
+        listed: &braid_meta::ListedEntry,
+    ) -> Option<FsckProblem> {
         let (name, file) = (String::from_utf8_lossy(&listed.name), listed.entry.file);
         let (kind, detail) = match self.names.lookup(&Identity::root(), directory, &listed.name) {
             Ok(inode) if inode.file == file => return None,
             Ok(inode) => {
-                let detail = format!("{name:?} is file {file} by its cookie and {} by its name", inode.file);
+                let detail =
+                    format!("{name:?} is file {file} by its cookie and {} by its name", inode.file);
                 (FsckProblemKind::EntryIndex, detail)
             }
-            Err(_) => (FsckProblemKind::DanglingEntry, format!("{name:?} leads to file {file}, which is not there")),
+            Err(_) => (
+                FsckProblemKind::DanglingEntry,
+                format!("{name:?} leads to file {file}, which is not there"),
+            ),
         };
         let detail = format!("in directory {directory}: {detail}");
         Some(FsckProblem { file: directory, kind, detail, mended: false })
@@ -197,7 +235,10 @@ impl MdsCore {
     fn each_inode(
         &self,
         shard: ShardId,
-        visit: &mut dyn FnMut(FileIndex, Result<Arc<Inode>, braid_meta::RecordError>) -> Result<(), Failure>,
+        visit: &mut dyn FnMut(
+            FileIndex,
+            Result<Arc<Inode>, braid_meta::RecordError>,
+        ) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut after = None;
         loop {
@@ -214,7 +255,9 @@ impl MdsCore {
         let scan = self.scan(file.shard(), Some(&Suspects::from([(file, inode.change)])))?;
         let names = scan.names.get(&file).copied().unwrap_or_default();
         match wrong(&inode, names) {
-            Some(wrong) if wrong.kind == FsckProblemKind::Unreachable => self.bring_back(call, file, inode.change),
+            Some(wrong) if wrong.kind == FsckProblemKind::Unreachable => {
+                self.bring_back(call, file, inode.change)
+            }
             _ => Err(Failure::new(Status::Exists, format!("file {file} is not lost"))),
         }
     }
@@ -228,7 +271,13 @@ impl MdsCore {
             }
             found => found,
         };
-        self.names.adopt(&self.change(call), file, found?.file, format!("file-{file}").as_bytes(), change)
+        self.names.adopt(
+            &self.change(call),
+            file,
+            found?.file,
+            format!("file-{file}").as_bytes(),
+            change,
+        )
     }
 }
 
@@ -244,7 +293,9 @@ fn wrong(inode: &Inode, names: Names) -> Option<Wrong> {
         return Some(Wrong { kind: FsckProblemKind::Unreachable, detail, links });
     }
     let detail = match inode.is_directory() {
-        true => format!("records {} links; with the directories in it there are {links}", inode.nlink),
+        true => {
+            format!("records {} links; with the directories in it there are {links}", inode.nlink)
+        }
         false => format!("records {} links; names that lead to it: {links}", inode.nlink),
     };
     (inode.nlink != links).then_some(Wrong { kind: FsckProblemKind::LinkCount, detail, links })

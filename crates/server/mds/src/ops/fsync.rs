@@ -43,14 +43,19 @@ impl MdsCore {
                     core.settle(flow, request);
                 }),
                 // A truncate was quicker: ask again.
-                Err(failure) if failure.status == Status::StaleGeneration => core.run(call, request),
+                Err(failure) if failure.status == Status::StaleGeneration => {
+                    core.run(call, request)
+                }
                 Err(failure) => core.settle(Flow::Fail(call, failure), request),
             }
         });
         Flow::Later
     }
 
-    fn record_now(&self, mut sizes: Sizes) -> Result<braid_wire::message::types::Attributes, Failure> {
+    fn record_now(
+        &self,
+        mut sizes: Sizes,
+    ) -> Result<braid_wire::message::types::Attributes, Failure> {
         let (inode, found) = sizes.pop().ok_or(Status::Internal)?;
         let found = found?;
         if found.lost {

@@ -35,7 +35,13 @@ impl MdsCore {
         self.names.sync()?;
         let id = record.id;
         let mut state = self.state();
-        state.cluster.register(record, r.space.clone(), r.verifier, r.object_bytes_max.0, call.came);
+        state.cluster.register(
+            record,
+            r.space.clone(),
+            r.verifier,
+            r.object_bytes_max.0,
+            call.came,
+        );
         state.daemon_back = true;
         let reply = RegisterIodReply { id, state: self.heartbeat_reply(&state, id) };
         drop(state);
@@ -51,7 +57,10 @@ impl MdsCore {
     }
 
     fn beat(&self, call: &Call, r: &Heartbeat) -> Result<HeartbeatReply, Failure> {
-        let id = call.connection.iod().ok_or_else(|| Failure::new(Status::NoSession, "register first"))?;
+        let id = call
+            .connection
+            .iod()
+            .ok_or_else(|| Failure::new(Status::NoSession, "register first"))?;
         let mut state = self.state();
         let was_down = !state.cluster.is_heard(id);
         let applied = r.fence_applied.min(state.fences.newest());

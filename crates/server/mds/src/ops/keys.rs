@@ -30,13 +30,22 @@ impl MdsCore {
         }
         if !r.rights.subtree.is_empty() {
             let root = braid_meta::Identity::root();
-            let top = self.names.resolve(&root, braid_types::FileIndex::ROOT, &r.rights.subtree, true)?;
+            let top =
+                self.names.resolve(&root, braid_types::FileIndex::ROOT, &r.rights.subtree, true)?;
             if !top.is_directory() {
-                return Err(Failure::new(Status::NotDirectory, "the subtree of a key is a directory"));
+                return Err(Failure::new(
+                    Status::NotDirectory,
+                    "the subtree of a key is a directory",
+                ));
             }
         }
         // The secret is derived from the server key and the id: nothing secret is stored.
-        let key = self.names.add_client_key(&r.name, &[], stored_rights(&r.rights), self.env.clock.wall())?;
+        let key = self.names.add_client_key(
+            &r.name,
+            &[],
+            stored_rights(&r.rights),
+            self.env.clock.wall(),
+        )?;
         self.names.sync()?;
         let (id, secret) = (key.id, Credential::Client(key.id).secret(&self.key).to_bytes());
         self.state().keys.insert(id, key);
@@ -50,7 +59,9 @@ impl MdsCore {
 
     fn list_keys(&self) -> Vec<KeyInfo> {
         let state = self.state();
-        let sessions = |key: KeyId| state.sessions.iter().filter(|session| session.owner.key == key).count() as u32;
+        let sessions = |key: KeyId| {
+            state.sessions.iter().filter(|session| session.owner.key == key).count() as u32
+        };
         let mut keys: Vec<KeyInfo> = state
             .keys
             .values()

@@ -28,7 +28,11 @@ impl MdsCore {
         let default = match self.names.directory_default(directory) {
             Ok(default) => default,
             // The parent is a hint: the directory may be gone.
-            Err(failure) if matches!(failure.status, Status::StaleHandle | Status::NotDirectory) => None,
+            Err(failure)
+                if matches!(failure.status, Status::StaleHandle | Status::NotDirectory) =>
+            {
+                None
+            }
             Err(failure) => return Err(failure),
         };
         let wish = default.as_ref().map_or_else(LayoutWish::none, convert::wish);
@@ -61,10 +65,17 @@ impl MdsCore {
         self.names.set_directory_default(&self.change(call), inode.file, default.as_ref())
     }
 
-    fn set_layout(&self, call: &Call, inode: &Arc<Inode>, wish: &LayoutWish) -> Result<(), Failure> {
+    fn set_layout(
+        &self,
+        call: &Call,
+        inode: &Arc<Inode>,
+        wish: &LayoutWish,
+    ) -> Result<(), Failure> {
         let default = self.names.directory_default(inode.parent).unwrap_or(None);
         let iods = self.state().cluster.candidates();
         let layout = self.place(&iods, default.as_ref(), wish, inode.owner.id)?;
-        self.names.set_layout(&self.change(call), inode.file, Arc::unwrap_or_clone(layout)).map(drop)
+        self.names
+            .set_layout(&self.change(call), inode.file, Arc::unwrap_or_clone(layout))
+            .map(drop)
     }
 }

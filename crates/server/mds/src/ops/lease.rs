@@ -8,7 +8,8 @@ use braid_meta::{
 };
 use braid_types::{Failure, FileIndex, SessionId, Status, limits::LEASES_RETURNED_MAX};
 use braid_wire::message::mds::{
-    AwaitRecalls, LayoutGrant, LeaseData, LeaseLayout, LeaseNames, MdsRequest, NamesGrant, ReturnLeases,
+    AwaitRecalls, LayoutGrant, LeaseData, LeaseLayout, LeaseNames, MdsRequest, NamesGrant,
+    ReturnLeases,
 };
 
 use super::open::session_of;
@@ -24,10 +25,14 @@ impl MdsCore {
             Ok(known) => known,
             Err(flow) => return flow,
         };
-        let named = self.file_named(&call, r.dir).and_then(|inode| may_keep_names(&call, &inode).map(|()| inode));
+        let named = self
+            .file_named(&call, r.dir)
+            .and_then(|inode| may_keep_names(&call, &inode).map(|()| inode));
         let granted = named.and_then(|inode| match inode.is_directory() {
             true if inode.nlink > 0 => {
-                let Some(number) = self.grant_shared(LeaseOf::Names(r.dir), session) else { return Ok(None) };
+                let Some(number) = self.grant_shared(LeaseOf::Names(r.dir), session) else {
+                    return Ok(None);
+                };
                 // Read after the grant: whoever changes them from now on recalls it.
                 let attributes = convert::attributes(&*self.file_named(&call, r.dir)?);
                 Ok(Some(NamesGrant { number, attributes }))
@@ -44,7 +49,9 @@ impl MdsCore {
             Err(flow) => return flow,
         };
         let granted = self.layout_of(&call, r.file).and_then(|_| {
-            let Some(number) = self.grant_shared(LeaseOf::Layout(r.file), session) else { return Ok(None) };
+            let Some(number) = self.grant_shared(LeaseOf::Layout(r.file), session) else {
+                return Ok(None);
+            };
             // Read after the grant: whoever changes it from now on recalls it.
             Ok(Some(LayoutGrant { number, layout: self.layout_of(&call, r.file)? }))
         });
@@ -54,12 +61,18 @@ impl MdsCore {
     fn layout_of(&self, call: &Call, file: FileIndex) -> Result<Layout, Failure> {
         let inode = self.file_named(call, file)?;
         let layout = inode.layout.as_deref().cloned();
-        let layout = layout.ok_or_else(|| Failure::new(Status::Invalid, "only a regular file has a layout"))?;
+        let layout = layout
+            .ok_or_else(|| Failure::new(Status::Invalid, "only a regular file has a layout"))?;
         self.may_use(call, &inode).map(|()| layout)
     }
 
     /// Who holds a file's bytes keeps others waiting: they are leased to who could open the file so.
-    pub(super) fn may_keep_bytes(&self, call: &Call, inode: &Inode, mode: StoredMode) -> Result<(), Failure> {
+    pub(super) fn may_keep_bytes(
+        &self,
+        call: &Call,
+        inode: &Inode,
+        mode: StoredMode,
+    ) -> Result<(), Failure> {
         match mode {
             StoredMode::Write if call.connection.rights.read_only => Err(Status::ReadOnly.into()),
             StoredMode::Write => match permit(&call.who, inode, Want::WRITE) {
@@ -72,8 +85,11 @@ impl MdsCore {
 
     /// Whether the caller may read or write a file or owns it, or its session has it open.
     pub(super) fn may_use(&self, call: &Call, inode: &Inode) -> Result<(), Failure> {
-        let permitted = permit(&call.who, inode, Want::READ).or_else(|_| permit(&call.who, inode, Want::WRITE));
-        if permitted.is_err() && (call.who.owns(inode) || self.has_open(call, inode, |open| !open.is_none())) {
+        let permitted =
+            permit(&call.who, inode, Want::READ).or_else(|_| permit(&call.who, inode, Want::WRITE));
+        if permitted.is_err()
+            && (call.who.owns(inode) || self.has_open(call, inode, |open| !open.is_none()))
+        {
             return Ok(());
         }
         permitted
@@ -99,7 +115,12 @@ impl MdsCore {
             // Read after the grant: whoever gives the file set-ids from now on recalls it.
             Ok((call, mode, number)) => {
                 let granted = self.names.getattr(r.file);
-                Flow::from(call, granted.map(|inode| convert::granted(mode, number, self.names.has_privileges(&inode))))
+                Flow::from(
+                    call,
+                    granted.map(|inode| {
+                        convert::granted(mode, number, self.names.has_privileges(&inode))
+                    }),
+                )
             }
             Err(flow) => flow,
         }
@@ -118,13 +139,17 @@ impl MdsCore {
     pub(super) fn return_leases(&self, call: Call, r: &ReturnLeases) -> Flow {
         let returned = session_of(&call).and_then(|session| {
             if r.leases.len() > LEASES_RETURNED_MAX {
-                let why = format!("at most {LEASES_RETURNED_MAX} leases are given back in one message");
+                let why =
+                    format!("at most {LEASES_RETURNED_MAX} leases are given back in one message");
                 return Err(Failure::new(Status::LimitExceeded, why));
             }
-            let named = r
-                .leases
-                .iter()
-                .map(|one| Ok((convert::lease_of(one.kind, one.file)?, one.number, convert::lease_mode(one.keep)?)));
+            let named = r.leases.iter().map(|one| {
+                Ok((
+                    convert::lease_of(one.kind, one.file)?,
+                    one.number,
+                    convert::lease_mode(one.keep)?,
+                ))
+            });
             self.take_back(session, &named.collect::<Result<Vec<_>, Failure>>()?);
             Ok(())
         });
@@ -133,7 +158,11 @@ impl MdsCore {
 
     /// Goes on with a session that is on record, and on disk, as a holder of leases: a restart must know who may believe.
     #[allow(clippy::result_large_err)]
-    fn as_user(&self, call: Call, again: impl FnOnce() -> MdsRequest) -> Result<(Call, SessionId), Flow> {
+    fn as_user(
+        &self,
+        call: Call,
+        again: impl FnOnce() -> MdsRequest,
+    ) -> Result<(Call, SessionId), Flow> {
         let session = match session_of(&call) {
             Ok(session) if self.uses_leases(session) => return Ok((call, session)),
             Ok(session) => session,
@@ -155,5 +184,6 @@ impl MdsCore {
 
 /// Who holds a directory's names keeps its changes waiting: they are leased to who may look names up in it, or list it.
 fn may_keep_names(call: &Call, directory: &Inode) -> Result<(), Failure> {
-    permit(&call.who, directory, Want::EXECUTE).or_else(|_| permit(&call.who, directory, Want::READ))
+    permit(&call.who, directory, Want::EXECUTE)
+        .or_else(|_| permit(&call.who, directory, Want::READ))
 }

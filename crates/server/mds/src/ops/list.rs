@@ -30,11 +30,21 @@ const STORE_ENTRY_BYTES: usize = 64;
 impl MdsCore {
     pub(super) fn read_directory(&self, call: Call, r: &ReadDirectory) -> Flow {
         // An entry with attributes takes up to three times what the store counts for it.
-        let most = FRAME_BODY_BYTES_MAX / ((ENTRY_BYTES + ATTRIBUTES_BYTES) / STORE_ENTRY_BYTES + 2);
+        let most =
+            FRAME_BODY_BYTES_MAX / ((ENTRY_BYTES + ATTRIBUTES_BYTES) / STORE_ENTRY_BYTES + 2);
         let bytes_max = (r.bytes_max as usize).min(most);
         let page = self.file_named(&call, r.dir).and_then(|directory| {
-            let page = self.names.readdir(&call.who, directory.file, r.cookie, bytes_max, r.with_attributes)?;
-            page.entries.iter().filter_map(|listed| listed.inode.as_ref()).for_each(|inode| note_reached(&call, inode));
+            let page = self.names.readdir(
+                &call.who,
+                directory.file,
+                r.cookie,
+                bytes_max,
+                r.with_attributes,
+            )?;
+            page.entries
+                .iter()
+                .filter_map(|listed| listed.inode.as_ref())
+                .for_each(|inode| note_reached(&call, inode));
             Ok(page)
         });
         let page = match page {
@@ -44,10 +54,13 @@ impl MdsCore {
         let mut page = page;
         for listed in &mut page.entries {
             // What somebody else gathers, and what may be half of a truncate, is left out: whoever wants it asks for it.
-            let left_out = |inode: &Arc<Inode>| self.is_gathered(&call, inode.file) || self.is_gated(inode.file);
+            let left_out = |inode: &Arc<Inode>| {
+                self.is_gathered(&call, inode.file) || self.is_gated(inode.file)
+            };
             listed.inode = listed.inode.take().filter(|inode| !left_out(inode));
         }
-        let marked = |listed: &ListedEntry| listed.inode.clone().filter(|inode| self.asks_for_size(inode));
+        let marked =
+            |listed: &ListedEntry| listed.inode.clone().filter(|inode| self.asks_for_size(inode));
         let mut known = BTreeMap::new();
         let mut written: Vec<Arc<Inode>> = page.entries.iter().filter_map(marked).collect();
         written.retain(|inode| match self.heard(inode) {
@@ -70,7 +83,10 @@ impl MdsCore {
                 let true_now = !core.is_gated(inode.file);
                 let shared = core.is_shared(&call, &inode, false);
                 let found = found.ok().filter(|_| true_now);
-                (inode.file, found.map(|found| Attributes { shared, ..core.state().merged(&inode, &found) }))
+                (
+                    inode.file,
+                    found.map(|found| Attributes { shared, ..core.state().merged(&inode, &found) }),
+                )
             }));
             core.settle(Flow::Answer(call, encode_success(&reply(page, &known))), request);
         });
@@ -78,7 +94,10 @@ impl MdsCore {
     }
 }
 
-fn reply(page: DirectoryPage, known: &BTreeMap<FileIndex, Option<Attributes>>) -> ReadDirectoryReply {
+fn reply(
+    page: DirectoryPage,
+    known: &BTreeMap<FileIndex, Option<Attributes>>,
+) -> ReadDirectoryReply {
     let entry = |listed: ListedEntry| {
         let file = listed.entry.file;
         let attributes = match known.get(&file) {

@@ -24,7 +24,8 @@ use crate::{
 
 impl MdsCore {
     pub(super) fn lock_set(&self, call: Call, r: &LockSet) -> Flow {
-        let asked = self.may_lock(&call, &r.lock).and_then(|wanted| self.ask_lock(&wanted, r.ticket));
+        let asked =
+            self.may_lock(&call, &r.lock).and_then(|wanted| self.ask_lock(&wanted, r.ticket));
         Flow::from(call, asked)
     }
 
@@ -173,9 +174,15 @@ fn turned(turn: Turn) -> Result<LockReply, Failure> {
 }
 
 fn full() -> Failure {
-    Failure::new(Status::NoLocks, "the server has no room for more locks, or not for more of this session, user or key")
+    Failure::new(
+        Status::NoLocks,
+        "the server has no room for more locks, or not for more of this session, user or key",
+    )
 }
 
 fn not_yet() -> Failure {
-    Failure::new(Status::TryAgain, "after a restart the metadata server waits for clients to tell their locks")
+    Failure::new(
+        Status::TryAgain,
+        "after a restart the metadata server waits for clients to tell their locks",
+    )
 }

@@ -15,15 +15,19 @@ use crate::{
 impl MdsCore {
     pub(super) fn stat(&self, call: Call, r: &Stat) -> Flow {
         match self.file_at(&call, &r.at, r.follow) {
-            Ok(inode) => {
-                self.attributes_of(call, inode, || MdsRequest::Stat(r.clone()), |attributes: Attributes| attributes)
-            }
+            Ok(inode) => self.attributes_of(
+                call,
+                inode,
+                || MdsRequest::Stat(r.clone()),
+                |attributes: Attributes| attributes,
+            ),
             Err(failure) => Flow::Fail(call, failure),
         }
     }
 
     pub(super) fn read_link(&self, call: Call, r: &ReadLink) -> Flow {
-        let target = self.file_at(&call, &r.at, false).and_then(|inode| self.names.readlink(inode.file));
+        let target =
+            self.file_at(&call, &r.at, false).and_then(|inode| self.names.readlink(inode.file));
         Flow::from(call, target)
     }
 

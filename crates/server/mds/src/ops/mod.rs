@@ -95,9 +95,11 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::ExtendWriteEnd(_) => Needs { change: true, ..Needs::session() },
         R::QuotaGet(_) => Needs::plain(USERS),
         R::FsckMark(mark) if !mark.clear => Needs::plain(USERS),
-        R::LeaseNames(_) | R::LeaseData(_) | R::LeaseLayout(_) | R::AwaitRecalls(_) | R::ReturnLeases(_) => {
-            Needs::session()
-        }
+        R::LeaseNames(_)
+        | R::LeaseData(_)
+        | R::LeaseLayout(_)
+        | R::AwaitRecalls(_)
+        | R::ReturnLeases(_) => Needs::session(),
         R::FsyncFile(_) | R::FsyncDirectory(_) => Needs::plain(USERS),
         R::Create(_)
         | R::CreateUnnamed(_)
@@ -106,7 +108,11 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         | R::MakeSymlink(_)
         | R::MakeLink(_) => Needs::change(),
         R::Unlink(_) | R::RemoveDirectory(_) | R::Rename(_) => Needs::change(),
-        R::SetAttributes(_) | R::PunchHole(_) | R::SetXattr(_) | R::RemoveXattr(_) | R::LayoutSet(_) => Needs::change(),
+        R::SetAttributes(_)
+        | R::PunchHole(_)
+        | R::SetXattr(_)
+        | R::RemoveXattr(_)
+        | R::LayoutSet(_) => Needs::change(),
         R::LockSet(_) | R::Unlock(_) => Needs { slot: true, ..Needs::session() },
         R::LockAwait(_) | R::LockCancel(_) | R::LockTest(_) | R::LockReclaim(_) => Needs::session(),
         R::RegisterIod(_) | R::Heartbeat(_) => Needs::plain(IOD),

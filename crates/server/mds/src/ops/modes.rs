@@ -35,7 +35,12 @@ use crate::{
 
 impl MdsCore {
     /// Refuses an open that another one excludes, before anything is done for it.
-    pub(super) fn may_share(&self, inode: &Inode, rights: Rights, deny: Deny) -> Result<(), Failure> {
+    pub(super) fn may_share(
+        &self,
+        inode: &Inode,
+        rights: Rights,
+        deny: Deny,
+    ) -> Result<(), Failure> {
         self.may_deny(deny)?;
         self.may_open_damaged(inode, rights)?;
         self.names.check_open(inode.file, convert::open_mode(rights, deny))
@@ -46,7 +51,8 @@ impl MdsCore {
         if deny.is_none() || !self.is_in_doubt() {
             return Ok(());
         }
-        let why = "after a restart the metadata server waits for clients to tell what they have open";
+        let why =
+            "after a restart the metadata server waits for clients to tell what they have open";
         Err(Failure::new(Status::TryAgain, why))
     }
 
@@ -102,7 +108,11 @@ impl MdsCore {
         if let Err(failure) = self.may_open_damaged(&inode, more) {
             return Flow::Fail(call, failure);
         }
-        let needs = if more == Rights(0) { Vec::new() } else { self.needs_of_open(&call, &inode, more, false) };
+        let needs = if more == Rights(0) {
+            Vec::new()
+        } else {
+            self.needs_of_open(&call, &inode, more, false)
+        };
         let call = claimed!(self.claim_to_open(call, &inode, needs, denies));
         let (to, again) = (r.clone(), r.clone());
         self.with_true_size(
@@ -117,7 +127,12 @@ impl MdsCore {
     }
 
     /// Changes a handle and what the store counts of it together. Without a record: done twice it is done once.
-    fn change_open(&self, call: &Call, to: &SetOpenModes, known: Attributes) -> Result<Opened, Failure> {
+    fn change_open(
+        &self,
+        call: &Call,
+        to: &SetOpenModes,
+        known: Attributes,
+    ) -> Result<Opened, Failure> {
         let session = session_of(call)?;
         let change = braid_meta::Call { replay: None, ..self.change(call) };
         let inode: Arc<Inode> = {
@@ -158,7 +173,9 @@ impl MdsCore {
 fn handle(open: Option<OpenFile>, r: &SetOpenModes) -> Result<OpenFile, Failure> {
     match open {
         Some(open) if open.file == r.file => Ok(open),
-        Some(_) => Err(Failure::new(Status::Invalid, format!("handle {} is of another file", r.open_id))),
+        Some(_) => {
+            Err(Failure::new(Status::Invalid, format!("handle {} is of another file", r.open_id)))
+        }
         // It was closed, or not named in a reclaim.
         None => Err(Failure::new(Status::StaleHandle, format!("handle {} is not open", r.open_id))),
     }

@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn names_of_a_large_directory_are_found_in_a_few_entries_each() {
-        let (mut directory, mut hints) = (Directory { count: 100_000, read: 0 }, NameSearch::default());
+        let (mut directory, mut hints) =
+            (Directory { count: 100_000, read: 0 }, NameSearch::default());
         for file in (1..=100_000).filter(|n| n % 7 != 0) {
             assert_eq!(directory.search(&mut hints, file), Some(file.to_string().into_bytes()));
         }
@@ -113,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_name_before_the_last_one_is_found_and_one_that_is_not_there_ends_the_search() {
-        let (mut directory, mut hints) = (Directory { count: 5000, read: 0 }, NameSearch::default());
+        let (mut directory, mut hints) =
+            (Directory { count: 5000, read: 0 }, NameSearch::default());
         for file in [4000, 3999, 4000, 1, 5000, 1, 2500] {
             assert_eq!(directory.search(&mut hints, file), Some(file.to_string().into_bytes()));
         }

@@ -7,8 +7,8 @@ use braid_meta::{
 use braid_types::{Failure, FileIndex, Status};
 use braid_wire::message::{
     mds::{
-        Made, MakeDirectory, MakeLink, MakeNode, MakeSymlink, MdsRequest, RemoveDirectory, Removed, Rename, RenameMode,
-        Unlink,
+        Made, MakeDirectory, MakeLink, MakeNode, MakeSymlink, MdsRequest, RemoveDirectory, Removed,
+        Rename, RenameMode, Unlink,
     },
     types::{At, Attributes},
 };
@@ -33,8 +33,12 @@ impl MdsCore {
         };
         let call = claimed!(self.claim(call, &[names(slot.directory)]));
         let made = Ok(slot).and_then(|slot| {
-            let made =
-                self.names.mkdir(&self.change(&call), slot.directory, &slot.name, convert::mode(r.mode, r.umask))?;
+            let made = self.names.mkdir(
+                &self.change(&call),
+                slot.directory,
+                &slot.name,
+                convert::mode(r.mode, r.umask),
+            )?;
             let directory = self.directory_after(&call, slot.directory);
             Ok(Made { attributes: convert::attributes(&made), directory })
         });
@@ -42,7 +46,8 @@ impl MdsCore {
     }
 
     pub(super) fn make_node(&self, call: Call, r: &MakeNode) -> Flow {
-        let found = convert::special(r.kind).and_then(|kind| Ok((kind, self.file_slot(&call, &r.at)?)));
+        let found =
+            convert::special(r.kind).and_then(|kind| Ok((kind, self.file_slot(&call, &r.at)?)));
         let (kind, slot) = match found {
             Ok(found) => found,
             Err(failure) => return Flow::Fail(call, failure),
@@ -70,7 +75,9 @@ impl MdsCore {
     }
 
     pub(super) fn make_link(&self, call: Call, r: &MakeLink) -> Flow {
-        let found = self.file_at(&call, &r.from, false).and_then(|inode| Ok((inode, self.file_slot(&call, &r.to)?)));
+        let found = self
+            .file_at(&call, &r.from, false)
+            .and_then(|inode| Ok((inode, self.file_slot(&call, &r.to)?)));
         let (inode, (directory, name)) = match found {
             Ok(found) => found,
             Err(failure) => return Flow::Fail(call, failure),
@@ -130,7 +137,9 @@ impl MdsCore {
             RenameMode::Exchange => StoredMode::Exchange,
             _ => return Flow::Fail(call, Status::Unsupported.into()),
         };
-        let ends = self.slot_at(&call, &r.from, false).and_then(|from| Ok((from, self.slot_at(&call, &r.to, false)?)));
+        let ends = self
+            .slot_at(&call, &r.from, false)
+            .and_then(|from| Ok((from, self.slot_at(&call, &r.to, false)?)));
         let (from, to) = match ends {
             Ok(ends) => ends,
             Err(failure) => return Flow::Fail(call, failure),

@@ -41,8 +41,11 @@ pub(super) fn args(session: SessionId, rights: Rights, deny: Deny) -> OpenArgs {
 
 impl MdsCore {
     pub(super) fn open_file(&self, call: Call, r: &Open) -> Flow {
-        let found = self.file_at(&call, &r.at, true).and_then(|inode| may_open(&call, inode, r.rights));
-        let inode = match found.and_then(|inode| self.may_share(&inode, r.rights, r.deny).map(|()| inode)) {
+        let found =
+            self.file_at(&call, &r.at, true).and_then(|inode| may_open(&call, inode, r.rights));
+        let inode = match found
+            .and_then(|inode| self.may_share(&inode, r.rights, r.deny).map(|()| inode))
+        {
             Ok(inode) => inode,
             Err(failure) => return Flow::Fail(call, failure),
         };
@@ -52,9 +55,12 @@ impl MdsCore {
         let again = r.clone();
         if r.truncate {
             let file = inode.file;
-            return self.make_empty(call, file, MdsRequest::Open(again), move |core, call, inode| {
-                core.open_known(call, convert::attributes(&inode), how)
-            });
+            return self.make_empty(
+                call,
+                file,
+                MdsRequest::Open(again),
+                move |core, call, inode| core.open_known(call, convert::attributes(&inode), how),
+            );
         }
         self.with_true_size(
             call,
@@ -70,9 +76,14 @@ impl MdsCore {
         let writes = rights.allow(Rights::WRITE);
         let opened = session_of(&call).and_then(|session| {
             let recorded = if writes { self.recorded_mark(known.file) } else { None };
-            let inode = self.names.open_file(&self.change(&call), known.file, args(session, rights, deny))?;
+            let inode = self.names.open_file(
+                &self.change(&call),
+                known.file,
+                args(session, rights, deny),
+            )?;
             let now = convert::attributes(&inode);
-            let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.shared, known);
+            let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) =
+                (!known.shared, known);
             let shared = self.is_shared(&call, &inode, settled);
             let change = change.max(now.change);
             let attributes = Attributes { bytes, bytes_used, mtime, change, shared, ..now };
@@ -98,7 +109,8 @@ impl MdsCore {
         }
         let (mode, number) = self.try_data(call, file, wish);
         // Read after the grant: whoever gives the file set-ids from now on recalls it. What is not known is asked for by who writes.
-        let set_ids = self.names.getattr(file).map_or(true, |inode| self.names.has_privileges(&inode));
+        let set_ids =
+            self.names.getattr(file).map_or(true, |inode| self.names.has_privileges(&inode));
         Opened { lease: convert::granted(mode, number, set_ids), ..opened }
     }
 
@@ -147,8 +159,10 @@ impl MdsCore {
         rights: Rights,
         open_id: u64,
     ) -> Result<Opened, Failure> {
-        let layout =
-            inode.layout.as_deref().ok_or_else(|| Failure::new(Status::Corrupted, "a file without a layout"))?;
+        let layout = inode
+            .layout
+            .as_deref()
+            .ok_or_else(|| Failure::new(Status::Corrupted, "a file without a layout"))?;
         let capability = Capability {
             file: inode.file,
             size_generation: inode.size_generation,
@@ -163,7 +177,15 @@ impl MdsCore {
         let signed = capability.sign(&self.key);
         let Capability { layout, existing_parts, .. } = capability;
         let lease = LeaseGrant::NONE;
-        Ok(Opened { open_id, attributes, layout, existing_parts, capability: signed, lease, write_end })
+        Ok(Opened {
+            open_id,
+            attributes,
+            layout,
+            existing_parts,
+            capability: signed,
+            lease,
+            write_end,
+        })
     }
 
     /// Takes back an open that could not be given to its session.
@@ -196,8 +218,10 @@ impl MdsCore {
 
     pub(super) fn close(&self, call: Call, r: &Close) -> Flow {
         if r.open_ids.len() > CLOSE_HANDLES_MAX {
-            let failure =
-                Failure::new(Status::LimitExceeded, format!("at most {CLOSE_HANDLES_MAX} handles in one call"));
+            let failure = Failure::new(
+                Status::LimitExceeded,
+                format!("at most {CLOSE_HANDLES_MAX} handles in one call"),
+            );
             return Flow::Fail(call, failure);
         }
         let session = match session_of(&call) {
@@ -205,7 +229,9 @@ impl MdsCore {
             Err(failure) => return Flow::Fail(call, failure),
         };
         let opens: Vec<(u64, OpenFile)> = match self.state().sessions.live_mut(session) {
-            Some(live) => r.open_ids.iter().filter_map(|id| Some((*id, live.close(*id)?))).collect(),
+            Some(live) => {
+                r.open_ids.iter().filter_map(|id| Some((*id, live.close(*id)?))).collect()
+            }
             None => Vec::new(),
         };
         // Each handle is removed above, once: a retry finds those alone that could not be closed, and needs no record.
@@ -218,7 +244,9 @@ impl MdsCore {
             }
             match self.names.close_file(&change, open.file, args) {
                 Ok(true) => self.hear_or_ask(&call, open_id, open.file),
-                Ok(false) if open.rights.allow(Rights::WRITE) => self.state().collector.end_maker(open.file),
+                Ok(false) if open.rights.allow(Rights::WRITE) => {
+                    self.state().collector.end_maker(open.file)
+                }
                 Ok(false) => {}
                 Err(failure) => {
                     self.open_still(session, open_id, open);
@@ -257,7 +285,10 @@ impl MdsCore {
         let (open_id, rights) = (r.open_id, r.rights);
         let allowed = match held {
             Some(open) if open.file == r.file && open.rights.allow(rights) => Ok(()),
-            Some(_) => Err(Failure::new(Status::Invalid, format!("handle {open_id} is open for something else"))),
+            Some(_) => Err(Failure::new(
+                Status::Invalid,
+                format!("handle {open_id} is open for something else"),
+            )),
             // It was closed, or not named in a reclaim.
             None => Err(Failure::new(Status::StaleHandle, format!("handle {open_id} is not open"))),
         };
@@ -274,7 +305,9 @@ impl MdsCore {
             move |core, call, attributes| {
                 // Read again: the generation must be the newest.
                 let inode = core.names.getattr(attributes.file);
-                let opened = inode.and_then(|inode| core.with_capability(session, &inode, attributes, rights, open_id));
+                let opened = inode.and_then(|inode| {
+                    core.with_capability(session, &inode, attributes, rights, open_id)
+                });
                 Flow::from(call, opened)
             },
         )
@@ -301,11 +334,18 @@ pub(super) fn session_of(call: &Call) -> Result<SessionId, Failure> {
 }
 
 /// Permission and kind, before daemons are asked for sizes.
-pub(super) fn may_open(call: &Call, inode: Arc<Inode>, rights: Rights) -> Result<Arc<Inode>, Failure> {
+pub(super) fn may_open(
+    call: &Call,
+    inode: Arc<Inode>,
+    rights: Rights,
+) -> Result<Arc<Inode>, Failure> {
     let both = |asked: bool, want: Want| if asked { want } else { Want::NOTHING };
-    let want = both(rights.allow(Rights::READ), Want::READ).and(both(rights.allow(Rights::WRITE), Want::WRITE));
+    let want = both(rights.allow(Rights::READ), Want::READ)
+        .and(both(rights.allow(Rights::WRITE), Want::WRITE));
     match inode.kind {
-        braid_meta::FileKind::Regular => braid_meta::permit(&call.who, &inode, want).map(|()| inode),
+        braid_meta::FileKind::Regular => {
+            braid_meta::permit(&call.who, &inode, want).map(|()| inode)
+        }
         braid_meta::FileKind::Directory => Err(Status::IsDirectory.into()),
         _ => Err(Status::NoDevice.into()),
     }

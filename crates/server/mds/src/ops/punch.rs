@@ -15,7 +15,8 @@ use crate::{
 
 impl MdsCore {
     pub(super) fn punch_hole(&self, call: Call, r: &PunchHole) -> Flow {
-        let open = call.session.is_some_and(|session| self.names.writers(r.file).contains(&session));
+        let open =
+            call.session.is_some_and(|session| self.names.writers(r.file).contains(&session));
         if !open {
             let why = "a hole is punched in a file that this session has open for writing";
             return Flow::Fail(call, Failure::new(Status::Invalid, why));
@@ -30,8 +31,17 @@ impl MdsCore {
         let replay = call.replay();
         let request = MdsRequest::PunchHole(r.clone());
         let again = request.clone();
-        self.intend(call, r.file, kind, true, &Changes::default(), replay, request, move |core, call, done| {
-            core.attributes_of(call, done.inode(), || again, |attributes| attributes)
-        })
+        self.intend(
+            call,
+            r.file,
+            kind,
+            true,
+            &Changes::default(),
+            replay,
+            request,
+            move |core, call, done| {
+                core.attributes_of(call, done.inode(), || again, |attributes| attributes)
+            },
+        )
     }
 }

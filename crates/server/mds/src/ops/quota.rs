@@ -7,10 +7,12 @@ use braid_wire::{
     Rights,
     message::{
         mds::{
-            ExtendWriteEnd, FsckUsage, QuotaGet, QuotaList, QuotaRemove, QuotaSet, QuotaWalk, QuotaWalked, StatFsReply,
+            ExtendWriteEnd, FsckUsage, QuotaGet, QuotaList, QuotaRemove, QuotaSet, QuotaWalk,
+            QuotaWalked, StatFsReply,
         },
         quota::{
-            QuotaBound, QuotaDifference, QuotaKind, QuotaLimits, QuotaOwner as WireOwner, QuotaReport, QuotaWalkReply,
+            QuotaBound, QuotaDifference, QuotaKind, QuotaLimits, QuotaOwner as WireOwner,
+            QuotaReport, QuotaWalkReply,
         },
     },
 };
@@ -52,13 +54,23 @@ impl MdsCore {
             match held {
                 Some(open) if open.file == r.file && open.rights.allow(Rights::WRITE) => {
                     let fits = self.file_bytes_max(&*self.names.getattr(r.file)?, r.end)?;
-                    let allowed = self.names.write_end(session, r.file, 0, Some(r.end), self.env.clock.wall())?;
+                    let allowed = self.names.write_end(
+                        session,
+                        r.file,
+                        0,
+                        Some(r.end),
+                        self.env.clock.wall(),
+                    )?;
                     Ok(bounded(allowed, fits))
                 }
-                Some(_) => {
-                    Err(Failure::new(Status::Invalid, format!("handle {} is open for something else", r.open_id)))
-                }
-                None => Err(Failure::new(Status::StaleHandle, format!("handle {} is not open", r.open_id))),
+                Some(_) => Err(Failure::new(
+                    Status::Invalid,
+                    format!("handle {} is open for something else", r.open_id),
+                )),
+                None => Err(Failure::new(
+                    Status::StaleHandle,
+                    format!("handle {} is not open", r.open_id),
+                )),
             }
         });
         Flow::from(call, extended)
@@ -70,14 +82,22 @@ impl MdsCore {
     /// [`Status::TooLarge`] when that is less than `size`.
     pub(super) fn file_bytes_max(&self, inode: &Inode, size: u64) -> Result<u64, Failure> {
         let layout = inode.layout.as_deref();
-        layout.map_or(Ok(FILE_BYTES_MAX), |layout| self.state().cluster.file_bytes_max(layout, size))
+        layout
+            .map_or(Ok(FILE_BYTES_MAX), |layout| self.state().cluster.file_bytes_max(layout, size))
     }
 
     pub(super) fn quota_set(&self, call: Call, r: &QuotaSet) -> Flow {
         let QuotaLimits { bytes, inodes, grace_seconds } = &r.limits;
-        let bound = |bound: &QuotaBound| Bound { hard: bound.hard, soft: bound.soft, over_since: None };
-        let quota = Quota { bytes: bound(bytes), inodes: bound(inodes), grace_seconds: *grace_seconds, complete: true };
-        let set = stored(&r.owner).and_then(|owner| self.names.set_quota(&self.unrecorded(&call), owner, quota));
+        let bound =
+            |bound: &QuotaBound| Bound { hard: bound.hard, soft: bound.soft, over_since: None };
+        let quota = Quota {
+            bytes: bound(bytes),
+            inodes: bound(inodes),
+            grace_seconds: *grace_seconds,
+            complete: true,
+        };
+        let set = stored(&r.owner)
+            .and_then(|owner| self.names.set_quota(&self.unrecorded(&call), owner, quota));
         Flow::from(call, set.and_then(|state| self.report(state)))
     }
 
@@ -97,7 +117,11 @@ impl MdsCore {
             QuotaOwner::Group(id) => who.is_root() || who.gid == id || who.groups.contains(&id),
             QuotaOwner::Tree(directory) => {
                 let inode = self.file_named(call, directory)?;
-                return if inode.is_directory() { Ok(()) } else { Err(Status::NotDirectory.into()) };
+                return if inode.is_directory() {
+                    Ok(())
+                } else {
+                    Err(Status::NotDirectory.into())
+                };
             }
         };
         if sees { Ok(()) } else { Err(Status::PermissionDenied.into()) }
@@ -115,7 +139,8 @@ impl MdsCore {
     }
 
     pub(super) fn quota_remove(&self, call: Call, r: &QuotaRemove) -> Flow {
-        let removed = stored(&r.owner).and_then(|owner| self.names.remove_quota(&self.unrecorded(&call), owner));
+        let removed = stored(&r.owner)
+            .and_then(|owner| self.names.remove_quota(&self.unrecorded(&call), owner));
         Flow::from(call, removed)
     }
 
@@ -148,15 +173,22 @@ impl MdsCore {
     }
 
     /// Room as a directory's quota leaves it.
-    pub(super) fn room_at(&self, room: StatFsReply, file: FileIndex) -> Result<StatFsReply, Failure> {
-        let Some(QuotaState { usage, in_flight, quota: Some(quota), .. }) = self.names.tree_state(file)? else {
+    pub(super) fn room_at(
+        &self,
+        room: StatFsReply,
+        file: FileIndex,
+    ) -> Result<StatFsReply, Failure> {
+        let Some(QuotaState { usage, in_flight, quota: Some(quota), .. }) =
+            self.names.tree_state(file)?
+        else {
             return Ok(room);
         };
         let mut left = room;
         if let Some(limit) = quota.bytes.soft.or(quota.bytes.hard) {
             let used = narrow(usage.bytes + in_flight);
             let available = limit.saturating_sub(used).min(left.available.0);
-            (left.total, left.available) = (ByteCount(limit.min(left.total.0)), ByteCount(available));
+            (left.total, left.available) =
+                (ByteCount(limit.min(left.total.0)), ByteCount(available));
             left.free = left.available;
         }
         if let Some(limit) = quota.inodes.soft.or(quota.inodes.hard) {

@@ -50,7 +50,12 @@ impl MdsCore {
     }
 
     /// Takes an open file up; false when the client may not have it any more, an error when that is not known.
-    fn take_up(&self, call: &Call, session: SessionId, named: &ReclaimedOpen) -> Result<bool, Failure> {
+    fn take_up(
+        &self,
+        call: &Call,
+        session: SessionId,
+        named: &ReclaimedOpen,
+    ) -> Result<bool, Failure> {
         let open = OpenFile { file: named.file, rights: named.rights, deny: named.deny };
         let taken = self.check_right(call, open).and_then(|()| {
             let mut state = self.state();
@@ -87,9 +92,18 @@ impl MdsCore {
     }
 
     /// Lets the store count at least the handles that the session has of a file. Without that a handle is none.
-    pub(super) fn count_held(&self, session: SessionId, open: OpenFile, open_id: u64) -> Result<(), Failure> {
-        let held =
-            self.state().sessions.live(session).map(|live| live.held(open.file)).ok_or_else(|| ended(session))?;
+    pub(super) fn count_held(
+        &self,
+        session: SessionId,
+        open: OpenFile,
+        open_id: u64,
+    ) -> Result<(), Failure> {
+        let held = self
+            .state()
+            .sessions
+            .live(session)
+            .map(|live| live.held(open.file))
+            .ok_or_else(|| ended(session))?;
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         let counted = self.names.take_up(&change, &held);

@@ -119,7 +119,9 @@ impl MdsCore {
         let heard = heard.filter(|found| found.fetch.generation == inode.size_generation);
         let told = |part| heard.is_none_or(|found| found.fetch.parts.contains(part));
         let mut may = Parts::none();
-        let some = parts.iter().filter(|part| inode.parts.contains(*part) || inode.size_in_objects && told(*part));
+        let some = parts
+            .iter()
+            .filter(|part| inode.parts.contains(*part) || inode.size_in_objects && told(*part));
         some.for_each(|part| may.insert(part));
         may
     }
@@ -167,7 +169,10 @@ impl MdsCore {
             for (file, inode) in page {
                 let inode = inode.ok().filter(|inode| inode.kind == FileKind::Regular);
                 let affected = inode.filter(|inode| {
-                    let parts = inode.layout.as_deref().map(|layout| objects::parts_on_only(layout, &alone));
+                    let parts = inode
+                        .layout
+                        .as_deref()
+                        .map(|layout| objects::parts_on_only(layout, &alone));
                     parts.is_some_and(|parts| !self.may_exist(inode, &parts).is_empty())
                 });
                 if let Some(inode) = affected {
@@ -200,11 +205,12 @@ impl MdsCore {
         let state = self.state();
         let removed = state.cluster.removed();
         let lost = objects::parts_on_only(layout, &removed);
-        let (part, at) =
-            objects::parts(layout).find(|(part, _)| lost.contains(*part) && inode.parts.contains(*part))?;
+        let (part, at) = objects::parts(layout)
+            .find(|(part, _)| lost.contains(*part) && inode.parts.contains(*part))?;
         let object = braid_types::ObjectId { file: inode.file, part, generation: at.generation };
         let name = state.cluster.name(*at.iods.first()?);
-        let why = format!("it was removed from the cluster, and object {object} of the file with it");
+        let why =
+            format!("it was removed from the cluster, and object {object} of the file with it");
         Some(Failure::blaming(Status::ObjectLost, &name, why))
     }
 }

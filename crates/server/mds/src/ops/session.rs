@@ -49,7 +49,8 @@ impl MdsCore {
 
     /// Another connection of a session, or a session of before the restart.
     fn take_part(&self, call: &Call, id: SessionId, client: &str) -> Result<SessionId, Failure> {
-        let gone = || Failure::new(Status::NoSession, format!("session {id} has ended; open a new one"));
+        let gone =
+            || Failure::new(Status::NoSession, format!("session {id} has ended; open a new one"));
         let owner = call.connection.owner;
         let state = self.state();
         if let Some(session) = state.sessions.live(id) {
@@ -67,11 +68,21 @@ impl MdsCore {
             return Err(gone());
         }
         drop(state);
-        let session = Session::new(id, owner, client.chars().take(CLIENT_BYTES_MAX / 4).collect(), call.came, true);
+        let session = Session::new(
+            id,
+            owner,
+            client.chars().take(CLIENT_BYTES_MAX / 4).collect(),
+            call.came,
+            true,
+        );
         self.live(call, session)
     }
 
-    fn live(&self, call: &Call, session: Session<braid_net::server::Responder>) -> Result<SessionId, Failure> {
+    fn live(
+        &self,
+        call: &Call,
+        session: Session<braid_net::server::Responder>,
+    ) -> Result<SessionId, Failure> {
         let session = session.since(self.epoch);
         let id = session.id;
         let mut state = self.state();
@@ -122,12 +133,15 @@ impl MdsCore {
     }
 
     pub(super) fn agent_check(&self, call: Call) -> Flow {
-        let (session, key, epoch) = (call.session.unwrap_or_default(), call.connection.owner.key, self.epoch);
+        let (session, key, epoch) =
+            (call.session.unwrap_or_default(), call.connection.owner.key, self.epoch);
         let vouches = call.connection.vouches();
         let check = vouches.then_some(AgentCheckReply { session, key, epoch });
         Flow::from(
             call,
-            check.ok_or_else(|| Failure::new(Status::NotPermitted, "only the holder of a client key is an agent")),
+            check.ok_or_else(|| {
+                Failure::new(Status::NotPermitted, "only the holder of a client key is an agent")
+            }),
         )
     }
 }

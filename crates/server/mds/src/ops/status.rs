@@ -15,7 +15,8 @@ use crate::{
 
 impl MdsCore {
     pub(super) fn stat_fs(&self, call: Call, r: &StatFs) -> Flow {
-        let reply = self.file_named(&call, r.file).and_then(|inode| self.room_at(self.room(), inode.file));
+        let reply =
+            self.file_named(&call, r.file).and_then(|inode| self.room_at(self.room(), inode.file));
         Flow::from(call, reply)
     }
 
@@ -31,12 +32,19 @@ impl MdsCore {
             let space = &iod.info.space;
             if iod.info.state != IodState::Down {
                 iods_up += 1;
-                let host =
-                    iod.info.addresses.first().and_then(|at| at.rsplit_once(':')).map(|(host, _)| host.to_owned());
-                disks.insert((host, space.device), (space.total.0, space.free.0, space.available.0));
+                let host = iod
+                    .info
+                    .addresses
+                    .first()
+                    .and_then(|at| at.rsplit_once(':'))
+                    .map(|(host, _)| host.to_owned());
+                disks
+                    .insert((host, space.device), (space.total.0, space.free.0, space.available.0));
             }
         }
-        let sum = |pick: fn(&(u64, u64, u64)) -> u64| ByteCount(disks.values().map(pick).fold(0, u64::saturating_add));
+        let sum = |pick: fn(&(u64, u64, u64)) -> u64| {
+            ByteCount(disks.values().map(pick).fold(0, u64::saturating_add))
+        };
         let (total, free, available) = (sum(|d| d.0), sum(|d| d.1), sum(|d| d.2));
         StatFsReply { total, free, available, files, files_max: None, iods_up, iods }
     }

@@ -19,13 +19,16 @@ const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
 
 impl MdsCore {
     pub(super) fn get_xattr(&self, call: Call, r: &GetXattr) -> Flow {
-        let value =
-            self.file_at(&call, &r.at, false).and_then(|inode| self.names.xattr(&call.who, inode.file, &r.name));
+        let value = self
+            .file_at(&call, &r.at, false)
+            .and_then(|inode| self.names.xattr(&call.who, inode.file, &r.name));
         Flow::from(call, value)
     }
 
     pub(super) fn list_xattrs(&self, call: Call, r: &ListXattrs) -> Flow {
-        let names = self.file_at(&call, &r.at, false).and_then(|inode| self.names.list_xattrs(&call.who, inode.file));
+        let names = self
+            .file_at(&call, &r.at, false)
+            .and_then(|inode| self.names.list_xattrs(&call.who, inode.file));
         Flow::from(call, names)
     }
 
@@ -41,7 +44,14 @@ impl MdsCore {
             Err(failure) => return Flow::Fail(call, failure),
         };
         let call = claimed!(self.claim(call, &needs_of(&inode, &r.name)));
-        let set = self.names.set_xattr(&self.change(&call), inode.file, &r.name, &r.value, mode, r.drop_setgid);
+        let set = self.names.set_xattr(
+            &self.change(&call),
+            inode.file,
+            &r.name,
+            &r.value,
+            mode,
+            r.drop_setgid,
+        );
         Flow::from(call, set)
     }
 

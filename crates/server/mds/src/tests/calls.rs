@@ -25,7 +25,10 @@ fn names_links_and_attributes() {
     let link = client.call(Stat { at: at("d/ln"), follow: false }).unwrap();
     assert_eq!(link.kind, FileKind::Symlink);
     client.call(Access { at: at("d/f"), mask: 6 }).unwrap();
-    assert_eq!(client.call(Access { at: at("d/f"), mask: 1 }).unwrap_err().status, Status::PermissionDenied);
+    assert_eq!(
+        client.call(Access { at: at("d/f"), mask: 1 }).unwrap_err().status,
+        Status::PermissionDenied
+    );
     client
         .call(SetXattr {
             at: at("d/f"),
@@ -52,7 +55,8 @@ fn a_listing_resumes_by_cookie_and_meets_every_name_once() {
     names.iter().for_each(|name| drop(client.create(name)));
     let (mut cookie, mut met) = (0, Vec::new());
     loop {
-        let call = ReadDirectory { dir: FileIndex::ROOT, cookie, bytes_max: 500, with_attributes: false };
+        let call =
+            ReadDirectory { dir: FileIndex::ROOT, cookie, bytes_max: 500, with_attributes: false };
         let page = client.call(call).unwrap();
         met.extend(page.entries.iter().map(|entry| String::from_utf8(entry.name.clone()).unwrap()));
         cookie = page.entries.last().map_or(cookie, |last| last.cookie);
@@ -76,10 +80,18 @@ fn layouts_follow_the_directory_and_can_be_set_while_nothing_was_written() {
     let shown = client.call(LayoutShow { at: At::file(file) }).unwrap();
     assert_eq!(shown.layout.unwrap().components[0].parts.len(), 1, "children inherit");
     assert_eq!(shown.wish.distribution, wish.distribution);
-    let four =
-        LayoutWish { parts: Some(4), distribution: Some(WishedDistribution::SimpleStripe), ..LayoutWish::none() };
+    let four = LayoutWish {
+        parts: Some(4),
+        distribution: Some(WishedDistribution::SimpleStripe),
+        ..LayoutWish::none()
+    };
     client.call(LayoutSet { at: At::file(file), wish: four.clone() }).unwrap();
-    assert_eq!(client.call(LayoutShow { at: At::file(file) }).unwrap().layout.unwrap().components[0].parts.len(), 4);
+    assert_eq!(
+        client.call(LayoutShow { at: At::file(file) }).unwrap().layout.unwrap().components[0]
+            .parts
+            .len(),
+        4
+    );
     let opened = client
         .call(Open {
             at: At::file(file),
@@ -90,11 +102,17 @@ fn layouts_follow_the_directory_and_can_be_set_while_nothing_was_written() {
         })
         .unwrap();
     world.write(&opened, 10).unwrap();
-    assert_eq!(client.call(LayoutSet { at: At::file(file), wish: four }).unwrap_err().status, Status::Busy);
+    assert_eq!(
+        client.call(LayoutSet { at: At::file(file), wish: four }).unwrap_err().status,
+        Status::Busy
+    );
     client.call(LayoutSet { at: at("d"), wish: LayoutWish::none() }).unwrap();
     assert_eq!(client.call(LayoutShow { at: at("d") }).unwrap().wish, LayoutWish::none());
     let bad = LayoutWish { stripe_bytes: Some(1), ..LayoutWish::none() };
-    assert_eq!(client.call(LayoutSet { at: at("d"), wish: bad }).unwrap_err().status, Status::Invalid);
+    assert_eq!(
+        client.call(LayoutSet { at: at("d"), wish: bad }).unwrap_err().status,
+        Status::Invalid
+    );
 }
 
 #[test]
@@ -147,18 +165,25 @@ fn fsck_sees_files_names_and_strays() {
     let shards = admin.call(FsckShards {}).unwrap();
     let mut files = Vec::new();
     for shard in &shards {
-        files.extend(admin.call(FsckFiles { shard: *shard, after: FileIndex(0), count_max: 10 }).unwrap());
+        files.extend(
+            admin.call(FsckFiles { shard: *shard, after: FileIndex(0), count_max: 10 }).unwrap(),
+        );
         let checked = admin.call(FsckNamespace { shard: *shard, mend: false }).unwrap();
         assert_eq!(checked.problems, []);
     }
     assert_eq!(files.len(), 1);
-    assert_eq!((files[0].path.as_slice(), files[0].bytes.0, files[0].size_in_objects), (&b"/d/f"[..], 9000, false));
+    assert_eq!(
+        (files[0].path.as_slice(), files[0].bytes.0, files[0].size_in_objects),
+        (&b"/d/f"[..], 9000, false)
+    );
     let file = files[0].file;
-    let object = |file, part| ObjectId { file, part: PartIndex(part), generation: ObjectGeneration(0) };
+    let object =
+        |file, part| ObjectId { file, part: PartIndex(part), generation: ObjectGeneration(0) };
     let stray = object(FileIndex::new(ShardId(3), 77).unwrap(), 0);
     let asked = vec![object(file, 0), stray, object(file, 9)];
     assert_eq!(admin.call(FsckOrphans { objects: asked }).unwrap(), [stray, object(file, 9)]);
-    let mend = FsckMend { bytes: Some(braid_types::ByteCount(8000)), existing_parts: Some(vec![1]) };
+    let mend =
+        FsckMend { bytes: Some(braid_types::ByteCount(8000)), existing_parts: Some(vec![1]) };
     admin.call(FsckMendFile { file, mend }).unwrap();
     assert_eq!(client.stat("d/f").unwrap().bytes.0, 8000);
     let shown = client.call(LayoutShow { at: At::file(file) }).unwrap();

@@ -5,7 +5,8 @@ use braid_wire::{
     Credential, Role, Ticket,
     message::{
         mds::{
-            AgentCheck, DefineIdentity, Envelope, KeyAdd, KeyList, KeyRights, MakeDirectory, OpenSession, SetAttributes,
+            AgentCheck, DefineIdentity, Envelope, KeyAdd, KeyList, KeyRights, MakeDirectory,
+            OpenSession, SetAttributes,
         },
         types::Identity,
     },
@@ -15,7 +16,15 @@ use super::world::{World, at, create};
 use crate::connection::GROUPS_MAX;
 
 fn ticket(key: KeyId, agent_session: SessionId, epoch: MdsEpoch, uid: u64) -> Credential {
-    Credential::Ticket(Ticket { key, agent_session, epoch, uid, gid: uid, groups: vec![], nonce: [7; 16] })
+    Credential::Ticket(Ticket {
+        key,
+        agent_session,
+        epoch,
+        uid,
+        gid: uid,
+        groups: vec![],
+        nonce: [7; 16],
+    })
 }
 
 /// An agent, and a user with its ticket.
@@ -34,7 +43,8 @@ fn a_ticket_is_its_user_whatever_its_messages_say() {
     let define = DefineIdentity { number: 1, identity: Identity::root() };
     assert_eq!(user.call_as(Envelope::PLAIN, define).unwrap_err().status, Status::NotPermitted);
     let as_root = Envelope { identity: 1, ..user.next() };
-    let refused = user.call_as(as_root, MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap_err();
+    let refused =
+        user.call_as(as_root, MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap_err();
     assert_eq!(refused.status, Status::NotPermitted);
     assert_eq!(
         user.call(MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap_err().status,
@@ -73,7 +83,8 @@ fn a_host_that_checked_a_user_itself_is_believed_and_a_squashed_one_is_not() {
     }
     let made = host.call_as(Envelope { identity: 1, ..host.next() }, create("f")).unwrap();
     assert_eq!((made.attributes.uid, made.attributes.gid), (1000, 100));
-    let refused = squashed.call_as(Envelope { identity: 1, ..squashed.next() }, create("g")).unwrap_err();
+    let refused =
+        squashed.call_as(Envelope { identity: 1, ..squashed.next() }, create("g")).unwrap_err();
     assert_eq!(refused.status, Status::PermissionDenied, "the directory is root's");
 }
 
@@ -94,8 +105,9 @@ fn a_ticket_of_a_dead_agent_an_old_epoch_or_another_key_is_refused() {
     let other = world.client();
     let (key, epoch) = (agent.connection.owner.key, world.core.epoch());
     let other_key = other.connection.owner.key;
-    let refused =
-        |world: &mut World, credential| world.try_connect(Role::Client, credential).err().map(|failure| failure.status);
+    let refused = |world: &mut World, credential| {
+        world.try_connect(Role::Client, credential).err().map(|failure| failure.status)
+    };
     assert_eq!(refused(&mut world, ticket(key, agent.session, epoch, 5)), None);
     let denied = Some(Status::AuthenticationFailed);
     assert_eq!(refused(&mut world, ticket(other_key, agent.session, epoch, 5)), denied);
@@ -110,7 +122,8 @@ fn another_user_of_the_same_key_cannot_join_a_session() {
     let mut world = World::new(1);
     let (agent, user) = agent_and_user(&mut world, 1000);
     let epoch = world.core.epoch();
-    let thief = world.connect(Role::Client, ticket(agent.connection.owner.key, agent.session, epoch, 1001));
+    let thief =
+        world.connect(Role::Client, ticket(agent.connection.owner.key, agent.session, epoch, 1001));
     let join = OpenSession { session: Some(user.session), client: "thief".into() };
     assert_eq!(thief.call(join).unwrap_err().status, Status::NoSession);
 }
@@ -119,7 +132,8 @@ fn another_user_of_the_same_key_cannot_join_a_session() {
 fn roles_are_what_their_keys_prove() {
     let mut world = World::new(1);
     let key = world.key(KeyRights::full());
-    let refused = |world: &mut World, role, credential| world.try_connect(role, credential).is_err();
+    let refused =
+        |world: &mut World, role, credential| world.try_connect(role, credential).is_err();
     for role in [Role::Iod, Role::Mds, Role::Admin] {
         assert!(refused(&mut world, role, Credential::Client(key)), "{role:?}");
     }
@@ -153,7 +167,10 @@ fn rights_of_a_key_hold_read_only_squash_and_subtree() {
     assert_eq!(below.stat("secret").unwrap_err().status, Status::NotFound);
     assert_eq!(below.stat("../secret").unwrap_err().status, Status::PermissionDenied);
     let secret = root.stat("secret").unwrap().file;
-    let by_index = braid_wire::message::mds::Stat { at: braid_wire::message::types::At::file(secret), follow: true };
+    let by_index = braid_wire::message::mds::Stat {
+        at: braid_wire::message::types::At::file(secret),
+        follow: true,
+    };
     assert_eq!(below.call(by_index).unwrap_err().status, Status::PermissionDenied);
 }
 

@@ -12,7 +12,10 @@ use super::world::{Client, World, at};
 fn fsck(world: &mut World, mend: bool) -> Vec<FsckProblem> {
     let admin = world.admin();
     let shards = admin.call(FsckShards {}).unwrap();
-    shards.into_iter().flat_map(|shard| admin.call(FsckNamespace { shard, mend }).unwrap().problems).collect()
+    shards
+        .into_iter()
+        .flat_map(|shard| admin.call(FsckNamespace { shard, mend }).unwrap().problems)
+        .collect()
 }
 
 /// Writes a wrong count into the store.
@@ -27,7 +30,8 @@ fn plant_links(world: &World, client: &Client, path: &str, links: u32) {
 /// Takes the name of a file out of the store and leaves the file: both keys of the entry, as docs/format-meta.md
 /// has them.
 fn plant_lost_name(world: &World, client: &Client, directory: FileIndex, name: &str) {
-    let list = ReadDirectory { dir: directory, cookie: 0, bytes_max: 65_536, with_attributes: false };
+    let list =
+        ReadDirectory { dir: directory, cookie: 0, bytes_max: 65_536, with_attributes: false };
     let entries = client.call(list).unwrap().entries;
     let cookie = entries.iter().find(|entry| entry.name == name.as_bytes()).unwrap().cookie;
     let key = |letter: u8, rest: &[u8]| {
@@ -57,8 +61,16 @@ fn a_wrong_link_count_is_told_and_set_right_only_when_told() {
         told.sort_by_key(|problem| problem.detail.clone());
         let kinds: Vec<_> = told.iter().map(|problem| (problem.kind, problem.mended)).collect();
         assert_eq!(kinds, [(FsckProblemKind::LinkCount, false); 2]);
-        assert!(told[0].detail.starts_with("/d (file") && told[0].detail.contains("records 9"), "{}", told[0].detail);
-        assert!(told[1].detail.contains("records 7 links; names that lead to it: 2"), "{}", told[1].detail);
+        assert!(
+            told[0].detail.starts_with("/d (file") && told[0].detail.contains("records 9"),
+            "{}",
+            told[0].detail
+        );
+        assert!(
+            told[1].detail.contains("records 7 links; names that lead to it: 2"),
+            "{}",
+            told[1].detail
+        );
     }
     assert_eq!(client.stat("d/f").unwrap().links, 7, "a check alone changes nothing");
     assert!(fsck(&mut world, true).iter().all(|problem| problem.mended));
@@ -83,11 +95,15 @@ fn a_directory_that_no_name_leads_to_comes_back_under_lost_and_found_with_all_th
     let client = world.client();
     assert!(client.stat("d").is_err());
     let told = fsck(&mut world, false);
-    let kinds: Vec<_> = told.iter().map(|problem| (problem.file, problem.kind, problem.mended)).collect();
+    let kinds: Vec<_> =
+        told.iter().map(|problem| (problem.file, problem.kind, problem.mended)).collect();
     // The root still counts it.
     let root = (FileIndex::ROOT, FsckProblemKind::LinkCount, false);
     assert_eq!(kinds.len(), 2, "{told:?}");
-    assert!(kinds.contains(&(lost, FsckProblemKind::Unreachable, false)) && kinds.contains(&root), "{told:?}");
+    assert!(
+        kinds.contains(&(lost, FsckProblemKind::Unreachable, false)) && kinds.contains(&root),
+        "{told:?}"
+    );
     assert!(client.stat("lost+found").is_err(), "a check alone changes nothing");
     while !fsck(&mut world, true).is_empty() {}
     let back = format!("lost+found/file-{lost}");

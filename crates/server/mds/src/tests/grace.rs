@@ -9,7 +9,11 @@ use braid_wire::{
 use super::world::{World, at};
 
 fn renewal(opened: &Opened) -> RenewCapability {
-    RenewCapability { open_id: opened.open_id, file: opened.attributes.file, rights: Rights::READ_WRITE }
+    RenewCapability {
+        open_id: opened.open_id,
+        file: opened.attributes.file,
+        rights: Rights::READ_WRITE,
+    }
 }
 
 #[test]

@@ -31,7 +31,8 @@ fn a_claimed_id_and_a_foreign_cluster_are_refused() {
 fn a_heartbeat_needs_a_registration_on_its_connection() {
     let mut world = World::new(1);
     let daemon = world.connect(Role::Iod, Credential::Server);
-    let beat = Heartbeat { space: space(), verifier: braid_types::WriteVerifier(1), fence_applied: 0 };
+    let beat =
+        Heartbeat { space: space(), verifier: braid_types::WriteVerifier(1), fence_applied: 0 };
     assert_eq!(daemon.call(beat).unwrap_err().status, Status::NoSession);
 }
 
@@ -46,7 +47,8 @@ fn only_the_server_key_registers_a_daemon() {
 }
 
 fn placed_on(opened: &braid_wire::message::mds::Opened) -> Vec<u32> {
-    let mut ids: Vec<u32> = opened.layout.components[0].parts.iter().map(|part| part.iods[0].0).collect();
+    let mut ids: Vec<u32> =
+        opened.layout.components[0].parts.iter().map(|part| part.iods[0].0).collect();
     ids.sort_unstable();
     ids
 }
@@ -82,7 +84,13 @@ fn without_a_daemon_a_file_is_refused_and_a_directory_is_not() {
     let mut world = World::new(0);
     let client = world.client();
     assert_eq!(client.call(super::world::create("f")).unwrap_err().status, Status::NoIods);
-    client.call(braid_wire::message::mds::MakeDirectory { at: super::world::at("d"), mode: 0o755, umask: 0 }).unwrap();
+    client
+        .call(braid_wire::message::mds::MakeDirectory {
+            at: super::world::at("d"),
+            mode: 0o755,
+            umask: 0,
+        })
+        .unwrap();
 }
 
 #[test]

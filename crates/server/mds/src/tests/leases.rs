@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use braid_types::{
     ByteCount, FileIndex, FileOffset, IodId, SessionId, Status,
-    limits::{AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_DATA_MS, RECALL_MS, TIMEOUT_SECONDS_DEFAULT},
+    limits::{
+        AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_DATA_MS, RECALL_MS, TIMEOUT_SECONDS_DEFAULT,
+    },
 };
 use braid_wire::{
     Call as WireCall, Deny, Rights,
@@ -43,7 +45,8 @@ impl Holder {
 
     /// What is recalled, and not seen yet.
     fn recalls(&mut self) -> Vec<Recall> {
-        let recalls: Vec<Recall> = self.listen().take().map(|answer| answer.unwrap()).unwrap_or_default();
+        let recalls: Vec<Recall> =
+            self.listen().take().map(|answer| answer.unwrap()).unwrap_or_default();
         self.seen = recalls.last().map_or(self.seen, |recall| recall.number);
         recalls
     }
@@ -105,7 +108,10 @@ impl Scene {
         let mut recalled = self.holder.give_way();
         assert_eq!(waits, !recalled.is_empty(), "it waits exactly for what is recalled");
         pending.take::<M::Reply>().expect("it is done").expect("and well");
-        for dir in recalled.iter().filter(|dir| self.one.call(Stat { at: At::file(**dir), follow: true }).is_ok()) {
+        for dir in recalled
+            .iter()
+            .filter(|dir| self.one.call(Stat { at: At::file(**dir), follow: true }).is_ok())
+        {
             self.holder.names(*dir);
         }
         recalled.sort_unstable();
@@ -120,7 +126,8 @@ fn every_change_recalls_the_names_leases_that_it_touches_and_no_others() {
     assert_eq!(s.recalled_for(create("a/new")), [a]);
     assert_eq!(s.recalled_for(Create { rights: None, ..create("a/plain") }), [a]);
     assert_eq!(s.recalled_for(MakeDirectory { at: at("a/dir"), mode: 0o755, umask: 0 }), [a]);
-    let fifo = MakeNode { at: at("a/fifo"), kind: FileKind::Fifo, mode: 0o644, umask: 0, device: 0 };
+    let fifo =
+        MakeNode { at: at("a/fifo"), kind: FileKind::Fifo, mode: 0o644, umask: 0, device: 0 };
     assert_eq!(s.recalled_for(fifo), [a]);
     assert_eq!(s.recalled_for(MakeSymlink { at: at("a/symlink"), target: b"f".to_vec() }), [a]);
     assert_eq!(s.recalled_for(Unlink { at: at("a/fifo") }), [a]);
@@ -132,33 +139,71 @@ fn every_change_recalls_the_names_leases_that_it_touches_and_no_others() {
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
     let chmod = |path| SetAttributes { at: at(path), follow: true, changes: changes.clone() };
     assert_eq!(s.recalled_for(chmod("a/f")), [a]);
-    assert_eq!(s.recalled_for(chmod("a")), [a], "its own attributes are its own lease's, not its parent's");
+    assert_eq!(
+        s.recalled_for(chmod("a")),
+        [a],
+        "its own attributes are its own lease's, not its parent's"
+    );
     let truncate = AttributeChanges { bytes: Some(ByteCount(7)), ..AttributeChanges::none() };
-    assert_eq!(s.recalled_for(SetAttributes { at: at("a/f"), follow: true, changes: truncate }), [a]);
+    assert_eq!(
+        s.recalled_for(SetAttributes { at: at("a/f"), follow: true, changes: truncate }),
+        [a]
+    );
     let (name, value) = (b"user.x".to_vec(), b"1".to_vec());
     let set = SetXattr { at: at("a/f"), name, value, mode: XattrMode::Either, drop_setgid: false };
     assert_eq!(s.recalled_for(set), [a]);
     assert_eq!(s.recalled_for(RemoveXattr { at: at("a/f"), name: b"user.x".to_vec() }), [a]);
     let wish = LayoutWish { parts: Some(1), ..LayoutWish::none() };
     assert_eq!(s.recalled_for(LayoutSet { at: at("b"), wish }), [b]);
-    let write =
-        Open { at: at("a/f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
+    let write = Open {
+        at: at("a/f"),
+        rights: Rights::WRITE,
+        truncate: false,
+        lease: LeaseMode::None,
+        deny: Deny::NONE,
+    };
     assert_eq!(s.recalled_for(write.clone()), [a]);
-    assert_eq!(s.recalled_for(write), [], "since the first open for writing nobody keeps its attributes");
+    assert_eq!(
+        s.recalled_for(write),
+        [],
+        "since the first open for writing nobody keeps its attributes"
+    );
     let punch = PunchHole { file: s.f, offset: FileOffset(0), bytes: ByteCount(1) };
     assert_eq!(s.recalled_for(punch), [a]);
     assert_eq!(s.recalled_for(MakeLink { from: at("a/f"), to: at("b/g") }), [a, b]);
-    assert_eq!(s.recalled_for(chmod("b/g")), [], "nobody keeps the attributes of a file with several names");
+    assert_eq!(
+        s.recalled_for(chmod("b/g")),
+        [],
+        "nobody keeps the attributes of a file with several names"
+    );
 }
 
 #[test]
 fn what_changes_nothing_recalls_nothing() {
     let mut s = scene();
     assert_eq!(s.recalled_for(Stat { at: at("a/f"), follow: true }), []);
-    let read = Open { at: at("a/f"), rights: Rights::READ, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
+    let read = Open {
+        at: at("a/f"),
+        rights: Rights::READ,
+        truncate: false,
+        lease: LeaseMode::None,
+        deny: Deny::NONE,
+    };
     assert_eq!(s.recalled_for(read), []);
-    assert_eq!(s.recalled_for(Create { exclusive: false, rights: None, ..create("a/f") }), [], "it is there already");
-    assert_eq!(s.recalled_for(ReadDirectory { dir: s.a, cookie: 0, bytes_max: 4096, with_attributes: true }), []);
+    assert_eq!(
+        s.recalled_for(Create { exclusive: false, rights: None, ..create("a/f") }),
+        [],
+        "it is there already"
+    );
+    assert_eq!(
+        s.recalled_for(ReadDirectory {
+            dir: s.a,
+            cookie: 0,
+            bytes_max: 4096,
+            with_attributes: true
+        }),
+        []
+    );
     assert_eq!(s.recalled_for(MakeDirectory { at: at("b/other"), mode: 0o755, umask: 0 }), [s.b]);
 }
 
@@ -224,7 +269,10 @@ fn a_holder_that_does_not_answer_is_ended_and_the_change_is_done_when_its_belief
         }
     }
     let took = s.world.core.now() - before;
-    assert!(took >= Duration::from_millis(LEASE_BROKEN_MS), "it may have believed until then: {took:?}");
+    assert!(
+        took >= Duration::from_millis(LEASE_BROKEN_MS),
+        "it may have believed until then: {took:?}"
+    );
     assert!(took < Duration::from_millis(LEASE_BROKEN_MS + RECALL_MS), "{took:?}");
     assert!(told[0].contains("does not give back its lease"), "{told:?}");
     let ended = s.holder.client.call_as(Envelope::PLAIN, Renew {}).unwrap_err();
@@ -291,7 +339,10 @@ fn after_a_restart_a_holder_that_never_comes_keeps_changes_waiting_until_its_bel
             None => {}
             Some(Ok(_)) => break s.world.core.now() - start,
             Some(Err(failure)) => {
-                assert!(failure.to_string().contains("may hold leases of before the restart"), "{failure}");
+                assert!(
+                    failure.to_string().contains("may hold leases of before the restart"),
+                    "{failure}"
+                );
                 change = one.begin(1, create("a/new"));
             }
         }
@@ -309,7 +360,10 @@ fn a_restart_knows_a_session_that_was_given_up_and_may_still_believe() {
     }
     s.world.restart();
     let one = s.one.reclaim(&mut s.world).unwrap();
-    assert!(!one.begin(2, create("a/other")).has_come(), "it was heard a moment ago, and may believe");
+    assert!(
+        !one.begin(2, create("a/other")).has_come(),
+        "it was heard a moment ago, and may believe"
+    );
 }
 
 #[test]
@@ -337,7 +391,10 @@ fn attributes_are_shared_while_somebody_else_writes_and_until_the_size_was_heard
     world.settle();
     assert_eq!(
         other.stat("f").unwrap().clone(),
-        braid_wire::message::types::Attributes { bytes_used: other.stat("f").unwrap().bytes_used, ..heard },
+        braid_wire::message::types::Attributes {
+            bytes_used: other.stat("f").unwrap().bytes_used,
+            ..heard
+        },
         "what is recorded is what was told"
     );
     other.call(MakeLink { from: at("f"), to: at("g") }).unwrap();
@@ -378,7 +435,12 @@ fn a_look_at_the_size_of_a_file_waits_until_what_is_gathered_is_written() {
     grant(&writer.data(opened.attributes.file, LeaseMode::Write));
     writer.client.stat("f").expect("its own look waits for nobody");
     let stat = other.begin(1, Stat { at: at("f"), follow: true });
-    let listed = other.call(ReadDirectory { dir: FileIndex::ROOT, cookie: 0, bytes_max: 4096, with_attributes: true });
+    let listed = other.call(ReadDirectory {
+        dir: FileIndex::ROOT,
+        cookie: 0,
+        bytes_max: 4096,
+        with_attributes: true,
+    });
     assert_eq!(listed.unwrap().entries[0].attributes, None, "a listing leaves it out");
     let recalls = writer.recalls();
     world.write(&opened, 4096).unwrap();
@@ -407,9 +469,11 @@ fn a_truncate_waits_until_nobody_keeps_pages_or_gathers() {
 #[test]
 fn what_a_client_holds_by_insisting_is_not_lessened_by_its_open_that_crossed_the_ask() {
     let mut world = World::new(2);
-    let (mut holder, other, plain) = (Holder::new(&mut world), Holder::new(&mut world), world.client());
+    let (mut holder, other, plain) =
+        (Holder::new(&mut world), Holder::new(&mut world), world.client());
     let file = holder.client.create("f").attributes.file;
-    let open = |rights, lease| Open { at: at("f"), rights, truncate: false, lease, deny: Deny::NONE };
+    let open =
+        |rights, lease| Open { at: at("f"), rights, truncate: false, lease, deny: Deny::NONE };
     plain.call(open(Rights::READ, LeaseMode::None)).unwrap();
     let insists = LeaseData { file, mode: LeaseMode::Write, alone: true };
     assert_eq!(grant(&holder.client.begin_as(Envelope::PLAIN, insists)).mode, LeaseMode::Write);
@@ -428,20 +492,39 @@ fn a_client_that_uses_no_leases_is_coherent_with_those_that_do() {
     let plain = world.client();
     let file = holder.client.create("f").attributes.file;
     grant(&holder.data(file, LeaseMode::Write));
-    let open = |rights| Open { at: at("f"), rights, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
+    let open = |rights| Open {
+        at: at("f"),
+        rights,
+        truncate: false,
+        lease: LeaseMode::None,
+        deny: Deny::NONE,
+    };
     let reading = plain.begin(1, open(Rights::READ));
     assert!(!reading.has_come(), "it would not see what is gathered");
     assert_eq!(holder.give_way(), [file]);
     let reading = reading.take::<Opened>().expect("now").unwrap();
-    assert_eq!(grant(&holder.data(file, LeaseMode::Write)).mode, LeaseMode::Shared, "nor would it later");
+    assert_eq!(
+        grant(&holder.data(file, LeaseMode::Write)).mode,
+        LeaseMode::Shared,
+        "nor would it later"
+    );
     plain.close(&reading);
-    let leases = vec![ReturnedLease { kind: LeaseKind::Data, file, number: u64::MAX, keep: LeaseMode::None }];
+    let leases = vec![ReturnedLease {
+        kind: LeaseKind::Data,
+        file,
+        number: u64::MAX,
+        keep: LeaseMode::None,
+    }];
     holder.client.call_as(Envelope::PLAIN, ReturnLeases { leases }).unwrap();
     assert_eq!(grant(&holder.data(file, LeaseMode::Read)).mode, LeaseMode::Read);
     let writing = plain.begin(1, open(Rights::WRITE));
     assert_eq!(holder.give_way(), [file]);
     let writing = writing.take::<Opened>().expect("now").unwrap();
-    assert_eq!(grant(&holder.data(file, LeaseMode::Read)).mode, LeaseMode::Shared, "its pages would be stale");
+    assert_eq!(
+        grant(&holder.data(file, LeaseMode::Read)).mode,
+        LeaseMode::Shared,
+        "its pages would be stale"
+    );
     plain.close(&writing);
 }
 
@@ -452,7 +535,13 @@ fn a_lease_comes_with_an_open_where_nothing_conflicts() {
     let (quiet, other) = (one.listen(), two.listen());
     let made = one.client.call(Create { lease: LeaseMode::Read, ..create("f") }).unwrap();
     assert_eq!(made.opened.unwrap().lease.mode, LeaseMode::Read);
-    let open = Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::Write, deny: Deny::NONE };
+    let open = Open {
+        at: at("f"),
+        rights: Rights::WRITE,
+        truncate: false,
+        lease: LeaseMode::Write,
+        deny: Deny::NONE,
+    };
     let opened = two.client.call(open).unwrap();
     assert_eq!(opened.lease, LeaseGrant::NONE, "nor is anything recalled for it");
     assert!(!quiet.has_come() && !other.has_come());
@@ -482,7 +571,8 @@ fn a_file_whose_gatherer_died_is_asked_for_its_size_when_its_fence_holds() {
 }
 
 #[test]
-fn a_gatherer_that_is_heard_may_write_for_as_long_as_a_daemon_is_waited_for_and_keeps_its_session() {
+fn a_gatherer_that_is_heard_may_write_for_as_long_as_a_daemon_is_waited_for_and_keeps_its_session()
+{
     let mut world = World::new(2);
     let (writer, reader) = (Holder::new(&mut world), Holder::new(&mut world));
     let file = writer.client.create("f").attributes.file;
@@ -534,9 +624,15 @@ fn who_waits_for_a_client_that_is_heard_to_the_end_is_served_in_time() {
             }
         }
         let waited = s.world.core.now() - asked;
-        assert!(waited < Duration::from_secs(TIMEOUT_SECONDS_DEFAULT) - Duration::from_secs(1), "{waited:?}");
+        assert!(
+            waited < Duration::from_secs(TIMEOUT_SECONDS_DEFAULT) - Duration::from_secs(1),
+            "{waited:?}"
+        );
     }
-    assert_eq!(s.holder.client.call_as(Envelope::PLAIN, Renew {}).unwrap_err().status, Status::NoSession);
+    assert_eq!(
+        s.holder.client.call_as(Envelope::PLAIN, Renew {}).unwrap_err().status,
+        Status::NoSession
+    );
 }
 
 #[test]
@@ -560,7 +656,8 @@ fn a_layout_lease_is_recalled_when_the_files_layout_changes_and_not_when_it_is_c
     world.settle();
     let file = made.attributes.file;
     let (mut holder, second) = (Holder::new(&mut world), Holder::new(&mut world));
-    let ask = |holder: &Holder| holder.client.call_as(Envelope::PLAIN, LeaseLayout { file }).unwrap();
+    let ask =
+        |holder: &Holder| holder.client.call_as(Envelope::PLAIN, LeaseLayout { file }).unwrap();
     let granted = ask(&holder).expect("nothing is in the way");
     assert_eq!(granted.layout, made.layout);
     one.truncate("f", 0).unwrap();
@@ -590,7 +687,11 @@ fn who_does_not_give_a_layout_back_is_fenced_and_the_change_is_made() {
     world.settle();
     let holder = Holder::new(&mut world);
     let file = made.attributes.file;
-    holder.client.call_as(Envelope::PLAIN, LeaseLayout { file }).unwrap().expect("nothing is in the way");
+    holder
+        .client
+        .call_as(Envelope::PLAIN, LeaseLayout { file })
+        .unwrap()
+        .expect("nothing is in the way");
     let wish = LayoutWish { stripe_bytes: Some(65_536), ..LayoutWish::none() };
     let set = || LayoutSet { at: at("f"), wish: wish.clone() };
     let mut waited = 0;
@@ -611,7 +712,10 @@ fn who_does_not_give_a_layout_back_is_fenced_and_the_change_is_made() {
         one.call_as(Envelope::PLAIN, Renew {}).unwrap();
     }
     assert!(waited >= RECALL_MS);
-    assert_eq!(holder.client.call_as(Envelope::PLAIN, Renew {}).unwrap_err().status, Status::NoSession);
+    assert_eq!(
+        holder.client.call_as(Envelope::PLAIN, Renew {}).unwrap_err().status,
+        Status::NoSession
+    );
 }
 
 #[test]
@@ -624,7 +728,11 @@ fn a_layout_is_wanted_back_when_its_objects_go_and_nobody_waits_for_that() {
     world.settle();
     let file = made.attributes.file;
     let mut holder = Holder::new(&mut world);
-    holder.client.call_as(Envelope::PLAIN, LeaseLayout { file }).unwrap().expect("nothing is in the way");
+    holder
+        .client
+        .call_as(Envelope::PLAIN, LeaseLayout { file })
+        .unwrap()
+        .expect("nothing is in the way");
     one.call(Unlink { at: at("f") }).unwrap();
     world.pass(1000);
     assert_eq!(world.objects_of(file), 0);
@@ -642,7 +750,11 @@ fn after_a_restart_a_layout_changes_when_those_that_may_hold_it_have_let_go() {
     world.settle();
     let holder = Holder::new(&mut world);
     let file = made.attributes.file;
-    holder.client.call_as(Envelope::PLAIN, LeaseLayout { file }).unwrap().expect("nothing is in the way");
+    holder
+        .client
+        .call_as(Envelope::PLAIN, LeaseLayout { file })
+        .unwrap()
+        .expect("nothing is in the way");
     world.restart();
     let one = one.reclaim(&mut world).unwrap();
     let wish = LayoutWish { stripe_bytes: Some(65_536), ..LayoutWish::none() };
@@ -679,13 +791,20 @@ fn who_gives_a_file_set_ids_waits_for_those_that_write_it_and_the_next_lease_say
     grant(&writer.data(file, LeaseMode::Shared));
     giver.client.call(chmod(0o711)).expect("none");
     let (name, value) = (braid_meta::CAPABILITY_XATTR.to_vec(), vec![1; 20]);
-    let capability = SetXattr { at: at("f"), name, value, mode: XattrMode::Either, drop_setgid: false };
+    let capability =
+        SetXattr { at: at("f"), name, value, mode: XattrMode::Either, drop_setgid: false };
     let given = giver.client.begin(1, capability);
     assert_eq!(writer.give_way(), [file], "a write takes capabilities away");
     assert!(given.take::<()>().expect("now").is_ok());
     assert!(grant(&writer.data(file, LeaseMode::Shared)).set_ids);
     writer.client.call(chmod(0o4755)).expect("its own change waits for nobody");
-    let open = Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::Write, deny: Deny::NONE };
+    let open = Open {
+        at: at("f"),
+        rights: Rights::WRITE,
+        truncate: false,
+        lease: LeaseMode::Write,
+        deny: Deny::NONE,
+    };
     let opened = giver.client.call(open).unwrap();
     assert_eq!((opened.lease.mode, opened.lease.set_ids), (LeaseMode::Shared, true));
 }
@@ -693,7 +812,8 @@ fn who_gives_a_file_set_ids_waits_for_those_that_write_it_and_the_next_lease_say
 /// A user without a key of its own, and what root made: the directory `d` with mode 0700, and a file beside it.
 fn user_and_files(world: &mut World, mode: u32) -> (Client, FileIndex, Opened) {
     let root = world.client();
-    let directory = root.call(MakeDirectory { at: at("d"), mode: 0o700, umask: 0 }).unwrap().attributes.file;
+    let directory =
+        root.call(MakeDirectory { at: at("d"), mode: 0o700, umask: 0 }).unwrap().attributes.file;
     let opened = root.call(Create { mode, ..create("f") }).unwrap().opened.unwrap();
     root.close(&opened);
     let key = world.key(KeyRights { squash: Some((7, 7)), ..KeyRights::full() });
@@ -704,13 +824,20 @@ fn user_and_files(world: &mut World, mode: u32) -> (Client, FileIndex, Opened) {
 fn who_may_not_open_a_file_holds_no_lease_of_it() {
     use LeaseMode::{Read, Shared, Write};
     // The file's mode, and the data leases that it lets its other users have.
-    for (mode, allowed) in [(0o600, &[][..]), (0o604, &[Read, Shared]), (0o606, &[Read, Shared, Write])] {
+    for (mode, allowed) in
+        [(0o600, &[][..]), (0o604, &[Read, Shared]), (0o606, &[Read, Shared, Write])]
+    {
         let mut world = World::new(1);
         let (user, _, made) = user_and_files(&mut world, mode);
         let file = made.attributes.file;
         for lease in [Read, Shared, Write] {
-            let asked = user.call_as(Envelope::PLAIN, LeaseData { file, mode: lease, alone: lease == Write });
-            assert_eq!(asked.is_ok(), allowed.contains(&lease), "{lease:?} of mode {mode:o}: {asked:?}");
+            let asked = user
+                .call_as(Envelope::PLAIN, LeaseData { file, mode: lease, alone: lease == Write });
+            assert_eq!(
+                asked.is_ok(),
+                allowed.contains(&lease),
+                "{lease:?} of mode {mode:o}: {asked:?}"
+            );
         }
         let layout = user.call_as(Envelope::PLAIN, LeaseLayout { file });
         assert_eq!(layout.is_ok(), !allowed.is_empty(), "the layout of mode {mode:o}");
@@ -722,7 +849,13 @@ fn an_open_for_reading_brings_no_lease_to_write_to_who_may_not() {
     let mut world = World::new(1);
     let (user, _, _) = user_and_files(&mut world, 0o644);
     Holder { client: user.join(&mut world).unwrap(), seen: 0 }.names(FileIndex::ROOT);
-    let wish = |lease| Open { at: at("f"), rights: Rights::READ, truncate: false, lease, deny: Deny::NONE };
+    let wish = |lease| Open {
+        at: at("f"),
+        rights: Rights::READ,
+        truncate: false,
+        lease,
+        deny: Deny::NONE,
+    };
     assert_eq!(user.call(wish(LeaseMode::Write)).unwrap().lease.mode, LeaseMode::None);
     assert_eq!(user.call(wish(LeaseMode::Read)).unwrap().lease.mode, LeaseMode::Read);
 }
@@ -731,7 +864,13 @@ fn an_open_for_reading_brings_no_lease_to_write_to_who_may_not() {
 fn who_has_a_file_open_holds_its_leases_whatever_its_mode_is_by_now() {
     let mut world = World::new(1);
     let (user, _, made) = user_and_files(&mut world, 0o666);
-    let open = Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
+    let open = Open {
+        at: at("f"),
+        rights: Rights::WRITE,
+        truncate: false,
+        lease: LeaseMode::None,
+        deny: Deny::NONE,
+    };
     let opened = user.call(open).unwrap();
     let root = world.client();
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
@@ -739,7 +878,10 @@ fn who_has_a_file_open_holds_its_leases_whatever_its_mode_is_by_now() {
     let lease = || LeaseData { file: made.attributes.file, mode: LeaseMode::Write, alone: true };
     user.call_as(Envelope::PLAIN, lease()).unwrap();
     user.close(&opened);
-    assert_eq!(user.call_as(Envelope::PLAIN, lease()).unwrap_err().status, Status::PermissionDenied);
+    assert_eq!(
+        user.call_as(Envelope::PLAIN, lease()).unwrap_err().status,
+        Status::PermissionDenied
+    );
 }
 
 #[test]
@@ -765,7 +907,12 @@ fn a_directorys_names_are_leased_to_who_may_search_or_list_it() {
         let asked = user.call_as(Envelope::PLAIN, LeaseNames { dir });
         assert_eq!(asked.is_ok(), may, "{mode:o}");
         if let Ok(Some(NamesGrant { number, .. })) = asked {
-            let leases = vec![ReturnedLease { kind: LeaseKind::Names, file: dir, number, keep: LeaseMode::None }];
+            let leases = vec![ReturnedLease {
+                kind: LeaseKind::Names,
+                file: dir,
+                number,
+                keep: LeaseMode::None,
+            }];
             user.call_as(Envelope::PLAIN, ReturnLeases { leases }).unwrap();
         }
     }

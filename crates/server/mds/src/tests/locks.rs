@@ -10,7 +10,15 @@ use super::world::{Client, Pending, World, create};
 
 fn lock(file: FileIndex, owner: u64, bytes: (u64, u64)) -> LockRequest {
     let (start, last) = bytes;
-    LockRequest { file, space: LockSpace::Range, owner, pid: owner as u32 + 100, start, last, exclusive: true }
+    LockRequest {
+        file,
+        space: LockSpace::Range,
+        owner,
+        pid: owner as u32 + 100,
+        start,
+        last,
+        exclusive: true,
+    }
 }
 
 fn range(lock: &LockRequest) -> LockRange {
@@ -30,7 +38,10 @@ impl Client {
     }
 
     fn attach(&self, lock: &LockRequest, ticket: u64) -> Pending {
-        self.begin_as(Envelope::PLAIN, LockAwait { lock: lock.clone(), ticket, wait_ms: LOCK_WAIT_MS_MAX })
+        self.begin_as(
+            Envelope::PLAIN,
+            LockAwait { lock: lock.clone(), ticket, wait_ms: LOCK_WAIT_MS_MAX },
+        )
     }
 
     fn unlock(&self, lock: &LockRequest) {
@@ -55,13 +66,27 @@ fn a_lock_of_one_client_keeps_another_out_and_says_whose_it_is() {
     let (one, other, file) = two(&mut world);
     assert_eq!(one.try_lock(&lock(file, 1, (10, 19))).outcome, LockOutcome::Granted);
     let held = other.try_lock(&lock(file, 1, (0, 10)));
-    let holder = LockHolder { session: one.session, owner: 1, pid: 101, start: 10, last: 19, exclusive: true };
+    let holder = LockHolder {
+        session: one.session,
+        owner: 1,
+        pid: 101,
+        start: 10,
+        last: 19,
+        exclusive: true,
+    };
     assert_eq!((held.outcome, held.holder), (LockOutcome::Held, Some(holder.clone())));
     assert_eq!(other.call(LockTest { lock: lock(file, 1, (19, 30)) }).unwrap(), Some(holder));
     assert_eq!(other.call(LockTest { lock: lock(file, 1, (20, 30)) }).unwrap(), None);
     let whole = LockRequest { space: LockSpace::Whole, ..lock(file, 1, (0, 0)) };
-    assert_eq!(other.try_lock(&whole).outcome, LockOutcome::Granted, "flock() does not see fcntl()");
-    assert_eq!(one.call(LockSet { lock: lock(file, 1, (9, 8)), ticket: 0 }).unwrap_err().status, Status::Invalid);
+    assert_eq!(
+        other.try_lock(&whole).outcome,
+        LockOutcome::Granted,
+        "flock() does not see fcntl()"
+    );
+    assert_eq!(
+        one.call(LockSet { lock: lock(file, 1, (9, 8)), ticket: 0 }).unwrap_err().status,
+        Status::Invalid
+    );
 }
 
 #[test]
@@ -71,7 +96,8 @@ fn a_call_of_a_session_that_has_just_closed_leaves_neither_lock_nor_lease() {
     let (one, other, file) = two(&mut world);
     one.call_as(Envelope::PLAIN, CloseSession {}).unwrap();
     // What is left of calls that were let in before it closed.
-    let wanted = crate::lock::Wanted::of((one.session, one.connection.owner), &lock(file, 1, (0, 9)));
+    let wanted =
+        crate::lock::Wanted::of((one.session, one.connection.owner), &lock(file, 1, (0, 9)));
     assert_eq!(world.core.ask_lock(&wanted, 0).unwrap_err().status, Status::NoSession);
     assert_eq!(other.try_lock(&lock(file, 1, (0, 9))).outcome, LockOutcome::Granted);
     assert!(!world.core.note_user(one.session));
@@ -96,7 +122,11 @@ fn a_wait_ends_with_the_lock_or_after_a_slice_or_when_it_is_cancelled() {
     let back = one.wait(&lock(file, 1, (0, 9)), 1);
     one.call_as(Envelope::PLAIN, LockCancel { ticket: 1 }).unwrap();
     assert_eq!(outcome(&back), Some(LockOutcome::Cancelled));
-    assert_eq!(outcome(&one.attach(&lock(file, 1, (0, 9)), 1)), Some(LockOutcome::Gone), "a late duplicate");
+    assert_eq!(
+        outcome(&one.attach(&lock(file, 1, (0, 9)), 1)),
+        Some(LockOutcome::Gone),
+        "a late duplicate"
+    );
 }
 
 #[test]
@@ -108,7 +138,11 @@ fn a_repeated_request_takes_no_lock_that_was_let_go_since() {
     assert_eq!(one.call_as(envelope.clone(), set.clone()).unwrap().outcome, LockOutcome::Granted);
     assert_eq!(one.call_as(envelope.clone(), set.clone()).unwrap().outcome, LockOutcome::Granted);
     one.unlock(&lock(file, 1, (0, 9)));
-    assert_eq!(one.call_as(envelope, set).unwrap_err().status, Status::Malformed, "late: the sequence went back");
+    assert_eq!(
+        one.call_as(envelope, set).unwrap_err().status,
+        Status::Malformed,
+        "late: the sequence went back"
+    );
     assert_eq!(other.try_lock(&lock(file, 2, (0, 9))).outcome, LockOutcome::Granted);
 }
 
@@ -135,7 +169,11 @@ fn the_locks_of_a_silent_session_are_free_once_it_can_write_no_more() {
     world.iods.hold();
     world.pass_with(6000, |_| false);
     other.call_as(Envelope::PLAIN, Renew {}).unwrap();
-    assert_eq!(other.try_lock(&lock(file, 2, (0, 9))).outcome, LockOutcome::Held, "no daemon has fenced it yet");
+    assert_eq!(
+        other.try_lock(&lock(file, 2, (0, 9))).outcome,
+        LockOutcome::Held,
+        "no daemon has fenced it yet"
+    );
     world.iods.release();
     world.pass(1000);
     assert_eq!(other.try_lock(&lock(file, 2, (0, 9))).outcome, LockOutcome::Granted);
@@ -150,7 +188,10 @@ fn after_a_restart_nothing_is_granted_before_all_have_told_what_they_hold() {
     let other = other.reclaim(&mut world).unwrap();
     let refused = other.call(LockSet { lock: lock(file, 2, (0, 9)), ticket: 0 }).unwrap_err();
     assert_eq!(refused.status, Status::TryAgain);
-    assert_eq!(other.call(LockTest { lock: lock(file, 2, (0, 9)) }).unwrap_err().status, Status::TryAgain);
+    assert_eq!(
+        other.call(LockTest { lock: lock(file, 2, (0, 9)) }).unwrap_err().status,
+        Status::TryAgain
+    );
     let waiting = [other.wait(&lock(file, 2, (0, 9)), 1), other.wait(&lock(file, 3, (10, 19)), 2)];
     let one = one.join(&mut world).unwrap();
     for _ in 0..2 {
@@ -165,7 +206,11 @@ fn after_a_restart_nothing_is_granted_before_all_have_told_what_they_hold() {
     assert_eq!(outcome(&waiting[0]), Some(LockOutcome::Granted));
     let late = LockReclaim { locks: vec![lock(file, 1, (50, 59))] };
     assert_eq!(one.call_as(Envelope::PLAIN, late).unwrap(), []);
-    assert_eq!(other.try_lock(&lock(file, 2, (50, 59))).outcome, LockOutcome::Granted, "it came too late");
+    assert_eq!(
+        other.try_lock(&lock(file, 2, (50, 59))).outcome,
+        LockOutcome::Granted,
+        "it came too late"
+    );
 }
 
 #[test]
@@ -193,7 +238,11 @@ fn who_may_not_touch_a_file_locks_nothing_of_it() {
     let number = one.define(1000);
     let set = LockSet { lock: lock(file, 1, (0, 9)), ticket: 0 };
     let as_user = || Envelope { identity: number, ..one.next() };
-    assert_eq!(one.call_as(as_user(), set.clone()).unwrap().outcome, LockOutcome::Granted, "the session has it open");
+    assert_eq!(
+        one.call_as(as_user(), set.clone()).unwrap().outcome,
+        LockOutcome::Granted,
+        "the session has it open"
+    );
     one.close(&opened);
     assert_eq!(one.call_as(as_user(), set).unwrap_err().status, Status::PermissionDenied);
 }

@@ -49,7 +49,14 @@ fn while_writing_is_denied_others_may_read_and_nobody_may_write_or_cut() {
     assert_eq!(two.stat("f").unwrap().bytes, ByteCount(100), "what was refused has done nothing");
     one.close(&held);
     two.call(set_size("f", 1)).unwrap();
-    assert_eq!(two.call(Open { truncate: true, ..open(Rights::WRITE, Deny::NONE) }).unwrap().attributes.bytes.0, 0);
+    assert_eq!(
+        two.call(Open { truncate: true, ..open(Rights::WRITE, Deny::NONE) })
+            .unwrap()
+            .attributes
+            .bytes
+            .0,
+        0
+    );
     drop(world);
 }
 
@@ -82,7 +89,12 @@ fn modes_are_raised_and_lowered_and_a_change_that_is_excluded_leaves_them() {
     let (world, one, two) = scene();
     let mine = one.call(open(Rights::READ, Deny::NONE)).unwrap();
     let other = two.call(open(Rights::READ, Deny::NONE)).unwrap();
-    let to = |rights, deny| SetOpenModes { open_id: mine.open_id, file: mine.attributes.file, rights, deny };
+    let to = |rights, deny| SetOpenModes {
+        open_id: mine.open_id,
+        file: mine.attributes.file,
+        rights,
+        deny,
+    };
     refused(one.call(to(Rights::READ, Deny::READ)));
     let raised = one.call(to(Rights::READ_WRITE, Deny::WRITE)).unwrap();
     assert_eq!(raised.open_id, mine.open_id);
@@ -91,7 +103,11 @@ fn modes_are_raised_and_lowered_and_a_change_that_is_excluded_leaves_them() {
     let denies = SetOpenModes { open_id: other.open_id, ..to(Rights::READ, Deny::WRITE) };
     refused(two.call(denies.clone()));
     assert_eq!(one.call(to(Rights::READ, Deny::NONE)).unwrap().attributes.bytes, ByteCount(200));
-    assert_eq!(one.call(to(Rights::READ, Deny::NONE)).unwrap().open_id, mine.open_id, "twice is once");
+    assert_eq!(
+        one.call(to(Rights::READ, Deny::NONE)).unwrap().open_id,
+        mine.open_id,
+        "twice is once"
+    );
     two.call(denies).unwrap();
     assert_eq!(two.stat("f").unwrap().bytes, ByteCount(200));
     one.close(&mine);
@@ -125,13 +141,19 @@ fn who_denies_deleting_keeps_the_name_until_it_closes() {
 
 /// A client that holds the names lease of the root.
 fn names_holder(client: &Client) -> u64 {
-    client.call_as(Envelope::PLAIN, LeaseNames { dir: FileIndex::ROOT }).unwrap().expect("nothing is in the way").number
+    client
+        .call_as(Envelope::PLAIN, LeaseNames { dir: FileIndex::ROOT })
+        .unwrap()
+        .expect("nothing is in the way")
+        .number
 }
 
 /// Whether the root's names are recalled; then they are given back.
 fn gives_way(client: &Client, seen: u64) -> bool {
     let recalls: Pending = client.begin_as(Envelope::PLAIN, AwaitRecalls { seen });
-    let Some(recalls) = recalls.take::<Vec<braid_wire::message::lease::Recall>>() else { return false };
+    let Some(recalls) = recalls.take::<Vec<braid_wire::message::lease::Recall>>() else {
+        return false;
+    };
     let recall = recalls.unwrap().pop().expect("it has something to say");
     let (kind, number, keep) = (LeaseKind::Names, recall.number, LeaseMode::None);
     let leases = vec![ReturnedLease { kind, file: recall.file, number, keep }];

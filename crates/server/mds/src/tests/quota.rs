@@ -6,8 +6,9 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{
-            AttributeChanges, CloseSession, Envelope, ExtendWriteEnd, FsckUsage, MakeDirectory, Open, Opened, QuotaGet,
-            QuotaList, QuotaRemove, QuotaSet, QuotaWalk, QuotaWalked, RenewCapability, SetAttributes, StatFs,
+            AttributeChanges, CloseSession, Envelope, ExtendWriteEnd, FsckUsage, MakeDirectory,
+            Open, Opened, QuotaGet, QuotaList, QuotaRemove, QuotaSet, QuotaWalk, QuotaWalked,
+            RenewCapability, SetAttributes, StatFs,
         },
         quota::{QuotaBound, QuotaKind, QuotaLimits, QuotaOwner, QuotaReport},
     },
@@ -112,7 +113,11 @@ fn after_a_restart_a_writer_gets_its_end_with_a_fresh_capability_and_its_bytes_c
     let client = client.reclaim_with(&mut world, &[&opened]).unwrap();
     let (open_id, file) = (opened.open_id, opened.attributes.file);
     let fresh = client.call(RenewCapability { open_id, file, rights: Rights::READ_WRITE }).unwrap();
-    assert!(fresh.write_end.is_some_and(|end| (9 * MIB..=10 * MIB).contains(&end)), "{:?}", fresh.write_end);
+    assert!(
+        fresh.write_end.is_some_and(|end| (9 * MIB..=10 * MIB).contains(&end)),
+        "{:?}",
+        fresh.write_end
+    );
     assert_eq!(used(&mut world, user(ALICE)), 9 * MIB);
     assert_eq!(extend(&client, &fresh, 10 * MIB + 1).unwrap_err().status, Status::QuotaExceeded);
 }
@@ -136,7 +141,8 @@ fn a_truncate_beyond_the_limit_is_refused_and_one_within_is_counted() {
 fn a_directory_with_a_quota_shows_its_room_and_refuses_the_inode_too_many() {
     let mut world = World::new(2);
     let client = world.client();
-    let dir = client.call(MakeDirectory { at: at("/d"), mode: 0o755, umask: 0 }).unwrap().attributes.file;
+    let dir =
+        client.call(MakeDirectory { at: at("/d"), mode: 0o755, umask: 0 }).unwrap().attributes.file;
     client.create("/d/before");
     let owner = QuotaOwner { kind: QuotaKind::Directory, id: dir.0 };
     assert!(!limit(&mut world, owner.clone(), hard(Some(10 * MIB), Some(3))).complete);
@@ -163,7 +169,9 @@ fn everybody_sees_their_own_and_only_an_administrator_sets() {
     let mut client = world.client();
     let alice = Envelope { identity: client.define(ALICE), ..Envelope::PLAIN };
     let bob = Envelope { identity: client.define(8), ..Envelope::PLAIN };
-    assert!(client.call_as(alice.clone(), QuotaGet { owner: user(ALICE) }).unwrap().limits.is_some());
+    assert!(
+        client.call_as(alice.clone(), QuotaGet { owner: user(ALICE) }).unwrap().limits.is_some()
+    );
     let refused = client.call_as(bob, QuotaGet { owner: user(ALICE) }).unwrap_err();
     assert_eq!(refused.status, Status::PermissionDenied);
     let set = QuotaSet { owner: user(ALICE), limits: hard(None, None) };

@@ -22,9 +22,18 @@ struct Scene {
 }
 
 fn ticket(agent: &Client) -> Credential {
-    let AgentCheckReply { session, key, epoch } = agent.call_as(Envelope::PLAIN, AgentCheck {}).unwrap();
+    let AgentCheckReply { session, key, epoch } =
+        agent.call_as(Envelope::PLAIN, AgentCheck {}).unwrap();
     let nonce = [7; 16];
-    Credential::Ticket(Ticket { key, agent_session: session, epoch, uid: USER, gid: USER, groups: vec![], nonce })
+    Credential::Ticket(Ticket {
+        key,
+        agent_session: session,
+        epoch,
+        uid: USER,
+        gid: USER,
+        groups: vec![],
+        nonce,
+    })
 }
 
 impl Scene {
@@ -33,7 +42,8 @@ impl Scene {
         let mut world = World::new(1);
         let agent = world.client();
         let mut user = world.connect(Role::Client, ticket(&agent));
-        user.session = user.call(OpenSession { session: None, client: "user".into() }).unwrap().session;
+        user.session =
+            user.call(OpenSession { session: None, client: "user".into() }).unwrap().session;
         for (path, mode) in [("home", 0o700), ("home/sub", 0o755), ("pub", 0o777)] {
             agent.call(MakeDirectory { at: at(path), mode, umask: 0 }).unwrap();
         }
@@ -80,13 +90,22 @@ fn an_index_is_no_way_past_a_directory_that_may_not_be_searched() {
         let mut answers = vec![scene.stat(f), scene.stat(g), scene.stat(sub)];
         answers.push(status(user, open(At::file(f))));
         answers.push(status(user, open(below(b"g"))));
-        answers
-            .push(status(user, Create { exclusive: false, rights: Some(Rights::READ), at: below(b"g"), ..create("") }));
+        answers.push(status(
+            user,
+            Create { exclusive: false, rights: Some(Rights::READ), at: below(b"g"), ..create("") },
+        ));
         answers.push(status(user, list.clone()));
         answers.push(status(user, MakeLink { from: At::file(f), to: at(&format!("pub/{name}")) }));
-        answers
-            .push(user.call_as(Envelope::PLAIN, LeaseNames { dir: sub }).map(drop).map_err(|refused| refused.status));
-        answers.push(user.call_as(Envelope::PLAIN, FsyncFile { file: f }).map(drop).map_err(|refused| refused.status));
+        answers.push(
+            user.call_as(Envelope::PLAIN, LeaseNames { dir: sub })
+                .map(drop)
+                .map_err(|refused| refused.status),
+        );
+        answers.push(
+            user.call_as(Envelope::PLAIN, FsyncFile { file: f })
+                .map(drop)
+                .map_err(|refused| refused.status),
+        );
         answers
     };
     assert_eq!(try_all(1), [Err(Status::PermissionDenied); 10]);
@@ -121,7 +140,12 @@ fn a_file_of_several_names_is_reached_by_any_of_them() {
 fn a_listing_of_a_directory_reaches_what_it_tells() {
     let scene = Scene::new();
     scene.agent.call(MakeLink { from: at("home/f"), to: at("pub/f") }).unwrap();
-    let list = ReadDirectory { dir: scene.index("pub"), cookie: 0, bytes_max: 4096, with_attributes: true };
+    let list = ReadDirectory {
+        dir: scene.index("pub"),
+        cookie: 0,
+        bytes_max: 4096,
+        with_attributes: true,
+    };
     scene.user.call(list).unwrap();
     assert_eq!(scene.stat(scene.index("home/f")), Ok(()));
 }
@@ -146,7 +170,10 @@ fn a_file_that_lost_its_name_while_it_was_open_is_taken_up_after_a_restart() {
     let agent = agent.reclaim(&mut world).unwrap();
     let mut again = world.connect(Role::Client, ticket(&agent));
     let session = Some(user.session);
-    again.session = again.call_as(Envelope::PLAIN, OpenSession { session, client: "user".into() }).unwrap().session;
+    again.session = again
+        .call_as(Envelope::PLAIN, OpenSession { session, client: "user".into() })
+        .unwrap()
+        .session;
     assert_eq!(again.tell(&[&opened], true), Ok(vec![]));
     let stat = Stat { at: At::file(opened.attributes.file), follow: false };
     again.call_as(Envelope::PLAIN, stat).unwrap();

@@ -8,7 +8,10 @@ use braid_wire::{
     Deny, Rights,
     message::{
         lease::LeaseMode,
-        mds::{AttributeChanges, Close, Open, Opened, ReadDirectory, RenewCapability, SetAttributes, Unlink},
+        mds::{
+            AttributeChanges, Close, Open, Opened, ReadDirectory, RenewCapability, SetAttributes,
+            Unlink,
+        },
         types::At,
     },
 };
@@ -16,7 +19,15 @@ use braid_wire::{
 use super::world::{Client, World, at};
 
 fn open(client: &Client, path: &str, rights: Rights) -> Opened {
-    client.call(Open { at: at(path), rights, truncate: false, lease: LeaseMode::None, deny: Deny::NONE }).unwrap()
+    client
+        .call(Open {
+            at: at(path),
+            rights,
+            truncate: false,
+            lease: LeaseMode::None,
+            deny: Deny::NONE,
+        })
+        .unwrap()
 }
 
 /// A client with a file of 5,000 bytes of which everything is forced and nothing open, and whose mark has ended.
@@ -33,7 +44,8 @@ fn settled(world: &mut World) -> Client {
 
 /// The only file's size as a listing of the root tells it.
 fn listed(client: &Client) -> Option<ByteCount> {
-    let list = ReadDirectory { dir: FileIndex::ROOT, cookie: 0, bytes_max: 4096, with_attributes: true };
+    let list =
+        ReadDirectory { dir: FileIndex::ROOT, cookie: 0, bytes_max: 4096, with_attributes: true };
     let entries = client.call(list).unwrap().entries;
     entries[0].attributes.as_ref().map(|attributes| attributes.bytes)
 }
@@ -64,7 +76,10 @@ fn the_end_of_the_grace_period_takes_nothing_from_who_is_telling_what_it_has_ope
     let again = client.join(&mut world).unwrap();
     assert_eq!(again.tell(&[], false).unwrap(), [], "there is more to come");
     world.pass(5000);
-    assert!(world.core.names.session(absent.session).unwrap().is_some(), "the others' end waits, too");
+    assert!(
+        world.core.names.session(absent.session).unwrap().is_some(),
+        "the others' end waits, too"
+    );
     assert_eq!(again.tell(&[&read], true).unwrap(), []);
     world.pass(1000);
     assert_eq!(world.core.names.session(absent.session).unwrap(), None);
@@ -156,7 +171,11 @@ fn a_retry_of_a_reclaim_counts_once() {
         if lost {
             again.close(&one);
             assert_eq!(world.status().open_files, 1, "the other handle still has it open");
-            assert_eq!(late.tell(&[&one, &two], true).unwrap(), [one.open_id], "closed handles stay closed");
+            assert_eq!(
+                late.tell(&[&one, &two], true).unwrap(),
+                [one.open_id],
+                "closed handles stay closed"
+            );
             again.close(&two);
             assert_eq!(world.status().open_files, 0);
         }
@@ -208,7 +227,13 @@ fn a_handle_is_refused_for_a_file_that_is_gone_and_for_one_that_may_not_be_writt
     let shut = client
         .call_as(
             envelope,
-            Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE },
+            Open {
+                at: at("f"),
+                rights: Rights::WRITE,
+                truncate: false,
+                lease: LeaseMode::None,
+                deny: Deny::NONE,
+            },
         )
         .unwrap();
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
@@ -220,8 +245,11 @@ fn a_handle_is_refused_for_a_file_that_is_gone_and_for_one_that_may_not_be_writt
     assert_eq!(again.tell(&[&gone], false).unwrap(), [gone.open_id]);
     assert_eq!(again.tell_as(again.define(1000), &[&shut], true).unwrap(), [shut.open_id]);
     assert_eq!(world.status().open_files, 0);
-    let renewed =
-        again.call(RenewCapability { open_id: shut.open_id, file: shut.attributes.file, rights: Rights::WRITE });
+    let renewed = again.call(RenewCapability {
+        open_id: shut.open_id,
+        file: shut.attributes.file,
+        rights: Rights::WRITE,
+    });
     assert_eq!(renewed.unwrap_err().status, Status::StaleHandle);
 }
 
@@ -238,7 +266,11 @@ fn a_record_is_in_doubt_until_every_client_has_told() {
     assert_eq!(other.stat("f").unwrap().bytes, ByteCount(9000), "here too");
     assert_eq!(world.status().sizes_in_objects, 1, "and what disagreed is marked");
     world.settle();
-    assert_eq!(world.status().sizes_in_objects, 1, "no mark ends while a writer may not have told yet");
+    assert_eq!(
+        world.status().sizes_in_objects,
+        1,
+        "no mark ends while a writer may not have told yet"
+    );
     client.reclaim(&mut world).unwrap();
     world.settle();
     assert_eq!(world.status().sizes_in_objects, 0);

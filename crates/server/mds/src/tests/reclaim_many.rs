@@ -21,7 +21,9 @@ fn holders(world: &mut World, clients: usize, opens: usize) -> Vec<Holder> {
     let key = world.key(KeyRights::full());
     let holder = |number| {
         let client = world.client_of(key);
-        client.call(MakeDirectory { at: at(&format!("d{number}")), mode: 0o755, umask: 0 }).unwrap();
+        client
+            .call(MakeDirectory { at: at(&format!("d{number}")), mode: 0o755, umask: 0 })
+            .unwrap();
         let open = |file| {
             let opened = client.create(&format!("d{number}/f{file}"));
             (opened.open_id, opened.attributes.file)
@@ -47,7 +49,8 @@ fn reclaim_all(world: &mut World, holders: &[Holder]) -> Duration {
         let messages = named.chunks(RECLAIM_OPENS_MAX);
         let last = messages.len();
         for (at, opens) in messages.enumerate() {
-            let reclaim = Reclaim { opens: opens.to_vec(), complete: at + 1 == last, leases: false };
+            let reclaim =
+                Reclaim { opens: opens.to_vec(), complete: at + 1 == last, leases: false };
             assert_eq!(again.call_as(Envelope::PLAIN, reclaim).unwrap(), [], "nothing is refused");
         }
     }
@@ -64,7 +67,10 @@ fn restart_with(clients: usize, opens: usize) -> Duration {
     world.pass(GRACE_MS + 1000);
     let status = world.status();
     assert_eq!((status.sessions, status.grace), (clients as u32, false), "nobody is fenced");
-    println!("{clients} clients with {opens} opens each were back after {:.2} s", took.as_secs_f64());
+    println!(
+        "{clients} clients with {opens} opens each were back after {:.2} s",
+        took.as_secs_f64()
+    );
     took
 }
 

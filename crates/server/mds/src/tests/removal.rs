@@ -31,7 +31,13 @@ fn pass(world: &World, ms: u64) {
 }
 
 fn open(client: &Client, path: &str, rights: Rights) -> Result<Opened, braid_types::Failure> {
-    client.call(Open { at: at(path), rights, truncate: false, lease: LeaseMode::None, deny: Deny::NONE })
+    client.call(Open {
+        at: at(path),
+        rights,
+        truncate: false,
+        lease: LeaseMode::None,
+        deny: Deny::NONE,
+    })
 }
 
 /// A file that is closed, and that lies with its first 4 KiB on a daemon of the test's choice; `on` says which.
@@ -68,9 +74,17 @@ fn a_deletion_troubles_no_healthy_daemon_and_waits_for_no_removed_one() {
     lose(&world);
     client.call(Unlink { at: at("f") }).unwrap();
     pass(&world, 1000);
-    assert_eq!((world.status().deletions_pending, deletes(&world)), (1, 2), "the two others have deleted theirs");
+    assert_eq!(
+        (world.status().deletions_pending, deletes(&world)),
+        (1, 2),
+        "the two others have deleted theirs"
+    );
     pass(&world, 30_000);
-    assert_eq!((world.status().deletions_pending, deletes(&world)), (1, 2), "and are not asked again and again");
+    assert_eq!(
+        (world.status().deletions_pending, deletes(&world)),
+        (1, 2),
+        "and are not asked again and again"
+    );
     remove(&mut world, true).unwrap();
     pass(&world, SETTLE_MS + 1500);
     assert_eq!(world.status().deletions_pending, 0);
@@ -112,7 +126,10 @@ fn a_daemon_that_is_up_or_has_parts_is_not_removed_unless_it_is_given_up() {
     let mut world = World::new(3);
     let client = world.client();
     let up = remove(&mut world, false).unwrap_err();
-    assert!(up.status == Status::Busy && up.detail.contains("I/O daemon 2 at 127.0.0.1:7002 is up"), "{up}");
+    assert!(
+        up.status == Status::Busy && up.detail.contains("I/O daemon 2 at 127.0.0.1:7002 is up"),
+        "{up}"
+    );
     whole_file(&world, &client, "f");
     world.settle();
     lose(&world);
@@ -136,7 +153,10 @@ fn a_removed_daemon_stays_out_over_a_loss_of_power_and_is_refused() {
     assert_eq!(world.status().map.iods[1].state, IodState::Removed);
     let daemon = world.connect(Role::Iod, Credential::Server);
     let refused = daemon.call(register(LOST.0, LOST.0 as u8)).unwrap_err();
-    assert!(refused.status == Status::NotPermitted && refused.detail.contains("was removed from the cluster"));
+    assert!(
+        refused.status == Status::NotPermitted
+            && refused.detail.contains("was removed from the cluster")
+    );
     let up = SetIodState { iod: LOST, state: IodState::Up };
     assert_eq!(world.admin().call(up).unwrap_err().status, Status::Invalid);
 }
@@ -154,7 +174,10 @@ fn a_file_that_lost_a_part_is_read_named_and_removed_and_not_written() {
     let opened = open(&client, "f", Rights::READ).unwrap();
     client.close(&opened);
     let refused = open(&client, "f", Rights::READ_WRITE).unwrap_err();
-    assert_eq!((refused.status, refused.blamed()), (Status::ObjectLost, Some("I/O daemon 2 at 127.0.0.1:7002")));
+    assert_eq!(
+        (refused.status, refused.blamed()),
+        (Status::ObjectLost, Some("I/O daemon 2 at 127.0.0.1:7002"))
+    );
     assert!(refused.to_string().contains("object "), "{refused}");
     client.call(Rename { from: at("f"), to: at("g"), mode: RenameMode::Replace }).unwrap();
     assert_eq!(world.iods.state().log.len(), asked, "nobody was asked for any of it");
@@ -176,7 +199,11 @@ fn a_file_whose_size_went_with_its_daemon_is_looked_at_and_not_opened() {
     assert_eq!(open(&client, "f", Rights::READ).unwrap_err().status, Status::ObjectLost);
     client.close(&opened);
     pass(&world, SETTLE_MS + 1500);
-    assert_eq!(open(&client, "f", Rights::READ).unwrap_err().status, Status::ObjectLost, "for good");
+    assert_eq!(
+        open(&client, "f", Rights::READ).unwrap_err().status,
+        Status::ObjectLost,
+        "for good"
+    );
     client.call(Unlink { at: at("f") }).unwrap();
 }
 
@@ -221,6 +248,8 @@ fn those_are_named_of_which_a_daemon_has_a_part_or_may_have_one() {
     }
     named.sort();
     assert_eq!(named, ["/whole", "/written"]);
-    let user = client.call(FsckAffected { iod: LOST, shard: ShardId(0), after: FileIndex(0) }).unwrap_err();
+    let user = client
+        .call(FsckAffected { iod: LOST, shard: ShardId(0), after: FileIndex(0) })
+        .unwrap_err();
     assert_eq!(user.status, Status::WrongRole);
 }

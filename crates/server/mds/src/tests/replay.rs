@@ -15,7 +15,11 @@ use super::world::{Client, World, at, create, set_size};
 use crate::session::{OpenFile, SESSION_OPENS_MAX};
 
 /// Does a call, kills the server before the answer is seen, and retries it; both answers.
-fn retried<M: WireCall + Clone>(world: &mut World, client: &Client, message: M) -> (M::Reply, M::Reply, Client) {
+fn retried<M: WireCall + Clone>(
+    world: &mut World,
+    client: &Client,
+    message: M,
+) -> (M::Reply, M::Reply, Client) {
     let envelope = client.next();
     let first = client.call_as(envelope.clone(), message.clone()).unwrap();
     world.restart();
@@ -36,12 +40,15 @@ fn world() -> (World, Client) {
 #[test]
 fn every_call_that_makes_a_name_is_answered_from_its_record() {
     let (mut world, client) = world();
-    let (a, b, client) = retried(&mut world, &client, MakeDirectory { at: at("d/new"), mode: 0o700, umask: 0 });
+    let (a, b, client) =
+        retried(&mut world, &client, MakeDirectory { at: at("d/new"), mode: 0o700, umask: 0 });
     assert_eq!(a.attributes.file, b.attributes.file);
-    let node = MakeNode { at: at("d/fifo"), kind: FileKind::Fifo, mode: 0o600, umask: 0, device: 0 };
+    let node =
+        MakeNode { at: at("d/fifo"), kind: FileKind::Fifo, mode: 0o600, umask: 0, device: 0 };
     let (a, b, client) = retried(&mut world, &client, node);
     assert_eq!(a.file, b.file);
-    let (a, b, client) = retried(&mut world, &client, MakeSymlink { at: at("d/ln"), target: b"f".to_vec() });
+    let (a, b, client) =
+        retried(&mut world, &client, MakeSymlink { at: at("d/ln"), target: b"f".to_vec() });
     assert_eq!(a.file, b.file);
     let (a, b, client) = retried(&mut world, &client, MakeLink { from: at("d/f"), to: at("d/g") });
     assert_eq!((a.file, a.links, b.links), (b.file, 2, 2));
@@ -83,7 +90,13 @@ fn an_exclusive_create_is_answered_as_made_and_its_file_can_be_written() {
 fn an_open_is_counted_once() {
     for rights in [Rights::READ, Rights::WRITE, Rights::READ_WRITE] {
         let (mut world, client) = world();
-        let open = Open { at: at("d/f"), rights, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
+        let open = Open {
+            at: at("d/f"),
+            rights,
+            truncate: false,
+            lease: LeaseMode::None,
+            deny: Deny::NONE,
+        };
         let (_, again, client) = retried(&mut world, &client, open);
         assert_eq!(world.status().open_files, 1, "{rights:?}");
         client.close(&again);
@@ -96,7 +109,9 @@ fn attributes_xattrs_sizes_and_layouts_are_answered_from_their_records() {
     let (mut world, client) = world();
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
     let chmod = SetAttributes { at: at("d/f"), follow: true, changes };
-    let recorded = |world: &World, attributes: &Attributes| world.core.names.getattr(attributes.file).unwrap().change;
+    let recorded = |world: &World, attributes: &Attributes| {
+        world.core.names.getattr(attributes.file).unwrap().change
+    };
     let envelope = client.next();
     let a = client.call_as(envelope.clone(), chmod.clone()).unwrap();
     let before = recorded(&world, &a);
@@ -114,7 +129,8 @@ fn attributes_xattrs_sizes_and_layouts_are_answered_from_their_records() {
         drop_setgid: false,
     };
     let (_, _, client) = retried(&mut world, &client, set);
-    let (_, _, client) = retried(&mut world, &client, RemoveXattr { at: at("d/f"), name: b"user.a".to_vec() });
+    let (_, _, client) =
+        retried(&mut world, &client, RemoveXattr { at: at("d/f"), name: b"user.a".to_vec() });
     let wish = LayoutWish { parts: Some(1), ..LayoutWish::none() };
     let (_, _, client) = retried(&mut world, &client, LayoutSet { at: at("d"), wish });
     assert_eq!(client.call(LayoutShow { at: at("d") }).unwrap().wish.parts, Some(1));
@@ -197,7 +213,8 @@ fn after_a_restart_a_record_is_of_its_own_request_alone() {
     let user = world.client_of(key);
     let create = Create { exclusive: false, rights: Some(Rights::READ), ..create("d/file") };
     let deny = Deny::DELETE;
-    let open = Open { at: at("d/f"), rights: Rights::READ, truncate: false, lease: LeaseMode::None, deny };
+    let open =
+        Open { at: at("d/f"), rights: Rights::READ, truncate: false, lease: LeaseMode::None, deny };
     let (first, second) = (user.next(), Envelope { slot: 1, ..user.next() });
     user.call_as(first.clone(), create.clone()).unwrap();
     user.call_as(second.clone(), open.clone()).unwrap();
@@ -208,18 +225,29 @@ fn after_a_restart_a_record_is_of_its_own_request_alone() {
     assert_eq!(user.call_as(first.clone(), more).unwrap_err().status, Status::Malformed);
     user.call_as(first, create).unwrap();
     let more = Open { truncate: true, ..open.clone() };
-    assert_ne!(user.call_as(second.clone(), more).map(drop).map_err(|failure| failure.status), Ok(()));
+    assert_ne!(
+        user.call_as(second.clone(), more).map(drop).map_err(|failure| failure.status),
+        Ok(())
+    );
     user.call_as(second, open).unwrap();
 }
 
 #[test]
 fn a_repeated_open_that_was_taken_back_is_counted() {
     let (world, client) = world();
-    let open =
-        Open { at: at("d/f"), rights: Rights::READ_WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
+    let open = Open {
+        at: at("d/f"),
+        rights: Rights::READ_WRITE,
+        truncate: false,
+        lease: LeaseMode::None,
+        deny: Deny::NONE,
+    };
     let envelope = Envelope { slot: 1, ..client.next() };
     let room = fill(&world, &client);
-    assert_eq!(client.call_as(envelope.clone(), open.clone()).unwrap_err().status, Status::TooManyOpen);
+    assert_eq!(
+        client.call_as(envelope.clone(), open.clone()).unwrap_err().status,
+        Status::TooManyOpen
+    );
     world.core.state().sessions.live_mut(client.session).unwrap().close(room);
     let file = client.call_as(envelope, open).unwrap().attributes.file;
     assert_eq!(world.core.names.writers(file), [client.session]);
@@ -232,7 +260,10 @@ fn another_message_of_a_host_that_is_refused_nothing_is_not_answered_from_a_reco
     client.call_as(first.clone(), create("d/one")).unwrap();
     world.restart();
     let client = client.reclaim(&mut world).unwrap();
-    assert_eq!(client.call_as(first.clone(), create("d/two")).unwrap_err().status, Status::Malformed);
+    assert_eq!(
+        client.call_as(first.clone(), create("d/two")).unwrap_err().status,
+        Status::Malformed
+    );
     assert!(client.call_as(first, create("d/one")).unwrap().created);
 }
 
@@ -272,8 +303,13 @@ fn a_change_whose_answer_found_no_room_is_not_done_twice() {
 fn a_key_that_is_added_with_a_retry_is_one_key() {
     let mut world = World::new(1);
     let mut admin = world.admin();
-    admin.session = admin.call(OpenSession { session: None, client: "admin".into() }).unwrap().session;
+    admin.session =
+        admin.call(OpenSession { session: None, client: "admin".into() }).unwrap().session;
     let envelope = admin.next();
-    let add = || admin.call_as(envelope.clone(), KeyAdd { name: "host".into(), rights: KeyRights::full() }).unwrap();
+    let add = || {
+        admin
+            .call_as(envelope.clone(), KeyAdd { name: "host".into(), rights: KeyRights::full() })
+            .unwrap()
+    };
     assert_eq!(add().key, add().key);
 }

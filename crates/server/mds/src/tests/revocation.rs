@@ -8,8 +8,8 @@ use braid_types::{
 use braid_wire::{
     Credential, Rights, Role, Ticket,
     message::mds::{
-        AgentCheck, AgentCheckReply, CloseSession, Envelope, KeyRevoke, KeyRights, MakeDirectory, Open, OpenSession,
-        Opened, Unlink,
+        AgentCheck, AgentCheckReply, CloseSession, Envelope, KeyRevoke, KeyRights, MakeDirectory,
+        Open, OpenSession, Opened, Unlink,
     },
 };
 
@@ -25,7 +25,8 @@ fn leave(client: &Client) {
 
 fn refused_everywhere(world: &World, session: braid_types::SessionId, daemons: u32) -> bool {
     let state = world.iods.state();
-    (1..=daemons).all(|iod| state.fenced.get(&IodId(iod)).is_some_and(|fenced| fenced.contains(&session)))
+    (1..=daemons)
+        .all(|iod| state.fenced.get(&IodId(iod)).is_some_and(|fenced| fenced.contains(&session)))
 }
 
 #[test]
@@ -159,7 +160,15 @@ fn a_hundred_sessions_that_end_while_a_daemon_is_slow_take_two_messages() {
 fn user(world: &mut World, agent: &Client) -> Client {
     let check = agent.call_as(Envelope::PLAIN, AgentCheck {}).unwrap();
     let AgentCheckReply { session: agent_session, key, epoch } = check;
-    let ticket = Ticket { key, agent_session, epoch, uid: 1000, gid: 1000, groups: Vec::new(), nonce: [7; 16] };
+    let ticket = Ticket {
+        key,
+        agent_session,
+        epoch,
+        uid: 1000,
+        gid: 1000,
+        groups: Vec::new(),
+        nonce: [7; 16],
+    };
     let mut user = world.connect(Role::Client, Credential::Ticket(ticket));
     user.session = user.call(OpenSession { session: None, client: "user".into() }).unwrap().session;
     user
@@ -178,11 +187,18 @@ fn what_a_user_writes_after_its_close_is_in_the_size() {
     assert_eq!(agent.stat("d/f").unwrap().bytes, ByteCount(5000));
     // It kept the capability.
     world.write(&opened, 9000).unwrap();
-    assert_eq!(agent.stat("d/f").unwrap().bytes, ByteCount(9000), "no recorded size hides what it wrote");
+    assert_eq!(
+        agent.stat("d/f").unwrap().bytes,
+        ByteCount(9000),
+        "no recorded size hides what it wrote"
+    );
     leave(&user);
     assert_eq!(world.write(&opened, 12_000), Err(Status::Fenced));
     world.settle();
-    assert_eq!((agent.stat("d/f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(9000), 0));
+    assert_eq!(
+        (agent.stat("d/f").unwrap().bytes, world.status().sizes_in_objects),
+        (ByteCount(9000), 0)
+    );
 }
 
 #[test]

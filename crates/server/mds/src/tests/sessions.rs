@@ -77,7 +77,10 @@ fn an_unlinked_file_lives_until_its_last_close_and_its_objects_are_deleted_then(
     assert_eq!(world.objects_of(opened.attributes.file), 2);
     client.close(&opened);
     world.pass(1000);
-    assert_eq!((world.objects_of(opened.attributes.file), world.status().deletions_pending), (0, 1));
+    assert_eq!(
+        (world.objects_of(opened.attributes.file), world.status().deletions_pending),
+        (0, 1)
+    );
     world.pass(SETTLE_MS);
     assert_eq!(world.status().deletions_pending, 0);
 }
@@ -103,7 +106,8 @@ fn objects_that_a_loss_of_power_brings_back_are_deleted_again() {
         world.pass(2 * SETTLE_MS);
         assert_eq!((world.objects_of(file), world.status().deletions_pending), (0, 0));
     }
-    let asked = |world: &World| world.iods.state().log.iter().filter(|(_, name)| *name == "Delete").count();
+    let asked =
+        |world: &World| world.iods.state().log.iter().filter(|(_, name)| *name == "Delete").count();
     let before = asked(&world);
     world.pass(4 * SETTLE_MS);
     assert_eq!(asked(&world), before, "what is done is done");
@@ -127,7 +131,10 @@ fn a_daemon_that_is_gone_when_it_is_asked_durably_is_asked_again() {
     world.iods.state().dead.clear();
     assert_eq!(world.objects_of(opened.attributes.file), 1);
     world.pass(3 * SETTLE_MS);
-    assert_eq!((world.objects_of(opened.attributes.file), world.status().deletions_pending), (0, 0));
+    assert_eq!(
+        (world.objects_of(opened.attributes.file), world.status().deletions_pending),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -140,7 +147,10 @@ fn deletions_wait_for_a_daemon_that_is_gone_and_outlast_a_restart() {
     world.iods.state().dead.insert(IodId(2));
     client.call(Unlink { at: at("f") }).unwrap();
     world.pass(1000);
-    assert_eq!((world.objects_of(opened.attributes.file), world.status().deletions_pending), (1, 1));
+    assert_eq!(
+        (world.objects_of(opened.attributes.file), world.status().deletions_pending),
+        (1, 1)
+    );
     world.restart();
     world.iods.state().dead.clear();
     world.pass(1000);
@@ -191,7 +201,8 @@ fn a_revoked_key_does_nothing_more_on_connections_without_a_session() {
     let user = world.connect(Role::Client, Credential::Client(key));
     admin.call(KeyList {}).unwrap();
     world.admin().call(KeyRevoke { key }).unwrap();
-    let refused = |failure: braid_types::Failure| assert_eq!(failure.status, Status::AuthenticationFailed);
+    let refused =
+        |failure: braid_types::Failure| assert_eq!(failure.status, Status::AuthenticationFailed);
     refused(admin.call(KeyList {}).unwrap_err());
     refused(user.call(Stat { at: at("/"), follow: true }).unwrap_err());
     refused(user.call(OpenSession { session: None, client: "late".into() }).unwrap_err());
@@ -202,7 +213,8 @@ fn a_revoked_key_does_nothing_more_on_connections_without_a_session() {
 fn a_connection_begins_one_session() {
     let mut world = World::new(1);
     let client = world.client();
-    let again = client.call_as(Envelope::PLAIN, OpenSession { session: None, client: "again".into() });
+    let again =
+        client.call_as(Envelope::PLAIN, OpenSession { session: None, client: "again".into() });
     assert_eq!(again.unwrap_err().status, Status::Invalid);
     assert_eq!(world.core.names.sessions().unwrap().len(), 1);
 }

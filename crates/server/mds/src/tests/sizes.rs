@@ -5,7 +5,10 @@ use braid_wire::{
     Deny, Rights,
     message::{
         lease::LeaseMode,
-        mds::{AttributeChanges, FsyncFile, LayoutShow, Open, ReadDirectory, SetAttributes, SetTime, Stat, Unlink},
+        mds::{
+            AttributeChanges, FsyncFile, LayoutShow, Open, ReadDirectory, SetAttributes, SetTime,
+            Stat, Unlink,
+        },
         types::Attributes,
     },
 };
@@ -50,7 +53,13 @@ fn stat_open_and_list_of_a_heard_file_ask_no_daemon() {
     world.iods.state().log.clear();
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(20_000));
     let reader = client
-        .call(Open { at: at("f"), rights: Rights::READ, truncate: false, lease: LeaseMode::None, deny: Deny::NONE })
+        .call(Open {
+            at: at("f"),
+            rights: Rights::READ,
+            truncate: false,
+            lease: LeaseMode::None,
+            deny: Deny::NONE,
+        })
         .unwrap();
     assert_eq!(reader.attributes.bytes, ByteCount(20_000));
     let listed = client.call(list_root()).unwrap().entries.remove(0).attributes.unwrap();
@@ -70,7 +79,10 @@ fn many_files_are_settled_with_one_call_to_each_daemon() {
     world.settle();
     assert_eq!(world.status().sizes_in_objects, 0);
     let (one, two) = (IodId(1), IodId(2));
-    assert_eq!(world.iods.state().collects(), [(one, false), (two, false), (one, true), (two, true)]);
+    assert_eq!(
+        world.iods.state().collects(),
+        [(one, false), (two, false), (one, true), (two, true)]
+    );
 }
 
 #[test]
@@ -101,7 +113,10 @@ fn an_unsynced_file_whose_daemon_lost_power_has_the_size_that_is_there_and_no_lo
     world.pass(250);
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(0));
     world.settle();
-    assert_eq!((client.stat("f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(0), 0));
+    assert_eq!(
+        (client.stat("f").unwrap().bytes, world.status().sizes_in_objects),
+        (ByteCount(0), 0)
+    );
 }
 
 #[test]
@@ -115,14 +130,27 @@ fn a_verifier_that_changed_between_heard_and_settled_begins_again() {
     world.iods.hold();
     world.pass(SETTLE_MS);
     assert_eq!(world.iods.waiting(), 1, "the daemon is asked to flush");
-    let parts = |client: &super::world::Client| client.call(LayoutShow { at: at("f") }).unwrap().existing_parts;
+    let parts = |client: &super::world::Client| {
+        client.call(LayoutShow { at: at("f") }).unwrap().existing_parts
+    };
     world.iods.state().lose_power(IodId(1));
     world.iods.release();
-    assert_eq!((parts(&client), world.status().sizes_in_objects), (vec![], 1), "nothing was recorded");
+    assert_eq!(
+        (parts(&client), world.status().sizes_in_objects),
+        (vec![], 1),
+        "nothing was recorded"
+    );
     world.settle();
-    assert_eq!((client.stat("f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(0), 0));
+    assert_eq!(
+        (client.stat("f").unwrap().bytes, world.status().sizes_in_objects),
+        (ByteCount(0), 0)
+    );
     assert_eq!(parts(&client), []);
-    assert_eq!(world.iods.state().collects().len(), 3, "heard, flushed, heard again: and nothing is left to flush");
+    assert_eq!(
+        world.iods.state().collects().len(),
+        3,
+        "heard, flushed, heard again: and nothing is left to flush"
+    );
 }
 
 #[test]
@@ -135,7 +163,10 @@ fn an_object_that_goes_before_its_size_is_recorded_is_a_loss_and_no_hole() {
     world.pass(1000);
     let before = world.objects_of(opened.attributes.file);
     world.iods.state().objects.retain(|(iod, _), _| *iod != IodId(1));
-    assert!(world.objects_of(opened.attributes.file) < before, "a disk or a hand took it, no loss of power");
+    assert!(
+        world.objects_of(opened.attributes.file) < before,
+        "a disk or a hand took it, no loss of power"
+    );
     world.settle();
     let shown = client.call(LayoutShow { at: at("f") }).unwrap();
     assert_eq!((shown.existing_parts.len(), world.status().sizes_in_objects), (1, 0));
@@ -168,7 +199,13 @@ fn a_writer_that_comes_and_goes_while_a_file_is_settled_is_not_forgotten() {
     world.pass(SETTLE_MS);
     assert_eq!(world.iods.waiting(), 1, "the daemon is asked to flush");
     let reopened = client
-        .call(Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE })
+        .call(Open {
+            at: at("f"),
+            rights: Rights::WRITE,
+            truncate: false,
+            lease: LeaseMode::None,
+            deny: Deny::NONE,
+        })
         .unwrap();
     assert_eq!(reopened.attributes.bytes, ByteCount(100), "heard");
     world.iods.release();
@@ -176,7 +213,10 @@ fn a_writer_that_comes_and_goes_while_a_file_is_settled_is_not_forgotten() {
     client.close(&reopened);
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
     world.settle();
-    assert_eq!((client.stat("f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(9000), 0));
+    assert_eq!(
+        (client.stat("f").unwrap().bytes, world.status().sizes_in_objects),
+        (ByteCount(9000), 0)
+    );
 }
 
 #[test]
@@ -193,7 +233,10 @@ fn a_heard_file_that_is_truncated_or_unlinked_is_not_taken_for_what_it_was() {
     assert_eq!(client.stat("cut").unwrap().bytes, ByteCount(5000));
     client.call(Unlink { at: at("gone") }).unwrap();
     world.settle();
-    assert_eq!((client.stat("cut").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(5000), 0));
+    assert_eq!(
+        (client.stat("cut").unwrap().bytes, world.status().sizes_in_objects),
+        (ByteCount(5000), 0)
+    );
     assert_eq!(client.stat("gone").unwrap_err().status, Status::NotFound);
 }
 
@@ -223,7 +266,13 @@ fn mark_is_kept_while_another_writer_has_the_file_open() {
     let (one, two) = (world.client(), world.client());
     let first = one.create("f");
     let second = two
-        .call(Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE })
+        .call(Open {
+            at: at("f"),
+            rights: Rights::WRITE,
+            truncate: false,
+            lease: LeaseMode::None,
+            deny: Deny::NONE,
+        })
         .unwrap();
     one.close(&first);
     world.pass(500);
@@ -246,7 +295,13 @@ fn a_writer_that_comes_and_goes_during_a_collection_is_not_forgotten() {
     assert_eq!(world.iods.waiting(), 1, "the collection is on its way");
     let reopened = client.begin(
         1,
-        Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE },
+        Open {
+            at: at("f"),
+            rights: Rights::WRITE,
+            truncate: false,
+            lease: LeaseMode::None,
+            deny: Deny::NONE,
+        },
     );
     // First the collection is answered, then the size that the open asks for.
     let daemon_answered_before_the_write = world.iods.waiting();
@@ -275,7 +330,10 @@ fn stat_names_the_daemon_that_cannot_be_asked() {
     assert!(failure.detail.contains("I/O daemon 2"), "{failure}");
     world.pass_with(6000, |id| id != 2);
     let failure = client.stat("f").unwrap_err();
-    assert!(failure.detail.contains("I/O daemon 2") && failure.detail.contains("down"), "{failure}");
+    assert!(
+        failure.detail.contains("I/O daemon 2") && failure.detail.contains("down"),
+        "{failure}"
+    );
 }
 
 #[test]
@@ -292,14 +350,19 @@ fn who_waits_for_a_daemon_that_goes_down_is_told_which_at_once() {
     assert!(!waits.has_come(), "the other is still to answer");
     assert!(world.iods.step(), "the first daemon answers");
     let told = waits.take::<Attributes>().unwrap().unwrap_err();
-    assert_eq!((told.status, told.blamed()), (Status::TryAgain, Some("I/O daemon 2 at 127.0.0.1:7002")), "{told}");
+    assert_eq!(
+        (told.status, told.blamed()),
+        (Status::TryAgain, Some("I/O daemon 2 at 127.0.0.1:7002")),
+        "{told}"
+    );
     world.iods.release();
     world.pass(1000);
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000), "the late answer is nobody's");
 }
 
 #[test]
-fn who_waits_for_a_daemon_that_lives_and_does_not_answer_is_told_which_before_its_attempt_is_over() {
+fn who_waits_for_a_daemon_that_lives_and_does_not_answer_is_told_which_before_its_attempt_is_over()
+{
     let mut world = World::new(1);
     let client = world.client();
     let opened = client.create("f");
@@ -353,7 +416,11 @@ fn an_fsync_records_only_parts_that_were_flushed() {
     client.call(FsyncFile { file }).unwrap();
     world.write(&opened, 9000).unwrap();
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
-    assert_eq!(client.call(LayoutShow { at: at("f") }).unwrap().existing_parts, [1], "the first stripe's alone");
+    assert_eq!(
+        client.call(LayoutShow { at: at("f") }).unwrap().existing_parts,
+        [1],
+        "the first stripe's alone"
+    );
     (1..=2).for_each(|iod| world.iods.state().lose_power(IodId(iod)));
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(4000));
     world.write(&opened, 9000).unwrap();
@@ -382,12 +449,18 @@ fn a_listing_with_attributes_has_true_sizes() {
     world.write(&one, 111).unwrap();
     world.write(&two, 222_222).unwrap();
     let page = client.call(list_root()).unwrap();
-    let sizes: Vec<u64> = page.entries.iter().map(|entry| entry.attributes.as_ref().unwrap().bytes.0).collect();
+    let sizes: Vec<u64> =
+        page.entries.iter().map(|entry| entry.attributes.as_ref().unwrap().bytes.0).collect();
     assert_eq!(sizes, [111, 222_222]);
 }
 
 fn list_root() -> ReadDirectory {
-    ReadDirectory { dir: braid_types::FileIndex::ROOT, cookie: 0, bytes_max: 4096, with_attributes: true }
+    ReadDirectory {
+        dir: braid_types::FileIndex::ROOT,
+        cookie: 0,
+        bytes_max: 4096,
+        with_attributes: true,
+    }
 }
 
 #[test]
@@ -398,7 +471,8 @@ fn a_time_that_was_set_after_the_write_is_kept() {
     world.write(&opened, 10).unwrap();
     world.pass(1000);
     let old = Timestamp { seconds: 5, nanos: 0 };
-    let changes = AttributeChanges { mtime: Some(SetTime { time: Some(old) }), ..AttributeChanges::none() };
+    let changes =
+        AttributeChanges { mtime: Some(SetTime { time: Some(old) }), ..AttributeChanges::none() };
     client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
     assert_eq!(client.stat("f").unwrap().mtime, old);
     client.close(&opened);
@@ -406,7 +480,8 @@ fn a_time_that_was_set_after_the_write_is_kept() {
     assert_eq!(client.stat("f").unwrap().mtime, old);
     // Also of a file that is only heard, and when its size is recorded.
     let older = Timestamp { seconds: 4, nanos: 0 };
-    let changes = AttributeChanges { mtime: Some(SetTime { time: Some(older) }), ..AttributeChanges::none() };
+    let changes =
+        AttributeChanges { mtime: Some(SetTime { time: Some(older) }), ..AttributeChanges::none() };
     client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
     assert_eq!((client.stat("f").unwrap().mtime, world.status().sizes_in_objects), (older, 1));
     world.settle();
@@ -421,7 +496,8 @@ fn a_time_that_was_set_is_kept_when_the_server_dies_before_the_size_is_recorded(
     world.write(&opened, 10).unwrap();
     world.pass(1000);
     let old = Timestamp { seconds: 5, nanos: 0 };
-    let changes = AttributeChanges { mtime: Some(SetTime { time: Some(old) }), ..AttributeChanges::none() };
+    let changes =
+        AttributeChanges { mtime: Some(SetTime { time: Some(old) }), ..AttributeChanges::none() };
     client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
     client.close(&opened);
     world.restart();

@@ -41,7 +41,8 @@ fn cluster() -> Cluster {
     let daemon = |n: u32| {
         let objects = dir.path().join(format!("iod{n}"));
         LocalStore::init(&objects, UUID, None).unwrap();
-        let iod = Iod::start(IodConfig::on_loopback(&objects, UUID, address.clone(), server_key())).unwrap();
+        let iod = Iod::start(IodConfig::on_loopback(&objects, UUID, address.clone(), server_key()))
+            .unwrap();
         assert!(iod.wait_until_serving(BOUND));
         iod
     };
@@ -100,7 +101,8 @@ fn write(cluster: &Cluster, opened: &Opened, session: &OpenSessionReply, bytes: 
     let request = Request { view, start: 0, bytes: count };
     let body = Write { handle: 1, present: opened.capability.clone(), request }.to_bytes();
     let send = vec![IoSlice::new(bytes)];
-    let mut batch = [Exchange { connection: 0, op: Write::OP, body, send, recv: Vec::new(), outcome: None }];
+    let mut batch =
+        [Exchange { connection: 0, op: Write::OP, body, send, recv: Vec::new(), outcome: None }];
     block_on(driver.exchange(&mut connections, &mut batch, BOUND));
     let answer = batch[0].outcome.take().unwrap().unwrap();
     let reply: WriteReply = decode_outcome(&answer.body).unwrap().unwrap();
@@ -128,7 +130,8 @@ fn a_file_is_made_written_closed_truncated_and_unlinked() {
     assert_eq!(client.call(0, &stat).unwrap().bytes, ByteCount(10_000));
     let cut = super::world::set_size("f", 123);
     assert_eq!(client.call(3, &cut).unwrap().bytes, ByteCount(123));
-    let listing = ReadDirectory { dir: FileIndex::ROOT, cookie: 0, bytes_max: 4096, with_attributes: true };
+    let listing =
+        ReadDirectory { dir: FileIndex::ROOT, cookie: 0, bytes_max: 4096, with_attributes: true };
     assert_eq!(client.call(0, &listing).unwrap().entries.len(), 1);
     client.call(4, &Unlink { at: at("f") }).unwrap();
     assert!(client.call(0, &stat).is_err());
@@ -144,7 +147,8 @@ fn a_wrong_key_is_refused_and_a_second_server_on_one_directory_too() {
     let endpoint = endpoint(&address, NodeKind::Mds, 0, Role::Admin, Credential::Server, wrong);
     let refused = block_on(driver.connect_shared(&endpoint, driver.now() + BOUND));
     assert!(matches!(refused, Err(braid_net::NetError::Refused { .. })), "{:?}", refused.err());
-    let config = MdsConfig::new(cluster._dir.path().join("meta"), vec!["127.0.0.1:0".into()], server_key());
+    let config =
+        MdsConfig::new(cluster._dir.path().join("meta"), vec!["127.0.0.1:0".into()], server_key());
     let second = Mds::start(config).err().unwrap().to_string();
     assert!(second.contains("in use"), "{second}");
 }

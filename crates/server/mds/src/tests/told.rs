@@ -1,11 +1,16 @@
 //! What the one writer of a new file tells (ADR 0020).
 
-use braid_types::{ByteCount, IodId, PartIndex, Status, Timestamp, WriteVerifier, limits::TOLD_OBJECTS_MAX};
+use braid_types::{
+    ByteCount, IodId, PartIndex, Status, Timestamp, WriteVerifier, limits::TOLD_OBJECTS_MAX,
+};
 use braid_wire::{
     Call as WireCall, Deny, Rights,
     message::{
         lease::LeaseMode,
-        mds::{AttributeChanges, Close, Envelope, Open, Opened, SetAttributes, SetTime, Stat, ToldDaemon, ToldSize},
+        mds::{
+            AttributeChanges, Close, Envelope, Open, Opened, SetAttributes, SetTime, Stat,
+            ToldDaemon, ToldSize,
+        },
         types::{At, Attributes, ObjectInfo},
     },
 };
@@ -46,7 +51,10 @@ fn a_maker_that_tells_is_answered_as_the_daemons_would_have_it_and_they_are_not_
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
     let chmod = SetAttributes { at: At::file(opened.attributes.file), follow: false, changes };
     let changed = tells(&client, told, chmod);
-    assert_eq!((changed.bytes, changed.mtime, changed.mode), (ByteCount(20_000), asked.mtime, 0o600));
+    assert_eq!(
+        (changed.bytes, changed.mtime, changed.mode),
+        (ByteCount(20_000), asked.mtime, 0o600)
+    );
     assert_eq!(world.iods.state().log, []);
 }
 
@@ -65,7 +73,10 @@ fn a_close_that_tells_is_heard_and_recorded_when_all_daemons_have_flushed() {
     assert_eq!(world.status().sizes_in_objects, 1, "nothing is recorded on a client's word");
     world.settle();
     assert_eq!(world.iods.state().collects(), [1, 2, 3].map(|iod| (IodId(iod), true)));
-    assert_eq!((other.stat("f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(3000), 0));
+    assert_eq!(
+        (other.stat("f").unwrap().bytes, world.status().sizes_in_objects),
+        (ByteCount(3000), 0)
+    );
 }
 
 #[test]
@@ -141,7 +152,10 @@ fn a_daemon_that_lost_what_it_told_is_asked_again() {
     assert_eq!(stat_telling(&client, &opened, told.clone()).bytes, ByteCount(0));
     close_telling(&client, &opened, told);
     world.settle();
-    assert_eq!((client.stat("f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(0), 0));
+    assert_eq!(
+        (client.stat("f").unwrap().bytes, world.status().sizes_in_objects),
+        (ByteCount(0), 0)
+    );
 }
 
 #[test]
@@ -156,14 +170,21 @@ fn a_false_word_holds_until_the_daemons_are_asked_and_loses_nothing() {
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(100), "its own file, by its own word");
     world.pass(SETTLE_MS + 2000);
     world.settle();
-    assert_eq!((client.stat("f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(9000), 0));
+    assert_eq!(
+        (client.stat("f").unwrap().bytes, world.status().sizes_in_objects),
+        (ByteCount(9000), 0)
+    );
     let again = client.create("g");
     world.write(&again, 9000).unwrap();
     let much = world.told(&again);
     world.iods.state().objects.retain(|(_, id), _| id.file != again.attributes.file);
     close_telling(&client, &again, much);
     world.settle();
-    assert_eq!((client.stat("g").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(0), 0), "no lost object");
+    assert_eq!(
+        (client.stat("g").unwrap().bytes, world.status().sizes_in_objects),
+        (ByteCount(0), 0),
+        "no lost object"
+    );
 }
 
 #[test]
@@ -174,7 +195,8 @@ fn a_time_that_was_set_stays_when_the_writer_tells() {
     world.write(&opened, 9000).unwrap();
     let told = world.told(&opened);
     let then = Timestamp { seconds: 5, nanos: 0 };
-    let changes = AttributeChanges { mtime: Some(SetTime { time: Some(then) }), ..AttributeChanges::none() };
+    let changes =
+        AttributeChanges { mtime: Some(SetTime { time: Some(then) }), ..AttributeChanges::none() };
     let set = SetAttributes { at: At::file(opened.attributes.file), follow: false, changes };
     assert_eq!(tells(&client, told.clone(), set).mtime, then);
     close_telling(&client, &opened, told);
@@ -229,10 +251,14 @@ fn who_alone_opened_a_file_of_a_size_on_record_and_wrote_nothing_is_answered_wit
     let asked = client.stat("f").unwrap();
     let opened = open_to_write(&client);
     world.iods.state().log.clear();
-    let changes = AttributeChanges { mtime: Some(SetTime { time: None }), ..AttributeChanges::none() };
+    let changes =
+        AttributeChanges { mtime: Some(SetTime { time: None }), ..AttributeChanges::none() };
     let touch = SetAttributes { at: At::file(opened.attributes.file), follow: false, changes };
     let touched = tells(&client, wrote_nothing(&opened), touch);
-    assert_eq!((touched.bytes, touched.bytes_used, touched.shared), (asked.bytes, asked.bytes_used, false));
+    assert_eq!(
+        (touched.bytes, touched.bytes_used, touched.shared),
+        (asked.bytes, asked.bytes_used, false)
+    );
     assert!(touched.mtime > asked.mtime);
     let seen = stat_telling(&client, &opened, wrote_nothing(&opened));
     assert_eq!((seen.bytes, seen.mtime), (touched.bytes, touched.mtime));
@@ -240,7 +266,10 @@ fn who_alone_opened_a_file_of_a_size_on_record_and_wrote_nothing_is_answered_wit
     close_telling(&client, &opened, wrote_nothing(&opened));
     world.settle();
     let after = client.stat("f").unwrap();
-    assert_eq!((after.bytes, after.mtime, world.status().sizes_in_objects), (asked.bytes, touched.mtime, 0));
+    assert_eq!(
+        (after.bytes, after.mtime, world.status().sizes_in_objects),
+        (asked.bytes, touched.mtime, 0)
+    );
 }
 
 #[test]
@@ -284,8 +313,13 @@ fn more_is_refused_than_a_client_tells() {
     let mut world = World::new(1);
     let client = world.client();
     let nothing = Timestamp::default();
-    let object =
-        |part| ObjectInfo { part, exists: true, bytes: ByteCount(1), bytes_used: ByteCount(1), mtime: nothing };
+    let object = |part| ObjectInfo {
+        part,
+        exists: true,
+        bytes: ByteCount(1),
+        bytes_used: ByteCount(1),
+        mtime: nothing,
+    };
     let daemon = |iod, objects: usize| ToldDaemon {
         iod: IodId(iod),
         verifier: WriteVerifier(1),
@@ -294,12 +328,18 @@ fn more_is_refused_than_a_client_tells() {
     let told = |daemons| ToldSize { open_id: 1, daemons };
     let tell = |told: Vec<ToldSize>| {
         let stat = Stat { at: at("/"), follow: false };
-        client.call_as(Envelope { told, ..Envelope::PLAIN }, stat).map(drop).map_err(|failure| failure.status)
+        client
+            .call_as(Envelope { told, ..Envelope::PLAIN }, stat)
+            .map(drop)
+            .map_err(|failure| failure.status)
     };
     let full = || told(vec![daemon(1, TOLD_OBJECTS_MAX - 1), daemon(2, 1)]);
     assert_eq!(tell(vec![full(); TOLD_FILES_MAX]), Ok(()));
     assert_eq!(tell(vec![full(); TOLD_FILES_MAX + 1]), Err(Status::LimitExceeded));
-    assert_eq!(tell(vec![told(vec![daemon(1, TOLD_OBJECTS_MAX), daemon(2, 1)])]), Err(Status::LimitExceeded));
+    assert_eq!(
+        tell(vec![told(vec![daemon(1, TOLD_OBJECTS_MAX), daemon(2, 1)])]),
+        Err(Status::LimitExceeded)
+    );
     let empty = (0..=TOLD_OBJECTS_MAX as u32).map(|iod| daemon(iod, 0)).collect();
     assert_eq!(tell(vec![told(empty)]), Err(Status::LimitExceeded));
 }

@@ -9,8 +9,8 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{
-            AttributeChanges, Envelope, ExtendWriteEnd, MakeDirectory, Open, Opened, PunchHole, RegisterIod,
-            RenewCapability, SetAttributes, SetTime, Stat, Unlink,
+            AttributeChanges, Envelope, ExtendWriteEnd, MakeDirectory, Open, Opened, PunchHole,
+            RegisterIod, RenewCapability, SetAttributes, SetTime, Stat, Unlink,
         },
         types::Attributes,
     },
@@ -78,7 +78,13 @@ fn while_a_truncate_is_under_way_nobody_sees_half_of_it_and_no_capability_is_giv
     let stat = other.begin(1, Stat { at: at("f"), follow: true });
     let open = other.begin(
         2,
-        Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE },
+        Open {
+            at: at("f"),
+            rights: Rights::WRITE,
+            truncate: false,
+            lease: LeaseMode::None,
+            deny: Deny::NONE,
+        },
     );
     let (open_id, file) = (opened.open_id, opened.attributes.file);
     let renew = client.begin(2, RenewCapability { open_id, file, rights: Rights::READ_WRITE });
@@ -101,16 +107,24 @@ fn who_waits_for_a_daemon_that_hangs_is_told_which_in_the_first_attempt_and_the_
     let punch = |file| PunchHole { file, offset: FileOffset(0), bytes: ByteCount(4096) };
     let file = opened.attributes.file;
     type Begin<'a> = &'a dyn Fn(&Client) -> super::world::Pending;
-    let calls: [Begin<'_>; 2] = [&|client| client.begin(1, set_size("f", 10)), &|client| client.begin(2, punch(file))];
+    let calls: [Begin<'_>; 2] =
+        [&|client| client.begin(1, set_size("f", 10)), &|client| client.begin(2, punch(file))];
     for begin in calls {
         world.iods.hold();
         let waits = begin(&client);
-        assert!(world.iods.step() && world.iods.step(), "two daemons answer, the third lives and does not");
+        assert!(
+            world.iods.step() && world.iods.step(),
+            "two daemons answer, the third lives and does not"
+        );
         world.pass(GATE_WAIT_MS_MAX);
         assert!(!waits.has_come());
         world.pass(2 * TICK_MS);
         let told = waits.take::<Attributes>().unwrap().unwrap_err();
-        assert_eq!((told.status, told.blamed()), (Status::TryAgain, Some("I/O daemon 3 at 127.0.0.1:7003")), "{told}");
+        assert_eq!(
+            (told.status, told.blamed()),
+            (Status::TryAgain, Some("I/O daemon 3 at 127.0.0.1:7003")),
+            "{told}"
+        );
         // What was held is done now, and what was asked again after it.
         world.iods.release();
         world.pass(2000);
@@ -118,7 +132,13 @@ fn who_waits_for_a_daemon_that_hangs_is_told_which_in_the_first_attempt_and_the_
         assert_eq!(client.stat("f").unwrap().bytes, ByteCount(10));
     }
     let other = world.client();
-    let again = Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
+    let again = Open {
+        at: at("f"),
+        rights: Rights::WRITE,
+        truncate: false,
+        lease: LeaseMode::None,
+        deny: Deny::NONE,
+    };
     let again = other.call(again).unwrap();
     world.write(&again, 6000).unwrap();
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(6000));
@@ -138,7 +158,11 @@ fn killed_after_any_number_of_daemons_it_is_finished_after_the_restart_and_not_d
         assert_eq!(world.status().intents_pending, 0, "after {steps} daemons");
         let client = client.reclaim(&mut world).unwrap();
         let stat = Stat { at: at("f"), follow: true };
-        assert_eq!(client.call_as(Envelope::PLAIN, stat).unwrap().bytes, ByteCount(5000), "after {steps} daemons");
+        assert_eq!(
+            client.call_as(Envelope::PLAIN, stat).unwrap().bytes,
+            ByteCount(5000),
+            "after {steps} daemons"
+        );
         // Somebody makes it longer; the retry must not cut it again.
         let other = world.client();
         let longer = other
@@ -163,7 +187,10 @@ fn killed_before_the_intent_was_committed_nothing_happened() {
     let objects = world.iods.state().objects.clone();
     world.iods.state().log.clear();
     // The log takes no batch any more: the server dies with the intent not on record.
-    world.store.set_faults(braid_meta::Faults { failing_commits: (0..100).collect(), ..Default::default() });
+    world.store.set_faults(braid_meta::Faults {
+        failing_commits: (0..100).collect(),
+        ..Default::default()
+    });
     let envelope = client.next();
     let failure = client.call_as(envelope.clone(), set_size("f", 5000)).unwrap_err();
     assert_eq!(failure.status, Status::DiskError, "{failure}");
@@ -177,7 +204,10 @@ fn killed_before_the_intent_was_committed_nothing_happened() {
     let client = client.reclaim(&mut world).unwrap();
     let stat = Stat { at: at("f"), follow: true };
     let found = client.call_as(Envelope::PLAIN, stat).unwrap();
-    assert_eq!((found.bytes, found.size_generation), (ByteCount(40_000), opened.attributes.size_generation));
+    assert_eq!(
+        (found.bytes, found.size_generation),
+        (ByteCount(40_000), opened.attributes.size_generation)
+    );
     assert_eq!(world.iods.state().objects, objects);
     // Nothing is on record of it: the same call is done, not answered.
     assert_eq!(client.call_as(envelope, set_size("f", 5000)).unwrap().bytes, ByteCount(5000));
@@ -250,7 +280,11 @@ fn who_waits_at_a_gate_without_a_known_reason_is_told_before_its_attempt_is_over
     world.pass(crate::gate::GATE_WAIT_MS_MAX);
     let told = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
     assert_eq!(told.blamed(), Some("I/O daemon 1 at 127.0.0.1:7001"), "{told}");
-    const { assert!(crate::gate::GATE_WAIT_MS_MAX * 3 < braid_types::limits::TIMEOUT_SECONDS_DEFAULT * 1000) }
+    const {
+        assert!(
+            crate::gate::GATE_WAIT_MS_MAX * 3 < braid_types::limits::TIMEOUT_SECONDS_DEFAULT * 1000
+        )
+    }
 }
 
 #[test]
@@ -271,11 +305,18 @@ fn two_truncates_of_one_file_are_done_one_after_the_other() {
 fn opening_with_truncation_empties_what_is_there() {
     let (world, client, _) = written();
     let opened = client
-        .call(Open { at: at("f"), rights: Rights::WRITE, truncate: true, lease: LeaseMode::None, deny: Deny::NONE })
+        .call(Open {
+            at: at("f"),
+            rights: Rights::WRITE,
+            truncate: true,
+            lease: LeaseMode::None,
+            deny: Deny::NONE,
+        })
         .unwrap();
     assert_eq!(opened.attributes.bytes, ByteCount(0));
     world.write(&opened, 77).unwrap();
-    let again = braid_wire::message::mds::Create { exclusive: false, truncate: true, ..create("f") };
+    let again =
+        braid_wire::message::mds::Create { exclusive: false, truncate: true, ..create("f") };
     let made = client.call(again).unwrap();
     assert!(!made.created);
     assert_eq!(made.attributes.bytes, ByteCount(0));
@@ -334,7 +375,11 @@ fn a_truncate_with_other_changes_does_all_of_them_or_none() {
     assert!(!pending.has_come(), "the server died on the way");
     world.pass(2000);
     let after = client.stat("f").unwrap();
-    assert_eq!((after.bytes, after.mode, after.uid), (ByteCount(100), 0o600, 5), "what was begun is done, all of it");
+    assert_eq!(
+        (after.bytes, after.mode, after.uid),
+        (ByteCount(100), 0o600, 5),
+        "what was begun is done, all of it"
+    );
 }
 
 #[test]
@@ -358,7 +403,9 @@ fn set_ids_are_dropped_from_the_mode_as_it_is_alone_or_with_a_size() {
     let (_world, client, opened) = written();
     let set = |changes| client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
     let drop = || AttributeChanges { drop_set_ids: true, ..AttributeChanges::none() };
-    for (mode, left) in [(0o6755, 0o755), (0o4600, 0o600), (0o2711, 0o711), (0o2644, 0o2644), (0o600, 0o600)] {
+    for (mode, left) in
+        [(0o6755, 0o755), (0o4600, 0o600), (0o2711, 0o711), (0o2644, 0o2644), (0o600, 0o600)]
+    {
         for bytes in [None, Some(ByteCount(100))] {
             let before = set(AttributeChanges { mode: Some(mode), ..AttributeChanges::none() });
             let after = set(AttributeChanges { bytes, ..drop() });
@@ -376,7 +423,8 @@ fn set_ids_are_dropped_from_the_mode_as_it_is_alone_or_with_a_size() {
     assert_eq!(by_user.mode, 0o700, "its session has it open for writing");
     set(AttributeChanges { mode: Some(0o4700), ..AttributeChanges::none() });
     client.close(&opened);
-    let refused = client.call_as(Envelope { identity: user, ..client.next() }, drops()).unwrap_err();
+    let refused =
+        client.call_as(Envelope { identity: user, ..client.next() }, drops()).unwrap_err();
     assert_eq!(refused.status, Status::PermissionDenied);
 }
 
@@ -386,20 +434,29 @@ fn a_size_that_the_disks_cannot_hold_is_refused_before_anything_is_recorded() {
     let mut world = World::new(2);
     for id in [1, 2] {
         let daemon = world.connect(Role::Iod, Credential::Server);
-        daemon.call(RegisterIod { object_bytes_max: ByteCount(MIB), ..register(id, id as u8) }).unwrap();
+        daemon
+            .call(RegisterIod { object_bytes_max: ByteCount(MIB), ..register(id, id as u8) })
+            .unwrap();
     }
     let client = world.client();
     let opened = client.create("f");
     assert_eq!(opened.write_end, Some(MIB), "whatever the stripes, that much fits");
     world.write(&opened, 5000).unwrap();
-    assert_eq!(client.truncate("f", 2 * MIB).unwrap().bytes, ByteCount(2 * MIB), "1 MiB on each disk");
+    assert_eq!(
+        client.truncate("f", 2 * MIB).unwrap().bytes,
+        ByteCount(2 * MIB),
+        "1 MiB on each disk"
+    );
     world.iods.state().log.clear();
     for bytes in [2 * MIB + 1, 70 << 40] {
         let refused = client.truncate("f", bytes).unwrap_err();
         assert_eq!(refused.status, Status::TooLarge, "{refused}");
         assert!(refused.detail.contains("I/O daemon"), "{refused}");
     }
-    assert!(!world.iods.state().log.iter().any(|(_, call)| *call == "Truncate"), "no daemon was asked");
+    assert!(
+        !world.iods.state().log.iter().any(|(_, call)| *call == "Truncate"),
+        "no daemon was asked"
+    );
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(2 * MIB));
     let (open_id, file) = (opened.open_id, opened.attributes.file);
     let extend = |end| client.call(ExtendWriteEnd { open_id, file, end });
@@ -419,8 +476,13 @@ fn refusing() -> (World, Client, Opened) {
 
 fn is_usable(world: &mut World, client: &Client) {
     assert_eq!(world.status().intents_pending, 0);
-    let open =
-        Open { at: at("f"), rights: Rights::READ_WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
+    let open = Open {
+        at: at("f"),
+        rights: Rights::READ_WRITE,
+        truncate: false,
+        lease: LeaseMode::None,
+        deny: Deny::NONE,
+    };
     let opened = client.call(open).unwrap();
     world.write(&opened, 50_000).unwrap();
     client.close(&opened);
@@ -435,7 +497,10 @@ fn a_truncate_that_a_daemon_refuses_is_undone_and_the_file_stays_usable() {
     client.close(&opened);
     world.settle();
     let refused = client.truncate("f", 70 << 40).unwrap_err();
-    assert_eq!((refused.status, refused.blamed()), (Status::TooLarge, Some("I/O daemon 2 at 127.0.0.1:7002")));
+    assert_eq!(
+        (refused.status, refused.blamed()),
+        (Status::TooLarge, Some("I/O daemon 2 at 127.0.0.1:7002"))
+    );
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(40_000));
     let longest = world.iods.state().objects.values().map(|object| object.bytes).max();
     assert!(longest < Some(40_000), "what the others had grown is cut back: {longest:?}");
@@ -450,7 +515,11 @@ fn a_refused_truncate_takes_nothing_from_who_writes_beyond_the_recorded_size() {
     let refused = client.truncate("f", 70 << 40).unwrap_err();
     assert_eq!(refused.status, Status::TooLarge, "{refused}");
     assert!(client.stat("f").unwrap().bytes >= ByteCount(40_000));
-    assert_eq!(world.write(&opened, 50_000), Err(Status::StaleGeneration), "the capability is of before");
+    assert_eq!(
+        world.write(&opened, 50_000),
+        Err(Status::StaleGeneration),
+        "the capability is of before"
+    );
     is_usable(&mut world, &client);
 }
 

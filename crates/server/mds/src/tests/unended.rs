@@ -40,7 +40,11 @@ fn a_close_that_the_store_refuses_is_done_when_it_is_asked_again() {
     let close = || Close { open_ids: vec![opened.open_id] };
     fill_disk(&world);
     assert_eq!(client.call(close()).unwrap_err().status, Status::NoSpace);
-    assert_eq!(client.call(close()).unwrap_err().status, Status::NoSpace, "it is still to be closed");
+    assert_eq!(
+        client.call(close()).unwrap_err().status,
+        Status::NoSpace,
+        "it is still to be closed"
+    );
     free_space(&world);
     client.call(close()).unwrap();
     client.call(close()).unwrap();
@@ -57,7 +61,12 @@ fn a_session_whose_end_the_store_refuses_ends_as_soon_as_it_can() {
         }
         for _ in 0..SESSION_SILENT_MS / 1000 + 15 {
             world.pass(1000);
-            other.call_as(braid_wire::message::mds::Envelope::PLAIN, braid_wire::message::mds::Renew {}).unwrap();
+            other
+                .call_as(
+                    braid_wire::message::mds::Envelope::PLAIN,
+                    braid_wire::message::mds::Renew {},
+                )
+                .unwrap();
         }
         let file = opened.attributes.file;
         assert_eq!(world.core.names.writers(file), [client.session]);
@@ -77,7 +86,8 @@ fn an_open_that_cannot_be_given_nor_taken_back_is_closed_later() {
     let (world, other, client, opened) = written();
     let file = opened.attributes.file;
     client.close(&opened);
-    let open = OpenFile { file, rights: braid_wire::Rights::READ_WRITE, deny: braid_wire::Deny::NONE };
+    let open =
+        OpenFile { file, rights: braid_wire::Rights::READ_WRITE, deny: braid_wire::Deny::NONE };
     let count = |session| {
         let who = braid_meta::Identity::root();
         let call = braid_meta::Call { who: &who, now: Default::default(), replay: None };

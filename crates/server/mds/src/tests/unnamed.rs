@@ -12,7 +12,13 @@ use braid_wire::{
 use super::world::{Client, World, at, set_size};
 
 fn unnamed() -> CreateUnnamed {
-    CreateUnnamed { at: at(""), mode: 0o600, umask: 0, rights: Rights::READ_WRITE, wish: LayoutWish::none() }
+    CreateUnnamed {
+        at: at(""),
+        mode: 0o600,
+        umask: 0,
+        rights: Rights::READ_WRITE,
+        wish: LayoutWish::none(),
+    }
 }
 
 fn make(client: &Client) -> Opened {

@@ -15,11 +15,12 @@ use braid_net::{
     server::{CallService, Peer, Responder},
 };
 use braid_types::{
-    ByteCount, ClusterUuid, Failure, FileIndex, IodId, MdsEpoch, ObjectId, SessionId, Status, Timestamp, WriteVerifier,
+    ByteCount, ClusterUuid, Failure, FileIndex, IodId, MdsEpoch, ObjectId, SessionId, Status,
+    Timestamp, WriteVerifier,
 };
 use braid_wire::{
-    Call as WireCall, Capability, Credential, Deny, Rights, Role, Secret, Wire, decode_outcome, encode_failure,
-    encode_success,
+    Call as WireCall, Capability, Credential, Deny, Rights, Role, Secret, Wire, decode_outcome,
+    encode_failure, encode_success,
     message::{
         iod::{CollectReply, IodRequest},
         lease::LeaseMode,
@@ -138,12 +139,17 @@ impl FakeIods {
     }
 
     fn perform(&self, iod: IodId, op: u16, body: &[u8], done: LinkDone) {
-        let request = IodRequest::decode(op, body).expect("an I/O daemon's call").expect("well formed");
+        let request =
+            IodRequest::decode(op, body).expect("an I/O daemon's call").expect("well formed");
         let mut state = self.state();
         if state.dead.contains(&iod) {
             drop(state);
             let server = format!("I/O daemon {iod}");
-            return done(Err(NetError::Unreachable { server, waited: Duration::ZERO, why: "dead".into() }));
+            return done(Err(NetError::Unreachable {
+                server,
+                waited: Duration::ZERO,
+                why: "dead".into(),
+            }));
         }
         let flushes = matches!(&request, IodRequest::CollectSizes(call) if call.flush);
         state.log.push((iod, if flushes { FLUSHING } else { request.name() }));
@@ -169,7 +175,12 @@ impl FakeState {
     pub fn lose_power(&mut self, iod: IodId) {
         *self.losses.entry(iod).or_default() += 1;
         self.objects.retain(|(at, _), _| *at != iod);
-        self.objects.extend(self.flushed.iter().filter(|((at, _), _)| *at == iod).map(|(key, there)| (*key, *there)));
+        self.objects.extend(
+            self.flushed
+                .iter()
+                .filter(|((at, _), _)| *at == iod)
+                .map(|(key, there)| (*key, *there)),
+        );
     }
 
     /// The calls that asked for sizes so far: of which daemon, and whether with a flush.
@@ -214,16 +225,21 @@ impl FakeState {
                         return encode_failure(&(*status).into());
                     }
                     let key = (iod, wanted.object);
-                    if wanted.bytes.0 == 0 && !call.make_absent && !self.objects.contains_key(&key) {
+                    if wanted.bytes.0 == 0 && !call.make_absent && !self.objects.contains_key(&key)
+                    {
                         continue;
                     }
                     let fresh = Object { bytes: 0, generation: 0, mtime: Timestamp::default() };
                     let object = self.objects.entry(key).or_insert(fresh);
-                    assert!(object.generation <= call.size_generation.0, "a truncate of an older generation");
+                    assert!(
+                        object.generation <= call.size_generation.0,
+                        "a truncate of an older generation"
+                    );
                     (object.bytes, object.generation) = (wanted.bytes.0, call.size_generation.0);
                     self.flush(iod, wanted.object);
                 }
-                let infos: Vec<ObjectInfo> = call.objects.iter().map(|wanted| self.info(iod, wanted.object)).collect();
+                let infos: Vec<ObjectInfo> =
+                    call.objects.iter().map(|wanted| self.info(iod, wanted.object)).collect();
                 encode_success(&infos)
             }
             IodRequest::Punch(call) => {
@@ -232,7 +248,8 @@ impl FakeState {
                 {
                     return encode_failure(&(*status).into());
                 }
-                let capability = Capability::verify(&call.capability, &Secret::from_bytes(KEY)).expect("signed");
+                let capability =
+                    Capability::verify(&call.capability, &Secret::from_bytes(KEY)).expect("signed");
                 for ((_, id), object) in self.objects.iter_mut().filter(|((at, _), _)| *at == iod) {
                     if id.file == capability.file {
                         object.generation = call.size_generation.0;
@@ -295,7 +312,16 @@ impl World {
         Namespace::format(&*store, UUID, 8, Timestamp::default()).unwrap();
         let (clock, fakes) = (Arc::new(ManualClock::default()), Arc::new(FakeIods::default()));
         let core = open(&store, &fakes, &clock, 0);
-        let mut world = Self { store, iods: fakes, clock, core, daemons: Vec::new(), away: 0, connections: 0, boot: 0 };
+        let mut world = Self {
+            store,
+            iods: fakes,
+            clock,
+            core,
+            daemons: Vec::new(),
+            away: 0,
+            connections: 0,
+            boot: 0,
+        };
         world.daemons = (1..=iods).map(|id| world.daemon(id)).collect();
         world
     }
@@ -319,9 +345,22 @@ impl World {
         let connection = self.connections;
         self.core.secret(role, &credential)?;
         let id = braid_types::ConnectionId::default();
-        let peer = Peer { role, credential, address: "test".into(), loopback: true, tls: false, connection, id };
+        let peer = Peer {
+            role,
+            credential,
+            address: "test".into(),
+            loopback: true,
+            tls: false,
+            connection,
+            id,
+        };
         let connection = Arc::new(self.core.connected(&peer)?);
-        Ok(Client { core: self.core.clone(), connection, session: SessionId(0), sequence: AtomicU64::new(0) })
+        Ok(Client {
+            core: self.core.clone(),
+            connection,
+            session: SessionId(0),
+            sequence: AtomicU64::new(0),
+        })
     }
 
     pub fn admin(&mut self) -> Client {
@@ -340,7 +379,8 @@ impl World {
 
     pub fn client_of(&mut self, key: braid_types::KeyId) -> Client {
         let mut client = self.connect(Role::Client, Credential::Client(key));
-        client.session = client.call(OpenSession { session: None, client: "test".into() }).unwrap().session;
+        client.session =
+            client.call(OpenSession { session: None, client: "test".into() }).unwrap().session;
         client
     }
 
@@ -402,7 +442,9 @@ impl World {
         let end = self.clock.0.load(Ordering::Relaxed) + ms;
         while self.clock.0.load(Ordering::Relaxed) < end {
             self.clock.0.fetch_add(250.min(ms), Ordering::Relaxed);
-            for (at, daemon) in self.daemons.iter().enumerate().filter(|(at, _)| beats(*at as u32 + 1)) {
+            for (at, daemon) in
+                self.daemons.iter().enumerate().filter(|(at, _)| beats(*at as u32 + 1))
+            {
                 let iod = IodId(at as u32 + 1);
                 let verifier = self.iods.state().verifier(iod);
                 let reply = daemon.beat_with(0, verifier);
@@ -415,14 +457,15 @@ impl World {
 
     /// What a client's write does on the daemons, which check it as real ones do.
     pub fn write(&self, opened: &Opened, size: u64) -> Result<(), Status> {
-        let capability =
-            Capability::verify(&opened.capability, &Secret::from_bytes(KEY)).ok_or(Status::BadCapability)?;
+        let capability = Capability::verify(&opened.capability, &Secret::from_bytes(KEY))
+            .ok_or(Status::BadCapability)?;
         let mtime = self.clock.wall();
         let mut state = self.iods.state();
         for (part, placement) in crate::objects::parts(&capability.layout) {
             let iod = placement.iods[0];
             let bytes = capability.layout.object_bytes(size, part).unwrap();
-            let fenced = state.fenced.get(&iod).is_some_and(|all| all.contains(&capability.session));
+            let fenced =
+                state.fenced.get(&iod).is_some_and(|all| all.contains(&capability.session));
             if fenced || state.epoch_min.get(&iod).is_some_and(|min| capability.epoch < *min) {
                 return Err(Status::Fenced);
             }
@@ -469,10 +512,19 @@ impl World {
     }
 }
 
-fn open(store: &Arc<MemoryStore>, iods: &Arc<FakeIods>, clock: &Arc<ManualClock>, boot: u128) -> Arc<MdsCore> {
+fn open(
+    store: &Arc<MemoryStore>,
+    iods: &Arc<FakeIods>,
+    clock: &Arc<ManualClock>,
+    boot: u128,
+) -> Arc<MdsCore> {
     let mut config = CoreConfig::new(Secret::from_bytes(KEY));
     config.namespace.boot = Some(boot);
-    let env = Environment { link: Arc::new(Link(iods.clone())), spawner: Arc::new(Inline), clock: clock.clone() };
+    let env = Environment {
+        link: Arc::new(Link(iods.clone())),
+        spawner: Arc::new(Inline),
+        clock: clock.clone(),
+    };
     let core = MdsCore::open(store.clone(), config, env).unwrap();
     core.set_addresses(vec!["127.0.0.1:1".into()]);
     core
@@ -534,10 +586,19 @@ impl Client {
         if self.session == SessionId(0) {
             return Envelope::PLAIN;
         }
-        Envelope { slot: 0, sequence: self.sequence.fetch_add(1, Ordering::Relaxed) + 1, identity: 0, told: Vec::new() }
+        Envelope {
+            slot: 0,
+            sequence: self.sequence.fetch_add(1, Ordering::Relaxed) + 1,
+            identity: 0,
+            told: Vec::new(),
+        }
     }
 
-    pub fn call_as<M: WireCall>(&self, envelope: Envelope, message: M) -> Result<M::Reply, Failure> {
+    pub fn call_as<M: WireCall>(
+        &self,
+        envelope: Envelope,
+        message: M,
+    ) -> Result<M::Reply, Failure> {
         self.begin_as(envelope, message).take().expect("an answer at once")
     }
 
@@ -578,7 +639,12 @@ impl Client {
     }
 
     /// As [`Client::tell`], of an identity.
-    pub fn tell_as(&self, identity: u32, open: &[&Opened], complete: bool) -> Result<Vec<u64>, Failure> {
+    pub fn tell_as(
+        &self,
+        identity: u32,
+        open: &[&Opened],
+        complete: bool,
+    ) -> Result<Vec<u64>, Failure> {
         self.tell_denying(identity, open, Deny::NONE, complete)
     }
 
@@ -591,17 +657,27 @@ impl Client {
         complete: bool,
     ) -> Result<Vec<u64>, Failure> {
         let named = |opened: &&Opened| {
-            let capability = Capability::verify(&opened.capability, &Secret::from_bytes(KEY)).expect("signed");
-            let (open_id, file, rights) = (opened.open_id, opened.attributes.file, capability.rights);
+            let capability =
+                Capability::verify(&opened.capability, &Secret::from_bytes(KEY)).expect("signed");
+            let (open_id, file, rights) =
+                (opened.open_id, opened.attributes.file, capability.rights);
             ReclaimedOpen { open_id, file, rights, deny }
         };
         let envelope = Envelope { identity, ..Envelope::PLAIN };
-        self.call_as(envelope, Reclaim { opens: open.iter().map(named).collect(), complete, leases: false })
+        self.call_as(
+            envelope,
+            Reclaim { opens: open.iter().map(named).collect(), complete, leases: false },
+        )
     }
 
     /// The number of a user on this connection.
     pub fn define(&self, uid: u64) -> u32 {
-        let identity = braid_wire::message::types::Identity { uid, gid: uid, groups: Vec::new(), checked: false };
+        let identity = braid_wire::message::types::Identity {
+            uid,
+            gid: uid,
+            groups: Vec::new(),
+            checked: false,
+        };
         let number = uid as u32;
         self.call_as(Envelope::PLAIN, DefineIdentity { number, identity }).unwrap();
         number
@@ -609,9 +685,13 @@ impl Client {
 
     /// Another connection of the session.
     pub fn join(&self, world: &mut World) -> Result<Self, Failure> {
-        let mut again = world.connect(self.connection.peer.role, self.connection.peer.credential.clone());
+        let mut again =
+            world.connect(self.connection.peer.role, self.connection.peer.credential.clone());
         again.sequence = AtomicU64::new(self.sequence.load(Ordering::Relaxed));
-        again.call_as(Envelope::PLAIN, OpenSession { session: Some(self.session), client: "test".into() })?;
+        again.call_as(
+            Envelope::PLAIN,
+            OpenSession { session: Some(self.session), client: "test".into() },
+        )?;
         again.session = self.session;
         Ok(again)
     }

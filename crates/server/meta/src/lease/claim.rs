@@ -36,8 +36,11 @@ struct Standing {
 
 impl Hash for Claims {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let mut claims: Vec<_> =
-            self.0.iter().flat_map(|(of, standing)| standing.claims().map(move |claim| (of, claim))).collect();
+        let mut claims: Vec<_> = self
+            .0
+            .iter()
+            .flat_map(|(of, standing)| standing.claims().map(move |claim| (of, claim)))
+            .collect();
         claims.sort_unstable();
         claims.hash(state);
     }
@@ -49,7 +52,10 @@ impl Standing {
     }
 
     fn put(&mut self, claim: Claim) {
-        match std::iter::once(&mut self.first).chain(&mut self.more).find(|known| known.id == claim.id) {
+        match std::iter::once(&mut self.first)
+            .chain(&mut self.more)
+            .find(|known| known.id == claim.id)
+        {
             Some(known) => *known = claim,
             None => self.more.push(claim),
         }
@@ -123,7 +129,13 @@ impl Table {
     }
 
     /// Whether a claim of another session than this stands that conflicts, and came before `id`.
-    pub(super) fn is_claimed(&self, of: LeaseOf, session: SessionId, mode: LeaseMode, before: Option<ClaimId>) -> bool {
+    pub(super) fn is_claimed(
+        &self,
+        of: LeaseOf,
+        session: SessionId,
+        mode: LeaseMode,
+        before: Option<ClaimId>,
+    ) -> bool {
         let in_the_way = |claim: &Claim| {
             let earlier = !claim.asks || before.is_none_or(|id| claim.id < id);
             earlier && claim.session != session && claim.mode.conflicts(mode)

@@ -58,7 +58,8 @@ impl Table {
     /// Frees what nobody believes in any more.
     pub fn age(&mut self, now: Duration) {
         let over = |broken: &Broken| broken.fenced && now >= broken.until;
-        let (gone, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.broken).into_iter().partition(over);
+        let (gone, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.broken).into_iter().partition(over);
         self.broken = left;
         gone.iter().for_each(|broken| self.end_session(broken.session));
         if !self.unknown.sessions.is_empty() && now >= self.unknown.until {

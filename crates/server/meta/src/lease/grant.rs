@@ -19,7 +19,8 @@ impl Table {
     /// somebody else changes that now, or waits to.
     pub fn grant_shared(&mut self, of: LeaseOf, session: SessionId, now: Duration) -> Option<u64> {
         let held = self.holder(of, session).copied();
-        let refused = self.is_claimed(of, session, LeaseMode::Read, None) || held.is_some_and(|held| held.recalled);
+        let refused = self.is_claimed(of, session, LeaseMode::Read, None)
+            || held.is_some_and(|held| held.recalled);
         if refused || held.is_none() && !self.make_room(now) {
             return None;
         }
@@ -69,9 +70,13 @@ impl Table {
         // Who only reads gains nothing by sharing.
         let mode = self.suited(of, session, (wish, wish == LeaseMode::Read));
         let held = self.holder(of, session).copied();
-        let conflicts = self.holders(of).any(|(holder, held)| holder != session && held.conflicts(mode));
+        let conflicts =
+            self.holders(of).any(|(holder, held)| holder != session && held.conflicts(mode));
         let conflicts = conflicts || held.is_some_and(|held| held.recalled);
-        if conflicts || self.is_claimed(of, session, mode, None) || held.is_none() && !self.make_room(now) {
+        if conflicts
+            || self.is_claimed(of, session, mode, None)
+            || held.is_none() && !self.make_room(now)
+        {
             return None;
         }
         Some((mode, self.grant(of, session, mode)))
@@ -86,17 +91,26 @@ impl Table {
     }
 
     /// The mode that is granted for a wish: who does not insist shares with others that write.
-    fn suited(&self, of: LeaseOf, session: SessionId, (wish, alone): (LeaseMode, bool)) -> LeaseMode {
+    fn suited(
+        &self,
+        of: LeaseOf,
+        session: SessionId,
+        (wish, alone): (LeaseMode, bool),
+    ) -> LeaseMode {
         let all = || self.leases.get(&of).into_iter().flat_map(|lease| lease.holders());
         let others = |mode| all().any(|holder| holder.session != session && holder.mode == mode);
         let contended = || all().any(|holder| holder.recalls >= RECALLS_SHARED);
         let (written, gathered) = (others(LeaseMode::Shared), others(LeaseMode::Write));
         match wish {
             LeaseMode::Write if !alone && (written || gathered) => LeaseMode::Shared,
-            LeaseMode::Write if !alone && others(LeaseMode::Read) && contended() => LeaseMode::Shared,
+            LeaseMode::Write if !alone && others(LeaseMode::Read) && contended() => {
+                LeaseMode::Shared
+            }
             LeaseMode::Read if !alone && (written || gathered && contended()) => LeaseMode::Shared,
             // What it has already is not taken from it by a smaller wish.
-            LeaseMode::Read | LeaseMode::Shared if self.held(of, session) == LeaseMode::Write => LeaseMode::Write,
+            LeaseMode::Read | LeaseMode::Shared if self.held(of, session) == LeaseMode::Write => {
+                LeaseMode::Write
+            }
             wish => wish,
         }
     }

@@ -40,11 +40,19 @@ impl Deny {
     }
 
     pub(crate) fn from_bits(bits: u8) -> Option<Self> {
-        (bits < 8).then_some(Self { read: bits & 1 != 0, write: bits & 2 != 0, delete: bits & 4 != 0 })
+        (bits < 8).then_some(Self {
+            read: bits & 1 != 0,
+            write: bits & 2 != 0,
+            delete: bits & 4 != 0,
+        })
     }
 
     fn and(self, other: Self) -> Self {
-        Self { read: self.read || other.read, write: self.write || other.write, delete: self.delete || other.delete }
+        Self {
+            read: self.read || other.read,
+            write: self.write || other.write,
+            delete: self.delete || other.delete,
+        }
     }
 }
 
@@ -65,7 +73,8 @@ impl OpenMode {
 
     /// Why two opens of one file may not be; `None` when they may. Said of `self`, of which the other is asked.
     fn excludes(self, other: Self) -> Option<Why> {
-        let denies = |deny: Deny, access: Access| (deny.read && access.read, deny.write && access.write);
+        let denies =
+            |deny: Deny, access: Access| (deny.read && access.read, deny.write && access.write);
         match (denies(self.deny, other.access), denies(other.deny, self.access)) {
             ((true, _), _) => Some(Why::DeniesReading),
             ((_, true), _) => Some(Why::DeniesWriting),
@@ -133,13 +142,20 @@ pub fn excluded(wanted: OpenMode, opens: &[OpenFile], beside: Beside) -> Option<
         {
             modes.remove(mode);
         }
-        modes.0.iter().find_map(|(mode, _)| mode.excludes(wanted)).map(|why| Excluded { by: open.session, why })
+        modes
+            .0
+            .iter()
+            .find_map(|(mode, _)| mode.excludes(wanted))
+            .map(|why| Excluded { by: open.session, why })
     })
 }
 
 /// What is denied by all of these opens together.
 pub(crate) fn denied(opens: &[OpenFile]) -> Deny {
-    opens.iter().flat_map(|open| &open.denying.0).fold(Deny::NONE, |all, (mode, _)| all.and(mode.deny))
+    opens
+        .iter()
+        .flat_map(|open| &open.denying.0)
+        .fold(Deny::NONE, |all, (mode, _)| all.and(mode.deny))
 }
 
 /// Opens of one file, counted by their modes; in the order of the modes, none with none.
@@ -230,7 +246,8 @@ mod tests {
         assert_eq!(excluded(mode(Access::WRITE, DENY_READ), &writes, Beside::All), None);
         let both = [opens(X, &[OpenMode::plain(Access::WRITE), OpenMode::plain(Access::BOTH)])];
         assert_eq!(
-            excluded(mode(Access::WRITE, DENY_READ), &both, Beside::All).map(|excluded| excluded.why),
+            excluded(mode(Access::WRITE, DENY_READ), &both, Beside::All)
+                .map(|excluded| excluded.why),
             Some(Why::Reads)
         );
     }
@@ -241,7 +258,10 @@ mod tests {
         let more = mode(Access::BOTH, Deny { read: true, ..DENY_WRITE });
         assert_eq!(excluded(more, &[opens(X, &[own])], Beside::One(X, own)), None);
         let two = [opens(X, &[own, OpenMode::plain(Access::READ)])];
-        assert_eq!(excluded(more, &two, Beside::One(X, own)).map(|excluded| excluded.why), Some(Why::Reads));
+        assert_eq!(
+            excluded(more, &two, Beside::One(X, own)).map(|excluded| excluded.why),
+            Some(Why::Reads)
+        );
         assert_eq!(excluded(more, &two, Beside::Others(X)), None);
         assert!(excluded(more, &two, Beside::Others(Y)).is_some());
     }

@@ -65,7 +65,8 @@ struct Holdings {
 impl Hash for Table {
     /// What decides what the table does: not in whose order it was asked.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let mut leases: Vec<_> = self.leases.iter().map(|(of, lease)| (of, lease.sorted())).collect();
+        let mut leases: Vec<_> =
+            self.leases.iter().map(|(of, lease)| (of, lease.sorted())).collect();
         leases.sort_unstable();
         (self.newest, leases, &self.sessions, &self.broken, &self.unknown).hash(state);
         self.claims.hash(state);
@@ -74,7 +75,10 @@ impl Hash for Table {
 
 impl Holdings {
     fn recall_of(&self, of: LeaseOf) -> Option<(u64, PendingRecall)> {
-        self.recalls.iter().find(|(_, recall)| recall.of == of).map(|(number, recall)| (*number, *recall))
+        self.recalls
+            .iter()
+            .find(|(_, recall)| recall.of == of)
+            .map(|(number, recall)| (*number, *recall))
     }
 }
 
@@ -134,12 +138,25 @@ impl Table {
 
     /// Who holds a thing, and how.
     pub fn holders(&self, of: LeaseOf) -> impl Iterator<Item = (SessionId, LeaseMode)> {
-        self.leases.get(&of).into_iter().flat_map(Lease::holders).map(|holder| (holder.session, holder.mode))
+        self.leases
+            .get(&of)
+            .into_iter()
+            .flat_map(Lease::holders)
+            .map(|holder| (holder.session, holder.mode))
     }
 
     /// A session's recalls with higher numbers than `seen`, the lowest first.
-    pub fn recalls(&self, session: SessionId, seen: u64, count_max: usize) -> Vec<(u64, PendingRecall)> {
-        let pending = self.sessions.get(&session).into_iter().flat_map(|holdings| holdings.recalls.range(seen + 1..));
+    pub fn recalls(
+        &self,
+        session: SessionId,
+        seen: u64,
+        count_max: usize,
+    ) -> Vec<(u64, PendingRecall)> {
+        let pending = self
+            .sessions
+            .get(&session)
+            .into_iter()
+            .flat_map(|holdings| holdings.recalls.range(seen + 1..));
         pending.take(count_max).map(|(number, recall)| (*number, *recall)).collect()
     }
 
@@ -160,7 +177,11 @@ impl Table {
 
     /// The same of sessions that are heard, and may have to write first what they have of a file's bytes: `data_since` holds for
     /// those; `None`: none is as old.
-    pub fn overdue_though_heard(&self, since: Duration, data_since: Option<Duration>) -> Vec<SessionId> {
+    pub fn overdue_though_heard(
+        &self,
+        since: Duration,
+        data_since: Option<Duration>,
+    ) -> Vec<SessionId> {
         self.late(|recall| match recall.of {
             LeaseOf::Data(_) => data_since.is_some_and(|since| recall.since <= since),
             _ => recall.since <= since,
@@ -169,7 +190,11 @@ impl Table {
 
     fn late(&self, is_late: impl Fn(&PendingRecall) -> bool) -> Vec<SessionId> {
         let late = |holdings: &Holdings| holdings.recalls.values().any(&is_late);
-        self.sessions.iter().filter(|(_, holdings)| late(holdings)).map(|(session, _)| *session).collect()
+        self.sessions
+            .iter()
+            .filter(|(_, holdings)| late(holdings))
+            .map(|(session, _)| *session)
+            .collect()
     }
 
     /// Whether any recall was not returned yet.
@@ -181,7 +206,11 @@ impl Table {
     pub fn returned(&mut self, session: SessionId, of: LeaseOf, number: u64, keep: LeaseMode) {
         let answered = self.forget_recall(session, of, number);
         // What was granted since is not meant.
-        let Some(holder) = self.holder(of, session).copied().filter(|holder| holder.number <= number) else { return };
+        let Some(holder) =
+            self.holder(of, session).copied().filter(|holder| holder.number <= number)
+        else {
+            return;
+        };
         let mode = holder.mode.lessened(keep);
         self.set(of, Holder { mode, recalled: holder.recalled && !answered, ..holder });
         self.freed.push(Wait::For(of));
@@ -193,7 +222,9 @@ impl Table {
         if holdings.count == 0 {
             return;
         }
-        let of_it = |(of, lease): (&LeaseOf, &Lease)| lease.holders().any(|h| h.session == session).then_some(*of);
+        let of_it = |(of, lease): (&LeaseOf, &Lease)| {
+            lease.holders().any(|h| h.session == session).then_some(*of)
+        };
         let mut held: Vec<LeaseOf> = self.leases.iter().filter_map(of_it).collect();
         // The order of events must not hang on a hash.
         held.sort_unstable();
@@ -210,9 +241,16 @@ impl Table {
     }
 
     /// Wants everything back that others than `session` hold and that conflicts with `need`; whether there is any.
-    pub(super) fn recall_for(&mut self, of: LeaseOf, session: SessionId, need: LeaseMode, now: Duration) -> bool {
+    pub(super) fn recall_for(
+        &mut self,
+        of: LeaseOf,
+        session: SessionId,
+        need: LeaseMode,
+        now: Duration,
+    ) -> bool {
         let Some(lease) = self.leases.get(&of) else { return false };
-        let conflicting = |holder: &&Holder| holder.session != session && holder.mode.conflicts(need);
+        let conflicting =
+            |holder: &&Holder| holder.session != session && holder.mode.conflicts(need);
         let conflicting: Vec<Holder> = lease.holders().filter(conflicting).copied().collect();
         for holder in &conflicting {
             self.recall(of, holder, holder.mode.kept_beside(need), now);
@@ -237,7 +275,10 @@ impl Table {
         self.newest += 1;
         holdings.recalls.insert(self.newest, PendingRecall { of, keep, since });
         self.told.push(holder.session);
-        self.set(of, Holder { recalled: true, recalls: holder.recalls.saturating_add(1), ..*holder });
+        self.set(
+            of,
+            Holder { recalled: true, recalls: holder.recalls.saturating_add(1), ..*holder },
+        );
     }
 
     /// A recall is answered by its own number, and by every later one; whether one was.
@@ -261,8 +302,11 @@ impl Table {
         if self.has_recalls() {
             return false;
         }
-        let most =
-            self.sessions.iter().find(|(_, holdings)| holdings.count > self.count_max / 2).map(|(most, _)| *most);
+        let most = self
+            .sessions
+            .iter()
+            .find(|(_, holdings)| holdings.count > self.count_max / 2)
+            .map(|(most, _)| *most);
         let may_go = |holder: &&Holder| most.is_none_or(|most| holder.session == most);
         let held = self.leases.values().flat_map(Lease::holders).filter(may_go);
         let mut numbers: Vec<u64> = held.map(|holder| holder.number).collect();
@@ -288,7 +332,9 @@ impl Table {
         }
         match self.leases.get_mut(&of) {
             Some(lease) => {
-                if let Some(known) = lease.holders_mut().find(|known| known.session == holder.session) {
+                if let Some(known) =
+                    lease.holders_mut().find(|known| known.session == holder.session)
+                {
                     *known = holder;
                     return;
                 }

@@ -29,7 +29,11 @@ fn a_change_waits_until_the_names_lease_of_another_is_returned() {
     let mut table = table();
     let granted = table.grant_shared(D, X, NOW).unwrap();
     assert_eq!(table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW), Some(Wait::For(D)));
-    assert_eq!((table.take_told(), table.grant_shared(D, X, NOW)), (vec![X], None), "nor is it granted anew meanwhile");
+    assert_eq!(
+        (table.take_told(), table.grant_shared(D, X, NOW)),
+        (vec![X], None),
+        "nor is it granted anew meanwhile"
+    );
     let (number, _) = recall(&table, X);
     assert!(number > granted);
     table.returned(X, D, number, LeaseMode::None);
@@ -70,7 +74,10 @@ fn a_recall_is_told_until_it_is_returned() {
     let told = table.recalls(X, 0, 10);
     assert_eq!(told.len(), 1, "once, however often it is asked for");
     assert!(table.recalls(X, told[0].0, 10).is_empty(), "the client says what it has seen");
-    assert_eq!((table.overdue(NOW), table.overdue(NOW - Duration::from_secs(1))), (vec![X], vec![]));
+    assert_eq!(
+        (table.overdue(NOW), table.overdue(NOW - Duration::from_secs(1))),
+        (vec![X], vec![])
+    );
     table.returned(X, D, told[0].0, LeaseMode::None);
     assert!(table.recalls(X, 0, 10).is_empty() && table.overdue(NOW).is_empty());
 }
@@ -78,11 +85,16 @@ fn a_recall_is_told_until_it_is_returned() {
 #[test]
 fn readers_share_and_a_writer_is_alone() {
     let mut table = table();
-    let ask = |table: &mut Table, id, who, mode| table.ask_data(ClaimId(id), who, F, (mode, false), NOW);
+    let ask =
+        |table: &mut Table, id, who, mode| table.ask_data(ClaimId(id), who, F, (mode, false), NOW);
     assert!(matches!(ask(&mut table, 1, X, LeaseMode::Read), Asked::Granted(LeaseMode::Read, _)));
     assert!(matches!(ask(&mut table, 2, Y, LeaseMode::Read), Asked::Granted(LeaseMode::Read, _)));
     assert_eq!(ask(&mut table, 3, Y, LeaseMode::Write), WAITS);
-    assert_eq!(ask(&mut table, 4, X, LeaseMode::Read), WAITS, "what was recalled is not granted anew");
+    assert_eq!(
+        ask(&mut table, 4, X, LeaseMode::Read),
+        WAITS,
+        "what was recalled is not granted anew"
+    );
     let (number, keep) = recall(&table, X);
     assert_eq!(keep, LeaseMode::None);
     table.returned(X, F, number, keep);
@@ -100,7 +112,9 @@ fn readers_share_and_a_writer_is_alone() {
 #[test]
 fn two_writers_share_unless_one_must_be_alone() {
     let mut table = table();
-    let ask = |table: &mut Table, id, who, alone| table.ask_data(ClaimId(id), who, F, (LeaseMode::Write, alone), NOW);
+    let ask = |table: &mut Table, id, who, alone| {
+        table.ask_data(ClaimId(id), who, F, (LeaseMode::Write, alone), NOW)
+    };
     assert!(matches!(ask(&mut table, 1, X, false), Asked::Granted(LeaseMode::Write, _)));
     assert_eq!(ask(&mut table, 2, Y, false), WAITS);
     let (number, keep) = recall(&table, X);
@@ -140,12 +154,18 @@ fn a_lease_that_changes_hands_again_and_again_is_shared() {
 #[test]
 fn two_that_need_different_things_of_a_writer_leave_it_nothing_it_could_misuse() {
     let mut table = table();
-    assert!(matches!(table.ask_data(ClaimId(1), X, F, (LeaseMode::Write, false), NOW), Asked::Granted(..)));
+    assert!(matches!(
+        table.ask_data(ClaimId(1), X, F, (LeaseMode::Write, false), NOW),
+        Asked::Granted(..)
+    ));
     let look = [(F, LeaseMode::Look)];
     assert_eq!(table.claim(ClaimId(2), Y, &look, NOW), Some(Wait::For(F)));
     let (first, keep) = recall(&table, X);
     assert_eq!(keep, LeaseMode::Read);
-    assert_eq!(table.claim(ClaimId(3), SessionId(3), &[(F, LeaseMode::Shared)], NOW), Some(Wait::For(F)));
+    assert_eq!(
+        table.claim(ClaimId(3), SessionId(3), &[(F, LeaseMode::Shared)], NOW),
+        Some(Wait::For(F))
+    );
     let (second, keep) = recall(&table, X);
     assert!(second > first && keep == LeaseMode::None);
     table.returned(X, F, first, LeaseMode::Read);
@@ -157,7 +177,9 @@ fn two_that_need_different_things_of_a_writer_leave_it_nothing_it_could_misuse()
 #[test]
 fn who_asks_first_is_granted_first() {
     let mut table = table();
-    let ask = |table: &mut Table, id, who| table.ask_data(ClaimId(id), who, F, (LeaseMode::Write, true), NOW);
+    let ask = |table: &mut Table, id, who| {
+        table.ask_data(ClaimId(id), who, F, (LeaseMode::Write, true), NOW)
+    };
     let third = SessionId(3);
     assert!(matches!(ask(&mut table, 1, X), Asked::Granted(..)));
     assert_eq!((ask(&mut table, 2, Y), ask(&mut table, 3, third)), (WAITS, WAITS));
@@ -182,12 +204,21 @@ fn with_an_open_a_lease_comes_only_if_nothing_is_in_its_way() {
 fn the_end_of_a_session_frees_all_that_it_held() {
     let mut table = table();
     table.grant_shared(D, X, NOW).unwrap();
-    assert!(matches!(table.ask_data(ClaimId(1), X, F, (LeaseMode::Write, false), NOW), Asked::Granted(..)));
-    assert_eq!(table.claim(ClaimId(2), Y, &[(D, LeaseMode::Write), (F, LeaseMode::Look)], NOW), Some(Wait::For(D)));
+    assert!(matches!(
+        table.ask_data(ClaimId(1), X, F, (LeaseMode::Write, false), NOW),
+        Asked::Granted(..)
+    ));
+    assert_eq!(
+        table.claim(ClaimId(2), Y, &[(D, LeaseMode::Write), (F, LeaseMode::Look)], NOW),
+        Some(Wait::For(D))
+    );
     table.end_session(X);
     assert_eq!(table.take_freed(), [Wait::For(D), Wait::For(F)]);
     assert_eq!((table.count(), table.writing()), (0, 0));
-    assert_eq!(table.claim(ClaimId(2), Y, &[(D, LeaseMode::Write), (F, LeaseMode::Look)], NOW), None);
+    assert_eq!(
+        table.claim(ClaimId(2), Y, &[(D, LeaseMode::Write), (F, LeaseMode::Look)], NOW),
+        None
+    );
 }
 
 #[test]
@@ -198,7 +229,8 @@ fn beyond_the_limit_what_was_granted_first_is_recalled() {
         assert!(table.grant_shared(dir(n), X, NOW).is_some());
     }
     assert_eq!(table.grant_shared(dir(128), Y, NOW), None);
-    let recalled: Vec<LeaseOf> = table.recalls(X, 0, 1000).into_iter().map(|(_, recall)| recall.of).collect();
+    let recalled: Vec<LeaseOf> =
+        table.recalls(X, 0, 1000).into_iter().map(|(_, recall)| recall.of).collect();
     assert_eq!(recalled, [dir(0), dir(1), dir(2)]);
     for (number, recall) in table.recalls(X, 0, 1000) {
         table.returned(X, recall.of, number, LeaseMode::None);
@@ -217,14 +249,21 @@ fn a_full_table_recalls_from_the_session_that_has_more_than_half() {
         }
         assert_eq!(table.grant_shared(dir(128), Y, NOW), None);
         let is_recalled = |session| !table.recalls(session, 0, 1000).is_empty();
-        assert_eq!((is_recalled(X), is_recalled(Y)), (!from_y, from_y), "Y had {of_y} of 128, the oldest");
+        assert_eq!(
+            (is_recalled(X), is_recalled(Y)),
+            (!from_y, from_y),
+            "Y had {of_y} of 128, the oldest"
+        );
     }
 }
 
 #[test]
 fn a_lease_takes_about_a_hundred_bytes() {
     let each = size_of::<LeaseOf>() + size_of::<super::table::Lease>();
-    assert!(each <= 72, "{each} bytes, and as much again half of the time: the hash table is 44 to 87 percent full");
+    assert!(
+        each <= 72,
+        "{each} bytes, and as much again half of the time: the hash table is 44 to 87 percent full"
+    );
 }
 
 #[test]
@@ -249,7 +288,10 @@ fn after_a_restart_others_wait_for_those_that_may_believe() {
     let needs = [(D, LeaseMode::Write)];
     table.restarted([X, Y].into(), NOW);
     assert_eq!(table.claim(ClaimId(1), Y, &needs, NOW), Some(Wait::Restart));
-    assert_eq!(table.ask_data(ClaimId(2), Y, F, (LeaseMode::Read, false), NOW), Asked::Waits(Wait::Restart));
+    assert_eq!(
+        table.ask_data(ClaimId(2), Y, F, (LeaseMode::Read, false), NOW),
+        Asked::Waits(Wait::Restart)
+    );
     table.let_go(X);
     assert_eq!(table.take_freed(), [Wait::Restart]);
     assert_eq!(table.claim(ClaimId(1), Y, &needs, NOW), None, "its own are not in its way");
@@ -262,14 +304,26 @@ fn after_a_restart_others_wait_for_those_that_may_believe() {
 fn layout_leases_are_shared_and_recalled_for_a_change_of_the_layout_alone() {
     let mut table = table();
     let layout = LeaseOf::Layout(FileIndex(11));
-    let (first, second) = (table.grant_shared(layout, X, NOW).unwrap(), table.grant_shared(layout, Y, NOW).unwrap());
+    let (first, second) =
+        (table.grant_shared(layout, X, NOW).unwrap(), table.grant_shared(layout, Y, NOW).unwrap());
     assert!(second > first && table.take_told().is_empty(), "any number may hold it");
-    assert_eq!(table.claim(ClaimId(1), Y, &[(F, LeaseMode::Shared)], NOW), None, "bytes are another thing");
-    assert_eq!(table.claim(ClaimId(2), Y, &[(layout, LeaseMode::Write)], NOW), Some(Wait::For(layout)));
+    assert_eq!(
+        table.claim(ClaimId(1), Y, &[(F, LeaseMode::Shared)], NOW),
+        None,
+        "bytes are another thing"
+    );
+    assert_eq!(
+        table.claim(ClaimId(2), Y, &[(layout, LeaseMode::Write)], NOW),
+        Some(Wait::For(layout))
+    );
     assert_eq!((table.take_told(), table.grant_shared(layout, SessionId(3), NOW)), (vec![X], None));
     let (number, keep) = recall(&table, X);
     table.returned(X, layout, number, keep);
-    assert_eq!(table.claim(ClaimId(2), Y, &[(layout, LeaseMode::Write)], NOW), None, "its own is not in its way");
+    assert_eq!(
+        table.claim(ClaimId(2), Y, &[(layout, LeaseMode::Write)], NOW),
+        None,
+        "its own is not in its way"
+    );
     table.unclaim(ClaimId(2), &[layout]);
     assert!(table.grant_shared(layout, X, NOW).is_some());
 }

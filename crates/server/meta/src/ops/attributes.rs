@@ -54,7 +54,12 @@ pub const CAPABILITY_XATTR: &[u8] = b"security.capability";
 
 impl Namespace {
     /// Changes attributes, all or none.
-    pub fn setattr(&self, call: &Call<'_>, file: FileIndex, changes: &Changes) -> Result<Arc<Inode>, Failure> {
+    pub fn setattr(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        changes: &Changes,
+    ) -> Result<Arc<Inode>, Failure> {
         let outcome = self.change(call, Op::SetAttributes, file, |tx| {
             let old = tx.inode(file)?;
             let mut new = (*old).clone();
@@ -76,11 +81,18 @@ impl Namespace {
     pub fn has_privileges(&self, inode: &Inode) -> bool {
         inode.has_set_ids()
             || inode.has_xattrs
-                && self.store.get(&key::xattr(inode.file, CAPABILITY_XATTR)).map_or(true, |it| it.is_some())
+                && self
+                    .store
+                    .get(&key::xattr(inode.file, CAPABILITY_XATTR))
+                    .map_or(true, |it| it.is_some())
     }
 
     /// Takes the capabilities of a file away; whether there were any.
-    pub(super) fn drop_capabilities(&self, tx: &mut Tx<'_>, inode: &mut Inode) -> Result<bool, Failure> {
+    pub(super) fn drop_capabilities(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &mut Inode,
+    ) -> Result<bool, Failure> {
         let key = key::xattr(inode.file, CAPABILITY_XATTR);
         if !inode.has_xattrs || tx.get(&key)?.is_none() {
             return Ok(false);
@@ -92,7 +104,12 @@ impl Namespace {
 }
 
 /// All changes, each asked about as if it were alone.
-pub(super) fn apply(call: &Call<'_>, old: &Inode, new: &mut Inode, changes: &Changes) -> Result<(), Failure> {
+pub(super) fn apply(
+    call: &Call<'_>,
+    old: &Inode,
+    new: &mut Inode,
+    changes: &Changes,
+) -> Result<(), Failure> {
     own(call.who, old, new, changes)?;
     mode(call.who, old, new, changes)?;
     times(call, old, new, changes)?;

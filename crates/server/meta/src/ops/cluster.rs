@@ -7,7 +7,9 @@ use braid_types::{Failure, FileIndex, IodId, KeyId, MapEpoch, Status, Timestamp}
 use crate::identity::{Call, Identity};
 use crate::key::{self, Kind};
 use crate::namespace::Namespace;
-use crate::record::{ClientKey, ClusterIdentity, IodRecord, IodState, KeyRights, Outcome, RecordError};
+use crate::record::{
+    ClientKey, ClusterIdentity, IodRecord, IodState, KeyRights, Outcome, RecordError,
+};
 use crate::tx::{Op, Tx};
 
 impl Namespace {
@@ -28,18 +30,32 @@ impl Namespace {
 
     /// An I/O daemon joins, or says where it is now: the one with the same directory keeps its id. The map's epoch
     /// rises when anything is new. On record when this returns; sync before telling it.
-    pub fn register_iod(&self, uuid: [u8; 16], addresses: &[String], labels: &[String]) -> Result<IodRecord, Failure> {
+    pub fn register_iod(
+        &self,
+        uuid: [u8; 16],
+        addresses: &[String],
+        labels: &[String],
+    ) -> Result<IodRecord, Failure> {
         let known = self.iods()?.into_iter().find(|iod| iod.uuid == uuid);
-        if let Some(iod) = known.as_ref().filter(|iod| iod.addresses == addresses && iod.labels == labels) {
+        if let Some(iod) =
+            known.as_ref().filter(|iod| iod.addresses == addresses && iod.labels == labels)
+        {
             return Ok(iod.clone());
         }
         self.cluster_change(|tx| {
             let mut cluster = tx.writer.cluster;
-            let (id, state) = known.map_or((IodId(cluster.next_iod), IodState::Active), |iod| (iod.id, iod.state));
+            let (id, state) = known
+                .map_or((IodId(cluster.next_iod), IodState::Active), |iod| (iod.id, iod.state));
             cluster.next_iod = cluster.next_iod.max(id.0 + 1);
             cluster.map_epoch.0 += 1;
             tx.set_cluster(cluster);
-            let iod = IodRecord { id, uuid, addresses: addresses.to_vec(), labels: labels.to_vec(), state };
+            let iod = IodRecord {
+                id,
+                uuid,
+                addresses: addresses.to_vec(),
+                labels: labels.to_vec(),
+                state,
+            };
             tx.batch.put(key::iod(id), iod.encode());
             Ok(iod)
         })
@@ -97,13 +113,17 @@ impl Namespace {
     pub fn revoke_client_key(&self, id: KeyId) -> Result<(), Failure> {
         self.cluster_change(|tx| {
             let bytes = tx.get(&key::client_key(id))?.ok_or(Status::NotFound)?;
-            let key = ClientKey { revoked: true, secret: Vec::new(), ..ClientKey::decode(id, &bytes)? };
+            let key =
+                ClientKey { revoked: true, secret: Vec::new(), ..ClientKey::decode(id, &bytes)? };
             tx.batch.put(key::client_key(id), key.encode());
             Ok(())
         })
     }
 
-    fn cluster_change<T>(&self, body: impl FnOnce(&mut Tx<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
+    fn cluster_change<T>(
+        &self,
+        body: impl FnOnce(&mut Tx<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let who = Identity::root();
         let call = Call { who: &who, now: Timestamp::default(), replay: None };
         let mut made = None;

@@ -50,10 +50,12 @@ impl Namespace {
         L: Into<Arc<Layout>>,
     {
         let open = args.open;
-        let outcome = self.change(call, Op::Create, directory, |tx| match existing(tx, call, directory, name)? {
-            Some(_) if args.exclusive => Err(Status::Exists.into()),
-            Some(inode) => find(tx, call, inode, args.open),
-            None => make(tx, call, directory, name, args),
+        let outcome = self.change(call, Op::Create, directory, |tx| {
+            match existing(tx, call, directory, name)? {
+                Some(_) if args.exclusive => Err(Status::Exists.into()),
+                Some(inode) => find(tx, call, inode, args.open),
+                None => make(tx, call, directory, name, args),
+            }
         })?;
         if let (Outcome::File(inode), Some(open)) = (&outcome, open) {
             open::may_still(call, inode, open)?;
@@ -64,7 +66,12 @@ impl Namespace {
     }
 }
 
-fn existing(tx: &Tx<'_>, call: &Call<'_>, directory: FileIndex, name: &[u8]) -> Result<Option<Arc<Inode>>, Failure> {
+fn existing(
+    tx: &Tx<'_>,
+    call: &Call<'_>,
+    directory: FileIndex,
+    name: &[u8],
+) -> Result<Option<Arc<Inode>>, Failure> {
     if matches!(name, b"." | b"..") {
         return Err(Status::IsDirectory.into());
     }
@@ -74,10 +81,17 @@ fn existing(tx: &Tx<'_>, call: &Call<'_>, directory: FileIndex, name: &[u8]) -> 
     tx.entry(directory.file, name)?.map(|entry| tx.target(&entry)).transpose()
 }
 
-fn find(tx: &mut Tx<'_>, call: &Call<'_>, inode: Arc<Inode>, open: Option<OpenArgs>) -> Result<Outcome, Failure> {
+fn find(
+    tx: &mut Tx<'_>,
+    call: &Call<'_>,
+    inode: Arc<Inode>,
+    open: Option<OpenArgs>,
+) -> Result<Outcome, Failure> {
     match inode.kind {
         FileKind::Directory => return Err(Status::IsDirectory.into()),
-        FileKind::Symlink => return Err(Failure::new(Status::Exists, "a symbolic link has the name")),
+        FileKind::Symlink => {
+            return Err(Failure::new(Status::Exists, "a symbolic link has the name"));
+        }
         _ => {}
     }
     match open {

@@ -13,7 +13,10 @@ use crate::tx::{Op, Tx};
 
 impl Namespace {
     /// What a directory hands to the files made in it; `None`: the default of the file system.
-    pub fn directory_default(&self, directory: FileIndex) -> Result<Option<DirectoryDefault>, Failure> {
+    pub fn directory_default(
+        &self,
+        directory: FileIndex,
+    ) -> Result<Option<DirectoryDefault>, Failure> {
         let inode = self.directory(directory)?;
         self.default_of(&inode)
     }
@@ -49,15 +52,27 @@ impl Namespace {
     }
 
     /// Gives a file another layout: only one that has no bytes and is not open. The version rises.
-    pub fn set_layout(&self, call: &Call<'_>, file: FileIndex, layout: Layout) -> Result<Arc<Inode>, Failure> {
+    pub fn set_layout(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        layout: Layout,
+    ) -> Result<Arc<Inode>, Failure> {
         let outcome = self.change(call, Op::SetLayout, file, |tx| {
             let mut inode = (*tx.inode(file)?).clone();
             if inode.kind != FileKind::Regular || !layout_fits(&layout) {
                 return Err(Status::Invalid.into());
             }
             owner_only(call, &inode)?;
-            if inode.size != 0 || inode.size_in_objects || !inode.parts.is_empty() || tx.writer.opens.is_open(file) {
-                return Err(Failure::new(Status::Busy, "the file was written or is open; try: copy it"));
+            if inode.size != 0
+                || inode.size_in_objects
+                || !inode.parts.is_empty()
+                || tx.writer.opens.is_open(file)
+            {
+                return Err(Failure::new(
+                    Status::Busy,
+                    "the file was written or is open; try: copy it",
+                ));
             }
             if tx.has_intent(&inode)? {
                 return Err(Failure::new(Status::Busy, "a truncate of the file is under way"));
@@ -73,7 +88,10 @@ impl Namespace {
 }
 
 impl Tx<'_> {
-    pub(super) fn default_of(&self, directory: &Inode) -> Result<Option<DirectoryDefault>, Failure> {
+    pub(super) fn default_of(
+        &self,
+        directory: &Inode,
+    ) -> Result<Option<DirectoryDefault>, Failure> {
         if !directory.has_default {
             return Ok(None);
         }
@@ -83,5 +101,9 @@ impl Tx<'_> {
 }
 
 fn owner_only(call: &Call<'_>, inode: &Inode) -> Result<(), Failure> {
-    if call.who.is_unheld() || call.who.owns(inode) { Ok(()) } else { Err(Status::NotPermitted.into()) }
+    if call.who.is_unheld() || call.who.owns(inode) {
+        Ok(())
+    } else {
+        Err(Status::NotPermitted.into())
+    }
 }

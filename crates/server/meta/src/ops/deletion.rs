@@ -14,7 +14,11 @@ use crate::store::Batch;
 impl Namespace {
     /// Up to `count_max` deletions after file `after` (in the order of file indexes; `None`: from the start). They
     /// stay in the queue until they are marked done.
-    pub fn deletions(&self, after: Option<FileIndex>, count_max: usize) -> Result<Vec<Deletion>, Failure> {
+    pub fn deletions(
+        &self,
+        after: Option<FileIndex>,
+        count_max: usize,
+    ) -> Result<Vec<Deletion>, Failure> {
         let mut found: Vec<Result<Deletion, RecordError>> = Vec::new();
         let first = after.map_or(0, |file| file.shard().0);
         let view = self.store.view()?;

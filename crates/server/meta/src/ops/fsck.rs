@@ -44,7 +44,8 @@ impl Namespace {
     /// Why the file system must be checked, where it must: its metadata was salvaged, or loaded from a dump.
     pub fn fsck_mark(&self) -> Result<Option<String>, Failure> {
         let value = self.store.get(&key::fsck_mark())?;
-        Ok(value.map(|value| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned()))
+        Ok(value
+            .map(|value| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned()))
     }
 
     /// The file system was checked and found clean: the mark is taken off, synced.
@@ -70,7 +71,10 @@ impl Namespace {
         self.change(call, Op::Mend, file, |tx| {
             let mut inode = found(tx, call, file, None)?;
             if inode.size_in_objects || tx.has_intent(&inode)? {
-                return Err(Failure::new(Status::Busy, "the file is being written; try: braid fsck --mend once more"));
+                return Err(Failure::new(
+                    Status::Busy,
+                    "the file is being written; try: braid fsck --mend once more",
+                ));
             }
             inode.size = size.unwrap_or(inode.size);
             parts.iter().for_each(|parts| inode.parts.merge(parts));
@@ -83,7 +87,12 @@ impl Namespace {
 
     /// Records parts as existing of a file that is being written: their daemon is gone, and nobody can tell any more whether they
     /// exist. Who reads them is told so, and gets no zeros (I11). Root's alone.
-    pub fn assume_parts(&self, call: &Call<'_>, file: FileIndex, parts: &Parts) -> Result<(), Failure> {
+    pub fn assume_parts(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        parts: &Parts,
+    ) -> Result<(), Failure> {
         self.change(call, Op::Mend, file, |tx| {
             let mut inode = found(tx, call, file, None)?;
             if inode.size_in_objects {
@@ -101,7 +110,13 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Status::TryAgain`] when it changed.
-    pub fn mend_links(&self, call: &Call<'_>, file: FileIndex, links: u32, change: u64) -> Result<(), Failure> {
+    pub fn mend_links(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        links: u32,
+        change: u64,
+    ) -> Result<(), Failure> {
         self.change(call, Op::Mend, file, |tx| {
             let mut inode = found(tx, call, file, Some(change))?;
             inode.nlink = links;
@@ -143,7 +158,12 @@ impl Namespace {
 }
 
 /// The inode that root wants mended, as it was when its change counter was `change`.
-fn found(tx: &Tx<'_>, call: &Call<'_>, file: FileIndex, change: Option<u64>) -> Result<Inode, Failure> {
+fn found(
+    tx: &Tx<'_>,
+    call: &Call<'_>,
+    file: FileIndex,
+    change: Option<u64>,
+) -> Result<Inode, Failure> {
     if !call.who.is_root() {
         return Err(Status::NotPermitted.into());
     }

@@ -55,7 +55,10 @@ impl Namespace {
                 tx.check_mode(file, OpenMode::plain(Access::WRITE), Beside::All)?;
             }
             if tx.has_intent(&inode)? {
-                return Err(Failure::new(Status::TryAgain, "another truncate of the file is under way"));
+                return Err(Failure::new(
+                    Status::TryAgain,
+                    "another truncate of the file is under way",
+                ));
             }
             let old = inode.clone();
             attributes::apply(call, &old, &mut inode, changes)?;
@@ -84,7 +87,12 @@ impl Namespace {
 
     /// Finishes an intent: every I/O daemon of the file has applied it. `parts`: those that have an object now.
     /// Finishing one that is finished already changes nothing.
-    pub fn finish_intent(&self, call: &Call<'_>, intent: &Intent, parts: &Parts) -> Result<Arc<Inode>, Failure> {
+    pub fn finish_intent(
+        &self,
+        call: &Call<'_>,
+        intent: &Intent,
+        parts: &Parts,
+    ) -> Result<Arc<Inode>, Failure> {
         let outcome = self.change(call, Op::FinishIntent, intent.file, |tx| {
             let mut inode = (*tx.inode(intent.file)?).clone();
             if !stands(tx, intent.file, intent.generation)? {
@@ -112,7 +120,12 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Status::StaleHandle`] when the file is gone, or the intent is finished.
-    pub fn replace_intent(&self, call: &Call<'_>, intent: &Intent, kind: IntentKind) -> Result<Intent, Failure> {
+    pub fn replace_intent(
+        &self,
+        call: &Call<'_>,
+        intent: &Intent,
+        kind: IntentKind,
+    ) -> Result<Intent, Failure> {
         let outcome = self.change(call, Op::BeginIntent, intent.file, |tx| {
             if !stands(tx, intent.file, intent.generation)? {
                 return Err(Status::StaleHandle.into());

@@ -30,7 +30,10 @@ impl Namespace {
                 // Its last name went while it was open: it does not come back. One that never had a name (O_TMPFILE) may.
                 0 if !inode.unnamed => return Err(Status::NotFound.into()),
                 _ if inode.tree != place.directory.tree => {
-                    return Err(Failure::new(Status::CrossDevice, "the directory is in the tree of another quota"));
+                    return Err(Failure::new(
+                        Status::CrossDevice,
+                        "the directory is in the tree of another quota",
+                    ));
                 }
                 LINKS_MAX.. => return Err(Status::LinkLimit.into()),
                 _ => {}

@@ -13,7 +13,12 @@ use crate::store::View;
 
 impl Namespace {
     /// The file that a name in a directory leads to; `.` and `..` too. A symbolic link is not followed.
-    pub fn lookup(&self, who: &Identity, directory: FileIndex, name: &[u8]) -> Result<Arc<Inode>, Failure> {
+    pub fn lookup(
+        &self,
+        who: &Identity,
+        directory: FileIndex,
+        name: &[u8],
+    ) -> Result<Arc<Inode>, Failure> {
         let directory = self.directory(directory)?;
         permit(who, &directory, Want::EXECUTE)?;
         self.step(&*self.store.view()?, &directory, name)?.ok_or_else(|| Status::NotFound.into())

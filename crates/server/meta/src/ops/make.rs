@@ -18,7 +18,12 @@ pub(super) struct Place {
 
 /// The name must be free, the directory be there and let the caller change it. `Exists` comes before
 /// `PermissionDenied`, as on Linux.
-pub(super) fn free_name(tx: &Tx<'_>, call: &Call<'_>, directory: FileIndex, name: &[u8]) -> Result<Place, Failure> {
+pub(super) fn free_name(
+    tx: &Tx<'_>,
+    call: &Call<'_>,
+    directory: FileIndex,
+    name: &[u8],
+) -> Result<Place, Failure> {
     if matches!(name, b"." | b"..") {
         return Err(Status::Exists.into());
     }
@@ -40,7 +45,13 @@ pub(super) fn add(tx: &mut Tx<'_>, place: Place, name: &[u8], inode: Inode) -> A
 }
 
 /// Adds an entry and notes that in the directory.
-pub(super) fn add_name(tx: &mut Tx<'_>, directory: &Inode, name: &[u8], file: FileIndex, kind: FileKind) {
+pub(super) fn add_name(
+    tx: &mut Tx<'_>,
+    directory: &Inode,
+    name: &[u8],
+    file: FileIndex,
+    kind: FileKind,
+) {
     let mut directory = directory.clone();
     tx.put_entry(directory.file, name, &Entry { file, kind, cookie: directory.next_cookie });
     directory.next_cookie += 1;
@@ -112,7 +123,11 @@ pub(super) fn inode(
 /// IEEE 1003.1e draft 17, 23.1.4: a default list of the directory takes the place of the umask. Symbolic links have none.
 fn permissions(parent: &Inode, kind: FileKind, mode: NewMode) -> (u16, Option<Arc<Acl>>) {
     let bits = mode.bits & 0o7777;
-    let default = parent.acl.as_ref().and_then(|acl| acl.default.as_ref()).filter(|_| kind != FileKind::Symlink);
+    let default = parent
+        .acl
+        .as_ref()
+        .and_then(|acl| acl.default.as_ref())
+        .filter(|_| kind != FileKind::Symlink);
     let Some(default) = default else { return (bits & !(mode.umask & 0o777), None) };
     let (permissions, access) = default.inherited(bits).split();
     let handed_on = (kind == FileKind::Directory).then(|| default.clone());

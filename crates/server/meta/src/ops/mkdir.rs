@@ -30,7 +30,8 @@ impl Namespace {
             }
             let shard = tx.pick_shard();
             let file = tx.new_file(shard)?;
-            let mut inode = make::inode(call.who, &place.directory, file, FileKind::Directory, mode, tx.now);
+            let mut inode =
+                make::inode(call.who, &place.directory, file, FileKind::Directory, mode, tx.now);
             if let Some(default) = tx.default_of(&place.directory)? {
                 inode.has_default = true;
                 tx.batch.put(key::directory_default(file), default.encode());

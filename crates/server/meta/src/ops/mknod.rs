@@ -41,7 +41,8 @@ impl Namespace {
                 return Err(Status::NotPermitted.into());
             }
             let file = tx.new_file(directory.shard())?;
-            let mut inode = make::inode(call.who, &place.directory, file, args.kind, args.mode, tx.now);
+            let mut inode =
+                make::inode(call.who, &place.directory, file, args.kind, args.mode, tx.now);
             inode.rdev = if device { args.rdev } else { 0 };
             Ok(Outcome::Created(make::add(tx, place, name, inode)))
         })?;

@@ -53,7 +53,12 @@ pub struct Fetch {
 
 impl Namespace {
     /// Opens a regular file. For writing, the mark "size is in the objects" is in the same batch (I5).
-    pub fn open_file(&self, call: &Call<'_>, file: FileIndex, args: OpenArgs) -> Result<Arc<Inode>, Failure> {
+    pub fn open_file(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        args: OpenArgs,
+    ) -> Result<Arc<Inode>, Failure> {
         let outcome = self.change(call, Op::Open, file, |tx| {
             let inode = tx.inode(file)?;
             open(tx, call.who, &inode, args).map(Outcome::File)
@@ -73,7 +78,9 @@ impl Namespace {
         self.change(call, Op::Open, open.file, |tx| {
             let inode = tx.inode(open.file)?;
             let held = tx.open_of(open.file, open.session);
-            for (mode, _) in open.denying.iter().filter(|(mode, count)| held.denying.of(*mode) < *count) {
+            for (mode, _) in
+                open.denying.iter().filter(|(mode, count)| held.denying.of(*mode) < *count)
+            {
                 tx.check_mode(open.file, mode, Beside::Others(open.session))?;
             }
             let taken = held.at_least(open);
@@ -100,7 +107,12 @@ impl Namespace {
     }
 
     /// Gives a file the mark of I5: its objects were found to disagree with its record of `generation`.
-    pub fn mark_size(&self, call: &Call<'_>, file: FileIndex, generation: SizeGeneration) -> Result<(), Failure> {
+    pub fn mark_size(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        generation: SizeGeneration,
+    ) -> Result<(), Failure> {
         self.change(call, Op::Open, file, |tx| {
             let inode = tx.inode(file)?;
             if inode.size_generation == generation && !inode.size_in_objects {
@@ -119,7 +131,12 @@ impl Namespace {
 
     /// Closes one open. Returns whether the file is left with the mark of I5 and no writer: then its size is to be
     /// collected. An orphan that nobody has open any more goes, and the deletion of its objects is queued.
-    pub fn close_file(&self, call: &Call<'_>, file: FileIndex, args: OpenArgs) -> Result<bool, Failure> {
+    pub fn close_file(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        args: OpenArgs,
+    ) -> Result<bool, Failure> {
         self.change(call, Op::Close, file, |tx| {
             let mut open = tx.open_of(file, args.session);
             open.remove(args.mode());
@@ -144,7 +161,8 @@ impl Namespace {
         let outcome = self.change(call, Op::Open, file, |tx| {
             let inode = tx.inode(file)?;
             let had = was.access;
-            let more = Access { read: to.access.read && !had.read, write: to.access.write && !had.write };
+            let more =
+                Access { read: to.access.read && !had.read, write: to.access.write && !had.write };
             let mut new = (*inode).clone();
             may(call.who, &inode, more)?;
             tx.check_mode(file, to, Beside::One(was.session, was.mode()))?;
@@ -177,7 +195,11 @@ impl Namespace {
 
     /// What the opens of a file deny together.
     pub fn denied(&self, file: FileIndex) -> Deny {
-        if self.denying.load(Ordering::Acquire) == 0 { Deny::NONE } else { self.writer().opens.denied(file) }
+        if self.denying.load(Ordering::Acquire) == 0 {
+            Deny::NONE
+        } else {
+            self.writer().opens.denied(file)
+        }
     }
 
     /// Whether a file has the mark of I5 and nobody who may write it.
@@ -213,7 +235,12 @@ impl Namespace {
 
     /// Records what the objects say. With no writer left the mark of I5 is cleared; with one it stays, and the record
     /// is what a crash would fall back to. The caller knows that nobody wrote since the objects were asked.
-    pub fn collect(&self, call: &Call<'_>, file: FileIndex, found: &Fetch) -> Result<Arc<Inode>, Failure> {
+    pub fn collect(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        found: &Fetch,
+    ) -> Result<Arc<Inode>, Failure> {
         let outcome = self.change(call, Op::Collect, file, |tx| {
             let old = tx.inode(file)?;
             let ends = tx.writer.opens.writers(file).is_empty();
@@ -224,7 +251,12 @@ impl Namespace {
 
     /// As [`Namespace::collect`] of a file that somebody has open for writing, at any time: the mark stays. Nothing is
     /// recorded when no writer is left: one may have written since the objects were asked, and gone.
-    pub fn note_size(&self, call: &Call<'_>, file: FileIndex, found: &Fetch) -> Result<(), Failure> {
+    pub fn note_size(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        found: &Fetch,
+    ) -> Result<(), Failure> {
         self.change(call, Op::Collect, file, |tx| {
             let old = tx.inode(file)?;
             if !tx.writer.opens.writers(file).is_empty() {
@@ -256,7 +288,12 @@ impl Namespace {
 }
 
 /// Checks an open and notes it.
-pub(super) fn open(tx: &mut Tx<'_>, who: &Identity, inode: &Arc<Inode>, args: OpenArgs) -> Result<Arc<Inode>, Failure> {
+pub(super) fn open(
+    tx: &mut Tx<'_>,
+    who: &Identity,
+    inode: &Arc<Inode>,
+    args: OpenArgs,
+) -> Result<Arc<Inode>, Failure> {
     match inode.kind {
         FileKind::Regular => {}
         FileKind::Directory => return Err(Status::IsDirectory.into()),
@@ -287,7 +324,12 @@ pub(super) fn may_still(call: &Call<'_>, inode: &Inode, args: OpenArgs) -> Resul
 }
 
 /// Puts the inode as its objects make it, and ends its mark where the caller says so.
-fn put_found(tx: &mut Tx<'_>, old: &Arc<Inode>, found: &Fetch, ends: bool) -> Result<Arc<Inode>, Failure> {
+fn put_found(
+    tx: &mut Tx<'_>,
+    old: &Arc<Inode>,
+    found: &Fetch,
+    ends: bool,
+) -> Result<Arc<Inode>, Failure> {
     if old.size_generation != found.generation {
         return Err(Status::StaleGeneration.into());
     }

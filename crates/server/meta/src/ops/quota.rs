@@ -62,7 +62,11 @@ impl Namespace {
     /// Up to `count_max` of all who have something or limits, in order, after `after`.
     pub fn quota_states(&self, after: Option<QuotaOwner>, count_max: usize) -> Vec<QuotaState> {
         let writer = self.writer();
-        let owners = writer.ledger.owners().into_iter().filter(|owner| after.is_none_or(|after| *owner > after));
+        let owners = writer
+            .ledger
+            .owners()
+            .into_iter()
+            .filter(|owner| after.is_none_or(|after| *owner > after));
         owners.take(count_max).map(|owner| state(&writer, owner)).collect()
     }
 
@@ -77,7 +81,12 @@ impl Namespace {
 
     /// Sets an owner's limits. A directory becomes its own tree; whether what is in it has to be walked
     /// ([`Namespace::assign_tree`]), [`Quota::complete`] of the result tells. Root's alone.
-    pub fn set_quota(&self, call: &Call<'_>, owner: QuotaOwner, wanted: Quota) -> Result<QuotaState, Failure> {
+    pub fn set_quota(
+        &self,
+        call: &Call<'_>,
+        owner: QuotaOwner,
+        wanted: Quota,
+    ) -> Result<QuotaState, Failure> {
         self.change(call, Op::SetQuota, FileIndex::ROOT, |tx| {
             root_only(call)?;
             check(owner, &wanted)?;
@@ -86,8 +95,10 @@ impl Namespace {
                 QuotaOwner::User(_) | QuotaOwner::Group(_) => true,
             };
             let before = tx.quota(owner);
-            let since =
-                |now: Bound, before: Option<Bound>| Bound { over_since: before.and_then(|b| b.over_since), ..now };
+            let since = |now: Bound, before: Option<Bound>| Bound {
+                over_since: before.and_then(|b| b.over_since),
+                ..now
+            };
             let quota = Quota {
                 bytes: since(wanted.bytes, before.map(|quota| quota.bytes)),
                 inodes: since(wanted.inodes, before.map(|quota| quota.inodes)),
@@ -119,13 +130,19 @@ impl Namespace {
 
     /// Counts what is in a directory where the directory is counted, a page of entries behind `cookie`. Doing it again changes nothing.
     /// Root's alone.
-    pub fn assign_tree(&self, call: &Call<'_>, directory: FileIndex, cookie: u64) -> Result<TreePage, Failure> {
+    pub fn assign_tree(
+        &self,
+        call: &Call<'_>,
+        directory: FileIndex,
+        cookie: u64,
+    ) -> Result<TreePage, Failure> {
         let mut page = TreePage::default();
         self.change(call, Op::AssignTree, directory, |tx| {
             root_only(call)?;
             let tree = tx.directory(directory)?.tree;
             let entries = self.entries_after(directory, cookie)?;
-            page.next = entries.last().map(|(cookie, _)| *cookie).filter(|_| entries.len() == PAGE_INODES);
+            page.next =
+                entries.last().map(|(cookie, _)| *cookie).filter(|_| entries.len() == PAGE_INODES);
             for (_, file) in entries {
                 let Some(inode) = tx.find_inode(file)? else { continue };
                 if inode.is_directory() && inode.tree == file {
@@ -144,13 +161,21 @@ impl Namespace {
         Ok(page)
     }
 
-    fn entries_after(&self, directory: FileIndex, cookie: u64) -> Result<Vec<(u64, FileIndex)>, Failure> {
+    fn entries_after(
+        &self,
+        directory: FileIndex,
+        cookie: u64,
+    ) -> Result<Vec<(u64, FileIndex)>, Failure> {
         let range = key::cookies_after(directory, cookie);
         let mut found = Vec::new();
         self.store.view()?.scan(&range.from, &range.end, &mut |key, value| {
             let number = key::number_of(key).unwrap_or_default();
             found.push(decode_cookie(number, value).map(|(entry, _)| (number, entry.file)));
-            if found.len() == PAGE_INODES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if found.len() == PAGE_INODES {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })?;
         Ok(found.into_iter().collect::<Result<_, _>>()?)
     }
@@ -209,7 +234,11 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Status::Busy`] while another count is under way.
-    pub fn recount_usage(&self, shard: ShardId, mend: bool) -> Result<Vec<UsageDifference>, Failure> {
+    pub fn recount_usage(
+        &self,
+        shard: ShardId,
+        mend: bool,
+    ) -> Result<Vec<UsageDifference>, Failure> {
         {
             let mut writer = self.writer();
             if writer.recount.is_some() {
@@ -249,21 +278,29 @@ impl Namespace {
             for difference in &differences {
                 match difference.counted == Usage::default() {
                     true => batch.remove(key::usage(shard, difference.owner)),
-                    false => batch.put(key::usage(shard, difference.owner), difference.counted.encode()),
+                    false => {
+                        batch.put(key::usage(shard, difference.owner), difference.counted.encode())
+                    }
                 }
             }
             self.store.commit(batch, self.fence)?;
-            differences.iter().for_each(|found| writer.ledger.set_usage(shard, found.owner, found.counted));
+            differences
+                .iter()
+                .for_each(|found| writer.ledger.set_usage(shard, found.owner, found.counted));
         }
         Ok(differences)
     }
 }
 
-fn differences(recorded: &HashMap<QuotaOwner, Usage>, counted: &HashMap<QuotaOwner, Usage>) -> Vec<UsageDifference> {
+fn differences(
+    recorded: &HashMap<QuotaOwner, Usage>,
+    counted: &HashMap<QuotaOwner, Usage>,
+) -> Vec<UsageDifference> {
     let mut owners: Vec<QuotaOwner> = recorded.keys().chain(counted.keys()).copied().collect();
     owners.sort_unstable();
     owners.dedup();
-    let of = |usage: &HashMap<QuotaOwner, Usage>, owner| usage.get(&owner).copied().unwrap_or_default();
+    let of =
+        |usage: &HashMap<QuotaOwner, Usage>, owner| usage.get(&owner).copied().unwrap_or_default();
     let both = owners.into_iter().map(|owner| UsageDifference {
         owner,
         recorded: of(recorded, owner),
@@ -274,7 +311,12 @@ fn differences(recorded: &HashMap<QuotaOwner, Usage>, counted: &HashMap<QuotaOwn
 
 fn state(writer: &Writer, owner: QuotaOwner) -> QuotaState {
     let ledger = &writer.ledger;
-    QuotaState { owner, usage: ledger.sum(owner), in_flight: ledger.in_flight(owner), quota: ledger.quota(owner) }
+    QuotaState {
+        owner,
+        usage: ledger.sum(owner),
+        in_flight: ledger.in_flight(owner),
+        quota: ledger.quota(owner),
+    }
 }
 
 fn root_only(call: &Call<'_>) -> Result<(), Failure> {
@@ -285,7 +327,8 @@ fn check(owner: QuotaOwner, quota: &Quota) -> Result<(), Failure> {
     if matches!(owner, QuotaOwner::User(0) | QuotaOwner::Group(0)) {
         return Err(Failure::new(Status::Invalid, "root and its group have no limits"));
     }
-    let soft_above_hard = |bound: &Bound| matches!((bound.soft, bound.hard), (Some(soft), Some(hard)) if soft > hard);
+    let soft_above_hard =
+        |bound: &Bound| matches!((bound.soft, bound.hard), (Some(soft), Some(hard)) if soft > hard);
     if soft_above_hard(&quota.bytes) || soft_above_hard(&quota.inodes) {
         return Err(Failure::new(Status::Invalid, "a soft limit above the hard one"));
     }
@@ -311,7 +354,8 @@ fn uproot(tx: &mut Tx<'_>, directory: FileIndex) -> Result<(), Failure> {
     if inode.tree != directory {
         return Ok(());
     }
-    let tree = if directory == FileIndex::ROOT { FileIndex(0) } else { tx.directory(inode.parent)?.tree };
+    let tree =
+        if directory == FileIndex::ROOT { FileIndex(0) } else { tx.directory(inode.parent)?.tree };
     tx.put_as_found(Inode { tree, ..(*inode).clone() });
     Ok(())
 }

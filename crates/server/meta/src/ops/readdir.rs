@@ -60,12 +60,19 @@ impl Namespace {
         Ok(page)
     }
 
-    fn page(&self, directory: FileIndex, cookie: u64, bytes_max: usize) -> Result<DirectoryPage, Failure> {
+    fn page(
+        &self,
+        directory: FileIndex,
+        cookie: u64,
+        bytes_max: usize,
+    ) -> Result<DirectoryPage, Failure> {
         let range = key::cookies_after(directory, cookie);
         let mut page = DirectoryPage { entries: Vec::new(), end: true, last: 0 };
         let (mut bytes, mut broken) = (0, None);
         self.store.view()?.scan(&range.from, &range.end, &mut |key, value| {
-            if !page.entries.is_empty() && (bytes >= bytes_max || page.entries.len() == PAGE_ENTRIES_MAX) {
+            if !page.entries.is_empty()
+                && (bytes >= bytes_max || page.entries.len() == PAGE_ENTRIES_MAX)
+            {
                 page.end = false;
                 return ControlFlow::Break(());
             }

@@ -41,7 +41,9 @@ impl Namespace {
     ) -> Result<(), Failure> {
         self.change(call, Op::Rename, from.0, |tx| {
             [from.1, to.1].into_iter().try_for_each(check_name)?;
-            [from.0, to.0].into_iter().try_for_each(|d| permit(call.who, &*tx.directory(d)?, Want::EXECUTE))?;
+            [from.0, to.0]
+                .into_iter()
+                .try_for_each(|d| permit(call.who, &*tx.directory(d)?, Want::EXECUTE))?;
             let source = find(tx, from)?.ok_or(Status::NotFound)?;
             let target = find(tx, to)?;
             if target.is_some() && mode == RenameMode::NoReplace {
@@ -69,13 +71,21 @@ fn check_name(name: &[u8]) -> Result<(), Failure> {
     if matches!(name, b"." | b"..") { Err(Status::Busy.into()) } else { name::check(name) }
 }
 
-fn find<'n>(tx: &Tx<'_>, (directory, name): (FileIndex, &'n [u8])) -> Result<Option<End<'n>>, Failure> {
+fn find<'n>(
+    tx: &Tx<'_>,
+    (directory, name): (FileIndex, &'n [u8]),
+) -> Result<Option<End<'n>>, Failure> {
     let Some(entry) = tx.entry(directory, name)? else { return Ok(None) };
     let inode = tx.target(&entry)?;
     Ok(Some(End { directory, name, entry, inode }))
 }
 
-fn permit_end(tx: &Tx<'_>, who: &Identity, directory: FileIndex, target: Option<&Arc<Inode>>) -> Result<(), Failure> {
+fn permit_end(
+    tx: &Tx<'_>,
+    who: &Identity,
+    directory: FileIndex,
+    target: Option<&Arc<Inode>>,
+) -> Result<(), Failure> {
     let directory = tx.directory(directory)?;
     permit(who, &directory, Want::CHANGE_ENTRIES)?;
     target.map_or(Ok(()), |target| permit_sticky(who, &directory, target))
@@ -115,11 +125,21 @@ fn check_tree(tx: &Tx<'_>, moved: &Inode, from: FileIndex, to: FileIndex) -> Res
 }
 
 /// A directory that comes to another parent gets a new `..`: that needs leave to write it (as on Linux).
-fn permit_move(who: &Identity, moved: &Inode, from: FileIndex, to: FileIndex) -> Result<(), Failure> {
+fn permit_move(
+    who: &Identity,
+    moved: &Inode,
+    from: FileIndex,
+    to: FileIndex,
+) -> Result<(), Failure> {
     if moved.is_directory() && from != to { permit(who, moved, Want::WRITE) } else { Ok(()) }
 }
 
-fn plain(tx: &mut Tx<'_>, who: &Identity, source: End<'_>, to: (FileIndex, &[u8])) -> Result<Outcome, Failure> {
+fn plain(
+    tx: &mut Tx<'_>,
+    who: &Identity,
+    source: End<'_>,
+    to: (FileIndex, &[u8]),
+) -> Result<Outcome, Failure> {
     permit_move(who, &source.inode, source.directory, to.0)?;
     check_tree(tx, &source.inode, source.directory, to.0)?;
     make::remove_name(tx, &*tx.directory(source.directory)?, source.name, &source.entry);
@@ -127,7 +147,12 @@ fn plain(tx: &mut Tx<'_>, who: &Identity, source: End<'_>, to: (FileIndex, &[u8]
     moved(tx, source.inode.file, to.0)
 }
 
-fn replace(tx: &mut Tx<'_>, who: &Identity, source: End<'_>, target: End<'_>) -> Result<Outcome, Failure> {
+fn replace(
+    tx: &mut Tx<'_>,
+    who: &Identity,
+    source: End<'_>,
+    target: End<'_>,
+) -> Result<Outcome, Failure> {
     permit_move(who, &source.inode, source.directory, target.directory)?;
     check_tree(tx, &source.inode, source.directory, target.directory)?;
     match (source.inode.is_directory(), target.inode.is_directory()) {
@@ -146,7 +171,12 @@ fn replace(tx: &mut Tx<'_>, who: &Identity, source: End<'_>, target: End<'_>) ->
     moved(tx, source.inode.file, target.directory)
 }
 
-fn exchange(tx: &mut Tx<'_>, who: &Identity, source: End<'_>, target: End<'_>) -> Result<Outcome, Failure> {
+fn exchange(
+    tx: &mut Tx<'_>,
+    who: &Identity,
+    source: End<'_>,
+    target: End<'_>,
+) -> Result<Outcome, Failure> {
     permit_move(who, &source.inode, source.directory, target.directory)?;
     permit_move(who, &target.inode, target.directory, source.directory)?;
     check_loop(tx, &target.inode, source.directory)?;
@@ -165,7 +195,8 @@ fn retarget(tx: &mut Tx<'_>, directory: &Inode, name: &[u8], old: &Entry, new: &
     use crate::record::FileKind::Directory;
     let mut directory = directory.clone();
     tx.replace_entry(directory.file, name, &Entry { cookie: old.cookie, ..*new });
-    directory.nlink = directory.nlink + u32::from(new.kind == Directory) - u32::from(old.kind == Directory);
+    directory.nlink =
+        directory.nlink + u32::from(new.kind == Directory) - u32::from(old.kind == Directory);
     directory.modify(tx.now);
     tx.put_inode(directory);
 }

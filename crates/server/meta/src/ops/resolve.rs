@@ -41,7 +41,13 @@ struct Walk<'n, 'p> {
 impl Namespace {
     /// The file that a path leads to, from `from` when it is relative. An empty path is `from` itself. With `follow`
     /// a symbolic link at the end is followed; one in the middle, or before a closing `/`, always is.
-    pub fn resolve(&self, who: &Identity, from: FileIndex, path: &[u8], follow: bool) -> Result<Arc<Inode>, Failure> {
+    pub fn resolve(
+        &self,
+        who: &Identity,
+        from: FileIndex,
+        path: &[u8],
+        follow: bool,
+    ) -> Result<Arc<Inode>, Failure> {
         if path.is_empty() {
             return self.inode(from);
         }
@@ -115,7 +121,10 @@ impl<'n, 'p> Walk<'n, 'p> {
         let Range { start, end } = self.to_go;
         let to_go = &self.path[start..end];
         let from = to_go.iter().position(|byte| *byte != b'/')?;
-        let until = to_go[from..].iter().position(|byte| *byte == b'/').map_or(to_go.len(), |slash| from + slash);
+        let until = to_go[from..]
+            .iter()
+            .position(|byte| *byte == b'/')
+            .map_or(to_go.len(), |slash| from + slash);
         self.to_go.start = start + until;
         let last = to_go[until..].iter().all(|byte| *byte == b'/');
         Some((start + from..start + until, last))
@@ -142,7 +151,10 @@ impl<'n, 'p> Walk<'n, 'p> {
         }
         let target = self.view.get(&key::symlink(link.file))?.ok_or(Status::NotFound)?;
         if target.starts_with(b"/") {
-            self.at = self.namespace.find_inode_in(&*self.view, FileIndex::ROOT)?.ok_or(Status::StaleHandle)?;
+            self.at = self
+                .namespace
+                .find_inode_in(&*self.view, FileIndex::ROOT)?
+                .ok_or(Status::StaleHandle)?;
         }
         let rest = &self.path[self.to_go.clone()];
         if target.len() + rest.len() > PATH_BYTES_MAX {
@@ -153,7 +165,12 @@ impl<'n, 'p> Walk<'n, 'p> {
         Ok(())
     }
 
-    fn slot(&self, who: &Identity, component: Range<usize>, wants_directory: bool) -> Result<NameSlot, Failure> {
+    fn slot(
+        &self,
+        who: &Identity,
+        component: Range<usize>,
+        wants_directory: bool,
+    ) -> Result<NameSlot, Failure> {
         self.search(who)?;
         let name = &self.path[component];
         name::check_bytes(name)?;

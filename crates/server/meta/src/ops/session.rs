@@ -16,7 +16,12 @@ use braid_types::FileIndex;
 
 impl Namespace {
     /// Begins a session with an id that was never used, on record before it is told to anybody.
-    pub fn begin_session(&self, key: KeyId, user: Option<u64>, client: &str) -> Result<SessionRecord, Failure> {
+    pub fn begin_session(
+        &self,
+        key: KeyId,
+        user: Option<u64>,
+        client: &str,
+    ) -> Result<SessionRecord, Failure> {
         let who = Identity::root();
         let call = Call { who: &who, now: Timestamp::default(), replay: None };
         let mut begun = None;
@@ -75,7 +80,11 @@ impl Namespace {
     ///
     /// Not one batch, so that a session with very many files has no batch over the limit; its own record goes last,
     /// so that a restart finds the rest and ends it again.
-    pub fn end_session(&self, session: SessionId, now: Timestamp) -> Result<Vec<FileIndex>, Failure> {
+    pub fn end_session(
+        &self,
+        session: SessionId,
+        now: Timestamp,
+    ) -> Result<Vec<FileIndex>, Failure> {
         let who = Identity::root();
         let call = Call { who: &who, now, replay: None };
         let mut to_collect = Vec::new();

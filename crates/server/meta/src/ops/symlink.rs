@@ -31,7 +31,14 @@ impl Namespace {
             let place = make::free_name(tx, call, directory, name)?;
             let file = tx.new_file(directory.shard())?;
             // Nobody looks at the mode of a symbolic link.
-            let mut inode = make::inode(call.who, &place.directory, file, FileKind::Symlink, 0o777.into(), tx.now);
+            let mut inode = make::inode(
+                call.who,
+                &place.directory,
+                file,
+                FileKind::Symlink,
+                0o777.into(),
+                tx.now,
+            );
             inode.size = target.len() as u64;
             tx.batch.put(key::symlink(file), target);
             Ok(Outcome::Created(make::add(tx, place, name, inode)))

@@ -12,7 +12,12 @@ use crate::tx::{Op, Tx};
 impl Namespace {
     /// Removes a name. With the last name and no opener, the inode goes and the deletion of its objects is queued in
     /// the same batch; while it is open it stays as an orphan.
-    pub fn unlink(&self, call: &Call<'_>, directory: FileIndex, name: &[u8]) -> Result<(), Failure> {
+    pub fn unlink(
+        &self,
+        call: &Call<'_>,
+        directory: FileIndex,
+        name: &[u8],
+    ) -> Result<(), Failure> {
         self.change(call, Op::Unlink, directory, |tx| {
             if matches!(name, b"." | b"..") {
                 return Err(Status::IsDirectory.into());

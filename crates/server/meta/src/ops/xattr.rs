@@ -87,7 +87,12 @@ impl Namespace {
     }
 
     /// Removes an extended attribute.
-    pub fn remove_xattr(&self, call: &Call<'_>, file: FileIndex, name: &[u8]) -> Result<(), Failure> {
+    pub fn remove_xattr(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        name: &[u8],
+    ) -> Result<(), Failure> {
         if let Some(which) = Which::of(name) {
             return self.set_list(call, file, which, None, false);
         }
@@ -145,7 +150,11 @@ impl Namespace {
     /// All names of a file's attributes, each with a NUL, fit the list that Linux can return.
     fn check_room(&self, file: FileIndex, name: &[u8]) -> Result<(), Failure> {
         let used: usize = self.xattr_names(file)?.iter().map(|name| name.len() + 1).sum();
-        if used + name.len() + 1 > XATTR_LIST_BYTES_MAX { Err(Status::NoSpace.into()) } else { Ok(()) }
+        if used + name.len() + 1 > XATTR_LIST_BYTES_MAX {
+            Err(Status::NoSpace.into())
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -161,7 +170,12 @@ fn check(who: &Identity, inode: &Inode, name: &[u8], want: Want) -> Result<(), F
         if !matches!(inode.kind, FileKind::Regular | FileKind::Directory) {
             return Err(if writes { Status::NotPermitted } else { Status::NoAttribute }.into());
         }
-        if writes && inode.is_directory() && inode.mode & 0o1000 != 0 && !who.owns(inode) && !who.is_unheld() {
+        if writes
+            && inode.is_directory()
+            && inode.mode & 0o1000 != 0
+            && !who.owns(inode)
+            && !who.is_unheld()
+        {
             return Err(Status::NotPermitted.into());
         }
         return permit(who, inode, want);

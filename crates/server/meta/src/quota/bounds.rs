@@ -7,8 +7,9 @@ use crate::record::{Bound, Quota, QuotaOwner, Usage};
 impl Bound {
     /// What may not be exceeded at `now`: the hard limit, or the soft one when its grace time is over.
     pub(crate) fn ceiling(&self, grace_seconds: u64, now: Timestamp) -> Option<u64> {
-        let over =
-            self.over_since.is_some_and(|since| now.seconds.saturating_sub(since.seconds) >= grace_seconds as i64);
+        let over = self
+            .over_since
+            .is_some_and(|since| now.seconds.saturating_sub(since.seconds) >= grace_seconds as i64);
         match (self.hard, self.soft.filter(|_| over)) {
             (Some(hard), Some(soft)) => Some(hard.min(soft)),
             (hard, soft) => hard.or(soft),
@@ -52,9 +53,14 @@ mod tests {
     #[test]
     fn a_soft_limit_is_a_hard_one_when_its_grace_is_over_and_none_again_below_it() {
         let soft = Bound { hard: Some(100), soft: Some(50), over_since: None };
-        let quota = Quota { bytes: soft, inodes: Bound::default(), grace_seconds: 10, complete: true };
+        let quota =
+            Quota { bytes: soft, inodes: Bound::default(), grace_seconds: 10, complete: true };
         let used = |bytes| Usage { bytes, inodes: 0 };
-        assert_eq!(quota.following(used(50), at(1)).bytes.over_since, None, "at the limit is not above it");
+        assert_eq!(
+            quota.following(used(50), at(1)).bytes.over_since,
+            None,
+            "at the limit is not above it"
+        );
         let over = quota.following(used(51), at(1));
         assert_eq!(over.bytes.ceiling(10, at(10)), Some(100));
         assert_eq!(over.bytes.ceiling(10, at(11)), Some(50));

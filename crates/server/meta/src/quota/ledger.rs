@@ -114,7 +114,11 @@ impl Ledger {
 
     /// Usage on record in one shard.
     pub(crate) fn of_shard(&self, shard: ShardId) -> HashMap<QuotaOwner, Usage> {
-        self.usage.iter().filter(|((of, _), _)| *of == shard).map(|((_, owner), usage)| (*owner, *usage)).collect()
+        self.usage
+            .iter()
+            .filter(|((of, _), _)| *of == shard)
+            .map(|((_, owner), usage)| (*owner, *usage))
+            .collect()
     }
 
     /// What a shard's usage of an owner becomes.
@@ -137,7 +141,12 @@ impl Ledger {
     }
 
     /// An owner's limits with their times true after `deltas` of some shards; `None` when it has none, or nothing changes.
-    pub(crate) fn quota_after(&self, owner: QuotaOwner, delta: &Delta, now: Timestamp) -> Option<Quota> {
+    pub(crate) fn quota_after(
+        &self,
+        owner: QuotaOwner,
+        delta: &Delta,
+        now: Timestamp,
+    ) -> Option<Quota> {
         let quota = self.quota(owner)?;
         let after = quota.following(changed(self.sum(owner), delta), now);
         (after != quota).then_some(after)
@@ -148,9 +157,14 @@ impl Ledger {
         let Some(quota) = self.quotas.get(&delta.owner) else { return Ok(()) };
         let sum = self.sum(delta.owner);
         let fits = |ceiling: Option<u64>, used: u128, more: i128| {
-            more <= 0 || ceiling.is_none_or(|ceiling| used + more.unsigned_abs() <= u128::from(ceiling))
+            more <= 0
+                || ceiling.is_none_or(|ceiling| used + more.unsigned_abs() <= u128::from(ceiling))
         };
-        if !fits(quota.inodes.ceiling(quota.grace_seconds, now), u128::from(sum.inodes), i128::from(delta.inodes)) {
+        if !fits(
+            quota.inodes.ceiling(quota.grace_seconds, now),
+            u128::from(sum.inodes),
+            i128::from(delta.inodes),
+        ) {
             return Err(exceeded(delta.owner, "inodes"));
         }
         let counts = sum.bytes + self.in_flight(delta.owner);
@@ -167,9 +181,16 @@ impl Ledger {
     }
 
     /// Whether a file may grow to `size`.
-    pub(crate) fn check_growth(&self, inode: &Inode, size: u64, now: Timestamp) -> Result<(), Failure> {
+    pub(crate) fn check_growth(
+        &self,
+        inode: &Inode,
+        size: u64,
+        now: Timestamp,
+    ) -> Result<(), Failure> {
         let bytes = i128::from(size.saturating_sub(self.reached(inode)));
-        Owners::of(inode).iter().try_for_each(|owner| self.check(&Delta { owner, bytes, inodes: 0 }, now))
+        Owners::of(inode)
+            .iter()
+            .try_for_each(|owner| self.check(&Delta { owner, bytes, inodes: 0 }, now))
     }
 
     /// How far a session may write: to `wanted` at least, if it asks. `size` is what the file is seen to have. `None`: as far as it
@@ -192,7 +213,9 @@ impl Ledger {
         }
         self.update(inode, |flight| flight.reached = flight.reached.max(wanted));
         let grown = wanted.saturating_sub(bytes_of(inode)).max(AHEAD_FIRST_BYTES);
-        let ahead = grown.min(self.left(inode, now) / AHEAD_SHARE).min(self.budget(session, inode.file) / 2);
+        let ahead = grown
+            .min(self.left(inode, now) / AHEAD_SHARE)
+            .min(self.budget(session, inode.file) / 2);
         let end = wanted.saturating_add(ahead);
         self.update(inode, |flight| match flight.ends.iter_mut().find(|(of, _)| *of == session) {
             Some((_, known)) => *known = end.max(*known),
@@ -203,8 +226,11 @@ impl Ledger {
 
     /// Whether anybody whom a file is counted for has a limit of bytes.
     fn limits_growth(&self, inode: &Inode) -> bool {
-        let limited =
-            |owner| self.quotas.get(&owner).is_some_and(|quota| (quota.bytes.hard, quota.bytes.soft) != (None, None));
+        let limited = |owner| {
+            self.quotas
+                .get(&owner)
+                .is_some_and(|quota| (quota.bytes.hard, quota.bytes.soft) != (None, None))
+        };
         !self.quotas.is_empty() && Owners::of(inode).iter().any(limited)
     }
 
@@ -240,7 +266,9 @@ impl Ledger {
 
     /// The last writer is gone, and the daemons have told the size; also of a file that was opened before there was a limit.
     pub(crate) fn heard(&mut self, inode: &Inode, size: u64) {
-        if self.files.contains_key(&inode.file) || inode.size_in_objects && self.limits_growth(inode) {
+        if self.files.contains_key(&inode.file)
+            || inode.size_in_objects && self.limits_growth(inode)
+        {
             self.update(inode, |flight| {
                 flight.reached = size.max(flight.recorded);
                 flight.ends.clear();
@@ -250,7 +278,9 @@ impl Ledger {
 
     pub(crate) fn mark(&mut self, inode: &Inode, mark: Mark) {
         match mark {
-            Mark::Begun { size, .. } if self.files.contains_key(&inode.file) || self.limits_growth(inode) => {
+            Mark::Begun { size, .. }
+                if self.files.contains_key(&inode.file) || self.limits_growth(inode) =>
+            {
                 self.update(inode, |flight| {
                     flight.intent = true;
                     flight.reached = flight.reached.max(size.unwrap_or(0));
@@ -288,7 +318,9 @@ impl Ledger {
                 self.count(&flight, false);
                 InFlight { owners, recorded, ..flight }
             }
-            None => InFlight { owners, recorded, reached: recorded, ends: Vec::new(), intent: false },
+            None => {
+                InFlight { owners, recorded, reached: recorded, ends: Vec::new(), intent: false }
+            }
         };
         change(&mut flight);
         flight.reached = flight.reached.max(recorded);

@@ -33,7 +33,11 @@ pub(crate) struct Owners([Option<QuotaOwner>; 3]);
 impl Owners {
     pub(crate) fn of(inode: &Inode) -> Self {
         let tree = (inode.tree.0 != 0).then_some(QuotaOwner::Tree(inode.tree));
-        Self([Some(QuotaOwner::User(inode.owner.id)), Some(QuotaOwner::Group(inode.group.id)), tree])
+        Self([
+            Some(QuotaOwner::User(inode.owner.id)),
+            Some(QuotaOwner::Group(inode.group.id)),
+            tree,
+        ])
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = QuotaOwner> {
@@ -56,14 +60,17 @@ pub(crate) struct Delta {
 
 /// Adds to `deltas` what it means for the owners that `old` becomes `new`.
 pub(crate) fn note(deltas: &mut Vec<Delta>, old: Option<&Arc<Inode>>, new: Option<&Arc<Inode>>) {
-    let known = |inode: Option<&Arc<Inode>>| inode.map(|inode| (Owners::of(inode), bytes_of(inode)));
+    let known =
+        |inode: Option<&Arc<Inode>>| inode.map(|inode| (Owners::of(inode), bytes_of(inode)));
     let (old, new) = (known(old), known(new));
     if old == new {
         return;
     }
     for (side, sign) in [(old, -1), (new, 1)] {
         let Some((owners, bytes)) = side else { continue };
-        owners.iter().for_each(|owner| add(deltas, owner, i128::from(bytes) * i128::from(sign), sign));
+        owners
+            .iter()
+            .for_each(|owner| add(deltas, owner, i128::from(bytes) * i128::from(sign), sign));
     }
     deltas.retain(|delta| (delta.bytes, delta.inodes) != (0, 0));
 }

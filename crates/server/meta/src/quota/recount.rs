@@ -29,7 +29,12 @@ impl Recount {
     }
 
     /// An inode was changed by a batch.
-    pub(crate) fn follow(&mut self, file: FileIndex, old: Option<&Arc<Inode>>, new: Option<&Arc<Inode>>) {
+    pub(crate) fn follow(
+        &mut self,
+        file: FileIndex,
+        old: Option<&Arc<Inode>>,
+        new: Option<&Arc<Inode>>,
+    ) {
         if file.shard() == self.shard && self.after.is_some_and(|after| file <= after) {
             self.apply(old, new);
         }

@@ -44,7 +44,11 @@ pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Acl, RecordError> {
     }
     let mut acl = Acl::default();
     if marks & HAS_ACCESS != 0 {
-        acl.access = Some(AccessList { group: bits(from)?, users: read_named(from)?, groups: read_named(from)? });
+        acl.access = Some(AccessList {
+            group: bits(from)?,
+            users: read_named(from)?,
+            groups: read_named(from)?,
+        });
     }
     if marks & HAS_DEFAULT != 0 {
         let (user, group, other) = (bits(from)?, bits(from)?, bits(from)?);

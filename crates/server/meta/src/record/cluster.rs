@@ -68,7 +68,9 @@ pub struct KeyRights {
 impl KeyRights {
     fn encode(&self, out: &mut Encoder) {
         let (uid, gid) = self.squash.unwrap_or_default();
-        out.u8(u8::from(self.read_only) | u8::from(self.squash.is_some()) << 1 | u8::from(self.admin) << 2);
+        out.u8(u8::from(self.read_only)
+            | u8::from(self.squash.is_some()) << 1
+            | u8::from(self.admin) << 2);
         out.u64(uid).u64(gid).bytes(&self.subtree);
     }
 
@@ -108,7 +110,10 @@ impl ClientKey {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new(VERSION);
         self.rights.encode(&mut out);
-        out.u8(u8::from(self.revoked)).time(self.made).bytes(self.name.as_bytes()).bytes(&self.secret);
+        out.u8(u8::from(self.revoked))
+            .time(self.made)
+            .bytes(self.name.as_bytes())
+            .bytes(&self.secret);
         out.finish()
     }
 

@@ -99,10 +99,22 @@ impl DirectoryDefault {
         let stripe_bytes = take_option(&mut from)?;
         let (parts, first_iod) = (take_option(&mut from)?, take_option(&mut from)?);
         let (group_width, group_depth) = (take_option(&mut from)?, take_option(&mut from)?);
-        let strips = (0..from.u32()?).map(|_| Ok((from.u16()?, from.u64()?))).collect::<Result<_, RecordError>>()?;
+        let strips = (0..from.u32()?)
+            .map(|_| Ok((from.u16()?, from.u64()?)))
+            .collect::<Result<_, RecordError>>()?;
         let labels = (0..from.u32()?).map(|_| text(&mut from)).collect::<Result<_, _>>()?;
         from.finish()?;
-        Ok(Self { distribution, stripe_bytes, parts, first_iod, strips, group_width, group_depth, placement, labels })
+        Ok(Self {
+            distribution,
+            stripe_bytes,
+            parts,
+            first_iod,
+            strips,
+            group_width,
+            group_depth,
+            placement,
+            labels,
+        })
     }
 }
 

@@ -281,7 +281,11 @@ impl Inode {
             has_xattrs: marks & HAS_XATTRS != 0,
             unnamed: marks & UNNAMED != 0,
             parts: parts(&mut from)?,
-            layout: if marks & HAS_LAYOUT != 0 { Some(Arc::new(layout::decode(&mut from)?)) } else { None },
+            layout: if marks & HAS_LAYOUT != 0 {
+                Some(Arc::new(layout::decode(&mut from)?))
+            } else {
+                None
+            },
             acl: if tag == acl::TAG_POSIX { Some(Arc::new(acl::decode(&mut from)?)) } else { None },
         };
         from.finish()?;

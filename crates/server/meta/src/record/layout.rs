@@ -1,6 +1,8 @@
 //! A layout inside a record.
 
-use braid_layout::{ChecksumKind, Component, Distribution, Layout, PartPlacement, Redundancy, Strip};
+use braid_layout::{
+    ChecksumKind, Component, Distribution, Layout, PartPlacement, Redundancy, Strip,
+};
 use braid_types::limits::{COMPONENTS_MAX, PARTS_MAX};
 use braid_types::{FileOffset, IodId, LayoutVersion, ObjectGeneration};
 
@@ -86,12 +88,17 @@ pub(super) fn decode_distribution(from: &mut Decoder<'_>) -> Result<Distribution
         SINGLE => Distribution::Single,
         VAR_STRIP => {
             let count = from.u16()?;
-            let strip = |from: &mut Decoder<'_>| Ok(Strip { part: from.u16()?, bytes: from.u64()? });
-            Distribution::VarStrip { strips: (0..count).map(|_| strip(from)).collect::<Result<_, RecordError>>()? }
+            let strip =
+                |from: &mut Decoder<'_>| Ok(Strip { part: from.u16()?, bytes: from.u64()? });
+            Distribution::VarStrip {
+                strips: (0..count).map(|_| strip(from)).collect::<Result<_, RecordError>>()?,
+            }
         }
-        GROUPED => {
-            Distribution::Grouped { stripe_size: from.u64()?, group_width: from.u16()?, group_depth: from.u32()? }
-        }
+        GROUPED => Distribution::Grouped {
+            stripe_size: from.u64()?,
+            group_width: from.u16()?,
+            group_depth: from.u32()?,
+        },
         _ => return Err(from.broken()),
     })
 }
@@ -101,7 +108,9 @@ pub(crate) fn fits(layout: &Layout) -> bool {
     let parts: usize = layout.components.iter().map(|component| component.parts.len()).sum();
     let distribution = |d: &Distribution| match d {
         Distribution::VarStrip { strips } => strips.len() <= usize::from(u16::MAX),
-        Distribution::SimpleStripe { .. } | Distribution::Single | Distribution::Grouped { .. } => true,
+        Distribution::SimpleStripe { .. } | Distribution::Single | Distribution::Grouped { .. } => {
+            true
+        }
         _ => false,
     };
     layout.redundancy == Redundancy::None
@@ -109,5 +118,9 @@ pub(crate) fn fits(layout: &Layout) -> bool {
         && layout.components.len() <= COMPONENTS_MAX
         && parts <= PARTS_MAX
         && layout.components.iter().all(|c| distribution(&c.distribution))
-        && layout.components.iter().flat_map(|c| &c.parts).all(|p| p.iods.len() <= usize::from(u8::MAX))
+        && layout
+            .components
+            .iter()
+            .flat_map(|c| &c.parts)
+            .all(|p| p.iods.len() <= usize::from(u8::MAX))
 }

@@ -26,7 +26,9 @@ pub(crate) fn decode_modes(bytes: &[u8]) -> Result<Counted, RecordError> {
             3 => Access::BOTH,
             _ => return Err(from.broken()),
         };
-        let deny = Deny::from_bits(from.u8()?).filter(|deny| !deny.is_none()).ok_or_else(|| from.broken())?;
+        let deny = Deny::from_bits(from.u8()?)
+            .filter(|deny| !deny.is_none())
+            .ok_or_else(|| from.broken())?;
         let (mode, count) = (OpenMode { access, deny }, from.u32()?);
         // Each mode stands once, and counts something.
         if count == 0 || modes.of(mode) != 0 {
@@ -46,7 +48,10 @@ mod tests {
         let mut modes = Counted::default();
         let mode = OpenMode { access: Access::READ, deny: Deny { write: true, ..Deny::NONE } };
         modes.set(mode, 7);
-        modes.set(OpenMode { access: Access::BOTH, deny: Deny { read: true, write: true, delete: true } }, 1);
+        modes.set(
+            OpenMode { access: Access::BOTH, deny: Deny { read: true, write: true, delete: true } },
+            1,
+        );
         let bytes = encode_modes(&modes);
         assert_eq!(decode_modes(&bytes), Ok(modes));
         // `docs/format-meta.md` promises these bytes.

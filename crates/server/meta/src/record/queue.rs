@@ -37,7 +37,9 @@ impl Deletion {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new(VERSION);
-        out.u8(u8::from(self.parts_certain)).u16(self.parts.as_bytes().len() as u16).raw(self.parts.as_bytes());
+        out.u8(u8::from(self.parts_certain))
+            .u16(self.parts.as_bytes().len() as u16)
+            .raw(self.parts.as_bytes());
         layout::encode(&mut out, &self.layout);
         out.finish()
     }
@@ -90,7 +92,9 @@ impl Intent {
         let mut out = Encoder::new(VERSION);
         match self.kind {
             IntentKind::Truncate { size } => out.u8(1).u64(self.generation.0).u64(size),
-            IntentKind::Punch { offset, bytes } => out.u8(2).u64(self.generation.0).u64(offset).u64(bytes),
+            IntentKind::Punch { offset, bytes } => {
+                out.u8(2).u64(self.generation.0).u64(offset).u64(bytes)
+            }
         };
         out.finish()
     }

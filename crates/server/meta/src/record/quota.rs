@@ -93,8 +93,12 @@ impl Quota {
         out.u8(u8::from(self.complete)).u64(self.grace_seconds);
         for bound in [&self.bytes, &self.inodes] {
             let mark = |is: bool, mark: u8| if is { mark } else { 0 };
-            out.u8(mark(bound.hard.is_some(), 1) | mark(bound.soft.is_some(), 2) | mark(bound.over_since.is_some(), 4));
-            out.u64(bound.hard.unwrap_or(0)).u64(bound.soft.unwrap_or(0)).time(bound.over_since.unwrap_or_default());
+            out.u8(mark(bound.hard.is_some(), 1)
+                | mark(bound.soft.is_some(), 2)
+                | mark(bound.over_since.is_some(), 4));
+            out.u64(bound.hard.unwrap_or(0))
+                .u64(bound.soft.unwrap_or(0))
+                .time(bound.over_since.unwrap_or_default());
         }
         out.finish()
     }
@@ -106,8 +110,12 @@ impl Quota {
             return Err(from.broken());
         }
         let grace_seconds = from.u64()?;
-        let quota =
-            Self { bytes: bound(&mut from)?, inodes: bound(&mut from)?, grace_seconds, complete: complete == 1 };
+        let quota = Self {
+            bytes: bound(&mut from)?,
+            inodes: bound(&mut from)?,
+            grace_seconds,
+            complete: complete == 1,
+        };
         from.finish()?;
         Ok(quota)
     }
@@ -120,7 +128,11 @@ fn bound(from: &mut Decoder<'_>) -> Result<Bound, RecordError> {
     }
     let (hard, soft, since) = (from.u64()?, from.u64()?, from.time()?);
     let option = |mark: u8, value: u64| (marks & mark != 0).then_some(value);
-    Ok(Bound { hard: option(1, hard), soft: option(2, soft), over_since: (marks & 4 != 0).then_some(since) })
+    Ok(Bound {
+        hard: option(1, hard),
+        soft: option(2, soft),
+        over_since: (marks & 4 != 0).then_some(since),
+    })
 }
 
 #[cfg(test)]
@@ -142,7 +154,9 @@ mod tests {
         let quota = Quota { bytes: Bound::default(), inodes, grace_seconds: 7, complete: true };
         let mut bytes = vec![1, 1, 7, 0, 0, 0, 0, 0, 0, 0];
         bytes.extend([0; 29]);
-        bytes.extend([7, 5, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0]);
+        bytes.extend([
+            7, 5, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0,
+        ]);
         assert_eq!(quota.encode(), bytes);
         assert_eq!(Quota::decode(&bytes), Ok(quota));
         bytes[39] = 8;

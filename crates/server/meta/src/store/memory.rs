@@ -85,8 +85,12 @@ impl MemoryStore {
         let kept = kept.min(state.unsynced.len());
         let lost = (state.unsynced.len() - kept) as u64;
         state.unsynced[..kept].iter().for_each(|batch| apply(&mut map, batch));
-        let fresh =
-            State { synced: map.clone(), committed: state.committed - lost, fence: state.fence, ..State::default() };
+        let fresh = State {
+            synced: map.clone(),
+            committed: state.committed - lost,
+            fence: state.fence,
+            ..State::default()
+        };
         Self { map: RwLock::new(map), state: Mutex::new(fresh) }
     }
 

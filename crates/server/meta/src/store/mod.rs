@@ -40,7 +40,9 @@ pub struct Fence(pub u64);
 #[non_exhaustive]
 pub enum StoreError {
     /// The disk of the store is full. Nothing was changed.
-    #[error("metadata store: no space left: {0}; try: free space on the disk of the metadata directory")]
+    #[error(
+        "metadata store: no space left: {0}; try: free space on the disk of the metadata directory"
+    )]
     NoSpace(String),
     /// The disk failed; what was asked did not happen.
     #[error("metadata store: {what}: {source}")]
@@ -68,7 +70,9 @@ pub enum StoreError {
     #[error("metadata store: {0}")]
     Corrupted(String),
     /// A file of the store is damaged, cut or missing. Nothing was changed; every file is kept.
-    #[error("metadata store: {file} at byte {offset}: {why}; try: braid mds salvage --dir {directory}")]
+    #[error(
+        "metadata store: {file} at byte {offset}: {why}; try: braid mds salvage --dir {directory}"
+    )]
     Damaged {
         /// Which file.
         file: String,
@@ -83,13 +87,17 @@ pub enum StoreError {
     #[error("metadata store: no metadata is in {0}: is its disk mounted?; try: mount | grep {0}")]
     Missing(String),
     /// A store, or a part of one, is in the directory already.
-    #[error("metadata store: {0} holds a metadata store already, or a part of one; try: another directory")]
+    #[error(
+        "metadata store: {0} holds a metadata store already, or a part of one; try: another directory"
+    )]
     Exists(String),
     /// An earlier failure left the log in doubt; only a restart can tell what it holds.
     #[error("metadata store: stopped after a failed write; try: restart the metadata server")]
     Stopped,
     /// The directory is in use.
-    #[error("metadata store: {0} is in use by another process; try: stop the other metadata server")]
+    #[error(
+        "metadata store: {0} is in use by another process; try: stop the other metadata server"
+    )]
     InUse(String),
 }
 
@@ -111,7 +119,12 @@ impl From<StoreError> for Failure {
 
 impl StoreError {
     /// The error for a file of the store in `directory` that is not as it was written.
-    pub(crate) fn damaged(directory: &Path, file: &Path, offset: u64, why: impl Into<String>) -> Self {
+    pub(crate) fn damaged(
+        directory: &Path,
+        file: &Path,
+        offset: u64,
+        why: impl Into<String>,
+    ) -> Self {
         let (file, directory) = (file.display().to_string(), directory.display().to_string());
         Self::Damaged { file, offset, why: why.into(), directory }
     }
@@ -119,7 +132,9 @@ impl StoreError {
     /// The error for a failed system call: a full disk is told apart.
     pub(crate) fn disk(what: &'static str, source: std::io::Error) -> Self {
         match source.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Self::NoSpace(what.to_owned()),
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                Self::NoSpace(what.to_owned())
+            }
             _ => Self::Disk { what, source },
         }
     }
@@ -167,7 +182,11 @@ impl Batch {
     }
 
     /// Sets `key` to what `write` appends; where in the batch that stands, for [`Encoder::again`].
-    pub(crate) fn put_with(&mut self, key: impl AsRef<[u8]>, write: impl FnOnce(&mut Encoder)) -> Range<usize> {
+    pub(crate) fn put_with(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        write: impl FnOnce(&mut Encoder),
+    ) -> Range<usize> {
         self.push(key.as_ref(), 0, &[]);
         let from = self.body.len();
         let length_at = from - key.as_ref().len() - 4;
@@ -180,7 +199,10 @@ impl Batch {
     }
 
     fn push(&mut self, key: &[u8], value_bytes: u32, value: &[u8]) {
-        assert!(!key.is_empty() && key.len() <= KEY_BYTES_MAX, "keys come from key.rs, whose longest fits");
+        assert!(
+            !key.is_empty() && key.len() <= KEY_BYTES_MAX,
+            "keys come from key.rs, whose longest fits"
+        );
         self.body.reserve(6 + key.len() + value.len());
         self.body.extend_from_slice(&(key.len() as u16).to_le_bytes());
         self.body.extend_from_slice(&value_bytes.to_le_bytes());
@@ -224,7 +246,11 @@ impl Batch {
     }
 
     pub(crate) fn check_size(&self) -> Result<(), StoreError> {
-        if self.bytes() > BATCH_BYTES_MAX { Err(StoreError::BatchTooLarge { bytes: self.bytes() }) } else { Ok(()) }
+        if self.bytes() > BATCH_BYTES_MAX {
+            Err(StoreError::BatchTooLarge { bytes: self.bytes() })
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -31,7 +31,13 @@ fn bytes(entries: Entries<'_>) -> Vec<u8> {
     out
 }
 
-fn set(ns: &Namespace, who: &Identity, file: FileIndex, name: &[u8], entries: Entries<'_>) -> Result<(), Failure> {
+fn set(
+    ns: &Namespace,
+    who: &Identity,
+    file: FileIndex,
+    name: &[u8],
+    entries: Entries<'_>,
+) -> Result<(), Failure> {
     ns.set_xattr(&call(who), file, name, &bytes(entries), XattrMode::Either, false)
 }
 
@@ -67,7 +73,9 @@ fn the_first_entry_that_fits_decides_and_the_mask_bounds_all_but_owner_and_other
     set(&ns, &user(7), file, ACCESS, FULL).unwrap();
     let inode = ns.getattr(file).unwrap();
     assert_eq!(inode.mode, 0o664, "owner, mask, others");
-    let may = |who: &Identity| (0..8).filter(|want| permit(who, &inode, Want(*want)).is_ok()).max().unwrap();
+    let may = |who: &Identity| {
+        (0..8).filter(|want| permit(who, &inode, Want(*want)).is_ok()).max().unwrap()
+    };
     assert_eq!(may(&user(7)), 6, "the owner, whatever the mask");
     assert_eq!(may(&user(5)), 6, "rwx within the mask");
     assert_eq!(may(&member(6, &[50])), 0, "a user that is named gets nothing by its groups");
@@ -81,7 +89,8 @@ fn the_first_entry_that_fits_decides_and_the_mask_bounds_all_but_owner_and_other
 fn in_a_group_that_does_not_grant_it_everybody_elses_bits_do_not_help() {
     let (_, ns) = memory();
     let file = file(&ns, 0o600);
-    let entries: Entries<'_> = &[("u:", 0, 6), ("g:", 0, 0), ("g", 50, 2), ("m", 0, 7), ("o", 0, 7)];
+    let entries: Entries<'_> =
+        &[("u:", 0, 6), ("g:", 0, 0), ("g", 50, 2), ("m", 0, 7), ("o", 0, 7)];
     set(&ns, &user(7), file, ACCESS, entries).unwrap();
     let inode = ns.getattr(file).unwrap();
     assert!(permit(&member(1, &[50]), &inode, Want::READ).is_err());
@@ -97,11 +106,23 @@ fn chmod_changes_the_mask_and_a_list_changes_the_mode() {
     assert_eq!(ns.getattr(file).unwrap().mode, 0o4664, "suid is not the list's");
     let chmod = Changes { mode: Some(0o640), ..Changes::default() };
     ns.setattr(&call(&user(7)), file, &chmod).unwrap();
-    let expected = &[("u:", 0, 6), ("u", 5, 7), ("u", 6, 0), ("g:", 0, 4), ("g", 50, 6), ("m", 0, 4), ("o", 0, 0)];
+    let expected = &[
+        ("u:", 0, 6),
+        ("u", 5, 7),
+        ("u", 6, 0),
+        ("g:", 0, 4),
+        ("g", 50, 6),
+        ("m", 0, 4),
+        ("o", 0, 0),
+    ];
     assert_eq!(get(&ns, file, ACCESS), Some(bytes(expected)));
     set(&ns, &user(7), file, ACCESS, &[("u:", 0, 7), ("g:", 0, 5), ("o", 0, 1)]).unwrap();
     let inode = ns.getattr(file).unwrap();
-    assert_eq!((inode.mode, &inode.acl, get(&ns, file, ACCESS)), (0o751, &None, None), "the mode says all of it");
+    assert_eq!(
+        (inode.mode, &inode.acl, get(&ns, file, ACCESS)),
+        (0o751, &None, None),
+        "the mode says all of it"
+    );
 }
 
 #[test]
@@ -115,11 +136,17 @@ fn a_list_is_shown_listed_and_removed_as_an_extended_attribute() {
     assert!(ns.getattr(dir).unwrap().change > before);
     let ns = open(Arc::new(store.kill()));
     assert_eq!(ns.list_xattrs(&user(1), dir).unwrap(), [ACCESS, DEFAULT]);
-    assert_eq!((get(&ns, dir, ACCESS), get(&ns, dir, DEFAULT)), (Some(bytes(FULL)), Some(bytes(FULL))));
+    assert_eq!(
+        (get(&ns, dir, ACCESS), get(&ns, dir, DEFAULT)),
+        (Some(bytes(FULL)), Some(bytes(FULL)))
+    );
     ns.remove_xattr(&call(&root), dir, ACCESS).unwrap();
     assert_eq!(ns.list_xattrs(&user(1), dir).unwrap(), [DEFAULT]);
     set(&ns, &root, dir, DEFAULT, &[]).unwrap();
-    assert_eq!((ns.getattr(dir).unwrap().acl.clone(), ns.getattr(dir).unwrap().mode), (None, 0o664));
+    assert_eq!(
+        (ns.getattr(dir).unwrap().acl.clone(), ns.getattr(dir).unwrap().mode),
+        (None, 0o664)
+    );
 }
 
 #[test]
@@ -141,7 +168,8 @@ fn who_is_not_in_the_group_drops_setgid_with_a_list() {
     let (file, checked) = (file(&ns, 0o2755), Identity { checked: true, ..user(7) });
     let sgid = |who: &Identity, drop_setgid| {
         give(&ns, file, 0o2755);
-        ns.set_xattr(&call(who), file, ACCESS, &bytes(FULL), XattrMode::Either, drop_setgid).unwrap();
+        ns.set_xattr(&call(who), file, ACCESS, &bytes(FULL), XattrMode::Either, drop_setgid)
+            .unwrap();
         ns.getattr(file).unwrap().mode & 0o2000 != 0
     };
     assert!(!sgid(&user(7), false));
@@ -165,7 +193,9 @@ fn lists_that_make_no_sense_are_refused() {
     for entries in bad {
         assert_eq!(status(set(&ns, &root, file, ACCESS, entries)), Status::Invalid, "{entries:?}");
     }
-    let raw = |value: &[u8]| status(ns.set_xattr(&call(&root), file, ACCESS, value, XattrMode::Either, false));
+    let raw = |value: &[u8]| {
+        status(ns.set_xattr(&call(&root), file, ACCESS, value, XattrMode::Either, false))
+    };
     assert_eq!(raw(b""), Status::Invalid);
     assert_eq!(raw(&bytes(FULL)[..11]), Status::Invalid);
     assert_eq!(raw(&[3, 0, 0, 0]), Status::Unsupported);
@@ -183,7 +213,14 @@ fn a_default_list_is_inherited_and_takes_the_place_of_the_umask() {
     let mode = |bits| NewMode { bits, umask: 0o077 };
     let plain = ns.mkdir(&call(&root), dir, b"plain", mode(0o777)).unwrap();
     assert_eq!((plain.mode, &plain.acl), (0o700, &None), "without a list the umask holds");
-    set(&ns, &root, dir, DEFAULT, &[("u:", 0, 7), ("u", 5, 7), ("g:", 0, 5), ("m", 0, 7), ("o", 0, 5)]).unwrap();
+    set(
+        &ns,
+        &root,
+        dir,
+        DEFAULT,
+        &[("u:", 0, 7), ("u", 5, 7), ("g:", 0, 5), ("m", 0, 7), ("o", 0, 5)],
+    )
+    .unwrap();
 
     let args = CreateArgs { mode: mode(0o640), exclusive: true, open: None, place };
     let file = ns.create(&call(&root), dir, b"f", args).unwrap().inode;
@@ -193,7 +230,11 @@ fn a_default_list_is_inherited_and_takes_the_place_of_the_umask() {
     assert_eq!(get(&ns, file.file, DEFAULT), None);
 
     let sub = ns.mkdir(&call(&root), dir, b"sub", mode(0o777)).unwrap();
-    assert_eq!((sub.mode, get(&ns, sub.file, DEFAULT)), (0o775, get(&ns, dir, DEFAULT)), "handed on");
+    assert_eq!(
+        (sub.mode, get(&ns, sub.file, DEFAULT)),
+        (0o775, get(&ns, dir, DEFAULT)),
+        "handed on"
+    );
     let node = NodeArgs { kind: FileKind::Fifo, mode: mode(0o666), rdev: 0 };
     assert_eq!(ns.mknod(&call(&root), sub.file, b"p", node).unwrap().mode, 0o664);
     let open = crate::OpenArgs::plain(SessionId(9), crate::Access::BOTH);
@@ -203,7 +244,11 @@ fn a_default_list_is_inherited_and_takes_the_place_of_the_umask() {
 
     set(&ns, &root, dir, DEFAULT, &[("u:", 0, 7), ("g:", 0, 5), ("o", 0, 4)]).unwrap();
     let three = ns.mkdir(&call(&root), dir, b"three", mode(0o777)).unwrap();
-    assert_eq!((three.mode, get(&ns, three.file, ACCESS)), (0o754, None), "three entries are the mode");
+    assert_eq!(
+        (three.mode, get(&ns, three.file, ACCESS)),
+        (0o754, None),
+        "three entries are the mode"
+    );
 }
 
 #[test]
@@ -212,12 +257,26 @@ fn every_way_to_a_file_asks_the_list() {
     let root = Identity::root();
     let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o700).unwrap().file;
     create(&ns, &call(&root), dir, b"f").unwrap();
-    set(&ns, &root, dir, ACCESS, &[("u:", 0, 7), ("u", 5, 1), ("g:", 0, 0), ("m", 0, 7), ("o", 0, 0)]).unwrap();
+    set(
+        &ns,
+        &root,
+        dir,
+        ACCESS,
+        &[("u:", 0, 7), ("u", 5, 1), ("g:", 0, 0), ("m", 0, 7), ("o", 0, 0)],
+    )
+    .unwrap();
     assert!(ns.lookup(&user(5), dir, b"f").is_ok());
     assert_eq!(status(ns.lookup(&user(6), dir, b"f")), Status::PermissionDenied);
     assert_eq!(status(ns.readdir(&user(5), dir, 0, 1000, false)), Status::PermissionDenied);
     assert_eq!(status(create(&ns, &call(&user(5)), dir, b"g")), Status::PermissionDenied);
-    set(&ns, &root, dir, ACCESS, &[("u:", 0, 7), ("u", 5, 7), ("g:", 0, 0), ("m", 0, 7), ("o", 0, 0)]).unwrap();
+    set(
+        &ns,
+        &root,
+        dir,
+        ACCESS,
+        &[("u:", 0, 7), ("u", 5, 7), ("g:", 0, 0), ("m", 0, 7), ("o", 0, 0)],
+    )
+    .unwrap();
     assert!(create(&ns, &call(&user(5)), dir, b"g").is_ok());
 }
 

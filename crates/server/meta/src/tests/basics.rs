@@ -37,7 +37,8 @@ fn a_file_index_is_never_used_twice_also_over_restarts() {
     let mut store = store;
     for round in 0..5u8 {
         for n in 0..20u8 {
-            let made = create(&ns, &call(&root), ROOT, &[b'f', round, n + 1].map(|b| b.max(1))).unwrap();
+            let made =
+                create(&ns, &call(&root), ROOT, &[b'f', round, n + 1].map(|b| b.max(1))).unwrap();
             assert!(seen.insert(made.inode.file));
             ns.unlink(&call(&root), ROOT, &[b'f', round, n + 1].map(|b| b.max(1))).unwrap();
         }
@@ -85,9 +86,15 @@ fn special_files_keep_their_device_and_only_root_makes_devices() {
     let node = |kind, rdev| NodeArgs { kind, mode: 0o600.into(), rdev };
     let made = ns.mknod(&call(&root), dir, b"null", node(FileKind::CharDevice, 0x103)).unwrap();
     assert_eq!((made.kind, made.rdev), (FileKind::CharDevice, 0x103));
-    assert_eq!(status(ns.mknod(&call(&user), dir, b"sda", node(FileKind::BlockDevice, 1))), Status::NotPermitted);
+    assert_eq!(
+        status(ns.mknod(&call(&user), dir, b"sda", node(FileKind::BlockDevice, 1))),
+        Status::NotPermitted
+    );
     assert_eq!(ns.mknod(&call(&user), dir, b"pipe", node(FileKind::Fifo, 7)).unwrap().rdev, 0);
-    assert_eq!(status(ns.mknod(&call(&root), dir, b"x", node(FileKind::Directory, 0))), Status::Invalid);
+    assert_eq!(
+        status(ns.mknod(&call(&root), dir, b"x", node(FileKind::Directory, 0))),
+        Status::Invalid
+    );
 }
 
 #[test]
@@ -108,7 +115,10 @@ fn paths_are_resolved_through_symbolic_links() {
     assert_eq!(status(at(b"a/b/file/", true)), Status::NotDirectory);
     assert_eq!(status(at(b"a/b/file/x", true)), Status::NotDirectory);
     assert_eq!(status(at(b"a/c/file", true)), Status::NotFound);
-    assert_eq!(ns.readlink(ns.resolve(&root, b, b"up", false).unwrap().file).unwrap(), b"../b/./file");
+    assert_eq!(
+        ns.readlink(ns.resolve(&root, b, b"up", false).unwrap().file).unwrap(),
+        b"../b/./file"
+    );
 }
 
 #[test]
@@ -117,7 +127,13 @@ fn a_chain_of_links_is_followed_up_to_the_limit() {
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"l0").unwrap().inode.file;
     for n in 1..=41 {
-        ns.symlink(&call(&root), ROOT, format!("l{n}").as_bytes(), format!("l{}", n - 1).as_bytes()).unwrap();
+        ns.symlink(
+            &call(&root),
+            ROOT,
+            format!("l{n}").as_bytes(),
+            format!("l{}", n - 1).as_bytes(),
+        )
+        .unwrap();
     }
     assert_eq!(ns.resolve(&root, ROOT, b"l40", true).unwrap().file, file);
     assert_eq!(status(ns.resolve(&root, ROOT, b"l41", true)), Status::TooManyLinks);
@@ -146,7 +162,11 @@ fn times_and_the_change_counter_follow_changes() {
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode;
     let later = Call { who: &root, now: at(200), replay: None };
-    let times = Changes { mtime: Some(SetTime::To(at(-7))), atime: Some(SetTime::Now), ..Changes::default() };
+    let times = Changes {
+        mtime: Some(SetTime::To(at(-7))),
+        atime: Some(SetTime::Now),
+        ..Changes::default()
+    };
     let new = ns.setattr(&later, file.file, &times).unwrap();
     assert_eq!((new.mtime, new.atime, new.ctime, new.btime), (at(-7), at(200), at(200), at(100)));
     assert!(new.change > file.change);
@@ -197,7 +217,13 @@ fn children_inherit_layout_and_placement_of_their_directory() {
         seen = default.cloned();
         Ok(layout(1))
     };
-    ns.create(&call(&root), sub, b"f", CreateArgs { mode: 0o644.into(), exclusive: true, open: None, place }).unwrap();
+    ns.create(
+        &call(&root),
+        sub,
+        b"f",
+        CreateArgs { mode: 0o644.into(), exclusive: true, open: None, place },
+    )
+    .unwrap();
     assert_eq!(seen, Some(default));
     ns.set_directory_default(&call(&root), dir, None).unwrap();
     assert_eq!(ns.directory_default(dir).unwrap(), None);
@@ -339,7 +365,9 @@ fn a_link_count_that_is_too_low_does_not_run_over_when_a_name_goes() {
 fn threads_that_change_the_same_directories_lose_nothing() {
     let (_, ns) = memory();
     let root = Identity::root();
-    let dirs: Vec<_> = (0..4).map(|n| ns.mkdir(&call(&root), ROOT, &[b'd', b'0' + n], 0o755).unwrap().file).collect();
+    let dirs: Vec<_> = (0..4)
+        .map(|n| ns.mkdir(&call(&root), ROOT, &[b'd', b'0' + n], 0o755).unwrap().file)
+        .collect();
     std::thread::scope(|scope| {
         for thread in 0..8u32 {
             let (ns, dirs) = (&ns, &dirs);
@@ -366,7 +394,9 @@ fn threads_that_change_the_same_directories_lose_nothing() {
 fn indexes_that_were_reserved_ahead_are_never_given_twice() {
     let (store, ns) = memory();
     let root = Identity::root();
-    let make = |ns: &Namespace, name: String| create(ns, &call(&root), ROOT, name.as_bytes()).unwrap().inode.file;
+    let make = |ns: &Namespace, name: String| {
+        create(ns, &call(&root), ROOT, name.as_bytes()).unwrap().inode.file
+    };
     let first = make(&ns, "f".into());
     assert!(ns.is_of_this_run(first) && !ns.is_low_on_indexes());
     let mut made = 0;
@@ -386,5 +416,7 @@ fn indexes_that_were_reserved_ahead_are_never_given_twice() {
     let after = open(Arc::new(store.lose_power(0)));
     let next = make(&after, "next".into());
     assert!(next > last, "{next} after {last}");
-    assert!(after.is_of_this_run(next) && !after.is_of_this_run(last) && !after.is_of_this_run(first));
+    assert!(
+        after.is_of_this_run(next) && !after.is_of_this_run(last) && !after.is_of_this_run(first)
+    );
 }

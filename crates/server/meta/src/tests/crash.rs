@@ -9,7 +9,8 @@ use crate::{Access, OpenArgs, RenameMode};
 /// Names, link counts, sizes and both entry indexes agree, and every inode is reachable or an orphan.
 fn check_whole(ns: &Namespace) -> usize {
     let root = Identity::root();
-    let stored = (0..SHARDS).flat_map(|shard| ns.files(braid_types::ShardId(shard), None, 1024).unwrap());
+    let stored =
+        (0..SHARDS).flat_map(|shard| ns.files(braid_types::ShardId(shard), None, 1024).unwrap());
     let inodes: BTreeMap<_, _> = stored.map(|(file, inode)| (file, inode.unwrap())).collect();
     let mut named: BTreeMap<FileIndex, u32> = BTreeMap::new();
     for inode in inodes.values().filter(|inode| inode.is_directory()) {
@@ -48,7 +49,8 @@ fn churn(ns: &Namespace, state: &mut u64, steps: usize) {
         let names: [Vec<u8>; 2] = std::array::from_fn(|_| format!("n{}", draw(12)).into_bytes());
         let dirs: [FileIndex; 2] = std::array::from_fn(|_| {
             let name = format!("d{}", draw(4)).into_bytes();
-            ns.lookup(&root, ROOT, &name).map_or(ROOT, |inode| if inode.is_directory() { inode.file } else { ROOT })
+            ns.lookup(&root, ROOT, &name)
+                .map_or(ROOT, |inode| if inode.is_directory() { inode.file } else { ROOT })
         });
         let mode = [RenameMode::Replace, RenameMode::Exchange][draw(2) as usize];
         let args = OpenArgs::plain(SessionId(1), Access::WRITE);
@@ -59,7 +61,9 @@ fn churn(ns: &Namespace, state: &mut u64, steps: usize) {
             2 => ns.mkdir(call, ROOT, format!("d{}", draw(4)).as_bytes(), 0o755).map(drop),
             3 => ns.rename(call, (dirs[0], &names[0]), (dirs[1], &names[1]), mode),
             4 => ns.unlink(call, dirs[0], &names[0]),
-            5 => ns.lookup(&root, dirs[0], &names[0]).and_then(|f| ns.link(call, f.file, dirs[1], &names[1]).map(drop)),
+            5 => ns
+                .lookup(&root, dirs[0], &names[0])
+                .and_then(|f| ns.link(call, f.file, dirs[1], &names[1]).map(drop)),
             _ => ns.rmdir(call, ROOT, format!("d{}", draw(4)).as_bytes()),
         };
     }

@@ -40,8 +40,9 @@ fn all(store: &dyn MetaStore) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 pub(super) fn segments(directory: &Path) -> Vec<PathBuf> {
     let list = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let mut list: Vec<_> =
-        list.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("log.")).collect();
+    let mut list: Vec<_> = list
+        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("log."))
+        .collect();
     list.sort();
     list
 }
@@ -87,7 +88,11 @@ fn a_torn_tail_ends_the_log_at_the_last_whole_batch() {
         std::fs::write(&segments(torn.path())[0], &log[..end]).unwrap();
         let found = default(torn.path());
         let whole: Vec<_> = all(&found).into_iter().map(|(key, _)| key[0]).collect();
-        assert_eq!(whole, (0..found.committed().0 as u8).collect::<Vec<_>>(), "cut at {end}: a prefix");
+        assert_eq!(
+            whole,
+            (0..found.committed().0 as u8).collect::<Vec<_>>(),
+            "cut at {end}: a prefix"
+        );
     }
 }
 
@@ -176,7 +181,11 @@ fn after_a_failed_sync_no_second_one_is_trusted_until_a_restart() {
     store.sync(synced).unwrap();
     drop(store);
     let store = default(directory.path());
-    assert_eq!(store.get(b"lost").unwrap().as_deref(), Some(&b"1"[..]), "the process was not even killed");
+    assert_eq!(
+        store.get(b"lost").unwrap().as_deref(),
+        Some(&b"1"[..]),
+        "the process was not even killed"
+    );
     store.sync(store.committed()).unwrap();
 }
 
@@ -195,7 +204,8 @@ fn a_scan_stops_where_its_visitor_says_in_every_layer() {
         };
         store.view().unwrap().scan(&[0], &[255], &mut visit).unwrap();
         let want = [(1, "base"), (2, "over"), (4, "over"), (7, "base"), (9, "over")];
-        let want: Vec<_> = want[..count].iter().map(|(key, value)| (*key, value.as_bytes().to_vec())).collect();
+        let want: Vec<_> =
+            want[..count].iter().map(|(key, value)| (*key, value.as_bytes().to_vec())).collect();
         assert_eq!(seen, want);
     }
 }
@@ -209,7 +219,10 @@ fn a_second_process_is_refused_and_so_is_an_older_fence() {
     let mut batch = Batch::new();
     batch.put(b"k", b"v");
     store.commit(batch.clone(), Fence(7)).unwrap();
-    assert!(matches!(store.commit(batch.clone(), Fence(6)), Err(StoreError::Fenced { offered: 6, current: 7 })));
+    assert!(matches!(
+        store.commit(batch.clone(), Fence(6)),
+        Err(StoreError::Fenced { offered: 6, current: 7 })
+    ));
     drop(store);
     let store = default(directory.path());
     assert_eq!(store.fence(), Fence(7));
@@ -226,7 +239,10 @@ fn a_batch_over_the_limit_is_refused_and_one_at_it_is_not() {
         batch
     };
     let limit = braid_types::limits::BATCH_BYTES_MAX;
-    assert!(matches!(store.commit(batch(limit + 1), Fence(1)), Err(StoreError::BatchTooLarge { .. })));
+    assert!(matches!(
+        store.commit(batch(limit + 1), Fence(1)),
+        Err(StoreError::BatchTooLarge { .. })
+    ));
     store.commit(batch(limit), Fence(1)).unwrap();
     let image = killed(&store, directory.path());
     let found = default(image.path());
@@ -255,7 +271,9 @@ fn nobody_else_may_look_into_the_store_also_into_one_of_an_older_version() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("mds");
     let paths = |root: &Path| {
-        let of = |dir: &Path| std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+        let of = |dir: &Path| {
+            std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+        };
         [vec![root.to_owned(), root.join("base")], of(root), of(&root.join("base"))].concat()
     };
     let loose = |root: &Path| {

@@ -28,7 +28,10 @@ fn an_open_that_is_excluded_is_refused_and_leaves_no_trace() {
     ns.open_file(&call(&root), file, args(X, Access::READ, DENY_WRITE)).unwrap();
     let before = (ns.open_files(), ns.getattr(file).unwrap());
     let refused = ns.open_file(&call(&root), file, OpenArgs::plain(Y, Access::WRITE)).unwrap_err();
-    assert_eq!((refused.status, &*refused.detail), (Status::SharingViolation, "session 1 denies writing"));
+    assert_eq!(
+        (refused.status, &*refused.detail),
+        (Status::SharingViolation, "session 1 denies writing")
+    );
     assert_eq!((ns.open_files(), ns.getattr(file).unwrap()), before);
     ns.close_file(&call(&root), file, args(X, Access::READ, DENY_WRITE)).unwrap();
     ns.open_file(&call(&root), file, OpenArgs::plain(Y, Access::WRITE)).unwrap();
@@ -52,7 +55,9 @@ fn who_denies_deleting_keeps_the_files_names_as_they_are() {
     let root = Identity::root();
     create(&ns, &call(&root), ROOT, b"g").unwrap();
     ns.open_file(&call(&root), file, args(X, Access::READ, DENY_DELETE)).unwrap();
-    let rename = |from: &[u8], to: &[u8], mode| status(ns.rename(&call(&root), (ROOT, from), (ROOT, to), mode));
+    let rename = |from: &[u8], to: &[u8], mode| {
+        status(ns.rename(&call(&root), (ROOT, from), (ROOT, to), mode))
+    };
     assert_eq!(status(ns.unlink(&call(&root), ROOT, b"f")), Status::SharingViolation);
     assert_eq!(rename(b"f", b"h", RenameMode::Replace), Status::SharingViolation);
     assert_eq!(rename(b"g", b"f", RenameMode::Replace), Status::SharingViolation);
@@ -70,7 +75,10 @@ fn what_is_denied_is_on_record_and_a_restarted_server_refuses_what_it_excludes()
     let reads = args(X, Access::READ, DENY_WRITE);
     ns.open_file(&call(&root), file, reads).unwrap();
     let ns = open(Arc::new(store.kill()));
-    assert_eq!(status(ns.open_file(&call(&root), file, OpenArgs::plain(Y, Access::WRITE))), Status::SharingViolation);
+    assert_eq!(
+        status(ns.open_file(&call(&root), file, OpenArgs::plain(Y, Access::WRITE))),
+        Status::SharingViolation
+    );
     assert_eq!(ns.denied(file), DENY_WRITE);
     let mut held = OpenFile::none(file, X);
     held.add(OpenMode { access: Access::READ, deny: DENY_WRITE }).unwrap();
@@ -104,10 +112,16 @@ fn a_change_to_writing_gives_the_file_its_mark_and_one_back_has_its_size_collect
     assert!(inode.size_in_objects && !ends);
     assert_eq!(open(Arc::new(store.kill())).writers(file), [X]);
     let back = OpenMode::plain(Access::READ);
-    let (_, ends) = ns.change_open(&call(&root), file, args(X, Access::BOTH, DENY_WRITE), back).unwrap();
+    let (_, ends) =
+        ns.change_open(&call(&root), file, args(X, Access::BOTH, DENY_WRITE), back).unwrap();
     assert!(ends && ns.denied(file).is_none());
     let stranger = user(5);
-    let asked = ns.change_open(&call(&stranger), file, OpenArgs::plain(X, Access::READ), OpenMode::plain(Access::BOTH));
+    let asked = ns.change_open(
+        &call(&stranger),
+        file,
+        OpenArgs::plain(X, Access::READ),
+        OpenMode::plain(Access::BOTH),
+    );
     assert_eq!(status(asked), Status::PermissionDenied, "what is new is asked for");
 }
 
@@ -145,7 +159,9 @@ fn modes() -> impl Strategy<Value = OpenMode> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let open = (1u64..4, 0usize..2, modes());
-    let open = open.prop_map(|(session, file, mode)| Step::Open(Simple { session: SessionId(session), file, mode }));
+    let open = open.prop_map(|(session, file, mode)| {
+        Step::Open(Simple { session: SessionId(session), file, mode })
+    });
     let step = prop_oneof![
         6 => open,
         3 => any::<usize>().prop_map(Step::Close),

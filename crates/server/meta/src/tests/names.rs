@@ -10,7 +10,8 @@ fn a_name_of_255_bytes_is_taken_and_one_of_256_refused() {
     let (longest, too_long) = (vec![b'n'; 255], vec![b'n'; 256]);
     create(&ns, &call(&root), ROOT, &longest).unwrap();
     assert_eq!(names(&ns, ROOT), std::slice::from_ref(&longest));
-    ns.rename(&call(&root), (ROOT, &longest), (ROOT, &[0xff; 255]), crate::RenameMode::Replace).unwrap();
+    ns.rename(&call(&root), (ROOT, &longest), (ROOT, &[0xff; 255]), crate::RenameMode::Replace)
+        .unwrap();
     assert_eq!(names(&ns, ROOT), [vec![0xff; 255]]);
     for failed in refusals(&ns, &too_long) {
         assert_eq!(failed, Status::NameTooLong);
@@ -42,11 +43,17 @@ fn dot_and_dotdot_and_the_empty_name_are_never_made_or_removed() {
 fn refusals(ns: &Namespace, name: &[u8]) -> Vec<Status> {
     let root = Identity::root();
     let call = &call(&root);
-    let held = create(ns, call, ROOT, b"held").map_or_else(|_| ns.lookup(&root, ROOT, b"held").unwrap(), |c| c.inode);
+    let held = create(ns, call, ROOT, b"held")
+        .map_or_else(|_| ns.lookup(&root, ROOT, b"held").unwrap(), |c| c.inode);
     let refusals = vec![
         status(create(ns, call, ROOT, name)),
         status(ns.mkdir(call, ROOT, name, 0o755)),
-        status(ns.mknod(call, ROOT, name, NodeArgs { kind: FileKind::Fifo, mode: 0o600.into(), rdev: 0 })),
+        status(ns.mknod(
+            call,
+            ROOT,
+            name,
+            NodeArgs { kind: FileKind::Fifo, mode: 0o600.into(), rdev: 0 },
+        )),
         status(ns.symlink(call, ROOT, name, b"target")),
         status(ns.link(call, held.file, ROOT, name)),
         status(ns.unlink(call, ROOT, name)),

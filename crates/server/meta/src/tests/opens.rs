@@ -29,7 +29,8 @@ fn written(ns: &Namespace, name: &[u8]) -> FileIndex {
 }
 
 #[test]
-fn the_size_mark_is_on_record_with_the_first_open_for_writing_and_goes_when_the_last_writer_is_collected() {
+fn the_size_mark_is_on_record_with_the_first_open_for_writing_and_goes_when_the_last_writer_is_collected()
+ {
     let (store, ns) = memory();
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
@@ -78,7 +79,8 @@ fn the_change_counter_rises_with_what_the_objects_say() {
     let (_, ns) = memory();
     let root = Identity::root();
     for seconds in [-1, i64::MIN, i64::MAX] {
-        let file = create(&ns, &call(&root), ROOT, format!("f{seconds}").as_bytes()).unwrap().inode.file;
+        let file =
+            create(&ns, &call(&root), ROOT, format!("f{seconds}").as_bytes()).unwrap().inode.file;
         let time = Timestamp { seconds, nanos: 5 };
         let times = crate::Changes { mtime: Some(crate::SetTime::To(time)), ..Default::default() };
         let before = ns.setattr(&call(&root), file, &times).unwrap().change;
@@ -94,7 +96,8 @@ fn create_and_open_are_one_batch_and_the_maker_may_write_what_its_mode_forbids()
     let root = Identity::root();
     let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o777).unwrap().file;
     let before = store.committed();
-    let args = CreateArgs { mode: 0o444.into(), exclusive: true, open: Some(args(Access::WRITE)), place };
+    let args =
+        CreateArgs { mode: 0o444.into(), exclusive: true, open: Some(args(Access::WRITE)), place };
     let made = ns.create(&call(&user), dir, b"f", args).unwrap().inode;
     assert_eq!(store.committed().0, before.0 + 1);
     assert!(made.size_in_objects);
@@ -140,7 +143,8 @@ fn an_orphan_whose_opener_died_with_the_server_is_reaped() {
     ns.take_up(&call(&root), &held(writer, 0, 1)).unwrap();
     ns.end_session(SESSION, at(1)).unwrap();
     assert!(ns.orphans().unwrap().is_empty());
-    let mut files: Vec<_> = ns.deletions(None, 10).unwrap().into_iter().map(|deletion| deletion.file).collect();
+    let mut files: Vec<_> =
+        ns.deletions(None, 10).unwrap().into_iter().map(|deletion| deletion.file).collect();
     files.sort();
     assert_eq!(files, [reader, writer]);
 }
@@ -173,7 +177,9 @@ fn a_truncate_raises_the_generation_first_and_is_found_and_finished_after_a_rest
     assert!(ns.intents().unwrap().is_empty());
     let again = ns.finish_intent(&call(&root), &intent, &Parts::none()).unwrap();
     assert_eq!((again.size, again.size_generation.0), (3, 1));
-    let next = ns.begin_intent(&call(&root), file, IntentKind::Punch { offset: 0, bytes: 2 }, false).unwrap();
+    let next = ns
+        .begin_intent(&call(&root), file, IntentKind::Punch { offset: 0, bytes: 2 }, false)
+        .unwrap();
     assert_eq!(next.generation.0, 2);
     assert_eq!(ns.finish_intent(&call(&root), &next, &Parts::none()).unwrap().size, 3);
 }
@@ -183,13 +189,17 @@ fn while_a_truncate_stands_a_file_gets_no_other_layout_and_leaves_all_its_parts_
     let (_, ns) = memory();
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
-    let intent = ns.begin_intent(&call(&root), file, IntentKind::Truncate { size: 3 }, false).unwrap();
+    let intent =
+        ns.begin_intent(&call(&root), file, IntentKind::Truncate { size: 3 }, false).unwrap();
     assert_eq!(status(ns.set_layout(&call(&root), file, layout(2))), Status::Busy);
     ns.unlink(&call(&root), ROOT, b"f").unwrap();
     let queued = ns.deletions(None, 10).unwrap();
     assert_eq!((queued.len(), queued[0].file, queued[0].parts_certain), (1, file, false));
     assert_eq!(ns.intent(file).unwrap(), None);
-    assert_eq!(status(ns.finish_intent(&call(&root), &intent, &Parts::first(1))), Status::StaleHandle);
+    assert_eq!(
+        status(ns.finish_intent(&call(&root), &intent, &Parts::first(1))),
+        Status::StaleHandle
+    );
 }
 
 #[test]
@@ -200,7 +210,10 @@ fn a_truncate_past_the_largest_file_or_of_a_directory_is_refused() {
     let begin = |file, kind| ns.begin_intent(&call(&root), file, kind, false);
     let max = i64::MAX as u64;
     assert_eq!(status(begin(file, IntentKind::Truncate { size: max + 1 })), Status::TooLarge);
-    assert_eq!(status(begin(file, IntentKind::Punch { offset: u64::MAX, bytes: 1 })), Status::TooLarge);
+    assert_eq!(
+        status(begin(file, IntentKind::Punch { offset: u64::MAX, bytes: 1 })),
+        Status::TooLarge
+    );
     assert_eq!(status(begin(ROOT, IntentKind::Truncate { size: 0 })), Status::IsDirectory);
     begin(file, IntentKind::Truncate { size: max }).unwrap();
 }
@@ -240,7 +253,10 @@ fn what_is_taken_up_twice_counts_once_and_what_is_not_named_is_closed() {
     assert!(!ns.keep_open(&call(&root), &named(1, 2)).unwrap());
     assert!(ns.keep_open(&call(&root), &held(gone, 0, 0)).unwrap());
     assert_eq!(ns.open_files(), [named(1, 2)]);
-    assert!(!ns.close_file(&call(&root), twice, args(Access::WRITE)).unwrap(), "one writer is left");
+    assert!(
+        !ns.close_file(&call(&root), twice, args(Access::WRITE)).unwrap(),
+        "one writer is left"
+    );
     assert!(ns.close_file(&call(&root), twice, args(Access::WRITE)).unwrap());
 }
 

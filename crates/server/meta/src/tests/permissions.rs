@@ -1,7 +1,10 @@
 //! Who may do what, as POSIX and Linux have it.
 
 use super::*;
-use crate::{Access, CAPABILITY_XATTR, Changes, IntentKind, OpenArgs, Parts, Principal, SetTime, Want, XattrMode};
+use crate::{
+    Access, CAPABILITY_XATTR, Changes, IntentKind, OpenArgs, Parts, Principal, SetTime, Want,
+    XattrMode,
+};
 
 /// A directory of this owner and mode under the root.
 fn directory(ns: &Namespace, owner: u64, mode: u16) -> FileIndex {
@@ -28,7 +31,10 @@ fn the_first_class_that_fits_decides() {
     assert!(crate::permit(&user(9), &inode, Want::READ).is_err());
     inode.mode = 0o000;
     assert!(crate::permit(&Identity::root(), &inode, Want(6)).is_ok());
-    assert!(crate::permit(&Identity::root(), &inode, Want::EXECUTE).is_err(), "nobody may execute it");
+    assert!(
+        crate::permit(&Identity::root(), &inode, Want::EXECUTE).is_err(),
+        "nobody may execute it"
+    );
 }
 
 #[test]
@@ -52,7 +58,8 @@ fn a_directory_that_may_be_listed_and_not_searched_tells_names_alone() {
     let directory = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
     create(&ns, &call(&root), directory, b"f").unwrap();
     for (mode, told) in [(0o704, false), (0o705, true)] {
-        ns.setattr(&call(&root), directory, &Changes { mode: Some(mode), ..Changes::default() }).unwrap();
+        ns.setattr(&call(&root), directory, &Changes { mode: Some(mode), ..Changes::default() })
+            .unwrap();
         let page = ns.readdir(&user(7), directory, 0, 4096, true).unwrap();
         assert_eq!((page.entries.len(), page.entries[0].inode.is_some()), (1, told), "{mode:o}");
     }
@@ -85,10 +92,15 @@ fn in_a_sticky_directory_only_owners_remove_and_rename() {
     }
     create(&ns, &call(&other), dir, b"mine").unwrap();
     assert_eq!(status(ns.unlink(&call(&other), dir, b"a")), Status::NotPermitted);
-    let rename =
-        |who, from: &[u8], to: &[u8]| ns.rename(&call(who), (dir, from), (dir, to), crate::RenameMode::Replace);
+    let rename = |who, from: &[u8], to: &[u8]| {
+        ns.rename(&call(who), (dir, from), (dir, to), crate::RenameMode::Replace)
+    };
     assert_eq!(status(rename(&other, b"a", b"z")), Status::NotPermitted);
-    assert_eq!(status(rename(&other, b"mine", b"a")), Status::NotPermitted, "over the file of another");
+    assert_eq!(
+        status(rename(&other, b"mine", b"a")),
+        Status::NotPermitted,
+        "over the file of another"
+    );
     ns.unlink(&call(&maker), dir, b"a").unwrap();
     ns.unlink(&call(&owner), dir, b"b").unwrap();
     ns.unlink(&call(&Identity::root()), dir, b"c").unwrap();
@@ -114,7 +126,9 @@ fn chmod_is_the_owners_and_drops_setgid_of_a_foreign_group() {
     let (root, owner) = (Identity::root(), user(5));
     let dir = directory(&ns, 7, 0o777);
     let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
-    let mode = |who: &Identity, mode| ns.setattr(&call(who), file, &Changes { mode: Some(mode), ..Changes::default() });
+    let mode = |who: &Identity, mode| {
+        ns.setattr(&call(who), file, &Changes { mode: Some(mode), ..Changes::default() })
+    };
     assert_eq!(status(mode(&user(6), 0o777)), Status::NotPermitted);
     assert_eq!(status(mode(&owner, 0o10000)), Status::Invalid);
     assert_eq!(mode(&owner, 0o6755).unwrap().mode, 0o6755);
@@ -130,13 +144,22 @@ fn set_ids_are_dropped_by_whoever_may_write_and_nothing_to_drop_changes_nothing(
     let (owner, other) = (user(5), user(6));
     let dir = directory(&ns, 7, 0o777);
     let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
-    let mode = |mode| ns.setattr(&call(&owner), file, &Changes { mode: Some(mode), ..Changes::default() }).unwrap();
-    let drop = |who: &Identity| ns.setattr(&call(who), file, &Changes { drop_set_ids: true, ..Changes::default() });
+    let mode = |mode| {
+        ns.setattr(&call(&owner), file, &Changes { mode: Some(mode), ..Changes::default() })
+            .unwrap()
+    };
+    let drop = |who: &Identity| {
+        ns.setattr(&call(who), file, &Changes { drop_set_ids: true, ..Changes::default() })
+    };
     mode(0o4700);
     assert_eq!(status(drop(&other)), Status::PermissionDenied);
     assert_eq!(drop(&owner).unwrap().mode, 0o700);
     mode(0o6722);
-    assert_eq!(drop(&other).unwrap().mode, 0o2722, "setgid without group execute marks mandatory locking");
+    assert_eq!(
+        drop(&other).unwrap().mode,
+        0o2722,
+        "setgid without group execute marks mandatory locking"
+    );
     let before = mode(0o2640);
     assert_eq!(drop(&other).unwrap(), before, "times and all");
 }
@@ -149,7 +172,10 @@ fn capabilities_go_with_a_write_a_truncate_and_another_owner_and_with_nothing_el
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
     ns.setattr(&call(&root), file, &Changes { mode: Some(0o4622), ..Changes::default() }).unwrap();
     ns.set_xattr(&call(&root), file, b"user.a", b"1", XattrMode::Either, false).unwrap();
-    let give = || ns.set_xattr(&call(&root), file, CAPABILITY_XATTR, b"cap", XattrMode::Create, false).unwrap();
+    let give = || {
+        ns.set_xattr(&call(&root), file, CAPABILITY_XATTR, b"cap", XattrMode::Create, false)
+            .unwrap()
+    };
     let has = || ns.xattr(&root, file, CAPABILITY_XATTR).is_ok();
     let none = Changes::default;
     let set = |who: &Identity, changes: Changes| ns.setattr(&call(who), file, &changes);
@@ -161,13 +187,20 @@ fn capabilities_go_with_a_write_a_truncate_and_another_owner_and_with_nothing_el
     assert_eq!(set(&root, Changes { drop_capabilities: true, ..none() }).unwrap().mode, 0o4622);
     assert!(!has());
     let before = ns.getattr(file).unwrap();
-    assert_eq!(set(&root, Changes { drop_capabilities: true, ..none() }).unwrap(), before, "nothing to drop");
+    assert_eq!(
+        set(&root, Changes { drop_capabilities: true, ..none() }).unwrap(),
+        before,
+        "nothing to drop"
+    );
     give();
     assert_eq!(set(&other, Changes { drop_set_ids: true, ..none() }).unwrap().mode, 0o622);
     assert!(!has() && !ns.has_privileges(&ns.getattr(file).unwrap()));
     give();
     set(&root, Changes { mode: Some(0o600), ..none() }).unwrap();
-    assert_eq!(status(set(&other, Changes { drop_capabilities: true, ..none() })), Status::PermissionDenied);
+    assert_eq!(
+        status(set(&other, Changes { drop_capabilities: true, ..none() })),
+        Status::PermissionDenied
+    );
     set(&root, Changes { owner: Some(Principal::posix(7)), ..none() }).unwrap();
     assert!(!has());
     give();
@@ -202,15 +235,24 @@ fn chown_is_roots_but_for_the_owners_own_groups_and_clears_suid() {
 #[test]
 fn times_now_need_write_permission_and_others_ownership() {
     let (_, ns) = memory();
-    let (owner, writer, reader) = (user(5), Identity { uid: 6, gid: 6, groups: vec![5], checked: false }, user(8));
+    let (owner, writer, reader) =
+        (user(5), Identity { uid: 6, gid: 6, groups: vec![5], checked: false }, user(8));
     let dir = directory(&ns, 7, 0o777);
     let args = CreateArgs { mode: 0o664.into(), exclusive: true, open: None, place };
     let file = ns.create(&call(&owner), dir, b"f", args).unwrap().inode.file;
-    let now = Changes { atime: Some(crate::SetTime::Now), mtime: Some(crate::SetTime::Now), ..Changes::default() };
+    let now = Changes {
+        atime: Some(crate::SetTime::Now),
+        mtime: Some(crate::SetTime::Now),
+        ..Changes::default()
+    };
     let then = Changes { mtime: Some(crate::SetTime::To(at(1))), ..Changes::default() };
     ns.setattr(&call(&writer), file, &now).unwrap();
     let one = Changes { atime: Some(crate::SetTime::Now), ..Changes::default() };
-    assert_eq!(status(ns.setattr(&call(&writer), file, &one)), Status::NotPermitted, "now for one is the owner's");
+    assert_eq!(
+        status(ns.setattr(&call(&writer), file, &one)),
+        Status::NotPermitted,
+        "now for one is the owner's"
+    );
     assert_eq!(status(ns.setattr(&call(&reader), file, &now)), Status::PermissionDenied);
     assert_eq!(status(ns.setattr(&call(&writer), file, &then)), Status::NotPermitted);
     ns.setattr(&call(&owner), file, &then).unwrap();
@@ -237,7 +279,8 @@ fn trusted_attributes_are_seen_by_root_alone() {
     let (root, owner) = (Identity::root(), user(5));
     let dir = directory(&ns, 7, 0o777);
     let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
-    let set = |who, name: &[u8]| ns.set_xattr(&call(who), file, name, b"v", XattrMode::Either, false);
+    let set =
+        |who, name: &[u8]| ns.set_xattr(&call(who), file, name, b"v", XattrMode::Either, false);
     set(&root, b"trusted.t").unwrap();
     set(&owner, b"user.u").unwrap();
     assert_eq!(status(set(&owner, b"trusted.t")), Status::NotPermitted);
@@ -260,12 +303,25 @@ fn who_was_checked_elsewhere_is_refused_nothing_and_owns_what_it_makes() {
     assert_eq!((made.owner, made.group), (Principal::posix(5), Principal::posix(5)));
     assert_eq!(ns.mkdir(&call(&who), dir, b"d", 0o700).unwrap().owner, Principal::posix(5));
     let other = create(&ns, &call(&Identity::root()), dir, b"of root").unwrap().inode;
-    let chown = Changes { owner: Some(Principal::posix(8)), mode: Some(0o4755), ..Changes::default() };
+    let chown =
+        Changes { owner: Some(Principal::posix(8)), mode: Some(0o4755), ..Changes::default() };
     let changed = ns.setattr(&call(&who), other.file, &chown).unwrap();
-    assert_eq!((changed.owner, changed.mode), (Principal::posix(8), 0o4755), "the kernel said that it may");
+    assert_eq!(
+        (changed.owner, changed.mode),
+        (Principal::posix(8), 0o4755),
+        "the kernel said that it may"
+    );
     let open = OpenArgs::plain(SessionId(1), Access::BOTH);
-    assert_eq!(ns.open_file(&call(&who), other.file, open).unwrap().mode, 0o4755, "the kernel clears set-ids at write");
-    assert_eq!(status(ns.setattr(&call(&user(5)), other.file, &chown)), Status::NotPermitted, "not checked: refused");
+    assert_eq!(
+        ns.open_file(&call(&who), other.file, open).unwrap().mode,
+        0o4755,
+        "the kernel clears set-ids at write"
+    );
+    assert_eq!(
+        status(ns.setattr(&call(&user(5)), other.file, &chown)),
+        Status::NotPermitted,
+        "not checked: refused"
+    );
 }
 
 #[test]
@@ -275,7 +331,10 @@ fn who_was_checked_elsewhere_inherits_the_group_of_a_setgid_directory() {
     let who = checked(5);
     let file = create(&ns, &call(&who), dir, b"f").unwrap().inode;
     let inner = ns.mkdir(&call(&who), dir, b"d", 0o755).unwrap();
-    assert_eq!((file.owner, file.group, file.mode), (Principal::posix(5), Principal::posix(7), 0o644));
+    assert_eq!(
+        (file.owner, file.group, file.mode),
+        (Principal::posix(5), Principal::posix(7), 0o644)
+    );
     assert_eq!((inner.group, inner.mode), (Principal::posix(7), 0o2755), "and a directory the bit");
 }
 

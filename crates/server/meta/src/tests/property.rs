@@ -72,10 +72,16 @@ impl Model {
     /// Whether `inner` is `outer` or lies below it.
     fn lies_in(&self, inner: FileIndex, outer: FileIndex) -> bool {
         let below = |file: &FileIndex| self.is_directory(*file) && self.lies_in(inner, *file);
-        inner == outer || self.directories.get(&outer).is_some_and(|entries| entries.values().any(below))
+        inner == outer
+            || self.directories.get(&outer).is_some_and(|entries| entries.values().any(below))
     }
 
-    fn rename(&mut self, from: (FileIndex, &[u8]), to: (FileIndex, &[u8]), mode: RenameMode) -> Result<(), Status> {
+    fn rename(
+        &mut self,
+        from: (FileIndex, &[u8]),
+        to: (FileIndex, &[u8]),
+        mode: RenameMode,
+    ) -> Result<(), Status> {
         let source = self.at(from).ok_or(Status::NotFound)?;
         let target = self.at(to);
         if target.is_some() && mode == RenameMode::NoReplace {
@@ -173,7 +179,8 @@ impl Bench {
     fn step(&mut self, step: &Step) {
         match step {
             Step::FailNext => {
-                self.store.set_faults(crate::Faults { failing_commits: vec![0], ..Default::default() });
+                self.store
+                    .set_faults(crate::Faults { failing_commits: vec![0], ..Default::default() });
                 self.failing = true;
             }
             Step::Sync => {
@@ -182,7 +189,9 @@ impl Bench {
             }
             Step::Kill => self.restart(self.store.kill()),
             Step::LosePower(share) => {
-                self.restart(self.store.lose_power(self.store.unsynced() * usize::from(*share) / 255));
+                self.restart(
+                    self.store.lose_power(self.store.unsynced() * usize::from(*share) / 255),
+                );
             }
             operation => self.operate(operation),
         }
@@ -204,7 +213,9 @@ impl Bench {
         let unchanged = self.model.clone();
         let (want, got) = self.both(operation, &mut expected);
         match got {
-            Err(failure) if failure.status == Status::DiskError && self.failing => self.failing = false,
+            Err(failure) if failure.status == Status::DiskError && self.failing => {
+                self.failing = false
+            }
             got => {
                 assert_eq!(got.map_err(|failure| failure.status), want, "{operation:?}");
                 if want.is_ok() {
@@ -213,13 +224,21 @@ impl Bench {
             }
         }
         let committed = self.store.committed();
-        assert!(committed.0 <= before.0 + 2, "one operation, one batch, and one before it that reserves file indices");
-        self.history.extend((before.0 + 1..committed.0).map(|sequence| (sequence, unchanged.clone())));
+        assert!(
+            committed.0 <= before.0 + 2,
+            "one operation, one batch, and one before it that reserves file indices"
+        );
+        self.history
+            .extend((before.0 + 1..committed.0).map(|sequence| (sequence, unchanged.clone())));
         self.history.insert(committed.0, self.model.clone());
     }
 
     /// Does the operation on both sides; the model's answer and the namespace's.
-    fn both(&self, operation: &Step, model: &mut Model) -> (Result<(), Status>, Result<(), Failure>) {
+    fn both(
+        &self,
+        operation: &Step,
+        model: &mut Model,
+    ) -> (Result<(), Status>, Result<(), Failure>) {
         let root = Identity::root();
         let call = &call(&root);
         match operation {
@@ -263,7 +282,8 @@ impl Bench {
                 (model.remove(at, true), self.ns.rmdir(call, at.0, at.1))
             }
             Step::Rename(from, to, mode) => {
-                let mode = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange][usize::from(*mode)];
+                let mode = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]
+                    [usize::from(*mode)];
                 let (from, to) = (self.place(*from), self.place(*to));
                 (model.rename(from, to, mode), self.ns.rename(call, from, to, mode))
             }
@@ -277,7 +297,8 @@ impl Bench {
         let mut inodes = BTreeSet::new();
         for (directory, entries) in &self.model.directories {
             let inode = self.ns.getattr(*directory).unwrap();
-            let below = entries.values().filter(|file| self.model.is_directory(**file)).count() as u32;
+            let below =
+                entries.values().filter(|file| self.model.is_directory(**file)).count() as u32;
             assert_eq!((inode.size, inode.nlink), (entries.len() as u64, below + 2));
             let listed: BTreeSet<_> = names(&self.ns, *directory).into_iter().collect();
             assert_eq!(listed, entries.keys().cloned().collect());
@@ -293,8 +314,12 @@ impl Bench {
             }
         }
         inodes.insert(ROOT);
-        let stored = (0..SHARDS).flat_map(|shard| self.ns.files(braid_types::ShardId(shard), None, 1000).unwrap());
-        assert_eq!(stored.map(|(file, inode)| inode.map(|_| file).unwrap()).collect::<BTreeSet<_>>(), inodes);
+        let stored = (0..SHARDS)
+            .flat_map(|shard| self.ns.files(braid_types::ShardId(shard), None, 1000).unwrap());
+        assert_eq!(
+            stored.map(|(file, inode)| inode.map(|_| file).unwrap()).collect::<BTreeSet<_>>(),
+            inodes
+        );
     }
 }
 

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::quota::{AHEAD_BYTES_MAX, AHEAD_FIRST_BYTES};
 use crate::{
-    Access, Bound, Changes, Fetch, IntentKind, OpenArgs, Parts, Principal, Quota, QuotaOwner, RenameMode, Usage,
-    UsageDifference,
+    Access, Bound, Changes, Fetch, IntentKind, OpenArgs, Parts, Principal, Quota, QuotaOwner,
+    RenameMode, Usage, UsageDifference,
 };
 
 const SESSION: SessionId = SessionId(9);
@@ -44,11 +44,19 @@ fn walk(ns: &Namespace, directory: FileIndex) -> u64 {
 }
 
 fn recount(ns: &Namespace, mend: bool) -> Vec<UsageDifference> {
-    (0..SHARDS).flat_map(|shard| ns.recount_usage(braid_types::ShardId(shard), mend).unwrap()).collect()
+    (0..SHARDS)
+        .flat_map(|shard| ns.recount_usage(braid_types::ShardId(shard), mend).unwrap())
+        .collect()
 }
 
 /// A file of a user, open for writing.
-fn open_new(ns: &Namespace, who: &Identity, directory: FileIndex, name: &[u8], session: SessionId) -> FileIndex {
+fn open_new(
+    ns: &Namespace,
+    who: &Identity,
+    directory: FileIndex,
+    name: &[u8],
+    session: SessionId,
+) -> FileIndex {
     let open = Some(OpenArgs::plain(session, Access::WRITE));
     let args = CreateArgs { mode: 0o644.into(), exclusive: true, open, place };
     ns.create(&call(who), directory, name, args).unwrap().inode.file
@@ -65,7 +73,12 @@ fn collect(ns: &Namespace, file: FileIndex, size: u64) {
     ns.collect(&call(&Identity::root()), file, &fetch).unwrap();
 }
 
-fn extend(ns: &Namespace, file: FileIndex, session: SessionId, wanted: u64) -> Result<Option<u64>, Failure> {
+fn extend(
+    ns: &Namespace,
+    file: FileIndex,
+    session: SessionId,
+    wanted: u64,
+) -> Result<Option<u64>, Failure> {
     ns.write_end(session, file, 0, Some(wanted), at(100))
 }
 
@@ -164,12 +177,20 @@ fn who_has_no_limit_is_told_so_and_nothing_is_remembered() {
     assert_eq!(ns.write_end(SESSION, file, 0, None, at(100)).unwrap(), None);
     set(&ns, QuotaOwner::User(8), hard(Some(1), None));
     set(&ns, QuotaOwner::User(7), hard(None, Some(9)));
-    assert_eq!(extend(&ns, file, SESSION, 1 << 40).unwrap(), None, "others have limits, or of something else");
+    assert_eq!(
+        extend(&ns, file, SESSION, 1 << 40).unwrap(),
+        None,
+        "others have limits, or of something else"
+    );
     assert_eq!(ns.writer().ledger.files(), 0);
     set(&ns, QuotaOwner::User(7), hard(Some(MIB), None));
     close(&ns, file, SESSION);
     ns.size_heard(file, 99).unwrap();
-    assert_eq!(used(&ns, QuotaOwner::User(7)), (99, 1), "a limit of today counts what was opened before it");
+    assert_eq!(
+        used(&ns, QuotaOwner::User(7)),
+        (99, 1),
+        "a limit of today counts what was opened before it"
+    );
 }
 
 #[test]
@@ -199,7 +220,8 @@ fn usage_exceeds_a_limit_by_no_more_than_one_chunk_for_each_client() {
         let session = ns.writers(*file)[0];
         let end = ends[file];
         assert!(
-            ends[file] == used_end(&ns, *file) || status(extend(&ns, *file, session, end + 1)) == Status::QuotaExceeded
+            ends[file] == used_end(&ns, *file)
+                || status(extend(&ns, *file, session, end + 1)) == Status::QuotaExceeded
         );
     }
 }
@@ -249,11 +271,19 @@ fn truncate_is_growth_from_its_beginning_and_ends_what_was_allowed_before() {
     let alice = user(7);
     let dir = shared_dir(&ns, b"d");
     set(&ns, QuotaOwner::User(7), hard(Some(10 * MIB), None));
-    let (file, other) =
-        (create(&ns, &call(&alice), dir, b"f").unwrap().inode.file, open_new(&ns, &alice, dir, b"g", SESSION));
+    let (file, other) = (
+        create(&ns, &call(&alice), dir, b"f").unwrap().inode.file,
+        open_new(&ns, &alice, dir, b"g", SESSION),
+    );
     assert_eq!(status(truncate(&ns, &alice, file, 10 * MIB + 1)), Status::QuotaExceeded);
-    let begun = ns.begin_intent(&call(&alice), file, IntentKind::Truncate { size: 6 * MIB }, false).unwrap();
-    assert_eq!(status(extend(&ns, other, SESSION, 5 * MIB)), Status::QuotaExceeded, "it is not recorded, and counts");
+    let begun = ns
+        .begin_intent(&call(&alice), file, IntentKind::Truncate { size: 6 * MIB }, false)
+        .unwrap();
+    assert_eq!(
+        status(extend(&ns, other, SESSION, 5 * MIB)),
+        Status::QuotaExceeded,
+        "it is not recorded, and counts"
+    );
     ns.finish_intent(&call(&alice), &begun, &Parts::none()).unwrap();
     assert_eq!(used(&ns, QuotaOwner::User(7)).0, 6 * MIB);
     extend(&ns, other, SESSION, 4 * MIB).unwrap();
@@ -268,7 +298,9 @@ fn a_soft_limit_holds_when_its_grace_is_over_also_after_a_restart() {
     let dir = shared_dir(&ns, b"d");
     let soft = Bound { hard: None, soft: Some(1), over_since: None };
     set(&ns, QuotaOwner::User(7), Quota { inodes: soft, ..hard(None, None) });
-    let make = |ns: &Namespace, name: &[u8], now| create(ns, &Call { now: at(now), ..call(&alice) }, dir, name);
+    let make = |ns: &Namespace, name: &[u8], now| {
+        create(ns, &Call { now: at(now), ..call(&alice) }, dir, name)
+    };
     for (name, now) in [(b"a", 100), (b"b", 101), (b"c", 110)] {
         make(&ns, name, now).unwrap();
     }
@@ -342,7 +374,10 @@ fn a_wrong_usage_on_record_is_found_and_mended_while_others_change_it() {
     let dir = shared_dir(&ns, b"d");
     create(&ns, &call(&alice), dir, b"f").unwrap();
     let mut batch = crate::Batch::new();
-    batch.put(crate::key::usage(dir.shard(), QuotaOwner::User(7)), Usage { bytes: 99, inodes: 7 }.encode());
+    batch.put(
+        crate::key::usage(dir.shard(), QuotaOwner::User(7)),
+        Usage { bytes: 99, inodes: 7 }.encode(),
+    );
     store.commit(batch, store.fence()).unwrap();
     let ns = open(store.clone());
     let found = recount(&ns, false);
@@ -445,7 +480,8 @@ const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 
 /// Every inode, and the sums of all over again, by another way than the crate's.
 fn inodes(ns: &Namespace) -> (Vec<Arc<Inode>>, BTreeMap<QuotaOwner, Usage>) {
-    let all = (0..SHARDS).flat_map(|shard| ns.files(braid_types::ShardId(shard), None, 1000).unwrap());
+    let all =
+        (0..SHARDS).flat_map(|shard| ns.files(braid_types::ShardId(shard), None, 1000).unwrap());
     let all: Vec<Arc<Inode>> = all.map(|(_, inode)| inode.unwrap()).collect();
     let mut sums = BTreeMap::<QuotaOwner, Usage>::new();
     for inode in &all {
@@ -468,7 +504,8 @@ fn step(ns: &Namespace, step: &Step) {
         inodes(ns).0.iter().filter(|inode| inode.is_directory()).map(|inode| inode.file).collect();
     let dir = |pick: u8| directories[usize::from(pick) % directories.len()];
     let at = |(pick, name): (u8, u8)| (dir(pick), NAMES[usize::from(name)]);
-    let file = |pick, name| ns.lookup(&root, dir(pick), NAMES[usize::from(name)]).map(|inode| inode.file);
+    let file =
+        |pick, name| ns.lookup(&root, dir(pick), NAMES[usize::from(name)]).map(|inode| inode.file);
     let args = OpenArgs::plain(SESSION, Access::WRITE);
     let _ = (|| -> Result<(), Failure> {
         match *step {
@@ -489,28 +526,41 @@ fn step(ns: &Namespace, step: &Step) {
                 let _ = ns.write_end(SESSION, file, 0, Some(size), at_time());
                 ns.close_file(&call, file, args)?;
                 let generation = ns.getattr(file)?.size_generation;
-                ns.collect(&call, file, &Fetch { generation, size, parts: Parts::first(1), mtime: None, change: 0 })
-                    .map(drop)
+                ns.collect(
+                    &call,
+                    file,
+                    &Fetch { generation, size, parts: Parts::first(1), mtime: None, change: 0 },
+                )
+                .map(drop)
             }
             Step::Truncate { dir, name, size } => truncate(ns, &root, file(dir, name)?, size),
             Step::Chown { dir, name, user, group } => {
-                let (owner, group) = (Some(Principal::posix(user.into())), Some(Principal::posix(group.into())));
-                ns.setattr(&call, file(dir, name)?, &Changes { owner, group, ..Changes::default() }).map(drop)
+                let (owner, group) =
+                    (Some(Principal::posix(user.into())), Some(Principal::posix(group.into())));
+                ns.setattr(&call, file(dir, name)?, &Changes { owner, group, ..Changes::default() })
+                    .map(drop)
             }
             Step::Rename { from, to, mode } => {
-                let mode = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange][usize::from(mode)];
+                let mode = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange]
+                    [usize::from(mode)];
                 ns.rename(&call, at(from), at(to), mode)
             }
             Step::Link { from, to } => {
                 let (dir, name) = at(to);
                 ns.link(&call, file(from.0, from.1)?, dir, name).map(drop)
             }
-            Step::Unlink { dir, name } => ns.unlink(&call, at((dir, name)).0, NAMES[usize::from(name)]),
-            Step::Rmdir { dir, name } => ns.rmdir(&call, at((dir, name)).0, NAMES[usize::from(name)]),
+            Step::Unlink { dir, name } => {
+                ns.unlink(&call, at((dir, name)).0, NAMES[usize::from(name)])
+            }
+            Step::Rmdir { dir, name } => {
+                ns.rmdir(&call, at((dir, name)).0, NAMES[usize::from(name)])
+            }
             Step::Limit { dir: pick, inodes } => {
                 ns.set_quota(&call, QuotaOwner::Tree(dir(pick)), hard(None, Some(inodes))).map(drop)
             }
-            Step::Unlimit { dir: pick } => ns.remove_quota(&call, QuotaOwner::Tree(dir(pick))).map(drop),
+            Step::Unlimit { dir: pick } => {
+                ns.remove_quota(&call, QuotaOwner::Tree(dir(pick))).map(drop)
+            }
             Step::Walk { dir: pick, whole: true } => {
                 walk(ns, dir(pick));
                 Ok(())

@@ -16,7 +16,11 @@ fn a_listing_in_pages_of_any_size_is_whole() {
         let (mut found, mut cookie) = (Vec::new(), 0);
         loop {
             let page = ns.readdir(&root, ROOT, cookie, bytes_max, true).unwrap();
-            assert!(page.entries.iter().all(|listed| listed.inode.as_ref().unwrap().file == listed.entry.file));
+            assert!(
+                page.entries
+                    .iter()
+                    .all(|listed| listed.inode.as_ref().unwrap().file == listed.entry.file)
+            );
             cookie = page.entries.last().map_or(cookie, |listed| listed.entry.cookie);
             found.extend(page.entries.into_iter().map(|listed| listed.name));
             if page.end {
@@ -48,10 +52,25 @@ fn a_listing_under_change_meets_every_untouched_name_exactly_once() {
         let name = |prefix: &str, n: usize| format!("{prefix}{n}").into_bytes();
         let _ = ns.unlink(&call(&root), ROOT, &name("go", round));
         let _ = ns.unlink(&call(&root), ROOT, &name("go", 199 - round));
-        let _ = ns.rename(&call(&root), (ROOT, &name("go", round + 60)), (sub, &name("m", round)), RenameMode::Replace);
-        let _ =
-            ns.rename(&call(&root), (ROOT, &name("go", round + 90)), (ROOT, &name("stay", 150)), RenameMode::Replace);
-        ns.rename(&call(&root), (ROOT, &name("stay", 3)), (ROOT, &name("stay", 190)), RenameMode::Exchange).unwrap();
+        let _ = ns.rename(
+            &call(&root),
+            (ROOT, &name("go", round + 60)),
+            (sub, &name("m", round)),
+            RenameMode::Replace,
+        );
+        let _ = ns.rename(
+            &call(&root),
+            (ROOT, &name("go", round + 90)),
+            (ROOT, &name("stay", 150)),
+            RenameMode::Replace,
+        );
+        ns.rename(
+            &call(&root),
+            (ROOT, &name("stay", 3)),
+            (ROOT, &name("stay", 190)),
+            RenameMode::Exchange,
+        )
+        .unwrap();
         create(&ns, &call(&root), ROOT, &name("new", round)).unwrap();
         round += 1;
         assert!(round < 1000, "a listing ends although names are made all the time behind it");

@@ -3,7 +3,12 @@
 use super::*;
 use crate::RenameMode::{self, Exchange, NoReplace, Replace};
 
-fn rename(ns: &Namespace, from: (FileIndex, &[u8]), to: (FileIndex, &[u8]), mode: RenameMode) -> Result<(), Failure> {
+fn rename(
+    ns: &Namespace,
+    from: (FileIndex, &[u8]),
+    to: (FileIndex, &[u8]),
+    mode: RenameMode,
+) -> Result<(), Failure> {
     ns.rename(&call(&Identity::root()), from, to, mode)
 }
 

@@ -32,15 +32,26 @@ fn every_operation() -> Vec<Step> {
         }),
         step("mkdir", |ns, call| ns.mkdir(call, ROOT, b"newdir", 0o755)),
         step("mknod", |ns, call| {
-            ns.mknod(call, ROOT, b"pipe", NodeArgs { kind: FileKind::Fifo, mode: 0o600.into(), rdev: 0 })
+            ns.mknod(
+                call,
+                ROOT,
+                b"pipe",
+                NodeArgs { kind: FileKind::Fifo, mode: 0o600.into(), rdev: 0 },
+            )
         }),
         step("symlink", |ns, call| ns.symlink(call, ROOT, b"sym", b"target")),
         step("link", move |ns, call| ns.link(call, file, ROOT, b"hard")),
-        step("setattr", move |ns, call| ns.setattr(call, file, &Changes { mode: Some(0o600), ..Changes::default() })),
-        step("set_xattr", move |ns, call| ns.set_xattr(call, file, b"user.x", b"1", XattrMode::Create, false)),
+        step("setattr", move |ns, call| {
+            ns.setattr(call, file, &Changes { mode: Some(0o600), ..Changes::default() })
+        }),
+        step("set_xattr", move |ns, call| {
+            ns.set_xattr(call, file, b"user.x", b"1", XattrMode::Create, false)
+        }),
         step("remove_xattr", move |ns, call| ns.remove_xattr(call, file, b"user.x")),
         step("open", move |ns, call| ns.open_file(call, file, OPEN)),
-        step("begin_intent", move |ns, call| ns.begin_intent(call, file, IntentKind::Truncate { size: 5 }, false)),
+        step("begin_intent", move |ns, call| {
+            ns.begin_intent(call, file, IntentKind::Truncate { size: 5 }, false)
+        }),
         step("finish_intent", move |ns, call| {
             let intent = crate::Intent {
                 file,
@@ -51,15 +62,23 @@ fn every_operation() -> Vec<Step> {
         }),
         step("collect", move |ns, call| {
             let generation = braid_types::SizeGeneration(1);
-            ns.collect(call, file, &Fetch { generation, size: 7, parts: Parts::first(2), mtime: None, change: 0 })
+            ns.collect(
+                call,
+                file,
+                &Fetch { generation, size: 7, parts: Parts::first(2), mtime: None, change: 0 },
+            )
         }),
         step("close", move |ns, call| ns.close_file(call, file, OPEN)),
         step("set_directory_default", move |ns, call| {
             ns.set_directory_default(call, dir, Some(&DirectoryDefault::default()))
         }),
         step("set_layout", |ns, call| ns.set_layout(call, found(ns, b"empty"), layout(2))),
-        step("rename", |ns, call| ns.rename(call, (ROOT, b"g"), (ROOT, b"h"), RenameMode::NoReplace)),
-        step("exchange", |ns, call| ns.rename(call, (ROOT, b"d"), (ROOT, b"h"), RenameMode::Exchange)),
+        step("rename", |ns, call| {
+            ns.rename(call, (ROOT, b"g"), (ROOT, b"h"), RenameMode::NoReplace)
+        }),
+        step("exchange", |ns, call| {
+            ns.rename(call, (ROOT, b"d"), (ROOT, b"h"), RenameMode::Exchange)
+        }),
         step("unlink", |ns, call| ns.unlink(call, ROOT, b"f")),
         step("rmdir", |ns, call| ns.rmdir(call, ROOT, b"empty-dir")),
     ]
@@ -112,7 +131,11 @@ fn an_operation_whose_commit_failed_leaves_no_trace_and_its_retry_is_done() {
         let call = replayed(&root, 3, n as u64 + 1);
         let before = (store.dump(), ns.open_file_count());
         store.set_faults(crate::Faults { full_commits: vec![0], ..Default::default() });
-        assert_eq!(body(&ns, &call).map_err(|failure| failure.status), Err(Status::NoSpace), "{name}");
+        assert_eq!(
+            body(&ns, &call).map_err(|failure| failure.status),
+            Err(Status::NoSpace),
+            "{name}"
+        );
         assert_eq!((store.dump(), ns.open_file_count()), before, "{name}");
         body(&ns, &call).unwrap_or_else(|failure| panic!("{name}: {failure}"));
     }
@@ -185,7 +208,8 @@ fn a_record_of_version_1_answers_a_retry_and_gives_no_right_that_the_file_does_n
     made_old(&store, &ns, 1);
     assert_eq!(create(&asking(&replayed(&user, 1, 1), 2), Access::READ), Ok(first));
     assert_eq!(status(create(&replayed(&user, 1, 1), Access::BOTH)), Status::PermissionDenied);
-    let open = |access| ns.open_file(&replayed(&user, 2, 1), file, OpenArgs::plain(session, access));
+    let open =
+        |access| ns.open_file(&replayed(&user, 2, 1), file, OpenArgs::plain(session, access));
     open(Access::READ).unwrap();
     made_old(&store, &ns, 2);
     assert_eq!(status(open(Access::WRITE)), Status::PermissionDenied);

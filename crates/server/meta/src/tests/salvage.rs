@@ -43,7 +43,10 @@ fn all_names(files: usize) -> BTreeSet<Vec<u8>> {
 }
 
 fn done(directory: &Path) -> Salvaged {
-    assert!(matches!(Engine::open(directory, EngineOptions::default()), Err(StoreError::Damaged { .. })));
+    assert!(matches!(
+        Engine::open(directory, EngineOptions::default()),
+        Err(StoreError::Damaged { .. })
+    ));
     // The UUID is asked for when the record of the cluster is lost.
     match salvage(directory, Some(ClusterUuid([7; 16])), at(1)).unwrap() {
         Outcome::Done(salvaged) => *salvaged,
@@ -73,16 +76,24 @@ fn a_salvaged_store_lacks_only_what_the_bad_record_held() {
     let before = std::fs::read(&segment).unwrap();
     let salvaged = done(directory.path());
     assert_eq!(salvaged.kept, directory.path().join("damaged-1"));
-    assert!(std::fs::read(salvaged.kept.join(segment.file_name().unwrap())).unwrap() == before, "kept as it was");
+    assert!(
+        std::fs::read(salvaged.kept.join(segment.file_name().unwrap())).unwrap() == before,
+        "kept as it was"
+    );
     let [(first, last)] = salvaged.taken.lost[..] else { panic!("{:?}", salvaged.taken.lost) };
-    assert_eq!((first, salvaged.taken.batches), (last, salvaged.taken.last - 1), "one batch is lost");
+    assert_eq!(
+        (first, salvaged.taken.batches),
+        (last, salvaged.taken.last - 1),
+        "one batch is lost"
+    );
     assert!(salvaged.taken.names.contains(file_name(147).as_bytes()), "{:?}", salvaged.taken.names);
     let ns = open(Arc::new(default(directory.path())));
     assert_eq!(ns.fsck_mark().unwrap().unwrap(), salvaged.damage);
     let mut want = all_names(FILES);
     want.remove(file_name(147).as_bytes());
     assert_eq!(named(&ns), want);
-    let highest = want.iter().map(|name| ns.lookup(&Identity::root(), dir_of(&ns), name).unwrap().file).max();
+    let highest =
+        want.iter().map(|name| ns.lookup(&Identity::root(), dir_of(&ns), name).unwrap().file).max();
     let new = create(&ns, &call(&Identity::root()), dir_of(&ns), b"new").unwrap();
     assert!(Some(new.inode.file) > highest, "no index is given out twice");
     ns.clear_fsck_mark().unwrap();
@@ -113,7 +124,11 @@ fn records_below_a_lost_branch_of_the_base_are_found_page_by_page() {
         assert!(!salvaged.taken.damage.is_empty());
         let ns = open(Arc::new(default(directory.path())));
         let (found, all) = (named(&ns), all_names(MANY));
-        assert!(found.is_subset(&all) && found.len() + 100 > MANY, "page {page}: {} names", found.len());
+        assert!(
+            found.is_subset(&all) && found.len() + 100 > MANY,
+            "page {page}: {} names",
+            found.len()
+        );
         if is_branch {
             assert_eq!(found, all, "page {page}");
         }
@@ -133,7 +148,11 @@ fn a_missing_segment_and_a_cut_base_are_salvaged_and_said() {
     let cut = made(2000, true);
     edit(&data(cut.path()), |bytes| bytes.truncate(bytes.len() / 2));
     let salvaged = done(cut.path());
-    assert!(salvaged.taken.base_lost > 0 && salvaged.taken.damage[0].contains("data.mdb"), "{:?}", salvaged.taken);
+    assert!(
+        salvaged.taken.base_lost > 0 && salvaged.taken.damage[0].contains("data.mdb"),
+        "{:?}",
+        salvaged.taken
+    );
 }
 
 #[test]
@@ -144,7 +163,9 @@ fn a_lost_cluster_record_needs_the_uuid() {
     let before = segments(directory.path());
     assert_eq!(status(salvage(directory.path(), None, at(1))), Status::Corrupted);
     assert_eq!(segments(directory.path()), before, "nothing was moved");
-    let Outcome::Done(salvaged) = salvage(directory.path(), Some(ClusterUuid([9; 16])), at(1)).unwrap() else {
+    let Outcome::Done(salvaged) =
+        salvage(directory.path(), Some(ClusterUuid([9; 16])), at(1)).unwrap()
+    else {
         panic!()
     };
     assert!(salvaged.repaired.cluster && salvaged.repaired.root && !salvaged.taken.lost.is_empty());
@@ -156,7 +177,9 @@ fn a_lost_cluster_record_needs_the_uuid() {
 fn a_salvage_that_was_cut_off_is_ended_by_the_next_one() {
     let damaged = made(20, true);
     edit(&data(damaged.path()), |bytes| bytes.truncate(9000));
-    let old = ["synced", segments(damaged.path())[0].file_name().unwrap().to_str().unwrap(), "base"].map(str::to_owned);
+    let old =
+        ["synced", segments(damaged.path())[0].file_name().unwrap().to_str().unwrap(), "base"]
+            .map(str::to_owned);
     done(damaged.path());
     let log = segments(damaged.path())[0].file_name().unwrap().to_str().unwrap().to_owned();
     let new = ["base".to_owned(), log, "synced".to_owned()];
@@ -166,11 +189,19 @@ fn a_salvage_that_was_cut_off_is_ended_by_the_next_one() {
         let (built, kept) = (directory.path().join("salvaged"), directory.path().join("damaged-1"));
         std::fs::create_dir(&built).unwrap();
         std::fs::write(kept.join("unfinished"), b"").unwrap();
-        let back = |from: &Path, to: &Path, name: &str| std::fs::rename(from.join(name), to.join(name)).unwrap();
+        let back = |from: &Path, to: &Path, name: &str| {
+            std::fs::rename(from.join(name), to.join(name)).unwrap()
+        };
         new.iter().rev().take(undone).for_each(|name| back(directory.path(), &built, name));
-        old.iter().rev().take(undone.saturating_sub(3)).for_each(|name| back(&kept, directory.path(), name));
+        old.iter()
+            .rev()
+            .take(undone.saturating_sub(3))
+            .for_each(|name| back(&kept, directory.path(), name));
         if undone > 0 {
-            assert!(Engine::open(directory.path(), EngineOptions::default()).is_err(), "{undone} moves undone");
+            assert!(
+                Engine::open(directory.path(), EngineOptions::default()).is_err(),
+                "{undone} moves undone"
+            );
         }
         assert_eq!(salvage(directory.path(), None, at(1)).unwrap(), Outcome::Ended(kept.clone()));
         assert!(open(Arc::new(default(directory.path()))).fsck_mark().unwrap().is_some());
@@ -228,11 +259,26 @@ fn a_dump_that_is_cut_or_flipped_anywhere_is_not_loaded() {
         let mut flipped = bytes.clone();
         flipped[at_byte] ^= 8;
         for wrong in [&bytes[..at_byte], &flipped] {
-            assert_eq!(status(load(&new, &mut &*wrong, at(1))), Status::Corrupted, "byte {at_byte}");
-            assert!(matches!(Engine::open(&new, EngineOptions::default()), Err(StoreError::Missing(_))));
+            assert_eq!(
+                status(load(&new, &mut &*wrong, at(1))),
+                Status::Corrupted,
+                "byte {at_byte}"
+            );
+            assert!(matches!(
+                Engine::open(&new, EngineOptions::default()),
+                Err(StoreError::Missing(_))
+            ));
         }
     }
     bytes.push(0);
-    assert_eq!(status(load(&new, &mut &bytes[..], at(1))), Status::Corrupted, "bytes behind the end");
-    assert_eq!(status(load(directory.path(), &mut &bytes[..], at(1))), Status::Exists, "over another store");
+    assert_eq!(
+        status(load(&new, &mut &bytes[..], at(1))),
+        Status::Corrupted,
+        "bytes behind the end"
+    );
+    assert_eq!(
+        status(load(directory.path(), &mut &bytes[..], at(1))),
+        Status::Exists,
+        "over another store"
+    );
 }

@@ -13,7 +13,11 @@ fn unnamed(ns: &Namespace, call: &Call<'_>, directory: FileIndex) -> Result<Arc<
 fn setgid_directory(ns: &Namespace) -> FileIndex {
     let root = Identity::root();
     let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o2777).unwrap().file;
-    let group = crate::Changes { group: Some(Principal::posix(50)), mode: Some(0o2777), ..Default::default() };
+    let group = crate::Changes {
+        group: Some(Principal::posix(50)),
+        mode: Some(0o2777),
+        ..Default::default()
+    };
     ns.setattr(&call(&root), dir, &group).unwrap();
     dir
 }
@@ -24,7 +28,10 @@ fn a_file_without_a_name_is_its_makers_and_goes_when_it_is_closed() {
     let dir = setgid_directory(&ns);
     let who = user(5);
     let made = unnamed(&ns, &call(&who), dir).unwrap();
-    assert_eq!((made.nlink, made.owner, made.group, made.mode), (0, Principal::posix(5), Principal::posix(50), 0o640));
+    assert_eq!(
+        (made.nlink, made.owner, made.group, made.mode),
+        (0, Principal::posix(5), Principal::posix(50), 0o640)
+    );
     assert!(made.size_in_objects && made.layout.is_some());
     assert_eq!((names(&ns, dir), ns.orphans().unwrap()), (vec![], vec![made.file]));
     ns.close_file(&call(&who), made.file, OPEN).unwrap();
@@ -45,7 +52,11 @@ fn a_file_without_a_name_gets_one_once_and_stays() {
     assert_eq!(ns.lookup(&root, dir, b"now").unwrap().file, file);
     ns.open_file(&call(&root), file, OPEN).unwrap();
     ns.unlink(&call(&root), dir, b"now").unwrap();
-    assert_eq!(status(ns.link(&call(&root), file, dir, b"again")), Status::NotFound, "it had a name, and lost it");
+    assert_eq!(
+        status(ns.link(&call(&root), file, dir, b"again")),
+        Status::NotFound,
+        "it had a name, and lost it"
+    );
 }
 
 #[test]
@@ -63,7 +74,10 @@ fn after_a_crash_a_file_without_a_name_is_an_orphan_that_is_reaped() {
     let file = unnamed(&ns, &call(&root), ROOT).unwrap().file;
     let ns = open(Arc::new(store.kill()));
     assert_eq!(ns.orphans().unwrap(), [file]);
-    assert!(!ns.reap_orphan(&call(&root), file).unwrap(), "its session is on record, and may come back");
+    assert!(
+        !ns.reap_orphan(&call(&root), file).unwrap(),
+        "its session is on record, and may come back"
+    );
     ns.end_session(SESSION, at(1)).unwrap();
     assert_eq!((status(ns.getattr(file)), ns.orphans().unwrap()), (Status::StaleHandle, vec![]));
 }

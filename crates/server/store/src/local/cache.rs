@@ -42,7 +42,11 @@ impl Cache {
     /// For at least `objects_max` objects, rounded up to the shards.
     pub(super) fn new(objects_max: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, hash: RandomState::new(), shard_objects_max: objects_max.div_ceil(SHARDS).max(1) }
+        Self {
+            shards,
+            hash: RandomState::new(),
+            shard_objects_max: objects_max.div_ceil(SHARDS).max(1),
+        }
     }
 
     pub(super) fn find(&self, id: ObjectId) -> Option<Arc<LocalObject>> {
@@ -73,7 +77,10 @@ impl Cache {
     /// cache may go on giving them up.
     pub(super) fn dirt_seen(&self) -> Vec<(Arc<Dirt>, u64)> {
         let seen = |slot: &Slot| (slot.object.dirt().clone(), slot.object.dirt().seen());
-        self.shards.iter().flat_map(|shard| lock(shard).slots.iter().map(seen).collect::<Vec<_>>()).collect()
+        self.shards
+            .iter()
+            .flat_map(|shard| lock(shard).slots.iter().map(seen).collect::<Vec<_>>())
+            .collect()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -151,7 +151,12 @@ impl Directory {
 
     /// The error for a failed system call on an object. "Not found" is the object's only if its directory is there:
     /// an unmounted disk must not look like lost objects.
-    pub(super) fn object_error(&self, action: &'static str, id: ObjectId, error: io::Error) -> StoreError {
+    pub(super) fn object_error(
+        &self,
+        action: &'static str,
+        id: ObjectId,
+        error: io::Error,
+    ) -> StoreError {
         if error.kind() != io::ErrorKind::NotFound {
             return StoreError::from_io(action, self.object_path(id), error);
         }
@@ -188,7 +193,11 @@ impl Directory {
     /// Whether the directory of this file's objects is there.
     pub(super) fn present(&self, file: FileIndex) -> Result<()> {
         let path = self.object_directory(file);
-        if path.is_dir() { Ok(()) } else { Err(StoreError::DirectoryMissing { path: path.display().to_string() }) }
+        if path.is_dir() {
+            Ok(())
+        } else {
+            Err(StoreError::DirectoryMissing { path: path.display().to_string() })
+        }
     }
 
     pub(super) fn check(&self, op: DiskOp) -> io::Result<()> {
@@ -270,7 +279,10 @@ impl Directory {
     pub(super) fn names_are_dirty(&self, file: FileIndex) -> bool {
         let names = self.names_of(file);
         // Who holds it is just syncing, and may fail.
-        names.synced.try_lock().map_or(true, |synced| *synced != names.changes.load(Ordering::SeqCst))
+        names
+            .synced
+            .try_lock()
+            .map_or(true, |synced| *synced != names.changes.load(Ordering::SeqCst))
     }
 
     /// Before a sync of the whole file system.
@@ -363,7 +375,17 @@ mod tests {
 
     #[test]
     fn other_spellings_are_strangers() {
-        for name in ["", "2a", "2a.0", "2A.0.0", "2a.00.0", "2a.0.0.0", "+2a.0.0", "2a.0.0.record", "02a.0.0"] {
+        for name in [
+            "",
+            "2a",
+            "2a.0",
+            "2A.0.0",
+            "2a.00.0",
+            "2a.0.0.0",
+            "+2a.0.0",
+            "2a.0.0.record",
+            "02a.0.0",
+        ] {
             assert_eq!(parse_name(name), None, "{name}");
         }
     }

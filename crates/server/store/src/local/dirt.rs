@@ -28,7 +28,11 @@ pub(super) struct Changing<'a>(&'a Dirt);
 impl Dirt {
     /// Of an object of which nothing is known.
     pub(super) fn unknown() -> Self {
-        Self { under_way: AtomicU64::new(0), changes: AtomicU64::new(UNKNOWN), flushed: AtomicU64::new(0) }
+        Self {
+            under_way: AtomicU64::new(0),
+            changes: AtomicU64::new(UNKNOWN),
+            flushed: AtomicU64::new(0),
+        }
     }
 
     /// Before a change.

@@ -15,7 +15,8 @@ const MKFS_LEAVES: &str = "lost+found";
 
 /// Makes an object directory of an empty one. The identity comes last: without it nothing is served.
 pub(super) fn init(root: &Path, identity: Identity) -> Result<()> {
-    private::make_directory(root, true).map_err(|error| StoreError::from_io("make", root, error))?;
+    private::make_directory(root, true)
+        .map_err(|error| StoreError::from_io("make", root, error))?;
     if root.join(IDENTITY_FILE).exists() {
         return Err(StoreError::AlreadyInitialised { path: root.display().to_string() });
     }
@@ -29,7 +30,8 @@ pub(super) fn init(root: &Path, identity: Identity) -> Result<()> {
         make(&root.join(OBJECTS).join(format!("{directory:03x}")))?;
     }
     for path in [&root.join(OBJECTS), root] {
-        platform::sync_directory(path).map_err(|error| StoreError::from_io("make durable", path, error))?;
+        platform::sync_directory(path)
+            .map_err(|error| StoreError::from_io("make durable", path, error))?;
     }
     replace_file(root, IDENTITY_FILE, &identity.to_text())
 }
@@ -45,18 +47,26 @@ fn expect_empty(root: &Path) -> Result<()> {
         }
     }
     let objects = root.join(OBJECTS);
-    if holds_objects(&objects) { Err(StoreError::NotEmpty { path: objects.display().to_string() }) } else { Ok(()) }
+    if holds_objects(&objects) {
+        Err(StoreError::NotEmpty { path: objects.display().to_string() })
+    } else {
+        Ok(())
+    }
 }
 
 fn holds_objects(objects: &Path) -> bool {
-    let holds_any = |path: &Path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-    fs::read_dir(objects)
-        .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| holds_any(&entry.path()))))
+    let holds_any =
+        |path: &Path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+    fs::read_dir(objects).is_ok_and(|mut entries| {
+        entries.any(|entry| entry.is_ok_and(|entry| holds_any(&entry.path())))
+    })
 }
 
 fn make(path: &Path) -> Result<()> {
     match private::make_directory(path, false) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(StoreError::from_io("make", path, error)),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(StoreError::from_io("make", path, error))
+        }
         _ => Ok(()),
     }
 }
@@ -67,7 +77,8 @@ fn prove_xattrs(root: &Path) -> Result<()> {
     let file = file.map_err(|error| StoreError::from_io("make", &path, error))?;
     let outcome = platform::write_record(&file, &path, b"probe");
     drop(file);
-    platform::remove_with_record(&path).map_err(|error| StoreError::from_io("remove", &path, error))?;
+    platform::remove_with_record(&path)
+        .map_err(|error| StoreError::from_io("remove", &path, error))?;
     outcome.map_err(|error| match error.kind() {
         io::ErrorKind::Unsupported => StoreError::NoXattrs { path: root.display().to_string() },
         _ => StoreError::from_io("write the object record of", &path, error),
@@ -92,7 +103,9 @@ pub(super) fn identify(root: &Path, cluster: ClusterUuid) -> Result<Identity> {
     }
     match root.join(OBJECTS).is_dir() {
         true => Ok(identity),
-        false => Err(StoreError::DirectoryMissing { path: root.join(OBJECTS).display().to_string() }),
+        false => {
+            Err(StoreError::DirectoryMissing { path: root.join(OBJECTS).display().to_string() })
+        }
     }
 }
 
@@ -101,7 +114,11 @@ pub(super) fn identify(root: &Path, cluster: ClusterUuid) -> Result<Identity> {
 pub(super) fn tighten(root: &Path) {
     private::tighten(root);
     let named = [TEMPORARY, LOST_AND_FOUND, OBJECTS, IDENTITY_FILE, LOCK_FILE, VERIFIER_FILE];
-    named.iter().map(|name| root.join(name)).filter(|path| path.exists()).for_each(|path| private::tighten(&path));
+    named
+        .iter()
+        .map(|name| root.join(name))
+        .filter(|path| path.exists())
+        .for_each(|path| private::tighten(&path));
     for directory in 0..limits::OBJECT_DIRECTORIES {
         let path = root.join(OBJECTS).join(format!("{directory:03x}"));
         if path.exists() {
@@ -122,7 +139,9 @@ pub(super) fn take_lock(root: &Path) -> Result<File> {
     let file = file.map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: root.display().to_string() }),
+        Err(TryLockError::WouldBlock) => {
+            Err(StoreError::Locked { path: root.display().to_string() })
+        }
         Err(TryLockError::Error(error)) => Err(failed(error)),
     }
 }

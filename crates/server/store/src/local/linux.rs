@@ -4,8 +4,8 @@ use crate::record::RECORD_XATTR;
 use crate::{DeviceId, SizeChange, StoreSpace};
 use braid_types::{Timestamp, limits};
 use rustix::fs::{
-    Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, Timespec, Timestamps, UTIME_OMIT,
-    XattrFlags,
+    Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, Timespec, Timestamps,
+    UTIME_OMIT, XattrFlags,
 };
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
@@ -31,7 +31,13 @@ pub(super) fn write_at(file: &File, data: &[u8], offset: u64) -> io::Result<usiz
 }
 
 /// Within the kernel, and without a copy where the file system shares blocks. `None` where it cannot.
-pub(super) fn copy_range(source: &File, from: u64, file: &File, to: u64, bytes: usize) -> io::Result<Option<usize>> {
+pub(super) fn copy_range(
+    source: &File,
+    from: u64,
+    file: &File,
+    to: u64,
+    bytes: usize,
+) -> io::Result<Option<usize>> {
     let (mut from, mut to) = (from, to);
     match rustix::fs::copy_file_range(source, Some(&mut from), file, Some(&mut to), bytes) {
         Ok(copied) => Ok(Some(copied)),
@@ -42,7 +48,11 @@ pub(super) fn copy_range(source: &File, from: u64, file: &File, to: u64, bytes: 
 }
 
 /// `None` where the page cache has not got it.
-pub(super) fn read_at_nowait(file: &File, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+pub(super) fn read_at_nowait(
+    file: &File,
+    buf: &mut [u8],
+    offset: u64,
+) -> io::Result<Option<usize>> {
     match rustix::io::preadv2(file, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
         Ok(read) => Ok(Some(read)),
         // EOPNOTSUPP: a file system without RWF_NOWAIT. Waiting is then the only way.
@@ -231,7 +241,10 @@ pub(super) fn device(root: &File) -> io::Result<DeviceId> {
     let mut id = [0; 16];
     let boot = boot_id()?;
     for (byte, pair) in id.iter_mut().zip(boot.as_bytes().chunks(2)) {
-        *byte = std::str::from_utf8(pair).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(0);
+        *byte = std::str::from_utf8(pair)
+            .ok()
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok())
+            .unwrap_or(0);
     }
     for (byte, device) in id.iter_mut().zip(root.metadata()?.dev().to_le_bytes()) {
         *byte ^= device;
@@ -248,8 +261,9 @@ pub(super) fn boot_id() -> io::Result<String> {
 pub(super) fn mount_id(root: &File) -> io::Result<String> {
     let device = root.metadata()?.dev();
     let fs = rustix::fs::fstatvfs(root)?.f_fsid;
-    let mount = rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, STATX_MNT_ID_UNIQUE | STATX_MNT_ID)
-        .map(|statx| statx.stx_mnt_id)
-        .unwrap_or(0);
+    let mount =
+        rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, STATX_MNT_ID_UNIQUE | STATX_MNT_ID)
+            .map(|statx| statx.stx_mnt_id)
+            .unwrap_or(0);
     Ok(format!("{device:x}.{fs:x}.{mount:x}"))
 }

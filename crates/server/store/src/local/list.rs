@@ -7,7 +7,11 @@ use braid_types::{ObjectId, limits};
 use std::path::Path;
 
 /// At most `limit` objects after `cursor`. A directory is read whole for each page that touches it.
-pub(super) fn page(directory: &Directory, cursor: Option<ObjectId>, limit: usize) -> Result<ObjectPage> {
+pub(super) fn page(
+    directory: &Directory,
+    cursor: Option<ObjectId>,
+    limit: usize,
+) -> Result<ObjectPage> {
     let limit = limit.max(1);
     let first = cursor.map_or(0, |id| order(id).0);
     let mut page = ObjectPage::default();
@@ -33,7 +37,9 @@ pub(super) fn page(directory: &Directory, cursor: Option<ObjectId>, limit: usize
 /// The objects of one directory in order, and the paths of what is none.
 fn read(path: &Path, number: u64) -> Result<(Vec<ObjectId>, Vec<String>)> {
     let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => StoreError::DirectoryMissing { path: path.display().to_string() },
+        std::io::ErrorKind::NotFound => {
+            StoreError::DirectoryMissing { path: path.display().to_string() }
+        }
         _ => StoreError::from_io("list", path, error),
     };
     let (mut objects, mut strangers) = (Vec::new(), Vec::new());

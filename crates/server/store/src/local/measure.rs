@@ -59,7 +59,8 @@ impl Scratch {
     fn fill(&mut self, load: DiskLoad) -> io::Result<()> {
         let (began, request) = (Instant::now(), request());
         while self.bytes < load.bytes && (self.bytes == 0 || began.elapsed() < load.part) {
-            let end = load.bytes.min(self.bytes + FILLED_AT_ONCE_BYTES).next_multiple_of(REQUEST_BYTES);
+            let end =
+                load.bytes.min(self.bytes + FILLED_AT_ONCE_BYTES).next_multiple_of(REQUEST_BYTES);
             while self.bytes < end {
                 write_all(&self.file, &request, self.bytes)?;
                 self.bytes += REQUEST_BYTES;
@@ -118,8 +119,9 @@ impl Scratch {
             self.forget()?;
             let began = Instant::now();
             let until = began + (load.part - work.time);
-            work.amount +=
-                at_once(load.at_once, pages, until, |page, number| read_all(&self.file, page, self.place(number)))?;
+            work.amount += at_once(load.at_once, pages, until, |page, number| {
+                read_all(&self.file, page, self.place(number))
+            })?;
             work.time += began.elapsed();
         }
         Ok(work)
@@ -243,7 +245,8 @@ mod tests {
             let count = 1_u64 << bits;
             let places: Vec<u64> = (0..count).map(|number| scattered(number, bits)).collect();
             assert_eq!(places.iter().collect::<HashSet<_>>().len() as u64, count);
-            let near = places.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 8).count() as u64;
+            let near =
+                places.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 8).count() as u64;
             assert!(near < count / 8, "{near} of {count}");
         }
     }
@@ -257,8 +260,13 @@ mod tests {
         for work in [written, random_writes, syncs, random_reads, read] {
             assert!(work.amount > 0 && work.time >= LOAD.part, "{rates:?}");
         }
-        assert_eq!((written.amount % REQUEST_BYTES, random_writes.amount % RANDOM_WRITES_FLUSHED), (0, 0));
-        assert!(scratch.bytes <= LOAD.bytes && scratch.file.metadata().unwrap().len() == scratch.bytes);
+        assert_eq!(
+            (written.amount % REQUEST_BYTES, random_writes.amount % RANDOM_WRITES_FLUSHED),
+            (0, 0)
+        );
+        assert!(
+            scratch.bytes <= LOAD.bytes && scratch.file.metadata().unwrap().len() == scratch.bytes
+        );
         drop(scratch);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }

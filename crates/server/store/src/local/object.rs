@@ -65,7 +65,12 @@ impl LocalObject {
     }
 
     /// An object whose file is open, lies there and has this record.
-    pub(super) fn new(directory: &Arc<Directory>, record: ObjectRecord, file: File, path: PathBuf) -> Self {
+    pub(super) fn new(
+        directory: &Arc<Directory>,
+        record: ObjectRecord,
+        file: File,
+        path: PathBuf,
+    ) -> Self {
         Self {
             id: record.id,
             path,
@@ -106,7 +111,11 @@ impl LocalObject {
     }
 
     fn expect_writable(&self) -> Result<()> {
-        if self.writable { Ok(()) } else { Err(StoreError::ReadOnly { path: self.path.display().to_string() }) }
+        if self.writable {
+            Ok(())
+        } else {
+            Err(StoreError::ReadOnly { path: self.path.display().to_string() })
+        }
     }
 
     fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> StoreError {
@@ -143,7 +152,12 @@ impl LocalObject {
     }
 
     /// Step 1 of a size change, in `change.rs`.
-    fn begin(&self, record: &mut ObjectRecord, change: SizeChange, generation: SizeGeneration) -> Result<()> {
+    fn begin(
+        &self,
+        record: &mut ObjectRecord,
+        change: SizeChange,
+        generation: SizeGeneration,
+    ) -> Result<()> {
         let next = self.with_flushed(record).begun(change, generation);
         self.write_record(&next)?;
         // From here on the generation is refused in memory too: what became of the record on disk is not known.
@@ -211,7 +225,11 @@ impl LocalObject {
     pub(super) fn remember_length(&self, size: u64, generation: SizeGeneration) {
         let record = self.shared();
         let is_newer = || size > self.flushed_bytes.load(Ordering::Acquire);
-        if record.pending.is_some() || record.size_generation != generation || !self.writable || !is_newer() {
+        if record.pending.is_some()
+            || record.size_generation != generation
+            || !self.writable
+            || !is_newer()
+        {
             return;
         }
         let _one = lock(&self.record_unsynced);
@@ -219,7 +237,9 @@ impl LocalObject {
             let next = ObjectRecord { flushed_bytes: size, ..record.clone() };
             match platform::write_record(&self.file, &self.path, &next.encode()) {
                 Ok(()) => self.flushed_bytes.store(size, Ordering::Release),
-                Err(error) => tracing::debug!(object = %self.id, %error, "a length is not remembered"),
+                Err(error) => {
+                    tracing::debug!(object = %self.id, %error, "a length is not remembered")
+                }
             }
         }
     }
@@ -237,7 +257,12 @@ impl LocalObject {
 
     fn is_cut_short(&self, found: u64) -> StoreError {
         let (object, flushed) = (self.id, self.flushed_bytes.load(Ordering::Acquire));
-        StoreError::CutShort { object, path: self.directory.root.display().to_string(), found, flushed }
+        StoreError::CutShort {
+            object,
+            path: self.directory.root.display().to_string(),
+            found,
+            flushed,
+        }
     }
 
     fn write_record(&self, record: &ObjectRecord) -> Result<()> {
@@ -295,7 +320,9 @@ impl Object for LocalObject {
 
     fn read_at(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<usize> {
         let mut read = 0;
-        while read < buf.len() && offset.0.checked_add(read as u64).is_some_and(|at| at < limits::FILE_BYTES_MAX) {
+        while read < buf.len()
+            && offset.0.checked_add(read as u64).is_some_and(|at| at < limits::FILE_BYTES_MAX)
+        {
             match self.read_some(&mut buf[read..], offset.0 + read as u64) {
                 Ok(0) => break,
                 Ok(more) => read += more,
@@ -338,7 +365,12 @@ impl Object for LocalObject {
         longest.clone()
     }
 
-    fn write_at(&self, data: &[u8], offset: ObjectOffset, generation: SizeGeneration) -> Result<()> {
+    fn write_at(
+        &self,
+        data: &[u8],
+        offset: ObjectOffset,
+        generation: SizeGeneration,
+    ) -> Result<()> {
         self.end(offset, data.len() as u64)?;
         let _record = self.admitted(generation)?;
         self.expect_end_at(offset.0)?;
@@ -375,7 +407,9 @@ impl Object for LocalObject {
         self.expect_end_at(to.0)?;
         let _changing = self.dirt.changing();
         let copy = || {
-            let allowed = self.directory.allowed(DiskOp::Write, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            let allowed = self
+                .directory
+                .allowed(DiskOp::Write, usize::try_from(bytes).unwrap_or(usize::MAX))?;
             platform::copy_range(source, from.0, &self.file, to.0, allowed)
         };
         match copy() {
@@ -385,7 +419,12 @@ impl Object for LocalObject {
         }
     }
 
-    fn allocate(&self, offset: ObjectOffset, length: u64, generation: SizeGeneration) -> Result<()> {
+    fn allocate(
+        &self,
+        offset: ObjectOffset,
+        length: u64,
+        generation: SizeGeneration,
+    ) -> Result<()> {
         self.end(offset, length)?;
         let _record = self.admitted(generation)?;
         if length == 0 {
@@ -443,19 +482,28 @@ impl Object for LocalObject {
             }
         }
         let size = size.max(flushed);
-        Ok(ObjectStat { size, lost_from, allocated_bytes, mtime, size_generation: record.size_generation })
+        Ok(ObjectStat {
+            size,
+            lost_from,
+            allocated_bytes,
+            mtime,
+            size_generation: record.size_generation,
+        })
     }
 
     fn next_data(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
-        let found = sought(from, |from| platform::next_data(&self.file, from)).map_err(self.failed("seek data in"))?;
-        let lost = if self.cut_short.load(Ordering::Acquire) { self.stat()? } else { return Ok(found) };
+        let found = sought(from, |from| platform::next_data(&self.file, from))
+            .map_err(self.failed("seek data in"))?;
+        let lost =
+            if self.cut_short.load(Ordering::Acquire) { self.stat()? } else { return Ok(found) };
         Ok(found.or_else(|| lost.lost_data(from)))
     }
 
     fn next_hole(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
-        let found =
-            sought(from, |from| platform::next_hole(&self.file, from)).map_err(self.failed("seek a hole in"))?;
-        let lost = if self.cut_short.load(Ordering::Acquire) { self.stat()? } else { return Ok(found) };
+        let found = sought(from, |from| platform::next_hole(&self.file, from))
+            .map_err(self.failed("seek a hole in"))?;
+        let lost =
+            if self.cut_short.load(Ordering::Acquire) { self.stat()? } else { return Ok(found) };
         Ok(lost.hole_after_lost(from, found))
     }
 }
@@ -470,7 +518,9 @@ impl Drop for LocalObject {
 
 fn open_file(path: &Path) -> io::Result<(File, bool)> {
     match File::options().read(true).write(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok((File::open(path)?, false)),
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            Ok((File::open(path)?, false))
+        }
         Err(error) => Err(error),
         Ok(file) => {
             if let Err(error) = private::tighten_file(&file) {
@@ -482,7 +532,10 @@ fn open_file(path: &Path) -> io::Result<(File, bool)> {
 }
 
 /// Offsets past the largest file are past the end, not an invalid argument.
-fn sought(from: ObjectOffset, seek: impl Fn(u64) -> io::Result<Option<u64>>) -> io::Result<Option<ObjectOffset>> {
+fn sought(
+    from: ObjectOffset,
+    seek: impl Fn(u64) -> io::Result<Option<u64>>,
+) -> io::Result<Option<ObjectOffset>> {
     if from.0 > limits::FILE_BYTES_MAX { Ok(None) } else { Ok(seek(from.0)?.map(ObjectOffset)) }
 }
 

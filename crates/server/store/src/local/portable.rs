@@ -47,7 +47,11 @@ pub(super) fn copy_range(
     Ok(None)
 }
 
-pub(super) fn read_at_nowait(_file: &File, _buf: &mut [u8], _offset: u64) -> io::Result<Option<usize>> {
+pub(super) fn read_at_nowait(
+    _file: &File,
+    _buf: &mut [u8],
+    _offset: u64,
+) -> io::Result<Option<usize>> {
     Ok(None)
 }
 
@@ -166,7 +170,11 @@ pub(super) struct Facts {
 pub(super) fn facts(file: &File) -> io::Result<Facts> {
     let metadata = file.metadata()?;
     // A file system without times is shown as 1970, too.
-    let since = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    let since = metadata
+        .modified()
+        .ok()
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+        .unwrap_or_default();
     let mtime = Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
     Ok(Facts { size: metadata.len(), allocated_bytes: metadata.len(), mtime })
 }
@@ -194,7 +202,14 @@ pub(super) fn sync_file_system(_root: &File) -> io::Result<bool> {
 
 /// The standard library cannot ask for space: nothing is known, and nothing is promised.
 pub(super) fn space(_root: &File, device: DeviceId) -> io::Result<StoreSpace> {
-    Ok(StoreSpace { device, total_bytes: 0, free_bytes: 0, available_bytes: 0, total_objects: 0, free_objects: 0 })
+    Ok(StoreSpace {
+        device,
+        total_bytes: 0,
+        free_bytes: 0,
+        available_bytes: 0,
+        total_objects: 0,
+        free_objects: 0,
+    })
 }
 
 pub(super) fn device(_root: &File) -> io::Result<DeviceId> {

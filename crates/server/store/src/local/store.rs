@@ -8,8 +8,8 @@ use super::{init, list, measure, platform, private};
 use crate::fault::{DiskOp, FaultPlan};
 use crate::identity::{IDENTITY_FILE, Identity};
 use crate::{
-    DiskLoad, DiskRates, NewObject, Object, ObjectPage, ObjectRecord, ObjectStat, ObjectStore, Result, StoreError,
-    StoreSpace,
+    DiskLoad, DiskRates, NewObject, Object, ObjectPage, ObjectRecord, ObjectStat, ObjectStore,
+    Result, StoreError, StoreSpace,
 };
 use braid_types::{ClusterUuid, FileIndex, IodId, ObjectId, WriteVerifier};
 use std::collections::BTreeMap;
@@ -45,7 +45,12 @@ pub struct LocalOptions {
 
 impl Default for LocalOptions {
     fn default() -> Self {
-        Self { open_files_max: OPEN_FILES_DEFAULT, faults: None, host: None, object_bytes_max: None }
+        Self {
+            open_files_max: OPEN_FILES_DEFAULT,
+            faults: None,
+            host: None,
+            object_bytes_max: None,
+        }
     }
 }
 
@@ -82,7 +87,11 @@ impl LocalStore {
     /// # Errors
     /// `DirectoryMissing`, `NoIdentity` (an unmounted disk), `ForeignCluster`, `UnknownFormat`, `Corrupted`, `Locked`. A full or
     /// read-only disk is opened, for what can still be read.
-    pub fn open(root: impl Into<PathBuf>, cluster: ClusterUuid, options: LocalOptions) -> Result<Self> {
+    pub fn open(
+        root: impl Into<PathBuf>,
+        cluster: ClusterUuid,
+        options: LocalOptions,
+    ) -> Result<Self> {
         let root = root.into();
         init::identify(&root, cluster)?;
         let lock = init::take_lock(&root)?;
@@ -95,14 +104,21 @@ impl LocalStore {
         init::clean_temporary(&root)?;
         let host = match options.host {
             Some(host) => host,
-            None => Host::probe(&lock).map_err(|error| StoreError::from_io("identify the mount of", &root, error))?,
+            None => Host::probe(&lock)
+                .map_err(|error| StoreError::from_io("identify the mount of", &root, error))?,
         };
-        let device =
-            platform::device(&lock).map_err(|error| StoreError::from_io("identify the device of", &root, error))?;
+        let device = platform::device(&lock)
+            .map_err(|error| StoreError::from_io("identify the device of", &root, error))?;
         let longest = || platform::longest_file(&root.join(TEMPORARY));
         let object_bytes_max = options.object_bytes_max.unwrap_or_else(longest);
         Ok(Self {
-            directory: Arc::new(Directory::open(root, lock, (host, device), object_bytes_max, options.faults)),
+            directory: Arc::new(Directory::open(
+                root,
+                lock,
+                (host, device),
+                object_bytes_max,
+                options.faults,
+            )),
             identity,
             cache: Cache::new(options.open_files_max),
             creation: (0..CREATION_LOCKS).map(|_| Mutex::default()).collect(),
@@ -191,10 +207,12 @@ impl LocalStore {
             Err(error) if error.is_no_object() => {}
             Err(error) => return Err(error),
         }
-        let temporary = temporary_path(&self.directory.root, self.temporary.fetch_add(1, Ordering::Relaxed));
+        let temporary =
+            temporary_path(&self.directory.root, self.temporary.fetch_add(1, Ordering::Relaxed));
         let make = || {
             self.directory.check(DiskOp::Create)?;
-            let file = private::options().read(true).write(true).create_new(true).open(&temporary)?;
+            let file =
+                private::options().read(true).write(true).create_new(true).open(&temporary)?;
             self.directory.check(DiskOp::SetRecord)?;
             platform::write_record(&file, &temporary, &record.encode())?;
             self.directory.check(DiskOp::Rename)?;
@@ -352,9 +370,11 @@ impl ObjectStore for LocalStore {
     }
 
     fn flush_names(&self, ids: &[ObjectId]) -> Result<()> {
-        let dirty = ids.iter().map(|id| id.file).filter(|file| self.directory.names_are_dirty(*file));
+        let dirty =
+            ids.iter().map(|id| id.file).filter(|file| self.directory.names_are_dirty(*file));
         // A file of each object directory.
-        let files: BTreeMap<u64, FileIndex> = dirty.map(|file| (Directory::number_of(file), file)).collect();
+        let files: BTreeMap<u64, FileIndex> =
+            dirty.map(|file| (Directory::number_of(file), file)).collect();
         if files.len() > FLUSH_EACH_MAX && self.flush_file_system()? {
             return Ok(());
         }
@@ -379,8 +399,9 @@ impl ObjectStore for LocalStore {
     }
 
     fn space(&self) -> Result<StoreSpace> {
-        platform::space(&self.directory.lock, self.directory.device)
-            .map_err(|error| StoreError::from_io("ask for the space of", &self.directory.root, error))
+        platform::space(&self.directory.lock, self.directory.device).map_err(|error| {
+            StoreError::from_io("ask for the space of", &self.directory.root, error)
+        })
     }
 
     fn measure_disk(&self, load: DiskLoad) -> Result<DiskRates> {
@@ -388,7 +409,9 @@ impl ObjectStore for LocalStore {
         let _measuring = match self.measuring.try_lock() {
             Ok(alone) => alone,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Measuring { path: root.display().to_string() }),
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::Measuring { path: root.display().to_string() });
+            }
         };
         let path = temporary_path(root, self.temporary.fetch_add(1, Ordering::Relaxed));
         let scratch = measure::Scratch::new(&root.join(TEMPORARY), path);
@@ -410,8 +433,10 @@ mod tests {
         let cluster = ClusterUuid([7; 16]);
         LocalStore::init(dir.path(), cluster, None).unwrap();
         let store = LocalStore::open(dir.path(), cluster, LocalOptions::default()).unwrap();
-        let id = ObjectId { file: FileIndex(5), part: PartIndex(0), generation: ObjectGeneration(0) };
-        let new = NewObject { id, size_generation: SizeGeneration(0), uid: 1, gid: 2, layout: [].into() };
+        let id =
+            ObjectId { file: FileIndex(5), part: PartIndex(0), generation: ObjectGeneration(0) };
+        let new =
+            NewObject { id, size_generation: SizeGeneration(0), uid: 1, gid: 2, layout: [].into() };
         let record = ObjectRecord::new(&new).unwrap();
         assert!(matches!(store.make_in_temporary(&record), Ok(Ok(Made::New(_)))));
         assert!(matches!(store.make_in_temporary(&record), Ok(Ok(Made::Taken))));
@@ -425,7 +450,8 @@ mod tests {
         let cluster = ClusterUuid([7; 16]);
         LocalStore::init(dir.path(), cluster, None).unwrap();
         let store = LocalStore::open(dir.path(), cluster, LocalOptions::default()).unwrap();
-        let load = DiskLoad { bytes: 1 << 20, part: std::time::Duration::from_millis(1), at_once: 2 };
+        let load =
+            DiskLoad { bytes: 1 << 20, part: std::time::Duration::from_millis(1), at_once: 2 };
         let measuring = lock(&store.measuring);
         let busy = store.measure_disk(load).unwrap_err();
         assert_eq!(busy.status(), braid_types::Status::Busy, "{busy}");

@@ -66,7 +66,8 @@ impl Content {
     fn punch(&mut self, offset: u64, length: u64) {
         let end = offset + length;
         let (first, last) = (offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES));
-        let touched: Vec<u64> = self.pages.range(first..last.max(first)).map(|(page, _)| *page).collect();
+        let touched: Vec<u64> =
+            self.pages.range(first..last.max(first)).map(|(page, _)| *page).collect();
         for page in touched {
             let start = page * PAGE_BYTES;
             let from = offset.saturating_sub(start) as usize;
@@ -91,7 +92,12 @@ impl Content {
             return None;
         }
         let first = from / PAGE_BYTES;
-        let run = self.pages.range(first..).zip(first..).take_while(|((page, _), want)| *page == want).count() as u64;
+        let run = self
+            .pages
+            .range(first..)
+            .zip(first..)
+            .take_while(|((page, _), want)| *page == want)
+            .count() as u64;
         Some(if run == 0 { from } else { ((first + run) * PAGE_BYTES).min(self.size) })
     }
 

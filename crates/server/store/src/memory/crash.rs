@@ -35,13 +35,16 @@ impl Durable {
 
     /// Any subset of the changes, in any order, each write whole or in some of its sectors.
     pub(super) fn lose_power(&mut self, unsynced: Vec<Unsynced>, random: &mut Random) {
-        let mut kept: Vec<Unsynced> = unsynced.into_iter().filter(|_| random.below(2) == 0).collect();
+        let mut kept: Vec<Unsynced> =
+            unsynced.into_iter().filter(|_| random.below(2) == 0).collect();
         for last in (1..kept.len()).rev() {
             kept.swap(last, random.below(last as u64 + 1) as usize);
         }
         for change in kept {
             match change {
-                Unsynced::Write { offset, data } if random.below(4) == 0 => self.tear(offset, &data, random),
+                Unsynced::Write { offset, data } if random.below(4) == 0 => {
+                    self.tear(offset, &data, random)
+                }
                 change => self.apply(change),
             }
         }

@@ -21,7 +21,11 @@ pub(super) struct MemObject {
 }
 
 impl MemObject {
-    fn with<T>(&self, action: &'static str, act: impl FnOnce(&mut Inner, &mut Entry) -> Result<T>) -> Result<T> {
+    fn with<T>(
+        &self,
+        action: &'static str,
+        act: impl FnOnce(&mut Inner, &mut Entry) -> Result<T>,
+    ) -> Result<T> {
         let mut inner = self.shared.lock();
         if inner.life != self.life {
             return Err(self.failed(action, io::Error::other("the daemon that opened it is gone")));
@@ -51,7 +55,9 @@ impl MemObject {
             match self.shared.faults.before(op) {
                 None => return Ok(()),
                 Some(Fault::Short) => bytes -= bytes.div_ceil(2),
-                Some(fault) => fault.error().map_or(Ok(()), |error| Err(self.failed(action, error)))?,
+                Some(fault) => {
+                    fault.error().map_or(Ok(()), |error| Err(self.failed(action, error)))?
+                }
             }
         }
         Ok(())
@@ -89,7 +95,8 @@ impl MemObject {
 
     fn sync_name(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
         if !entry.name_durable {
-            self.check("make durable", DiskOp::SyncDirectory).inspect_err(|_| inner.new_verifier())?;
+            self.check("make durable", DiskOp::SyncDirectory)
+                .inspect_err(|_| inner.new_verifier())?;
             entry.name_durable = true;
         }
         Ok(())
@@ -167,7 +174,12 @@ impl Object for MemObject {
         None
     }
 
-    fn write_at(&self, data: &[u8], offset: ObjectOffset, generation: SizeGeneration) -> Result<()> {
+    fn write_at(
+        &self,
+        data: &[u8],
+        offset: ObjectOffset,
+        generation: SizeGeneration,
+    ) -> Result<()> {
         self.end(offset, data.len() as u64)?;
         self.with("write", |inner, entry| {
             check_generation(&entry.live.record, generation)?;
@@ -190,7 +202,12 @@ impl Object for MemObject {
         })
     }
 
-    fn allocate(&self, offset: ObjectOffset, length: u64, generation: SizeGeneration) -> Result<()> {
+    fn allocate(
+        &self,
+        offset: ObjectOffset,
+        length: u64,
+        generation: SizeGeneration,
+    ) -> Result<()> {
         self.end(offset, length)?;
         self.with("reserve space for", |inner, entry| {
             check_generation(&entry.live.record, generation)?;
@@ -198,7 +215,9 @@ impl Object for MemObject {
             if length > 0 {
                 self.expect_end_at(entry, offset.0.saturating_add(length))?;
                 self.check("reserve space for", DiskOp::Allocate)?;
-                inner.take_space(length).map_err(|error| self.failed("reserve space for", error))?;
+                inner
+                    .take_space(length)
+                    .map_err(|error| self.failed("reserve space for", error))?;
                 entry.do_unsynced(Unsynced::Allocate { offset: offset.0, length });
             }
             Ok(())

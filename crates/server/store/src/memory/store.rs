@@ -6,8 +6,8 @@ use super::object::MemObject;
 use crate::fault::{DiskOp, FaultPlan};
 use crate::identity::Identity;
 use crate::{
-    DeviceId, NewObject, Object, ObjectPage, ObjectRecord, ObjectStat, ObjectStore, Result, SizeChange, StoreError,
-    StoreSpace, order,
+    DeviceId, NewObject, Object, ObjectPage, ObjectRecord, ObjectStat, ObjectStore, Result,
+    SizeChange, StoreError, StoreSpace, order,
 };
 use braid_types::{ClusterUuid, IodId, ObjectId, Random, Timestamp, WriteVerifier, limits};
 use std::collections::BTreeMap;
@@ -105,7 +105,14 @@ impl MemStore {
         };
         let name = format!("memory:{seed}");
         let object_bytes_max = AtomicU64::new(limits::FILE_BYTES_MAX);
-        Self { shared: Arc::new(Shared { name, faults: Arc::default(), object_bytes_max, inner: Mutex::new(inner) }) }
+        Self {
+            shared: Arc::new(Shared {
+                name,
+                faults: Arc::default(),
+                object_bytes_max,
+                inner: Mutex::new(inner),
+            }),
+        }
     }
 
     /// Faults to inject.
@@ -233,7 +240,16 @@ impl Inner {
 impl Entry {
     fn new(number: u64, durable: Durable) -> Self {
         let (live, unsynced) = (durable.clone(), Vec::new());
-        Self { number, live, durable, unsynced, dirty: true, name_durable: false, changes: 0, modified: None }
+        Self {
+            number,
+            live,
+            durable,
+            unsynced,
+            dirty: true,
+            name_durable: false,
+            changes: 0,
+            modified: None,
+        }
     }
 
     /// Everyone sees it; power can take it.
@@ -285,9 +301,11 @@ impl ObjectStore for MemStore {
     fn assign_iod(&self, iod: IodId) -> Result<()> {
         let identity = &mut self.shared.lock().identity;
         match identity.iod {
-            Some(found) if found != iod => {
-                Err(StoreError::ForeignIod { path: self.shared.name.clone(), found: found.0, wanted: iod.0 })
-            }
+            Some(found) if found != iod => Err(StoreError::ForeignIod {
+                path: self.shared.name.clone(),
+                found: found.0,
+                wanted: iod.0,
+            }),
             _ => {
                 identity.iod = Some(iod);
                 Ok(())
@@ -306,7 +324,8 @@ impl ObjectStore for MemStore {
     fn open(&self, id: ObjectId) -> Result<Arc<dyn Object>> {
         self.check("open", id, DiskOp::Open)?;
         let object = self.open_entry(&self.shared.lock(), id);
-        let object = object.ok_or_else(|| StoreError::NoObject { object: id, path: self.shared.name.clone() })?;
+        let object = object
+            .ok_or_else(|| StoreError::NoObject { object: id, path: self.shared.name.clone() })?;
         object.settle()?;
         Ok(Arc::new(object))
     }
@@ -327,7 +346,10 @@ impl ObjectStore for MemStore {
         inner.entries.entry(order(new.id)).or_insert(made);
         let object = self.open_entry(&inner, new.id);
         drop(inner);
-        Ok(Arc::new(object.ok_or_else(|| StoreError::NoObject { object: new.id, path: self.shared.name.clone() })?))
+        Ok(Arc::new(object.ok_or_else(|| StoreError::NoObject {
+            object: new.id,
+            path: self.shared.name.clone(),
+        })?))
     }
 
     fn flush_all(&self) -> Result<WriteVerifier> {
@@ -349,7 +371,8 @@ impl ObjectStore for MemStore {
     fn flush_objects(&self, ids: &[ObjectId]) -> Result<WriteVerifier> {
         let dirty: Vec<ObjectId> = {
             let inner = self.shared.lock();
-            let is_dirty = |id: &ObjectId| inner.entries.get(&order(*id)).is_some_and(Entry::is_dirty);
+            let is_dirty =
+                |id: &ObjectId| inner.entries.get(&order(*id)).is_some_and(Entry::is_dirty);
             ids.iter().copied().filter(is_dirty).collect()
         };
         if dirty.len() > FLUSH_EACH_MAX {
@@ -388,8 +411,10 @@ impl ObjectStore for MemStore {
     fn flush_names(&self, ids: &[ObjectId]) -> Result<()> {
         let keys = || ids.iter().map(|id| order(*id));
         let mut inner = self.shared.lock();
-        let is_dirty =
-            |key| inner.deleted.contains_key(&key) || inner.entries.get(&key).is_some_and(|entry| !entry.name_durable);
+        let is_dirty = |key| {
+            inner.deleted.contains_key(&key)
+                || inner.entries.get(&key).is_some_and(|entry| !entry.name_durable)
+        };
         if !keys().any(is_dirty) {
             return Ok(());
         }
@@ -408,8 +433,10 @@ impl ObjectStore for MemStore {
 
     fn list(&self, cursor: Option<ObjectId>, limit: usize) -> Result<ObjectPage> {
         let inner = self.shared.lock();
-        let from = cursor.map_or(std::ops::Bound::Unbounded, |id| std::ops::Bound::Excluded(order(id)));
-        let mut after = inner.entries.range((from, std::ops::Bound::Unbounded)).map(|((_, id), _)| *id);
+        let from =
+            cursor.map_or(std::ops::Bound::Unbounded, |id| std::ops::Bound::Excluded(order(id)));
+        let mut after =
+            inner.entries.range((from, std::ops::Bound::Unbounded)).map(|((_, id), _)| *id);
         let objects: Vec<ObjectId> = after.by_ref().take(limit.max(1)).collect();
         let next = after.next().and(objects.last().copied());
         Ok(ObjectPage { objects, strangers: Vec::new(), next })
@@ -419,7 +446,8 @@ impl ObjectStore for MemStore {
         self.check("move to lost+found", id, DiskOp::Rename)?;
         let mut inner = self.shared.lock();
         let entry = inner.entries.remove(&order(id));
-        let entry = entry.ok_or_else(|| StoreError::NoObject { object: id, path: self.shared.name.clone() })?;
+        let entry = entry
+            .ok_or_else(|| StoreError::NoObject { object: id, path: self.shared.name.clone() })?;
         let to = format!("{}/lost+found/{id}.{}", self.shared.name, entry.number);
         inner.lost_and_found.insert(to.clone(), entry);
         Ok(to)

@@ -2,9 +2,12 @@
 //! broken. A byte that changes within an object's data is not among them: nothing notices it before there are checksums.
 #![cfg(target_os = "linux")]
 
-use braid_store::{LocalOptions, LocalStore, NewObject, ObjectStore, RECORD_XATTR, SizeChange, StoreError};
+use braid_store::{
+    LocalOptions, LocalStore, NewObject, ObjectStore, RECORD_XATTR, SizeChange, StoreError,
+};
 use braid_types::{
-    ClusterUuid, FileIndex, IodId, ObjectGeneration, ObjectId, ObjectOffset, PartIndex, Random, SizeGeneration, Status,
+    ClusterUuid, FileIndex, IodId, ObjectGeneration, ObjectId, ObjectOffset, PartIndex, Random,
+    SizeGeneration, Status,
 };
 use rustix::fs::XattrFlags;
 use std::fs;
@@ -36,7 +39,13 @@ fn filled(root: &Path) {
     LocalStore::init(root, CLUSTER, Some(IodId(1))).unwrap();
     let store = open(root).unwrap();
     for file in 0..FILES {
-        let new = NewObject { id: id(file), size_generation: SizeGeneration(0), uid: 0, gid: 0, layout: Arc::from([]) };
+        let new = NewObject {
+            id: id(file),
+            size_generation: SizeGeneration(0),
+            uid: 0,
+            gid: 0,
+            layout: Arc::from([]),
+        };
         let object = store.create(&new).unwrap();
         object.write_at(&data(file), ObjectOffset(0), SizeGeneration(0)).unwrap();
         object.flush().unwrap();
@@ -105,7 +114,10 @@ fn check(root: &Path, what: &str) -> usize {
     let store = match open(root) {
         Ok(store) => store,
         Err(error) => {
-            assert!(error.to_string().contains(&root.display().to_string()), "{what}: {error} names no path");
+            assert!(
+                error.to_string().contains(&root.display().to_string()),
+                "{what}: {error} names no path"
+            );
             return 1;
         }
     };
@@ -122,7 +134,11 @@ fn check(root: &Path, what: &str) -> usize {
             }
         };
         let stat = object.stat().unwrap();
-        assert_eq!(stat.size, want.len() as u64, "{what}: {file} has another length without a word");
+        assert_eq!(
+            stat.size,
+            want.len() as u64,
+            "{what}: {file} has another length without a word"
+        );
         let there = stat.lost_from.unwrap_or(stat.size) as usize;
         errors += usize::from(there < want.len());
         let mut got = vec![0; want.len()];

@@ -1,10 +1,12 @@
 //! The object directory: whose it is, that one process has it, and what the real file system adds.
 
 use braid_store::{
-    DiskOp, Fault, FaultPlan, Host, IDENTITY_FILE, LocalOptions, LocalStore, NewObject, Object, ObjectStore,
-    SizeChange, StoreError,
+    DiskOp, Fault, FaultPlan, Host, IDENTITY_FILE, LocalOptions, LocalStore, NewObject, Object,
+    ObjectStore, SizeChange, StoreError,
 };
-use braid_types::{ClusterUuid, FileIndex, IodId, ObjectGeneration, ObjectId, ObjectOffset, PartIndex};
+use braid_types::{
+    ClusterUuid, FileIndex, IodId, ObjectGeneration, ObjectId, ObjectOffset, PartIndex,
+};
 use braid_types::{SizeGeneration, Status, WriteVerifier};
 use std::fs;
 use std::path::Path;
@@ -24,7 +26,8 @@ fn open(dir: &Path) -> Result<LocalStore, StoreError> {
 }
 
 fn new(file: u64) -> NewObject {
-    let id = ObjectId { file: FileIndex(file), part: PartIndex(0), generation: ObjectGeneration(0) };
+    let id =
+        ObjectId { file: FileIndex(file), part: PartIndex(0), generation: ObjectGeneration(0) };
     NewObject { id, size_generation: GENERATION, uid: 0, gid: 0, layout: Arc::from([]) }
 }
 
@@ -71,7 +74,8 @@ fn nobody_else_may_look_into_the_directory_whatever_the_umask() {
         modes(path, &mut found);
         found
     };
-    let chmod = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let chmod =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     // Of the whole process: what other tests make meanwhile is looser than they ask for, which none looks at.
     let before = rustix::process::umask(rustix::fs::Mode::empty());
     let dir = tempfile::tempdir().unwrap();
@@ -91,7 +95,11 @@ fn nobody_else_may_look_into_the_directory_whatever_the_umask() {
     chmod(&path_of(&root, 1), 0o664);
     let store = open(&root).unwrap();
     let objects = loose(&root);
-    assert_eq!(objects, [format!("{} 664", path_of(&root, 1).display())], "behind directories that are closed");
+    assert_eq!(
+        objects,
+        [format!("{} 664", path_of(&root, 1).display())],
+        "behind directories that are closed"
+    );
     assert_eq!(read(&*store.open(new(1).id).unwrap()), b"secret");
     assert_eq!(loose(&root), [""; 0], "and tightened when it is opened");
     rustix::process::umask(before);
@@ -103,7 +111,9 @@ fn an_object_is_as_long_as_the_file_system_allows_and_no_longer() {
     let store = open(dir.path()).unwrap();
     let longest = store.object_bytes_max();
     let object = written(&store, 1, b"data");
-    object.write_at(b"x", ObjectOffset(longest - 1), GENERATION).expect("the last byte of the longest file");
+    object
+        .write_at(b"x", ObjectOffset(longest - 1), GENERATION)
+        .expect("the last byte of the longest file");
     let past = object.write_at(b"xx", ObjectOffset(longest - 1), GENERATION).unwrap_err();
     assert_eq!(past.status(), Status::TooLarge, "{past}");
     object.change_size(SizeChange::Truncate { length: 4 }, SizeGeneration(2)).unwrap();
@@ -129,7 +139,9 @@ fn an_object_is_as_long_as_the_file_system_allows_and_no_longer() {
         let error = outcome.unwrap_err();
         assert!(error.status() == Status::TooLarge && error.is_refusal(), "{error}");
     }
-    object.change_size(SizeChange::Punch { offset: ObjectOffset(longest), length: 9 }, past).unwrap();
+    object
+        .change_size(SizeChange::Punch { offset: ObjectOffset(longest), length: 9 }, past)
+        .unwrap();
     object.change_size(SizeChange::Truncate { length: 4 }, SizeGeneration(5)).unwrap();
     assert_eq!(read(&*object), b"data");
 }
@@ -140,7 +152,10 @@ fn an_unmounted_disk_does_not_look_like_an_empty_one() {
     let error = open(mount_point.path()).unwrap_err();
     assert!(matches!(error, StoreError::NoIdentity { .. }), "{error}");
     assert_eq!(error.status(), Status::NotServing);
-    assert!(error.to_string().contains(mount_point.path().to_str().unwrap()), "names the path: {error}");
+    assert!(
+        error.to_string().contains(mount_point.path().to_str().unwrap()),
+        "names the path: {error}"
+    );
     assert_eq!(fs::read_dir(mount_point.path()).unwrap().count(), 0, "and nothing was put there");
     let absent = open(&mount_point.path().join("absent")).unwrap_err();
     assert!(matches!(absent, StoreError::DirectoryMissing { .. }), "{absent}");
@@ -152,7 +167,10 @@ fn a_foreign_directory_is_refused() {
     let other = ClusterUuid([2; 16]);
     let error = LocalStore::open(dir.path(), other, LocalOptions::default()).unwrap_err();
     assert!(matches!(&error, StoreError::ForeignCluster { .. }), "{error}");
-    assert!(error.to_string().contains(&CLUSTER.to_string()) && error.to_string().contains(&other.to_string()));
+    assert!(
+        error.to_string().contains(&CLUSTER.to_string())
+            && error.to_string().contains(&other.to_string())
+    );
 }
 
 #[test]
@@ -160,8 +178,10 @@ fn a_damaged_or_newer_identity_is_refused() {
     let dir = scratch();
     let path = dir.path().join(IDENTITY_FILE);
     let good = fs::read_to_string(&path).unwrap();
-    for (bad, newer) in [(good.replace("iod = 3", "iod = 4"), false), (good.replace("format = 1", "format = 9"), true)]
-    {
+    for (bad, newer) in [
+        (good.replace("iod = 3", "iod = 4"), false),
+        (good.replace("format = 1", "format = 9"), true),
+    ] {
         fs::write(&path, bad).unwrap();
         match open(dir.path()).unwrap_err() {
             StoreError::UnknownFormat { found: 9, .. } => assert!(newer),
@@ -220,9 +240,11 @@ fn a_directory_that_vanished_is_not_a_lost_object() {
     let dir = scratch();
     let store = open(dir.path()).unwrap();
     fs::rename(dir.path().join("objects"), dir.path().join("elsewhere")).unwrap();
-    for error in
-        [store.open(new(1).id).unwrap_err(), store.create(&new(1)).unwrap_err(), store.list(None, 1).unwrap_err()]
-    {
+    for error in [
+        store.open(new(1).id).unwrap_err(),
+        store.create(&new(1)).unwrap_err(),
+        store.list(None, 1).unwrap_err(),
+    ] {
         assert!(matches!(error, StoreError::DirectoryMissing { .. }), "{error}");
         assert_eq!(error.status(), Status::NotServing);
     }
@@ -301,7 +323,10 @@ fn a_file_without_a_record_is_no_object_and_is_kept_in_lost_and_found() {
 
     fs::write(path_of(dir.path(), 1), "third").unwrap();
     written(&store, 1, b"data");
-    assert_eq!((read(&*store.open(new(1).id).unwrap()), kept("1.0.0.2")), (b"data".to_vec(), "third".to_owned()));
+    assert_eq!(
+        (read(&*store.open(new(1).id).unwrap()), kept("1.0.0.2")),
+        (b"data".to_vec(), "third".to_owned())
+    );
 }
 
 #[test]
@@ -335,7 +360,8 @@ fn the_cache_of_open_files_is_bounded() {
 fn a_write_back_that_failed_while_an_object_was_closed_is_met_by_its_flush() {
     let dir = scratch();
     let faults = Arc::new(FaultPlan::default());
-    let options = LocalOptions { open_files_max: 1, faults: Some(faults.clone()), ..LocalOptions::default() };
+    let options =
+        LocalOptions { open_files_max: 1, faults: Some(faults.clone()), ..LocalOptions::default() };
     let store = LocalStore::open(dir.path(), CLUSTER, options).unwrap();
     // So many that the first were closed since, wherever the cache has them.
     for file in 1..=1000 {
@@ -365,7 +391,11 @@ fn a_write_back_that_failed_while_an_object_was_closed_is_met_by_its_flush() {
         2,
         "its data, of which nothing is known, and the names beside its own"
     );
-    assert_eq!(operations(&*store.open(new(1001).id).unwrap()), 3, "the file system, its data, its name");
+    assert_eq!(
+        operations(&*store.open(new(1001).id).unwrap()),
+        3,
+        "the file system, its data, its name"
+    );
 }
 
 #[test]
@@ -381,7 +411,8 @@ fn an_object_in_use_is_never_opened_beside_itself() {
     store.open(new(1).id).unwrap().change_size(change, SizeGeneration(2)).unwrap();
     let late = held.write_at(b"late", ObjectOffset(0), GENERATION).unwrap_err();
     assert_eq!(late.status(), Status::StaleGeneration, "I5, through a handle from before");
-    let late = store.open(new(1).id).unwrap().write_at(b"late", ObjectOffset(0), GENERATION).unwrap_err();
+    let late =
+        store.open(new(1).id).unwrap().write_at(b"late", ObjectOffset(0), GENERATION).unwrap_err();
     assert_eq!(late.status(), Status::StaleGeneration);
 }
 
@@ -392,7 +423,9 @@ fn writers_and_a_truncate_at_once_leave_nothing_of_the_older_generation() {
     let object = written(&store, 1, &[1; 4096]);
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| while object.write_at(&[1; 4096], ObjectOffset(0), GENERATION).is_ok() {});
+            scope.spawn(
+                || while object.write_at(&[1; 4096], ObjectOffset(0), GENERATION).is_ok() {},
+            );
         }
         object.change_size(SizeChange::Truncate { length: 0 }, SizeGeneration(2)).unwrap();
     });
@@ -423,11 +456,16 @@ mod mounted {
         /// `None`, and says why, where nothing can be mounted.
         fn new(kind: &str, options: &str) -> Option<Self> {
             let dir = tempfile::tempdir().unwrap();
-            let mount = |c: &mut Command| c.args(["-t", kind, "-o", options, kind]).arg(dir.path()).output();
+            let mount = |c: &mut Command| {
+                c.args(["-t", kind, "-o", options, kind]).arg(dir.path()).output()
+            };
             match mount(&mut Command::new("mount")) {
                 Ok(output) if output.status.success() => Some(Self(dir)),
                 Ok(output) => {
-                    println!("skipped: mount {kind}: {}", String::from_utf8_lossy(&output.stderr).trim());
+                    println!(
+                        "skipped: mount {kind}: {}",
+                        String::from_utf8_lossy(&output.stderr).trim()
+                    );
                     None
                 }
                 Err(error) => {
@@ -443,7 +481,14 @@ mod mounted {
 
         fn remount(&self, options: &str) {
             let options = format!("remount,{options}");
-            assert!(Command::new("mount").args(["-o", &options]).arg(self.path()).status().unwrap().success());
+            assert!(
+                Command::new("mount")
+                    .args(["-o", &options])
+                    .arg(self.path())
+                    .status()
+                    .unwrap()
+                    .success()
+            );
         }
     }
 
@@ -489,7 +534,11 @@ mod mounted {
         drop(store);
         mount.remount("ro");
         let store = open(mount.path()).expect("a daemon starts on a read-only disk");
-        assert_ne!(store.write_verifier(), verifier, "whose last daemon may have failed to keep a new one");
+        assert_ne!(
+            store.write_verifier(),
+            verifier,
+            "whose last daemon may have failed to keep a new one"
+        );
         let object = store.open(new(1).id).unwrap();
         assert_eq!(read(&*object), b"before");
         for error in [
@@ -503,7 +552,11 @@ mod mounted {
         mount.remount("rw");
         drop(object);
         written(&store, 1, b"after!");
-        assert_eq!(read(&*store.open(new(1).id).unwrap()), b"after!", "writable again, without a restart");
+        assert_eq!(
+            read(&*store.open(new(1).id).unwrap()),
+            b"after!",
+            "writable again, without a restart"
+        );
     }
 
     #[test]
@@ -513,9 +566,15 @@ mod mounted {
         LocalStore::init(keep.path(), CLUSTER, None).unwrap();
         let first = open(keep.path()).unwrap().write_verifier();
         assert_eq!(open(keep.path()).unwrap().write_verifier(), first);
-        let bind = |from: &Path| Command::new("mount").arg("--bind").args([from, mount.path()]).status().unwrap();
+        let bind = |from: &Path| {
+            Command::new("mount").arg("--bind").args([from, mount.path()]).status().unwrap()
+        };
         assert!(bind(keep.path()).success());
-        assert_ne!(open(mount.path()).unwrap().write_verifier(), first, "another mount of the same directory");
+        assert_ne!(
+            open(mount.path()).unwrap().write_verifier(),
+            first,
+            "another mount of the same directory"
+        );
         assert!(Command::new("umount").arg(mount.path()).status().unwrap().success());
     }
 
@@ -524,7 +583,10 @@ mod mounted {
         let Some(mount) = Mount::new("ramfs", "mode=700") else { return };
         let error = LocalStore::init(mount.path(), CLUSTER, None).unwrap_err();
         assert!(matches!(error, StoreError::NoXattrs { .. }), "{error}");
-        assert!(matches!(open(mount.path()).unwrap_err(), StoreError::NoIdentity { .. }), "and is no object directory");
+        assert!(
+            matches!(open(mount.path()).unwrap_err(), StoreError::NoIdentity { .. }),
+            "and is no object directory"
+        );
     }
 
     #[test]

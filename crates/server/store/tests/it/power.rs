@@ -2,12 +2,15 @@
 //! order, and a size change is whole or not begun.
 
 use braid_store::{DiskOp, Fault, MemStore, NewObject, Object, ObjectStore, SizeChange};
-use braid_types::{ClusterUuid, FileIndex, ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SizeGeneration};
+use braid_types::{
+    ClusterUuid, FileIndex, ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SizeGeneration,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const SEEDS: u64 = 200;
-const ID: ObjectId = ObjectId { file: FileIndex(1), part: PartIndex(0), generation: ObjectGeneration(0) };
+const ID: ObjectId =
+    ObjectId { file: FileIndex(1), part: PartIndex(0), generation: ObjectGeneration(0) };
 const NEW: SizeGeneration = SizeGeneration(1);
 
 fn store(seed: u64) -> MemStore {
@@ -15,7 +18,13 @@ fn store(seed: u64) -> MemStore {
 }
 
 fn flushed(store: &MemStore, data: &[u8]) -> Arc<dyn Object> {
-    let new = NewObject { id: ID, size_generation: SizeGeneration(0), uid: 0, gid: 0, layout: Arc::from([]) };
+    let new = NewObject {
+        id: ID,
+        size_generation: SizeGeneration(0),
+        uid: 0,
+        gid: 0,
+        layout: Arc::from([]),
+    };
     let object = store.create(&new).unwrap();
     object.write_at(data, ObjectOffset(0), SizeGeneration(0)).unwrap();
     object.flush().unwrap();
@@ -52,7 +61,10 @@ fn unflushed_data_is_lost_torn_and_reordered_by_some_seed() {
         store.crash();
         assert_ne!(store.write_verifier(), before, "I6: the client is told");
         let sectors: Vec<u8> = bytes(&store).chunks(512).map(|sector| sector[0]).collect();
-        assert!(bytes(&store).chunks(512).all(|sector| sector.iter().all(|b| *b == sector[0])), "sectors are whole");
+        assert!(
+            bytes(&store).chunks(512).all(|sector| sector.iter().all(|b| *b == sector[0])),
+            "sectors are whole"
+        );
         seen.insert(sectors);
     }
     assert!(seen.contains(&vec![0; 4]), "lost");
@@ -121,7 +133,11 @@ fn truncate_until(store: &MemStore, step: u64, seed: u64) -> bool {
     let object = store.open(ID).unwrap();
     if object.record().size_generation < NEW {
         assert!(outcome.is_err(), "seed {seed}: an acknowledged truncate is durable");
-        assert_eq!(bytes(store), [7; 8192], "seed {seed} step {step}: not begun, nothing of it is seen");
+        assert_eq!(
+            bytes(store),
+            [7; 8192],
+            "seed {seed} step {step}: not begun, nothing of it is seen"
+        );
     } else {
         assert_eq!(bytes(store), [7; 100], "seed {seed} step {step}: begun, it is whole");
     }
@@ -145,7 +161,11 @@ fn power_lost_in_the_second_try_of_a_truncate_whose_first_sync_failed() {
             store.faults().clear();
             let begun = store.open(ID).unwrap().record().size_generation == NEW;
             assert!(begun || outcome.is_err());
-            assert_eq!(bytes(&store), vec![7; if begun { 100 } else { 8192 }], "seed {seed} step {step}");
+            assert_eq!(
+                bytes(&store),
+                vec![7; if begun { 100 } else { 8192 }],
+                "seed {seed} step {step}"
+            );
         }
     }
 }
@@ -172,9 +192,17 @@ fn what_a_failed_flush_forgot_is_not_durable_after_the_next() {
     store.faults().fail_nth(DiskOp::Sync, 1, Fault::Eio);
     object.flush().unwrap_err();
     assert_eq!(bytes(&store), b"new", "everyone still sees it");
-    assert_ne!(object.flush().unwrap(), written_under, "the next flush succeeds, under another verifier");
+    assert_ne!(
+        object.flush().unwrap(),
+        written_under,
+        "the next flush succeeds, under another verifier"
+    );
     store.crash();
-    assert_eq!(bytes(&store), b"old", "and did not bring it to the disk: the client had to send it again");
+    assert_eq!(
+        bytes(&store),
+        b"old",
+        "and did not bring it to the disk: the client had to send it again"
+    );
 }
 
 #[test]
@@ -183,7 +211,9 @@ fn a_seed_gives_one_outcome() {
         let store = store(seed);
         let object = flushed(&store, &[0; 4096]);
         for i in 1..20 {
-            object.write_at(&[i; 700], ObjectOffset(u64::from(i) * 150), SizeGeneration(0)).unwrap();
+            object
+                .write_at(&[i; 700], ObjectOffset(u64::from(i) * 150), SizeGeneration(0))
+                .unwrap();
         }
         store.crash();
         (bytes(&store), store.write_verifier())
@@ -199,12 +229,25 @@ fn objects_that_are_flushed_together_are_there_after_every_crash() {
         let id = |file| ObjectId { file: FileIndex(file), ..ID };
         let ids: Vec<ObjectId> = (0..count).map(id).collect();
         for id in &ids {
-            let new = NewObject { id: *id, size_generation: SizeGeneration(0), uid: 0, gid: 0, layout: Arc::from([]) };
-            store.create(&new).unwrap().write_at(&[1; 3000], ObjectOffset(0), SizeGeneration(0)).unwrap();
+            let new = NewObject {
+                id: *id,
+                size_generation: SizeGeneration(0),
+                uid: 0,
+                gid: 0,
+                layout: Arc::from([]),
+            };
+            store
+                .create(&new)
+                .unwrap()
+                .write_at(&[1; 3000], ObjectOffset(0), SizeGeneration(0))
+                .unwrap();
         }
         store.flush_objects(&ids).unwrap();
         store.crash();
-        assert!(ids.iter().all(|id| store.open(*id).unwrap().stat().unwrap().size == 3000), "seed {seed}");
+        assert!(
+            ids.iter().all(|id| store.open(*id).unwrap().stat().unwrap().size == 3000),
+            "seed {seed}"
+        );
     }
 }
 
@@ -212,13 +255,23 @@ fn objects_that_are_flushed_together_are_there_after_every_crash() {
 fn a_truncate_done_again_makes_the_name_durable_that_the_first_try_did_not() {
     for seed in 0..SEEDS {
         let store = store(seed);
-        let new = NewObject { id: ID, size_generation: SizeGeneration(0), uid: 0, gid: 0, layout: Arc::from([]) };
+        let new = NewObject {
+            id: ID,
+            size_generation: SizeGeneration(0),
+            uid: 0,
+            gid: 0,
+            layout: Arc::from([]),
+        };
         let grow = SizeChange::Truncate { length: 100 };
         store.faults().fail_nth(DiskOp::SyncDirectory, 1, Fault::Eio);
         store.change_size(&new, grow, NEW).unwrap_err();
         store.open(ID).unwrap().change_size(grow, NEW).unwrap();
         store.crash();
-        assert_eq!(store.open(ID).unwrap().stat().unwrap().size, 100, "seed {seed}: recorded as existing by then");
+        assert_eq!(
+            store.open(ID).unwrap().stat().unwrap().size,
+            100,
+            "seed {seed}: recorded as existing by then"
+        );
     }
 }
 
@@ -227,13 +280,21 @@ fn power_loss_alone_never_makes_an_object_look_cut() {
     let mut lost_some = false;
     for seed in 0..4 * SEEDS {
         let store = store(seed);
-        let new = NewObject { id: ID, size_generation: SizeGeneration(0), uid: 0, gid: 0, layout: Arc::from([]) };
+        let new = NewObject {
+            id: ID,
+            size_generation: SizeGeneration(0),
+            uid: 0,
+            gid: 0,
+            layout: Arc::from([]),
+        };
         let object = store.create(&new).unwrap();
         let (mut end, mut generation, mut flushed) = (0, 0, 0);
         for step in 0..(4 + seed % 9) {
             match (seed + step * 7) % 5 {
                 0 | 1 => {
-                    object.write_at(&[1; 700], ObjectOffset(end), SizeGeneration(generation)).unwrap();
+                    object
+                        .write_at(&[1; 700], ObjectOffset(end), SizeGeneration(generation))
+                        .unwrap();
                     end += 700;
                 }
                 2 => {
@@ -243,7 +304,12 @@ fn power_loss_alone_never_makes_an_object_look_cut() {
                 3 => {
                     generation += 1;
                     end = end / 2 + 100;
-                    object.change_size(SizeChange::Truncate { length: end }, SizeGeneration(generation)).unwrap();
+                    object
+                        .change_size(
+                            SizeChange::Truncate { length: end },
+                            SizeGeneration(generation),
+                        )
+                        .unwrap();
                     flushed = end;
                 }
                 _ => _ = store.flush_all().unwrap(),

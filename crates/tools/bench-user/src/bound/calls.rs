@@ -26,7 +26,10 @@ impl Limits {
         let most = |kind, count: u32| {
             let limit = self.rate(kind, None).filter(|_| count > 0)?;
             let times = if count > 1 { format!(", {count} for each") } else { String::new() };
-            Some(Ceiling { limit: format!("{}{times}", limit.name), rate: limit.median() / f64::from(count) })
+            Some(Ceiling {
+                limit: format!("{}{times}", limit.name),
+                rate: limit.median() / f64::from(count),
+            })
         };
         let waited = self.round_trips(tasks, calls, iods);
         let looks = most(LimitKind::MdsCalls, calls.looks);
@@ -48,7 +51,8 @@ impl Limits {
             parts.push(format!("{} to {}", calls.iod, self.named(LimitKind::RoundTrip, iods)));
         }
         let limit = format!("the round trips ({})", parts.join(", "));
-        (time > 0.0).then(|| Ceiling { limit: at_once(limit, tasks), rate: f64::from(tasks) / time })
+        (time > 0.0)
+            .then(|| Ceiling { limit: at_once(limit, tasks), rate: f64::from(tasks) / time })
     }
 
     /// Of operations of which each has these parts, `(kind, how often)` on the average, of files that are made or opened.
@@ -74,7 +78,8 @@ impl Limits {
     }
 
     fn mean(&self, kind: LimitKind, iods: &[IodId]) -> f64 {
-        let times: Vec<f64> = iods.iter().filter_map(|iod| self.rate(kind, Some(*iod))).map(Limit::median).collect();
+        let times: Vec<f64> =
+            iods.iter().filter_map(|iod| self.rate(kind, Some(*iod))).map(Limit::median).collect();
         if times.is_empty() { 0.0 } else { times.iter().sum::<f64>() / times.len() as f64 }
     }
 
@@ -82,7 +87,8 @@ impl Limits {
     fn named(&self, kind: LimitKind, iods: &[IodId]) -> String {
         let time = |iod: &IodId| self.rate(kind, Some(*iod)).map_or(0.0, Limit::median);
         let slowest = iods.iter().max_by(|a, b| time(a).total_cmp(&time(b)));
-        let name = slowest.and_then(|iod| self.iods.iter().find(|known| known.id == *iod)).map(Iod::name);
+        let name =
+            slowest.and_then(|iod| self.iods.iter().find(|known| known.id == *iod)).map(Iod::name);
         let name = name.unwrap_or_else(|| "I/O daemons".to_owned());
         if iods.len() > 1 { format!("{} I/O daemons, slowest {name}", iods.len()) } else { name }
     }
@@ -106,8 +112,7 @@ mod tests {
         let calls = Calls { looks: 1, changes: 1, iod: 1 };
         let ceiling = limits().round_trips(4, calls, &both).unwrap();
         assert!((ceiling.rate - 4.0 / (0.002 + 0.003)).abs() < 1e-9, "{}", ceiling.rate);
-        let says =
-            "the round trips (2 to the metadata server, 1 to 2 I/O daemons, slowest I/O daemon 2 (h2:1)), 4 at a time";
+        let says = "the round trips (2 to the metadata server, 1 to 2 I/O daemons, slowest I/O daemon 2 (h2:1)), 4 at a time";
         assert_eq!(ceiling.limit, says);
         assert_eq!(limits().round_trips(1, Calls::default(), &both), None);
     }
@@ -118,7 +123,10 @@ mod tests {
         limits.all.push(limit(LimitKind::MdsChanges, None, 300.0));
         let calls = Calls { looks: 0, changes: 3, iod: 1 };
         let bound = bind(50.0, &limits.calls(4, calls, &[IodId(1)])).unwrap();
-        assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), ("MdsChanges, 3 for each", 100.0, 50.0));
+        assert_eq!(
+            (bound.limit.as_str(), bound.ceiling, bound.percent),
+            ("MdsChanges, 3 for each", 100.0, 50.0)
+        );
         let few = bind(50.0, &limits.calls(4, Calls { changes: 0, ..calls }, &[IodId(1)])).unwrap();
         assert!(few.limit.starts_with("the round trips (1 to I/O daemon 1"), "{}", few.limit);
     }
@@ -128,9 +136,16 @@ mod tests {
         let mut limits = limits();
         limits.all.push(limit(LimitKind::MdsCreates, None, 300.0));
         limits.all.push(limit(LimitKind::IodObjects, None, 100.0));
-        let parts = [(LimitKind::MdsCreates, 1.0), (LimitKind::IodObjects, 1.0), (LimitKind::MdsOpens, 1.0)];
+        let parts = [
+            (LimitKind::MdsCreates, 1.0),
+            (LimitKind::IodObjects, 1.0),
+            (LimitKind::MdsOpens, 1.0),
+        ];
         let bound = bind(90.0, &limits.files(&parts)).unwrap();
-        assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), ("IodObjects", 100.0, 90.0));
+        assert_eq!(
+            (bound.limit.as_str(), bound.ceiling, bound.percent),
+            ("IodObjects", 100.0, 90.0)
+        );
         let bound = bind(90.0, &limits.files(&[(LimitKind::IodObjects, 0.5)])).unwrap();
         assert_eq!((bound.limit.as_str(), bound.ceiling), ("IodObjects, 0.5 for each", 200.0));
     }
@@ -138,6 +153,9 @@ mod tests {
     #[test]
     fn a_wait_is_named_with_its_daemon() {
         let ceiling = limits().waits(LimitKind::Force, 1, &[IodId(2)]).unwrap();
-        assert_eq!((ceiling.rate, ceiling.limit.as_str()), (100.0, "a 4 KiB write and sync at I/O daemon 2 (h2:1)"));
+        assert_eq!(
+            (ceiling.rate, ceiling.limit.as_str()),
+            (100.0, "a 4 KiB write and sync at I/O daemon 2 (h2:1)")
+        );
     }
 }

@@ -32,7 +32,8 @@ const PART_MAX: Duration = Duration::from_secs(2);
 const AT_ONCE_MAX: u16 = 64;
 /// A part is so many times as long as another limit's sample: a flush is a part of it.
 const PART_TIMES: u32 = 2;
-const NOT_MEASURED: [Status; 4] = [Status::Unsupported, Status::UnknownMessage, Status::NoSpace, Status::NotPermitted];
+const NOT_MEASURED: [Status; 4] =
+    [Status::Unsupported, Status::UnknownMessage, Status::NoSpace, Status::NotPermitted];
 /// How long a run waits for another one, whose turn it is to measure.
 const TURN_MAX: Duration = Duration::from_secs(20);
 const TURN_LOOK: Duration = Duration::from_millis(50);
@@ -41,7 +42,8 @@ const TURN_LOOK: Duration = Duration::from_millis(50);
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let load = load(bench);
     let rates: Result<Vec<Option<DiskRates>>> = thread::scope(|scope| {
-        let threads: Vec<_> = bench.iods.iter().map(|iod| scope.spawn(|| one(bench, iod, &load))).collect();
+        let threads: Vec<_> =
+            bench.iods.iter().map(|iod| scope.spawn(|| one(bench, iod, &load))).collect();
         let joined = threads.into_iter().map(|thread| match thread.join() {
             Ok(outcome) => outcome,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -72,8 +74,12 @@ fn one(bench: &Bench<'_>, iod: &Iod, load: &MeasureDisk) -> Result<Option<DiskRa
     loop {
         match bench.client.measure_disk(iod.id, load) {
             Ok(rates) => return Ok(Some(rates)),
-            Err(BenchError::Call(error)) if NOT_MEASURED.contains(&error.status()) => return Ok(None),
-            Err(BenchError::Call(error)) if error.status() == Status::Busy && bench.now() - began < TURN_MAX => {
+            Err(BenchError::Call(error)) if NOT_MEASURED.contains(&error.status()) => {
+                return Ok(None);
+            }
+            Err(BenchError::Call(error))
+                if error.status() == Status::Busy && bench.now() - began < TURN_MAX =>
+            {
                 bench.check_stop()?;
                 thread::sleep(TURN_LOOK);
             }
@@ -91,10 +97,14 @@ fn limits(iods: &[Iod], rates: &[Option<DiskRates>], at_once: u64) -> Vec<Limit>
     let mut all = Vec::new();
     for (first, sharing) in on_one_device(iods) {
         let of_device = || iods.iter().zip(rates).filter(|(iod, _)| iod.device == first.device);
-        let Some(found) = of_device().map(|(_, rates)| rates.as_ref()).collect::<Option<Vec<&DiskRates>>>() else {
+        let Some(found) =
+            of_device().map(|(_, rates)| rates.as_ref()).collect::<Option<Vec<&DiskRates>>>()
+        else {
             continue;
         };
-        let sum = |of: fn(&DiskRates) -> &DiskWork| found.iter().map(|rates| rate(of(rates))).sum::<f64>();
+        let sum = |of: fn(&DiskRates) -> &DiskWork| {
+            found.iter().map(|rates| rate(of(rates))).sum::<f64>()
+        };
         let disk = disk_name(first, sharing);
         let count = at_once * sharing as u64;
         let id = Some(first.id.0);
@@ -141,7 +151,8 @@ fn limits(iods: &[Iod], rates: &[Option<DiskRates>], at_once: u64) -> Vec<Limit>
 }
 
 fn disk_name(first: &Iod, sharing: usize) -> String {
-    let shared = if sharing > 1 { format!(", which {sharing} daemons share") } else { String::new() };
+    let shared =
+        if sharing > 1 { format!(", which {sharing} daemons share") } else { String::new() };
     format!("the disk of {}{shared}", first.name())
 }
 
@@ -172,13 +183,18 @@ mod tests {
         let found = [rates(100, 10), rates(1000, 30), rates(50, 20)].map(Some);
         let limits = limits(&iods, &found, 2);
         assert_eq!(limits.len(), 2 * EACH);
-        let of = |kind, iod| limits.iter().find(|limit| limit.kind == kind && limit.iod == Some(iod)).unwrap();
+        let of = |kind, iod| {
+            limits.iter().find(|limit| limit.kind == kind && limit.iod == Some(iod)).unwrap()
+        };
         assert_eq!(of(LimitKind::DiskWrite, 1).samples, [300.0]);
         assert_eq!(of(LimitKind::DiskWrite, 2).samples, [2000.0]);
         let syncs = of(LimitKind::DiskSync, 1);
         let named = "fsyncs of the disk of I/O daemon 1 (h1:1), which 2 daemons share, 4 at a time";
         assert_eq!((syncs.samples.as_slice(), syncs.name.as_str()), (&[60.0][..], named));
-        assert_eq!(of(LimitKind::DiskSync, 2).name, "fsyncs of the disk of I/O daemon 2 (h2:1), 2 at a time");
+        assert_eq!(
+            of(LimitKind::DiskSync, 2).name,
+            "fsyncs of the disk of I/O daemon 2 (h2:1), 2 at a time"
+        );
     }
 
     #[test]

@@ -30,7 +30,15 @@ const FILES_MAX: usize = 2_000;
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let task = |rank: u32| -> Result<FilesTask<'_>> {
         let directory = bench.scratch.subdirectory(format!("limits-{rank}"))?;
-        Ok(FilesTask { bench, directory, part: Part::Create, open: Vec::new(), made: 0, written: 0, done: 0 })
+        Ok(FilesTask {
+            bench,
+            directory,
+            part: Part::Create,
+            open: Vec::new(),
+            made: 0,
+            written: 0,
+            done: 0,
+        })
     };
     let count = bench.options.tasks();
     let mut tasks: Vec<_> = (0..count).map(task).collect::<Result<_>>()?;
@@ -144,7 +152,9 @@ impl Task for FilesTask<'_> {
                 self.open[self.done].write_at(&[3; FILE_BYTES], 0)?;
                 self.written += 1;
             }
-            Part::Open => self.open.push(self.bench.client.open(&path, &OpenOptions::new().read(true))?),
+            Part::Open => {
+                self.open.push(self.bench.client.open(&path, &OpenOptions::new().read(true))?)
+            }
             Part::Read => {
                 let mut found = [0; FILE_BYTES];
                 let bytes = self.open[self.done].read_at(&mut found, 0)?;

@@ -20,7 +20,8 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let tasks = bench.options.tasks();
     let mut looks: Vec<_> = (0..tasks).map(|_| Step(|| client.lstat(path).map(|_| 1))).collect();
     let looks = rate(bench, bench.limit_sample, &mut looks)?;
-    let mut changes: Vec<_> = (0..tasks).map(|_| Step(|| client.chmod(path, 0o700).map(|()| 1))).collect();
+    let mut changes: Vec<_> =
+        (0..tasks).map(|_| Step(|| client.chmod(path, 0o700).map(|()| 1))).collect();
     let changes = rate(bench, bench.limit_sample, &mut changes)?;
     Ok(vec![
         limit(

@@ -21,7 +21,12 @@ const DISK_SAMPLES: usize = 4;
 
 /// How many samples of limits there are with so many daemons: their time is shared out.
 pub(crate) fn count(iods: usize) -> usize {
-    (network::EACH + small::EACH) * iods + disk::EACH * DISK_SAMPLES + network::ALL + metadata::COUNT + files::COUNT + 1
+    (network::EACH + small::EACH) * iods
+        + disk::EACH * DISK_SAMPLES
+        + network::ALL
+        + metadata::COUNT
+        + files::COUNT
+        + 1
 }
 
 /// Measures each of them once; `all` has what was measured before a failure too.
@@ -43,15 +48,28 @@ pub(crate) fn measure(bench: &Bench<'_>, all: &mut Vec<Limit>) -> Result<()> {
     Ok(())
 }
 
-fn limit(kind: LimitKind, iod: Option<u32>, name: String, how: impl Into<String>, sample: f64) -> Limit {
+fn limit(
+    kind: LimitKind,
+    iod: Option<u32>,
+    name: String,
+    how: impl Into<String>,
+    sample: f64,
+) -> Limit {
     use LimitKind as K;
     let unit = match kind {
-        K::Memory | K::Send | K::Receive | K::SendAll | K::ReceiveAll | K::DiskWrite | K::DiskRead => {
-            Unit::BytesPerSecond
-        }
-        K::IodCalls | K::MdsCalls | K::MdsChanges | K::DiskRandomWrite | K::DiskRandomRead | K::DiskSync => {
-            Unit::PerSecond
-        }
+        K::Memory
+        | K::Send
+        | K::Receive
+        | K::SendAll
+        | K::ReceiveAll
+        | K::DiskWrite
+        | K::DiskRead => Unit::BytesPerSecond,
+        K::IodCalls
+        | K::MdsCalls
+        | K::MdsChanges
+        | K::DiskRandomWrite
+        | K::DiskRandomRead
+        | K::DiskSync => Unit::PerSecond,
         K::MdsCreates | K::IodObjects | K::MdsOpens | K::IodFirstReads => Unit::PerSecond,
         K::RoundTrip | K::MdsRoundTrip | K::SmallRead | K::Force | K::MdsForce => Unit::Seconds,
     };

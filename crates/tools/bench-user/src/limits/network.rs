@@ -35,7 +35,9 @@ pub(super) fn one(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
     let request = request_bytes(bench, &file)?;
     let files: Vec<&PacedFile> = (0..streams).map(|_| &file).collect();
     let stretches: Vec<u64> = (0..u64::from(streams)).collect();
-    let how = format!("{streams} streams of requests of up to 4 MiB, again and again, from and to the daemon's memory");
+    let how = format!(
+        "{streams} streams of requests of up to 4 MiB, again and again, from and to the daemon's memory"
+    );
     let id = Some(iod.id.0);
     let send = transfer(bench, Way::Send, &files, &stretches, request)?;
     let receive = transfer(bench, Way::Receive, &files, &stretches, request)?;
@@ -63,7 +65,9 @@ pub(super) fn all(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let request = request_bytes(bench, &opened[0])?;
     let files: Vec<&PacedFile> = (0..streams).map(|at| &opened[at % opened.len()]).collect();
     let stretches: Vec<u64> = (0..streams).map(|at| (at / opened.len()) as u64).collect();
-    let how = format!("{streams} streams of requests of up to 4 MiB, again and again, from and to the daemons' memory");
+    let how = format!(
+        "{streams} streams of requests of up to 4 MiB, again and again, from and to the daemons' memory"
+    );
     let send = transfer(bench, Way::Send, &files, &stretches, request)?;
     let receive = transfer(bench, Way::Receive, &files, &stretches, request)?;
     let count = bench.iods.len();
@@ -97,7 +101,13 @@ fn request_bytes(bench: &Bench<'_>, file: &PacedFile) -> Result<usize> {
     Ok(fits.clamp(REQUEST_BYTES_MIN, REQUEST_BYTES_MAX) >> 18 << 18)
 }
 
-fn transfer(bench: &Bench<'_>, way: Way, files: &[&PacedFile], stretches: &[u64], request: usize) -> Result<f64> {
+fn transfer(
+    bench: &Bench<'_>,
+    way: Way,
+    files: &[&PacedFile],
+    stretches: &[u64],
+    request: usize,
+) -> Result<f64> {
     let mut steps: Vec<_> = files
         .iter()
         .zip(stretches)

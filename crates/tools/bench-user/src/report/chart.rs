@@ -108,9 +108,18 @@ impl Chart {
         let mut places = Vec::new();
         for line in self.groups.chunks(columns) {
             for (at, group) in line.iter().enumerate() {
-                let own = if self.one_scale { most } else { group.bars.iter().map(far).fold(0.0, f64::max) };
+                let own = if self.one_scale {
+                    most
+                } else {
+                    group.bars.iter().map(far).fold(0.0, f64::max)
+                };
                 let scale = if own > 0.0 { room / own } else { 0.0 };
-                places.push(Place { left: MARGIN + at as f64 * (column + GAP), top, labels, scale });
+                places.push(Place {
+                    left: MARGIN + at as f64 * (column + GAP),
+                    top,
+                    labels,
+                    scale,
+                });
             }
             let tallest = line.iter().map(|group| group.bars.len()).max().unwrap_or_default();
             top += HEAD + tallest as f64 * ROW + 8.0;
@@ -137,7 +146,10 @@ impl Chart {
     }
 
     fn has_spread(&self) -> bool {
-        self.groups.iter().flat_map(|group| &group.bars).any(|bar| bar.summary.low < bar.summary.high)
+        self.groups
+            .iter()
+            .flat_map(|group| &group.bars)
+            .any(|bar| bar.summary.low < bar.summary.high)
     }
 
     fn legend(&self, out: &mut String, top: f64) {
@@ -183,7 +195,10 @@ impl Place {
             path(
                 out,
                 "spread",
-                &format!("M{low:.1} {middle:.1}H{high:.1}M{low:.1} {0:.1}v8M{high:.1} {0:.1}v8", middle - 4.0),
+                &format!(
+                    "M{low:.1} {middle:.1}H{high:.1}M{low:.1} {0:.1}v8M{high:.1} {0:.1}v8",
+                    middle - 4.0
+                ),
             );
         }
         if let Some(limit) = bar.limit {
@@ -213,11 +228,20 @@ mod tests {
 
     fn bar(label: &str, value: f64, limit: Option<f64>) -> Bar {
         let summary = Summary { median: value, low: value * 0.9, high: value * 1.1 };
-        Bar { label: label.to_owned(), owner: Owner::Ours, summary, limit, number: format!("{value}") }
+        Bar {
+            label: label.to_owned(),
+            owner: Owner::Ours,
+            summary,
+            limit,
+            number: format!("{value}"),
+        }
     }
 
     fn chart(label: &str, columns: usize) -> Chart {
-        let group = Group { title: "read".to_owned(), bars: vec![bar(label, 10.0, Some(20.0)), bar("b", 0.0, None)] };
+        let group = Group {
+            title: "read".to_owned(),
+            bars: vec![bar(label, 10.0, Some(20.0)), bar("b", 0.0, None)],
+        };
         Chart {
             title: "a <title>".to_owned(),
             about: "MB/s, more is better".to_owned(),
@@ -242,8 +266,14 @@ mod tests {
     fn a_bar_has_its_owner_its_spread_and_its_limit() {
         let drawn = chart("a", 2).draw();
         assert_eq!(drawn.matches("class=\"bar ours\"").count(), 6);
-        assert_eq!((drawn.matches("class=\"spread\"").count(), drawn.matches("class=\"limit\"").count()), (3, 3));
-        assert!(drawn.contains(">the link<") && drawn.contains(">smallest to largest sample<"), "{drawn}");
+        assert_eq!(
+            (drawn.matches("class=\"spread\"").count(), drawn.matches("class=\"limit\"").count()),
+            (3, 3)
+        );
+        assert!(
+            drawn.contains(">the link<") && drawn.contains(">smallest to largest sample<"),
+            "{drawn}"
+        );
         assert!(drawn.contains("a &lt;title&gt;") && !drawn.contains("NaN"), "{drawn}");
     }
 

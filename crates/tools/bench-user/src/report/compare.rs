@@ -35,8 +35,10 @@ impl Comparison {
     #[must_use]
     pub fn cells(&self) -> Vec<String> {
         let absent = || "-".to_owned();
-        let median = |median: Option<f64>| median.map_or_else(absent, |median| amount(median, self.unit));
-        let spread = |ends: Option<[f64; 2]>| ends.map_or_else(absent, |ends| text::spread(ends, self.unit));
+        let median =
+            |median: Option<f64>| median.map_or_else(absent, |median| amount(median, self.unit));
+        let spread =
+            |ends: Option<[f64; 2]>| ends.map_or_else(absent, |ends| text::spread(ends, self.unit));
         let (first, second) = (median(self.first), median(self.second));
         let (first_spread, second_spread) = (spread(self.first_spread), spread(self.second_spread));
         vec![self.name.clone(), first, first_spread, second, second_spread, self.verdict.clone()]
@@ -71,18 +73,26 @@ fn limits(report: &Report) -> Vec<Entry<'_>> {
 }
 
 fn rows(report: &Report) -> Vec<Entry<'_>> {
-    let entry =
-        |row: &'_ super::Row| format!("{} ({} tasks, files of {} bytes)", row.what, row.tasks, report.asked.bytes);
+    let entry = |row: &'_ super::Row| {
+        format!("{} ({} tasks, files of {} bytes)", row.what, row.tasks, report.asked.bytes)
+    };
     report
         .rows
         .iter()
-        .map(|row| Entry { name: &row.name, unit: row.unit, samples: &row.samples, asked: entry(row) })
+        .map(|row| Entry {
+            name: &row.name,
+            unit: row.unit,
+            samples: &row.samples,
+            asked: entry(row),
+        })
         .collect()
 }
 
 fn pairs(first: &[Entry<'_>], second: &[Entry<'_>], is_limit: bool) -> Vec<Comparison> {
-    let in_both_or_first = first.iter().map(|a| (Some(a), second.iter().find(|b| b.name == a.name)));
-    let in_second = second.iter().filter(|b| first.iter().all(|a| a.name != b.name)).map(|b| (None, Some(b)));
+    let in_both_or_first =
+        first.iter().map(|a| (Some(a), second.iter().find(|b| b.name == a.name)));
+    let in_second =
+        second.iter().filter(|b| first.iter().all(|a| a.name != b.name)).map(|b| (None, Some(b)));
     in_both_or_first.chain(in_second).filter_map(|(a, b)| pair(a, b, is_limit)).collect()
 }
 
@@ -144,12 +154,16 @@ mod tests {
         let report = report();
         let compared = compare(&report, &report);
         assert_eq!(compared.len(), report.limits.len() + report.rows.len());
-        assert!(compared.iter().all(|one| one.verdict == "no difference beyond noise"), "{compared:?}");
+        assert!(
+            compared.iter().all(|one| one.verdict == "no difference beyond noise"),
+            "{compared:?}"
+        );
     }
 
     #[test]
     fn noise_is_no_change_and_a_change_is_said_with_its_size() {
-        let (a, noise) = (with_row(&[90.0, 100.0, 110.0, 120.0]), with_row(&[119.0, 130.0, 140.0, 150.0]));
+        let (a, noise) =
+            (with_row(&[90.0, 100.0, 110.0, 120.0]), with_row(&[119.0, 130.0, 140.0, 150.0]));
         assert_eq!(first_row(&a, &noise).verdict, "no difference beyond noise");
         let worse = first_row(&a, &with_row(&[50.0, 51.0, 54.0, 55.0]));
         assert_eq!((worse.verdict.as_str(), worse.is_better), ("worse (-50.0 %)", Some(false)));
@@ -172,16 +186,36 @@ mod tests {
         let (a, mut b) = (report(), report());
         b.rows[0].tasks += 1;
         b.rows[1].name = "new".into();
-        let verdicts: Vec<_> = compare(&a, &b).into_iter().filter(|one| !one.is_limit).map(|one| one.verdict).collect();
-        assert_eq!(verdicts, ["measured in other ways, not to be compared", "only in the first", "only in the second"]);
+        let verdicts: Vec<_> = compare(&a, &b)
+            .into_iter()
+            .filter(|one| !one.is_limit)
+            .map(|one| one.verdict)
+            .collect();
+        assert_eq!(
+            verdicts,
+            [
+                "measured in other ways, not to be compared",
+                "only in the first",
+                "only in the second"
+            ]
+        );
     }
 
     #[test]
     fn the_spread_of_each_side_is_shown_beside_its_median() {
         let mut b = with_row(&[50.0e6, 51.0e6, 54.0e6, 55.0e6]);
         let shown = first_row(&report(), &b);
-        assert_eq!((shown.first_spread, shown.second_spread), (Some([90.0e6, 110.0e6]), Some([50.0e6, 55.0e6])));
-        let cells = ["sequential-write", "102 MB/s", "90.0 MB/s – 110 MB/s", "52.5 MB/s", "50.0 MB/s – 55.0 MB/s"];
+        assert_eq!(
+            (shown.first_spread, shown.second_spread),
+            (Some([90.0e6, 110.0e6]), Some([50.0e6, 55.0e6]))
+        );
+        let cells = [
+            "sequential-write",
+            "102 MB/s",
+            "90.0 MB/s – 110 MB/s",
+            "52.5 MB/s",
+            "50.0 MB/s – 55.0 MB/s",
+        ];
         assert_eq!(shown.cells(), [&cells[..], &["worse (-48.8 %)"]].concat());
         b.rows.remove(0);
         assert_eq!(first_row(&report(), &b).cells()[3..], ["-", "-", "only in the first"]);

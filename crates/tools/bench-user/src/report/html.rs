@@ -86,7 +86,11 @@ impl Report {
     /// Under which conditions it was made, in a sentence.
     #[must_use]
     pub fn conditions(&self) -> String {
-        let preset = self.asked.preset.as_ref().map_or_else(String::new, |preset| format!(", preset {preset}"));
+        let preset = self
+            .asked
+            .preset
+            .as_ref()
+            .map_or_else(String::new, |preset| format!(", preset {preset}"));
         let left_out = match self.left_out.as_slice() {
             [] => String::new(),
             names => format!("; no time was left for {}", names.join(", ")),
@@ -145,13 +149,23 @@ pub(super) mod tests {
             seconds: 12.5,
             host: "h<1>&".into(),
             processors: 2,
-            asked: Asked { row_ms: 1000, samples: 4, bytes: 1 << 20, tasks: 2, quick: true, preset: None },
+            asked: Asked {
+                row_ms: 1000,
+                samples: 4,
+                bytes: 1 << 20,
+                tasks: 2,
+                quick: true,
+                preset: None,
+            },
             iods: vec!["I/O daemon 2 (127.0.0.1:7001)".into()],
             limits: vec![
                 limit(LimitKind::Send, "the network to <2>", Unit::BytesPerSecond, 1.0),
                 limit(LimitKind::RoundTrip, "the round trip to 2", Unit::Seconds, 1e8),
             ],
-            rows: vec![row("sequential-write", Unit::BytesPerSecond), row("small-files", Unit::PerSecond)],
+            rows: vec![
+                row("sequential-write", Unit::BytesPerSecond),
+                row("small-files", Unit::PerSecond),
+            ],
             left_out: Vec::new(),
             leftovers: vec!["/.braid-bench-<1>".into()],
         }
@@ -167,7 +181,12 @@ pub(super) mod tests {
             let end = rest[start..].find('>').ok_or("a tag without end")? + start;
             let tag = &rest[start + 1..end];
             rest = &rest[end + 1..];
-            let name = tag.trim_start_matches('/').split([' ', '/', '\n']).next().unwrap_or_default().to_owned();
+            let name = tag
+                .trim_start_matches('/')
+                .split([' ', '/', '\n'])
+                .next()
+                .unwrap_or_default()
+                .to_owned();
             if tag.matches('"').count() % 2 == 1 || tag.contains('<') {
                 return Err(format!("<{tag}>"));
             }
@@ -186,7 +205,9 @@ pub(super) mod tests {
 
     fn check_text(text: &str) -> Result<(), String> {
         let known = ["&amp;", "&lt;", "&gt;", "&quot;", "&#39;"];
-        let bare = text.match_indices('&').find(|(at, _)| !known.iter().any(|name| text[*at..].starts_with(name)));
+        let bare = text
+            .match_indices('&')
+            .find(|(at, _)| !known.iter().any(|name| text[*at..].starts_with(name)));
         bare.map_or(Ok(()), |(at, _)| Err(format!("a bare & in {:?}", &text[at..])))
     }
 
@@ -223,8 +244,12 @@ pub(super) mod tests {
     #[test]
     fn the_label_of_a_row_is_whole_however_long_it_is() {
         let mut report = report();
-        report.rows[0].name = "a row whose name is much longer than the names of the rows that there are".to_owned();
-        assert_eq!(crate::report::clipped(&svg::bars(&report.rows.iter().collect::<Vec<_>>())), [""; 0]);
+        report.rows[0].name =
+            "a row whose name is much longer than the names of the rows that there are".to_owned();
+        assert_eq!(
+            crate::report::clipped(&svg::bars(&report.rows.iter().collect::<Vec<_>>())),
+            [""; 0]
+        );
     }
 
     #[test]

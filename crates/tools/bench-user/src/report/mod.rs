@@ -220,8 +220,8 @@ impl Report {
     /// # Errors
     /// It is no report, or one of another format.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        let report: Self =
-            serde_json::from_str(text).map_err(|error| format!("not a report of braid bench: {error}"))?;
+        let report: Self = serde_json::from_str(text)
+            .map_err(|error| format!("not a report of braid bench: {error}"))?;
         if report.format == REPORT_FORMAT {
             return Ok(report);
         }

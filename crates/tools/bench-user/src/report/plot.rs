@@ -67,13 +67,26 @@ impl Axes {
     fn of(panel: &Panel, left: f64, top: f64) -> Option<Self> {
         let points = || drawn(panel).flat_map(|(_, points)| points);
         points().next()?;
-        let least = |of: fn(&(f64, f64)) -> f64| points().map(|point| of(&point)).fold(f64::INFINITY, f64::min);
-        let most = |of: fn(&(f64, f64)) -> f64| points().map(|point| of(&point)).fold(0.0, f64::max);
+        let least = |of: fn(&(f64, f64)) -> f64| {
+            points().map(|point| of(&point)).fold(f64::INFINITY, f64::min)
+        };
+        let most =
+            |of: fn(&(f64, f64)) -> f64| points().map(|point| of(&point)).fold(0.0, f64::max);
         let (low, high) = (least(|point| point.1), most(|point| point.1));
         let steps: Vec<f64> = steps(low, high).collect();
-        let below = steps.iter().copied().filter(|step| *step <= low * 1.000_001).fold(0.0, f64::max);
-        let above = steps.iter().copied().filter(|step| *step >= high && *step > below).fold(f64::INFINITY, f64::min);
-        Some(Self { left, top, sizes: (least(|point| point.0), most(|point| point.0)), values: (below, above) })
+        let below =
+            steps.iter().copied().filter(|step| *step <= low * 1.000_001).fold(0.0, f64::max);
+        let above = steps
+            .iter()
+            .copied()
+            .filter(|step| *step >= high && *step > below)
+            .fold(f64::INFINITY, f64::min);
+        Some(Self {
+            left,
+            top,
+            sizes: (least(|point| point.0), most(|point| point.0)),
+            values: (below, above),
+        })
     }
 
     fn right(&self) -> f64 {
@@ -106,7 +119,9 @@ fn steps(low: f64, high: f64) -> impl Iterator<Item = f64> {
 
 /// Curves that have points which have logarithms, and these.
 fn drawn(panel: &Panel) -> impl Iterator<Item = (&str, Vec<(f64, f64)>)> {
-    let points = |line: &Line| line.points.iter().copied().filter(|point| point.0 > 0.0 && point.1 > 0.0).collect();
+    let points = |line: &Line| {
+        line.points.iter().copied().filter(|point| point.0 > 0.0 && point.1 > 0.0).collect()
+    };
     let all = panel.lines.iter().map(move |line| (line.name.as_str(), points(line)));
     all.filter(|(_, points): &(&str, Vec<_>)| !points.is_empty())
 }
@@ -124,7 +139,8 @@ fn frame(out: &mut String, panel: &Panel, axes: &Axes, label: &impl Fn(f64) -> S
             text(out, left - 8.0, y + 4.0, "end", &short(value));
         }
     }
-    let mut sizes: Vec<f64> = drawn(panel).flat_map(|(_, points)| points).map(|point| point.0).collect();
+    let mut sizes: Vec<f64> =
+        drawn(panel).flat_map(|(_, points)| points).map(|point| point.0).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
     let mut free = 0.0;
@@ -150,11 +166,15 @@ fn curves(out: &mut String, panel: &Panel, axes: &Axes) {
     for (at, (name, points)) in drawn(panel).enumerate() {
         let kind = at % CURVES;
         let place = |(size, value): &(f64, f64)| (axes.x(*size), axes.y(*value));
-        let line: Vec<String> = points.iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let line: Vec<String> =
+            points.iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         // A String takes everything.
         let _ = writeln!(out, "<polyline points=\"{}\" class=\"curve s{kind}\"/>", line.join(" "));
         for (x, y) in points.iter().map(place) {
-            let _ = writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\" class=\"dot d{kind}\"/>");
+            let _ = writeln!(
+                out,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\" class=\"dot d{kind}\"/>"
+            );
         }
         let y = axes.bottom() + FOOT + at as f64 * LEGEND + 6.0;
         path(out, &format!("curve s{kind}"), &format!("M{:.1} {:.1}h26", axes.left, y - 4.0));
@@ -175,7 +195,9 @@ mod tests {
     #[test]
     fn a_power_is_a_straight_line_between_the_corners() {
         let picture =
-            plot("a curve", "", &[panel(vec![(1.0, 1.0), (10.0, 10.0), (100.0, 100.0)])], |size| size.to_string());
+            plot("a curve", "", &[panel(vec![(1.0, 1.0), (10.0, 10.0), (100.0, 100.0)])], |size| {
+                size.to_string()
+            });
         assert!(picture.contains("points=\"58.0,311.0 226.0,191.0 394.0,71.0\""), "{picture}");
         assert!(picture.contains("&lt;read&gt;"));
     }
@@ -189,15 +211,19 @@ mod tests {
 
     #[test]
     fn what_has_no_logarithm_is_left_out() {
-        let picture = plot("", "", &[panel(vec![(1.0, 0.0), (2.0, 3.0), (4.0, 3.0)])], |size| size.to_string());
+        let picture = plot("", "", &[panel(vec![(1.0, 0.0), (2.0, 3.0), (4.0, 3.0)])], |size| {
+            size.to_string()
+        });
         assert_eq!(picture.matches("<circle").count(), 2);
         assert!(!picture.contains("NaN") && !picture.contains("inf"));
     }
 
     #[test]
     fn no_text_is_clipped_and_labels_that_would_touch_are_left_out() {
-        let points: Vec<(f64, f64)> = (0..40).map(|size| (1.05_f64.powi(size), 1.0 + f64::from(size) / 40.0)).collect();
-        let drawn = plot("t", "about", &[panel(points.clone()), panel(points)], |_| "1,000 MiB".to_owned());
+        let points: Vec<(f64, f64)> =
+            (0..40).map(|size| (1.05_f64.powi(size), 1.0 + f64::from(size) / 40.0)).collect();
+        let drawn =
+            plot("t", "about", &[panel(points.clone()), panel(points)], |_| "1,000 MiB".to_owned());
         assert_eq!(clipped(&drawn), [""; 0], "{drawn}");
         let labels = drawn.matches("1,000 MiB").count();
         assert!((4..=14).contains(&labels), "{labels}");

@@ -38,8 +38,10 @@ pub(super) fn escaped(text: &str) -> String {
 /// A bar for each row: the median; a line from the least to the greatest sample; an upright stroke where the limit is.
 /// All rows count the same.
 pub(super) fn bars(rows: &[&Row]) -> String {
-    let labels = rows.iter().map(|row| text_width(&row.name, TEXT)).fold(LABELS_LEAST, f64::max) + 12.0;
-    let far = |row: &&Row| row.bound.as_ref().map_or(0.0, |bound| bound.ceiling).max(row.summary.high);
+    let labels =
+        rows.iter().map(|row| text_width(&row.name, TEXT)).fold(LABELS_LEAST, f64::max) + 12.0;
+    let far =
+        |row: &&Row| row.bound.as_ref().map_or(0.0, |bound| bound.ceiling).max(row.summary.high);
     let most = rows.iter().map(far).fold(0.0, f64::max);
     let scale = if most > 0.0 { (WIDTH - labels - NUMBER_WIDTH).max(0.0) / most } else { 0.0 };
     let height = ROW_HEIGHT * rows.len() as f64;
@@ -61,8 +63,12 @@ fn bar(out: &mut String, row: &Row, top: f64, labels: f64, scale: f64) {
     let text = middle + 4.0;
     let mut end = median.max(high);
     // A String takes everything.
-    let _ =
-        writeln!(out, "<text x=\"{:.1}\" y=\"{text:.1}\" class=\"label\">{}</text>", labels - 8.0, escaped(&row.name));
+    let _ = writeln!(
+        out,
+        "<text x=\"{:.1}\" y=\"{text:.1}\" class=\"label\">{}</text>",
+        labels - 8.0,
+        escaped(&row.name)
+    );
     let width = (median - labels).max(0.5);
     let _ = writeln!(
         out,
@@ -86,7 +92,8 @@ fn bar(out: &mut String, row: &Row, top: f64, labels: f64, scale: f64) {
         );
     }
     let number = amount(row.summary.median, row.unit);
-    let _ = writeln!(out, "<text x=\"{:.1}\" y=\"{text:.1}\">{}</text>", end + 6.0, escaped(&number));
+    let _ =
+        writeln!(out, "<text x=\"{:.1}\" y=\"{text:.1}\">{}</text>", end + 6.0, escaped(&number));
 }
 
 #[cfg(test)]
@@ -95,7 +102,10 @@ mod tests {
 
     #[test]
     fn what_xml_reads_as_its_own_is_escaped() {
-        assert_eq!(escaped("<a href='x'>&\"\u{1}"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;\u{fffd}");
+        assert_eq!(
+            escaped("<a href='x'>&\"\u{1}"),
+            "&lt;a href=&#39;x&#39;&gt;&amp;&quot;\u{fffd}"
+        );
         assert_eq!(escaped("größer – 1 µs"), "größer – 1 µs");
     }
 }

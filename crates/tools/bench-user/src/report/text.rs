@@ -7,7 +7,9 @@ use crate::stats::Summary;
 #[must_use]
 pub fn amount(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::BytesPerSecond => scaled(value, &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")]),
+        Unit::BytesPerSecond => {
+            scaled(value, &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")])
+        }
         Unit::PerSecond => scaled(value, &[(1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")]),
         Unit::Seconds => scaled(value, &[(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")]),
     }
@@ -34,7 +36,8 @@ pub(super) fn spread([low, high]: [f64; 2], unit: Unit) -> String {
 }
 
 fn spread_of(samples: &[f64], unit: Unit) -> String {
-    Summary::of(samples).map_or_else(String::new, |Summary { low, high, .. }| spread([low, high], unit))
+    Summary::of(samples)
+        .map_or_else(String::new, |Summary { low, high, .. }| spread([low, high], unit))
 }
 
 /// Name, median, spread, percent, of which limit.
@@ -44,13 +47,23 @@ pub fn row_cells(row: &Row) -> Vec<String> {
         Some(bound) => (format!("{:.0} %", bound.percent), format!("of {}", bound.limit)),
         None => ("-".to_owned(), "no limit was measured".to_owned()),
     };
-    vec![row.name.clone(), amount(row.summary.median, row.unit), spread_of(&row.samples, row.unit), percent, limit]
+    vec![
+        row.name.clone(),
+        amount(row.summary.median, row.unit),
+        spread_of(&row.samples, row.unit),
+        percent,
+        limit,
+    ]
 }
 
 /// Name, median, spread.
 #[must_use]
 pub fn limit_cells(limit: &Limit) -> Vec<String> {
-    vec![limit.name.clone(), amount(limit.median(), limit.unit), spread_of(&limit.samples, limit.unit)]
+    vec![
+        limit.name.clone(),
+        amount(limit.median(), limit.unit),
+        spread_of(&limit.samples, limit.unit),
+    ]
 }
 
 #[cfg(test)]
@@ -70,8 +83,11 @@ mod tests {
 
     #[test]
     fn a_bound_is_a_percentage_of_something_named() {
-        let bound =
-            Bound { limit: "the network to I/O daemon 2 (127.0.0.1:7001)".into(), ceiling: 100.0, percent: 86.7 };
+        let bound = Bound {
+            limit: "the network to I/O daemon 2 (127.0.0.1:7001)".into(),
+            ceiling: 100.0,
+            percent: 86.7,
+        };
         assert_eq!(bound_text(&bound), "87 % of the network to I/O daemon 2 (127.0.0.1:7001)");
     }
 }

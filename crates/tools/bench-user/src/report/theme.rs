@@ -69,7 +69,12 @@ impl Heading {
 }
 
 /// A picture of its own: style, ground, heading, and what `draw` adds.
-pub(super) fn picture(heading: &Heading, width: f64, height: f64, draw: impl FnOnce(&mut String)) -> String {
+pub(super) fn picture(
+    heading: &Heading,
+    width: f64,
+    height: f64,
+    draw: impl FnOnce(&mut String),
+) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" role=\"img\" aria-label=\"{}\">\n<style>{STYLE}</style>\n\
@@ -85,7 +90,11 @@ pub(super) fn picture(heading: &Heading, width: f64, height: f64, draw: impl FnO
 /// One line of text.
 pub(super) fn text(out: &mut String, x: f64, y: f64, class: &str, words: &str) {
     // A String takes everything.
-    let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>", escaped(words));
+    let _ = writeln!(
+        out,
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>",
+        escaped(words)
+    );
 }
 
 /// A line of a class.
@@ -100,19 +109,29 @@ pub fn clipped(picture: &str) -> Vec<String> {
     let attribute = |tag: &str, name: &str| -> Option<String> {
         Some(tag.split_once(&format!(" {name}=\""))?.1.split_once('"')?.0.to_owned())
     };
-    let number = |tag: &str, name: &str| attribute(tag, name).and_then(|value| value.parse::<f64>().ok());
-    let (width, height) = (number(picture, "width").unwrap_or(0.0), number(picture, "height").unwrap_or(0.0));
+    let number =
+        |tag: &str, name: &str| attribute(tag, name).and_then(|value| value.parse::<f64>().ok());
+    let (width, height) =
+        (number(picture, "width").unwrap_or(0.0), number(picture, "height").unwrap_or(0.0));
     let mut found = Vec::new();
     for part in picture.split("<text").skip(1) {
         let Some((tag, rest)) = part.split_once('>') else { continue };
         let words = rest.split_once("</text>").map_or(rest, |(words, _)| words);
-        let plain = words.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&#39;", "'");
+        let plain = words
+            .replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&quot;", "\"")
+            .replace("&#39;", "'");
         let plain = plain.replace("&amp;", "&");
         let class = attribute(tag, "class").unwrap_or_default();
         let has = |name: &str| class.split(' ').any(|own| own == name);
         let (x, y) = (number(tag, "x").unwrap_or(-1.0), number(tag, "y").unwrap_or(-1.0));
         let size = if has("title") { TITLE } else { TEXT };
-        let long = if has("title") || has("head") { bold_width(&plain, size) } else { text_width(&plain, size) };
+        let long = if has("title") || has("head") {
+            bold_width(&plain, size)
+        } else {
+            text_width(&plain, size)
+        };
         let left = x - if has("end") || has("label") {
             long
         } else if has("middle") {
@@ -132,7 +151,9 @@ mod tests {
     use super::*;
 
     fn with(x: f64, class: &str, words: &str) -> Vec<String> {
-        clipped(&picture(&Heading::new("t", "", 200.0), 200.0, 100.0, |out| text(out, x, 50.0, class, words)))
+        clipped(&picture(&Heading::new("t", "", 200.0), 200.0, 100.0, |out| {
+            text(out, x, 50.0, class, words)
+        }))
     }
 
     #[test]
@@ -146,8 +167,15 @@ mod tests {
 
     #[test]
     fn a_text_above_or_below_the_picture_is_found() {
-        let at = |y| clipped(&picture(&Heading::new("t", "", 99.0), 99.0, 99.0, |out| text(out, 9.0, y, "", "x")));
-        assert_eq!((at(5.0), at(50.0), at(101.0)), (vec!["x".to_owned()], vec![], vec!["x".to_owned()]));
+        let at = |y| {
+            clipped(&picture(&Heading::new("t", "", 99.0), 99.0, 99.0, |out| {
+                text(out, 9.0, y, "", "x")
+            }))
+        };
+        assert_eq!(
+            (at(5.0), at(50.0), at(101.0)),
+            (vec!["x".to_owned()], vec![], vec!["x".to_owned()])
+        );
     }
 
     #[test]

@@ -81,12 +81,24 @@ pub(super) fn default_rows(tasks: u32) -> Vec<Spec> {
         row("sequential-read", "1 MiB requests, one task, of what was just written", PLAIN),
         row("random-write-4k", "4 KiB requests at random places of one file", write(small)),
         row("random-read-4k", "4 KiB requests at random places of one file", small),
-        row("shared-write", "1 MiB requests, each task its own stretch of one file", write(several)),
+        row(
+            "shared-write",
+            "1 MiB requests, each task its own stretch of one file",
+            write(several),
+        ),
         row("shared-read", "1 MiB requests, each task its own stretch of one file", several),
         row("separate-write", "1 MiB requests, each task its own file", write(own)),
         row("separate-read", "1 MiB requests, each task its own file", own),
-        row("strided-write", "1 MiB requests of views: each task every so manyth KiB of one file", write(strided)),
-        row("strided-read", "1 MiB requests of views: each task every so manyth KiB of one file", strided),
+        row(
+            "strided-write",
+            "1 MiB requests of views: each task every so manyth KiB of one file",
+            write(strided),
+        ),
+        row(
+            "strided-read",
+            "1 MiB requests of views: each task every so manyth KiB of one file",
+            strided,
+        ),
         row("collective-write", "the same, all tasks together", write(together)),
         row("collective-read", "the same, all tasks together", together),
     ]
@@ -102,7 +114,8 @@ pub(super) fn patterns(tasks: u32) -> Vec<Spec> {
     };
     let ior = Data { tasks, piece: Some(MIB), request: 256 * KIB, ..PLAIN };
     let iozone = Data { tasks, shared: false, request: 64 * KIB, ..PLAIN };
-    let ior_what = "as IOR: one file of segments, in each a block of 1 MiB of each task, transfers of 256 KiB";
+    let ior_what =
+        "as IOR: one file of segments, in each a block of 1 MiB of each task, transfers of 256 KiB";
     vec![
         row("ior-write", ior_what, Data { write: true, ..ior }),
         row("ior-read", ior_what, ior),
@@ -111,13 +124,21 @@ pub(super) fn patterns(tasks: u32) -> Vec<Spec> {
             "as IOzone: records of 64 KiB, a file of its own each, in order",
             Data { write: true, ..iozone },
         ),
-        row("iozone-read", "as IOzone: records of 64 KiB, a file of its own each, in order", iozone),
+        row(
+            "iozone-read",
+            "as IOzone: records of 64 KiB, a file of its own each, in order",
+            iozone,
+        ),
         row(
             "iozone-random-write",
             "as IOzone: records of 64 KiB at random places",
             Data { write: true, random: true, ..iozone },
         ),
-        row("iozone-random-read", "as IOzone: records of 64 KiB at random places", Data { random: true, ..iozone }),
+        row(
+            "iozone-random-read",
+            "as IOzone: records of 64 KiB at random places",
+            Data { random: true, ..iozone },
+        ),
     ]
 }
 
@@ -152,7 +173,12 @@ impl Data {
     }
 }
 
-pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>, data: Data) -> Result<Measured> {
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    limits: &Limits,
+    files: &mut Files<'_>,
+    data: Data,
+) -> Result<Measured> {
     let opened = files.of(data.shape())?;
     let iods = iods_of(&opened);
     let groups: Vec<Option<ThreadGroup>> = match data.collective {
@@ -175,7 +201,8 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>,
     if data.is_counted() {
         ceilings.iter_mut().for_each(|ceiling| ceiling.rate /= data.request as f64);
         ceilings.extend(limits.calls(data.tasks, Calls { iod: 1, ..Calls::default() }, &iods));
-        let read = (!data.write).then(|| limits.waits(LimitKind::SmallRead, data.tasks, &iods)).flatten();
+        let read =
+            (!data.write).then(|| limits.waits(LimitKind::SmallRead, data.tasks, &iods)).flatten();
         ceilings.extend(read);
     }
     Ok(Measured { unit, tasks: data.tasks, sample, ceilings })
@@ -197,15 +224,20 @@ mod tests {
     #[test]
     fn files_of_the_least_length_have_a_request_for_each_task() {
         let rows = [default_rows(3), patterns(3)].concat();
-        let presets =
-            crate::preset::PRESETS.iter().flat_map(|(name, tasks, _)| crate::preset::rows(name, *tasks, 64).unwrap());
+        let presets = crate::preset::PRESETS
+            .iter()
+            .flat_map(|(name, tasks, _)| crate::preset::rows(name, *tasks, 64).unwrap());
         for spec in rows.into_iter().chain(presets) {
             let Kind::Data(data) = spec.kind else { continue };
             let files = if data.shared { 1 } else { u64::from(data.tasks) };
             let each = data.bytes_min() / files / BLOCK_BYTES_MAX as u64 * BLOCK_BYTES_MAX as u64;
             assert!(data.stream_bytes(each) >= data.request as u64, "{}", spec.name);
             let block = data.shape().block;
-            assert!(data.request % block == 0 && data.piece.is_none_or(|piece| piece % block == 0), "{}", spec.name);
+            assert!(
+                data.request % block == 0 && data.piece.is_none_or(|piece| piece % block == 0),
+                "{}",
+                spec.name
+            );
             assert!(block >= 16, "{}", spec.name);
         }
     }

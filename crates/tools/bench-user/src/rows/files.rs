@@ -163,5 +163,7 @@ pub(crate) fn iods_of(files: &[TaskFile]) -> Vec<IodId> {
 }
 
 fn seed_of(path: &str) -> u64 {
-    path.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    path.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }

@@ -1,7 +1,9 @@
 //! A trace of small and large writes: 95 % of the requests are small, 95 % of the bytes are in large ones (Direct-pNFS 2007, 6.3.1,
 //! of ATLAS digitization: small is below 275 KB; each client writes a file of its own).
 
-use super::{Kind, Measured, Random, Spec, files::Files, files::Shape, files::TaskFile, files::iods_of};
+use super::{
+    Kind, Measured, Random, Spec, files::Files, files::Shape, files::TaskFile, files::iods_of,
+};
 use crate::{
     bench::Bench,
     bound::{Limits, Way},
@@ -26,14 +28,29 @@ pub(crate) fn row() -> Spec {
     }
 }
 
-pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>) -> Result<Measured> {
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    limits: &Limits,
+    files: &mut Files<'_>,
+) -> Result<Measured> {
     let count = bench.options.tasks();
-    let opened = files.of(Shape { shared: false, tasks: count, block: BLOCK_BYTES_MAX, iods: None, stripe: None })?;
+    let opened = files.of(Shape {
+        shared: false,
+        tasks: count,
+        block: BLOCK_BYTES_MAX,
+        iods: None,
+        stripe: None,
+    })?;
     let iods = iods_of(&opened);
     let mut tasks: Vec<_> = (0..).zip(&opened).map(|(rank, file)| task(rank, file)).collect();
     let sample = rate(bench, bench.sample, &mut tasks)?;
     opened.iter().try_for_each(TaskFile::check)?;
-    Ok(Measured { unit: Unit::BytesPerSecond, tasks: count, sample, ceilings: limits.network(Way::Send, &iods) })
+    Ok(Measured {
+        unit: Unit::BytesPerSecond,
+        tasks: count,
+        sample,
+        ceilings: limits.network(Way::Send, &iods),
+    })
 }
 
 /// One step is one large request with its nineteen small ones, so that each sample has the same mix.
@@ -44,7 +61,8 @@ fn task(rank: u64, file: &TaskFile) -> Step<impl FnMut() -> Result<u64> + Send> 
         let large = random.below(LARGE_IN);
         let mut written = 0;
         for number in 0..LARGE_IN {
-            let bytes = if number == large { LARGE_BYTES.min(bytes_in_file as usize) } else { SMALL_BYTES };
+            let bytes =
+                if number == large { LARGE_BYTES.min(bytes_in_file as usize) } else { SMALL_BYTES };
             let places = (bytes_in_file - bytes as u64) / BLOCK_BYTES_MAX as u64 + 1;
             let at = random.below(places) * BLOCK_BYTES_MAX as u64;
             content.stamp(&mut buffer[..bytes], |block| at + (block * BLOCK_BYTES_MAX) as u64);

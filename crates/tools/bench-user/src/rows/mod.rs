@@ -58,7 +58,9 @@ pub(crate) struct Measured {
 fn all(tasks: u32) -> Vec<Spec> {
     let data = data::default_rows(tasks);
     let names = [small::rows(), vec![tree::storm()]].concat();
-    let patterns = [data::patterns(tasks), vec![tree::mdtest(), postmark::row(), oltp::row(), mixed::row()]].concat();
+    let patterns =
+        [data::patterns(tasks), vec![tree::mdtest(), postmark::row(), oltp::row(), mixed::row()]]
+            .concat();
     [data, names, patterns].concat()
 }
 
@@ -74,9 +76,14 @@ pub(crate) fn wanted(options: &Options, iods: usize) -> Result<Vec<Spec>> {
         Some(name) => preset::rows(name, options.tasks(), iods)?,
         None => all(options.tasks()),
     };
-    if let Some(unknown) = options.only.iter().find(|name| rows.iter().all(|row| row.name != **name)) {
+    if let Some(unknown) =
+        options.only.iter().find(|name| rows.iter().all(|row| row.name != **name))
+    {
         let names: Vec<_> = rows.into_iter().map(|row| row.name).collect();
-        return Err(BenchError::Usage(format!("there is no row '{unknown}'; there are {}", names.join(", "))));
+        return Err(BenchError::Usage(format!(
+            "there is no row '{unknown}'; there are {}",
+            names.join(", ")
+        )));
     }
     if !options.only.is_empty() {
         rows.retain(|row| options.only.contains(&row.name));

@@ -1,7 +1,9 @@
 //! Transactions as a database makes them: 8 KiB read, changed, written and synced, at random places of one large file
 //! (Direct-pNFS 2007, 6.4.1).
 
-use super::{Kind, Measured, Random, Spec, files::Files, files::Shape, files::TaskFile, files::iods_of};
+use super::{
+    Kind, Measured, Random, Spec, files::Files, files::Shape, files::TaskFile, files::iods_of,
+};
 use crate::{
     bench::Bench,
     bound::Limits,
@@ -16,18 +18,25 @@ const PAGE_BYTES: usize = 8192;
 pub(crate) fn row() -> Spec {
     Spec {
         name: "oltp".into(),
-        what: "transactions: 8 KiB read, changed, written, synced, at random places of one file".into(),
+        what: "transactions: 8 KiB read, changed, written, synced, at random places of one file"
+            .into(),
         kind: Kind::Oltp,
         quick: false,
     }
 }
 
-pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>) -> Result<Measured> {
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    limits: &Limits,
+    files: &mut Files<'_>,
+) -> Result<Measured> {
     let count = bench.options.tasks();
-    let shape = Shape { shared: true, tasks: count, block: BLOCK_BYTES_MAX, iods: None, stripe: None };
+    let shape =
+        Shape { shared: true, tasks: count, block: BLOCK_BYTES_MAX, iods: None, stripe: None };
     let opened = files.of(shape)?;
     let iods = iods_of(&opened);
-    let mut tasks: Vec<_> = (0..).zip(&opened).map(|(rank, file)| transactions(rank, file)).collect();
+    let mut tasks: Vec<_> =
+        (0..).zip(&opened).map(|(rank, file)| transactions(rank, file)).collect();
     let sample = rate(bench, bench.sample, &mut tasks)?;
     opened.iter().try_for_each(TaskFile::check)?;
     let mut ceilings = limits.disks(LimitKind::DiskSync, &iods);

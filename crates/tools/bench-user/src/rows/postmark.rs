@@ -75,7 +75,8 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, sizes: Sizes) -> Resul
     ceilings.extend(limits.waits(LimitKind::Force, count, &iods));
     ceilings.extend(limits.calls(count, Calls { looks: 1, changes: 1, iod: 1 }, &iods));
     // Each opens one that is there.
-    let parts = [(LimitKind::MdsCreates, 0.5), (LimitKind::IodObjects, 0.5), (LimitKind::MdsOpens, 1.0)];
+    let parts =
+        [(LimitKind::MdsCreates, 0.5), (LimitKind::IodObjects, 0.5), (LimitKind::MdsOpens, 1.0)];
     ceilings.extend(limits.files(&parts));
     Ok(Measured { unit: Unit::PerSecond, tasks: count, sample, ceilings })
 }
@@ -156,7 +157,8 @@ impl Task for PostmarkTask<'_> {
 
     fn step(&mut self) -> Result<u64> {
         // Around the pool's size: neither is an empty pool to be read from, nor does it grow for ever.
-        let grows = self.files.len() <= self.pool / 2 || self.files.len() < self.pool * 2 && self.random.below(2) == 0;
+        let grows = self.files.len() <= self.pool / 2
+            || self.files.len() < self.pool * 2 && self.random.below(2) == 0;
         if grows {
             self.create()?
         } else {

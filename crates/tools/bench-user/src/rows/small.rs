@@ -45,9 +45,18 @@ pub(super) fn rows() -> Vec<Spec> {
 
 pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, phase: Phase) -> Result<Measured> {
     let task = |rank: u32| -> Result<SmallTask<'_>> {
-        let directory = bench.scratch.subdirectory(format!("small-{phase:?}-{rank}").to_lowercase())?;
+        let directory =
+            bench.scratch.subdirectory(format!("small-{phase:?}-{rank}").to_lowercase())?;
         let content = Content::new(u64::from(rank), FILE_BYTES);
-        Ok(SmallTask { bench, phase, directory, content, first: 0, next: 0, random: Random::new(rank.into()) })
+        Ok(SmallTask {
+            bench,
+            phase,
+            directory,
+            content,
+            first: 0,
+            next: 0,
+            random: Random::new(rank.into()),
+        })
     };
     let mut tasks: Vec<_> = (0..bench.options.tasks()).map(task).collect::<Result<_>>()?;
     let sample = rate(bench, bench.sample, &mut tasks)?;
@@ -104,7 +113,11 @@ impl SmallTask<'_> {
         let number = self.any();
         let path = self.path(number);
         let found = self.bench.client.lstat(&path)?;
-        if found == FILE_BYTES as u64 { Ok(()) } else { Err(BenchError::WrongData { file: path, offset: found }) }
+        if found == FILE_BYTES as u64 {
+            Ok(())
+        } else {
+            Err(BenchError::WrongData { file: path, offset: found })
+        }
     }
 
     fn read(&mut self) -> Result<()> {
@@ -159,7 +172,12 @@ impl Task for SmallTask<'_> {
     fn go_on(&mut self, late: bool) -> Result<bool> {
         let left = match self.phase {
             Phase::Create => {
-                self.next < FILES_MAX.min(self.bench.bytes / u64::from(self.bench.options.tasks()) / FILE_BYTES as u64)
+                self.next
+                    < FILES_MAX.min(
+                        self.bench.bytes
+                            / u64::from(self.bench.options.tasks())
+                            / FILE_BYTES as u64,
+                    )
             }
             Phase::Stat | Phase::Read => true,
             Phase::Unlink => self.first < self.next,

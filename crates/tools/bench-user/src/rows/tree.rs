@@ -15,7 +15,8 @@ const TREE_FILES: u64 = 8;
 pub(super) fn storm() -> Spec {
     Spec {
         name: "metadata-storm".into(),
-        what: "all tasks in one directory: make a name, look, rename, look, remove; each counts".into(),
+        what: "all tasks in one directory: make a name, look, rename, look, remove; each counts"
+            .into(),
         kind: Kind::Storm,
         quick: true,
     }
@@ -38,8 +39,10 @@ pub(super) fn measure_storm(bench: &Bench<'_>, limits: &Limits) -> Result<Measur
         let mut number = 0_u64;
         Step(move || {
             number += 1;
-            let (name, renamed) =
-                (format!("{directory}/{rank}-{number}"), format!("{directory}/{rank}-{number}-renamed"));
+            let (name, renamed) = (
+                format!("{directory}/{rank}-{number}"),
+                format!("{directory}/{rank}-{number}-renamed"),
+            );
             client.touch(&name)?;
             client.lstat(&name)?;
             client.rename(&name, &renamed)?;

@@ -68,7 +68,13 @@ fn not_found() -> BenchError {
 impl Subject for Slow {
     fn iods(&self) -> Result<Vec<Iod>> {
         self.takes();
-        Ok(vec![Iod { id: IodId(1), address: "slow:1".into(), ordinal: 0, device: 1, available: 1 << 40 }])
+        Ok(vec![Iod {
+            id: IodId(1),
+            address: "slow:1".into(),
+            ordinal: 0,
+            device: 1,
+            available: 1 << 40,
+        }])
     }
 
     fn available(&self) -> Result<u64> {
@@ -160,7 +166,8 @@ impl Slow {
     fn names(&self, path: &str) -> Vec<(String, bool)> {
         let path = format!("{}/", path.trim_end_matches('/'));
         let below = |name: &String| {
-            let name = name.strip_prefix(&path).filter(|name| !name.is_empty() && !name.contains('/'));
+            let name =
+                name.strip_prefix(&path).filter(|name| !name.is_empty() && !name.contains('/'));
             name.map(str::to_owned)
         };
         let (files, directories) = (self.files.lock().unwrap(), self.directories.lock().unwrap());
@@ -179,7 +186,8 @@ struct SlowFile {
 impl SlowFile {
     /// Where in the file `bytes` bytes from a position of the view are: offset and length of each run.
     fn runs(&self, at: u64, bytes: usize) -> Vec<(usize, usize)> {
-        let request = braid_layout::Request { view: self.view.clone(), start: at, bytes: bytes as u64 };
+        let request =
+            braid_layout::Request { view: self.view.clone(), start: at, bytes: bytes as u64 };
         let extents = request.extents().unwrap();
         extents.map(|extent| (extent.offset as usize, extent.bytes as usize)).collect()
     }
@@ -230,7 +238,12 @@ impl Opened for SlowFile {
     }
 
     fn with_view(&self, view: View) -> Result<Box<dyn Opened>> {
-        Ok(Box::new(Self { clock: Arc::clone(&self.clock), call: self.call, bytes: Arc::clone(&self.bytes), view }))
+        Ok(Box::new(Self {
+            clock: Arc::clone(&self.clock),
+            call: self.call,
+            bytes: Arc::clone(&self.bytes),
+            view,
+        }))
     }
 
     fn iods(&self) -> Vec<IodId> {
@@ -249,7 +262,8 @@ fn quick(call: Duration, change: impl Fn(&mut Options)) -> (Duration, Report) {
     let mut options = Options { quick: true, samples: 4, bytes_max: 8 << 20, ..OPTIONS_DEFAULT };
     change(&mut options);
     let clock: Arc<dyn Clock> = Arc::clone(&slow.clock) as Arc<dyn Clock>;
-    let report = run_on(&slow, clock, &options, "host", &AtomicBool::new(false), &|_| {}).expect("it ends well");
+    let report = run_on(&slow, clock, &options, "host", &AtomicBool::new(false), &|_| {})
+        .expect("it ends well");
     assert!(slow.files.lock().unwrap().is_empty(), "files are left");
     assert_eq!(slow.directories.lock().unwrap().len(), 1, "directories are left");
     (slow.clock.now(), report)
@@ -268,8 +282,17 @@ fn a_quick_run_ends_within_a_minute_whatever_a_call_takes() {
 
 #[test]
 fn a_quick_run_with_rows_of_many_calls_ends_within_a_minute_too() {
-    for row in ["mdtest", "mixed-write", "postmark", "oltp", "small-create", "small-unlink", "collective-read"] {
-        let (took, _) = quick(Duration::from_millis(500), |options| options.only = vec![row.to_owned()]);
+    for row in [
+        "mdtest",
+        "mixed-write",
+        "postmark",
+        "oltp",
+        "small-create",
+        "small-unlink",
+        "collective-read",
+    ] {
+        let (took, _) =
+            quick(Duration::from_millis(500), |options| options.only = vec![row.to_owned()]);
         assert!(took < MINUTE, "{row}: it took {took:?}");
     }
 }

@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 
 /// Asks `address` and finds `name`.
 pub fn metric(address: &str, name: &str) -> Result<u64> {
-    let mut stream = TcpStream::connect(address).with_context(|| format!("asking {address} for metrics"))?;
+    let mut stream =
+        TcpStream::connect(address).with_context(|| format!("asking {address} for metrics"))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
     let mut answer = String::new();
@@ -19,7 +20,9 @@ pub fn metric(address: &str, name: &str) -> Result<u64> {
 }
 
 fn find(answer: &str, name: &str) -> Option<u64> {
-    let rest = answer.lines().find_map(|line| line.strip_prefix(name).filter(|rest| rest.starts_with(['{', ' '])))?;
+    let rest = answer
+        .lines()
+        .find_map(|line| line.strip_prefix(name).filter(|rest| rest.starts_with(['{', ' '])))?;
     rest.rsplit(' ').next()?.trim().parse::<f64>().ok().map(|value| value as u64)
 }
 

@@ -58,7 +58,8 @@ impl Cluster {
         let mds_metrics = free_address()?;
         let mds = RefCell::new(start_mds(&braid, &config, &mds_metrics)?);
         let (iods, iod_metrics, dir) = (Vec::new(), None, dir.to_owned());
-        let started = Self { mds_address, key, braid, config, mds_metrics, mds, iods, iod_metrics, dir };
+        let started =
+            Self { mds_address, key, braid, config, mds_metrics, mds, iods, iod_metrics, dir };
         started.add_key()?;
         Ok(started)
     }
@@ -123,7 +124,11 @@ impl Cluster {
         let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
         loop {
             let mut command = Command::new(&self.braid);
-            command.args(["key", "add", "bench", "--out"]).arg(&self.key).arg("--config").arg(&self.config);
+            command
+                .args(["key", "add", "bench", "--out"])
+                .arg(&self.key)
+                .arg("--config")
+                .arg(&self.config);
             match run(&mut command) {
                 Err(error) if Instant::now() > deadline => return Err(error),
                 Err(_) => self.mds.borrow_mut().check()?,
@@ -150,13 +155,16 @@ impl Cluster {
         let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
         let client = self.client(TlsPolicy::default())?;
         loop {
-            let up = client.cluster_map()?.iods.iter().filter(|iod| iod.state == IodState::Up).count();
+            let up =
+                client.cluster_map()?.iods.iter().filter(|iod| iod.state == IodState::Up).count();
             let all = self.iods.len();
             if up == all {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                bail!("after {READY_SECONDS_MAX} s only {up} of {all} I/O daemons are up; try: read the logs");
+                bail!(
+                    "after {READY_SECONDS_MAX} s only {up} of {all} I/O daemons are up; try: read the logs"
+                );
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -193,7 +201,8 @@ fn run(command: &mut Command) -> Result<()> {
 
 /// Builds `braid` as this program was built, and tells where it is: beside it.
 pub fn release_binary() -> Result<PathBuf> {
-    release_build("braid-cli", &format!("braid{}", std::env::consts::EXE_SUFFIX)).context("try: --braid FILE")
+    release_build("braid-cli", &format!("braid{}", std::env::consts::EXE_SUFFIX))
+        .context("try: --braid FILE")
 }
 
 /// Builds a package of the workspace as this program was built; what comes of it by this name, beside this program.
@@ -218,7 +227,8 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_is_an_error_with_its_words() {
-        let error = run(Command::new("sh").args(["-c", "echo no such luck >&2; exit 3"])).unwrap_err();
+        let error =
+            run(Command::new("sh").args(["-c", "echo no such luck >&2; exit 3"])).unwrap_err();
         assert!(error.to_string().contains("no such luck"), "{error}");
     }
 }

@@ -50,7 +50,10 @@ impl Daemon {
     /// An error with its last words, if it has ended.
     pub fn check(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
-            bail!("a daemon ended ({status}): {}", fs::read_to_string(&self.log).unwrap_or_default().trim());
+            bail!(
+                "a daemon ended ({status}): {}",
+                fs::read_to_string(&self.log).unwrap_or_default().trim()
+            );
         }
         Ok(())
     }
@@ -139,7 +142,8 @@ mod tests {
 
     #[test]
     fn resident_memory_is_in_bytes() {
-        let status = "VmRSS:\t 1030 kB\nRssAnon:\t    1024 kB\nRssFile:\t  2 kB\nRssShmem:\t  4 kB\n";
+        let status =
+            "VmRSS:\t 1030 kB\nRssAnon:\t    1024 kB\nRssFile:\t  2 kB\nRssShmem:\t  4 kB\n";
         assert_eq!(resident_of(status), Some(Resident { own: 1 << 20, mapped: 6144 }));
         assert!(resident_bytes(std::process::id()).unwrap().own > 0);
     }

@@ -40,9 +40,20 @@ pub const PLAN: Plan = Plan {
 fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
     let stage = Stage::start(growth, IODS)?;
     files(&stage, *sizes.last().unwrap_or(&1) as u32)?;
-    let mut connect = Series::flat("connect", "a client connects to all, opens its file and reads it", Unit::Each);
+    let mut connect = Series::flat(
+        "connect",
+        "a client connects to all, opens its file and reads it",
+        Unit::Each,
+    );
     let mut all = [
-        ("read", Series::flat("read", "4 KiB of the client's own file, all at the same time", Unit::Each)),
+        (
+            "read",
+            Series::flat(
+                "read",
+                "4 KiB of the client's own file, all at the same time",
+                Unit::Each,
+            ),
+        ),
         ("write", Series::flat("write", "the same, written over", Unit::Each)),
         ("stat", Series::flat("stat", "of the client's own file by path", Unit::Each)),
     ];
@@ -53,8 +64,9 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
         connect.push(processes.weighed(point)?);
         let each = growth.amount(OPERATIONS).div_ceil(size);
         for (what, series) in &mut all {
-            let point =
-                stage.point(size, Amount::Count(each * size), 0, || processes.all(&format!("{what} {each}")))?;
+            let point = stage.point(size, Amount::Count(each * size), 0, || {
+                processes.all(&format!("{what} {each}"))
+            })?;
             series.push(processes.weighed(point)?);
         }
         let point = stage.once(size, Amount::Count(IDLE_SECONDS * size), || {
@@ -72,7 +84,11 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
 fn files(stage: &Stage<'_>, count: u32) -> Result<()> {
     let client = stage.client()?;
     client.mkdir("/clients", 0o755)?;
-    let options = OpenOptions::new().write(true).create_new(true).stripe_size(STRIPE_BYTES).iod_count(IODS as u16);
+    let options = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .stripe_size(STRIPE_BYTES)
+        .iod_count(IODS as u16);
     for number in 0..count {
         client.open(path(number), &options)?.write_at(&vec![0x5a; FILE_BYTES as usize], 0)?;
     }
@@ -95,7 +111,8 @@ impl Processes {
     fn start(stage: &Stage<'_>, clients: u64) -> Result<Self> {
         let processes = clients.min(PROCESSES_MAX);
         let first = |process: u64| process * clients / processes;
-        let start = |process| Process::start(stage, first(process), first(process + 1) - first(process));
+        let start =
+            |process| Process::start(stage, first(process), first(process + 1) - first(process));
         Ok(Self { all: (0..processes).map(start).collect::<Result<_>>()?, clients })
     }
 
@@ -138,7 +155,11 @@ impl Process {
     fn expect(&mut self, wanted: &str) -> Result<()> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        ensure!(line.trim() == wanted, "a process of clients said {:?} in place of {wanted}", line.trim());
+        ensure!(
+            line.trim() == wanted,
+            "a process of clients said {:?} in place of {wanted}",
+            line.trim()
+        );
         Ok(())
     }
 }

@@ -42,7 +42,8 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
     let mut add = Series::flat("create", "a name more, by 16 threads", Unit::Each);
     let mut stat = Series::flat("stat", "of some name by path", Unit::Each);
     let mut remove = Series::flat("remove", "one of those names", Unit::Each);
-    let mut list = Series::flat("list", "all entries in order, with attributes: of an entry", Unit::Each);
+    let mut list =
+        Series::flat("list", "all entries in order, with attributes: of an entry", Unit::Each);
     let mut mounted = [
         Series::flat("mount_list", "a new mount lists it: of an entry", Unit::Each),
         Series::flat("mount_stat", "then asks for each name (lstat): of a name", Unit::Each)
@@ -67,10 +68,14 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
             fill(&client, "more", first..first + changes)
         })?);
         let questions = growth.amount(QUESTIONS);
-        stat.push(stage.calls(size, Amount::Count(questions), 0, || ask(&client, size, questions))?);
+        stat.push(
+            stage.calls(size, Amount::Count(questions), 0, || ask(&client, size, questions))?,
+        );
         remove.push(stage.calls(size, Amount::Count(changes), 0, || {
             let first = removed.replace(removed.get() + changes);
-            (first..first + changes).try_for_each(|at| client.unlink(name("more", at).as_str())).map_err(Into::into)
+            (first..first + changes)
+                .try_for_each(|at| client.unlink(name("more", at).as_str()))
+                .map_err(Into::into)
         })?);
         let times = growth.amount(ENTRIES).div_ceil(size);
         let all = || (0..times).try_for_each(|_| entries(&client, size));
@@ -79,7 +84,9 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
             growth.bench.note(format!("directory: without a mount: {error:#}"));
         } else {
             // What is started in it stays there, the mount too.
-            pinned(Pinning::OneCpu, &stage.cluster.pids(), || through_mount(growth, &stage, size, &mut mounted))?;
+            pinned(Pinning::OneCpu, &stage.cluster.pids(), || {
+                through_mount(growth, &stage, size, &mut mounted)
+            })?;
         }
     }
     let measured = mounted.into_iter().filter(|series| !series.is_empty());
@@ -101,13 +108,16 @@ fn fill(client: &Client, kind: &str, numbers: Range<u64>) -> Result<()> {
                 scope.spawn(move || add_names(client, kind, own))
             })
             .collect();
-        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
     })
 }
 
 fn add_names(client: &Client, kind: &str, mut numbers: Range<u64>) -> Result<()> {
-    let made =
-        numbers.try_for_each(|at| client.touch(name(kind, at).as_str(), 0o644, true, LayoutWish::none()).map(drop));
+    let made = numbers.try_for_each(|at| {
+        client.touch(name(kind, at).as_str(), 0o644, true, LayoutWish::none()).map(drop)
+    });
     made.map_err(Into::into)
 }
 
@@ -134,16 +144,24 @@ fn may_mount() -> Result<()> {
 }
 
 /// What `ls -l` asks, by the calls that it makes, of a mount that knows nothing yet.
-fn through_mount(growth: &Growth, stage: &Stage<'_>, size: u64, series: &mut [Series; 3]) -> Result<()> {
+fn through_mount(
+    growth: &Growth,
+    stage: &Stage<'_>,
+    size: u64,
+    series: &mut [Series; 3],
+) -> Result<()> {
     let braid = Braid::at(stage.cluster.binary().to_owned());
     // Where the run's end, however it comes, looks for a mount.
     let point = growth.bench.scratch.join("braid");
-    let mount = Mount::start(&braid, point, &stage.cluster.mds_address, &stage.cluster.key, &[]).context("mounting")?;
+    let mount = Mount::start(&braid, point, &stage.cluster.mds_address, &stage.cluster.key, &[])
+        .context("mounting")?;
     let directory = mount.point().join(DIRECTORY.trim_start_matches('/'));
     let mut names = Vec::new();
     let amount = Amount::Count(size);
     let listed = stage.once(size, amount, || {
-        names = std::fs::read_dir(&directory)?.map(|entry| Ok(entry?.file_name())).collect::<Result<_>>()?;
+        names = std::fs::read_dir(&directory)?
+            .map(|entry| Ok(entry?.file_name()))
+            .collect::<Result<_>>()?;
         ensure!(names.len() as u64 == size, "{} entries were listed of {size}", names.len());
         Ok(())
     })?;

@@ -28,18 +28,33 @@ pub const PLAN: Plan = Plan {
     name: "file_sizes",
     about: "a file's bytes, dense to 256 MiB and sparse to 1 TiB: write, read, stat, a piece somewhere, truncate, remove",
     size: "bytes",
-    sizes: &[1 << 10, 16 << 10, 256 << 10, 4 << 20, 64 << 20, 256 << 20, 4 << 30, 64 << 30, 1 << 40],
+    sizes: &[
+        1 << 10,
+        16 << 10,
+        256 << 10,
+        4 << 20,
+        64 << 20,
+        256 << 20,
+        4 << 30,
+        64 << 30,
+        1 << 40,
+    ],
     quick: &[1 << 10, 4 << 20, 1 << 40],
     run,
 };
 
 fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
-    let mut whole = Series::flat("whole_file", "made, written, closed, opened, read, removed", Unit::Gib);
+    let mut whole =
+        Series::flat("whole_file", "made, written, closed, opened, read, removed", Unit::Gib);
     let mut stat = Series::flat("stat", "of a sparse file by path", Unit::Each);
     let mut read = Series::flat("read_piece", "4 KiB somewhere in its hole", Unit::Each);
     let mut write = Series::flat("write_piece", "4 KiB somewhere in it", Unit::Each);
     let mut truncate = Series::flat("truncate", "cut to half and made long again", Unit::Each);
-    let mut remove = Series::flat("remove", "made, made long, a byte written at its end, closed, removed", Unit::Each);
+    let mut remove = Series::flat(
+        "remove",
+        "made, made long, a byte written at its end, closed, removed",
+        Unit::Each,
+    );
     let stage = Stage::start(growth, IODS)?;
     let client = stage.client()?;
     for &size in sizes {
@@ -112,7 +127,10 @@ impl Sparse<'_> {
         let count = self.growth.amount(OPERATIONS);
         let point = self.stage.calls(self.size, Amount::Count(count), 0, || {
             for at in places(count, self.size) {
-                ensure!(file.read_at(&mut buffer, at)? == buffer.len(), "at {at} it was read short");
+                ensure!(
+                    file.read_at(&mut buffer, at)? == buffer.len(),
+                    "at {at} it was read short"
+                );
             }
             Ok(())
         })?;
@@ -125,7 +143,9 @@ impl Sparse<'_> {
         let buffer = vec![0x5a; PIECE_BYTES.min(self.size) as usize];
         let count = self.growth.amount(OPERATIONS);
         let point = self.stage.calls(self.size, Amount::Count(count), 0, || {
-            places(count, self.size).try_for_each(|at| file.write_at(&buffer, at).map(drop)).map_err(Into::into)
+            places(count, self.size)
+                .try_for_each(|at| file.write_at(&buffer, at).map(drop))
+                .map_err(Into::into)
         })?;
         file.close()?;
         Ok(point)
@@ -147,7 +167,9 @@ impl Sparse<'_> {
         self.stage.calls(self.size, Amount::Count(count), 0, || {
             for number in 0..count {
                 let path = format!("/removed{number}");
-                let file = self.client.open(path.as_str(), &OpenOptions::new().write(true).create_new(true))?;
+                let file = self
+                    .client
+                    .open(path.as_str(), &OpenOptions::new().write(true).create_new(true))?;
                 file.set_len(self.size)?;
                 file.write_at(&[1], self.size - 1)?;
                 file.close()?;

@@ -46,8 +46,11 @@ pub struct Steep {
 /// What is named of a curve whose exponent may be `natural`: the whole, its rise from the cheapest point on, each step.
 pub fn steep(points: &[Cost], natural: f64) -> Vec<Steep> {
     let mut named = Vec::new();
-    let cheapest =
-        points.iter().enumerate().min_by(|a, b| a.1.1.median.total_cmp(&b.1.1.median)).map_or(0, |(at, _)| at);
+    let cheapest = points
+        .iter()
+        .enumerate()
+        .min_by(|a, b| a.1.1.median.total_cmp(&b.1.1.median))
+        .map_or(0, |(at, _)| at);
     named.extend(over(points, natural + WHOLE_ROOM));
     if cheapest > 0 && points.len() - cheapest > 2 {
         named.extend(over(&points[cheapest..], natural + WHOLE_ROOM));
@@ -73,7 +76,10 @@ mod tests {
     use super::*;
 
     fn points(cost: impl Fn(f64) -> f64) -> Vec<Cost> {
-        [1_u64, 4, 16, 64, 256].into_iter().map(|size| (size, Summary::once(cost(size as f64)))).collect()
+        [1_u64, 4, 16, 64, 256]
+            .into_iter()
+            .map(|size| (size, Summary::once(cost(size as f64))))
+            .collect()
     }
 
     fn close(exponent: Option<f64>, wanted: f64) -> bool {
@@ -119,7 +125,10 @@ mod tests {
     #[test]
     fn a_step_is_named_with_its_sizes() {
         let named = steep(&points(|size| if size > 16.0 { 8.0 } else { 1.0 }), 0.0);
-        assert!(named.iter().any(|steep| steep.sizes == (16, 64) && close(Some(steep.exponent), 1.5)), "{named:?}");
+        assert!(
+            named.iter().any(|steep| steep.sizes == (16, 64) && close(Some(steep.exponent), 1.5)),
+            "{named:?}"
+        );
         assert!(named.iter().all(|steep| steep.sizes != (1, 4)));
     }
 

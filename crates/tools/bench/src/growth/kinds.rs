@@ -22,7 +22,8 @@ impl Kind {
     pub fn new(meter: &CpuMeter, name: &str) -> Result<Self> {
         let group = meter.group_path().map(|above| above.join(name));
         if let Some(group) = &group {
-            fs::create_dir(group).with_context(|| format!("making the control group {}", group.display()))?;
+            fs::create_dir(group)
+                .with_context(|| format!("making the control group {}", group.display()))?;
         }
         Ok(Self { group, pids: Vec::new() })
     }

@@ -114,18 +114,27 @@ pub fn run(args: &GrowthArgs) -> Result<ExitCode> {
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Plan>> {
-    if let Some(unknown) = names.iter().find(|name| PLANS.iter().all(|plan| plan.name != name.as_str())) {
+    if let Some(unknown) =
+        names.iter().find(|name| PLANS.iter().all(|plan| plan.name != name.as_str()))
+    {
         let known: Vec<&str> = PLANS.iter().map(|plan| plan.name).collect();
         bail!("there is no curve {unknown}; try: {}", known.join(", "));
     }
-    Ok(PLANS.iter().filter(|plan| names.is_empty() || names.iter().any(|name| name == plan.name)).collect())
+    Ok(PLANS
+        .iter()
+        .filter(|plan| names.is_empty() || names.iter().any(|name| name == plan.name))
+        .collect())
 }
 
 impl Growth {
     fn new(args: &GrowthArgs) -> Result<Self> {
         let core = CoreArgs {
             quick: args.quick,
-            repetitions: Some(args.repetitions.unwrap_or(if args.quick || args.smallest { 2 } else { 3 })),
+            repetitions: Some(args.repetitions.unwrap_or(if args.quick || args.smallest {
+                2
+            } else {
+                3
+            })),
             braid: args.braid.clone(),
             dir: Some(args.dir.clone().unwrap_or_else(|| PathBuf::from("/dev/shm"))),
             ..CoreArgs::default()

@@ -47,17 +47,15 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
         let offsets: Vec<u64> = (0..size).map(offset).collect();
         let mut buffer = vec![0; (size * PIECE_BYTES) as usize];
         let buffers = buffer.len() as u64;
-        read.push(
-            stage.calls(size, amount, buffers, || {
-                (0..calls).try_for_each(|_| read_list(&file, &offsets, &mut buffer))
-            })?,
-        );
-        write.push(
-            stage.calls(size, amount, buffers, || (0..calls).try_for_each(|_| write_list(&file, &offsets, &buffer)))?,
-        );
-        view.push(
-            stage.calls(size, amount, buffers, || (0..calls).try_for_each(|_| read_view(&formula, &mut buffer)))?,
-        );
+        read.push(stage.calls(size, amount, buffers, || {
+            (0..calls).try_for_each(|_| read_list(&file, &offsets, &mut buffer))
+        })?);
+        write.push(stage.calls(size, amount, buffers, || {
+            (0..calls).try_for_each(|_| write_list(&file, &offsets, &buffer))
+        })?);
+        view.push(stage.calls(size, amount, buffers, || {
+            (0..calls).try_for_each(|_| read_view(&formula, &mut buffer))
+        })?);
     }
     Ok(vec![read, write, view])
 }
@@ -105,7 +103,8 @@ mod tests {
         let at: Vec<u64> = (0..1000).map(offset).collect();
         assert!(at.windows(2).all(|pair| pair[0] + PIECE_BYTES <= pair[1]));
         let apart: Vec<u64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let repeats = |period: usize| apart.iter().zip(&apart[period..]).all(|(one, other)| one == other);
+        let repeats =
+            |period: usize| apart.iter().zip(&apart[period..]).all(|(one, other)| one == other);
         assert!((1..500).all(|period| !repeats(period)));
     }
 }

@@ -53,8 +53,12 @@ const LINES: &[(&str, &str, &str)] = &[
     ("pieces", "read_view", "read a strided view"),
 ];
 
-const MEMORY: [(&str, &str); 4] =
-    [("client", "one client"), ("mds", "metadata server"), ("iod", "one data server"), ("iods", "all data servers")];
+const MEMORY: [(&str, &str); 4] = [
+    ("client", "one client"),
+    ("mds", "metadata server"),
+    ("iod", "one data server"),
+    ("iods", "all data servers"),
+];
 
 /// What the picture of a curve is called.
 pub fn title(plan: &Plan) -> &'static str {
@@ -64,7 +68,12 @@ pub fn title(plan: &Plan) -> &'static str {
 /// Two panels side by side.
 pub fn curve(plan: &Plan, kept: &Json) -> String {
     let all = kept["series"].as_array().map_or(&[][..], Vec::as_slice);
-    let across = || TITLES.iter().find(|(curve, ..)| *curve == plan.name).map_or(plan.size, |(.., across)| across);
+    let across = || {
+        TITLES
+            .iter()
+            .find(|(curve, ..)| *curve == plan.name)
+            .map_or(plan.size, |(.., across)| across)
+    };
     let cost = Panel {
         title: "Processor time, times the cheapest".to_owned(),
         across: across().to_owned(),
@@ -74,7 +83,9 @@ pub fn curve(plan: &Plan, kept: &Json) -> String {
         name: name.to_owned(),
         points: all
             .first()
-            .map(|series| points(series, |point| point["memory"][kind].as_f64().map(|bytes| bytes / MIB)))
+            .map(|series| {
+                points(series, |point| point["memory"][kind].as_f64().map(|bytes| bytes / MIB))
+            })
             .unwrap_or_default(),
     };
     let memory = Panel {

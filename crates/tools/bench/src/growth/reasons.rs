@@ -19,7 +19,11 @@ const REASONS: &[(&str, &str, &str)] = &[
     ),
     ("daemons", "idle", "noise: some ms of CPU in a second, of all daemons together"),
     ("stripes", "read", "a call of 4 MiB is a request to each part: below linear in the requests"),
-    ("stripes", "rewrite", "a call of 4 MiB is a request to each part: below linear in the requests"),
+    (
+        "stripes",
+        "rewrite",
+        "a call of 4 MiB is a request to each part: below linear in the requests",
+    ),
     (
         "stripes",
         "wide_file",

@@ -79,7 +79,13 @@ impl Series {
 
     /// The next size.
     pub fn push(&mut self, point: Point) {
-        eprintln!("bench:   {} at {}: {:.3} {}", self.name, point.size, point.cpu.median, self.unit.names()[0]);
+        eprintln!(
+            "bench:   {} at {}: {:.3} {}",
+            self.name,
+            point.size,
+            point.cpu.median,
+            self.unit.names()[0]
+        );
         self.points.push(point);
     }
 
@@ -128,8 +134,11 @@ pub struct Curve {
 
 /// What each kind of process has in memory, and its name.
 type Part = (&'static str, fn(&Memory) -> u64);
-const PARTS: [Part; 3] =
-    [("client", |memory| memory.client), ("mds", |memory| memory.mds), ("iod", |memory| memory.iod)];
+const PARTS: [Part; 3] = [
+    ("client", |memory| memory.client),
+    ("mds", |memory| memory.mds),
+    ("iod", |memory| memory.iod),
+];
 
 impl Curve {
     /// As it is kept.
@@ -142,21 +151,31 @@ impl Curve {
     pub fn measures(&self) -> Vec<Measure> {
         let command = format!("cargo xtask bench growth {}", self.name);
         let whole = self.series.iter().filter_map(|series| self.whole(series));
-        let named =
-            self.series.iter().flat_map(|series| series.steep().into_iter().map(|steep| self.named(series, &steep)));
+        let named = self
+            .series
+            .iter()
+            .flat_map(|series| series.steep().into_iter().map(|steep| self.named(series, &steep)));
         whole.chain(self.memory()).chain(named).map(|measure| measure.made_by(&command)).collect()
     }
 
     fn whole(&self, series: &Series) -> Option<Measure> {
         let exponent = Summary::once(fit::of(&series.costs())?);
         let name = format!("growth.{}.{}.exponent", self.name, series.name);
-        Some(Measure::new(name, "", exponent).at_most(series.natural + WHOLE_ROOM, "cost of a unit against the size"))
+        Some(
+            Measure::new(name, "", exponent)
+                .at_most(series.natural + WHOLE_ROOM, "cost of a unit against the size"),
+        )
     }
 
     fn named(&self, series: &Series, steep: &Steep) -> Measure {
-        let name = format!("growth.{}.{}.from_{}_to_{}", self.name, series.name, steep.sizes.0, steep.sizes.1);
-        Measure::new(name, "", Summary::once(steep.exponent))
-            .at_most(steep.limit, format!("exponent between these sizes: {}", reasons::of(self.name, series.name)))
+        let name = format!(
+            "growth.{}.{}.from_{}_to_{}",
+            self.name, series.name, steep.sizes.0, steep.sizes.1
+        );
+        Measure::new(name, "", Summary::once(steep.exponent)).at_most(
+            steep.limit,
+            format!("exponent between these sizes: {}", reasons::of(self.name, series.name)),
+        )
     }
 
     /// Between neighbours, the steepest: memory begins with a base that hides what comes on top in a fit of the whole.
@@ -209,18 +228,24 @@ mod tests {
             series: vec![series(|size| if size > 10 { 9.0 } else { 1.0 }, |size| size * size)],
         };
         let names = broken(&curve);
-        for wanted in
-            ["growth.daemons.read.exponent", "growth.daemons.read.from_10_to_100", "growth.daemons.memory.mds.steepest"]
-        {
+        for wanted in [
+            "growth.daemons.read.exponent",
+            "growth.daemons.read.from_10_to_100",
+            "growth.daemons.memory.mds.steepest",
+        ] {
             assert!(names.iter().any(|name| name == wanted), "{wanted} in {names:?}");
         }
     }
 
     #[test]
     fn the_json_has_points_steps_and_what_is_named() {
-        let json = Curve { name: "x", series: vec![series(|size| size as f64, |_| 1)] }.to_json("a machine");
+        let json = Curve { name: "x", series: vec![series(|size| size as f64, |_| 1)] }
+            .to_json("a machine");
         let series = &json["series"][0];
-        assert_eq!((&json["machine"], series["points"].as_array().unwrap().len()), (&json!("a machine"), 3));
+        assert_eq!(
+            (&json["machine"], series["points"].as_array().unwrap().len()),
+            (&json!("a machine"), 3)
+        );
         assert_eq!(series["steps"].as_array().unwrap().len(), 2);
         assert!((series["exponent"].as_f64().unwrap() - 1.0).abs() < 1e-9);
         assert_eq!(series["steep"][0]["to"], 100);

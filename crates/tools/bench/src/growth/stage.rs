@@ -89,25 +89,41 @@ impl<'g> Stage<'g> {
         mut work: impl FnMut() -> Result<()>,
     ) -> Result<Point> {
         let bench = &self.growth.bench;
-        let samples = bench.steal.in_turn(bench.repetitions, &mut [&mut || self.sample(&mut work)])?;
+        let samples =
+            bench.steal.in_turn(bench.repetitions, &mut [&mut || self.sample(&mut work)])?;
         Ok(summed(size, amount, &samples[0], memory::now(&self.cluster, buffers)?))
     }
 
     /// The same on one processor: of calls one after the other it depends on where the system puts who answers whether a call costs 6 us of
     /// CPU or 25, and a curve would show that.
-    pub fn calls(&self, size: u64, amount: Amount, buffers: u64, work: impl FnMut() -> Result<()>) -> Result<Point> {
+    pub fn calls(
+        &self,
+        size: u64,
+        amount: Amount,
+        buffers: u64,
+        work: impl FnMut() -> Result<()>,
+    ) -> Result<Point> {
         pinned(Pinning::OneCpu, &self.cluster.pids(), || self.point(size, amount, buffers, work))
     }
 
     /// The same of work that can be done only once.
-    pub fn once(&self, size: u64, amount: Amount, work: impl FnOnce() -> Result<()>) -> Result<Point> {
+    pub fn once(
+        &self,
+        size: u64,
+        amount: Amount,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<Point> {
         Ok(summed(size, amount, &[self.sample(work)?], memory::now(&self.cluster, 0)?))
     }
 
     fn sample(&self, work: impl FnOnce() -> Result<()>) -> Result<Sample> {
         let (mds, iods) = (self.mds.now()?, self.iods.now()?);
         let taken = self.growth.bench.take(work)?;
-        Ok(Sample { taken, mds: self.mds.now()?.saturating_sub(mds), iods: self.iods.now()?.saturating_sub(iods) })
+        Ok(Sample {
+            taken,
+            mds: self.mds.now()?.saturating_sub(mds),
+            iods: self.iods.now()?.saturating_sub(iods),
+        })
     }
 }
 
@@ -144,7 +160,10 @@ mod tests {
         let taken = Taken { time: seconds(4), cpu: seconds(10) };
         let samples = [Sample { taken, mds: seconds(1), iods: seconds(3) }];
         let bytes = summed(7, Amount::Bytes(2 << 30), &samples, Memory::default());
-        assert_eq!((bytes.size, bytes.cpu.median, bytes.client, bytes.mds, bytes.iods), (7, 5.0, 3.0, 0.5, 1.5));
+        assert_eq!(
+            (bytes.size, bytes.cpu.median, bytes.client, bytes.mds, bytes.iods),
+            (7, 5.0, 3.0, 0.5, 1.5)
+        );
         let count = summed(7, Amount::Count(1000), &samples, Memory::default());
         assert_eq!((count.cpu.median, count.client, count.rate.median), (10_000.0, 6_000.0, 250.0));
     }

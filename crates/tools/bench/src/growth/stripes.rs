@@ -26,13 +26,24 @@ pub const PLAN: Plan = Plan {
 
 fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
     let mut transfer = Transfer::new(
-        Series::linear("read", "calls of 4 MiB in stripes of 64 KiB: a request to each part", Unit::Gib),
+        Series::linear(
+            "read",
+            "calls of 4 MiB in stripes of 64 KiB: a request to each part",
+            Unit::Gib,
+        ),
         Series::linear("rewrite", "the same, written over", Unit::Gib),
     );
     let mut small = small_series();
-    let mut wide =
-        Series::flat("wide_file", "a file made, a stripe written to each part, closed, removed: of a part", Unit::Each);
-    let mut stat = Series::linear("stat", "of a file that another client writes: all parts are asked", Unit::Each);
+    let mut wide = Series::flat(
+        "wide_file",
+        "a file made, a stripe written to each part, closed, removed: of a part",
+        Unit::Each,
+    );
+    let mut stat = Series::linear(
+        "stat",
+        "of a file that another client writes: all parts are asked",
+        Unit::Each,
+    );
     let stage = Stage::start(growth, *sizes.last().unwrap_or(&1) as usize)?;
     let client = stage.client()?;
     for &size in sizes {
@@ -46,16 +57,20 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
         transfer.point(&stage, &client, size, &moved)?;
         small.push(small_point(growth, &stage, &client, size, Some(size as u16))?);
         let files = growth.amount(2000).div_ceil(size).max(growth.amount(100));
-        wide.push(
-            stage.calls(size, Amount::Count(files * size), size * STRIPE_BYTES, || wide_files(&client, size, files))?,
-        );
+        wide.push(stage.calls(size, Amount::Count(files * size), size * STRIPE_BYTES, || {
+            wide_files(&client, size, files)
+        })?);
         stat.push(stat_point(growth, &stage, &client, size)?);
     }
     Ok(vec![transfer.read, transfer.rewrite, small, wide, stat])
 }
 
 fn options(parts: u64) -> OpenOptions {
-    OpenOptions::new().write(true).create_new(true).stripe_size(STRIPE_BYTES).iod_count(parts as u16)
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .stripe_size(STRIPE_BYTES)
+        .iod_count(parts as u16)
 }
 
 fn wide_files(client: &Client, parts: u64, count: u64) -> Result<()> {

@@ -14,7 +14,9 @@ const MIB: f64 = 1_048_576.0;
 
 /// The plot of each curve.
 pub fn all_plots(curves: &Kept) -> Vec<Plot> {
-    plans(curves).map(|(plan, curve)| (format!("growth-{}", plan.name), plots::curve(plan, curve))).collect()
+    plans(curves)
+        .map(|(plan, curve)| (format!("growth-{}", plan.name), plots::curve(plan, curve)))
+        .collect()
 }
 
 /// Those that were kept, in the order of a whole run.
@@ -26,7 +28,12 @@ pub fn render(curves: &Kept) -> String {
     let mut text = String::new();
     for (plan, kept) in plans(curves) {
         text += &curve(plan, kept);
-        let _ = write!(text, "\n![{}]({PLOTS_FROM_RESULTS}/growth-{}.svg)\n", plots::title(plan), plan.name);
+        let _ = write!(
+            text,
+            "\n![{}]({PLOTS_FROM_RESULTS}/growth-{}.svg)\n",
+            plots::title(plan),
+            plan.name
+        );
     }
     text + "\n"
 }
@@ -38,7 +45,9 @@ pub fn curve(plan: &Plan, kept: &Json) -> String {
         .iter()
         .filter_map(|point| point["size"].as_u64())
         .collect();
-    let head = |end: &str| sizes.iter().map(|size| format!(" {} |", size_of(plan, *size))).collect::<String>() + end;
+    let head = |end: &str| {
+        sizes.iter().map(|size| format!(" {} |", size_of(plan, *size))).collect::<String>() + end
+    };
     let mut text = format!(
         "\n**{}**: {}  \n{}; `cargo xtask bench growth {}`\n\n| {} |  | exponent |{}\n|---|---|---|{}\n",
         plan.name,
@@ -55,8 +64,9 @@ pub fn curve(plan: &Plan, kept: &Json) -> String {
     }
     all.iter().for_each(|series| text += &memory_of(series, &sizes));
     text += "\n";
-    all.iter()
-        .for_each(|series| text += &format!("- {}: {}\n", name(series), series["about"].as_str().unwrap_or_default()));
+    all.iter().for_each(|series| {
+        text += &format!("- {}: {}\n", name(series), series["about"].as_str().unwrap_or_default())
+    });
     text + &named(plan, all)
 }
 
@@ -84,7 +94,8 @@ fn short_count(size: u64) -> String {
 
 fn rows(series: &Json, sizes: &[u64]) -> String {
     let number = |json: &Json| json.as_f64().map(short).unwrap_or_default();
-    let parts = |point: &Json| ["client", "mds", "iods"].map(|kind| number(&point[kind])).join(" + ");
+    let parts =
+        |point: &Json| ["client", "mds", "iods"].map(|kind| number(&point[kind])).join(" + ");
     let natural = series["natural"].as_f64().unwrap_or_default();
     let fits = series["exponent"]
         .as_f64()
@@ -93,8 +104,9 @@ fn rows(series: &Json, sizes: &[u64]) -> String {
     let row = |first: &str, unit: &str, fit: &str, cell: &dyn Fn(&Json) -> String| {
         format!("| {first} | {unit} | {fit} |{}\n", cells(series, sizes, cell))
     };
-    row(name(series), &unit("cpu_unit"), &fits.unwrap_or_default(), &|point| number(&point["cpu"][0]))
-        + &row("", "client + mds + iods", "", &parts)
+    row(name(series), &unit("cpu_unit"), &fits.unwrap_or_default(), &|point| {
+        number(&point["cpu"][0])
+    }) + &row("", "client + mds + iods", "", &parts)
         + &if unit("rate_unit").is_empty() {
             String::new()
         } else {
@@ -104,24 +116,38 @@ fn rows(series: &Json, sizes: &[u64]) -> String {
 
 /// Of each size, nothing where it was not measured.
 fn cells(series: &Json, sizes: &[u64], cell: &dyn Fn(&Json) -> String) -> String {
-    let at =
-        |size: &u64| array(&series["points"]).iter().find(|point| point["size"] == *size).map(cell).unwrap_or_default();
+    let at = |size: &u64| {
+        array(&series["points"])
+            .iter()
+            .find(|point| point["size"] == *size)
+            .map(cell)
+            .unwrap_or_default()
+    };
     sizes.iter().map(|size| format!(" {} |", at(size))).collect()
 }
 
 /// Of a client that is another program.
 fn memory_of(series: &Json, sizes: &[u64]) -> String {
-    series["memory_of"].as_str().map(|name| memory_row(series, sizes, "client", name)).unwrap_or_default()
+    series["memory_of"]
+        .as_str()
+        .map(|name| memory_row(series, sizes, "client", name))
+        .unwrap_or_default()
 }
 
 fn memory_row(series: &Json, sizes: &[u64], kind: &str, name: &str) -> String {
-    let cell = |point: &Json| point["memory"][kind].as_f64().map(|bytes| short(bytes / MIB)).unwrap_or_default();
+    let cell = |point: &Json| {
+        point["memory"][kind].as_f64().map(|bytes| short(bytes / MIB)).unwrap_or_default()
+    };
     format!("| memory: {name} | MiB |  |{}\n", cells(series, sizes, &cell))
 }
 
 fn memory(series: &Json, sizes: &[u64]) -> String {
-    let kinds =
-        [("client", "a client"), ("mds", "metadata server"), ("iod", "an I/O daemon"), ("iods", "all I/O daemons")];
+    let kinds = [
+        ("client", "a client"),
+        ("mds", "metadata server"),
+        ("iod", "an I/O daemon"),
+        ("iods", "all I/O daemons"),
+    ];
     kinds.into_iter().map(|(kind, name)| memory_row(series, sizes, kind, name)).collect()
 }
 
@@ -130,7 +156,8 @@ fn named(plan: &Plan, all: &[Json]) -> String {
     let mut text = String::new();
     for series in all {
         for steep in array(&series["steep"]) {
-            let size = |key: &str| steep[key].as_u64().map(|size| size_of(plan, size)).unwrap_or_default();
+            let size =
+                |key: &str| steep[key].as_u64().map(|size| size_of(plan, size)).unwrap_or_default();
             let number = |key: &str| steep[key].as_f64().unwrap_or_default();
             let _ = writeln!(
                 text,

@@ -34,27 +34,36 @@ impl Transfer {
     }
 
     /// Measures both at a size, and removes the file.
-    pub fn point(&mut self, stage: &Stage<'_>, client: &Client, size: u64, moved: &Moved<'_>) -> Result<()> {
+    pub fn point(
+        &mut self,
+        stage: &Stage<'_>,
+        client: &Client,
+        size: u64,
+        moved: &Moved<'_>,
+    ) -> Result<()> {
         let options = OpenOptions::new().read(true).write(true).create_new(true);
-        let file = client.open(moved.path, &options.stripe_size(STRIPE_BYTES).iod_count(moved.parts))?;
+        let file =
+            client.open(moved.path, &options.stripe_size(STRIPE_BYTES).iod_count(moved.parts))?;
         let mut buffer = vec![0x5a; moved.call_bytes as usize];
         write(&file, moved.bytes, &buffer)?;
         let passes = moved.sample_bytes.div_ceil(moved.bytes).max(1);
         let (amount, buffers) = (Amount::Bytes(passes * moved.bytes), moved.call_bytes);
-        self.rewrite.push(
-            stage.point(size, amount, buffers, || (0..passes).try_for_each(|_| write(&file, moved.bytes, &buffer)))?,
-        );
-        self.read
-            .push(stage.point(size, amount, buffers, || {
-                (0..passes).try_for_each(|_| read(&file, moved.bytes, &mut buffer))
-            })?);
+        self.rewrite.push(stage.point(size, amount, buffers, || {
+            (0..passes).try_for_each(|_| write(&file, moved.bytes, &buffer))
+        })?);
+        self.read.push(stage.point(size, amount, buffers, || {
+            (0..passes).try_for_each(|_| read(&file, moved.bytes, &mut buffer))
+        })?);
         file.close()?;
         Ok(client.unlink(moved.path)?)
     }
 }
 
 fn write(file: &File, bytes: u64, buffer: &[u8]) -> Result<()> {
-    (0..bytes).step_by(buffer.len()).try_for_each(|at| file.write_at(buffer, at).map(drop)).map_err(Into::into)
+    (0..bytes)
+        .step_by(buffer.len())
+        .try_for_each(|at| file.write_at(buffer, at).map(drop))
+        .map_err(Into::into)
 }
 
 fn read(file: &File, bytes: u64, buffer: &mut [u8]) -> Result<()> {

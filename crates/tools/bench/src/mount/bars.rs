@@ -83,7 +83,9 @@ pub fn hold(
     };
     for bar in BARS.iter().filter(|bar| bar.name == name && keeper(bar) == subject) {
         if bar.mount == Mount::Uring && !by_uring {
-            bench.note(format!("{name}: its bar is of io_uring=on, and is held against the mount without it"));
+            bench.note(format!(
+                "{name}: its bar is of io_uring=on, and is held against the mount without it"
+            ));
         }
         for rule in bar.rules {
             measure = rule.hold(bench, samples, name, measure);
@@ -93,12 +95,23 @@ pub fn hold(
 }
 
 impl Rule {
-    fn hold(&self, bench: &Bench, samples: &Samples, name: &'static str, measure: Measure) -> Measure {
-        let value = |of: &'static str| samples.summary(name, of).map(|summary| (summary.median, of));
+    fn hold(
+        &self,
+        bench: &Bench,
+        samples: &Samples,
+        name: &'static str,
+        measure: Measure,
+    ) -> Measure {
+        let value =
+            |of: &'static str| samples.summary(name, of).map(|summary| (summary.median, of));
         let found = match self {
             Self::Reached(least) => return measure.at_least(*least, "by itself"),
-            Self::BestTimes(_, of) => of.iter().filter_map(|of| value(of)).max_by(|a, b| a.0.total_cmp(&b.0)),
-            Self::BestWithin(_, of) => of.iter().filter_map(|of| value(of)).min_by(|a, b| a.0.total_cmp(&b.0)),
+            Self::BestTimes(_, of) => {
+                of.iter().filter_map(|of| value(of)).max_by(|a, b| a.0.total_cmp(&b.0))
+            }
+            Self::BestWithin(_, of) => {
+                of.iter().filter_map(|of| value(of)).min_by(|a, b| a.0.total_cmp(&b.0))
+            }
             Self::WireAndFuseWithin(_) => samples
                 .summary(data::STREAM_CPU, super::subject::LOCAL)
                 .zip(samples.summary(name, PASSTHROUGH))
@@ -127,11 +140,17 @@ impl Rule {
     /// Who must be in the run, and what has them there.
     fn needs(&self) -> String {
         match self {
-            Self::BestTimes(_, of) | Self::BestWithin(_, of) if of.contains(&PASSTHROUGH_URING) && of.len() == 1 => {
+            Self::BestTimes(_, of) | Self::BestWithin(_, of)
+                if of.contains(&PASSTHROUGH_URING) && of.len() == 1 =>
+            {
                 format!("{PASSTHROUGH_URING}; try: --passthrough-uring FILE")
             }
-            Self::BestTimes(_, of) | Self::BestWithin(_, of) => format!("{}; try: --rivals", of.join(" or ")),
-            Self::Reached(_) | Self::WireAndFuseWithin(_) => format!("{PASSTHROUGH}; try: --passthrough"),
+            Self::BestTimes(_, of) | Self::BestWithin(_, of) => {
+                format!("{}; try: --rivals", of.join(" or "))
+            }
+            Self::Reached(_) | Self::WireAndFuseWithin(_) => {
+                format!("{PASSTHROUGH}; try: --passthrough")
+            }
         }
     }
 }
@@ -153,7 +172,8 @@ mod tests {
         values.iter().for_each(|(subject, value)| add(subject, *value));
         add(subject, ours);
         let bench = Bench::new(&CoreArgs { quick: true, ..CoreArgs::default() }).unwrap();
-        let measure = hold(&bench, &samples, name, subject, Measure::new(name, "x", Summary::once(ours)));
+        let measure =
+            hold(&bench, &samples, name, subject, Measure::new(name, "x", Summary::once(ours)));
         (measure.plain.holds(), bench.notes().join("\n"))
     }
 
@@ -171,15 +191,28 @@ mod tests {
     #[test]
     fn a_tree_is_held_against_moosefs_and_a_warm_tar_against_the_better_example() {
         let others = [("ext4", 1.0), ("gluster", 2.0), ("moosefs", 10.0)];
-        assert_eq!((held("tree.copy", &others, 3.0), held("tree.copy", &others, 3.1)), (Some(true), Some(false)));
-        let examples = [("ext4", 0.1), ("passthrough", 1.4), ("passthrough_ll", 1.0), ("passthrough_uring", 1.2)];
-        assert_eq!((held("tree.tar", &examples, 0.7), held("tree.tar", &examples, 0.71)), (Some(true), Some(false)));
+        assert_eq!(
+            (held("tree.copy", &others, 3.0), held("tree.copy", &others, 3.1)),
+            (Some(true), Some(false))
+        );
+        let examples = [
+            ("ext4", 0.1),
+            ("passthrough", 1.4),
+            ("passthrough_ll", 1.0),
+            ("passthrough_uring", 1.2),
+        ];
+        assert_eq!(
+            (held("tree.tar", &examples, 0.7), held("tree.tar", &examples, 0.71)),
+            (Some(true), Some(false))
+        );
     }
 
     #[test]
     fn creates_keep_the_stricter_of_two_bars_and_one_where_the_other_is_not_in_the_run() {
         let both = [("moosefs", 10_000.0), ("passthrough_uring", 30_000.0)];
-        let holds = |values: &[(&'static str, f64)], ours| held_on(OURS_URING, "names.create", values, ours);
+        let holds = |values: &[(&'static str, f64)], ours| {
+            held_on(OURS_URING, "names.create", values, ours)
+        };
         assert_eq!((holds(&both, 18_000.0).0, holds(&both, 17_999.0).0), (Some(true), Some(false)));
         let moosefs_is_more = [("moosefs", 20_000.0), ("passthrough_uring", 30_000.0)];
         let more = |ours| holds(&moosefs_is_more, ours).0;
@@ -196,12 +229,18 @@ mod tests {
         let (alone, notes) = held_on(OURS, "names.create", &others[..1], 1.0);
         assert_eq!(alone, Some(false));
         assert!(notes.contains("held against the mount without it"), "{notes}");
-        assert_eq!(held_on(OURS_URING, "sequential.read", &others, 1.0).0, None, "as a mount comes");
+        assert_eq!(
+            held_on(OURS_URING, "sequential.read", &others, 1.0).0,
+            None,
+            "as a mount comes"
+        );
     }
 
     #[test]
     fn a_random_read_by_io_uring_is_held_against_the_device_of_the_same_run() {
-        let uring = |ours| held_on(OURS_URING, "random.latency", &[(OURS, 30.0), ("moosefs", 100.0)], ours).0;
+        let uring = |ours| {
+            held_on(OURS_URING, "random.latency", &[(OURS, 30.0), ("moosefs", 100.0)], ours).0
+        };
         assert_eq!((uring(18.0), uring(18.1)), (Some(true), Some(false)));
         let device = |ours| held("random.latency", &[(OURS_URING, 18.0), ("moosefs", 100.0)], ours);
         assert_eq!((device(60.0), device(60.1)), (Some(true), Some(false)));
@@ -210,7 +249,8 @@ mod tests {
     #[test]
     fn the_cost_of_a_byte_read_is_held_against_the_wire_and_fuse_together() {
         let mut samples = Samples::default();
-        let mut add = |subject, name, value| samples.add(subject, &Sample { name, unit: "x", value });
+        let mut add =
+            |subject, name, value| samples.add(subject, &Sample { name, unit: "x", value });
         add(super::super::subject::LOCAL, data::STREAM_CPU, 0.4);
         add(PASSTHROUGH, "sequential.read_cpu", 0.6);
         let bench = Bench::new(&CoreArgs { quick: true, ..CoreArgs::default() }).unwrap();

@@ -44,7 +44,10 @@ pub fn sequential(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
     let write = bench.take(|| sh(WRITE, &[&file, &count]).map(drop))?;
     sh("sync", &[])?;
     let rewrite = bench.take(|| sh(WRITE, &[&file, &count]).map(drop))?;
-    ensure!(std::fs::metadata(&file)?.len() == bytes, "the file is not as long as what was written");
+    ensure!(
+        std::fs::metadata(&file)?.len() == bytes,
+        "the file is not as long as what was written"
+    );
     subject.cold()?;
     let read = bench.take(|| sh(READ, &[&file]).map(drop))?;
     sh("rm -f \"$1\"", &[&file])?;
@@ -97,6 +100,8 @@ pub fn random_read(file: &str, mib: u64, seconds: u32) -> Result<(f64, f64)> {
     let report = said.find('{').map(|at| &said[at..]).context("fio printed no report")?;
     let report: serde_json::Value = serde_json::from_str(report).context("the report of fio")?;
     let latency = &report["jobs"][0]["read"]["clat_ns"];
-    let us = |value: &serde_json::Value| value.as_f64().map(|ns| ns / 1e3).context("fio told no latency");
+    let us = |value: &serde_json::Value| {
+        value.as_f64().map(|ns| ns / 1e3).context("fio told no latency")
+    };
     Ok((us(&latency["mean"])?, us(&latency["percentile"]["99.000000"])?))
 }

@@ -31,8 +31,11 @@ pub const DISTRIBUTE: VolumeType = VolumeType { name: "gluster", layout: "", opt
 pub const DISPERSE: VolumeType =
     VolumeType { name: "gluster_disperse", layout: "disperse 4 redundancy 1", options: "" };
 /// Files cut into blocks, which lie on all.
-pub const SHARD: VolumeType =
-    VolumeType { name: "gluster_shard", layout: "", options: "features.shard=on features.shard-block-size=4MB" };
+pub const SHARD: VolumeType = VolumeType {
+    name: "gluster_shard",
+    layout: "",
+    options: "features.shard=on features.shard-block-size=4MB",
+};
 
 /// A running volume. Dropping it stops and removes it.
 pub struct Gluster {
@@ -102,12 +105,19 @@ impl Gluster {
         let cleanup = Cleanup::new(STOP, &[&dir.display().to_string(), &namespace])?;
         let gluster = Self { volume_type, dir: dir.to_owned(), namespace, host, _cleanup: cleanup };
         sh(START, &[&gluster.show(""), &gluster.namespace]).context("starting glusterd")?;
-        let bricks: Vec<String> = (0..BRICKS).map(|at| gluster.show(&format!("brick{at}"))).collect();
+        let bricks: Vec<String> =
+            (0..BRICKS).map(|at| gluster.show(&format!("brick{at}"))).collect();
         bricks.iter().try_for_each(fs::create_dir_all)?;
-        let bricks: Vec<String> = bricks.iter().map(|brick| format!("{}:{brick}", gluster.host)).collect();
+        let bricks: Vec<String> =
+            bricks.iter().map(|brick| format!("{}:{brick}", gluster.host)).collect();
         let place = gluster.show("");
-        let mut arguments =
-            vec![place.as_str(), &gluster.namespace, &gluster.host, volume_type.layout, volume_type.options];
+        let mut arguments = vec![
+            place.as_str(),
+            &gluster.namespace,
+            &gluster.host,
+            volume_type.layout,
+            volume_type.options,
+        ];
         arguments.extend(bricks.iter().map(String::as_str));
         sh(VOLUME, &arguments).context("making and mounting a volume")?;
         Ok(gluster)

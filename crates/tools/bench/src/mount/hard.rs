@@ -63,7 +63,8 @@ pub fn mdtest(bench: &Bench, args: &MountArgs, subject: &Subject) -> Result<Vec<
 /// The program of this name, where it and an MPI can be had; else a note.
 fn tool(bench: &Bench, args: &MountArgs, name: &str) -> Option<PathBuf> {
     let program = args.ior.as_ref().map_or_else(|| PathBuf::from(name), |dir| dir.join(name));
-    let found = sh("command -v mpirun && command -v \"$1\"", &[&program.display().to_string()]).is_ok();
+    let found =
+        sh("command -v mpirun && command -v \"$1\"", &[&program.display().to_string()]).is_ok();
     bench.note(match found {
         true => format!("{name}_hard: by {name}, 2 ranks"),
         false => format!(
@@ -100,8 +101,10 @@ impl Load<'_> {
     /// Files a second.
     fn mdtest(&self, line: &str, options: &str, phase: HardPhase) -> Result<f64> {
         let Some(tool) = &self.tool else { return self.own(phase) };
-        let script =
-            format!("{MPI}mpirun -n {TASKS} \"$1\" -F {options} -n {} -w 3901 -e 3901 -N 1 -d \"$2\"", self.count);
+        let script = format!(
+            "{MPI}mpirun -n {TASKS} \"$1\" -F {options} -n {} -w 3901 -e 3901 -N 1 -d \"$2\"",
+            self.count
+        );
         let said = sh(&script, &[&tool.display().to_string(), &self.path.display().to_string()])?;
         mdtest_rate(&said, line).with_context(|| format!("mdtest said no rate: {said}"))
     }
@@ -149,7 +152,8 @@ mod tests {
                    Operation   Max(MiB)   Min(MiB)\nwrite         318.58     318.58     318.58\n";
         assert!(ior_rate(ior, "write").is_some_and(|rate| (rate - 334.055).abs() < 0.001));
         assert_eq!(ior_rate(ior, "read"), None);
-        let mdtest = "   File creation             1453.125       1453.125       1453.125          0.000\n";
+        let mdtest =
+            "   File creation             1453.125       1453.125       1453.125          0.000\n";
         assert_eq!(mdtest_rate(mdtest, "File creation"), Some(1453.125));
         assert_eq!(mdtest_rate(mdtest, "File stat"), None);
     }
@@ -158,15 +162,19 @@ mod tests {
     fn without_the_tools_two_processes_make_the_same_calls() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
-        let arguments = |phase, rank| crate::args::HardArgs { phase, path: file.clone(), rank, count: 3 };
+        let arguments =
+            |phase, rank| crate::args::HardArgs { phase, path: file.clone(), rank, count: 3 };
         for rank in 0..TASKS {
             crate::workers::hard::work(&arguments(WriteRecords, rank)).unwrap();
         }
         assert_eq!(fs::metadata(&file).unwrap().len(), 3 * TASKS * RECORD_BYTES);
         crate::workers::hard::work(&arguments(ReadRecords, 1)).unwrap();
-        let files = |phase, rank| crate::args::HardArgs { phase, path: dir.path().into(), rank, count: 3 };
+        let files =
+            |phase, rank| crate::args::HardArgs { phase, path: dir.path().into(), rank, count: 3 };
         (0..TASKS).for_each(|rank| crate::workers::hard::work(&files(Create, rank)).unwrap());
-        [Stat, Read].into_iter().for_each(|phase| crate::workers::hard::work(&files(phase, 0)).unwrap());
+        [Stat, Read]
+            .into_iter()
+            .for_each(|phase| crate::workers::hard::work(&files(phase, 0)).unwrap());
         (0..TASKS).for_each(|rank| crate::workers::hard::work(&files(Remove, rank)).unwrap());
         assert!(crate::workers::hard::work(&files(Stat, 0)).is_err(), "nothing is left");
     }

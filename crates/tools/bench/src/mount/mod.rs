@@ -140,11 +140,16 @@ pub fn run(args: &MountArgs) -> Result<ExitCode> {
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Group>> {
-    if let Some(unknown) = names.iter().find(|name| GROUPS.iter().all(|group| group.name != name.as_str())) {
+    if let Some(unknown) =
+        names.iter().find(|name| GROUPS.iter().all(|group| group.name != name.as_str()))
+    {
         let known: Vec<&str> = GROUPS.iter().map(|group| group.name).collect();
         bail!("there is no group {unknown}; try: {}", known.join(", "));
     }
-    Ok(GROUPS.iter().filter(|group| names.is_empty() || names.iter().any(|name| name == group.name)).collect())
+    Ok(GROUPS
+        .iter()
+        .filter(|group| names.is_empty() || names.iter().any(|name| name == group.name))
+        .collect())
 }
 
 /// Values by name and subject, in the order in which they were first seen.
@@ -168,7 +173,12 @@ impl Samples {
     }
 }
 
-fn measure(bench: &Bench, args: &MountArgs, groups: &[&Group], subjects: &[Subject]) -> Result<Samples> {
+fn measure(
+    bench: &Bench,
+    args: &MountArgs,
+    groups: &[&Group],
+    subjects: &[Subject],
+) -> Result<Samples> {
     let mut samples = Samples::default();
     let (mut loads, mut failed) = (Vec::new(), Vec::new());
     for repetition in 1..=bench.repetitions {
@@ -179,25 +189,40 @@ fn measure(bench: &Bench, args: &MountArgs, groups: &[&Group], subjects: &[Subje
                     continue;
                 }
                 loads.extend(machine::load());
-                eprintln!("bench: {repetition}/{} {} on {}", bench.repetitions, group.name, subject.name());
+                eprintln!(
+                    "bench: {repetition}/{} {} on {}",
+                    bench.repetitions,
+                    group.name,
+                    subject.name()
+                );
                 let mut sample = || {
                     touch_free_memory();
                     (group.run)(bench, args, subject)
                 };
                 match bench.steal.undisturbed(&mut sample) {
-                    Ok(taken) => taken.iter().for_each(|sample| samples.add(subject.name(), sample)),
+                    Ok(taken) => {
+                        taken.iter().for_each(|sample| samples.add(subject.name(), sample))
+                    }
                     Err(error) if !subject.is_ours() => {
-                        bench.note(format!("{} on {} failed: {error:#}", group.name, subject.name()));
+                        bench.note(format!(
+                            "{} on {} failed: {error:#}",
+                            group.name,
+                            subject.name()
+                        ));
                         failed.push((group.name, subject.name()));
                     }
-                    Err(error) => return Err(error.context(format!("{} on {}", group.name, subject.name()))),
+                    Err(error) => {
+                        return Err(error.context(format!("{} on {}", group.name, subject.name())));
+                    }
                 }
             }
         }
     }
     if let Some(load) = Summary::of(loads) {
         let Summary { median, min, max } = load;
-        bench.note(format!("load average (1 minute) before each sample: {median:.1} [{min:.1} – {max:.1}]"));
+        bench.note(format!(
+            "load average (1 minute) before each sample: {median:.1} [{min:.1} – {max:.1}]"
+        ));
     }
     Ok(samples)
 }
@@ -209,7 +234,8 @@ fn judge(args: &MountArgs, bench: &Bench, samples: &Samples) -> Vec<Measure> {
         for subject in subject::NAMES {
             let Some(summary) = samples.summary(name, subject) else { continue };
             let group = name.split('.').next().unwrap_or(name);
-            let measure = Measure::new(format!("{name}.{subject}"), unit, summary).made_by(&args.command_of(group));
+            let measure = Measure::new(format!("{name}.{subject}"), unit, summary)
+                .made_by(&args.command_of(group));
             measures.push(bars::hold(bench, samples, name, subject, measure));
         }
     }

@@ -71,7 +71,8 @@ impl MooseFs {
         let cleanup = Cleanup::new(STOP, &[&dir.display().to_string(), &namespace])?;
         let moosefs = Self { dir: dir.to_owned(), namespace, _cleanup: cleanup };
         let servers = SERVERS.to_string();
-        sh(START, &[&moosefs.show(), &moosefs.namespace, ADDRESS, &servers]).context("starting MooseFS")?;
+        sh(START, &[&moosefs.show(), &moosefs.namespace, ADDRESS, &servers])
+            .context("starting MooseFS")?;
         Ok(moosefs)
     }
 

@@ -77,19 +77,22 @@ impl Passthrough {
         fs::create_dir_all(dir)?;
         let cleanup = Cleanup::new("umount -l \"$1/mount\"", &[&dir.display().to_string()])?;
         let passthrough = Self { example, dir: dir.to_owned(), _cleanup: cleanup };
-        sh(BUILD, &[&passthrough.show(), &source]).with_context(|| format!("building libfuse's {}", example.name()))?;
+        sh(BUILD, &[&passthrough.show(), &source])
+            .with_context(|| format!("building libfuse's {}", example.name()))?;
         sh(example.mount(), &[&passthrough.show()]).context("mounting it")?;
         Ok(passthrough)
     }
 
     /// Mounts the first example, as it was built by somebody else with io_uring, in a new directory.
     pub fn start_built(dir: &Path, program: &Path) -> Result<Self> {
-        let program = fs::canonicalize(program).with_context(|| format!("looking for {}", program.display()))?;
+        let program = fs::canonicalize(program)
+            .with_context(|| format!("looking for {}", program.display()))?;
         fs::create_dir_all(dir.join("mount"))?;
         fs::create_dir_all(dir.join("below"))?;
         std::os::unix::fs::symlink(&program, dir.join("example"))?;
         let cleanup = Cleanup::new("umount -l \"$1/mount\"", &[&dir.display().to_string()])?;
-        let passthrough = Self { example: Example::PassthroughUring, dir: dir.to_owned(), _cleanup: cleanup };
+        let passthrough =
+            Self { example: Example::PassthroughUring, dir: dir.to_owned(), _cleanup: cleanup };
         sh(passthrough.example.mount(), &[&passthrough.show()]).context("mounting it")?;
         Ok(passthrough)
     }

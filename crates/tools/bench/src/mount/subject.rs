@@ -26,7 +26,8 @@ pub const OURS: &str = "braid";
 /// BraidFS by io_uring.
 pub const OURS_URING: &str = "braid_uring";
 /// The others.
-pub const RIVALS: &[&str] = &[gluster::DISTRIBUTE.name, gluster::DISPERSE.name, gluster::SHARD.name, MOOSEFS];
+pub const RIVALS: &[&str] =
+    &[gluster::DISTRIBUTE.name, gluster::DISPERSE.name, gluster::SHARD.name, MOOSEFS];
 /// One of them.
 pub const MOOSEFS: &str = "moosefs";
 /// libfuse's example over the local file system: what FUSE itself costs.
@@ -74,7 +75,8 @@ type Start = fn(&Bench, &MountArgs) -> Result<Subject>;
 pub fn start(bench: &Bench, args: &MountArgs) -> Result<Vec<Subject>> {
     let dir = bench.scratch.join("local");
     fs::create_dir(&dir)?;
-    let mut subjects = vec![Subject { dir, kind: Kind::Local }, in_own_directory(bench, OURS, &[])?];
+    let mut subjects =
+        vec![Subject { dir, kind: Kind::Local }, in_own_directory(bench, OURS, &[])?];
     let (fuse, rivals) = (args.rivals || args.passthrough, args.rivals);
     let by_uring = uring::is_offered();
     if by_uring {
@@ -138,7 +140,8 @@ fn example(bench: &Bench, example: Example) -> Result<Subject> {
 }
 
 fn gluster(bench: &Bench, volume_type: gluster::VolumeType) -> Result<Subject> {
-    let gluster = Gluster::start(&bench.scratch.join(volume_type.name), volume_type).context(volume_type.name)?;
+    let gluster = Gluster::start(&bench.scratch.join(volume_type.name), volume_type)
+        .context(volume_type.name)?;
     Ok(Subject { dir: gluster.point(), kind: Kind::Gluster(gluster) })
 }
 
@@ -167,7 +170,9 @@ impl Subject {
                 Example::Passthrough => of_names || group == "sequential",
                 Example::PassthroughLl | Example::PassthroughUring => of_names,
             },
-            Kind::Gluster(gluster) => gluster.volume_type() == gluster::DISTRIBUTE || OF_BYTES.contains(&group),
+            Kind::Gluster(gluster) => {
+                gluster.volume_type() == gluster::DISTRIBUTE || OF_BYTES.contains(&group)
+            }
             _ => true,
         }
     }

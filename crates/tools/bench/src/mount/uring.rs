@@ -22,8 +22,11 @@ pub fn switch_on() -> Result<Option<Cleanup>> {
     if is_offered() {
         return Ok(None);
     }
-    let failed =
-        || format!("switching FUSE over io_uring on; try: as root, Linux 6.14 or newer, modprobe fuse ({SWITCH})");
+    let failed = || {
+        format!(
+            "switching FUSE over io_uring on; try: as root, Linux 6.14 or newer, modprobe fuse ({SWITCH})"
+        )
+    };
     let before = fs::read_to_string(SWITCH).with_context(failed)?;
     let back = Cleanup::new("echo \"$1\" > \"$2\"", &[before.trim(), SWITCH])?;
     fs::write(SWITCH, "Y").with_context(failed)?;

@@ -95,16 +95,24 @@ pub fn run(args: &TablesArgs) -> Result<ExitCode> {
     }
     let stale = stale(root)?;
     stale.iter().for_each(|file| {
-        eprintln!("bench: {} is not what docs/*.json make; try: cargo xtask bench tables", file.display())
+        eprintln!(
+            "bench: {} is not what docs/*.json make; try: cargo xtask bench tables",
+            file.display()
+        )
     });
     Ok(ExitCode::from(u8::from(!stale.is_empty())))
 }
 
 /// Writes the tables and plots of one file: `--tables FILE` of a bench of this name.
 pub fn write_section(name: &str, file: &Path) -> Result<()> {
-    let section = SECTIONS.iter().find(|section| section.name == name).context("a section of this name")?;
+    let section =
+        SECTIONS.iter().find(|section| section.name == name).context("a section of this name")?;
     let kept = papers::store::read(file)?;
-    ensure!(!kept.is_empty(), "{} has no rows; try: cargo xtask bench {name} --json FILE", file.display());
+    ensure!(
+        !kept.is_empty(),
+        "{} has no rows; try: cargo xtask bench {name} --json FILE",
+        file.display()
+    );
     write(&section.wanted(Path::new("."), &kept))
 }
 
@@ -136,7 +144,8 @@ fn stale(root: &Path) -> Result<Vec<PathBuf>> {
 /// Plots that nothing makes any more.
 fn leftover(root: &Path, wanted: &[Wanted]) -> Result<Vec<PathBuf>> {
     let Ok(plots) = fs::read_dir(root.join(PLOTS)) else { return Ok(Vec::new()) };
-    let files: Vec<PathBuf> = plots.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    let files: Vec<PathBuf> =
+        plots.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
     Ok(files.into_iter().filter(|file| wanted.iter().all(|(other, _)| other != file)).collect())
 }
 
@@ -219,13 +228,18 @@ pub fn measures(row: &Json) -> impl Iterator<Item = (&str, &Json)> {
 fn spread(measure: &Json) -> String {
     let number = |json: &Json| json.as_f64().map(crate::report::short).unwrap_or_default();
     let (value, low, high) = (&measure["value"], &measure["spread"][0], &measure["spread"][1]);
-    if low == high { number(value) } else { format!("{} [{} – {}]", number(value), number(low), number(high)) }
+    if low == high {
+        number(value)
+    } else {
+        format!("{} [{} – {}]", number(value), number(low), number(high))
+    }
 }
 
 /// `<= 9.00 (how it came about): holds`; nothing without a bar.
 fn bar(measure: &Json) -> String {
     let bar = &measure["bar"];
-    let (Some(sign), Some(limit), Some(reason)) = (bar["sign"].as_str(), bar["limit"].as_f64(), bar["reason"].as_str())
+    let (Some(sign), Some(limit), Some(reason)) =
+        (bar["sign"].as_str(), bar["limit"].as_f64(), bar["reason"].as_str())
     else {
         return String::new();
     };

@@ -31,27 +31,38 @@ pub fn render(kept: &Kept) -> String {
         let Some(one) = kept.get(group.name) else { continue };
         let machine = one["machine"].as_str().unwrap_or_default();
         let (name, about) = (group.name, group.about);
-        let _ = write!(text, "\n**{name}**: {about}  \n{machine}; `cargo xtask bench mount {name}`\n\n");
+        let _ = write!(
+            text,
+            "\n**{name}**: {about}  \n{machine}; `cargo xtask bench mount {name}`\n\n"
+        );
         text += &table(one);
     }
     text + "\n"
 }
 
 fn table(group: &Json) -> String {
-    let parts = || measures(group).filter_map(|(name, measure)| Some((name.rsplit_once('.')?, measure)));
-    let columns: Vec<(&str, &str)> =
-        COLUMNS.into_iter().filter(|column| parts().any(|((_, subject), _)| subject == column.0)).collect();
+    let parts =
+        || measures(group).filter_map(|(name, measure)| Some((name.rsplit_once('.')?, measure)));
+    let columns: Vec<(&str, &str)> = COLUMNS
+        .into_iter()
+        .filter(|column| parts().any(|((_, subject), _)| subject == column.0))
+        .collect();
     let heads: String = columns.iter().map(|(_, head)| format!(" {head} |")).collect();
-    let mut text = format!("| measure | unit |{heads} bar |\n|---|---|{}---|\n", "---|".repeat(columns.len()));
+    let mut text =
+        format!("| measure | unit |{heads} bar |\n|---|---|{}---|\n", "---|".repeat(columns.len()));
     let mut seen = Vec::new();
     for ((name, _), measure) in parts() {
         if seen.contains(&name) {
             continue;
         }
         seen.push(name);
-        let of = |subject: &str| parts().find(|(of, _)| *of == (name, subject)).map(|(_, measure)| measure);
-        let cells: String =
-            columns.iter().map(|(subject, _)| format!(" {} |", of(subject).map(spread).unwrap_or_default())).collect();
+        let of = |subject: &str| {
+            parts().find(|(of, _)| *of == (name, subject)).map(|(_, measure)| measure)
+        };
+        let cells: String = columns
+            .iter()
+            .map(|(subject, _)| format!(" {} |", of(subject).map(spread).unwrap_or_default()))
+            .collect();
         let unit = measure["unit"].as_str().unwrap_or_default();
         let _ = writeln!(text, "| {name} | {unit} |{cells} {} |", bars(of(OURS), of(OURS_URING)));
     }

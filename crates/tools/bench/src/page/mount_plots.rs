@@ -17,7 +17,8 @@ const SUBJECTS: [(&str, &str, Owner); 7] = [
     ("ext4", "local ext4", Owner::Reference),
 ];
 /// A local file in the page cache is beyond the scale.
-const BYTES: &[&str] = &[OURS, "moosefs", "gluster", "gluster_shard", "gluster_disperse", "passthrough"];
+const BYTES: &[&str] =
+    &[OURS, "moosefs", "gluster", "gluster_shard", "gluster_disperse", "passthrough"];
 const FILES: &[&str] = &[OURS, "moosefs", "gluster", "ext4"];
 
 /// A measure, and its heading.
@@ -68,7 +69,9 @@ fn groups(kept: &Kept, panels: &[Panel], subjects: &[&str]) -> Vec<Group> {
         let bars: Vec<Bar> = SUBJECTS
             .iter()
             .filter(|(subject, ..)| subjects.contains(subject))
-            .filter_map(|(subject, label, owner)| bar(row, &format!("{measure}.{subject}"), label, *owner))
+            .filter_map(|(subject, label, owner)| {
+                bar(row, &format!("{measure}.{subject}"), label, *owner)
+            })
             .collect();
         (!bars.is_empty()).then(|| Group { title: (*title).to_owned(), bars })
     };
@@ -78,5 +81,11 @@ fn groups(kept: &Kept, panels: &[Panel], subjects: &[&str]) -> Vec<Group> {
 fn bar(row: &Json, wanted: &str, label: &str, owner: Owner) -> Option<Bar> {
     let (_, measure) = measures(row).find(|(name, _)| *name == wanted)?;
     let summary = summary(measure)?;
-    Some(Bar { label: label.to_owned(), owner, summary, limit: None, number: short(summary.median) })
+    Some(Bar {
+        label: label.to_owned(),
+        owner,
+        summary,
+        limit: None,
+        number: short(summary.median),
+    })
 }

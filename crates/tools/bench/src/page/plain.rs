@@ -16,7 +16,10 @@ pub fn render(bench: &str, rows: &[Row], kept: &Kept) -> String {
         let Some(one) = kept.get(row.name) else { continue };
         let machine = one["machine"].as_str().unwrap_or_default();
         let (name, about) = (row.name, row.about);
-        let _ = write!(text, "\n**{name}**: {about}  \n{machine}; `cargo xtask bench {bench} {name}`\n\n");
+        let _ = write!(
+            text,
+            "\n**{name}**: {about}  \n{machine}; `cargo xtask bench {bench} {name}`\n\n"
+        );
         text += &table(one);
     }
     text + "\n"
@@ -29,8 +32,11 @@ fn table(row: &Json) -> String {
     };
     let has_tls = measures(row).any(|(name, _)| name.ends_with(TLS));
     let more = |text: &str| if has_tls { text.to_owned() } else { String::new() };
-    let mut text =
-        format!("| measure | unit | plain | bar |{}\n|---|---|---|---|{}\n", more(" TLS | bar |"), more("---|---|"));
+    let mut text = format!(
+        "| measure | unit | plain | bar |{}\n|---|---|---|---|{}\n",
+        more(" TLS | bar |"),
+        more("---|---|")
+    );
     for (name, measure) in measures(row).filter(|(name, _)| !name.ends_with(TLS)) {
         let tls = over_tls(name).map(|tls| (spread(tls), bar(tls))).unwrap_or_default();
         let _ = writeln!(

@@ -18,7 +18,10 @@ fn project() -> PathBuf {
 #[test]
 fn the_page_and_its_plots_are_what_was_kept_makes() {
     let stale = stale(&project()).unwrap();
-    assert!(stale.is_empty(), "not what docs/*.json make: {stale:?}; try: cargo xtask bench tables");
+    assert!(
+        stale.is_empty(),
+        "not what docs/*.json make: {stale:?}; try: cargo xtask bench tables"
+    );
 }
 
 #[test]
@@ -33,7 +36,10 @@ fn a_figure_that_was_changed_by_hand_is_found_and_mended() {
     write(&wanted(root).unwrap()).unwrap();
     assert_eq!(stale(root).unwrap(), [""; 0].map(PathBuf::from));
     let page = fs::read_to_string(&file).unwrap();
-    assert!(page.contains("| read.rate | MB/s | 123 |  |\n") && page.contains("(core-notes.md)"), "{page}");
+    assert!(
+        page.contains("| read.rate | MB/s | 123 |  |\n") && page.contains("(core-notes.md)"),
+        "{page}"
+    );
     fs::write(&file, page.replace("| 123 |", "| 124 |")).unwrap();
     assert_eq!(stale(root).unwrap(), [file]);
 }
@@ -54,8 +60,14 @@ fn lines_of_text_end_at_the_column_and_tables_stay() {
     let text = wrapped(&format!("{long}\n- {long}\n{table}\nends  \nhere"));
     let code = format!("`{}`", ["code"; 10].join(" "));
     assert!(wrapped(&format!("{} {code}", "word ".repeat(15))).lines().any(|line| line == code));
-    assert!(text.lines().filter(|line| !line.starts_with('|')).all(|line| line.len() <= COLUMNS), "{text}");
-    assert!(text.contains("\n  word") && text.contains(&table) && text.contains("ends  \nhere"), "{text}");
+    assert!(
+        text.lines().filter(|line| !line.starts_with('|')).all(|line| line.len() <= COLUMNS),
+        "{text}"
+    );
+    assert!(
+        text.contains("\n  word") && text.contains(&table) && text.contains("ends  \nhere"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -68,7 +80,9 @@ fn every_page_of_tables_has_notes_beside_it() {
 
 /// Every plot of the stored results.
 fn plots() -> Vec<Plot> {
-    let kept = |section: &Section| papers::store::read(&project().join(format!("docs/{}.json", section.name))).unwrap();
+    let kept = |section: &Section| {
+        papers::store::read(&project().join(format!("docs/{}.json", section.name))).unwrap()
+    };
     SECTIONS.iter().flat_map(|section| (section.plots)(&kept(section))).collect()
 }
 
@@ -91,9 +105,10 @@ fn words(picture: &str) -> Vec<&str> {
 fn plots_speak_in_words_and_not_in_names_of_rows() {
     for (name, text) in plots() {
         for words in words(&text) {
-            let dotted = words.split(' ').any(|word| word.contains('.') && word.parse::<f64>().is_err())
-                && !words.ends_with('.')
-                && !words.contains(". ");
+            let dotted =
+                words.split(' ').any(|word| word.contains('.') && word.parse::<f64>().is_err())
+                    && !words.ends_with('.')
+                    && !words.contains(". ");
             assert!(!words.contains('_') && !dotted, "{words} in {name}");
         }
     }
@@ -104,14 +119,19 @@ fn tls_and_its_bar_stand_beside_the_plain_ones_where_there_is_any() {
     let cpu = Measure::new("read.cpu", "s/GiB", Summary { median: 2.0, min: 1.0, max: 3.0 })
         .at_most(1.5, "1.3 x all")
         .beside_tls_at_most(Some(Summary::once(4.0)), 2.5);
-    let text =
-        plain::render("core", rows::ROWS, &kept("read", &[cpu, Measure::new("read.x", "s", Summary::once(1.0))]));
+    let text = plain::render(
+        "core",
+        rows::ROWS,
+        &kept("read", &[cpu, Measure::new("read.x", "s", Summary::once(1.0))]),
+    );
     let wanted = "| measure | unit | plain | bar | TLS | bar |\n|---|---|---|---|---|---|\n\
                   | read.cpu | s/GiB | 2.00 [1.00 – 3.00] | <= 1.50 (1.3 x all): DOES NOT HOLD | 4.00 | <= 5.00 (2.5 x plain): holds |\n\
                   | read.x | s | 1.00 |  |  |  |\n";
     assert!(text.contains(wanted), "{text}");
     assert!(
-        text.contains("**read**: sequential read, 1 MiB calls  \na machine; `cargo xtask bench core read`\n"),
+        text.contains(
+            "**read**: sequential read, 1 MiB calls  \na machine; `cargo xtask bench core read`\n"
+        ),
         "{text}"
     );
 }
@@ -120,8 +140,12 @@ fn tls_and_its_bar_stand_beside_the_plain_ones_where_there_is_any() {
 fn each_file_system_has_a_column_and_our_bar_is_the_last() {
     let once = |name: &str, value| Measure::new(name, "MB/s", Summary::once(value));
     let ours = once("parallel.read.braid", 9.0).at_least(8.0, "1.3 x gluster");
-    let all =
-        [once("parallel.read.ext4", 20.0), ours, once("parallel.read.gluster", 6.0), once("parallel.write.ext4", 5.0)];
+    let all = [
+        once("parallel.read.ext4", 20.0),
+        ours,
+        once("parallel.read.gluster", 6.0),
+        once("parallel.write.ext4", 5.0),
+    ];
     let text = mount::render(&kept("parallel", &all));
     let wanted = "| measure | unit | BraidFS | ext4 | GlusterFS | bar |\n|---|---|---|---|---|---|\n\
                   | parallel.read | MB/s | 9.00 | 20.0 | 6.00 | >= 8.00 (1.3 x gluster): holds |\n\
@@ -132,7 +156,8 @@ fn each_file_system_has_a_column_and_our_bar_is_the_last() {
 #[test]
 fn every_file_system_that_is_measured_has_a_column() {
     use crate::mount::subject::NAMES;
-    let once = |name: &&str| Measure::new(format!("parallel.read.{name}"), "MB/s", Summary::once(9.0));
+    let once =
+        |name: &&str| Measure::new(format!("parallel.read.{name}"), "MB/s", Summary::once(9.0));
     let text = mount::render(&kept("parallel", &NAMES.iter().map(once).collect::<Vec<_>>()));
     let row = text.lines().find(|line| line.starts_with("| parallel.read |")).unwrap();
     assert_eq!(row.matches("| 9.00 ").count(), NAMES.len(), "{text}");

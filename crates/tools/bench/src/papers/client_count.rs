@@ -55,7 +55,12 @@ pub fn fast_ethernet(papers: &Papers) -> Result<Vec<Measure>> {
 }
 
 /// The limit is the clients' lines, or the daemons' where these are fewer.
-fn measured(papers: &Papers, row: &str, rate: u64, times: impl Fn(Kind) -> u32) -> Result<Vec<Measure>> {
+fn measured(
+    papers: &Papers,
+    row: &str,
+    rate: u64,
+    times: impl Fn(Kind) -> u32,
+) -> Result<Vec<Measure>> {
     let most = CLIENTS.into_iter().max().unwrap_or_default();
     let spec = Spec { iods: DAEMONS, clients: most, rate, ..Spec::default() };
     let sized = papers.lab(&spec, &between_all(most, DAEMONS))?;
@@ -81,12 +86,18 @@ fn point(
     let bytes = papers.bytes(times_longer * rate * lines as u64 / clients as u64, CALL_BYTES);
     let tasks: Vec<Task> = (0..clients).map(|client| kind.task(client, bytes)).collect();
     fill(papers, &sized.lab, &tasks, None)?;
-    let (mut write, mut read) =
-        (|| together(papers, &sized.lab, &tasks, Way::Write), || together(papers, &sized.lab, &tasks, Way::Read));
+    let (mut write, mut read) = (
+        || together(papers, &sized.lab, &tasks, Way::Write),
+        || together(papers, &sized.lab, &tasks, Way::Read),
+    );
     let samples = papers.steal.in_turn::<Sample>(times, &mut [&mut write, &mut read])?;
     let name = |way: Way| format!("{row}.{}.{clients}.{}", kind.word(), way.word());
     let limit = lines as f64 * line(rate);
-    Ok(WAYS.into_iter().zip(&samples).flat_map(|(way, samples)| beside(&name(way), samples, limit)).collect())
+    Ok(WAYS
+        .into_iter()
+        .zip(&samples)
+        .flat_map(|(way, samples)| beside(&name(way), samples, limit))
+        .collect())
 }
 
 #[cfg(test)]
@@ -98,10 +109,16 @@ mod tests {
         let bytes = 3 * CALL_BYTES;
         let shared: Vec<Task> = (0..8).map(|client| Kind::OneFile.task(client, bytes)).collect();
         for pair in shared.windows(2) {
-            assert_eq!((pair[0].start + pair[0].bytes, &pair[0].path), (pair[1].start, &pair[1].path));
+            assert_eq!(
+                (pair[0].start + pair[0].bytes, &pair[0].path),
+                (pair[1].start, &pair[1].path)
+            );
         }
         let own: Vec<Task> = (0..8).map(|client| Kind::Separate.task(client, bytes)).collect();
         assert!(own.iter().all(|task| task.start == 0 && task.call == CALL_BYTES));
-        assert_eq!(own.iter().map(|task| &task.path).collect::<std::collections::BTreeSet<_>>().len(), 8);
+        assert_eq!(
+            own.iter().map(|task| &task.path).collect::<std::collections::BTreeSet<_>>().len(),
+            8
+        );
     }
 }

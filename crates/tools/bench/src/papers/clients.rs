@@ -20,19 +20,29 @@ pub fn eight(papers: &Papers) -> Result<Vec<Measure>> {
     let rate = sized.lab.spec().rate;
     // Four times as long as others, 500 MB of each at the whole rates as in the paper: the last client ends the sample.
     let bytes = papers.bytes(4 * rate * DAEMONS as u64 / CLIENTS as u64, CALL_BYTES);
-    let separate: Vec<Task> = (0..CLIENTS).map(|client| Task::new(client, format!("/own{client}"), 0, bytes)).collect();
-    let shared = (0..CLIENTS).map(|client| Task::new(client, "/shared", client as u64 * bytes, bytes));
+    let separate: Vec<Task> =
+        (0..CLIENTS).map(|client| Task::new(client, format!("/own{client}"), 0, bytes)).collect();
+    let shared =
+        (0..CLIENTS).map(|client| Task::new(client, "/shared", client as u64 * bytes, bytes));
     let shared: Vec<Task> = shared.collect();
     let mut all = Vec::new();
     for (kind, tasks) in [("separate", &separate), ("one_file", &shared)] {
         fill(papers, &sized.lab, tasks, None)?;
-        let (mut write, mut read) =
-            (|| together(papers, &sized.lab, tasks, Way::Write), || together(papers, &sized.lab, tasks, Way::Read));
+        let (mut write, mut read) = (
+            || together(papers, &sized.lab, tasks, Way::Write),
+            || together(papers, &sized.lab, tasks, Way::Read),
+        );
         let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
         for (way, samples) in WAYS.into_iter().zip(&samples) {
             let what = format!("{DAEMONS} lines{}, ", sized.said());
             let lines = DAEMONS as f64 * line(rate);
-            all.extend(against(&format!("clients.{kind}.{}", way.word()), samples, 0.95, lines, &what));
+            all.extend(against(
+                &format!("clients.{kind}.{}", way.word()),
+                samples,
+                0.95,
+                lines,
+                &what,
+            ));
         }
     }
     Ok(all)
@@ -44,7 +54,8 @@ pub fn sixty(papers: &Papers) -> Result<Vec<Measure>> {
     const TASKS: usize = 60;
     const SERVERS: usize = 4;
     const CARDS: usize = 2;
-    let spec = Spec { iods: SERVERS, clients: HOSTS, cards: CARDS, rate: GIGABIT, ..Spec::default() };
+    let spec =
+        Spec { iods: SERVERS, clients: HOSTS, cards: CARDS, rate: GIGABIT, ..Spec::default() };
     let sized = papers.lab(&spec, &between_all(HOSTS, SERVERS))?;
     let lines = (SERVERS * CARDS) as u64 * sized.lab.spec().rate;
     // Four times as long, too: a task of 60 has a small part of the lines.
@@ -52,8 +63,10 @@ pub fn sixty(papers: &Papers) -> Result<Vec<Measure>> {
     let task = |at: usize| Task::new(at % HOSTS, format!("/task{at}"), 0, bytes);
     let tasks: Vec<Task> = (0..TASKS).map(task).collect();
     fill(papers, &sized.lab, &tasks, None)?;
-    let (mut write, mut read) =
-        (|| together(papers, &sized.lab, &tasks, Way::Write), || together(papers, &sized.lab, &tasks, Way::Read));
+    let (mut write, mut read) = (
+        || together(papers, &sized.lab, &tasks, Way::Write),
+        || together(papers, &sized.lab, &tasks, Way::Read),
+    );
     let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
     let measures = WAYS.into_iter().zip(&samples).flat_map(|(way, samples)| {
         let what = format!("8 lines{}, ", sized.said());

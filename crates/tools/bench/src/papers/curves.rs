@@ -28,14 +28,24 @@ pub struct Point {
 }
 
 /// Samples of all points in turn, with their limit in MB/s.
-pub fn measured(papers: &Papers, sized: &Sized, row: &str, points: &[Point], limit: f64) -> Result<Vec<Measure>> {
-    let mut samples: Vec<_> =
-        points.iter().map(|point| || together(papers, &sized.lab, &point.tasks, point.way)).collect();
+pub fn measured(
+    papers: &Papers,
+    sized: &Sized,
+    row: &str,
+    points: &[Point],
+    limit: f64,
+) -> Result<Vec<Measure>> {
+    let mut samples: Vec<_> = points
+        .iter()
+        .map(|point| || together(papers, &sized.lab, &point.tasks, point.way))
+        .collect();
     let mut samples: Vec<&mut dyn FnMut() -> Result<Sample>> =
         samples.iter_mut().map(|sample| sample as &mut dyn FnMut() -> Result<Sample>).collect();
     let samples = papers.alternate(&mut samples)?;
     let measures = points.iter().zip(&samples);
-    Ok(measures.flat_map(|(point, samples)| beside(&format!("{row}.{}", point.name), samples, limit)).collect())
+    Ok(measures
+        .flat_map(|(point, samples)| beside(&format!("{row}.{}", point.name), samples, limit))
+        .collect())
 }
 
 /// Bytes of a task to which so many bits a second are for half a sample, in whole calls of any size here.
@@ -105,6 +115,9 @@ mod tests {
 
     #[test]
     fn sizes_are_named_by_the_largest_unit() {
-        assert_eq!([16 << 10, 512 << 10, 1 << 20, 4 << 20].map(size), ["16KiB", "512KiB", "1MiB", "4MiB"]);
+        assert_eq!(
+            [16 << 10, 512 << 10, 1 << 20, 4 << 20].map(size),
+            ["16KiB", "512KiB", "1MiB", "4MiB"]
+        );
     }
 }

@@ -30,7 +30,8 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
         for (daemons, tasks) in DAEMONS.iter().zip(&tasks) {
             fill(papers, &sized.lab, tasks, Some(*daemons))?;
         }
-        let mut reads: Vec<_> = tasks.iter().map(|tasks| || together(papers, &sized.lab, tasks, Way::Read)).collect();
+        let mut reads: Vec<_> =
+            tasks.iter().map(|tasks| || together(papers, &sized.lab, tasks, Way::Read)).collect();
         let mut reads: Vec<&mut dyn FnMut() -> Result<Sample>> =
             reads.iter_mut().map(|read| read as &mut dyn FnMut() -> Result<Sample>).collect();
         let samples = papers.alternate(&mut reads)?;
@@ -39,7 +40,13 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
         all.extend([first].into_iter().chain(more));
         for (daemons, samples) in DAEMONS.iter().zip(&samples).skip(1) {
             let what = format!("with 2 daemons{}, ", sized.said());
-            all.extend(against(&format!("incast.{queue}KiB.{daemons}"), samples, 0.98, limit, &what));
+            all.extend(against(
+                &format!("incast.{queue}KiB.{daemons}"),
+                samples,
+                0.98,
+                limit,
+                &what,
+            ));
         }
         let seconds = papers.seconds.ceil() as u32;
         let streams = super::references::sample(papers, &sized.lab, &pairs, true, seconds)?;

@@ -26,15 +26,21 @@ impl Use {
 
 /// `cpu user nice system idle iowait irq softirq steal ...`
 fn of(stat: &str) -> Option<Use> {
-    let fields: Vec<u64> =
-        stat.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
+    let fields: Vec<u64> = stat
+        .lines()
+        .next()?
+        .split_whitespace()
+        .skip(1)
+        .map_while(|field| field.parse().ok())
+        .collect();
     let idle = fields.get(3)? + fields.get(4)?;
     Some(Use { busy: fields.iter().take(8).sum::<u64>() - idle, idle })
 }
 
 /// The congestion control that this machine's TCP uses.
 pub fn congestion() -> String {
-    let control = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
+    let control =
+        fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
     control.trim().to_owned()
 }
 

@@ -38,7 +38,8 @@ use braid_crash_tests::braid::Braid;
 use braid_netlab::{Lab, Spec};
 
 use crate::{
-    args::PapersArgs, cpu::CpuMeter, daemons, machine, measure::Measure, page, report, stats::Summary, steal::Steal,
+    args::PapersArgs, cpu::CpuMeter, daemons, machine, measure::Measure, page, report,
+    stats::Summary, steal::Steal,
 };
 
 /// Of a full frame with 12 bytes of TCP options, and what the wire carries of it.
@@ -52,20 +53,36 @@ struct Row {
 }
 
 const ROWS: &[Row] = &[
-    Row { name: "one_client", about: "1 Gbit/s, 4 daemons, 64 KiB stripes, library", run: one_client::one_client },
+    Row {
+        name: "one_client",
+        about: "1 Gbit/s, 4 daemons, 64 KiB stripes, library",
+        run: one_client::one_client,
+    },
     Row {
         name: "fast_client",
         about: "client of 4 Gbit/s, 1 to 4 daemons of 1 Gbit/s, library",
         run: one_client::fast_client,
     },
-    Row { name: "mount", about: "both through the mount, the second with 1 to 4 daemons", run: mounted::run },
+    Row {
+        name: "mount",
+        about: "both through the mount, the second with 1 to 4 daemons",
+        run: mounted::run,
+    },
     Row {
         name: "mpi",
         about: "both through MPI-IO, the second with 1 to 4 daemons: one rank with the shim, beside the library",
         run: mpi::run,
     },
-    Row { name: "incast", about: "read with 2, 3, 4, 16 daemons, queues of 64 and 256 KiB", run: incast::run },
-    Row { name: "clients", about: "8 clients, 6 daemons, separate files and one file", run: clients::eight },
+    Row {
+        name: "incast",
+        about: "read with 2, 3, 4, 16 daemons, queues of 64 and 256 KiB",
+        run: incast::run,
+    },
+    Row {
+        name: "clients",
+        about: "8 clients, 6 daemons, separate files and one file",
+        run: clients::eight,
+    },
     Row {
         name: "small_calls",
         about: "8 clients, 6 daemons, calls of 8 KiB and of 2 MiB through mounts",
@@ -86,13 +103,21 @@ const ROWS: &[Row] = &[
         about: "ATLAS's writes, BTIO, OLTP, PostMark: braid bench with 8 tasks, 6 daemons",
         run: patterns::run,
     },
-    Row { name: "cards", about: "60 tasks on 15 hosts, 4 servers of 2 x 1 Gbit/s", run: clients::sixty },
+    Row {
+        name: "cards",
+        about: "60 tasks on 15 hosts, 4 servers of 2 x 1 Gbit/s",
+        run: clients::sixty,
+    },
     Row {
         name: "streams",
         about: "1 to 16 hosts with 1 or 4 tasks each, 4 servers of 2 x 1 Gbit/s",
         run: streams::run,
     },
-    Row { name: "rivals", about: "GlusterFS and MooseFS beside our mount on the same lines", run: rivals::run },
+    Row {
+        name: "rivals",
+        about: "GlusterFS and MooseFS beside our mount on the same lines",
+        run: rivals::run,
+    },
     Row { name: "late", about: "a daemon with 10 times the delay of the others", run: late::run },
     Row {
         name: "request_size",
@@ -179,14 +204,22 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
                 continue;
             }
         };
-        let measures: Vec<Measure> = measures.into_iter().map(|measure| measure.made_by(&command)).collect();
+        let measures: Vec<Measure> =
+            measures.into_iter().map(|measure| measure.made_by(&command)).collect();
         if let Some(file) = &args.json {
             let when = machine::when(&format!("{machine}; TCP: {control}"), load, &papers.steal);
             store::keep(file, row.name, &when, args.quick, &measures)?;
         }
         all.extend(measures);
     }
-    print!("{}", report::table::render(&machine, &[format!("TCP: {control}"), papers.cpu.describe().to_owned()], &all));
+    print!(
+        "{}",
+        report::table::render(
+            &machine,
+            &[format!("TCP: {control}"), papers.cpu.describe().to_owned()],
+            &all
+        )
+    );
     if let Ok(report) = serde_json::from_str(&report::json::render(&machine, &[], &all)) {
         rivals::table::losses(&report).iter().for_each(|loss| println!("ours loses: {loss}"));
     }
@@ -200,11 +233,16 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
-    if let Some(unknown) = names.iter().find(|name| ROWS.iter().all(|row| row.name != name.as_str())) {
+    if let Some(unknown) =
+        names.iter().find(|name| ROWS.iter().all(|row| row.name != name.as_str()))
+    {
         let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
         bail!("there is no row {unknown}; try: {}", known.join(", "));
     }
-    Ok(ROWS.iter().filter(|row| names.is_empty() || names.iter().any(|name| name == row.name)).collect())
+    Ok(ROWS
+        .iter()
+        .filter(|row| names.is_empty() || names.iter().any(|name| name == row.name))
+        .collect())
 }
 
 impl Papers {
@@ -263,7 +301,11 @@ struct Sized {
 impl Sized {
     /// What stands behind a bar's reason where the rates are not the whole ones.
     fn said(&self) -> String {
-        if self.divide == 1 { String::new() } else { format!(", at 1/{} of the rates", self.divide) }
+        if self.divide == 1 {
+            String::new()
+        } else {
+            format!(", at 1/{} of the rates", self.divide)
+        }
     }
 }
 
@@ -284,9 +326,12 @@ struct Sample {
 
 /// The measure of some samples, and those of processors and TCP.
 fn measures(name: &str, samples: &[Sample]) -> (Measure, [Measure; 3]) {
-    let of = |value: fn(&Sample) -> f64| Summary::of(samples.iter().map(value)).expect("there is a sample");
+    let of = |value: fn(&Sample) -> f64| {
+        Summary::of(samples.iter().map(value)).expect("there is a sample")
+    };
     let cpu = Measure::new(format!("{name}.cpu"), "s/GiB", of(|sample| sample.cpu_per_gib));
-    let retransmits = Measure::new(format!("{name}.retransmits"), "segments", of(|sample| sample.retransmits));
+    let retransmits =
+        Measure::new(format!("{name}.retransmits"), "segments", of(|sample| sample.retransmits));
     let timeouts = Measure::new(format!("{name}.timeouts"), "times", of(|sample| sample.timeouts));
     (Measure::new(name, "MB/s", of(|sample| sample.mb_per_second)), [cpu, retransmits, timeouts])
 }
@@ -324,6 +369,12 @@ mod tests {
     #[test]
     fn a_row_that_is_not_there_is_an_error_with_those_that_are() {
         assert_eq!(chosen(&[]).unwrap().len(), ROWS.len());
-        assert!(chosen(&["x".to_owned()]).err().unwrap().to_string().contains("try: one_client, fast_client"));
+        assert!(
+            chosen(&["x".to_owned()])
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("try: one_client, fast_client")
+        );
     }
 }

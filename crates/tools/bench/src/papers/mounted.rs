@@ -21,21 +21,31 @@ use crate::{
 
 /// `mount`: with the client's line as the limit, then with those of one to four daemons.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
-    let slow = papers.lab_that_writes(&Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() }, &[(0, 0)], || {
-        fuse_cpu(papers, CALL_BYTES)
-    })?;
+    let slow = papers.lab_that_writes(
+        &Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() },
+        &[(0, 0)],
+        || fuse_cpu(papers, CALL_BYTES),
+    )?;
     let tasks = alone(papers, slow.lab.spec().rate);
     fill(papers, &slow.lab, &tasks, None)?;
     let mount = Mount::new(papers, &slow.lab, 0)?;
     let mut all = Vec::new();
     for way in WAYS {
-        let (limit, samples) =
-            beside_one_stream(papers, &slow, way, || mount.sample(papers, &slow.lab, &tasks[0], way))?;
+        let (limit, samples) = beside_one_stream(papers, &slow, way, || {
+            mount.sample(papers, &slow.lab, &tasks[0], way)
+        })?;
         let what = format!("one iperf3 stream{}, ", slow.said());
-        all.extend(against(&format!("mount.one_client.{}", way.word()), &samples, 0.93, limit, &what));
+        all.extend(against(
+            &format!("mount.one_client.{}", way.word()),
+            &samples,
+            0.93,
+            limit,
+            &what,
+        ));
     }
     drop((mount, slow));
-    let spec = Spec { iods: DAEMONS, rate: GIGABIT, client_rate: Some(4 * GIGABIT), ..Spec::default() };
+    let spec =
+        Spec { iods: DAEMONS, rate: GIGABIT, client_rate: Some(4 * GIGABIT), ..Spec::default() };
     let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|daemon| (0, daemon)).collect();
     let fast = papers.lab_that_writes(&spec, &pairs, || fuse_cpu(papers, CALL_BYTES))?;
     let mount = Mount::new(papers, &fast.lab, 0)?;
@@ -48,7 +58,13 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
         for (way, samples) in WAYS.into_iter().zip(&samples) {
             let lines = daemons as f64 * line(fast.lab.spec().rate);
             let what = format!("{daemons} lines{}, ", fast.said());
-            all.extend(against(&format!("mount.fast_client.{daemons}.{}", way.word()), samples, 0.85, lines, &what));
+            all.extend(against(
+                &format!("mount.fast_client.{daemons}.{}", way.word()),
+                samples,
+                0.85,
+                lines,
+                &what,
+            ));
         }
     }
     Ok(all)
@@ -68,8 +84,12 @@ impl Mount {
         let point = lab.dir().join(format!("mount{client}"));
         std::fs::create_dir(&point)?;
         let environment = lab.environment().to_vec();
-        let mount =
-            Self { braid: papers.braid.path().to_owned(), host: lab.client_host(client)?.clone(), environment, point };
+        let mount = Self {
+            braid: papers.braid.path().to_owned(),
+            host: lab.client_host(client)?.clone(),
+            environment,
+            point,
+        };
         mount.mount()?;
         Ok(mount)
     }
@@ -95,7 +115,11 @@ impl Mount {
     fn sample(&self, papers: &Papers, lab: &Lab, task: &Task, way: Way) -> Result<Sample> {
         self.cold()?;
         let (file, bytes) = (self.file(&task.path), task.bytes);
-        ensure!(std::fs::metadata(&file)?.len() == bytes, "{} is not what was written", file.display());
+        ensure!(
+            std::fs::metadata(&file)?.len() == bytes,
+            "{} is not what was written",
+            file.display()
+        );
         let taking = Taking::start(papers, lab)?;
         succeed(&mut dd(&file, way, CALL_BYTES, 0, bytes))?;
         taking.end(papers, lab, bytes)
@@ -139,6 +163,10 @@ impl Drop for Mount {
 
 fn succeed(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("running {command:?}"))?;
-    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    ensure!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
     Ok(())
 }

@@ -31,7 +31,13 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     drop(slow);
     let fast = papers.lab(&Spec { client_rate: Some(4 * GIGABIT), ..spec }, &pairs)?;
     for daemons in 1..=DAEMONS {
-        all.extend(beside_library(papers, &program, &fast, daemons, &format!("mpi.fast_client.{daemons}"))?);
+        all.extend(beside_library(
+            papers,
+            &program,
+            &fast,
+            daemons,
+            &format!("mpi.fast_client.{daemons}"),
+        )?);
     }
     Ok(all)
 }
@@ -70,7 +76,13 @@ fn beside_library(
 
 /// Calls of 4 MiB, the first of them once before the clock runs, as the library's. The time is what the program says; what TCP sent again is of
 /// its whole run.
-fn sample(papers: &Papers, program: &Installed, lab: &Lab, task: &Task, way: Way) -> Result<Sample> {
+fn sample(
+    papers: &Papers,
+    program: &Installed,
+    lab: &Lab,
+    task: &Task,
+    way: Way,
+) -> Result<Sample> {
     let bytes = task.bytes;
     let (read_seed, write_seed) = if way == Way::Read { (SEED, 0) } else { (0, SEED) };
     let ask = Ask {
@@ -82,7 +94,8 @@ fn sample(papers: &Papers, program: &Installed, lab: &Lab, task: &Task, way: Way
         write_seed,
         hints: &[],
     };
-    let place = Place { before: &lab.client_host(0)?.prefix(), environment: &lab.environment(), ranks: 1 };
+    let place =
+        Place { before: &lab.client_host(0)?.prefix(), environment: &lab.environment(), ranks: 1 };
     let taking = Taking::start(papers, lab)?;
     let times = program.run(&place, true, &ask)?;
     let taken = taking.end(papers, lab, bytes)?;

@@ -33,7 +33,8 @@ pub fn one_client(papers: &Papers) -> Result<Vec<Measure>> {
     fill(papers, &sized.lab, &tasks, None)?;
     let mut all = Vec::new();
     for way in WAYS {
-        let (limit, samples) = beside_one_stream(papers, &sized, way, || together(papers, &sized.lab, &tasks, way))?;
+        let (limit, samples) =
+            beside_one_stream(papers, &sized, way, || together(papers, &sized.lab, &tasks, way))?;
         let what = format!("one iperf3 stream{}, ", sized.said());
         all.extend(against(&format!("one_client.{}", way.word()), &samples, 0.97, limit, &what));
     }
@@ -48,7 +49,8 @@ pub fn beside_one_stream(
     mut subject: impl FnMut() -> Result<Sample>,
 ) -> Result<(f64, Vec<Sample>)> {
     let seconds = papers.seconds.ceil() as u32;
-    let mut stream = || references::sample(papers, &sized.lab, &[(0, 0)], way == Way::Read, seconds);
+    let mut stream =
+        || references::sample(papers, &sized.lab, &[(0, 0)], way == Way::Read, seconds);
     let mut samples = papers.alternate::<Sample>(&mut [&mut stream, &mut subject])?;
     let subject = samples.pop().unwrap_or_default();
     let mut rates: Vec<f64> = samples.concat().iter().map(|sample| sample.mb_per_second).collect();
@@ -60,20 +62,32 @@ pub fn fast_client(papers: &Papers) -> Result<Vec<Measure>> {
     let mut all = Vec::new();
     for daemons in 1..=DAEMONS {
         let pairs: Vec<(usize, usize)> = (0..daemons).map(|daemon| (0, daemon)).collect();
-        let spec = Spec { iods: daemons, rate: GIGABIT, client_rate: Some(4 * GIGABIT), ..Spec::default() };
+        let spec = Spec {
+            iods: daemons,
+            rate: GIGABIT,
+            client_rate: Some(4 * GIGABIT),
+            ..Spec::default()
+        };
         let sized = papers.lab(&spec, &pairs)?;
         let lines = daemons as f64 * line(sized.lab.spec().rate);
         let tasks = alone(papers, daemons as u64 * sized.lab.spec().rate);
         fill(papers, &sized.lab, &tasks, None)?;
-        let (mut write, mut read) =
-            (|| together(papers, &sized.lab, &tasks, Way::Write), || together(papers, &sized.lab, &tasks, Way::Read));
+        let (mut write, mut read) = (
+            || together(papers, &sized.lab, &tasks, Way::Write),
+            || together(papers, &sized.lab, &tasks, Way::Read),
+        );
         let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
         for (way, samples) in WAYS.into_iter().zip(&samples) {
             let name = format!("fast_client.{daemons}.{}", way.word());
             let what = format!("{daemons} lines{}, ", sized.said());
             all.extend(against(&name, samples, 0.95, lines, &what));
-            let streams =
-                references::sample(papers, &sized.lab, &pairs, way == Way::Read, papers.seconds.ceil() as u32)?;
+            let streams = references::sample(
+                papers,
+                &sized.lab,
+                &pairs,
+                way == Way::Read,
+                papers.seconds.ceil() as u32,
+            )?;
             all.push(super::measures(&format!("{name}.iperf3"), &[streams]).0);
         }
     }

@@ -31,16 +31,26 @@ mod tests {
     #[test]
     fn the_cpu_of_tls_has_a_bar_its_rate_has_none_and_others_have_no_tls() {
         let measures = |rate: f64, cpu: f64| {
-            [("a", "MB/s", rate), ("a.cpu", "s/GiB", cpu), ("a.limit", "MB/s", 9.0), ("a.iperf3.cpu", "s/GiB", 1.0)]
-                .map(|(name, unit, value)| Measure::new(name, unit, Summary::once(value)))
-                .to_vec()
+            [
+                ("a", "MB/s", rate),
+                ("a.cpu", "s/GiB", cpu),
+                ("a.limit", "MB/s", 9.0),
+                ("a.iperf3.cpu", "s/GiB", 1.0),
+            ]
+            .map(|(name, unit, value)| Measure::new(name, unit, Summary::once(value)))
+            .to_vec()
         };
         let all = beside(measures(100.0, 1.0), &measures(80.0, 2.6));
-        let tls: Vec<Option<Option<bool>>> =
-            all.iter().map(|measure| measure.tls.as_ref().map(crate::measure::Value::holds)).collect();
+        let tls: Vec<Option<Option<bool>>> = all
+            .iter()
+            .map(|measure| measure.tls.as_ref().map(crate::measure::Value::holds))
+            .collect();
         assert_eq!(tls, [Some(None), Some(Some(false)), None, None]);
         assert_eq!(all[0].tls.as_ref().unwrap().summary.median, 80.0);
-        assert_eq!(beside(measures(100.0, 1.0), &measures(80.0, 2.5))[1].tls.as_ref().unwrap().holds(), Some(true));
+        assert_eq!(
+            beside(measures(100.0, 1.0), &measures(80.0, 2.5))[1].tls.as_ref().unwrap().holds(),
+            Some(true)
+        );
         assert!(beside(measures(1.0, 1.0), &[]).iter().all(|measure| measure.tls.is_none()));
     }
 }

@@ -36,16 +36,21 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     };
     for stripe in STRIPES {
         let path = format!("/in{}", size(stripe));
-        let whole = (0..TASKS).map(|rank| Task::new(rank, path.as_str(), rank as u64 * bytes, bytes));
+        let whole =
+            (0..TASKS).map(|rank| Task::new(rank, path.as_str(), rank as u64 * bytes, bytes));
         fill_striped(papers, &sized.lab, &whole.collect::<Vec<_>>(), stripe, None)?;
         for group in GROUPS {
             let tasks: Vec<Task> = (0..TASKS).map(|rank| own(rank, &path, group, bytes)).collect();
             add(&format!("{}_in_{}", size(group), size(stripe)), &tasks);
         }
     }
-    let separate: Vec<Task> = (0..TASKS).map(|rank| Task::new(rank, format!("/own{rank}"), 0, bytes)).collect();
+    let separate: Vec<Task> =
+        (0..TASKS).map(|rank| Task::new(rank, format!("/own{rank}"), 0, bytes)).collect();
     fill_striped(papers, &sized.lab, &separate, STRIPES[1], None)?;
-    add("separate_files", &separate.iter().map(|task| task.in_calls_of(CALL_BYTES)).collect::<Vec<_>>());
+    add(
+        "separate_files",
+        &separate.iter().map(|task| task.in_calls_of(CALL_BYTES)).collect::<Vec<_>>(),
+    );
     measured(papers, &sized, "partition", &points, TASKS as f64 * line(rate))
 }
 

@@ -34,7 +34,11 @@ pub fn shown(name: &str, row: &Json) -> Vec<(&'static str, &'static str)> {
         return rivals::plots::TITLES.to_vec();
     }
     let curve = super::ROWS.iter().find(|known| known.name == name).zip(words::title(name));
-    curve.filter(|_| of(name, row).is_some()).map(|(known, title)| (known.name, title)).into_iter().collect()
+    curve
+        .filter(|_| of(name, row).is_some())
+        .map(|(known, title)| (known.name, title))
+        .into_iter()
+        .collect()
 }
 
 /// The plot of a stored row; `None` where it has too few rates.
@@ -43,18 +47,23 @@ pub fn of(name: &str, row: &Json) -> Option<String> {
     let mut groups: Vec<Group> = Vec::new();
     let mut slowed = false;
     for (full, measure) in lines(row).filter(|(_, measure)| measure["unit"] == "MB/s") {
-        let Some(words) = full.strip_prefix(&format!("{name}.")).and_then(|rest| words::of(name, rest)) else {
+        let Some(words) =
+            full.strip_prefix(&format!("{name}.")).and_then(|rest| words::of(name, rest))
+        else {
             continue;
         };
         let Some(bar) = bar(words.label, words.owner, full, measure, row) else { continue };
-        slowed |= measure["bar"]["reason"].as_str().is_some_and(|reason| reason.contains(" of the rates"));
+        slowed |= measure["bar"]["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.contains(" of the rates"));
         match groups.iter_mut().find(|group| group.title == words.group) {
             Some(group) => group.bars.push(bar),
             None => groups.push(Group { title: words.group, bars: vec![bar] }),
         }
     }
     let points: usize = groups.iter().map(|group| group.bars.len()).sum();
-    let about = format!("MB/s, more is better.{}", if slowed || divided(row) { SLOWED } else { "" });
+    let about =
+        format!("MB/s, more is better.{}", if slowed || divided(row) { SLOWED } else { "" });
     let chart = Chart {
         title: title.to_owned(),
         about,
@@ -72,13 +81,18 @@ const SLOWED: &str = " Links run at a part of these rates where the processors w
 /// Whether some lab of the row ran at a part of its rates: by what its traffic needed, or, where the part was asked
 /// for, by what one link of 1 Gbit/s carried.
 fn divided(row: &Json) -> bool {
-    let one_link = beside(row, "streams.1x1.write", "limit").and_then(|limit| limit["value"].as_f64());
+    let one_link =
+        beside(row, "streams.1x1.write", "limit").and_then(|limit| limit["value"].as_f64());
     if one_link.is_some_and(|carried| carried < 0.9 * GIGABIT_CARRIES) {
         return true;
     }
     let mut last: Vec<(&str, &str)> = Vec::new();
     for (name, _) in crate::page::measures(row) {
-        let Some((lab, divide)) = name.rsplit_once(".at").filter(|(lab, _)| lab.contains(".needs.")) else { continue };
+        let Some((lab, divide)) =
+            name.rsplit_once(".at").filter(|(lab, _)| lab.contains(".needs."))
+        else {
+            continue;
+        };
         match last.iter_mut().find(|(other, _)| *other == lab) {
             Some(known) => known.1 = divide,
             None => last.push((lab, divide)),
@@ -114,17 +128,31 @@ mod tests {
     #[test]
     fn three_rates_are_a_plot_with_their_limits_and_two_are_none() {
         let row = |points: u32| {
-            let sample =
-                |point| [Sample { mb_per_second: f64::from(point), cpu_per_gib: 1.0, retransmits: 0.0, timeouts: 0.0 }];
-            let measures =
-                (1..=points).flat_map(|point| with_limit(&format!("streams.{point}x1.read"), &sample(point), 4.0));
-            let report = crate::report::json::render("a machine", &[], &measures.collect::<Vec<_>>());
+            let sample = |point| {
+                [Sample {
+                    mb_per_second: f64::from(point),
+                    cpu_per_gib: 1.0,
+                    retransmits: 0.0,
+                    timeouts: 0.0,
+                }]
+            };
+            let measures = (1..=points).flat_map(|point| {
+                with_limit(&format!("streams.{point}x1.read"), &sample(point), 4.0)
+            });
+            let report =
+                crate::report::json::render("a machine", &[], &measures.collect::<Vec<_>>());
             serde_json::from_str::<Json>(&report).unwrap()
         };
         assert_eq!(of("streams", &row(2)), None);
         let text = of("streams", &row(3)).unwrap();
-        assert_eq!((text.matches("class=\"bar ours\"").count(), text.matches("class=\"limit\"").count()), (3, 3));
-        assert!(text.contains(">2 hosts<") && text.contains(">3.00<") && text.contains("MB/s"), "{text}");
+        assert_eq!(
+            (text.matches("class=\"bar ours\"").count(), text.matches("class=\"limit\"").count()),
+            (3, 3)
+        );
+        assert!(
+            text.contains(">2 hosts<") && text.contains(">3.00<") && text.contains("MB/s"),
+            "{text}"
+        );
         assert!(text.contains(">1 task on each host, read<"), "{text}");
     }
 

@@ -45,7 +45,11 @@ pub fn between_all(clients: usize, daemons: usize) -> Vec<(usize, usize)> {
 /// What was needed, as measures of a row: `clients.needs.lab1.at4`.
 pub fn measures(row: &str, needs: &[Needs]) -> Vec<Measure> {
     let measure = |one: &Needs| {
-        Measure::new(format!("{row}.needs.lab{}.at{}", one.lab, one.divide), UNIT, Summary::once(one.part))
+        Measure::new(
+            format!("{row}.needs.lab{}.at{}", one.lab, one.divide),
+            UNIT,
+            Summary::once(one.part),
+        )
     };
     needs.iter().map(measure).collect()
 }
@@ -64,7 +68,8 @@ impl Papers {
         pairs: &[(usize, usize)],
         local: impl FnOnce() -> Result<f64>,
     ) -> Result<Sized> {
-        let before = self.divides.borrow().iter().find(|(of, _)| of == spec).map(|(_, divide)| *divide);
+        let before =
+            self.divides.borrow().iter().find(|(of, _)| of == spec).map(|(_, divide)| *divide);
         if let Some(divide) = self.divide.or(before.filter(|_| self.tls.get())) {
             return self.lab_at(spec, divide);
         }
@@ -101,7 +106,10 @@ impl Papers {
     fn local_cpu(&self) -> Result<f64> {
         let file: File = tempfile::tempfile_in(&self.dir)?;
         let buffer = vec![0xa5; LOCAL_CALL_BYTES];
-        let pass = || (0..LOCAL_CALLS).try_for_each(|call| file.write_all_at(&buffer, call * buffer.len() as u64));
+        let pass = || {
+            (0..LOCAL_CALLS)
+                .try_for_each(|call| file.write_all_at(&buffer, call * buffer.len() as u64))
+        };
         pass()?;
         let start = self.cpu.now()?;
         (0..LOCAL_PASSES).try_for_each(|_| pass())?;
@@ -118,7 +126,10 @@ fn choose<T>(mut at: impl FnMut(u64) -> Result<(f64, T)>) -> Result<(u64, T)> {
             return Ok((divide, made));
         }
     }
-    bail!("the machine is too busy for 1/{} of the rates; try: later, or --divide", DIVIDES[DIVIDES.len() - 1])
+    bail!(
+        "the machine is too busy for 1/{} of the rates; try: later, or --divide",
+        DIVIDES[DIVIDES.len() - 1]
+    )
 }
 
 /// What the lines' whole rate needs, of what less or all of it did.
@@ -137,7 +148,9 @@ fn processors() -> usize {
 
 /// MB/s that all pairs can carry together: the lines of the clients or those of the daemons, whichever are less.
 fn lines(spec: &Spec, pairs: &[(usize, usize)]) -> f64 {
-    let count = |of: fn(&(usize, usize)) -> usize| pairs.iter().map(of).collect::<BTreeSet<_>>().len() as u64;
+    let count = |of: fn(&(usize, usize)) -> usize| {
+        pairs.iter().map(of).collect::<BTreeSet<_>>().len() as u64
+    };
     let (clients, daemons) = (count(|pair| pair.0), count(|pair| pair.1));
     line((clients * spec.client_rate()).min(daemons * spec.cards as u64 * spec.rate))
 }
@@ -181,13 +194,20 @@ mod tests {
         let gigabit = 1_000_000_000;
         assert_eq!(lines(&spec(gigabit, None, 1), &between_all(8, 6)), line(6 * gigabit));
         assert_eq!(lines(&spec(gigabit, None, 2), &between_all(15, 4)), line(8 * gigabit));
-        assert_eq!(lines(&spec(gigabit, Some(4 * gigabit), 1), &[(0, 0), (0, 1)]), line(2 * gigabit));
+        assert_eq!(
+            lines(&spec(gigabit, Some(4 * gigabit), 1), &[(0, 0), (0, 1)]),
+            line(2 * gigabit)
+        );
         assert_eq!(lines(&spec(gigabit, None, 1), &between_all(1, 16)), line(gigabit));
     }
 
     #[test]
     fn needs_are_measures_of_their_row() {
-        let [one] = measures("clients", &[Needs { lab: 1, divide: 4, part: 0.25 }]).try_into().unwrap();
-        assert_eq!((one.name.as_str(), one.unit, one.plain.summary.median), ("clients.needs.lab1.at4", UNIT, 0.25));
+        let [one] =
+            measures("clients", &[Needs { lab: 1, divide: 4, part: 0.25 }]).try_into().unwrap();
+        assert_eq!(
+            (one.name.as_str(), one.unit, one.plain.summary.median),
+            ("clients.needs.lab1.at4", UNIT, 0.25)
+        );
     }
 }

@@ -23,7 +23,13 @@ const OMIT: Duration = Duration::from_secs(1);
 const APART: Duration = Duration::from_millis(5);
 
 /// What one stream between each of these (client, daemon) carries at the same time, in all. `reverse`: from daemons to clients.
-pub fn sample(papers: &Papers, lab: &Lab, pairs: &[(usize, usize)], reverse: bool, seconds: u32) -> Result<Sample> {
+pub fn sample(
+    papers: &Papers,
+    lab: &Lab,
+    pairs: &[(usize, usize)],
+    reverse: bool,
+    seconds: u32,
+) -> Result<Sample> {
     let (streams, _servers) = streams(lab, pairs)?;
     let taking = Taking::start(papers, lab)?;
     let mb_per_second = thread::scope(|scope| {
@@ -41,10 +47,12 @@ pub fn sample(papers: &Papers, lab: &Lab, pairs: &[(usize, usize)], reverse: boo
 pub fn used(lab: &Lab, pairs: &[(usize, usize)], reverse: bool) -> Result<(f64, f64)> {
     let (streams, _servers) = streams(lab, pairs)?;
     let seconds = 1 + pairs.len() as u64 / 32;
-    let arguments = ["--time".to_owned(), seconds.to_string(), "--omit".to_owned(), OMIT.as_secs().to_string()];
+    let arguments =
+        ["--time".to_owned(), seconds.to_string(), "--omit".to_owned(), OMIT.as_secs().to_string()];
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     thread::scope(|scope| {
-        let started: Vec<_> = streams.iter().map(|stream| scope.spawn(|| stream.run(reverse, &arguments))).collect();
+        let started: Vec<_> =
+            streams.iter().map(|stream| scope.spawn(|| stream.run(reverse, &arguments))).collect();
         thread::sleep(OMIT + APART * u32::try_from(pairs.len())?);
         let start = Use::now()?;
         thread::sleep(Duration::from_millis(700) * u32::try_from(seconds)?);
@@ -62,13 +70,27 @@ fn carried(started: Vec<thread::ScopedJoinHandle<'_, Result<f64>>>) -> Result<f6
 /// A stream for each pair, and their servers.
 fn streams(lab: &Lab, pairs: &[(usize, usize)]) -> Result<(Vec<Stream>, Vec<Server>)> {
     let stream = |(client, daemon): &(usize, usize)| -> Result<Stream> {
-        let (host, daemon) = (lab.client_host(*client)?.clone(), lab.network().host(&format!("iod{daemon}"))?.clone());
+        let (host, daemon) = (
+            lab.client_host(*client)?.clone(),
+            lab.network().host(&format!("iod{daemon}"))?.clone(),
+        );
         // Clients take turns with the cards of a server.
-        let address = daemon.addresses.get(client % daemon.addresses.len().max(1)).context("a host has an address")?;
-        Ok(Stream { client: host, address: address.clone(), port: (PORT + client).to_string(), daemon })
+        let address = daemon
+            .addresses
+            .get(client % daemon.addresses.len().max(1))
+            .context("a host has an address")?;
+        Ok(Stream {
+            client: host,
+            address: address.clone(),
+            port: (PORT + client).to_string(),
+            daemon,
+        })
     };
     let streams = pairs.iter().map(stream).collect::<Result<Vec<_>>>()?;
-    let servers = streams.iter().map(|stream| Server::start(&stream.daemon, &stream.port)).collect::<Result<_>>()?;
+    let servers = streams
+        .iter()
+        .map(|stream| Server::start(&stream.daemon, &stream.port))
+        .collect::<Result<_>>()?;
     Ok((streams, servers))
 }
 
@@ -85,7 +107,9 @@ impl Stream {
     fn run(&self, reverse: bool, arguments: &[&str]) -> Result<f64> {
         for _ in 0..TRIES_MAX {
             let mut command = self.client.command("iperf3");
-            command.args(["--client", &self.address, "--port", &self.port, "--json"]).args(arguments);
+            command
+                .args(["--client", &self.address, "--port", &self.port, "--json"])
+                .args(arguments);
             if reverse {
                 command.arg("--reverse");
             }
@@ -94,7 +118,9 @@ impl Stream {
             match received(&text) {
                 Ok(rate) => return Ok(rate),
                 // It exits with 0 also when it reaches no server.
-                Err(_) if text.contains("unable to connect") => thread::sleep(Duration::from_millis(20)),
+                Err(_) if text.contains("unable to connect") => {
+                    thread::sleep(Duration::from_millis(20))
+                }
                 Err(error) => return Err(error.context(text)),
             }
         }
@@ -105,7 +131,9 @@ impl Stream {
 /// Millions of bytes a second, as the receiver saw them.
 fn received(report: &str) -> Result<f64> {
     let json: Value = serde_json::from_str(report).context("reading iperf3's report")?;
-    let bits = json["end"]["sum_received"]["bits_per_second"].as_f64().context("iperf3 does not tell the rate")?;
+    let bits = json["end"]["sum_received"]["bits_per_second"]
+        .as_f64()
+        .context("iperf3 does not tell the rate")?;
     Ok(bits / 8e6)
 }
 
@@ -116,7 +144,13 @@ impl Server {
     fn start(host: &Host, port: &str) -> Result<Self> {
         let mut command: Command = host.command("iperf3");
         command.args(["--server", "--one-off", "--port", port]).stdin(Stdio::null());
-        Ok(Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("starting iperf3")?))
+        Ok(Self(
+            command
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .context("starting iperf3")?,
+        ))
     }
 }
 

@@ -32,14 +32,18 @@ const PART: f64 = 0.9;
 /// `small_calls`: a file for each client, then one of all.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let spec = Spec { iods: DAEMONS, clients: CLIENTS, rate: GIGABIT, ..Spec::default() };
-    let sized = papers.lab_that_writes(&spec, &between_all(CLIENTS, DAEMONS), || fuse_cpu(papers, SMALL_BYTES))?;
+    let sized = papers
+        .lab_that_writes(&spec, &between_all(CLIENTS, DAEMONS), || fuse_cpu(papers, SMALL_BYTES))?;
     let lab = &sized.lab;
     let rate = lab.spec().rate;
     // As many as at the whole rates: what the kernel reads ahead past the end of a client's part of one file is as much at a tenth.
     let bytes = papers.bytes(spec.rate * DAEMONS as u64 / CLIENTS as u64, LARGE_BYTES);
-    let separate: Vec<Task> = (0..CLIENTS).map(|at| Task::new(at, format!("/own{at}"), 0, bytes)).collect();
-    let shared: Vec<Task> = (0..CLIENTS).map(|at| Task::new(at, "/shared", at as u64 * bytes, bytes)).collect();
-    let mounts: Vec<Mount> = (0..CLIENTS).map(|client| Mount::new(papers, lab, client)).collect::<Result<_>>()?;
+    let separate: Vec<Task> =
+        (0..CLIENTS).map(|at| Task::new(at, format!("/own{at}"), 0, bytes)).collect();
+    let shared: Vec<Task> =
+        (0..CLIENTS).map(|at| Task::new(at, "/shared", at as u64 * bytes, bytes)).collect();
+    let mounts: Vec<Mount> =
+        (0..CLIENTS).map(|client| Mount::new(papers, lab, client)).collect::<Result<_>>()?;
     let dir = tempfile::tempdir_in(&papers.dir)?;
     let passthrough = Passthrough::start(dir.path(), Example::Passthrough)?;
     let mut all = Vec::new();
@@ -48,12 +52,15 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
         fill(papers, lab, &tasks, None)?;
         let through = |way, block| {
             mounts.iter().try_for_each(Mount::cold)?;
-            let parts = mounts.iter().zip(&tasks).map(|(mount, task)| (mount.file(&task.path), task));
+            let parts =
+                mounts.iter().zip(&tasks).map(|(mount, task)| (mount.file(&task.path), task));
             together(papers, lab, &parts.collect::<Vec<_>>(), way, block)
         };
         let local = |way| {
             passthrough.remount()?;
-            let parts = tasks.iter().map(|task| (passthrough.point().join(task.path.trim_start_matches('/')), task));
+            let parts = tasks
+                .iter()
+                .map(|task| (passthrough.point().join(task.path.trim_start_matches('/')), task));
             together(papers, lab, &parts.collect::<Vec<_>>(), way, SMALL_BYTES)
         };
         // As the files of the cluster, those below are written a second time.
@@ -77,8 +84,15 @@ fn report(name: &str, samples: &[Vec<Sample>], lines: f64, said: &str) -> Vec<Me
     let what = if local < lines { what.to_owned() } else { format!("{what}{said}, ") };
     let mut all = against(&format!("{name}.8KiB"), &samples[0], PART, local.min(lines), &what);
     let (large, of_large) = measures(&format!("{name}.2MiB"), &samples[1]);
-    let ratios = samples[0].iter().zip(&samples[1]).map(|(small, large)| small.mb_per_second / large.mb_per_second);
-    let ratio = Measure::new(format!("{name}.of_2MiB"), "of 2 MiB", Summary::of(ratios).expect("there is a sample"));
+    let ratios = samples[0]
+        .iter()
+        .zip(&samples[1])
+        .map(|(small, large)| small.mb_per_second / large.mb_per_second);
+    let ratio = Measure::new(
+        format!("{name}.of_2MiB"),
+        "of 2 MiB",
+        Summary::of(ratios).expect("there is a sample"),
+    );
     all.push(ratio.at_least(PART, format!("{PART} x the same with 2 MiB")));
     all.push(large);
     all.extend(of_large);
@@ -88,7 +102,13 @@ fn report(name: &str, samples: &[Vec<Sample>], lines: f64, said: &str) -> Vec<Me
 }
 
 /// A `dd` for each part of a file, all at once: from the start of the first to the end of the last.
-fn together(papers: &Papers, lab: &Lab, parts: &[(PathBuf, &Task)], way: Way, block: u64) -> Result<Sample> {
+fn together(
+    papers: &Papers,
+    lab: &Lab,
+    parts: &[(PathBuf, &Task)],
+    way: Way,
+    block: u64,
+) -> Result<Sample> {
     let bytes = parts.iter().map(|(_, task)| task.bytes).sum();
     let taking = Taking::start(papers, lab)?;
     let start = |(file, task): &(PathBuf, &Task)| {
@@ -98,8 +118,10 @@ fn together(papers: &Papers, lab: &Lab, parts: &[(PathBuf, &Task)], way: Way, bl
     };
     let started: Vec<Result<Child>> = parts.iter().map(start).collect();
     // All end before the first failure is told.
-    let ended: Vec<Result<_>> =
-        started.into_iter().map(|child| child.and_then(|child| Ok(child.wait_with_output()?))).collect();
+    let ended: Vec<Result<_>> = started
+        .into_iter()
+        .map(|child| child.and_then(|child| Ok(child.wait_with_output()?)))
+        .collect();
     let sample = taking.end(papers, lab, bytes)?;
     for output in ended {
         let output = output?;
@@ -113,15 +135,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_calls_are_held_against_the_lines_or_passthrough_whichever_is_less_and_against_large_calls() {
-        let sample = |mb_per_second| vec![Sample { mb_per_second, cpu_per_gib: 1.0, retransmits: 0.0, timeouts: 0.0 }];
+    fn small_calls_are_held_against_the_lines_or_passthrough_whichever_is_less_and_against_large_calls()
+     {
+        let sample = |mb_per_second| {
+            vec![Sample { mb_per_second, cpu_per_gib: 1.0, retransmits: 0.0, timeouts: 0.0 }]
+        };
         let find = |measures: &[Measure], name: &str| {
             let found = measures.iter().find(|measure| measure.name == name).unwrap().plain.clone();
             (found.holds(), found.bar.unwrap().reason().to_owned())
         };
-        let by_lines = report("a", &[sample(640.0), sample(700.0), sample(2000.0)], 706.0, ", at 1/4 of the rates");
-        assert_eq!(find(&by_lines, "a.8KiB"), (Some(true), "0.9 x 6 lines, at 1/4 of the rates, 706.0".to_owned()));
-        assert_eq!(find(&by_lines, "a.of_2MiB"), (Some(true), "0.9 x the same with 2 MiB".to_owned()));
+        let by_lines = report(
+            "a",
+            &[sample(640.0), sample(700.0), sample(2000.0)],
+            706.0,
+            ", at 1/4 of the rates",
+        );
+        assert_eq!(
+            find(&by_lines, "a.8KiB"),
+            (Some(true), "0.9 x 6 lines, at 1/4 of the rates, 706.0".to_owned())
+        );
+        assert_eq!(
+            find(&by_lines, "a.of_2MiB"),
+            (Some(true), "0.9 x the same with 2 MiB".to_owned())
+        );
         let by_fuse = report("a", &[sample(340.0), sample(700.0), sample(400.0)], 706.0, "");
         let reason = "0.9 x libfuse's passthrough with 8 KiB, 400.0".to_owned();
         assert_eq!(find(&by_fuse, "a.8KiB"), (Some(false), reason));

@@ -8,7 +8,13 @@ use serde_json::{Map, Value as Json, json};
 use crate::{measure::Measure, report};
 
 /// Puts a row into the file, in place of what it has of that name. What was only tried is not kept.
-pub fn keep(file: &Path, row: &str, machine: &str, quick: bool, measures: &[Measure]) -> Result<()> {
+pub fn keep(
+    file: &Path,
+    row: &str,
+    machine: &str,
+    quick: bool,
+    measures: &[Measure],
+) -> Result<()> {
     put(file, row, serde_json::from_str(&report::json::render(machine, &[], measures))?, quick)
 }
 
@@ -19,7 +25,8 @@ pub fn put(file: &Path, row: &str, report: Json, quick: bool) -> Result<()> {
     }
     let mut rows = read(file)?;
     rows.insert(row.to_owned(), report);
-    fs::write(file, format!("{:#}\n", json!(rows))).with_context(|| format!("writing {}", file.display()))
+    fs::write(file, format!("{:#}\n", json!(rows)))
+        .with_context(|| format!("writing {}", file.display()))
 }
 
 /// All rows of a file, none of one that is not there.
@@ -28,7 +35,8 @@ pub fn read(file: &Path) -> Result<Map<String, Json>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
         text => text.with_context(|| format!("reading {}", file.display()))?,
     };
-    serde_json::from_str(&text).with_context(|| format!("{} is not what --json writes", file.display()))
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is not what --json writes", file.display()))
 }
 
 #[cfg(test)]

@@ -14,20 +14,24 @@ use crate::measure::Measure;
 const SERVERS: usize = 4;
 const CARDS: usize = 2;
 /// Hosts, and tasks on each: one stream, one for each host, four for each.
-const POINTS: [(usize, usize); 8] = [(1, 1), (4, 1), (8, 1), (16, 1), (1, 4), (2, 4), (4, 4), (8, 4)];
+const POINTS: [(usize, usize); 8] =
+    [(1, 1), (4, 1), (8, 1), (16, 1), (1, 4), (2, 4), (4, 4), (8, 4)];
 
 /// `streams`: the limit is the clients' lines, or the servers' where these are fewer.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let most = POINTS.into_iter().map(|(hosts, _)| hosts).max().unwrap_or_default();
-    let spec = Spec { iods: SERVERS, clients: most, cards: CARDS, rate: GIGABIT, ..Spec::default() };
+    let spec =
+        Spec { iods: SERVERS, clients: most, cards: CARDS, rate: GIGABIT, ..Spec::default() };
     let sized = papers.lab(&spec, &between_all(most, SERVERS))?;
     let rate = sized.lab.spec().rate;
     let mut all = Vec::new();
     for (hosts, each) in POINTS {
         let tasks = tasks(papers, rate, hosts, each);
         fill(papers, &sized.lab, &tasks, None)?;
-        let (mut write, mut read) =
-            (|| together(papers, &sized.lab, &tasks, Way::Write), || together(papers, &sized.lab, &tasks, Way::Read));
+        let (mut write, mut read) = (
+            || together(papers, &sized.lab, &tasks, Way::Write),
+            || together(papers, &sized.lab, &tasks, Way::Read),
+        );
         let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
         for (way, samples) in WAYS.into_iter().zip(&samples) {
             let name = format!("streams.{hosts}x{each}.{}", way.word());

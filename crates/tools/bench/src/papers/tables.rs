@@ -76,15 +76,19 @@ const THEIRS: &[(&str, &str)] = &[
 /// The measures that have a line, or a bar in a plot: not what stands beside others.
 pub fn lines(row: &Json) -> impl Iterator<Item = (&str, &Json)> {
     page::measures(row).filter(|(name, measure)| {
-        let has_line =
-            measure["unit"].as_str().is_some_and(|unit| !["s/GiB", "segments", "times", rates::UNIT].contains(&unit));
+        let has_line = measure["unit"]
+            .as_str()
+            .is_some_and(|unit| !["s/GiB", "segments", "times", rates::UNIT].contains(&unit));
         has_line && !name.ends_with(".limit") && !name.ends_with(".tls")
     })
 }
 
 /// What is kept as a measure of its own, and stands beside this one.
 pub fn beside<'a>(row: &'a Json, name: &str, what: &str) -> Option<&'a Json> {
-    row["measures"].as_array()?.iter().find(|other| other["name"] == format!("{name}.{what}").as_str())
+    row["measures"]
+        .as_array()?
+        .iter()
+        .find(|other| other["name"] == format!("{name}.{what}").as_str())
 }
 
 /// A table of each row, in the order of a whole run.
@@ -129,7 +133,9 @@ fn has_tls(row: &Json) -> bool {
 /// `84 % at 1/1, 22 % at 1/4`; of the next lab after a semicolon.
 fn needs(row: &Json) -> Option<String> {
     let mut labs: Vec<(&str, Vec<String>)> = Vec::new();
-    for measure in row["measures"].as_array()?.iter().filter(|measure| measure["unit"] == rates::UNIT) {
+    for measure in
+        row["measures"].as_array()?.iter().filter(|measure| measure["unit"] == rates::UNIT)
+    {
         let (lab, divide) = measure["name"].as_str()?.rsplit_once(".at")?;
         let said = format!("{:.0} % at 1/{divide}", measure["value"].as_f64()? * 100.0);
         match labs.last_mut().filter(|(last, _)| *last == lab) {
@@ -143,8 +149,11 @@ fn needs(row: &Json) -> Option<String> {
 
 fn line(name: &str, measure: &Json, row: &Json) -> String {
     let beside = |what: &str| beside(row, name, what);
-    let unit =
-        measure["unit"].as_str().filter(|unit| *unit != "MB/s").map(|unit| format!(" {unit}")).unwrap_or_default();
+    let unit = measure["unit"]
+        .as_str()
+        .filter(|unit| *unit != "MB/s")
+        .map(|unit| format!(" {unit}"))
+        .unwrap_or_default();
     let spread = format!(
         "{}{unit} [{} – {}]",
         number(&measure["value"]),
@@ -152,18 +161,22 @@ fn line(name: &str, measure: &Json, row: &Json) -> String {
         number(&measure["spread"][1])
     );
     let limit = beside("limit").and_then(|limit| limit["value"].as_f64());
-    let part =
-        limit.zip(measure["value"].as_f64()).map(|(limit, value)| format!("{:.3}", value / limit)).unwrap_or_default();
+    let part = limit
+        .zip(measure["value"].as_f64())
+        .map(|(limit, value)| format!("{:.3}", value / limit))
+        .unwrap_or_default();
     let bar = &measure["bar"];
     let verdict = match measure["holds"].as_bool() {
         Some(true) => "holds",
         Some(false) => "DOES NOT HOLD",
         None => "",
     };
-    let reason = bar["reason"].as_str().map(|reason| format!("{reason}: {verdict}")).unwrap_or_default();
+    let reason =
+        bar["reason"].as_str().map(|reason| format!("{reason}: {verdict}")).unwrap_or_default();
     let again = beside("retransmits").zip(beside("timeouts"));
-    let again =
-        again.map(|(sent, late)| format!("{}, {}", number(&sent["value"]), number(&late["value"]))).unwrap_or_default();
+    let again = again
+        .map(|(sent, late)| format!("{}, {}", number(&sent["value"]), number(&late["value"])))
+        .unwrap_or_default();
     let theirs = if bar.is_null() && limit.is_none() { "" } else { theirs(name) };
     let tls = beside("tls").map(|tls| number(&tls["value"])).unwrap_or_default();
     format!(
@@ -182,7 +195,10 @@ fn cpu(plain: Option<&Json>, tls: Option<&Json>) -> String {
     let Some(plain) = plain else { return String::new() };
     let alone = number(&plain["value"]);
     let Some(tls) = tls else { return alone };
-    let times = tls["value"].as_f64().zip(plain["value"].as_f64()).map(|(tls, plain)| format!(" ({:.1})", tls / plain));
+    let times = tls["value"]
+        .as_f64()
+        .zip(plain["value"].as_f64())
+        .map(|(tls, plain)| format!(" ({:.1})", tls / plain));
     let verdict = if tls["holds"] == false { " DOES NOT HOLD" } else { "" };
     format!("{alone}, {}{}{verdict}", number(&tls["value"]), times.unwrap_or_default())
 }
@@ -202,15 +218,23 @@ mod tests {
 
     #[test]
     fn a_line_has_ours_beside_the_limit_and_theirs() {
-        let sample = Sample { mb_per_second: 99.0, cpu_per_gib: 2.0, retransmits: 7.0, timeouts: 1.0 };
+        let sample =
+            Sample { mb_per_second: 99.0, cpu_per_gib: 2.0, retransmits: 7.0, timeouts: 1.0 };
         let over_tls = Sample { mb_per_second: 88.0, cpu_per_gib: 6.0, ..sample };
-        let [plain, tls] =
-            [sample, over_tls].map(|sample| against("one_client.read", &[sample], 0.97, 100.0, "one iperf3 stream, "));
+        let [plain, tls] = [sample, over_tls].map(|sample| {
+            against("one_client.read", &[sample], 0.97, 100.0, "one iperf3 stream, ")
+        });
         let mut measures: Vec<Measure> = crate::papers::over_tls::beside(plain, &tls);
-        let need = |name: &str, part| Measure::new(name, rates::UNIT, crate::stats::Summary::once(part));
-        measures.extend([need("one_client.needs.lab1.at1", 0.84), need("one_client.needs.lab1.at4", 0.22)]);
+        let need =
+            |name: &str, part| Measure::new(name, rates::UNIT, crate::stats::Summary::once(part));
+        measures.extend([
+            need("one_client.needs.lab1.at1", 0.84),
+            need("one_client.needs.lab1.at4", 0.22),
+        ]);
         measures.push(need("one_client.needs.lab2.at1", 0.1));
-        let report: Json = serde_json::from_str(&crate::report::json::render("a machine", &[], &measures)).unwrap();
+        let report: Json =
+            serde_json::from_str(&crate::report::json::render("a machine", &[], &measures))
+                .unwrap();
         let mut rows = Kept::new();
         rows.insert("one_client".to_owned(), report);
         let text = render(&rows);
@@ -228,9 +252,11 @@ mod tests {
 
     #[test]
     fn a_row_without_tls_says_so() {
-        let sample = Sample { mb_per_second: 99.0, cpu_per_gib: 2.0, retransmits: 7.0, timeouts: 1.0 };
+        let sample =
+            Sample { mb_per_second: 99.0, cpu_per_gib: 2.0, retransmits: 7.0, timeouts: 1.0 };
         let plain = against("late.with", &[sample], 0.97, 100.0, "");
-        let report: Json = serde_json::from_str(&crate::report::json::render("a machine", &[], &plain)).unwrap();
+        let report: Json =
+            serde_json::from_str(&crate::report::json::render("a machine", &[], &plain)).unwrap();
         let text = render(&Kept::from_iter([("late".to_owned(), report)]));
         assert!(text.contains("a machine; plain connections, TLS was not measured; "), "{text}");
     }

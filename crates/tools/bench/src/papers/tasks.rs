@@ -73,7 +73,13 @@ pub fn fill(papers: &Papers, lab: &Lab, tasks: &[Task], on: Option<u16>) -> Resu
 }
 
 /// The same with stripes of so many bytes.
-pub fn fill_striped(papers: &Papers, lab: &Lab, tasks: &[Task], stripe: u64, on: Option<u16>) -> Result<()> {
+pub fn fill_striped(
+    papers: &Papers,
+    lab: &Lab,
+    tasks: &[Task],
+    stripe: u64,
+    on: Option<u16>,
+) -> Result<()> {
     lab.client_host(0)?.inside(|| {
         let client = lab.connect(TIMEOUT)?;
         for task in tasks {
@@ -152,7 +158,9 @@ fn work(file: &File, task: &Task, way: Way, buffer: &mut [u8]) -> Result<()> {
     for at in (task.start..task.start + task.bytes).step_by(buffer.len()) {
         match way {
             Way::Write => drop(file.write_at(buffer, at)?),
-            Way::Read => ensure!(file.read_at(buffer, at)? == buffer.len(), "at {at} a read is short"),
+            Way::Read => {
+                ensure!(file.read_at(buffer, at)? == buffer.len(), "at {at} a read is short")
+            }
         }
     }
     Ok(())

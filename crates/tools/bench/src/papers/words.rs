@@ -48,41 +48,63 @@ pub fn limit(row: &str) -> &'static str {
 pub fn of(row: &str, name: &str) -> Option<Words> {
     let parts: Vec<&str> = name.split('.').collect();
     let ours = |group: String, label: String| Some(Words { group, label, owner: Owner::Ours });
-    let reference = |group: String, label: String| Some(Words { group, label, owner: Owner::Reference });
+    let reference =
+        |group: String, label: String| Some(Words { group, label, owner: Owner::Reference });
     match (row, parts.as_slice()) {
         ("fast_client", [count, way]) => ours(servers(count), way_of(way)?),
-        ("fast_client", [count, way, "iperf3"]) => reference(servers(count), format!("iperf3, {}", way_of(way)?)),
-        ("mount" | "mpi", ["one_client", way]) => ours("Client of 1 Gbit/s, 4 data servers".to_owned(), way_of(way)?),
+        ("fast_client", [count, way, "iperf3"]) => {
+            reference(servers(count), format!("iperf3, {}", way_of(way)?))
+        }
+        ("mount" | "mpi", ["one_client", way]) => {
+            ours("Client of 1 Gbit/s, 4 data servers".to_owned(), way_of(way)?)
+        }
         ("mount" | "mpi", ["fast_client", count, way]) => {
             ours(format!("Client of 4 Gbit/s, {}", servers(count)), way_of(way)?)
         }
-        ("incast", [queue, "iperf3_16"]) => reference(switch(queue), "16 iperf3 streams".to_owned()),
+        ("incast", [queue, "iperf3_16"]) => {
+            reference(switch(queue), "16 iperf3 streams".to_owned())
+        }
         ("incast", [queue, count]) => ours(switch(queue), servers(count)),
         ("clients", [files, way]) => ours(files_of(files)?, way_of(way)?),
-        ("small_calls", [files, way, size @ ("8KiB" | "2MiB")]) => {
-            ours(format!("{}, {}", files_of(files)?, way_of(way)?), format!("calls of {}", bytes(size)))
-        }
+        ("small_calls", [files, way, size @ ("8KiB" | "2MiB")]) => ours(
+            format!("{}, {}", files_of(files)?, way_of(way)?),
+            format!("calls of {}", bytes(size)),
+        ),
         ("client_count" | "slow_lines", [files, count, way]) => {
             ours(format!("{}, {}", files_of(files)?, way_of(way)?), counted(count, "client"))
         }
-        ("patterns", ["atlas"]) => ours("ATLAS, writes of many sizes".to_owned(), "write".to_owned()),
+        ("patterns", ["atlas"]) => {
+            ours("ATLAS, writes of many sizes".to_owned(), "write".to_owned())
+        }
         ("patterns", ["btio", way]) => ours("BTIO, blocks of an array".to_owned(), way_of(way)?),
         ("cards", [way]) => ours("All tasks together".to_owned(), way_of(way)?),
         ("streams", [shape, way]) => {
             let (hosts, tasks) = shape.split_once('x')?;
-            ours(format!("{} on each host, {}", counted(tasks, "task"), way_of(way)?), counted(hosts, "host"))
+            ours(
+                format!("{} on each host, {}", counted(tasks, "task"), way_of(way)?),
+                counted(hosts, "host"),
+            )
         }
         ("late", [whose, way]) => ours(capital(&way_of(way)?), late(whose)?.to_owned()),
-        ("request_size", [size, way]) => ours(capital(&way_of(way)?), format!("calls of {}", bytes(size))),
-        ("daemon_count", [count, size]) => ours(capital(&servers(count)), format!("calls of {}", bytes(size))),
+        ("request_size", [size, way]) => {
+            ours(capital(&way_of(way)?), format!("calls of {}", bytes(size)))
+        }
+        ("daemon_count", [count, size]) => {
+            ours(capital(&servers(count)), format!("calls of {}", bytes(size)))
+        }
         ("stripe_size", [stripe, size]) => {
             ours(format!("Stripes of {}", bytes(stripe)), format!("calls of {}", bytes(size)))
         }
-        ("partition", ["separate_files"]) => ours("Each task its own file".to_owned(), "stripes of 16 KiB".to_owned()),
+        ("partition", ["separate_files"]) => {
+            ours("Each task its own file".to_owned(), "stripes of 16 KiB".to_owned())
+        }
         ("partition", [shape]) => {
             let (group, stripe) = shape.split_once("_in_")?;
             let same = if group == stripe { " (as the stripe)" } else { "" };
-            ours(format!("Stripes of {}", bytes(stripe)), format!("pieces of {}{same}", bytes(group)))
+            ours(
+                format!("Stripes of {}", bytes(stripe)),
+                format!("pieces of {}{same}", bytes(group)),
+            )
         }
         _ => None,
     }
@@ -130,7 +152,9 @@ fn bytes(size: &str) -> String {
 
 fn capital(text: &str) -> String {
     let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+    characters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
 #[cfg(test)]
@@ -143,7 +167,13 @@ mod tests {
             ("streams", "16x4.write", "4 tasks on each host, write", "16 hosts", Owner::Ours),
             ("fast_client", "1.read.iperf3", "1 data server", "iperf3, read", Owner::Reference),
             ("partition", "4KiB_in_16KiB", "Stripes of 16 KiB", "pieces of 4 KiB", Owner::Ours),
-            ("partition", "4KiB_in_4KiB", "Stripes of 4 KiB", "pieces of 4 KiB (as the stripe)", Owner::Ours),
+            (
+                "partition",
+                "4KiB_in_4KiB",
+                "Stripes of 4 KiB",
+                "pieces of 4 KiB (as the stripe)",
+                Owner::Ours,
+            ),
             ("late", "on_it.read", "Read", "one is late, the file is on it", Owner::Ours),
         ];
         for (row, name, group, label, owner) in cases {

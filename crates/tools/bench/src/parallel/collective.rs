@@ -7,7 +7,9 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use braid_client::{CollectiveMode, CollectiveOptions, Dealt, File, Group, OpenOptions, ThreadGroup, View};
+use braid_client::{
+    CollectiveMode, CollectiveOptions, Dealt, File, Group, OpenOptions, ThreadGroup, View,
+};
 
 use super::{
     rate,
@@ -22,8 +24,11 @@ use crate::{
 const FACTOR: f64 = 0.9;
 /// Bytes of a number in the arrays.
 const ELEMENT_BYTES: u64 = 8;
-const MODES: [(&str, CollectiveMode); 3] =
-    [("independent", CollectiveMode::Independent), ("daemons", CollectiveMode::Server), ("auto", CollectiveMode::Auto)];
+const MODES: [(&str, CollectiveMode); 3] = [
+    ("independent", CollectiveMode::Independent),
+    ("daemons", CollectiveMode::Server),
+    ("auto", CollectiveMode::Auto),
+];
 
 /// What the tasks want of a file of `bytes`.
 struct Shape {
@@ -62,11 +67,15 @@ fn shapes(bytes: u64) -> Result<Vec<Shape>> {
     let half = side / 2;
     let tile = |rank: u64| {
         let starts = [rank / 2 * half, rank % 2 * half];
-        Ok((View::subarray(0, &[side, side], &[half, half], &starts, ELEMENT_BYTES)?, half * half * ELEMENT_BYTES))
+        Ok((
+            View::subarray(0, &[side, side], &[half, half], &starts, ELEMENT_BYTES)?,
+            half * half * ELEMENT_BYTES,
+        ))
     };
     let dealt = |rank: u64| {
         let dimension = |task| Dealt { size: side, block: 32, tasks: 2, task };
-        let view = View::block_cyclic(0, &[dimension(rank / 2), dimension(rank % 2)], ELEMENT_BYTES)?;
+        let view =
+            View::block_cyclic(0, &[dimension(rank / 2), dimension(rank % 2)], ELEMENT_BYTES)?;
         Ok((view, half * half * ELEMENT_BYTES))
     };
     let whole = View::strided(0, bytes, bytes);
@@ -75,21 +84,44 @@ fn shapes(bytes: u64) -> Result<Vec<Shape>> {
         Shape { name: "in_turn_1k", parts: in_turn(1024), is_disjoint: true },
         Shape {
             name: "contiguous",
-            parts: ranks.clone().map(|rank| (View::strided(rank * each, each, bytes), each)).collect(),
+            parts: ranks
+                .clone()
+                .map(|rank| (View::strided(rank * each, each, bytes), each))
+                .collect(),
             is_disjoint: true,
         },
-        Shape { name: "tiles", parts: ranks.clone().map(tile).collect::<Result<_>>()?, is_disjoint: true },
-        Shape { name: "block_cyclic", parts: ranks.clone().map(dealt).collect::<Result<_>>()?, is_disjoint: true },
+        Shape {
+            name: "tiles",
+            parts: ranks.clone().map(tile).collect::<Result<_>>()?,
+            is_disjoint: true,
+        },
+        Shape {
+            name: "block_cyclic",
+            parts: ranks.clone().map(dealt).collect::<Result<_>>()?,
+            is_disjoint: true,
+        },
         Shape {
             name: "one_task",
-            parts: ranks.clone().map(|rank| (whole.clone(), if rank == 0 { each } else { 0 })).collect(),
+            parts: ranks
+                .clone()
+                .map(|rank| (whole.clone(), if rank == 0 { each } else { 0 }))
+                .collect(),
             is_disjoint: true,
         },
-        Shape { name: "same_bytes", parts: ranks.map(|_| (whole.clone(), each)).collect(), is_disjoint: false },
+        Shape {
+            name: "same_bytes",
+            parts: ranks.map(|_| (whole.clone(), each)).collect(),
+            is_disjoint: false,
+        },
     ])
 }
 
-fn one_shape(bench: &Bench, tasks: &Tasks, groups: &[ThreadGroup], shape: &Shape) -> Result<Vec<Measure>> {
+fn one_shape(
+    bench: &Bench,
+    tasks: &Tasks,
+    groups: &[ThreadGroup],
+    shape: &Shape,
+) -> Result<Vec<Measure>> {
     let views: Vec<File> = tasks
         .files()
         .iter()
@@ -99,7 +131,9 @@ fn one_shape(bench: &Bench, tasks: &Tasks, groups: &[ThreadGroup], shape: &Shape
     let sum: u64 = shape.parts.iter().map(|(_, bytes)| bytes).sum();
     let fill = |(rank, (_, bytes)): (usize, &(View, u64))| {
         let rank = if shape.is_disjoint { rank } else { 0 };
-        (0..*bytes).map(|at| (at / 512 * 5 + at % 249 + rank as u64 * 61) as u8).collect::<Vec<u8>>()
+        (0..*bytes)
+            .map(|at| (at / 512 * 5 + at % 249 + rank as u64 * 61) as u8)
+            .collect::<Vec<u8>>()
     };
     let wanted: Vec<Vec<u8>> = shape.parts.iter().enumerate().map(fill).collect();
     // Written once before: a first touch costs more than what is measured.
@@ -119,8 +153,15 @@ fn one_shape(bench: &Bench, tasks: &Tasks, groups: &[ThreadGroup], shape: &Shape
                 together(bench, &mut buffers.borrow_mut(), |rank, buffer| {
                     let (view, group) = (&views[rank], &groups[rank]);
                     let done = match is_write {
-                        true => view.write_all_vectored_at(group, &[IoSlice::new(buffer)], 0, &options)?,
-                        false => view.read_all_vectored_at(group, &mut [IoSliceMut::new(buffer)], 0, &options)?,
+                        true => {
+                            view.write_all_vectored_at(group, &[IoSlice::new(buffer)], 0, &options)?
+                        }
+                        false => view.read_all_vectored_at(
+                            group,
+                            &mut [IoSliceMut::new(buffer)],
+                            0,
+                            &options,
+                        )?,
                     };
                     ensure!(done == buffer.len(), "only {done} bytes of {}", buffer.len());
                     Ok(())
@@ -131,7 +172,11 @@ fn one_shape(bench: &Bench, tasks: &Tasks, groups: &[ThreadGroup], shape: &Shape
         let mut variants: Vec<&mut dyn FnMut() -> Result<Taken>> =
             ways.iter_mut().map(|way| way as &mut dyn FnMut() -> Result<Taken>).collect();
         let samples = bench.alternate::<Taken>(&mut variants)?;
-        ensure!(*buffers.borrow() == wanted, "{}: what was read is not what was written", shape.name);
+        ensure!(
+            *buffers.borrow() == wanted,
+            "{}: what was read is not what was written",
+            shape.name
+        );
         measures.extend(rates(if is_write { "write" } else { "read" }, shape.name, &samples, sum));
     }
     check(groups, &views, &wanted)?;
@@ -145,7 +190,9 @@ fn rates(what: &str, shape: &str, samples: &[Vec<Taken>], bytes: u64) -> Vec<Mea
     let mut measures: Vec<Measure> = MODES.iter().zip(samples).map(of).collect();
     let independent = measures[0].plain.summary.median;
     let auto = measures.pop().expect("there are three ways");
-    measures.push(auto.at_least(FACTOR * independent, format!("{FACTOR} x independent, {independent:.0}")));
+    measures.push(
+        auto.at_least(FACTOR * independent, format!("{FACTOR} x independent, {independent:.0}")),
+    );
     measures
 }
 
@@ -153,13 +200,17 @@ fn rates(what: &str, shape: &str, samples: &[Vec<Taken>], bytes: u64) -> Vec<Mea
 fn check(groups: &[ThreadGroup], views: &[File], wanted: &[Vec<u8>]) -> Result<()> {
     // A group that still meets: nobody failed on the way.
     std::thread::scope(|scope| {
-        let meet = |group| scope.spawn(move || Group::all_gather(group, &[], Duration::from_secs(30)));
+        let meet =
+            |group| scope.spawn(move || Group::all_gather(group, &[], Duration::from_secs(30)));
         let met: Vec<_> = groups.iter().map(meet).collect();
         met.into_iter().try_for_each(|met| met.join().expect("a task does not panic").map(drop))
     })?;
     for (rank, (view, wanted)) in views.iter().zip(wanted).enumerate() {
         let mut found = vec![0; wanted.len()];
-        ensure!(view.read_at(&mut found, 0)? == wanted.len() && found == *wanted, "task {rank}'s bytes are not there");
+        ensure!(
+            view.read_at(&mut found, 0)? == wanted.len() && found == *wanted,
+            "task {rank}'s bytes are not there"
+        );
     }
     Ok(())
 }

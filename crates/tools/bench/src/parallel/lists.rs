@@ -35,12 +35,18 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
         file.write_at(part, at)?;
     }
     let offsets = offsets(count);
-    let (mut one, mut each) = (vec![0; offsets.len() * RANGE_BYTES], vec![0; offsets.len() * RANGE_BYTES]);
+    let (mut one, mut each) =
+        (vec![0; offsets.len() * RANGE_BYTES], vec![0; offsets.len() * RANGE_BYTES]);
     in_one_call(&file, &offsets, &mut one)?;
     let calls = || bench.cluster()?.iod_metric("braid_iod_calls_total");
     let before = calls()?;
     in_one_call(&file, &offsets, &mut one)?;
-    let requests = calls()?.iter().zip(&before).map(|(after, before)| after - before).max().unwrap_or_default();
+    let requests = calls()?
+        .iter()
+        .zip(&before)
+        .map(|(after, before)| after - before)
+        .max()
+        .unwrap_or_default();
     let mut whole = vec![0; one.len()];
     let samples = bench.alternate::<Taken>(&mut [
         &mut || bench.take(|| in_one_call(&file, &offsets, &mut one)),
@@ -108,7 +114,8 @@ mod tests {
         assert!(!at.is_sorted());
         at.sort_unstable();
         assert!(at.windows(2).all(|pair| pair[0] + RANGE_BYTES as u64 <= pair[1]));
-        let apart: std::collections::BTreeSet<u64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let apart: std::collections::BTreeSet<u64> =
+            at.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(apart.len() > 100, "no formula");
     }
 }

@@ -29,7 +29,11 @@ pub const ROWS: &[Row] = &[
         about: "one call of 4 tasks: each for itself, through the daemons, and as the library decides, by the shape of what they want",
         run: collective::run,
     },
-    Row { name: "lists", about: "10,000 ranges of 4 KiB in one call, and one read for each", run: lists::run },
+    Row {
+        name: "lists",
+        about: "10,000 ranges of 4 KiB in one call, and one read for each",
+        run: lists::run,
+    },
     Row {
         name: "python",
         about: "10,000 ranges of 4 KiB by Python: fsspec's cat_ranges, and one read for each",
@@ -64,7 +68,10 @@ mod tests {
 
     #[test]
     fn a_rate_is_of_all_bytes_in_the_time_of_the_slowest_task() {
-        let taken = |seconds| Taken { time: std::time::Duration::from_secs(seconds), cpu: std::time::Duration::ZERO };
+        let taken = |seconds| Taken {
+            time: std::time::Duration::from_secs(seconds),
+            cpu: std::time::Duration::ZERO,
+        };
         let measure = rate("row.what", &[taken(1), taken(4), taken(2)], 8_000_000);
         assert_eq!((measure.plain.summary.median, measure.plain.summary.min), (4.0, 2.0));
     }

@@ -52,7 +52,13 @@ impl Mounted {
 }
 
 /// Reads each block of `buffer` by a call of its own, `stride` bytes apart.
-pub fn read_blocks(file: &File, buffer: &mut [u8], block: usize, first: u64, stride: usize) -> Result<()> {
+pub fn read_blocks(
+    file: &File,
+    buffer: &mut [u8],
+    block: usize,
+    first: u64,
+    stride: usize,
+) -> Result<()> {
     for (block, at) in buffer.chunks_mut(block).zip((first..).step_by(stride)) {
         file.read_exact_at(block, at)?;
     }
@@ -60,7 +66,13 @@ pub fn read_blocks(file: &File, buffer: &mut [u8], block: usize, first: u64, str
 }
 
 /// Writes each block of `buffer` by a call of its own, `stride` bytes apart.
-pub fn write_blocks(file: &File, buffer: &[u8], block: usize, first: u64, stride: usize) -> Result<()> {
+pub fn write_blocks(
+    file: &File,
+    buffer: &[u8],
+    block: usize,
+    first: u64,
+    stride: usize,
+) -> Result<()> {
     for (block, at) in buffer.chunks(block).zip((first..).step_by(stride)) {
         file.write_all_at(block, at)?;
     }

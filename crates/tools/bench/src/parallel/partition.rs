@@ -30,8 +30,11 @@ const GROUPS: [(&str, u64); 4] = [
 const CALL_BYTES: usize = 2 << 20;
 /// What the issue wants of mismatched partitions with collective calls, as a part of the matched ones' rate.
 const FACTOR: f64 = 0.8;
-const MODES: [(&str, CollectiveMode); 3] =
-    [("independent", CollectiveMode::Independent), ("daemons", CollectiveMode::Server), ("auto", CollectiveMode::Auto)];
+const MODES: [(&str, CollectiveMode); 3] = [
+    ("independent", CollectiveMode::Independent),
+    ("daemons", CollectiveMode::Server),
+    ("auto", CollectiveMode::Auto),
+];
 
 /// `partition`.
 pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
@@ -39,7 +42,8 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     let options = OpenOptions::new().read(true).write(true).create(true).stripe_size(STRIPE_BYTES);
     let tasks = Tasks::open(bench, "/parallel-partition", &options)?;
     target::write(&tasks.files()[0], bytes, &vec![0x5a; target::CALL_BYTES])?;
-    let partitions: Vec<Vec<File>> = GROUPS.iter().map(|(_, group)| views(&tasks, *group)).collect::<Result<_>>()?;
+    let partitions: Vec<Vec<File>> =
+        GROUPS.iter().map(|(_, group)| views(&tasks, *group)).collect::<Result<_>>()?;
     let groups = ThreadGroup::of(TASKS as u32);
     let mut measures = Vec::new();
     for (way, mode) in MODES {
@@ -47,7 +51,8 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     }
     let buffers = RefCell::new(vec![vec![0; CALL_BYTES]; TASKS]);
     let (groups, buffers) = (&groups, &buffers);
-    let ways = MODES.iter().flat_map(|(_, mode)| partitions.iter().map(move |views| (views, *mode)));
+    let ways =
+        MODES.iter().flat_map(|(_, mode)| partitions.iter().map(move |views| (views, *mode)));
     let mut variants: Vec<_> = ways
         .map(|(views, mode)| {
             move || {
@@ -80,21 +85,28 @@ fn counts(
     for ((name, _), views) in GROUPS.iter().zip(partitions) {
         let count = requests(bench, views, groups, mode, bytes)?;
         let matched = *matched.get_or_insert(count);
-        let measure =
-            Measure::new(format!("partition.requests.{name}.{way}"), "of an IOD", Summary::once(count as f64));
-        measures.push(measure.at_most(matched as f64, format!("I2: as many as matched, {matched}")));
+        let measure = Measure::new(
+            format!("partition.requests.{name}.{way}"),
+            "of an IOD",
+            Summary::once(count as f64),
+        );
+        measures
+            .push(measure.at_most(matched as f64, format!("I2: as many as matched, {matched}")));
     }
     Ok(measures)
 }
 
 /// What the library decides is held against the issue's bar.
 fn rates(way: &str, mode: CollectiveMode, samples: &[Vec<Taken>], bytes: u64) -> Vec<Measure> {
-    let of =
-        |((name, _), taken): (&(&str, u64), &Vec<Taken>)| rate(format!("partition.read.{name}.{way}"), taken, bytes);
+    let of = |((name, _), taken): (&(&str, u64), &Vec<Taken>)| {
+        rate(format!("partition.read.{name}.{way}"), taken, bytes)
+    };
     let mut measures: Vec<Measure> = GROUPS.iter().zip(samples).map(of).collect();
     if mode == CollectiveMode::Auto {
         let matched = measures[0].plain.summary.median;
-        let hold = |measure: Measure| measure.at_least(FACTOR * matched, format!("{FACTOR} x matched, {matched:.0}"));
+        let hold = |measure: Measure| {
+            measure.at_least(FACTOR * matched, format!("{FACTOR} x matched, {matched:.0}"))
+        };
         let mismatched: Vec<Measure> = measures.drain(1..).map(hold).collect();
         measures.extend(mismatched);
     }
@@ -103,20 +115,33 @@ fn rates(way: &str, mode: CollectiveMode, samples: &[Vec<Taken>], bytes: u64) ->
 
 /// Each task's partition: its own disjoint part of the file.
 fn views(tasks: &Tasks, group: u64) -> Result<Vec<File>> {
-    let view =
-        |(rank, file): (u64, &File)| Ok(file.with_view(View::strided(rank * group, group, TASKS as u64 * group))?);
+    let view = |(rank, file): (u64, &File)| {
+        Ok(file.with_view(View::strided(rank * group, group, TASKS as u64 * group))?)
+    };
     (0..).zip(tasks.files()).map(view).collect()
 }
 
 /// A task's whole partition, one request of the program after the other, all tasks together.
-fn read_all(view: &File, group: &ThreadGroup, mode: CollectiveMode, bytes: u64, buffer: &mut [u8]) -> Result<()> {
+fn read_all(
+    view: &File,
+    group: &ThreadGroup,
+    mode: CollectiveMode,
+    bytes: u64,
+    buffer: &mut [u8],
+) -> Result<()> {
     for at in (0..bytes / TASKS as u64).step_by(buffer.len()) {
         read_together(view, group, mode, at, buffer)?;
     }
     Ok(())
 }
 
-fn read_together(view: &File, group: &ThreadGroup, mode: CollectiveMode, at: u64, buffer: &mut [u8]) -> Result<()> {
+fn read_together(
+    view: &File,
+    group: &ThreadGroup,
+    mode: CollectiveMode,
+    at: u64,
+    buffer: &mut [u8],
+) -> Result<()> {
     let options = CollectiveOptions { mode, ..CollectiveOptions::default() };
     let read = match mode {
         // No group: tasks that know nothing of each other.
@@ -129,10 +154,19 @@ fn read_together(view: &File, group: &ThreadGroup, mode: CollectiveMode, at: u64
 
 /// The most requests that any I/O daemon got when each task read its partition in one call. The first calls open connections and
 /// present capabilities; the second ones are counted.
-fn requests(bench: &Bench, views: &[File], groups: &[ThreadGroup], mode: CollectiveMode, bytes: u64) -> Result<u64> {
+fn requests(
+    bench: &Bench,
+    views: &[File],
+    groups: &[ThreadGroup],
+    mode: CollectiveMode,
+    bytes: u64,
+) -> Result<u64> {
     let mut buffers = vec![vec![0; (bytes as usize) / TASKS]; TASKS];
-    let mut all =
-        || together(bench, &mut buffers, |rank, buffer| read_together(&views[rank], &groups[rank], mode, 0, buffer));
+    let mut all = || {
+        together(bench, &mut buffers, |rank, buffer| {
+            read_together(&views[rank], &groups[rank], mode, 0, buffer)
+        })
+    };
     all()?;
     let calls = || bench.cluster()?.iod_metric("braid_iod_calls_total");
     let before = calls()?;

@@ -71,7 +71,10 @@ fn install(source: &Path) -> Result<PathBuf> {
 fn config(bench: &Bench) -> Result<PathBuf> {
     let (cluster, path) = (bench.cluster()?, bench.scratch.join("python.toml"));
     let key = text(&cluster.key);
-    fs::write(&path, format!("[cluster]\nmds = [{:?}]\n\n[client]\nkey = {key:?}\n", cluster.mds_address))?;
+    fs::write(
+        &path,
+        format!("[cluster]\nmds = [{:?}]\n\n[client]\nkey = {key:?}\n", cluster.mds_address),
+    )?;
     Ok(path)
 }
 
@@ -80,7 +83,11 @@ fn measures(said: &str, bytes: u64) -> Result<Vec<Measure>> {
     let times: Value = serde_json::from_str(said.trim())?;
     let rate = |(way, name): &(&str, &'static str)| {
         let seconds = times[*way].as_array().with_context(|| format!("{way} is missing"))?;
-        let rates: Vec<f64> = seconds.iter().filter_map(Value::as_f64).map(|time| bytes as f64 / 1e6 / time).collect();
+        let rates: Vec<f64> = seconds
+            .iter()
+            .filter_map(Value::as_f64)
+            .map(|time| bytes as f64 / 1e6 / time)
+            .collect();
         ensure!(rates.len() == seconds.len(), "{way}: not all are times");
         let summary = Summary::of(rates).with_context(|| format!("{way}: no round"))?;
         Ok(Measure::new(*name, "MB/s", summary))
@@ -88,7 +95,12 @@ fn measures(said: &str, bytes: u64) -> Result<Vec<Measure>> {
     let mut measures: Vec<Measure> = WAYS.iter().map(rate).collect::<Result<_>>()?;
     let each = measures[0].plain.summary.median;
     if let Some(ours) = measures.pop() {
-        measures.push(ours.at_least(FACTOR * each, format!("{FACTOR} x one cat_file for each range, {each:.0}")));
+        measures.push(
+            ours.at_least(
+                FACTOR * each,
+                format!("{FACTOR} x one cat_file for each range, {each:.0}"),
+            ),
+        );
     }
     Ok(measures)
 }
@@ -106,7 +118,10 @@ mod tests {
         let said = r#"{"cat_ranges": [0.1, 0.2, 0.1], "cat_file each": [1.5, 1.5, 2], "read_at each, open": [0.5]}"#;
         let measures = measures(said, 1_000_000).unwrap();
         let names: Vec<&str> = measures.iter().map(|measure| measure.name.as_str()).collect();
-        assert_eq!(names, ["python.cat_file_per_range", "python.read_at_per_range", "python.cat_ranges"]);
+        assert_eq!(
+            names,
+            ["python.cat_file_per_range", "python.read_at_per_range", "python.cat_ranges"]
+        );
         let ours = &measures[2].plain;
         assert_eq!((ours.summary.median, ours.holds()), (10.0, Some(true)));
         assert!((ours.bar.as_ref().unwrap().limit() - 10.0 / 1.5).abs() < 1e-9);

@@ -25,15 +25,24 @@ const PATH: &str = "/parallel-strided";
 pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     let bytes = bench.size(256_u64 << 20, 32 << 20);
     let tasks = Tasks::open(bench, PATH, &OpenOptions::new().read(true).write(true).create(true))?;
-    let views: Vec<File> =
-        (0..TASKS).map(|rank| Ok(tasks.files()[rank].with_view(view(rank))?)).collect::<Result<_>>()?;
+    let views: Vec<File> = (0..TASKS)
+        .map(|rank| Ok(tasks.files()[rank].with_view(view(rank))?))
+        .collect::<Result<_>>()?;
     let mut buffers = [0, 1, 2, 3].map(|rank| pattern(rank, bytes as usize / TASKS));
     together(bench, &mut buffers, |rank, buffer| write_view(&views[rank], buffer))?;
     check(&tasks, bytes)?;
     let mounted = Mounted::start(bench)?;
     let mut measures = Vec::new();
     for is_write in [false, true] {
-        measures.extend(one_way(bench, is_write, bytes, &tasks, &views, mounted.as_ref(), &mut buffers)?);
+        measures.extend(one_way(
+            bench,
+            is_write,
+            bytes,
+            &tasks,
+            &views,
+            mounted.as_ref(),
+            &mut buffers,
+        )?);
         check(&tasks, bytes)?;
     }
     Ok(measures)
@@ -68,7 +77,8 @@ fn one_way(
         })
     };
     let mut on_the_mount;
-    let mut variants: Vec<&mut dyn FnMut() -> Result<Taken>> = vec![&mut through_views, &mut block_by_block];
+    let mut variants: Vec<&mut dyn FnMut() -> Result<Taken>> =
+        vec![&mut through_views, &mut block_by_block];
     if let Some(mounted) = mounted {
         on_the_mount = || {
             mounted.cold()?;
@@ -89,10 +99,14 @@ fn one_way(
     }
     let mut view = rate(format!("{name}.views"), &samples[0], bytes);
     let each = rate(format!("{name}.call_per_block"), &samples[1], bytes);
-    let mount = samples.get(2).map(|taken| rate(format!("{name}.call_per_block_on_mount"), taken, bytes));
+    let mount =
+        samples.get(2).map(|taken| rate(format!("{name}.call_per_block_on_mount"), taken, bytes));
     if let Some(mount) = &mount {
         let slow = mount.plain.summary.median;
-        view = view.at_least(FACTOR * slow, format!("{FACTOR} x one call for each block on the mount, {slow:.0}"));
+        view = view.at_least(
+            FACTOR * slow,
+            format!("{FACTOR} x one call for each block on the mount, {slow:.0}"),
+        );
     }
     Ok(mount.into_iter().chain([each, view]).collect())
 }
@@ -114,7 +128,9 @@ fn write_view(view: &File, buffer: &[u8]) -> Result<()> {
 }
 
 fn library_blocks(file: &File, rank: usize, is_write: bool, buffer: &mut [u8]) -> Result<()> {
-    for (block, at) in buffer.chunks_mut(BLOCK_BYTES).zip(((rank * BLOCK_BYTES) as u64..).step_by(STRIDE_BYTES)) {
+    for (block, at) in
+        buffer.chunks_mut(BLOCK_BYTES).zip(((rank * BLOCK_BYTES) as u64..).step_by(STRIDE_BYTES))
+    {
         let done = if is_write { file.write_at(block, at)? } else { file.read_at(block, at)? };
         ensure!(done == block.len(), "at {at} only {done} bytes");
     }
@@ -128,7 +144,10 @@ fn check(tasks: &Tasks, bytes: u64) -> Result<()> {
     for rank in 0..TASKS {
         let blocks = all.chunks(BLOCK_BYTES).skip(rank).step_by(TASKS);
         let wanted = pattern(rank, all.len() / TASKS);
-        ensure!(blocks.eq(wanted.chunks(BLOCK_BYTES)), "the file does not have what task {rank} wrote");
+        ensure!(
+            blocks.eq(wanted.chunks(BLOCK_BYTES)),
+            "the file does not have what task {rank} wrote"
+        );
     }
     Ok(())
 }

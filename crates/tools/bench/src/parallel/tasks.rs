@@ -21,8 +21,10 @@ impl Tasks {
     /// Opens a file in every task; the first makes it.
     pub fn open(bench: &Bench, path: &str, options: &OpenOptions) -> Result<Self> {
         let cluster = bench.cluster()?;
-        let clients: Vec<Client> = (0..TASKS).map(|_| cluster.client(TlsPolicy::default())).collect::<Result<_>>()?;
-        let files = clients.iter().map(|client| Ok(client.open(path, options)?)).collect::<Result<_>>()?;
+        let clients: Vec<Client> =
+            (0..TASKS).map(|_| cluster.client(TlsPolicy::default())).collect::<Result<_>>()?;
+        let files =
+            clients.iter().map(|client| Ok(client.open(path, options)?)).collect::<Result<_>>()?;
         Ok(Self { files, _clients: clients })
     }
 
@@ -72,7 +74,12 @@ mod tests {
         })
         .unwrap();
         assert_eq!(counts, [1, 2, 3, 4]);
-        let failed = together(&bench, &mut counts, |rank, _| if rank == 2 { bail!("task 2") } else { Ok(()) });
+        let failed =
+            together(
+                &bench,
+                &mut counts,
+                |rank, _| if rank == 2 { bail!("task 2") } else { Ok(()) },
+            );
         assert_eq!(failed.unwrap_err().to_string(), "task 2");
     }
 }

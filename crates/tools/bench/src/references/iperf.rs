@@ -34,7 +34,8 @@ impl Iperf {
         let port = address.rsplit(':').next().context("an address has a port")?.to_owned();
         let mut command = Daemon::command(Path::new("iperf3"));
         command.args(["--server", "--bind", "127.0.0.1", "--port", &port]);
-        let iperf = Self { _server: Daemon::start(command, &scratch.join("iperf3.log"))?, port, version };
+        let iperf =
+            Self { _server: Daemon::start(command, &scratch.join("iperf3.log"))?, port, version };
         iperf.wait_until_ready()?;
         Ok(Some(iperf))
     }
@@ -67,7 +68,15 @@ impl Iperf {
 
     fn run(&self, bytes: u64) -> Result<String> {
         let mut command = Command::new("iperf3");
-        command.args(["--client", "127.0.0.1", "--port", &self.port, "--json", "--bytes", &bytes.to_string()]);
+        command.args([
+            "--client",
+            "127.0.0.1",
+            "--port",
+            &self.port,
+            "--json",
+            "--bytes",
+            &bytes.to_string(),
+        ]);
         let output = command.stdin(Stdio::null()).output().context("running iperf3")?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         // It exits with 0 also when it reaches no server.

@@ -23,7 +23,8 @@ impl LocalFile {
     /// Writes a new file of `bytes` once, so that no later call is the first to touch a page.
     pub fn make(dir: &Path, name: &str, bytes: u64) -> Result<Self> {
         let path = dir.join(name);
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+        let file =
+            File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
         let mut made = Self { file, path, bytes, buffer: vec![0x5a; CALL_BYTES] };
         made.write()?;
         Ok(made)

@@ -24,7 +24,8 @@ impl RoundTrip {
         let mut address = String::new();
         let stdout = child.stdout.take().context("the process has an output")?;
         BufReader::new(stdout).read_line(&mut address)?;
-        let stream = TcpStream::connect(address.trim()).context("reaching the process that echoes")?;
+        let stream =
+            TcpStream::connect(address.trim()).context("reaching the process that echoes")?;
         stream.set_nodelay(true)?;
         Ok(Self { child, stream })
     }

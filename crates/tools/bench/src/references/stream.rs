@@ -58,7 +58,10 @@ fn own(bench: &Bench, bytes: u64) -> Result<Streamed> {
         receive(listener.accept()?.0)?;
         sender.join().map_err(|_| anyhow!("the sending thread panicked"))?
     })?;
-    Ok(Streamed { cpu_per_gib: taken.cpu_per_gib(bytes), mb_per_second: taken.mb_per_second(bytes) })
+    Ok(Streamed {
+        cpu_per_gib: taken.cpu_per_gib(bytes),
+        mb_per_second: taken.mb_per_second(bytes),
+    })
 }
 
 fn send(mut stream: TcpStream, bytes: u64) -> Result<()> {

@@ -8,7 +8,9 @@ use crate::{measure::Measure, measure::Value};
 pub fn render(machine: &str, notes: &[String], measures: &[Measure]) -> String {
     let rows: Vec<Json> = measures
         .iter()
-        .flat_map(|measure| measure.values().map(|(name, value)| entry(measure, &name, value)).collect::<Vec<_>>())
+        .flat_map(|measure| {
+            measure.values().map(|(name, value)| entry(measure, &name, value)).collect::<Vec<_>>()
+        })
         .collect();
     let report = json!({ "machine": machine, "notes": notes, "measures": rows });
     format!("{report:#}")
@@ -16,7 +18,10 @@ pub fn render(machine: &str, notes: &[String], measures: &[Measure]) -> String {
 
 /// `bar` is null where there is none, and so is `holds`.
 fn entry(measure: &Measure, name: &str, value: &Value) -> Json {
-    let bar = value.bar.as_ref().map(|bar| json!({ "sign": bar.sign(), "limit": bar.limit(), "reason": bar.reason() }));
+    let bar = value
+        .bar
+        .as_ref()
+        .map(|bar| json!({ "sign": bar.sign(), "limit": bar.limit(), "reason": bar.reason() }));
     json!({
         "name": name,
         "value": value.summary.median,
@@ -35,10 +40,11 @@ mod tests {
 
     #[test]
     fn every_value_has_name_value_unit_spread_bar_holds() {
-        let measure = Measure::new("read.cpu", "s/GiB", Summary { median: 2.0, min: 1.0, max: 3.0 })
-            .at_most(1.5, "1.3 x all")
-            .beside_tls(Some(Summary::once(4.0)))
-            .made_by("make it");
+        let measure =
+            Measure::new("read.cpu", "s/GiB", Summary { median: 2.0, min: 1.0, max: 3.0 })
+                .at_most(1.5, "1.3 x all")
+                .beside_tls(Some(Summary::once(4.0)))
+                .made_by("make it");
         let report: Json = serde_json::from_str(&render("a machine", &[], &[measure])).unwrap();
         let plain = &report["measures"][0];
         assert_eq!(plain["name"], "read.cpu");

@@ -82,7 +82,10 @@ mod tests {
     fn a_bar_that_does_not_hold_exits_1_and_is_named() {
         let complaints = broken(&[measure(9.0), measure(11.0)]);
         assert_eq!(complaints.len(), 1);
-        assert!(complaints[0].starts_with("row.what does not hold: 11.0 us, and the bar is <= 10.0 us (2 x 5)"));
+        assert!(
+            complaints[0]
+                .starts_with("row.what does not hold: 11.0 us, and the bar is <= 10.0 us (2 x 5)")
+        );
         assert_eq!(exit_code(&complaints), 1);
     }
 
@@ -94,12 +97,21 @@ mod tests {
 
     #[test]
     fn when_all_hold_the_exit_is_0() {
-        assert_eq!(exit_code(&broken(&[measure(10.0), Measure::new("free", "s", Summary::once(1.0))])), 0);
+        assert_eq!(
+            exit_code(&broken(&[measure(10.0), Measure::new("free", "s", Summary::once(1.0))])),
+            0
+        );
     }
 
     #[test]
     fn numbers_are_short() {
-        let cases = [(0.1234, "0.123"), (1.234, "1.23"), (12.34, "12.3"), (123.4, "123"), (1234.5, "1,234")];
+        let cases = [
+            (0.1234, "0.123"),
+            (1.234, "1.23"),
+            (12.34, "12.3"),
+            (123.4, "123"),
+            (1234.5, "1,234"),
+        ];
         cases.into_iter().for_each(|(value, text)| assert_eq!(short(value), text));
         assert_eq!(short(1_234_567.0), "1,234,567");
         assert_eq!(short(0.0), "0");

@@ -21,12 +21,14 @@ pub fn render(machine: &str, notes: &[String], measures: &[Measure]) -> String {
 }
 
 fn line(row: &[String; 7], widths: &[usize; 7]) -> String {
-    let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+    let cells: Vec<String> =
+        row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
     format!("| {} |\n", cells.join(" | "))
 }
 
 fn row(measure: &Measure) -> [String; 7] {
-    let (tls, tls_bar) = measure.tls.as_ref().map_or_else(Default::default, |value| (shown(value), bar(value)));
+    let (tls, tls_bar) =
+        measure.tls.as_ref().map_or_else(Default::default, |value| (shown(value), bar(value)));
     let plain = &measure.plain;
     let command = format!("`{}`", measure.command);
     [measure.name.clone(), measure.unit.to_owned(), shown(plain), bar(plain), tls, tls_bar, command]
@@ -58,9 +60,12 @@ mod tests {
             .made_by("cargo xtask bench core read");
         let text = render("a machine", &["a note".to_owned()], &[slow]);
         let row = text.lines().last().unwrap();
-        for cell in
-            ["read.cpu", "2.00 [1.00 – 3.00]", "<= 1.50 (1.3 x all): DOES NOT HOLD", "`cargo xtask bench core read`"]
-        {
+        for cell in [
+            "read.cpu",
+            "2.00 [1.00 – 3.00]",
+            "<= 1.50 (1.3 x all): DOES NOT HOLD",
+            "`cargo xtask bench core read`",
+        ] {
             assert!(row.contains(cell), "{cell} in {row}");
         }
         assert!(text.starts_with("a machine\na note\n"));
@@ -68,8 +73,12 @@ mod tests {
 
     #[test]
     fn the_column_of_tls_stands_beside_the_plain_one() {
-        let measure = Measure::new("x", "s", Summary::once(1.0)).beside_tls_at_most(Some(Summary::once(2.0)), 2.5);
+        let measure = Measure::new("x", "s", Summary::once(1.0))
+            .beside_tls_at_most(Some(Summary::once(2.0)), 2.5);
         let text = render("", &[], &[measure]);
-        assert!(text.lines().last().unwrap().contains("| 2.00 | <= 2.50 (2.5 x plain): holds |"), "{text}");
+        assert!(
+            text.lines().last().unwrap().contains("| 2.00 | <= 2.50 (2.5 x plain): holds |"),
+            "{text}"
+        );
     }
 }

@@ -34,13 +34,17 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
         bench.take(|| fill(&client, &directory, SAMPLE, &number))
     };
     let samples = bench.alternate::<Taken>(&mut [&mut small, &mut large])?;
-    let rate =
-        |of: usize| Summary::of(samples[of].iter().map(|taken| taken.per_second(SAMPLE.into()))).expect("a sample");
+    let rate = |of: usize| {
+        Summary::of(samples[of].iter().map(|taken| taken.per_second(SAMPLE.into())))
+            .expect("a sample")
+    };
     let at_small = rate(0);
     Ok(vec![
         Measure::new("create_million.at_10000", "per s", at_small),
-        Measure::new(format!("create_million.at_{entries}"), "per s", rate(1))
-            .at_least(0.8 * at_small.median, format!("0.8 x the rate at 10,000, {:.0}", at_small.median)),
+        Measure::new(format!("create_million.at_{entries}"), "per s", rate(1)).at_least(
+            0.8 * at_small.median,
+            format!("0.8 x the rate at 10,000, {:.0}", at_small.median),
+        ),
     ])
 }
 

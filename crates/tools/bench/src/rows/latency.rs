@@ -36,11 +36,19 @@ pub fn each(count: u32, mut operation: impl FnMut(u32) -> Result<()>) -> Result<
         operation(number)?;
         times_us.push(start.elapsed().as_secs_f64() * 1e6);
     }
-    Ok(Latency { p50_us: percentile(&mut times_us, 50.0), p99_us: percentile(&mut times_us, 99.0), cpu_us: 0.0 })
+    Ok(Latency {
+        p50_us: percentile(&mut times_us, 50.0),
+        p99_us: percentile(&mut times_us, 99.0),
+        cpu_us: 0.0,
+    })
 }
 
 /// [`each`], with its CPU.
-pub fn timed(bench: &Bench, count: u32, operation: impl FnMut(u32) -> Result<()>) -> Result<Latency> {
+pub fn timed(
+    bench: &Bench,
+    count: u32,
+    operation: impl FnMut(u32) -> Result<()>,
+) -> Result<Latency> {
     let mut latency = None;
     let taken = bench.take(|| {
         latency = Some(each(count, operation)?);
@@ -78,7 +86,8 @@ fn one_pinning(bench: &Bench, subject: &mut Subject<'_>, pinning: Pinning) -> Re
     let pids: Vec<u32> = subject.pids.iter().copied().chain([round_trip.pid()]).collect();
     let count = bench.size(ROUND_TRIPS, ROUND_TRIPS_QUICK);
     let mut reference = || round_trip.sample(count);
-    let mut variants: Vec<&mut dyn FnMut() -> Result<Latency>> = vec![&mut reference, &mut *subject.plain];
+    let mut variants: Vec<&mut dyn FnMut() -> Result<Latency>> =
+        vec![&mut reference, &mut *subject.plain];
     if let Some(tls) = &mut subject.tls {
         variants.push(&mut **tls);
     }
@@ -87,8 +96,9 @@ fn one_pinning(bench: &Bench, subject: &mut Subject<'_>, pinning: Pinning) -> Re
 }
 
 fn report(subject: &Subject<'_>, pinning: Pinning, samples: &[Vec<Latency>]) -> Vec<Measure> {
-    let summary =
-        |of: usize, pick: fn(&Latency) -> f64| samples.get(of).and_then(|all| Summary::of(all.iter().map(pick)));
+    let summary = |of: usize, pick: fn(&Latency) -> f64| {
+        samples.get(of).and_then(|all| Summary::of(all.iter().map(pick)))
+    };
     let plain = |pick| summary(1, pick).expect("there is a sample");
     let round_trip = summary(0, |sample| sample.p50_us).expect("there is a sample");
     let name = |what: &str| format!("{}.{}.{what}", subject.name, pinning.name());
@@ -98,7 +108,8 @@ fn report(subject: &Subject<'_>, pinning: Pinning, samples: &[Vec<Latency>]) -> 
         Measure::new(name("p50"), "us", plain(|sample| sample.p50_us))
             .at_most(subject.round_trips * round_trip.median, reason)
             .beside_tls(summary(2, |sample| sample.p50_us)),
-        Measure::new(name("p99"), "us", plain(|sample| sample.p99_us)).beside_tls(summary(2, |sample| sample.p99_us)),
+        Measure::new(name("p99"), "us", plain(|sample| sample.p99_us))
+            .beside_tls(summary(2, |sample| sample.p99_us)),
         Measure::new(name("cpu"), "us each", plain(|sample| sample.cpu_us))
             .beside_tls_at_most(summary(2, |sample| sample.cpu_us), 2.5),
     ]
@@ -127,9 +138,15 @@ mod tests {
     #[test]
     fn the_bar_is_a_multiple_of_the_round_trip_of_the_same_pinning() {
         let latency = |p50_us| Latency { p50_us, p99_us: 99.0, cpu_us: 1.0 };
-        let subject =
-            Subject { name: "stat", round_trips: 1.6, pids: vec![], plain: &mut || Ok(latency(0.0)), tls: None };
-        let measures = report(&subject, Pinning::OneCpu, &[vec![latency(10.0)], vec![latency(16.5)]]);
+        let subject = Subject {
+            name: "stat",
+            round_trips: 1.6,
+            pids: vec![],
+            plain: &mut || Ok(latency(0.0)),
+            tls: None,
+        };
+        let measures =
+            report(&subject, Pinning::OneCpu, &[vec![latency(10.0)], vec![latency(16.5)]]);
         let p50 = measures.iter().find(|measure| measure.name == "stat.one_cpu.p50").unwrap();
         assert_eq!(p50.plain.bar.as_ref().unwrap().limit(), 16.0);
         assert_eq!(p50.plain.holds(), Some(false));

@@ -36,7 +36,8 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
 /// While clients are connected that have all written and read.
 fn iods(bench: &Bench) -> Result<Vec<Measure>> {
     let cluster = bench.cluster()?;
-    let clients = (0..CLIENTS).map(|_| cluster.client(TlsPolicy::default())).collect::<Result<Vec<_>>>()?;
+    let clients =
+        (0..CLIENTS).map(|_| cluster.client(TlsPolicy::default())).collect::<Result<Vec<_>>>()?;
     let mut buffer = vec![0x5a; CALL_BYTES];
     let mut files = Vec::new();
     for (number, client) in clients.iter().enumerate() {
@@ -48,7 +49,8 @@ fn iods(bench: &Bench) -> Result<Vec<Measure>> {
     }
     let connections = cluster.iod_metric("braid_iod_connections")?;
     let mut measures = Vec::new();
-    for (ordinal, (pid, connections)) in cluster.iod_pids().into_iter().zip(connections).enumerate() {
+    for (ordinal, (pid, connections)) in cluster.iod_pids().into_iter().zip(connections).enumerate()
+    {
         let limit = IOD_BYTES_MAX + connections * CONNECTION_BYTES_MAX;
         let Resident { own, mapped } = resident_bytes(pid)?;
         let resident = Summary::once((own + mapped) as f64 / MIB);

@@ -7,7 +7,8 @@ use braid_client::{Client, LayoutWish, OpenOptions, TlsPolicy};
 
 use super::latency::{Latency, Subject, against_round_trip, timed};
 use crate::{
-    bench::Bench, measure::Measure, pinning::Pinning, stats::Summary, workers::create::create as create_files,
+    bench::Bench, measure::Measure, pinning::Pinning, stats::Summary,
+    workers::create::create as create_files,
 };
 
 /// `stat`: each name is asked for once.
@@ -21,7 +22,9 @@ pub fn stat(bench: &Bench) -> Result<Vec<Measure>> {
     let next = Cell::new(0);
     let sample = |client: &Client| {
         let first = next.replace(next.get() + count);
-        timed(bench, count, |number| Ok(client.stat(format!("/stat/f{}", first + number)).map(drop)?))
+        timed(bench, count, |number| {
+            Ok(client.stat(format!("/stat/f{}", first + number)).map(drop)?)
+        })
     };
     let mut over_tls = clients.tls.as_ref().map(|client| || sample(client));
     against_round_trip(
@@ -45,7 +48,9 @@ pub fn create(bench: &Bench) -> Result<Vec<Measure>> {
     let next = Cell::new(0);
     let name = || format!("/create/f{}", next.replace(next.get() + 1_u64));
     let sample = |client: &Client| {
-        timed(bench, count, |_| Ok(client.touch(name(), 0o644, true, LayoutWish::none()).map(drop)?))
+        timed(bench, count, |_| {
+            Ok(client.touch(name(), 0o644, true, LayoutWish::none()).map(drop)?)
+        })
     };
     let mut over_tls = clients.tls.as_ref().map(|client| || sample(client));
     let mut measures = against_round_trip(
@@ -59,7 +64,8 @@ pub fn create(bench: &Bench) -> Result<Vec<Measure>> {
         },
     )?;
     let options = OpenOptions::new().write(true).create_new(true);
-    let mut opened = || timed(bench, count, |_| Ok(clients.plain.open(name(), &options)?.close()?));
+    let mut opened =
+        || timed(bench, count, |_| Ok(clients.plain.open(name(), &options)?.close()?));
     let samples = bench.alternate(&mut [&mut opened])?.remove(0);
     let p50 = Summary::of(samples.iter().map(|sample| sample.p50_us)).expect("there is a sample");
     measures.push(Measure::new("create.free.open_and_close", "us", p50));

@@ -29,9 +29,17 @@ pub struct Row {
 /// In the order of a whole run. Memory comes late: it is that of daemons which did all the others. After it comes what makes a
 /// million files.
 pub const ROWS: &[Row] = &[
-    Row { name: "reference", about: "this machine: raw stream, local file, round trip", run: reference::run },
+    Row {
+        name: "reference",
+        about: "this machine: raw stream, local file, round trip",
+        run: reference::run,
+    },
     Row { name: "read", about: "sequential read, 1 MiB calls", run: sequential::read },
-    Row { name: "rewrite", about: "sequential rewrite and new file, 1 MiB calls", run: sequential::rewrite },
+    Row {
+        name: "rewrite",
+        about: "sequential rewrite and new file, 1 MiB calls",
+        run: sequential::rewrite,
+    },
     Row { name: "random_read", about: "4 KiB random read, one at a time", run: random_read::run },
     Row { name: "stat", about: "stat by path, one at a time, new names", run: metadata::stat },
     Row { name: "create", about: "create by path, one at a time", run: metadata::create },
@@ -40,8 +48,16 @@ pub const ROWS: &[Row] = &[
         about: "create with 16 threads, and with 16 processes; kill -9; count",
         run: create_parallel::run,
     },
-    Row { name: "create_million", about: "create in a directory of a million entries", run: create_million::run },
-    Row { name: "strided", about: "4 KiB of every 64 KiB, in one call and in one for each group", run: strided::run },
+    Row {
+        name: "create_million",
+        about: "create in a directory of a million entries",
+        run: create_million::run,
+    },
+    Row {
+        name: "strided",
+        about: "4 KiB of every 64 KiB, in one call and in one for each group",
+        run: strided::run,
+    },
     Row { name: "memory", about: "resident memory of the daemons", run: memory::run },
     Row {
         name: "restart",
@@ -55,7 +71,9 @@ pub fn chosen(rows: &'static [Row], names: &[String]) -> Result<Vec<&'static Row
     if names.is_empty() {
         return Ok(rows.iter().collect());
     }
-    if let Some(unknown) = names.iter().find(|name| rows.iter().all(|row| row.name != name.as_str())) {
+    if let Some(unknown) =
+        names.iter().find(|name| rows.iter().all(|row| row.name != name.as_str()))
+    {
         let known: Vec<&str> = rows.iter().map(|row| row.name).collect();
         bail!("there is no row {unknown}; try: {}", known.join(", "));
     }
@@ -74,6 +92,11 @@ mod tests {
         };
         assert_eq!(names(&["stat", "read"]).unwrap(), ["read", "stat"]);
         assert_eq!(names(&[]).unwrap().len(), ROWS.len());
-        assert!(names(&["raed"]).unwrap_err().to_string().contains("there is no row raed; try: reference, read"));
+        assert!(
+            names(&["raed"])
+                .unwrap_err()
+                .to_string()
+                .contains("there is no row raed; try: reference, read")
+        );
     }
 }

@@ -23,7 +23,8 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     target::read(&plain, bytes, &mut vec![0; target::CALL_BYTES])?;
     let mut blocks = Random(0x5eed);
     let mut more_blocks = Random(0x5eee);
-    let mut over_tls = tls.as_ref().map(|file| move || sample(bench, file, bytes, &mut more_blocks));
+    let mut over_tls =
+        tls.as_ref().map(|file| move || sample(bench, file, bytes, &mut more_blocks));
     against_round_trip(
         bench,
         Subject {

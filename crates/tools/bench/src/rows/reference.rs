@@ -18,14 +18,22 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     let streamed = bench.alternate(&mut [&mut || stream.sample(bench, sizes.sample)])?.remove(0);
     let summary = |values: Vec<f64>| Summary::of(values).expect("there is a sample");
     let mut measures = vec![
-        Measure::new("reference.stream.cpu", "s/GiB", summary(streamed.iter().map(|one| one.cpu_per_gib).collect())),
-        Measure::new("reference.stream.rate", "MB/s", summary(streamed.iter().map(|one| one.mb_per_second).collect())),
+        Measure::new(
+            "reference.stream.cpu",
+            "s/GiB",
+            summary(streamed.iter().map(|one| one.cpu_per_gib).collect()),
+        ),
+        Measure::new(
+            "reference.stream.rate",
+            "MB/s",
+            summary(streamed.iter().map(|one| one.mb_per_second).collect()),
+        ),
     ];
     let file = std::cell::RefCell::new(LocalFile::make(&bench.scratch, "reference", sizes.file)?);
-    let files = bench
-        .alternate::<Taken>(&mut [&mut || sizes.passes(bench, || file.borrow_mut().read()), &mut || {
-            sizes.passes(bench, || file.borrow_mut().write())
-        }])?;
+    let files = bench.alternate::<Taken>(&mut [
+        &mut || sizes.passes(bench, || file.borrow_mut().read()),
+        &mut || sizes.passes(bench, || file.borrow_mut().write()),
+    ])?;
     for (name, taken) in ["local_read", "local_rewrite"].into_iter().zip(&files) {
         let cpu = summary(taken.iter().map(|one| one.cpu_per_gib(sizes.sample)).collect());
         let rate = summary(taken.iter().map(|one| one.mb_per_second(sizes.sample)).collect());
@@ -43,9 +51,15 @@ fn round_trips(bench: &Bench) -> Result<Vec<Measure>> {
         let pid = round_trip.pid();
         let count = bench.size(20_000, 4_000);
         let samples: Vec<Latency> =
-            pinned(pinning, &[pid], || bench.alternate(&mut [&mut || round_trip.sample(count)]))?.remove(0);
-        let summary = Summary::of(samples.iter().map(|sample| sample.p50_us)).expect("there is a sample");
-        measures.push(Measure::new(format!("reference.round_trip.{}", pinning.name()), "us", summary));
+            pinned(pinning, &[pid], || bench.alternate(&mut [&mut || round_trip.sample(count)]))?
+                .remove(0);
+        let summary =
+            Summary::of(samples.iter().map(|sample| sample.p50_us)).expect("there is a sample");
+        measures.push(Measure::new(
+            format!("reference.round_trip.{}", pinning.name()),
+            "us",
+            summary,
+        ));
     }
     Ok(measures)
 }

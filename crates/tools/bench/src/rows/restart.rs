@@ -63,7 +63,8 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     Ok(vec![
         Measure::new("restart.all_back", "s", summary(seconds)).at_most(SECONDS_MAX, what),
         Measure::new("restart.cpu", "CPU s", summary(cpu)),
-        Measure::new("restart.fenced", "sessions", Summary::once(fenced as f64)).at_most(0.0, "nobody is fenced"),
+        Measure::new("restart.fenced", "sessions", Summary::once(fenced as f64))
+            .at_most(0.0, "nobody is fenced"),
     ])
 }
 

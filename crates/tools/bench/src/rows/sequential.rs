@@ -31,7 +31,10 @@ pub struct Sizes {
 impl Sizes {
     /// For this run.
     pub fn of(bench: &Bench) -> Self {
-        bench.size(Self { file: 1 << 30, sample: 4 << 30 }, Self { file: 128 << 20, sample: 512 << 20 })
+        bench.size(
+            Self { file: 1 << 30, sample: 4 << 30 },
+            Self { file: 128 << 20, sample: 512 << 20 },
+        )
     }
 
     /// Once untimed, so that whatever a cache forgot meanwhile is warm again; then a timed sample.
@@ -83,8 +86,16 @@ fn new_file(bench: &Bench, sizes: Sizes, buffer: &[u8]) -> Result<Vec<Measure>> 
     for (name, taken) in ["rewrite.new_local_file", "rewrite.new_file"].into_iter().zip(&samples) {
         let cpu = taken.iter().map(|one| one.cpu_per_gib(sizes.file));
         let rate = taken.iter().map(|one| one.mb_per_second(sizes.file));
-        measures.push(Measure::new(format!("{name}.cpu"), "s/GiB", Summary::of(cpu).expect("there is a sample")));
-        measures.push(Measure::new(format!("{name}.rate"), "MB/s", Summary::of(rate).expect("there is a sample")));
+        measures.push(Measure::new(
+            format!("{name}.cpu"),
+            "s/GiB",
+            Summary::of(cpu).expect("there is a sample"),
+        ));
+        measures.push(Measure::new(
+            format!("{name}.rate"),
+            "MB/s",
+            Summary::of(rate).expect("there is a sample"),
+        ));
     }
     Ok(measures)
 }
@@ -121,7 +132,8 @@ fn in_turn(
     let mut beside = || sizes.passes(bench, || local(&mut local_file)).map(sample);
     let mut plain = || sizes.passes(bench, || all(&files.plain)).map(sample);
     let mut over_tls;
-    let mut variants: Vec<&mut dyn FnMut() -> Result<Sample>> = vec![&mut streamed, &mut beside, &mut plain];
+    let mut variants: Vec<&mut dyn FnMut() -> Result<Sample>> =
+        vec![&mut streamed, &mut beside, &mut plain];
     if let Some(file) = &files.tls {
         over_tls = move || sizes.passes(bench, || all(file)).map(sample);
         variants.push(&mut over_tls);
@@ -149,11 +161,15 @@ impl Samples {
         let present = "there is a sample";
         let (stream, beside) = (self.cpu(0).expect(present), self.cpu(1).expect(present));
         let limit = factor * (stream.median + beside.median);
-        let reason = format!("{factor} x (raw stream {:.3} + {local} {:.3})", stream.median, beside.median);
+        let reason =
+            format!("{factor} x (raw stream {:.3} + {local} {:.3})", stream.median, beside.median);
         let stream_rate = self.rate(0).expect(present);
         let mut rate = Measure::new(format!("{row}.rate"), "MB/s", self.rate(2).expect(present));
         if rate_has_bar {
-            rate = rate.at_least(0.8 * stream_rate.median, format!("0.8 x raw stream {:.0}", stream_rate.median));
+            rate = rate.at_least(
+                0.8 * stream_rate.median,
+                format!("0.8 x raw stream {:.0}", stream_rate.median),
+            );
         }
         vec![
             Measure::new(format!("{row}.stream.cpu"), "s/GiB", stream),
@@ -175,7 +191,12 @@ mod tests {
     #[test]
     fn the_bar_of_reading_is_1_3_times_stream_and_page_cache_together() {
         let sample = |cpu_per_gib, mb_per_second| vec![Sample { cpu_per_gib, mb_per_second }];
-        let samples = Samples(vec![sample(0.2, 4000.0), sample(0.1, 9000.0), sample(0.4, 3100.0), sample(0.9, 1000.0)]);
+        let samples = Samples(vec![
+            sample(0.2, 4000.0),
+            sample(0.1, 9000.0),
+            sample(0.4, 3100.0),
+            sample(0.9, 1000.0),
+        ]);
         let measures = samples.report("read", "page-cache read", 1.3, true);
         let find = |name: &str| measures.iter().find(|measure| measure.name == name).unwrap();
         assert!((find("read.cpu").plain.bar.as_ref().unwrap().limit() - 0.39).abs() < 1e-9);

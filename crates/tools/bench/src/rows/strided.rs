@@ -29,12 +29,14 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     let mut buffer = vec![0; wanted as usize];
     let requests = requests_of(bench, &view, &mut buffer)?;
     let mut groups = vec![0; wanted as usize];
-    let samples = bench
-        .alternate::<Taken>(&mut [&mut || bench.take(|| in_one_call(&view, &mut buffer)), &mut || {
-            bench.take(|| group_by_group(&file, &mut groups))
-        }])?;
+    let samples = bench.alternate::<Taken>(&mut [
+        &mut || bench.take(|| in_one_call(&view, &mut buffer)),
+        &mut || bench.take(|| group_by_group(&file, &mut groups)),
+    ])?;
     ensure!(buffer == groups, "the two ways read different bytes");
-    let rate = |of: usize| Summary::of(samples[of].iter().map(|one| one.mb_per_second(wanted))).expect("a sample");
+    let rate = |of: usize| {
+        Summary::of(samples[of].iter().map(|one| one.mb_per_second(wanted))).expect("a sample")
+    };
     let each = rate(1);
     let requests_max = (wanted / IODS as u64).div_ceil(WINDOW_BYTES);
     Ok(vec![
@@ -64,7 +66,9 @@ fn in_one_call(view: &File, buffer: &mut [u8]) -> Result<()> {
 }
 
 fn group_by_group(file: &File, buffer: &mut [u8]) -> Result<()> {
-    for (group, at) in buffer.chunks_mut(GROUP_BYTES as usize).zip((0..).step_by(STRIDE_BYTES as usize)) {
+    for (group, at) in
+        buffer.chunks_mut(GROUP_BYTES as usize).zip((0..).step_by(STRIDE_BYTES as usize))
+    {
         let read = file.read_at(group, at)?;
         ensure!(read == group.len(), "at {at} only {read} bytes were read");
     }

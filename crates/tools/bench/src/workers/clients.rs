@@ -34,7 +34,9 @@ pub fn run(args: &ClientsArgs) -> Result<()> {
         let count: u64 = count.parse().with_context(|| format!("how many in {line:?}"))?;
         match what {
             "connect" => {
-                clients = (args.first..args.first + args.count).map(|n| One::connect(args, n)).collect::<Result<_>>()?
+                clients = (args.first..args.first + args.count)
+                    .map(|n| One::connect(args, n))
+                    .collect::<Result<_>>()?
             }
             "read" => all(&clients, |one| one.read(count))?,
             "write" => all(&clients, |one| one.write(count))?,
@@ -51,7 +53,9 @@ fn all(clients: &[One], work: impl Fn(&One) -> Result<()> + Sync) -> Result<()> 
     thread::scope(|scope| {
         let work = &work;
         let threads: Vec<_> = clients.iter().map(|one| scope.spawn(move || work(one))).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
     })
 }
 
@@ -70,17 +74,25 @@ impl One {
     fn read(&self, count: u64) -> Result<()> {
         let mut buffer = [0; CALL_BYTES];
         for at in 0..count {
-            ensure!(self.file.read_at(&mut buffer, place(at))? == CALL_BYTES, "{} was read short", self.path);
+            ensure!(
+                self.file.read_at(&mut buffer, place(at))? == CALL_BYTES,
+                "{} was read short",
+                self.path
+            );
         }
         Ok(())
     }
 
     fn write(&self, count: u64) -> Result<()> {
-        (0..count).try_for_each(|at| self.file.write_at(&[0x5a; CALL_BYTES], place(at)).map(drop)).map_err(Into::into)
+        (0..count)
+            .try_for_each(|at| self.file.write_at(&[0x5a; CALL_BYTES], place(at)).map(drop))
+            .map_err(Into::into)
     }
 
     fn stat(&self, count: u64) -> Result<()> {
-        (0..count).try_for_each(|_| self.client.stat(self.path.as_str()).map(drop)).map_err(Into::into)
+        (0..count)
+            .try_for_each(|_| self.client.stat(self.path.as_str()).map(drop))
+            .map_err(Into::into)
     }
 }
 
@@ -97,7 +109,11 @@ mod tests {
     #[test]
     fn places_are_whole_calls_within_the_file_and_cover_it() {
         let places: std::collections::BTreeSet<u64> = (0..1000).map(place).collect();
-        assert!(places.iter().all(|at| at % CALL_BYTES as u64 == 0 && at + CALL_BYTES as u64 <= FILE_BYTES));
+        assert!(
+            places
+                .iter()
+                .all(|at| at % CALL_BYTES as u64 == 0 && at + CALL_BYTES as u64 <= FILE_BYTES)
+        );
         assert_eq!(places.len() as u64, FILE_BYTES / CALL_BYTES as u64);
     }
 }

@@ -9,8 +9,9 @@ use crate::{args::OpensArgs, daemons::connect};
 /// Prints `ready`; at the next line makes the files and says how many, at the next one closes them and says of how many that failed.
 pub fn run(args: &OpensArgs) -> Result<()> {
     ready()?;
-    let clients: Vec<(Client, Vec<File>)> =
-        (args.first..args.first + args.count).map(|number| opened(args, number)).collect::<Result<_>>()?;
+    let clients: Vec<(Client, Vec<File>)> = (args.first..args.first + args.count)
+        .map(|number| opened(args, number))
+        .collect::<Result<_>>()?;
     report(clients.iter().map(|(_, files)| files.len() as u64).sum())?;
     let mut failed = 0;
     for (_client, files) in clients {

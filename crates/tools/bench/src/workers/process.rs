@@ -22,7 +22,8 @@ impl Worker {
     pub fn start(arguments: &[OsString]) -> Result<Self> {
         // Dies with this program.
         let mut command = Daemon::command(&std::env::current_exe()?);
-        let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child =
+            command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take().context("a process has an input")?;
         let output = BufReader::new(child.stdout.take().context("a process has an output")?);
         let mut worker = Self { child, input, output };
@@ -43,7 +44,11 @@ impl Worker {
     fn expect(&mut self, wanted: &str) -> Result<()> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        ensure!(line.trim() == wanted, "a working process said {:?} in place of {wanted}", line.trim());
+        ensure!(
+            line.trim() == wanted,
+            "a working process said {:?} in place of {wanted}",
+            line.trim()
+        );
         Ok(())
     }
 

@@ -28,7 +28,11 @@ const QUICK_SAMPLES: usize = 4;
 const QUICK_BYTES: u64 = 128 << 20;
 
 /// Measures, compares, or lists what there is to measure.
-pub fn bench(args: &BenchArgs, settings: impl FnOnce() -> Result<Settings, Fault>, out: Printer) -> Result<(), Fault> {
+pub fn bench(
+    args: &BenchArgs,
+    settings: impl FnOnce() -> Result<Settings, Fault>,
+    out: Printer,
+) -> Result<(), Fault> {
     match &args.command {
         Some(BenchCommand::Compare { first, second }) => side_by_side(first, second, out),
         Some(BenchCommand::Rows) => {
@@ -49,7 +53,8 @@ fn measure(args: &BenchArgs, settings: &Settings, out: Printer) -> Result<(), Fa
         Told::Now(what) => eprintln!("measuring {what}"),
         Told::Row(row) => eprintln!("  {}", row_cells(row)[1..].join("  ")),
     };
-    let report = run(&client, &options, &connect::host(), &stop, &tell).map_err(|error| fault(error, &options))?;
+    let report = run(&client, &options, &connect::host(), &stop, &tell)
+        .map_err(|error| fault(error, &options))?;
     if let Some(path) = &args.save {
         write(path, &report.to_json())?;
     }
@@ -63,9 +68,14 @@ fn measure(args: &BenchArgs, settings: &Settings, out: Printer) -> Result<(), Fa
     print(&report, out);
     match &args.save {
         Some(path) => {
-            out.next(format!("braid bench compare {} LATER.json    (after a change)", quoted(&path.to_string_lossy())));
+            out.next(format!(
+                "braid bench compare {} LATER.json    (after a change)",
+                quoted(&path.to_string_lossy())
+            ));
         }
-        None => out.next("braid bench --save NOW.json --html NOW.html    (kept, to compare with after a change)"),
+        None => out.next(
+            "braid bench --save NOW.json --html NOW.html    (kept, to compare with after a change)",
+        ),
     }
     Ok(())
 }
@@ -74,7 +84,11 @@ fn options(args: &BenchArgs) -> Options {
     let quick = args.quick;
     Options {
         row_time: args.seconds,
-        samples: args.samples.unwrap_or(if quick { QUICK_SAMPLES } else { OPTIONS_DEFAULT.samples }),
+        samples: args.samples.unwrap_or(if quick {
+            QUICK_SAMPLES
+        } else {
+            OPTIONS_DEFAULT.samples
+        }),
         bytes_max: args.size.unwrap_or(if quick { QUICK_BYTES } else { OPTIONS_DEFAULT.bytes_max }),
         tasks: args.tasks,
         only: args.only.clone(),
@@ -102,9 +116,15 @@ fn fault(error: BenchError, options: &Options) -> Fault {
     let what = "measuring the cluster";
     match error {
         BenchError::Call(error) => error.into(),
-        BenchError::Down { .. } => Fault::new(Exit::Unreachable, what, error.to_string()).hint("braid status"),
-        BenchError::NoIods => Fault::new(Exit::NoSpace, what, error.to_string()).hint("braid iod --dir DISK --init"),
-        BenchError::TooMuch { .. } => Fault::new(Exit::NoSpace, what, error.to_string()).hint("braid df"),
+        BenchError::Down { .. } => {
+            Fault::new(Exit::Unreachable, what, error.to_string()).hint("braid status")
+        }
+        BenchError::NoIods => {
+            Fault::new(Exit::NoSpace, what, error.to_string()).hint("braid iod --dir DISK --init")
+        }
+        BenchError::TooMuch { .. } => {
+            Fault::new(Exit::NoSpace, what, error.to_string()).hint("braid df")
+        }
         BenchError::Usage(_) => Fault::usage(what, error.to_string()).hint("braid bench rows"),
         BenchError::Interrupted => {
             Fault::failed(what, error).hint("braid bench --quick, which takes less than a minute")
@@ -122,10 +142,15 @@ fn print(report: &Report, out: Printer) {
         &report.rows.iter().map(row_cells).collect::<Vec<_>>(),
     );
     out.line("");
-    out.table(&["LIMIT", "MEDIAN", "SPREAD"], &report.limits.iter().map(limit_cells).collect::<Vec<_>>());
+    out.table(
+        &["LIMIT", "MEDIAN", "SPREAD"],
+        &report.limits.iter().map(limit_cells).collect::<Vec<_>>(),
+    );
     for path in &report.leftovers {
         let remove = format!("braid rm -r {}", quoted(path));
-        out.hint(format!("{path} is of another run: one that goes on, or was killed; then: {remove}"));
+        out.hint(format!(
+            "{path} is of another run: one that goes on, or was killed; then: {remove}"
+        ));
     }
 }
 
@@ -137,7 +162,10 @@ fn side_by_side(first: &Path, second: &Path, out: Printer) -> Result<(), Fault> 
     }
     let rows: Vec<_> = compared.iter().map(braid_bench_user::report::Comparison::cells).collect();
     out.table(&["WHAT", "FIRST", "SPREAD", "SECOND", "SPREAD", "VERDICT"], &rows);
-    out.next(format!("braid bench --save LATER.json    (to compare with {})", quoted(&second.to_string_lossy())));
+    out.next(format!(
+        "braid bench --save LATER.json    (to compare with {})",
+        quoted(&second.to_string_lossy())
+    ));
     Ok(())
 }
 
@@ -148,7 +176,10 @@ fn rows(out: Printer) {
     }
     row_names().iter().for_each(|name| out.line(name));
     out.line("");
-    let presets: Vec<_> = PRESETS.iter().map(|(name, _, what)| vec![(*name).to_owned(), (*what).to_owned()]).collect();
+    let presets: Vec<_> = PRESETS
+        .iter()
+        .map(|(name, _, what)| vec![(*name).to_owned(), (*what).to_owned()])
+        .collect();
     out.table(&["PRESET", "WHAT"], &presets);
     out.next("braid bench --only ROW,ROW");
 }
@@ -156,7 +187,11 @@ fn rows(out: Printer) {
 fn read(path: &Path) -> Result<Report, Fault> {
     let what = format!("reading {}", path.display());
     let text = fs::read_to_string(path).map_err(|error| {
-        let exit = if error.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
+        let exit = if error.kind() == std::io::ErrorKind::NotFound {
+            Exit::NotFound
+        } else {
+            Exit::Failed
+        };
         Fault::new(exit, what.as_str(), error.to_string()).hint("braid bench --save FILE")
     })?;
     Report::from_json(&text).map_err(|why| Fault::usage(what, why).hint("braid bench --save FILE"))
@@ -164,6 +199,7 @@ fn read(path: &Path) -> Result<Report, Fault> {
 
 fn write(path: &Path, text: &str) -> Result<(), Fault> {
     fs::write(path, text).map_err(|error| {
-        Fault::failed(format!("writing {}", path.display()), error).hint("a directory that may be written to")
+        Fault::failed(format!("writing {}", path.display()), error)
+            .hint("a directory that may be written to")
     })
 }

@@ -12,7 +12,10 @@ pub fn explain(settings: &Settings, out: Printer) {
             .collect();
         return out.value(&facts);
     }
-    let rows: Vec<_> = rows.into_iter().map(|(name, value, source)| vec![name.to_owned(), value, source]).collect();
+    let rows: Vec<_> = rows
+        .into_iter()
+        .map(|(name, value, source)| vec![name.to_owned(), value, source])
+        .collect();
     out.table(&["SETTING", "VALUE", "FROM"], &rows);
     match &settings.path {
         Some(_) => out.next("braid status    (with these settings)"),

@@ -56,7 +56,11 @@ pub fn fullest(iods: &[IodInfo]) -> Option<String> {
         used * 1024 / (used + u128::from(available)).max(1)
     };
     let iod = there.max_by_key(used)?;
-    let left_out = if iod.space.is_nearly_full() { "; new files leave it out while others have room" } else { "" };
+    let left_out = if iod.space.is_nearly_full() {
+        "; new files leave it out while others have room"
+    } else {
+        ""
+    };
     Some(format!(
         "fullest: I/O daemon {} at {}, {} % used, {} free{left_out}",
         iod.id,
@@ -88,7 +92,12 @@ pub fn time_text(time: Timestamp) -> String {
     let days = time.seconds.div_euclid(86_400);
     let seconds = time.seconds.rem_euclid(86_400);
     let (year, month, day) = civil(days);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
 }
 
 /// Year, month, day of a day since 1970-01-01 in the proleptic Gregorian calendar (400-year eras from March).
@@ -96,7 +105,8 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
     let day_of_era = z.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;

@@ -34,9 +34,11 @@ const ADVICE_MAX: usize = 5;
 const PAGE: u32 = 1000;
 
 /// Of what somebody else put into a daemon's directory.
-const STRANGER: &str = "look what it is and move it out of the daemon's directory; nothing here uses it";
+const STRANGER: &str =
+    "look what it is and move it out of the daemon's directory; nothing here uses it";
 /// Of what only another copy of the metadata could mend.
-const RECORD_LOST: &str = "the metadata directory is damaged: stop the metadata server and put a backup of it in place";
+const RECORD_LOST: &str =
+    "the metadata directory is damaged: stop the metadata server and put a backup of it in place";
 
 /// What was found.
 #[derive(Default, Serialize)]
@@ -77,7 +79,10 @@ enum Mend {
 pub fn affected_by(iod: u32, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = admin::client(settings)?;
     if !client.cluster_map()?.iods.iter().any(|known| known.id == IodId(iod)) {
-        let (what, why) = (format!("looking for parts on I/O daemon {iod}"), "the cluster has no such I/O daemon");
+        let (what, why) = (
+            format!("looking for parts on I/O daemon {iod}"),
+            "the cluster has no such I/O daemon",
+        );
         return Err(Fault::new(Exit::NotFound, what, why).hint("braid status"));
     }
     let (mut facts, mut count) = (Vec::new(), 0_u64);
@@ -89,8 +94,10 @@ pub fn affected_by(iod: u32, settings: &Settings, out: Printer) -> Result<(), Fa
             for file in &reply.files {
                 count += 1;
                 match out.json {
-                    true => facts.push(serde_json::json!({ "path": name(file), "file": file.file.to_string(),
-                        "size_in_objects": file.size_in_objects })),
+                    true => facts.push(
+                        serde_json::json!({ "path": name(file), "file": file.file.to_string(),
+                        "size_in_objects": file.size_in_objects }),
+                    ),
                     false => out.line(name(file)),
                 }
             }
@@ -107,8 +114,12 @@ pub fn affected_by(iod: u32, settings: &Settings, out: Printer) -> Result<(), Fa
 /// Checks, prints, and says by the exit code whether all is well.
 pub fn fsck(mend: bool, settings: &Settings, out: Printer) -> Result<ExitCode, Fault> {
     let secret = admin::server_key(settings)?.ok_or_else(|| {
-        Fault::new(Exit::Refused, "checking objects", "I/O daemons list them to a holder of the server key only")
-            .hint("braid fsck --key DIR/keys/server.key")
+        Fault::new(
+            Exit::Refused,
+            "checking objects",
+            "I/O daemons list them to a holder of the server key only",
+        )
+        .hint("braid fsck --key DIR/keys/server.key")
     })?;
     let client = admin::client(settings)?;
     let mut report = Report::default();
@@ -125,7 +136,8 @@ pub fn fsck(mend: bool, settings: &Settings, out: Printer) -> Result<ExitCode, F
         report.problems.push(problem);
     }
     print(&report, mend, out);
-    let unmended = report.problems.iter().any(|p| !p.mended) || !report.daemons_not_reached.is_empty();
+    let unmended =
+        report.problems.iter().any(|p| !p.mended) || !report.daemons_not_reached.is_empty();
     if !unmended && client.fsck_mark(true)?.is_some() {
         out.hint("the file system is clean: the mark of the salvage or the load is taken off");
     }
@@ -159,7 +171,11 @@ fn usage_problem(found: &QuotaDifference) -> Problem {
     };
     let what = format!(
         "{whose} {}: {} bytes and {} inodes on record, counted {} and {}",
-        found.owner.id, found.bytes_recorded, found.inodes_recorded, found.bytes_counted, found.inodes_counted
+        found.owner.id,
+        found.bytes_recorded,
+        found.inodes_recorded,
+        found.bytes_counted,
+        found.inodes_counted
     );
     Problem { kind: "usage", what, mended: found.mended, advice: None, mend: Mend::Names }
 }
@@ -169,8 +185,12 @@ fn name_problem(problem: FsckProblem) -> Problem {
     let (kind, mend, advice) = match kind {
         FsckProblemKind::LinkCount => ("link count", Mend::Names, None),
         FsckProblemKind::Unreachable => ("unreachable", Mend::Names, None),
-        FsckProblemKind::DanglingEntry => ("name without a file", Mend::Impossible, Some(RECORD_LOST)),
-        FsckProblemKind::EntryIndex => ("name and cookie disagree", Mend::Impossible, Some(RECORD_LOST)),
+        FsckProblemKind::DanglingEntry => {
+            ("name without a file", Mend::Impossible, Some(RECORD_LOST))
+        }
+        FsckProblemKind::EntryIndex => {
+            ("name and cookie disagree", Mend::Impossible, Some(RECORD_LOST))
+        }
         FsckProblemKind::Unreadable => ("unreadable record", Mend::Impossible, Some(RECORD_LOST)),
         _ => ("unknown to this version", Mend::Impossible, None),
     };
@@ -189,10 +209,18 @@ fn connect_all(
             removed.insert(iod.id);
             continue;
         }
-        let link = if iod.state == IodState::Down { None } else { IodLink::connect(&iod, secret, settings).ok() };
+        let link = if iod.state == IodState::Down {
+            None
+        } else {
+            IodLink::connect(&iod, secret, settings).ok()
+        };
         match link {
             Some(link) => drop(links.insert(iod.id, link)),
-            None => report.daemons_not_reached.push(format!("I/O daemon {} at {}", iod.id, iod.addresses.join(" "))),
+            None => report.daemons_not_reached.push(format!(
+                "I/O daemon {} at {}",
+                iod.id,
+                iod.addresses.join(" ")
+            )),
         }
     }
     Ok((links, removed))
@@ -253,10 +281,16 @@ fn list_objects(
                 note(problems, "object without a file", what, Mend::MoveToLost(*iod, orphan), None);
             }
             for stranger in &page.strangers {
-                let what = format!("{} on I/O daemon {iod} is not an object", String::from_utf8_lossy(stranger));
+                let what = format!(
+                    "{} on I/O daemon {iod} is not an object",
+                    String::from_utf8_lossy(stranger)
+                );
                 note(problems, "stranger", what, Mend::Impossible, Some(STRANGER.to_owned()));
             }
-            let found = |o: &ObjectRecord| Found { bytes: o.bytes.0, lost_from: o.lost_from.map(|from| from.0) };
+            let found = |o: &ObjectRecord| Found {
+                bytes: o.bytes.0,
+                lost_from: o.lost_from.map(|from| from.0),
+            };
             objects.extend(page.objects.iter().map(|o| ((*iod, o.object), found(o))));
             match page.cursor {
                 Some(next) => cursor = next,
@@ -321,13 +355,22 @@ fn check_file(
 fn gone(file: &FsckFile, part: PartIndex, iod: IodId, problems: &mut Problems) {
     let (name, path) = (name(file), quoted(&name(file)));
     let what = format!("{name}: part {part} went with I/O daemon {iod}, which was removed");
-    let advice = format!("what is left: braid get {path} FILE; then braid rm {path}, and braid put COPY {path}");
+    let advice = format!(
+        "what is left: braid get {path} FILE; then braid rm {path}, and braid put COPY {path}"
+    );
     note(problems, "part lost", what, Mend::Impossible, Some(advice));
 }
 
 /// There is one copy of the bytes: nobody can bring them back from here.
-fn missing(file: &FsckFile, part: PartIndex, object: ObjectId, iod: IodId, problems: &mut Problems) {
-    let what = format!("{}: part {part} (object {object}) is missing on I/O daemon {iod}", name(file));
+fn missing(
+    file: &FsckFile,
+    part: PartIndex,
+    object: ObjectId,
+    iod: IodId,
+    problems: &mut Problems,
+) {
+    let what =
+        format!("{}: part {part} (object {object}) is missing on I/O daemon {iod}", name(file));
     note(problems, "object missing", what, Mend::Impossible, Some(put_again(file, iod)));
 }
 
@@ -341,7 +384,9 @@ fn cut_short(
     let where_it_is = format!("{}: part {part} (object {object}) on I/O daemon {iod}", name(file));
     let (kind, what) = match bytes {
         0 => ("object unreadable", format!("{where_it_is} has a damaged record")),
-        _ => ("object cut short", format!("{where_it_is} ends at byte {from}, {bytes} were flushed")),
+        _ => {
+            ("object cut short", format!("{where_it_is} ends at byte {from}, {bytes} were flushed"))
+        }
     };
     note(problems, kind, what, Mend::Impossible, Some(put_again(file, iod)));
 }
@@ -370,7 +415,13 @@ fn check_parts(file: &FsckFile, present: &BTreeSet<PartIndex>, problems: &mut Pr
     }
 }
 
-fn note(problems: &mut Problems, kind: &'static str, what: String, mend: Mend, advice: Option<String>) {
+fn note(
+    problems: &mut Problems,
+    kind: &'static str,
+    what: String,
+    mend: Mend,
+    advice: Option<String>,
+) {
     problems.insert(format!("{kind}: {what}"), Problem { kind, what, mended: false, advice, mend });
 }
 
@@ -386,11 +437,19 @@ fn bitmap(parts: &BTreeSet<PartIndex>) -> Vec<u8> {
 }
 
 fn name(file: &FsckFile) -> String {
-    if file.path.is_empty() { format!("file {}", file.file) } else { String::from_utf8_lossy(&file.path).into_owned() }
+    if file.path.is_empty() {
+        format!("file {}", file.file)
+    } else {
+        String::from_utf8_lossy(&file.path).into_owned()
+    }
 }
 
 /// Mends one problem; whether that was possible.
-fn apply(mend: &Mend, client: &Client, links: &mut BTreeMap<IodId, IodLink>) -> Result<bool, Fault> {
+fn apply(
+    mend: &Mend,
+    client: &Client,
+    links: &mut BTreeMap<IodId, IodLink>,
+) -> Result<bool, Fault> {
     match mend {
         Mend::Names | Mend::Impossible => Ok(false),
         Mend::Record(file, _) if !is_as_it_was(file, client)? => Ok(false),
@@ -419,14 +478,21 @@ fn print(report: &Report, mend: bool, out: Printer) {
         return out.value(report);
     }
     for problem in &report.problems {
-        out.line(format!("{}: {}{}", problem.kind, problem.what, if problem.mended { " (mended)" } else { "" }));
+        out.line(format!(
+            "{}: {}{}",
+            problem.kind,
+            problem.what,
+            if problem.mended { " (mended)" } else { "" }
+        ));
     }
     for daemon in &report.daemons_not_reached {
         out.line(format!("not checked: {daemon} was not reached"));
     }
     let (files, inodes, objects) = (report.files, report.inodes, report.objects);
     let open = report.problems.iter().filter(|p| !p.mended).count();
-    out.line(format!("{inodes} inodes, {files} files, {objects} objects checked; {open} problems left"));
+    out.line(format!(
+        "{inodes} inodes, {files} files, {objects} objects checked; {open} problems left"
+    ));
     next(report, mend, out);
 }
 

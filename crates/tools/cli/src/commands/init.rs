@@ -58,13 +58,18 @@ pub fn init(args: &InitArgs, out: Printer) -> Result<(), Fault> {
 /// Clients are told of it as it is written: it has a host and a port.
 fn check_address(address: &str) -> Result<(), Fault> {
     let is_host = |host: &str| match host.strip_prefix('[') {
-        Some(rest) => rest.strip_suffix(']').is_some_and(|inside| inside.parse::<std::net::Ipv6Addr>().is_ok()),
+        Some(rest) => rest
+            .strip_suffix(']')
+            .is_some_and(|inside| inside.parse::<std::net::Ipv6Addr>().is_ok()),
         None => !host.is_empty() && !host.contains([':', '/', ' ']),
     };
     match address.rsplit_once(':') {
         Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok() => Ok(()),
-        _ => Err(Fault::usage("reading --listen", format!("'{address}' is not an address of a host with a port"))
-            .hint("HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700")),
+        _ => Err(Fault::usage(
+            "reading --listen",
+            format!("'{address}' is not an address of a host with a port"),
+        )
+        .hint("HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700")),
     }
 }
 
@@ -74,15 +79,26 @@ pub fn create(dir: &Path, listen: &[String]) -> Result<NewCluster, Fault> {
     let fail = |e: std::io::Error| Fault::failed(doing(), e);
     std::fs::create_dir_all(dir).map_err(fail)?;
     if std::fs::read_dir(dir).map_err(fail)?.next().is_some() {
-        return Err(Fault::usage(doing(), "the directory is not empty, and nothing in it is touched")
-            .hint("an empty or new directory"));
+        return Err(Fault::usage(
+            doing(),
+            "the directory is not empty, and nothing in it is touched",
+        )
+        .hint("an empty or new directory"));
     }
-    let new = NewCluster { uuid: ClusterUuid(random_bytes()), server_key: Secret::from_bytes(random_bytes()) };
+    let new = NewCluster {
+        uuid: ClusterUuid(random_bytes()),
+        server_key: Secret::from_bytes(random_bytes()),
+    };
     let mut keys = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut keys, 0o700);
     keys.create(dir.join("keys")).map_err(fail)?;
-    let key = KeyFile { id: KeyId(0), name: "server".into(), admin: true, secret: new.server_key.clone() };
+    let key = KeyFile {
+        id: KeyId(0),
+        name: "server".into(),
+        admin: true,
+        secret: new.server_key.clone(),
+    };
     key.save(&dir.join("keys/server.key"))?;
     Mds::init(&dir.join("mds"), new.uuid, SHARDS_DEFAULT).map_err(|e| Fault::failed(doing(), e))?;
     write_config(dir, &new.uuid, listen)?;
@@ -116,7 +132,9 @@ pub fn write_config(dir: &Path, uuid: &ClusterUuid, listen: &[String]) -> Result
         iod: IodSection { server_key: Some("keys/server.key".into()), ..IodSection::default() },
     };
     let text = file.to_text().map_err(|e| Fault::failed("writing braid.toml", e))?;
-    let text = format!("# BraidFS. What each setting means and where it comes from: braid config explain\n{text}");
+    let text = format!(
+        "# BraidFS. What each setting means and where it comes from: braid config explain\n{text}"
+    );
     replace(dir, "braid.toml", &text).map_err(|e| Fault::failed("writing braid.toml", e))
 }
 
@@ -136,14 +154,29 @@ mod tests {
 
     #[test]
     fn an_address_has_a_host_and_a_port() {
-        for good in ["127.0.0.1:7700", "127.0.0.1:0", "host.example:1", "[::1]:7700", "localhost:65535"] {
+        for good in
+            ["127.0.0.1:7700", "127.0.0.1:0", "host.example:1", "[::1]:7700", "localhost:65535"]
+        {
             assert!(check_address(good).is_ok(), "{good}");
         }
-        for wrong in
-            ["foo", "", ":7700", "host:", "host:65536", "::1", "::1:7700", "[::1]", "[x]:7", "a b:7", "http://h:7"]
-        {
+        for wrong in [
+            "foo",
+            "",
+            ":7700",
+            "host:",
+            "host:65536",
+            "::1",
+            "::1:7700",
+            "[::1]",
+            "[x]:7",
+            "a b:7",
+            "http://h:7",
+        ] {
             let said = check_address(wrong).unwrap_err().to_string();
-            assert!(said.starts_with("reading --listen: ") && said.contains("; try: HOST:PORT"), "{said}");
+            assert!(
+                said.starts_with("reading --listen: ") && said.contains("; try: HOST:PORT"),
+                "{said}"
+            );
         }
     }
 }

@@ -20,7 +20,9 @@ pub fn run(command: &IodCommand, settings: &Settings, out: Printer) -> Result<()
     }
     out.line(format!("I/O daemon {id} is removed"));
     match lost {
-        true => out.next(format!("braid fsck --affected-by {id}    (the files that lost something)")),
+        true => {
+            out.next(format!("braid fsck --affected-by {id}    (the files that lost something)"))
+        }
         false => out.next("braid status"),
     }
     Ok(())
@@ -30,7 +32,9 @@ pub fn run(command: &IodCommand, settings: &Settings, out: Printer) -> Result<()
 fn removing(id: u32, lost: bool, fault: &Fault) -> Fault {
     let given_up = format!("where it does not come back: braid iod remove {id} --lost");
     let hint = match (&fault.hint, lost) {
-        (Some(hint), false) if fault.why.contains("I/O daemon") => Some(format!("{hint}; {given_up}")),
+        (Some(hint), false) if fault.why.contains("I/O daemon") => {
+            Some(format!("{hint}; {given_up}"))
+        }
         (hint, _) => hint.clone(),
     };
     Fault { what: format!("removing I/O daemon {id}"), hint, ..fault.clone() }

@@ -27,7 +27,8 @@ pub fn run(command: &KeyCommand, settings: &Settings, out: Printer) -> Result<()
             let path = file.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.key")));
             if name.is_empty() || (file.is_none() && name.contains('/')) {
                 let why = "a key is named after a host or a group, and its file after the key";
-                return Err(Fault::usage(format!("making key '{name}'"), why).hint("braid key add NAME --out FILE"));
+                return Err(Fault::usage(format!("making key '{name}'"), why)
+                    .hint("braid key add NAME --out FILE"));
             }
             add(name, rights, &path, settings, out)
         }
@@ -42,17 +43,29 @@ pub fn run(command: &KeyCommand, settings: &Settings, out: Printer) -> Result<()
     }
 }
 
-fn add(name: &str, rights: KeyRights, path: &std::path::Path, settings: &Settings, out: Printer) -> Result<(), Fault> {
+fn add(
+    name: &str,
+    rights: KeyRights,
+    path: &std::path::Path,
+    settings: &Settings,
+    out: Printer,
+) -> Result<(), Fault> {
     if path.exists() {
-        return Err(Fault::usage(format!("writing {}", path.display()), "the file exists").hint("--out FILE"));
+        return Err(Fault::usage(format!("writing {}", path.display()), "the file exists")
+            .hint("--out FILE"));
     }
     let subtree = String::from_utf8_lossy(&rights.subtree).into_owned();
-    let below = if subtree.is_empty() { String::new() } else { format!(" for what is below {subtree}") };
+    let below =
+        if subtree.is_empty() { String::new() } else { format!(" for what is below {subtree}") };
     let client = admin::client(settings)?;
     let made = client.key_add(name, rights.clone());
     let made = made.map_err(|e| Fault { what: format!("making key {name}{below}"), ..e.into() })?;
-    let key =
-        KeyFile { id: made.key, name: name.to_owned(), admin: rights.admin, secret: Secret::from_bytes(made.secret) };
+    let key = KeyFile {
+        id: made.key,
+        name: name.to_owned(),
+        admin: rights.admin,
+        secret: Secret::from_bytes(made.secret),
+    };
     if let Err(error) = key.save(path) {
         // A key that nobody holds would stay valid for ever.
         client.key_revoke(made.key)?;
@@ -62,7 +75,10 @@ fn add(name: &str, rights: KeyRights, path: &std::path::Path, settings: &Setting
         out.value(&json!({ "key": made.key.0, "name": name, "file": path }));
     } else {
         out.line(format!("key {} ({name}) is in {}", made.key, path.display()));
-        out.next(format!("copy it to the host, and there: braid agent --key {}", quoted(&path.display().to_string())));
+        out.next(format!(
+            "copy it to the host, and there: braid agent --key {}",
+            quoted(&path.display().to_string())
+        ));
     }
     Ok(())
 }

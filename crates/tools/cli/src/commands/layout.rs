@@ -26,7 +26,8 @@ pub fn run(command: &LayoutCommand, settings: &Settings, out: Printer) -> Result
             Ok(())
         }
         LayoutCommand::Show { paths } => {
-            let facts = paths.iter().map(|path| show(&client, path, out)).collect::<Result<Vec<_>, _>>()?;
+            let facts =
+                paths.iter().map(|path| show(&client, path, out)).collect::<Result<Vec<_>, _>>()?;
             if out.json {
                 out.value(&facts);
             } else if let (Some(path), Some(last)) = (paths.last(), facts.last()) {
@@ -40,8 +41,11 @@ pub fn run(command: &LayoutCommand, settings: &Settings, out: Printer) -> Result
 fn next(path: &str, is_directory: bool, out: Printer) {
     let path = quoted(path);
     match is_directory {
-        true => out.next(format!("braid layout set {path} --stripe-size 64K --iod-count 2    (for new files in it)")),
-        false => out.next(format!("braid cp --stripe-size 64K {path} NEW    (a copy that lies otherwise)")),
+        true => out.next(format!(
+            "braid layout set {path} --stripe-size 64K --iod-count 2    (for new files in it)"
+        )),
+        false => out
+            .next(format!("braid cp --stripe-size 64K {path} NEW    (a copy that lies otherwise)")),
     }
 }
 
@@ -52,8 +56,17 @@ fn show(client: &Client, path: &str, out: Printer) -> Result<Value, Fault> {
             Some(_) => {
                 // Its size may be with a daemon that is gone.
                 let bytes = client.stat(path).ok().map(|found| found.bytes.0);
-                let removed = client.cluster_map()?.iods.into_iter().filter(|iod| iod.state == IodState::Removed);
-                show_file(path, &found, (bytes, &removed.map(|iod| iod.id).collect::<Vec<_>>()), out);
+                let removed = client
+                    .cluster_map()?
+                    .iods
+                    .into_iter()
+                    .filter(|iod| iod.state == IodState::Removed);
+                show_file(
+                    path,
+                    &found,
+                    (bytes, &removed.map(|iod| iod.id).collect::<Vec<_>>()),
+                    out,
+                );
             }
             None => out.line(format!("{path}: new files here: {}", wish_text(&found.wish))),
         }
@@ -61,12 +74,21 @@ fn show(client: &Client, path: &str, out: Printer) -> Result<Value, Fault> {
     Ok(facts(path, &found))
 }
 
-fn show_file(path: &str, found: &LayoutShowReply, (bytes, removed): (Option<u64>, &[IodId]), out: Printer) {
+fn show_file(
+    path: &str,
+    found: &LayoutShowReply,
+    (bytes, removed): (Option<u64>, &[IodId]),
+    out: Printer,
+) {
     let Some(layout) = &found.layout else { return };
     out.line(format!("{path}: layout version {}", layout.version));
     let mut part = 0;
     for component in &layout.components {
-        let end = if component.end == FileOffset::MAX { "end".to_owned() } else { component.end.to_string() };
+        let end = if component.end == FileOffset::MAX {
+            "end".to_owned()
+        } else {
+            component.end.to_string()
+        };
         let (start, what) = (component.start, distribution_text(&component.distribution));
         out.line(format!(
             "  bytes {start} to {end}: {what}, {} parts, first part {}",
@@ -75,9 +97,13 @@ fn show_file(path: &str, found: &LayoutShowReply, (bytes, removed): (Option<u64>
         ));
         for placement in &component.parts {
             let iods: Vec<_> = placement.iods.iter().map(ToString::to_string).collect();
-            let ends_before = |bytes| layout.object_bytes(bytes, PartIndex(part as u16)).is_ok_and(|bytes| bytes == 0);
+            let ends_before = |bytes| {
+                layout.object_bytes(bytes, PartIndex(part as u16)).is_ok_and(|bytes| bytes == 0)
+            };
             let there = match bytes {
-                _ if recorded(found, part) && placement.iods.iter().all(|iod| removed.contains(iod)) => {
+                _ if recorded(found, part)
+                    && placement.iods.iter().all(|iod| removed.contains(iod)) =>
+                {
                     "lost: its daemon was removed"
                 }
                 _ if recorded(found, part) => "written",
@@ -97,14 +123,20 @@ fn recorded(found: &LayoutShowReply, part: usize) -> bool {
 
 fn distribution_text(distribution: &Distribution) -> String {
     match distribution {
-        Distribution::SimpleStripe { stripe_size } => format!("stripes of {}", human_bytes(*stripe_size)),
+        Distribution::SimpleStripe { stripe_size } => {
+            format!("stripes of {}", human_bytes(*stripe_size))
+        }
         Distribution::Single => "one part".into(),
         Distribution::VarStrip { strips } => {
-            let strips: Vec<_> = strips.iter().map(|s| format!("{}:{}", s.part, human_bytes(s.bytes))).collect();
+            let strips: Vec<_> =
+                strips.iter().map(|s| format!("{}:{}", s.part, human_bytes(s.bytes))).collect();
             format!("strips {}", strips.join(" "))
         }
         Distribution::Grouped { stripe_size, group_width, group_depth } => {
-            format!("stripes of {} in groups of {group_width}, {group_depth} rows each", human_bytes(*stripe_size))
+            format!(
+                "stripes of {} in groups of {group_width}, {group_depth} rows each",
+                human_bytes(*stripe_size)
+            )
         }
         _ => "a distribution that this version does not know".into(),
     }
@@ -133,10 +165,13 @@ fn placement_word(kind: Placement) -> &'static str {
 
 fn distribution_facts(distribution: &Distribution) -> Value {
     match distribution {
-        Distribution::SimpleStripe { stripe_size } => json!({ "kind": "simple-stripe", "stripe_size": stripe_size }),
+        Distribution::SimpleStripe { stripe_size } => {
+            json!({ "kind": "simple-stripe", "stripe_size": stripe_size })
+        }
         Distribution::Single => json!({ "kind": "single" }),
         Distribution::VarStrip { strips } => {
-            let strips: Vec<Value> = strips.iter().map(|s| json!({ "part": s.part, "bytes": s.bytes })).collect();
+            let strips: Vec<Value> =
+                strips.iter().map(|s| json!({ "part": s.part, "bytes": s.bytes })).collect();
             json!({ "kind": "varstrip", "strips": strips })
         }
         Distribution::Grouped { stripe_size, group_width, group_depth } => {
@@ -162,7 +197,8 @@ fn wish_text(wish: &LayoutWish) -> String {
 
 fn facts(path: &str, found: &LayoutShowReply) -> Value {
     let component = |c: &Component| {
-        let iods: Vec<Vec<u32>> = c.parts.iter().map(|p| p.iods.iter().map(|iod| iod.0).collect()).collect();
+        let iods: Vec<Vec<u32>> =
+            c.parts.iter().map(|p| p.iods.iter().map(|iod| iod.0).collect()).collect();
         json!({ "start": c.start.0, "end": (c.end != FileOffset::MAX).then_some(c.end.0),
             "distribution": distribution_facts(&c.distribution), "first_part": c.first_part, "iods_of_parts": iods })
     };

@@ -112,7 +112,8 @@ impl Listing<'_> {
             rows.push(Row { name: entry.name, path: child, kind: entry.kind, found });
         }
         rows.sort_by(|a, b| a.name.cmp(&b.name));
-        let below = rows.iter().filter(|row| row.kind == FileKind::Directory).map(|row| row.path.clone());
+        let below =
+            rows.iter().filter(|row| row.kind == FileKind::Directory).map(|row| row.path.clone());
         let below = below.collect();
         self.print(rows)?;
         Ok(below)
@@ -143,7 +144,10 @@ impl Listing<'_> {
         let paths: Vec<String> = self.args.paths.iter().map(|path| quoted(path)).collect();
         match &self.first_file {
             _ if self.rows == 0 && !self.args.all => {
-                self.out.next(format!("braid put -r SOMETHING {}    (ls -a shows names with a dot)", paths[0]));
+                self.out.next(format!(
+                    "braid put -r SOMETHING {}    (ls -a shows names with a dot)",
+                    paths[0]
+                ));
             }
             _ if !self.args.long => self.out.next(format!("braid ls -l {}", paths.join(" "))),
             Some(file) => self.out.next(format!("braid layout show {}", quoted(&show(file)))),
@@ -154,12 +158,15 @@ impl Listing<'_> {
     fn print(&mut self, rows: Vec<Row>) -> Result<(), Fault> {
         self.rows += rows.len();
         if self.first_file.is_none() {
-            self.first_file = rows.iter().find(|row| row.kind == FileKind::File).map(|row| row.path.clone());
+            self.first_file =
+                rows.iter().find(|row| row.kind == FileKind::File).map(|row| row.path.clone());
         }
         if self.out.json {
             self.facts.extend(rows.iter().map(|row| match &row.found {
                 Some(found) => attributes_json(&row.path, found),
-                None => json!({ "path": show(&row.path), "kind": kind_word(row.kind), "bytes": null }),
+                None => {
+                    json!({ "path": show(&row.path), "kind": kind_word(row.kind), "bytes": null })
+                }
             }));
             return Ok(());
         }
@@ -174,11 +181,15 @@ impl Listing<'_> {
         let human = self.args.human;
         let size = |bytes: u64| if human { human_bytes(bytes) } else { bytes.to_string() };
         let cells: Vec<[String; 6]> = rows.iter().map(|row| self.cells(row, size)).collect();
-        let width = |column: usize| cells.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            cells.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0)
+        };
         let (links, user, group, bytes) = (width(1), width(2), width(3), width(4));
         for (row, cells) in rows.iter().zip(&cells) {
             let target = match row.kind {
-                FileKind::Symlink => format!(" -> {}", show(&self.client.read_link(&row.path[..])?)),
+                FileKind::Symlink => {
+                    format!(" -> {}", show(&self.client.read_link(&row.path[..])?))
+                }
                 _ => String::new(),
             };
             let [mode, n, owner, of, size, time] = cells;
@@ -199,7 +210,9 @@ impl Listing<'_> {
         };
         let (owner, group) = match self.args.numeric {
             true => (found.uid.to_string(), found.gid.to_string()),
-            false => (self.names.user(found.uid).to_owned(), self.names.group(found.gid).to_owned()),
+            false => {
+                (self.names.user(found.uid).to_owned(), self.names.group(found.gid).to_owned())
+            }
         };
         let mode = mode_text(found.kind, found.mode);
         [mode, found.links.to_string(), owner, group, size(found.bytes.0), time_text(found.mtime)]

@@ -24,7 +24,12 @@ const LINES_MAX: usize = 20;
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Runs one of them.
-pub fn run(command: &MdsCommand, dir: &Path, settings: &Settings, out: Printer) -> Result<(), Fault> {
+pub fn run(
+    command: &MdsCommand,
+    dir: &Path,
+    settings: &Settings,
+    out: Printer,
+) -> Result<(), Fault> {
     match command {
         MdsCommand::Salvage => salvage(dir, settings, out),
         MdsCommand::Dump { file } => dump(dir, file, out),
@@ -50,14 +55,25 @@ fn salvage(dir: &Path, settings: &Settings, out: Printer) -> Result<(), Fault> {
     // Needed only when the record that has it is lost.
     let uuid = servers::cluster(settings).ok();
     let outcome = salvage_metadata(dir, uuid, Timestamp::now());
-    let outcome = outcome.map_err(|e| fault(format!("salvaging the metadata of {}", dir.display()), e))?;
-    let start = format!("braid mds --dir {}    (then: braid fsck --mend)", quoted(&dir.display().to_string()));
+    let outcome =
+        outcome.map_err(|e| fault(format!("salvaging the metadata of {}", dir.display()), e))?;
+    let start = format!(
+        "braid mds --dir {}    (then: braid fsck --mend)",
+        quoted(&dir.display().to_string())
+    );
     match outcome {
         Outcome::Whole if out.json => out.value(&json!({ "damaged": false })),
-        Outcome::Whole => out.line(format!("the metadata of {} is whole: nothing was done", dir.display())),
-        Outcome::Ended(kept) if out.json => out.value(&json!({ "damaged": true, "kept": kept, "ended_earlier": true })),
+        Outcome::Whole => {
+            out.line(format!("the metadata of {} is whole: nothing was done", dir.display()))
+        }
+        Outcome::Ended(kept) if out.json => {
+            out.value(&json!({ "damaged": true, "kept": kept, "ended_earlier": true }))
+        }
         Outcome::Ended(kept) => {
-            out.line(format!("an earlier salvage was ended; the damaged files are in {}", kept.display()));
+            out.line(format!(
+                "an earlier salvage was ended; the damaged files are in {}",
+                kept.display()
+            ));
             out.next(start);
         }
         Outcome::Done(salvaged) if out.json => out.value(&facts(&salvaged)),
@@ -87,7 +103,8 @@ fn print(salvaged: &Salvaged, out: Printer) {
     let Salvaged { damage, taken, repaired, kept } = salvaged;
     out.line(format!("damaged: {}", damage.split("; try: ").next().unwrap_or(damage)));
     list("damaged", &taken.damage, taken.damage.len() as u64, out);
-    let ranges: Vec<_> = taken.lost.iter().map(|(first, last)| format!("batches {first} to {last}")).collect();
+    let ranges: Vec<_> =
+        taken.lost.iter().map(|(first, last)| format!("batches {first} to {last}")).collect();
     list("lost", &ranges, ranges.len() as u64, out);
     if taken.base_lost > 0 {
         let (lost, copies) = (taken.base_lost, taken.base_strays);
@@ -99,7 +116,9 @@ fn print(salvaged: &Salvaged, out: Printer) {
     list("a name in damaged bytes", &names, names.len() as u64, out);
     list("a name without a file", &repaired.dangling, repaired.dangling_count, out);
     if repaired.cluster {
-        out.line("lost: the record of the cluster: client keys and I/O daemons may be gone with it");
+        out.line(
+            "lost: the record of the cluster: client keys and I/O daemons may be gone with it",
+        );
     }
     out.line(format!(
         "taken over: {} records of the base, {} batches of the log; {} entries repaired",
@@ -125,7 +144,9 @@ fn dump(dir: &Path, file: &Path, out: Printer) -> Result<(), Fault> {
     let failed = |e: io::Error| Fault::failed(format!("writing {}", file.display()), e);
     if is_standard(file) {
         if io::stdout().is_terminal() {
-            return Err(Fault::usage(doing(), "a terminal takes no dump").hint("a file, or | zstd > FILE"));
+            return Err(
+                Fault::usage(doing(), "a terminal takes no dump").hint("a file, or | zstd > FILE")
+            );
         }
         let mut to = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
         return braid_meta::dump(dir, &mut to).map(drop).map_err(|e| fault(doing(), e.into()));
@@ -142,7 +163,8 @@ fn dump(dir: &Path, file: &Path, out: Printer) -> Result<(), Fault> {
     to.flush().and_then(|()| to.get_ref().sync_all()).map_err(failed)?;
     let bytes = to.get_ref().metadata().map_err(failed)?.len();
     fs::rename(&part, file).map_err(failed)?;
-    let above = file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let above =
+        file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
     sync_directory(above).map_err(failed)?;
     if out.json {
         out.value(&json!({ "file": file, "keys": dumped.keys, "bytes": bytes, "sequence": dumped.upto.0 }));
@@ -150,7 +172,10 @@ fn dump(dir: &Path, file: &Path, out: Printer) -> Result<(), Fault> {
     }
     let (keys, upto) = (dumped.keys, dumped.upto.0);
     out.line(format!("{keys} keys, {bytes} bytes, as of batch {upto}, are in {}", file.display()));
-    out.next(format!("braid mds load {} --dir NEW    (when it is needed)", quoted(&file.display().to_string())));
+    out.next(format!(
+        "braid mds load {} --dir NEW    (when it is needed)",
+        quoted(&file.display().to_string())
+    ));
     Ok(())
 }
 
@@ -159,13 +184,15 @@ fn load(dir: &Path, file: &Path, out: Printer) -> Result<(), Fault> {
         true => Box::new(io::stdin().lock()),
         false => {
             let opened = LocalFile::open(file);
-            let opened =
-                opened.map_err(|e| Fault::new(Exit::NotFound, format!("reading {}", file.display()), e.to_string()));
+            let opened = opened.map_err(|e| {
+                Fault::new(Exit::NotFound, format!("reading {}", file.display()), e.to_string())
+            });
             Box::new(BufReader::with_capacity(BUFFER_BYTES, opened?))
         }
     };
     let loaded = load_metadata(dir, &mut from, Timestamp::now());
-    let loaded = loaded.map_err(|e| fault(format!("loading {} into {}", file.display(), dir.display()), e))?;
+    let loaded = loaded
+        .map_err(|e| fault(format!("loading {} into {}", file.display(), dir.display()), e))?;
     if out.json {
         out.value(&json!({ "dir": dir, "keys": loaded.keys }));
         return Ok(());

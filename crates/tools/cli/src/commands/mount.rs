@@ -60,7 +60,9 @@ fn serve(args: &MountArgs, global: &Global, out: Printer) -> Result<(), Fault> {
 fn described(transport: &braid_fuse::kernel::uring::Transport) -> String {
     use braid_fuse::kernel::uring::{NoIoUring, Transport};
     match transport {
-        Transport::Device(why) if *why != NoIoUring::Off => format!("{transport}; try: {}", why.remedy()),
+        Transport::Device(why) if *why != NoIoUring::Off => {
+            format!("{transport}; try: {}", why.remedy())
+        }
         transport => transport.to_string(),
     }
 }
@@ -75,7 +77,9 @@ fn report(args: &MountArgs, transport: &str, out: Printer) {
     } else {
         out.hint(format!("mounted on {point}"));
         out.hint(format!("requests by {transport}"));
-        log.iter().for_each(|log| out.hint(format!("its log: {} (no system's log listens here)", log.display())));
+        log.iter().for_each(|log| {
+            out.hint(format!("its log: {} (no system's log listens here)", log.display()))
+        });
         out.next(format!("df {point}; braid umount {point}"));
     }
 }
@@ -99,7 +103,8 @@ pub fn umount(args: &UmountArgs, out: Printer) -> Result<(), Fault> {
                 _ => Exit::Failed,
             };
             let text = error.to_string();
-            let (why, hint) = text.split_once("; try: ").unwrap_or((&text, "findmnt -t fuse.braid"));
+            let (why, hint) =
+                text.split_once("; try: ").unwrap_or((&text, "findmnt -t fuse.braid"));
             Fault::new(exit, format!("unmounting {}", point.display()), why).hint(hint)
         })?;
         out.hint(format!("unmounted {}", point.display()));

@@ -12,13 +12,21 @@ use crate::{
 };
 
 /// Makes directories.
-pub fn mkdir(paths: &[String], parents: bool, mode: u32, settings: &Settings, out: Printer) -> Result<(), Fault> {
+pub fn mkdir(
+    paths: &[String],
+    parents: bool,
+    mode: u32,
+    settings: &Settings,
+    out: Printer,
+) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     for path in paths {
         if parents {
             make_parents(&client, path, mode)?;
         } else {
-            client.mkdir(path, mode).map_err(|e| directory_missing(e, &format!("making {path}"), path, &client))?;
+            client
+                .mkdir(path, mode)
+                .map_err(|e| directory_missing(e, &format!("making {path}"), path, &client))?;
         }
     }
     if let Some(last) = paths.last() {
@@ -29,11 +37,14 @@ pub fn mkdir(paths: &[String], parents: bool, mode: u32, settings: &Settings, ou
 
 /// Every ancestor that is missing, then the directory itself.
 fn make_parents(client: &Client, path: &str, mode: u32) -> Result<(), Fault> {
-    let mut ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0).collect();
+    let mut ends: Vec<usize> =
+        path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0).collect();
     ends.push(path.len());
     for end in ends {
         match client.mkdir(&path[..end], mode) {
-            Err(e) if e.status() == Status::Exists && is_directory(client, &path.as_bytes()[..end])? => {}
+            Err(e)
+                if e.status() == Status::Exists
+                    && is_directory(client, &path.as_bytes()[..end])? => {}
             outcome => {
                 outcome?;
             }
@@ -43,7 +54,13 @@ fn make_parents(client: &Client, path: &str, mode: u32) -> Result<(), Fault> {
 }
 
 /// Removes files, and whole trees with `recursive`.
-pub fn rm(paths: &[String], recursive: bool, force: bool, settings: &Settings, out: Printer) -> Result<(), Fault> {
+pub fn rm(
+    paths: &[String],
+    recursive: bool,
+    force: bool,
+    settings: &Settings,
+    out: Printer,
+) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     for path in paths {
         if path.trim_matches('/').is_empty() && recursive {
@@ -58,7 +75,9 @@ pub fn rm(paths: &[String], recursive: bool, force: bool, settings: &Settings, o
                 true => remove_tree(&client, path.as_bytes())?,
                 false => {
                     let hint = format!("braid rm -r {}", quoted(path));
-                    return Err(Fault::usage(format!("removing {path}"), "it is a directory").hint(hint));
+                    return Err(
+                        Fault::usage(format!("removing {path}"), "it is a directory").hint(hint)
+                    );
                 }
             },
             Err(e) => return Err(e.into()),
@@ -119,17 +138,21 @@ pub fn mv(
         _ => RenameMode::Replace,
     };
     let into = !exchange && is_directory(&client, to.as_bytes())?;
-    let target = if into { join(to.as_bytes(), file_name(from.as_bytes())) } else { to.as_bytes().to_vec() };
+    let target =
+        if into { join(to.as_bytes(), file_name(from.as_bytes())) } else { to.as_bytes().to_vec() };
     let doing = || format!("moving {from} to {}", show(&target));
     client.rename(from, &target[..], mode).map_err(|error| match error.status() {
         Status::NotFound if exchange && client.lstat(from).is_ok() && client.lstat(to).is_err() => {
-            Fault { what: doing(), why: format!("there is no {to} to exchange it with"), ..error.into() }.hint(format!(
-                "braid mv {} {}",
-                quoted(from),
-                quoted(to)
-            ))
+            Fault {
+                what: doing(),
+                why: format!("there is no {to} to exchange it with"),
+                ..error.into()
+            }
+            .hint(format!("braid mv {} {}", quoted(from), quoted(to)))
         }
-        Status::NotFound if client.lstat(from).is_ok() => directory_missing(error, &doing(), &show(&target), &client),
+        Status::NotFound if client.lstat(from).is_ok() => {
+            directory_missing(error, &doing(), &show(&target), &client)
+        }
         _ => Fault { what: doing(), ..error.into() },
     })?;
     out.next(format!("braid ls -l {}", quoted(&show(above(&target)))));
@@ -137,17 +160,33 @@ pub fn mv(
 }
 
 /// Makes a link; into an existing directory makes it there.
-pub fn ln(target: &str, link: &str, symbolic: bool, settings: &Settings, out: Printer) -> Result<(), Fault> {
+pub fn ln(
+    target: &str,
+    link: &str,
+    symbolic: bool,
+    settings: &Settings,
+    out: Printer,
+) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     let into = is_directory(&client, link.as_bytes())?;
-    let name = if into { join(link.as_bytes(), file_name(target.as_bytes())) } else { link.as_bytes().to_vec() };
+    let name = if into {
+        join(link.as_bytes(), file_name(target.as_bytes()))
+    } else {
+        link.as_bytes().to_vec()
+    };
     if symbolic {
         client.symlink(&name[..], target.as_bytes())?;
     } else {
-        client.hard_link(target, &name[..]).map_err(|error| match is_directory(&client, target.as_bytes()) {
-            Ok(true) => Fault::new(Exit::Refused, format!("linking {target}"), "a directory has no second name")
+        client.hard_link(target, &name[..]).map_err(|error| {
+            match is_directory(&client, target.as_bytes()) {
+                Ok(true) => Fault::new(
+                    Exit::Refused,
+                    format!("linking {target}"),
+                    "a directory has no second name",
+                )
                 .hint(format!("braid ln -s {} {}", quoted(target), quoted(link))),
-            _ => error.into(),
+                _ => error.into(),
+            }
         })?;
     }
     out.next(format!("braid ls -l {}", quoted(&show(&name))));
@@ -157,13 +196,15 @@ pub fn ln(target: &str, link: &str, symbolic: bool, settings: &Settings, out: Pr
 /// Tells a missing directory above `path` from a missing file; the same error in all other cases.
 fn directory_missing(error: Error, doing: &str, path: &str, client: &Client) -> Fault {
     let above = show(above(path.as_bytes()));
-    let missing = error.status() == Status::NotFound && above != "/" && client.stat(&above[..]).is_err();
+    let missing =
+        error.status() == Status::NotFound && above != "/" && client.stat(&above[..]).is_err();
     let fault = Fault::from(error);
     if !missing {
         return fault;
     }
     let hint = format!("braid mkdir -p {}", quoted(&above));
-    Fault { what: doing.to_owned(), why: format!("there is no directory {above}"), ..fault }.hint(hint)
+    Fault { what: doing.to_owned(), why: format!("there is no directory {above}"), ..fault }
+        .hint(hint)
 }
 
 fn is_directory(client: &Client, path: &[u8]) -> Result<bool, Fault> {

@@ -14,7 +14,8 @@ pub fn number(database: &str, what: &str, name: &str) -> Result<u64, Fault> {
     }
     let unknown = || {
         let why = "this host does not know the name";
-        Fault::new(Exit::NotFound, format!("{what} {name}"), why).hint(format!("--{what} with the number"))
+        Fault::new(Exit::NotFound, format!("{what} {name}"), why)
+            .hint(format!("--{what} with the number"))
     };
     let found = Command::new(NAMES).args([database, name]).output().map_err(|_| unknown())?;
     let line = String::from_utf8_lossy(&found.stdout).into_owned();
@@ -24,8 +25,12 @@ pub fn number(database: &str, what: &str, name: &str) -> Result<u64, Fault> {
 /// The name of a number, where this host has one.
 pub fn named(database: &str, number: u64) -> String {
     let found = Command::new(NAMES).args([database, &number.to_string()]).output();
-    let line = found.map(|found| String::from_utf8_lossy(&found.stdout).into_owned()).unwrap_or_default();
-    line.split(':').next().filter(|name| !name.is_empty()).map_or_else(|| number.to_string(), str::to_owned)
+    let line =
+        found.map(|found| String::from_utf8_lossy(&found.stdout).into_owned()).unwrap_or_default();
+    line.split(':')
+        .next()
+        .filter(|name| !name.is_empty())
+        .map_or_else(|| number.to_string(), str::to_owned)
 }
 
 /// Names that were looked up: each costs a process, and a listing has few owners.

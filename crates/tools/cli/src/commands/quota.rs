@@ -33,7 +33,12 @@ pub fn run(command: &QuotaCommand, settings: &Settings, out: Printer) -> Result<
     }
 }
 
-fn set(who: &QuotaWho, limits: &QuotaLimitArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
+fn set(
+    who: &QuotaWho,
+    limits: &QuotaLimitArgs,
+    settings: &Settings,
+    out: Printer,
+) -> Result<(), Fault> {
     let client = admin::client(settings)?;
     let owner = owner(&client, who)?;
     let before = client.quota(owner.clone())?.limits;
@@ -62,8 +67,14 @@ fn count(client: &Client, owner: QuotaOwner, out: Printer) -> Result<QuotaReport
 /// What is not named stays as it was; 0 is no limit.
 fn merged(wanted: &QuotaLimitArgs, before: Option<QuotaLimits>) -> QuotaLimits {
     let none = QuotaBound { hard: None, soft: None };
-    let before = before.unwrap_or(QuotaLimits { bytes: none.clone(), inodes: none, grace_seconds: GRACE_SECONDS });
-    let pick = |wanted: Option<u64>, before: Option<u64>| wanted.map_or(before, |limit| (limit != 0).then_some(limit));
+    let before = before.unwrap_or(QuotaLimits {
+        bytes: none.clone(),
+        inodes: none,
+        grace_seconds: GRACE_SECONDS,
+    });
+    let pick = |wanted: Option<u64>, before: Option<u64>| {
+        wanted.map_or(before, |limit| (limit != 0).then_some(limit))
+    };
     QuotaLimits {
         bytes: QuotaBound {
             hard: pick(wanted.bytes, before.bytes.hard),
@@ -124,26 +135,36 @@ fn owner(client: &Client, who: &QuotaWho) -> Result<QuotaOwner, Fault> {
         let found = client.stat(path)?;
         if found.kind != FileKind::Directory {
             let what = format!("quota of {path}");
-            return Err(Fault::usage(what, "not a directory").hint("--user NAME for the files of a user"));
+            return Err(
+                Fault::usage(what, "not a directory").hint("--user NAME for the files of a user")
+            );
         }
         return Ok(QuotaOwner { kind: QuotaKind::Directory, id: found.file.0 });
     }
     match (&who.user, &who.group) {
-        (Some(user), _) => Ok(QuotaOwner { kind: QuotaKind::User, id: number("passwd", "user", user)? }),
-        (_, Some(group)) => Ok(QuotaOwner { kind: QuotaKind::Group, id: number("group", "group", group)? }),
-        _ => Err(Fault::usage("quota", "whose is not said").hint("--user NAME, --group NAME or --dir PATH")),
+        (Some(user), _) => {
+            Ok(QuotaOwner { kind: QuotaKind::User, id: number("passwd", "user", user)? })
+        }
+        (_, Some(group)) => {
+            Ok(QuotaOwner { kind: QuotaKind::Group, id: number("group", "group", group)? })
+        }
+        _ => Err(Fault::usage("quota", "whose is not said")
+            .hint("--user NAME, --group NAME or --dir PATH")),
     }
 }
 
 fn name(who: &QuotaWho) -> String {
     let all = [("user", &who.user), ("group", &who.group), ("directory", &who.dir)];
-    let named = all.iter().find_map(|(what, name)| name.as_ref().map(|name| format!("{what} {name}")));
+    let named =
+        all.iter().find_map(|(what, name)| name.as_ref().map(|name| format!("{what} {name}")));
     named.unwrap_or_default()
 }
 
 fn flag(who: &QuotaWho) -> String {
     let all = [("--user", &who.user), ("--group", &who.group), ("--dir", &who.dir)];
-    let flag = all.iter().find_map(|(flag, name)| name.as_ref().map(|name| format!("{flag} {}", quoted(name))));
+    let flag = all
+        .iter()
+        .find_map(|(flag, name)| name.as_ref().map(|name| format!("{flag} {}", quoted(name))));
     flag.unwrap_or_default()
 }
 
@@ -156,10 +177,14 @@ fn show(reports: &[QuotaReport], out: Printer) {
 }
 
 fn row(report: &QuotaReport) -> Vec<String> {
-    let limit = |limit: Option<u64>, text: fn(u64) -> String| limit.map_or_else(|| "-".to_owned(), text);
+    let limit =
+        |limit: Option<u64>, text: fn(u64) -> String| limit.map_or_else(|| "-".to_owned(), text);
     let limits = report.limits.clone();
-    let (bytes, inodes) = limits.map_or((None, None), |limits| (Some(limits.bytes), Some(limits.inodes)));
-    let of = |bound: &Option<QuotaBound>, hard: bool| bound.as_ref().and_then(|b| if hard { b.hard } else { b.soft });
+    let (bytes, inodes) =
+        limits.map_or((None, None), |limits| (Some(limits.bytes), Some(limits.inodes)));
+    let of = |bound: &Option<QuotaBound>, hard: bool| {
+        bound.as_ref().and_then(|b| if hard { b.hard } else { b.soft })
+    };
     vec![
         whose(report),
         human_bytes(report.bytes.saturating_add(report.bytes_in_flight)),

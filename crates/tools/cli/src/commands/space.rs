@@ -40,16 +40,30 @@ pub fn df(settings: &Settings, out: Printer) -> Result<(), Fault> {
         let used = total.saturating_sub(free);
         let whole = u128::from(used) + u128::from(available);
         let percent = (u128::from(used) * 100).checked_div(whole).unwrap_or(0);
-        vec![name, human_bytes(total), human_bytes(used), human_bytes(available), format!("{percent}%"), note]
+        vec![
+            name,
+            human_bytes(total),
+            human_bytes(used),
+            human_bytes(available),
+            format!("{percent}%"),
+            note,
+        ]
     };
     let files = format!("{} files", whole.files);
     let mut rows = vec![row("all".into(), whole.total.0, whole.free.0, whole.available.0, files)];
     let mut devices = HashSet::new();
     for iod in map.iods.iter().filter(|iod| iod.state != IodState::Removed) {
-        let shared = if devices.insert(iod.space.device) { "" } else { ", on a disk counted above" };
+        let shared =
+            if devices.insert(iod.space.device) { "" } else { ", on a disk counted above" };
         let full = if iod.space.is_nearly_full() { ", nearly full" } else { "" };
         let (note, space) = (format!("{}{full}{shared}", state_word(iod.state)), &iod.space);
-        rows.push(row(format!("I/O daemon {}", iod.id), space.total.0, space.free.0, space.available.0, note));
+        rows.push(row(
+            format!("I/O daemon {}", iod.id),
+            space.total.0,
+            space.free.0,
+            space.available.0,
+            note,
+        ));
     }
     out.table(&["WHERE", "SIZE", "USED", "FREE", "USE", "NOTE"], &rows);
     fullest(&map.iods).into_iter().for_each(|line| out.line(line));

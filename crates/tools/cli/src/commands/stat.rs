@@ -10,7 +10,12 @@ use crate::{
 };
 
 /// Prints attributes.
-pub fn stat(paths: &[String], follow: bool, settings: &Settings, out: Printer) -> Result<(), Fault> {
+pub fn stat(
+    paths: &[String],
+    follow: bool,
+    settings: &Settings,
+    out: Printer,
+) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     let (mut facts, mut last) = (Vec::new(), None);
     for path in paths {
@@ -20,7 +25,12 @@ pub fn stat(paths: &[String], follow: bool, settings: &Settings, out: Printer) -
             continue;
         }
         let bytes = found.bytes.0;
-        out.line(format!("{path}: {}, {} bytes ({})", kind_word(found.kind), bytes, human_bytes(bytes)));
+        out.line(format!(
+            "{path}: {}, {} bytes ({})",
+            kind_word(found.kind),
+            bytes,
+            human_bytes(bytes)
+        ));
         out.line(format!(
             "  mode {} owner {}:{} links {}",
             mode_text(found.kind, found.mode),
@@ -28,10 +38,16 @@ pub fn stat(paths: &[String], follow: bool, settings: &Settings, out: Printer) -
             found.gid,
             found.links
         ));
-        out.line(format!("  index {} change {} size generation {}", found.file, found.change, found.size_generation));
-        for (name, time) in
-            [("accessed", found.atime), ("modified", found.mtime), ("changed", found.ctime), ("born", found.btime)]
-        {
+        out.line(format!(
+            "  index {} change {} size generation {}",
+            found.file, found.change, found.size_generation
+        ));
+        for (name, time) in [
+            ("accessed", found.atime),
+            ("modified", found.mtime),
+            ("changed", found.ctime),
+            ("born", found.btime),
+        ] {
             out.line(format!("  {name:<8} {}", time_text(time)));
         }
         last = Some((path.clone(), found.kind));

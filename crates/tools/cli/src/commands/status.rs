@@ -22,9 +22,9 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
     let secret = admin::server_key(settings)?;
     let ask = |iod: &IodInfo| match (&secret, iod.state) {
         (None, _) | (_, IodState::Down | IodState::Removed) => None,
-        (Some(secret), _) => {
-            admin::IodLink::connect(iod, secret, settings).and_then(|mut link| link.call(&DaemonStatus {})).ok()
-        }
+        (Some(secret), _) => admin::IodLink::connect(iod, secret, settings)
+            .and_then(|mut link| link.call(&DaemonStatus {}))
+            .ok(),
     };
     let iods: Vec<_> = mds.map.iods.iter().map(|iod| (iod, ask(iod))).collect();
     let mark = client.fsck_mark(false)?;
@@ -32,22 +32,48 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
         print_json((&mds, mark), &daemon, &iods, out);
         return Ok(());
     }
-    let mut rows =
-        vec![row("metadata server", settings.mds.value.join(" "), "up".into(), String::new(), Some(&daemon))];
+    let mut rows = vec![row(
+        "metadata server",
+        settings.mds.value.join(" "),
+        "up".into(),
+        String::new(),
+        Some(&daemon),
+    )];
     for (iod, counters) in &iods {
-        let heard = mds.map.iods.iter().position(|i| i.id == iod.id).and_then(|at| mds.heard_ms_ago.get(at)).copied();
+        let heard = mds
+            .map
+            .iods
+            .iter()
+            .position(|i| i.id == iod.id)
+            .and_then(|at| mds.heard_ms_ago.get(at))
+            .copied();
         let state = match (iod.state, heard) {
-            (IodState::Down, Some(ms)) if ms < u64::MAX / 2 => format!("down, heard {} s ago", ms / 1000),
+            (IodState::Down, Some(ms)) if ms < u64::MAX / 2 => {
+                format!("down, heard {} s ago", ms / 1000)
+            }
             (state, _) => state_word(state).to_owned(),
         };
         let free = match iod.state {
             IodState::Removed => String::new(),
-            _ => format!("{} of {}", human_bytes(iod.space.available.0), human_bytes(iod.space.total.0)),
+            _ => format!(
+                "{} of {}",
+                human_bytes(iod.space.available.0),
+                human_bytes(iod.space.total.0)
+            ),
         };
-        rows.push(row(&format!("I/O daemon {}", iod.id), iod.addresses.join(" "), state, free, counters.as_ref()));
+        rows.push(row(
+            &format!("I/O daemon {}", iod.id),
+            iod.addresses.join(" "),
+            state,
+            free,
+            counters.as_ref(),
+        ));
     }
     out.table(
-        &["DAEMON", "ADDRESS", "STATE", "FREE", "CONNS", "CALLS", "READ", "WRITTEN", "ERRORS", "MEMORY", "UP"],
+        &[
+            "DAEMON", "ADDRESS", "STATE", "FREE", "CONNS", "CALLS", "READ", "WRITTEN", "ERRORS",
+            "MEMORY", "UP",
+        ],
         &rows,
     );
     out.line(format!(
@@ -61,7 +87,10 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
     ));
     fullest(&mds.map.iods).into_iter().for_each(|line| out.line(line));
     if let Some(mark) = &mark {
-        out.line(format!("the file system must be checked: {}", mark.split("; try: ").next().unwrap_or(mark)));
+        out.line(format!(
+            "the file system must be checked: {}",
+            mark.split("; try: ").next().unwrap_or(mark)
+        ));
         out.next("braid fsck --mend    (when it finds nothing any more, this line goes)");
     }
     for (point, requests) in mounts() {
@@ -100,7 +129,13 @@ fn mounts() -> Vec<(std::path::PathBuf, String)> {
     Vec::new()
 }
 
-fn row(name: &str, address: String, state: String, free: String, counters: Option<&DaemonStatusReply>) -> Vec<String> {
+fn row(
+    name: &str,
+    address: String,
+    state: String,
+    free: String,
+    counters: Option<&DaemonStatusReply>,
+) -> Vec<String> {
     let show = |f: &dyn Fn(&DaemonStatusReply) -> String| counters.map_or("-".into(), f);
     vec![
         name.into(),

@@ -10,7 +10,11 @@ use crate::{
 
 /// Without paths, by the servers: all that they have acknowledged. With them, by the mounts that they are on, of which what
 /// they gather is in it.
-pub fn sync(paths: &[PathBuf], settings: impl FnOnce() -> Result<Settings, Fault>, out: Printer) -> Result<(), Fault> {
+pub fn sync(
+    paths: &[PathBuf],
+    settings: impl FnOnce() -> Result<Settings, Fault>,
+    out: Printer,
+) -> Result<(), Fault> {
     if paths.is_empty() {
         connect::client(&settings()?)?.sync_all()?;
         out.hint("all that the servers had acknowledged is on disk; what mounts still gather is not among it");
@@ -57,17 +61,24 @@ mod mounted {
     pub fn point_of(path: &Path) -> Result<PathBuf, Fault> {
         let doing = || format!("syncing {}", path.display());
         let whole = path.canonicalize().map_err(|error| {
-            let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
+            let exit =
+                if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
             Fault::new(exit, doing(), error.to_string()).hint("findmnt -t fuse.braid")
         })?;
         let table = entries().map_err(|error| Fault::failed(doing(), error))?;
         // The longest, and of several in one place the uppermost.
         let on = table.into_iter().filter(|entry| whole.starts_with(&entry.point));
-        let refused = |why| Err(Fault::usage(doing(), why).hint("findmnt -t fuse.braid, or braid sync alone"));
+        let refused = |why| {
+            Err(Fault::usage(doing(), why).hint("findmnt -t fuse.braid, or braid sync alone"))
+        };
         match on.max_by_key(|entry| entry.point.as_os_str().len()) {
-            Some(entry) if !entry.is_ours() => refused("it is not on a mount of BraidFS".to_owned()),
+            Some(entry) if !entry.is_ours() => {
+                refused("it is not on a mount of BraidFS".to_owned())
+            }
             Some(MountEntry { point, root, .. }) if root == Path::new("/") => Ok(point),
-            Some(entry) => refused(format!("{} shows a part of the file system alone", entry.point.display())),
+            Some(entry) => {
+                refused(format!("{} shows a part of the file system alone", entry.point.display()))
+            }
             None => refused("it is on no mount that is seen from here".to_owned()),
         }
     }

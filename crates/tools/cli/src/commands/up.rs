@@ -43,7 +43,8 @@ fn foreground(args: &UpArgs, out: Printer) -> Result<(), Fault> {
     #[cfg(target_os = "linux")]
     let mounted = mount(args, out)?;
     let pid_file = args.dir.join("braid.pid");
-    fs::write(&pid_file, std::process::id().to_string()).map_err(|e| Fault::failed("writing braid.pid", e))?;
+    fs::write(&pid_file, std::process::id().to_string())
+        .map_err(|e| Fault::failed("writing braid.pid", e))?;
     ready(args, &cluster.address, cluster.iods(), out)?;
     let _ = stop.recv();
     out.hint("stopping");
@@ -76,7 +77,8 @@ fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::Served>, Fa
         // Of a process that was killed: nothing can be using it.
         let _ = unmount(&point, Unmount::Lazy);
     }
-    let made = fs::create_dir_all(&point).map_err(|e| Fault::failed(format!("making {}", point.display()), e));
+    let made = fs::create_dir_all(&point)
+        .map_err(|e| Fault::failed(format!("making {}", point.display()), e));
     let served = made.and_then(|()| {
         let settings = embedded::settings(&args.dir)?;
         let source = settings.mds.value.join(",");
@@ -108,9 +110,11 @@ fn is_mounted(_: &Path) -> bool {
 
 /// Says where it is and what to type next.
 fn ready(args: &UpArgs, address: &str, iods: usize, out: Printer) -> Result<(), Fault> {
-    let room = connect::client(&embedded::settings(&args.dir)?)?.statfs(braid_types::FileIndex::ROOT)?;
+    let room =
+        connect::client(&embedded::settings(&args.dir)?)?.statfs(braid_types::FileIndex::ROOT)?;
     // Absolute: the next command may be typed in another directory.
-    let config = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone()).join("braid.toml");
+    let config =
+        std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone()).join("braid.toml");
     let mount = Some(mount_point(args)).filter(|point| is_mounted(point));
     if out.json {
         out.value(&json!({ "dir": args.dir, "mds": address, "iods": iods, "config": config,
@@ -145,8 +149,11 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
         && args.dir.exists()
         && fs::read_dir(&args.dir).map_err(fail)?.next().is_some()
     {
-        return Err(Fault::usage(doing(), "the directory is not empty, and nothing in it is touched")
-            .hint("an empty or new directory"));
+        return Err(Fault::usage(
+            doing(),
+            "the directory is not empty, and nothing in it is touched",
+        )
+        .hint("an empty or new directory"));
     }
     let log_path = args.dir.with_extension("log");
     let log = new_log(&log_path)?;
@@ -165,7 +172,8 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     while running(&args.dir) != Some(child.id()) {
         if child.try_wait().map_err(fail)?.is_some() || Instant::now() > deadline {
             let _ = child.kill();
-            let (said, log) = (last_lines(&log_path), format!("the whole log: {}", log_path.display()));
+            let (said, log) =
+                (last_lines(&log_path), format!("the whole log: {}", log_path.display()));
             let (why, hint) = match said.rsplit_once("; try: ") {
                 Some((why, hint)) => (why, format!("{hint} ({log})")),
                 None => (said.as_str(), log),
@@ -178,7 +186,11 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     let map = connect::client(&settings)?.cluster_map()?;
     let iods = map.iods.iter().filter(|iod| iod.state != IodState::Removed).count();
     ready(args, &settings.mds.value.join(","), iods, out)?;
-    out.hint(format!("       braid down {}    stop it (its log: {})", args.dir.display(), log_path.display()));
+    out.hint(format!(
+        "       braid down {}    stop it (its log: {})",
+        args.dir.display(),
+        log_path.display()
+    ));
     Ok(())
 }
 
@@ -190,15 +202,17 @@ fn trusted(dir: &Path) -> Result<(), Fault> {
     let me = rustix::process::geteuid().as_raw();
     let shown = quoted(&dir.display().to_string());
     let (why, hint) = match found.mode() & 0o7777 {
-        _ if found.uid() != me => {
-            (format!("it belongs to user {}, and this is user {me}", found.uid()), "a directory of your own".to_owned())
-        }
+        _ if found.uid() != me => (
+            format!("it belongs to user {}, and this is user {me}", found.uid()),
+            "a directory of your own".to_owned(),
+        ),
         mode if mode & 0o002 != 0 => {
             (format!("everybody may write into it (mode {mode:04o})"), format!("chmod o-w {shown}"))
         }
         _ => return Ok(()),
     };
-    Err(Fault::new(Exit::Refused, format!("starting the cluster of {}", dir.display()), why).hint(hint))
+    Err(Fault::new(Exit::Refused, format!("starting the cluster of {}", dir.display()), why)
+        .hint(hint))
 }
 
 /// Elsewhere directories have other rules.
@@ -242,7 +256,9 @@ fn foreign(file: &File) -> std::io::Result<Option<&'static str>> {
     let found = file.metadata()?;
     Ok(match found {
         _ if !found.is_file() => Some("it is no file"),
-        _ if found.uid() != rustix::process::geteuid().as_raw() => Some("it belongs to somebody else"),
+        _ if found.uid() != rustix::process::geteuid().as_raw() => {
+            Some("it belongs to somebody else")
+        }
         _ if found.nlink() != 1 => Some("it has other names"),
         _ => None,
     })
@@ -257,7 +273,11 @@ fn last_lines(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
-    if last.is_empty() { "it ended and said nothing".into() } else { last.trim_start_matches("braid: ").to_owned() }
+    if last.is_empty() {
+        "it ended and said nothing".into()
+    } else {
+        last.trim_start_matches("braid: ").to_owned()
+    }
 }
 
 /// The process that runs the cluster of `dir`.
@@ -278,7 +298,8 @@ pub fn down(dir: &Path, out: Printer) -> Result<(), Fault> {
     };
     let process = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     let process = process.ok_or_else(|| Fault::failed(doing(), "braid.pid holds no process id"))?;
-    rustix::process::kill_process(process, rustix::process::Signal::TERM).map_err(|e| Fault::failed(doing(), e))?;
+    rustix::process::kill_process(process, rustix::process::Signal::TERM)
+        .map_err(|e| Fault::failed(doing(), e))?;
     let deadline = Instant::now() + WAIT;
     while running(dir) == Some(pid) {
         if Instant::now() > deadline {
@@ -288,13 +309,20 @@ pub fn down(dir: &Path, out: Printer) -> Result<(), Fault> {
         std::thread::sleep(POLL);
     }
     out.hint("stopped");
-    out.next(format!("braid up {} --detach    (everything in it is kept)", quoted(&dir.display().to_string())));
+    out.next(format!(
+        "braid up {} --detach    (everything in it is kept)",
+        quoted(&dir.display().to_string())
+    ));
     Ok(())
 }
 
 /// Background clusters are a thing of Unix.
 #[cfg(not(unix))]
 pub fn down(dir: &Path, _: Printer) -> Result<(), Fault> {
-    Err(Fault::new(Exit::Usage, format!("stopping the cluster of {}", dir.display()), "not on this system")
-        .hint("Ctrl-C where braid up runs"))
+    Err(Fault::new(
+        Exit::Usage,
+        format!("stopping the cluster of {}", dir.display()),
+        "not on this system",
+    )
+    .hint("Ctrl-C where braid up runs"))
 }

@@ -21,7 +21,8 @@ pub fn wanted(config: &Path, had: &[String], port: Option<u16>) -> Result<Vec<St
     let Some(port) = port else { return Ok(had.to_vec()) };
     let [one] = had else {
         let why = format!("{} names {} addresses", config.display(), had.len());
-        return Err(Fault::usage("reading --port", why).hint("the same without --port, after a change of that file"));
+        return Err(Fault::usage("reading --port", why)
+            .hint("the same without --port, after a change of that file"));
     };
     if port == 0 && TcpListener::bind(one.as_str()).is_ok() {
         return Ok(had.to_vec());
@@ -35,7 +36,12 @@ pub fn wanted(config: &Path, had: &[String], port: Option<u16>) -> Result<Vec<St
 }
 
 /// Writes down where it listens by now, if it is not where `braid.toml` says; what else is in the file stays.
-pub fn keep(config: &Path, had: &[String], listen: &[String], address: &[String]) -> Result<(), Fault> {
+pub fn keep(
+    config: &Path,
+    had: &[String],
+    listen: &[String],
+    address: &[String],
+) -> Result<(), Fault> {
     let (Some(old), Some(new)) = (had.first(), address.first()) else { return Ok(()) };
     if had == listen {
         return Ok(());
@@ -44,8 +50,13 @@ pub fn keep(config: &Path, had: &[String], listen: &[String], address: &[String]
     let text = fs::read_to_string(config).map_err(failed)?;
     let changed = text.replace(&format!("\"{old}\""), &format!("\"{new}\""));
     if changed == text {
-        let (what, why) = (format!("changing {}", config.display()), format!("\"{old}\" is not in it word for word"));
-        return Err(Fault::usage(what, why).hint("the same without --port, after a change of that file"));
+        let (what, why) = (
+            format!("changing {}", config.display()),
+            format!("\"{old}\" is not in it word for word"),
+        );
+        return Err(
+            Fault::usage(what, why).hint("the same without --port, after a change of that file")
+        );
     }
     let dir = config.parent().unwrap_or(Path::new("."));
     super::init::replace(dir, "braid.toml", &changed).map_err(failed)

@@ -53,7 +53,8 @@ mod tests {
         for line in 0..lines {
             writeln!(mounts[line as usize % 2], "{line:0>999}").unwrap();
         }
-        let sizes = ["a.log", "a.old"].map(|name| fs::metadata(dir.path().join(name)).unwrap().len());
+        let sizes =
+            ["a.log", "a.old"].map(|name| fs::metadata(dir.path().join(name)).unwrap().len());
         assert!(sizes.iter().all(|size| (1..=BYTES_MAX).contains(size)), "{sizes:?}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
         let text = fs::read_to_string(&path).unwrap();

@@ -35,7 +35,8 @@ fn is_helper(program: &OsStr) -> bool {
 fn is_of_libfuse(given: &[OsString]) -> bool {
     let [source, point, flag, _] = given else { return false };
     let commands = Cli::command();
-    let is_source = |source: &str| !source.starts_with('-') && commands.find_subcommand(source).is_none();
+    let is_source =
+        |source: &str| !source.starts_with('-') && commands.find_subcommand(source).is_none();
     source.to_str().is_none_or(is_source) && Path::new(point).is_absolute() && flag == "-o"
 }
 
@@ -118,7 +119,10 @@ mod tests {
     #[test]
     fn libfuses_helper_is_understood_too() {
         let wanted = "braid mount --source host:7700 --mds host:7700 -o ro,remount -- /mnt";
-        assert_eq!(given("braid host:7700 /mnt -o ro,remount").map(sorted), Some(sorted(wanted.into())));
+        assert_eq!(
+            given("braid host:7700 /mnt -o ro,remount").map(sorted),
+            Some(sorted(wanted.into()))
+        );
     }
 
     #[test]
@@ -131,7 +135,10 @@ mod tests {
             (mount.suid, mount.dev, cli.global.quiet)
         };
         assert_eq!(read("mount.braid mds:7700 /mnt -o rw,key=/k"), (true, true, true));
-        assert_eq!(read("mount.fuse.braid mds:7700 /mnt -o rw,noexec,nosuid,nodev,user,key=/k"), (false, false, true));
+        assert_eq!(
+            read("mount.fuse.braid mds:7700 /mnt -o rw,noexec,nosuid,nodev,user,key=/k"),
+            (false, false, true)
+        );
         assert_eq!(read("mount.braid mds:7700 /mnt -o rw,nodev,key=/k"), (true, false, true));
         assert_eq!(read("braid mount /mnt -o rw,key=/k --mds mds:7700"), (false, false, false));
     }

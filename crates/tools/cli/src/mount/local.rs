@@ -21,7 +21,9 @@ impl Note {
     /// Makes it; a mount works without.
     pub fn write(entry: &MountEntry, transport: &str) -> io::Result<Self> {
         let root = rustix::process::geteuid().is_root();
-        let dir = if root { Some(OF_ROOT.into()) } else { own_dir() }.ok_or(io::ErrorKind::NotFound)?.join(BELOW);
+        let dir = if root { Some(OF_ROOT.into()) } else { own_dir() }
+            .ok_or(io::ErrorKind::NotFound)?
+            .join(BELOW);
         fs::create_dir_all(&dir)?;
         let note = Self(dir.join(&entry.device));
         fs::write(&note.0, format!("{}\n", transport))?;
@@ -42,10 +44,14 @@ fn own_dir() -> Option<PathBuf> {
 /// Each mount of BraidFS that this namespace has, and how its requests come. Asks no mount: one that hangs does not hold it up.
 pub fn mounts() -> Vec<(PathBuf, String)> {
     let dirs: Vec<PathBuf> = [Some(OF_ROOT.into()), own_dir()].into_iter().flatten().collect();
-    let ours =
-        entries().unwrap_or_default().into_iter().filter(|entry| entry.is_ours() && entry.root == Path::new("/"));
+    let ours = entries()
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|entry| entry.is_ours() && entry.root == Path::new("/"));
     ours.map(|entry| {
-        let note = dirs.iter().find_map(|dir: &PathBuf| fs::read_to_string(dir.join(BELOW).join(&entry.device)).ok());
+        let note = dirs
+            .iter()
+            .find_map(|dir: &PathBuf| fs::read_to_string(dir.join(BELOW).join(&entry.device)).ok());
         (entry.point, note.map_or_else(|| "unknown".into(), |note| note.trim_end().to_owned()))
     })
     .collect()

@@ -62,9 +62,18 @@ impl Served {
         let vfs = Vfs::with(connect::client(settings)?, behaviour).map_err(failed)?;
         vfs.attributes(FileIndex::ROOT, None).map_err(failed)?;
         let vfs = Arc::new(vfs);
-        let mounted = Mounted::new(options, PoolOptions::default(), Arc::new(FileSystem::new(Arc::clone(&vfs))));
+        let mounted = Mounted::new(
+            options,
+            PoolOptions::default(),
+            Arc::new(FileSystem::new(Arc::clone(&vfs))),
+        );
         let mounted = mounted.map_err(|error| told(&options.point, &error))?;
-        Ok(Self { warden: warden(&mounted, watch), _note: note(&mounted), mounted: Arc::new(mounted), vfs })
+        Ok(Self {
+            warden: warden(&mounted, watch),
+            _note: note(&mounted),
+            mounted: Arc::new(mounted),
+            vfs,
+        })
     }
 
     /// Where it is.
@@ -125,15 +134,19 @@ fn warden(mounted: &Mounted, watch: &Watch) -> Option<Warden> {
 
 /// `braid status` works without.
 fn note(mounted: &Mounted) -> Option<Note> {
-    let written = mounted.entry().and_then(|entry| Note::write(&entry, &mounted.transport().to_string()));
-    written.inspect_err(|error| tracing::debug!(%error, "no note of how this mount's requests come")).ok()
+    let written =
+        mounted.entry().and_then(|entry| Note::write(&entry, &mounted.transport().to_string()));
+    written
+        .inspect_err(|error| tracing::debug!(%error, "no note of how this mount's requests come"))
+        .ok()
 }
 
 /// A channel that gets a message at SIGINT or SIGTERM. At a second one the mount is taken out of the tree
 /// and the process ends at once: no dead mount stays behind.
 pub fn stop_signal(point: &Path) -> Result<mpsc::Receiver<()>, Fault> {
     let (send, receive) = mpsc::sync_channel(1);
-    let (point, asked) = (std::path::absolute(point).unwrap_or_else(|_| point.to_owned()), AtomicBool::new(false));
+    let (point, asked) =
+        (std::path::absolute(point).unwrap_or_else(|_| point.to_owned()), AtomicBool::new(false));
     let handler = move || {
         if asked.swap(true, Ordering::AcqRel) {
             let _ = unmount(&point, Unmount::Lazy);
@@ -149,7 +162,9 @@ pub fn stop_signal(point: &Path) -> Result<mpsc::Receiver<()>, Fault> {
 fn told(point: &Path, error: &MountError) -> Fault {
     let exit = match error {
         MountError::NotAllowed => Exit::Refused,
-        MountError::Point { why, .. } if why.kind() == std::io::ErrorKind::NotADirectory => Exit::Usage,
+        MountError::Point { why, .. } if why.kind() == std::io::ErrorKind::NotADirectory => {
+            Exit::Usage
+        }
         MountError::Point { .. } => Exit::NotFound,
         _ => Exit::Failed,
     };

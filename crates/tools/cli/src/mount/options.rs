@@ -31,7 +31,8 @@ pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     let mut global = global.clone();
     let (mut mount, mut options) = (MountOptions::new("braid", &args.point), Options::default());
     let log = log_file(args).or_else(|| own_log(args).filter(|_| is_child()));
-    let mut watch = Watch { log: log.and_then(|path| std::path::absolute(path).ok()), detach_dead: false };
+    let mut watch =
+        Watch { log: log.and_then(|path| std::path::absolute(path).ok()), detach_dead: false };
     let remounts = is_remount(args);
     for word in args.options.iter().filter(|word| !word.is_empty()) {
         watch.detach_dead |= word == DETACH_DEAD;
@@ -72,7 +73,9 @@ fn behaviour(options: &mut Options, word: &str) -> Result<bool, Fault> {
         return Ok(true);
     }
     let Some(value) = word.strip_prefix("consistency=") else { return Ok(false) };
-    let wrong = |why: String| Fault::usage(format!("reading -o {word}"), why).hint("braid mount -o consistency=posix");
+    let wrong = |why: String| {
+        Fault::usage(format!("reading -o {word}"), why).hint("braid mount -o consistency=posix")
+    };
     options.consistency = value.parse().map_err(wrong)?;
     Ok(true)
 }
@@ -96,7 +99,8 @@ fn client(global: &mut Global, word: &str) -> Result<bool, Fault> {
 
 /// Where the log goes: `--log`, or `-o log=`.
 pub fn log_file(args: &MountArgs) -> Option<PathBuf> {
-    let word = args.options.iter().rev().find_map(|word| word.strip_prefix("log=").map(PathBuf::from));
+    let word =
+        args.options.iter().rev().find_map(|word| word.strip_prefix("log=").map(PathBuf::from));
     word.or_else(|| args.log.clone())
 }
 
@@ -118,7 +122,9 @@ fn escaped(point: &Path) -> String {
     for byte in point.as_os_str().as_encoded_bytes().iter().skip_while(|byte| **byte == b'/') {
         match byte {
             b'/' => name.push('-'),
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b':' | b'_' | b'.' => name.push(char::from(*byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b':' | b'_' | b'.' => {
+                name.push(char::from(*byte))
+            }
             other => name += &format!("\\x{other:02x}"),
         }
     }
@@ -138,7 +144,8 @@ mod tests {
     use crate::args::{Cli, Command};
 
     fn wish(words: &str) -> Result<Wish, Fault> {
-        let cli = Cli::try_parse_from(["braid", "mount", "/mnt", "--key", "flag.key", "-o", words]).unwrap();
+        let cli = Cli::try_parse_from(["braid", "mount", "/mnt", "--key", "flag.key", "-o", words])
+            .unwrap();
         let Command::Mount(args) = cli.command else { panic!("not a mount") };
         read(&args, &cli.global)
     }
@@ -155,7 +162,10 @@ mod tests {
     #[test]
     fn the_consistency_of_a_mount_is_posix_unless_a_word_says_otherwise() {
         assert_eq!(wish("ro").unwrap().options.consistency, Consistency::Posix);
-        assert_eq!(wish("_netdev,consistency=close-to-open").unwrap().options.consistency, Consistency::CloseToOpen);
+        assert_eq!(
+            wish("_netdev,consistency=close-to-open").unwrap().options.consistency,
+            Consistency::CloseToOpen
+        );
         assert_eq!(wish("consistency=commit,ro").unwrap().options.consistency, Consistency::Commit);
         let fault = wish("consistency=eventual").err().unwrap().to_string();
         assert_eq!(

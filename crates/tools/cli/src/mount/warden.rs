@@ -61,7 +61,13 @@ impl Warden {
         // By this link no path is looked up, which might lead into the mount.
         let mut command = Command::new("/proc/self/exe");
         command.arg0(NAME).arg(&entry.point).arg(watch.log.as_deref().unwrap_or(Path::new("")));
-        command.args(watch.detach_dead.then(|| [entry.id.to_string(), entry.device.clone()]).into_iter().flatten());
+        command.args(
+            watch
+                .detach_dead
+                .then(|| [entry.id.to_string(), entry.device.clone()])
+                .into_iter()
+                .flatten(),
+        );
         command.current_dir("/").stdin(read).stdout(abort).stderr(Stdio::null());
         Ok(Self { _process: command.spawn()?, pipe: write })
     }
@@ -79,7 +85,9 @@ pub fn run(given: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     if given.next().as_deref() != Some(OsStr::new(NAME)) {
         return None;
     }
-    let (Some(point), Some(log)) = (given.next(), given.next()) else { return Some(ExitCode::FAILURE) };
+    let (Some(point), Some(log)) = (given.next(), given.next()) else {
+        return Some(ExitCode::FAILURE);
+    };
     let detach = given.next().zip(given.next());
     Some(match watch(Path::new(&point), Path::new(&log), detach) {
         Ok(()) => ExitCode::SUCCESS,
@@ -96,7 +104,8 @@ fn watch(point: &Path, log: &Path, detach: Option<(OsString, OsString)>) -> io::
     let _ = rustix::process::setsid();
     let _ = ctrlc::set_handler(|| ());
     let _ = rustix::thread::set_name(c"braid-warden");
-    let (mut pipe, abort) = (File::from(inherited(io::stdin())?), Abort::from(inherited(io::stdout())?));
+    let (mut pipe, abort) =
+        (File::from(inherited(io::stdin())?), Abort::from(inherited(io::stdout())?));
     if said_farewell(&mut pipe)? {
         return Ok(());
     }
@@ -130,7 +139,9 @@ fn start_log(path: &Path) {
 
 /// If it is still the mount there. Numbers are given anew, so another one is told by its being alive.
 fn take_away(point: &Path, id: &OsStr, device: &OsStr) -> io::Result<()> {
-    let is_it = |entry: &MountEntry| *entry.id.to_string() == *id && *entry.device == *device && entry.is_ours();
+    let is_it = |entry: &MountEntry| {
+        *entry.id.to_string() == *id && *entry.device == *device && entry.is_ours()
+    };
     let uppermost = entries()?.into_iter().rfind(|entry| entry.point == point);
     if uppermost.is_some_and(|entry| is_it(&entry)) && is_dead(point) {
         unmount(point, Unmount::Lazy).map_err(io::Error::other)?;

@@ -81,8 +81,12 @@ pub fn copy_trees(
     let started = Instant::now();
     let into = to.is_directory(destination.as_bytes())?;
     if !into && (sources.len() > 1 || destination.ends_with('/')) {
-        return Err(Fault::new(Exit::NotFound, format!("copying to {destination}"), "it is not a directory")
-            .hint("braid mkdir -p, or mkdir -p"));
+        return Err(Fault::new(
+            Exit::NotFound,
+            format!("copying to {destination}"),
+            "it is not a directory",
+        )
+        .hint("braid mkdir -p, or mkdir -p"));
     }
     let summary = Mutex::new(Summary::default());
     let (queue, items) = mpsc::sync_channel::<Item>(QUEUE_FILES_MAX);
@@ -104,8 +108,11 @@ pub fn copy_trees(
         }
         let walked = sources.iter().try_for_each(|source| {
             let source = source.as_bytes();
-            let target =
-                if into { join(destination.as_bytes(), file_name(source)) } else { destination.as_bytes().to_vec() };
+            let target = if into {
+                join(destination.as_bytes(), file_name(source))
+            } else {
+                destination.as_bytes().to_vec()
+            };
             walk.root(source, target)
         });
         let Walk { directories, later, queue, .. } = walk;
@@ -154,17 +161,20 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
         let doing = || format!("copying {}", show(source));
         let missing = || {
             let above = quoted(&show(above(source)));
-            Fault::new(Exit::NotFound, doing(), "no such file or directory").hint(format!("{} {above}", F::LIST))
+            Fault::new(Exit::NotFound, doing(), "no such file or directory")
+                .hint(format!("{} {above}", F::LIST))
         };
         let meta = self.from.meta(source)?.ok_or_else(missing)?;
         if meta.kind == Kind::Directory && !self.options.recursive {
             return Err(Fault::usage(doing(), "it is a directory").hint("the same with -r"));
         }
         if self.from.same_file(source, &target) {
-            return Err(Fault::usage(doing(), "source and destination are the same file").hint("another destination"));
+            return Err(Fault::usage(doing(), "source and destination are the same file")
+                .hint("another destination"));
         }
         if meta.kind == Kind::Directory && self.is_below(&target, source) {
-            let why = format!("{} is below it: the copy would hold itself without end", show(&target));
+            let why =
+                format!("{} is below it: the copy would hold itself without end", show(&target));
             return Err(Fault::usage(doing(), why).hint("a destination that is not below it"));
         }
         self.entry(source.to_vec(), target, meta, 0);
@@ -173,17 +183,19 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
 
     /// Whether a directory above `path` is `directory`, by whatever name.
     fn is_below(&self, path: &[u8], directory: &[u8]) -> bool {
-        std::iter::successors(Some(above(path)), |path| Some(above(path)).filter(|next| next.len() < path.len()))
-            .any(|above| self.from.same_file(directory, above))
+        std::iter::successors(Some(above(path)), |path| {
+            Some(above(path)).filter(|next| next.len() < path.len())
+        })
+        .any(|above| self.from.same_file(directory, above))
     }
 
     fn entry(&mut self, from: Vec<u8>, to: Vec<u8>, meta: Meta, depth: usize) {
         match meta.kind {
             Kind::Directory => self.directory(&from, to, meta, depth),
             Kind::Symlink => record(self.summary, self.symlink(&from, &to, &meta).map(|()| 0)),
-            Kind::Other => {
-                self.with_summary(|s| s.skipped.push(format!("{}: not a file, directory or link", show(&from))))
-            }
+            Kind::Other => self.with_summary(|s| {
+                s.skipped.push(format!("{}: not a file, directory or link", show(&from)))
+            }),
             Kind::File => self.file(from, to, meta),
         }
     }
@@ -194,7 +206,10 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
             Ok(_) if depth == DEPTH_MAX => {
                 return fail(
                     self.summary,
-                    Fault::failed(format!("copying {}", show(from)), "more than 1000 directories deep"),
+                    Fault::failed(
+                        format!("copying {}", show(from)),
+                        "more than 1000 directories deep",
+                    ),
                 );
             }
             Ok(names) => names,
@@ -249,7 +264,9 @@ fn work(
         let Ok(item) = next else { return };
         match copy_file(from, to, &item, options, progress, &mut buffer) {
             Ok(Some(bytes)) => record(summary, Ok(bytes)),
-            Ok(None) => summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner).already_there += 1,
+            Ok(None) => {
+                summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner).already_there += 1
+            }
             Err(fault) => fail(summary, fault),
         }
     }
@@ -269,13 +286,21 @@ fn copy_file(
         progress.moved(item.meta.bytes);
         return Ok(None);
     }
-    let part =
-        there.filter(|there| there.kind == Kind::File && there.bytes <= item.meta.bytes).map_or(0, |there| there.bytes);
+    let part = there
+        .filter(|there| there.kind == Kind::File && there.bytes <= item.meta.bytes)
+        .map_or(0, |there| there.bytes);
     let mut source = from.open(&item.from)?;
     let mut there = if part > 0 { Some(to.open(&item.to)?) } else { None };
     let (sink, made) = to.create(&item.to, item.meta.mode & 0o777 | 0o200, part > 0)?;
     buffer.resize(CHUNK_BYTES.min((item.meta.bytes.max(1)) as usize + 1), 0);
-    let moved = move_bytes((&mut *source, there.as_deref_mut()), sink, (&item.meta, part), options, progress, buffer);
+    let moved = move_bytes(
+        (&mut *source, there.as_deref_mut()),
+        sink,
+        (&item.meta, part),
+        options,
+        progress,
+        buffer,
+    );
     if made && moved.as_ref().is_err_and(|fault| fault.exit == Exit::NoSpace) {
         // A part of it helps nobody under its name, and takes room that others look for. Why there is none is the news.
         let _ = to.remove(&item.to);
@@ -303,7 +328,12 @@ fn move_bytes(
             _ => 0,
         };
         // A hole is left out only where nothing is: over an older part it has to be written.
-        write_chunk(&mut *sink, offset + same as u64, &buffer[same..read], sparse && offset >= part)?;
+        write_chunk(
+            &mut *sink,
+            offset + same as u64,
+            &buffer[same..read],
+            sparse && offset >= part,
+        )?;
         written += (read - same) as u64;
         offset += read as u64;
         progress.moved(read as u64);

@@ -55,7 +55,13 @@ pub fn put(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(),
 /// `braid get REMOTE… LOCAL`.
 pub fn get(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    run(&Remote::new(client.clone(), connect::wish(&args.layout, &client)?), &Local, args, RESUME, out)?;
+    run(
+        &Remote::new(client.clone(), connect::wish(&args.layout, &client)?),
+        &Local,
+        args,
+        RESUME,
+        out,
+    )?;
     if let Some(destination) = args.paths.last() {
         out.next(format!("ls -l {}", quoted(destination)));
     }
@@ -88,7 +94,9 @@ pub fn cp(
 
 /// After one file: where it lies; after more: the list.
 fn next_in_cluster(client: &Client, args: &TransferArgs, out: Printer) {
-    let Some((destination, sources)) = args.paths.split_last().filter(|_| out.hints()) else { return };
+    let Some((destination, sources)) = args.paths.split_last().filter(|_| out.hints()) else {
+        return;
+    };
     let into = client.stat(destination).is_ok_and(|found| found.kind == FileKind::Directory);
     let one = sources.len() == 1 && !args.recursive;
     let path = match into && one {
@@ -99,7 +107,13 @@ fn next_in_cluster(client: &Client, args: &TransferArgs, out: Printer) {
     out.next(format!("braid {what} {}", quoted(&path::show(&path))));
 }
 
-fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, go_on: &str, out: Printer) -> Result<(), Fault> {
+fn run(
+    from: &impl Side,
+    to: &impl Side,
+    args: &TransferArgs,
+    go_on: &str,
+    out: Printer,
+) -> Result<(), Fault> {
     let options = Options {
         recursive: args.recursive,
         jobs: usize::from(args.jobs),
@@ -115,7 +129,8 @@ fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, go_on: &str, out: 
     if summary.failed == 0 {
         return Ok(());
     }
-    let first = summary.first_failure.clone().unwrap_or_else(|| Fault::failed("copying", "unknown"));
+    let first =
+        summary.first_failure.clone().unwrap_or_else(|| Fault::failed("copying", "unknown"));
     Err(Fault::new(
         first.exit,
         format!("copying {} of {} files", summary.failed, summary.failed + summary.files),
@@ -127,7 +142,9 @@ fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, go_on: &str, out: 
         (Exit::NotFound | Exit::Usage | Exit::Refused, None) => "another destination".to_owned(),
         (Exit::Failed, _) if is_in_the_way(&first.why) => "another destination".to_owned(),
         (Exit::Unreachable, _) => format!("braid status, then {go_on}"),
-        (Exit::NoSpace, Some(hint)) if hint.contains("quota") => format!("{hint}; when there is room, {go_on}"),
+        (Exit::NoSpace, Some(hint)) if hint.contains("quota") => {
+            format!("{hint}; when there is room, {go_on}")
+        }
         (Exit::NoSpace, _) => format!("braid df; when there is room, {go_on}"),
         _ => go_on.to_owned(),
     }))
@@ -136,7 +153,9 @@ fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, go_on: &str, out: 
 /// Whether something of another kind has the name.
 fn is_in_the_way(why: &str) -> bool {
     let why = why.to_lowercase();
-    ["already exists", "file exists", "not a directory", "is a directory"].iter().any(|words| why.contains(words))
+    ["already exists", "file exists", "not a directory", "is a directory"]
+        .iter()
+        .any(|words| why.contains(words))
 }
 
 fn report(summary: &Summary, out: Printer) {
@@ -160,7 +179,11 @@ fn report(summary: &Summary, out: Printer) {
         } else {
             String::new()
         },
-        if summary.skipped.is_empty() { String::new() } else { format!(", {} skipped", summary.skipped.len()) },
+        if summary.skipped.is_empty() {
+            String::new()
+        } else {
+            format!(", {} skipped", summary.skipped.len())
+        },
     ));
     for skipped in summary.skipped.iter().take(5) {
         out.hint(format!("skipped {skipped}"));

@@ -15,9 +15,14 @@ impl Progress {
     /// A bar on standard error when that is a terminal; else nothing is drawn.
     pub fn new(out: Printer) -> Self {
         let shown = std::io::stderr().is_terminal() && !out.quiet && !out.json;
-        let target = if shown { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() };
+        let target = if shown {
+            ProgressDrawTarget::stderr_with_hz(5)
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
+        let style =
+            ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
         bar.set_style(style.expect("the template is a constant"));
         Self { bar }
     }

@@ -135,7 +135,9 @@ mod tests {
         assert_eq!(file_name(b"/a/b/"), b"b");
         assert_eq!(file_name(b"/"), b"");
         assert_eq!(file_name(b"x"), b"x");
-        for (path, directory) in [("/", "/"), ("/a", "/"), ("/a/b/", "/a"), ("a/b", "a"), ("x", ".")] {
+        for (path, directory) in
+            [("/", "/"), ("/a", "/"), ("/a/b/", "/a"), ("a/b", "a"), ("x", ".")]
+        {
             assert_eq!(show(above(path.as_bytes())), directory, "{path}");
         }
     }

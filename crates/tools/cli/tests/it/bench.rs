@@ -24,13 +24,23 @@ fn names(list: &Value) -> Vec<&str> {
 /// Directories of runs that are there.
 fn scratch(cluster: &Cluster) -> Vec<String> {
     let listed = cluster.ok(&["ls", "-a", "/"]);
-    listed.split_whitespace().filter(|name| name.contains(".braid-bench-")).map(str::to_owned).collect()
+    listed
+        .split_whitespace()
+        .filter(|name| name.contains(".braid-bench-"))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// A run that goes on until it is stopped, once it has made its directory.
 fn endless(cluster: &Cluster) -> Child {
     let mut command = braid();
-    command.env("BRAID_CONFIG", cluster.path().join("braid.toml")).args(["bench", "--seconds", "50m", "--size", "8M"]);
+    command.env("BRAID_CONFIG", cluster.path().join("braid.toml")).args([
+        "bench",
+        "--seconds",
+        "50m",
+        "--size",
+        "8M",
+    ]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     while scratch(cluster).is_empty() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
@@ -50,33 +60,52 @@ fn every_row_is_measured_beside_a_limit_and_nothing_is_left() {
     let report = report(&cluster, &["--samples", "4", "--save", saved, "--html", page]);
 
     let known: Value = serde_json::from_str(&cluster.ok(&["--json", "bench", "rows"])).unwrap();
-    let known: Vec<&str> = known["rows"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let known: Vec<&str> =
+        known["rows"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     assert_eq!(names(&report["rows"]), known);
     for row in report["rows"].as_array().unwrap() {
-        let samples: Vec<f64> = row["samples"].as_array().unwrap().iter().map(|one| one.as_f64().unwrap()).collect();
+        let samples: Vec<f64> =
+            row["samples"].as_array().unwrap().iter().map(|one| one.as_f64().unwrap()).collect();
         assert!(samples.len() == 4 && samples.iter().all(|sample| *sample > 0.0), "{row}");
         assert!(row["bound"]["percent"].as_f64().unwrap() > 0.0, "{row}");
         assert!(!row["bound"]["limit"].as_str().unwrap().is_empty(), "{row}");
     }
     // Of each daemon: network both ways, round trip, small read, force. Of the disk that they share: in order both ways, at random
     // places both ways, fsync.
-    let of_iods: Vec<&Value> =
-        report["limits"].as_array().unwrap().iter().filter(|limit| !limit["iod"].is_null()).collect();
+    let of_iods: Vec<&Value> = report["limits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|limit| !limit["iod"].is_null())
+        .collect();
     assert_eq!(of_iods.len(), 2 * 5 + 5);
     let kinds: Vec<&str> = of_iods.iter().map(|limit| limit["kind"].as_str().unwrap()).collect();
     for kind in ["disk-write", "disk-read", "disk-random-write", "disk-random-read", "disk-sync"] {
-        let of_kind: Vec<_> = of_iods.iter().zip(&kinds).filter(|(_, found)| **found == kind).collect();
+        let of_kind: Vec<_> =
+            of_iods.iter().zip(&kinds).filter(|(_, found)| **found == kind).collect();
         assert_eq!(of_kind.len(), 1, "two daemons on one device are one disk: {kinds:?}");
-        let samples: Vec<f64> =
-            of_kind[0].0["samples"].as_array().unwrap().iter().map(|one| one.as_f64().unwrap()).collect();
-        assert!(samples.len() == 4 && samples.iter().all(|sample| *sample > 0.0), "{kind}: {samples:?}");
+        let samples: Vec<f64> = of_kind[0].0["samples"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one.as_f64().unwrap())
+            .collect();
+        assert!(
+            samples.len() == 4 && samples.iter().all(|sample| *sample > 0.0),
+            "{kind}: {samples:?}"
+        );
     }
     let page = fs::read_to_string(page).unwrap();
-    assert!(known.iter().all(|name| page.contains(name)) && page.contains("<svg") && !page.contains("http"));
+    assert!(
+        known.iter().all(|name| page.contains(name))
+            && page.contains("<svg")
+            && !page.contains("http")
+    );
     assert_eq!(scratch(&cluster), [""; 0]);
     assert_eq!(report["leftovers"], Value::Array(Vec::new()));
 
-    let compared: Value = serde_json::from_str(&cluster.ok(&["--json", "bench", "compare", saved, saved])).unwrap();
+    let compared: Value =
+        serde_json::from_str(&cluster.ok(&["--json", "bench", "compare", saved, saved])).unwrap();
     let verdicts = compared.as_array().unwrap().iter().map(|one| one["verdict"].as_str().unwrap());
     assert!(verdicts.clone().count() > known.len());
     assert!(verdicts.clone().all(|verdict| verdict == "no difference beyond noise"), "{compared}");
@@ -100,7 +129,12 @@ fn each_preset_runs_with_the_papers_rows() {
     for preset in known["presets"].as_array().unwrap() {
         let preset = preset.as_str().unwrap();
         let report = report(&cluster, &["--samples", "1", "--preset", preset]);
-        assert_eq!(report["rows"].as_array().unwrap().len(), rows(preset), "{preset}: {:?}", names(&report["rows"]));
+        assert_eq!(
+            report["rows"].as_array().unwrap().len(),
+            rows(preset),
+            "{preset}: {:?}",
+            names(&report["rows"])
+        );
     }
     assert_eq!(scratch(&cluster), [""; 0]);
 }
@@ -144,7 +178,10 @@ fn a_daemon_that_is_away_is_an_error_that_names_it_and_nothing_is_left() {
     let run = cluster.run(&[&["--timeout", "20s", "bench"], &TINY[..]].concat());
     let said = text(&run);
     assert_eq!(run.status.code(), Some(5), "{said}");
-    assert!(said.contains("I/O daemon 1 ") && said.contains("127.0.0.1:") && said.contains("; try: "), "{said}");
+    assert!(
+        said.contains("I/O daemon 1 ") && said.contains("127.0.0.1:") && said.contains("; try: "),
+        "{said}"
+    );
     assert!(!cluster.ok(&["ls", "-a", "/"]).contains(".braid-bench-"));
 }
 
@@ -152,7 +189,10 @@ fn a_daemon_that_is_away_is_an_error_that_names_it_and_nothing_is_left() {
 fn what_makes_no_sense_is_refused_before_anything_is_made() {
     let cluster = Cluster::up(1);
     for (args, says) in [
-        (&["--only", "squential-read"][..], "there is no row 'squential-read'; there are sequential-write"),
+        (
+            &["--only", "squential-read"][..],
+            "there is no row 'squential-read'; there are sequential-write",
+        ),
         (&["--preset", "pvfs"], "there is no preset 'pvfs'; there are pvfs-1996"),
         (&["--tasks", "0"], "tasks are 1 to 256"),
         (&["--size", "64K"], "less than 1 MiB"),

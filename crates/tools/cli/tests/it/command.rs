@@ -29,10 +29,20 @@ fn a_tree_is_put_and_got_back_with_modes_times_links_and_holes() {
     cluster.ok(&["put", "-r", tree_text, "/"]);
     let back = cluster.dir.path().join("back");
     cluster.ok(&["get", "-r", "/tree", back.to_str().unwrap()]);
-    let diff = Command::new("diff").args(["-r", "--no-dereference", tree_text]).arg(&back).output().unwrap();
+    let diff = Command::new("diff")
+        .args(["-r", "--no-dereference", tree_text])
+        .arg(&back)
+        .output()
+        .unwrap();
     assert!(diff.status.success(), "{}", text(&diff));
-    let (was, is) = (fs::metadata(tree.join("sub/small")).unwrap(), fs::metadata(back.join("sub/small")).unwrap());
-    assert_eq!((was.permissions(), was.modified().unwrap()), (is.permissions(), is.modified().unwrap()));
+    let (was, is) = (
+        fs::metadata(tree.join("sub/small")).unwrap(),
+        fs::metadata(back.join("sub/small")).unwrap(),
+    );
+    assert_eq!(
+        (was.permissions(), was.modified().unwrap()),
+        (is.permissions(), is.modified().unwrap())
+    );
     assert!(cluster.ok(&["stat", "/tree/again"]).contains("links 2"));
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
 }
@@ -151,7 +161,8 @@ fn a_port_in_use_is_named_with_what_to_try() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let dir = tempfile::tempdir().unwrap();
-    let output = braid().arg("up").arg(dir.path().join("c")).args(["--port", &port]).output().unwrap();
+    let output =
+        braid().arg("up").arg(dir.path().join("c")).args(["--port", &port]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains(&port) && text(&output).contains("try:"), "{}", text(&output));
     assert!(!dir.path().join("c").exists(), "nothing is made with a port that is not to be had");
@@ -163,34 +174,57 @@ fn a_cluster_gets_another_port_and_more_daemons_when_it_is_started_so() {
     let file = cluster.file("local", b"kept");
     cluster.ok(&["put", "--sync", &file, "/f"]);
     let (path, config) = (cluster.path(), cluster.path().join("braid.toml"));
-    let address =
-        || fs::read_to_string(&config).unwrap().lines().find(|line| line.starts_with("mds = ")).map(str::to_owned);
+    let address = || {
+        fs::read_to_string(&config)
+            .unwrap()
+            .lines()
+            .find(|line| line.starts_with("mds = "))
+            .map(str::to_owned)
+    };
     let before = address().unwrap();
     cluster.ok(&["down", path.to_str().unwrap()]);
     let port = before.rsplit_once(':').unwrap().1.trim_end_matches(['"', ']']);
     // Where another program was faster, it is taken as well.
     let taken = TcpListener::bind(format!("127.0.0.1:{port}"));
-    let up =
-        braid().arg("up").arg(&path).args(["--port", "0", "--iods", "3", "--detach", "--no-mount"]).output().unwrap();
+    let up = braid()
+        .arg("up")
+        .arg(&path)
+        .args(["--port", "0", "--iods", "3", "--detach", "--no-mount"])
+        .output()
+        .unwrap();
     assert!(up.status.success(), "{}", text(&up));
     assert_ne!(address().unwrap(), before);
     drop(taken);
     assert_eq!(cluster.ok(&["cat", "/f"]), "kept");
-    let status: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "status"])).unwrap();
+    let status: serde_json::Value =
+        serde_json::from_str(&cluster.ok(&["--json", "status"])).unwrap();
     assert_eq!(status["iods"].as_array().unwrap().len(), 3);
     cluster.ok(&["down", path.to_str().unwrap()]);
     let up = braid().arg("up").arg(&path).args(["--iods", "2", "--detach"]).output().unwrap();
     assert!(!up.status.success() && text(&up).contains("it has 3 I/O daemons"), "{}", text(&up));
-    let up = braid().arg("up").arg(&path).args(["--port", "0", "--detach", "--no-mount"]).output().unwrap();
+    let up = braid()
+        .arg("up")
+        .arg(&path)
+        .args(["--port", "0", "--detach", "--no-mount"])
+        .output()
+        .unwrap();
     assert!(up.status.success(), "{}", text(&up));
 }
 
 #[test]
 fn usage_says_which_path_is_the_destination_and_no_flag_that_nobody_typed() {
     let output = braid().arg("put").env("BRAID_CONFIG", "/nowhere/braid.toml").output().unwrap();
-    assert!(text(&output).contains("braid put [OPTIONS] <SOURCE>... <DESTINATION>"), "{}", text(&output));
+    assert!(
+        text(&output).contains("braid put [OPTIONS] <SOURCE>... <DESTINATION>"),
+        "{}",
+        text(&output)
+    );
     let output = braid().arg("mkdir").env("BRAID_CONFIG", "/nowhere/braid.toml").output().unwrap();
-    assert!(text(&output).contains("Usage: braid mkdir") && !text(&output).contains("--config <"), "{}", text(&output));
+    assert!(
+        text(&output).contains("Usage: braid mkdir") && !text(&output).contains("--config <"),
+        "{}",
+        text(&output)
+    );
 }
 
 #[test]
@@ -198,9 +232,16 @@ fn a_key_that_nobody_made_yet_is_named_with_what_makes_it() {
     let dir = tempfile::tempdir().unwrap();
     let made = braid().arg("init").arg(dir.path()).output().unwrap();
     assert!(made.status.success(), "{}", text(&made));
-    let output = braid().arg("--config").arg(dir.path().join("braid.toml")).args(["ls", "/"]).output().unwrap();
-    let wanted =
-        format!("try: braid key add client --config {0}/braid.toml --out {0}/keys/client.key", dir.path().display());
+    let output = braid()
+        .arg("--config")
+        .arg(dir.path().join("braid.toml"))
+        .args(["ls", "/"])
+        .output()
+        .unwrap();
+    let wanted = format!(
+        "try: braid key add client --config {0}/braid.toml --out {0}/keys/client.key",
+        dir.path().display()
+    );
     assert!(text(&output).contains(&wanted), "{}", text(&output));
 }
 
@@ -219,7 +260,8 @@ fn a_server_that_is_not_there_is_named_within_the_bound() {
     let cluster = Cluster::up(1);
     let config = cluster.path().join("braid.toml");
     assert!(braid().arg("down").arg(cluster.path()).output().unwrap().status.success());
-    let output = braid().arg("--config").arg(&config).args(["--timeout", "1s", "ls"]).output().unwrap();
+    let output =
+        braid().arg("--config").arg(&config).args(["--timeout", "1s", "ls"]).output().unwrap();
     assert_eq!(output.status.code(), Some(5), "{}", text(&output));
     assert!(text(&output).contains("metadata server at 127.0.0.1:"), "{}", text(&output));
 }
@@ -235,7 +277,8 @@ fn keys_are_made_listed_and_revoked_and_others_keys_refused() {
     cluster.fails(&["--key", key_text, "mkdir", "/x"], 1, "read-only");
     let id = cluster.ok(&["--json", "key", "list"]);
     let keys: serde_json::Value = serde_json::from_str(&id).unwrap();
-    let id = keys.as_array().unwrap().iter().find(|k| k["name"] == "host").unwrap()["key"].to_string();
+    let id =
+        keys.as_array().unwrap().iter().find(|k| k["name"] == "host").unwrap()["key"].to_string();
     cluster.ok(&["key", "revoke", &id]);
     cluster.fails(&["--key", key_text, "ls", "/"], 4, "try:");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
@@ -251,7 +294,8 @@ fn an_io_daemon_without_its_directory_does_not_start() {
     let config = home.join("braid.toml");
     let empty = dir.path().join("unmounted");
     fs::create_dir(&empty).unwrap();
-    let output = braid().arg("--config").arg(&config).arg("iod").arg("--dir").arg(&empty).output().unwrap();
+    let output =
+        braid().arg("--config").arg(&config).arg("iod").arg("--dir").arg(&empty).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("is the disk mounted?"), "{}", text(&output));
     assert_eq!(fs::read_dir(&empty).unwrap().count(), 0, "nothing was made in it");
@@ -272,7 +316,8 @@ fn a_program_with_an_agent_and_no_key_is_who_the_kernel_says() {
         "--socket",
         socket,
     ]);
-    let address: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
+    let address: serde_json::Value =
+        serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
     let mds = address.as_array().unwrap().iter().find(|s| s["setting"] == "cluster.mds").unwrap()["value"]
         .as_str()
         .unwrap()
@@ -336,7 +381,11 @@ fn a_disk_that_fills_in_the_middle_of_a_put_is_told_and_nothing_else_is_lost() {
     let mut cluster = Processes::start();
     let disk = cluster.dir.path().join("small");
     fs::create_dir(&disk).unwrap();
-    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=24m", "none"]).arg(&disk).output().unwrap();
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=24m", "none"])
+        .arg(&disk)
+        .output()
+        .unwrap();
     if !mount.status.success() {
         println!("skipped: a small tmpfs cannot be mounted here: {}", text(&mount));
         return;
@@ -344,11 +393,16 @@ fn a_disk_that_fills_in_the_middle_of_a_put_is_told_and_nothing_else_is_lost() {
     let _mounted = Mounted(disk.clone());
     cluster.add_iod(&disk);
     let small = noise(1_000_000);
-    let (small_file, big_file) = (cluster.file("small-file", &small), cluster.file("big", &noise(40_000_000)));
+    let (small_file, big_file) =
+        (cluster.file("small-file", &small), cluster.file("big", &noise(40_000_000)));
     cluster.ok(&["put", "--sync", &small_file, "/small"]);
     let full = cluster.run(&["put", &big_file, "/big"]);
     assert_eq!(full.status.code(), Some(6), "{}", text(&full));
-    assert!(text(&full).contains("no space left") && text(&full).contains("try:"), "{}", text(&full));
+    assert!(
+        text(&full).contains("no space left") && text(&full).contains("try:"),
+        "{}",
+        text(&full)
+    );
     assert_eq!(cluster.run(&["cat", "/small"]).stdout, small, "what was there before is whole");
     assert_eq!(cluster.run(&["stat", "/big"]).status.code(), Some(3), "a part of it is not left");
     // Room comes back when the objects are deleted, in the background.
@@ -379,11 +433,18 @@ fn facts_come_as_json_where_asked_for() {
     assert_eq!(json(&["ls", "/"])[0]["path"], "/f");
     assert_eq!(json(&["du", "/"])[0]["files"], 1);
     assert_eq!(json(&["df"])["iods_up"], 2);
-    assert_eq!(json(&["layout", "show", "/f"])[0]["components"][0]["iods_of_parts"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        json(&["layout", "show", "/f"])[0]["components"][0]["iods_of_parts"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
     assert_eq!(json(&["status"])["iods"].as_array().unwrap().len(), 2);
     assert_eq!(json(&["fsck"])["problems"].as_array().unwrap().len(), 0);
     assert!(json(&["key", "list"]).is_array() && json(&["config", "explain"]).is_array());
-    let error: serde_json::Value = serde_json::from_slice(&cluster.run(&["--json", "cat", "/none"]).stderr).unwrap();
+    let error: serde_json::Value =
+        serde_json::from_slice(&cluster.run(&["--json", "cat", "/none"]).stderr).unwrap();
     assert_eq!((&error["error"]["exit"], error["error"]["try"].is_string()), (&3.into(), true));
 }
 
@@ -412,7 +473,8 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
 /// Objects of one I/O daemon, as files of its disk.
 fn objects(cluster: &Cluster, iod: &str) -> Vec<PathBuf> {
     let dirs = fs::read_dir(cluster.path().join(iod).join("objects")).unwrap();
-    dirs.flat_map(|dir| fs::read_dir(dir.unwrap().path()).unwrap().map(|e| e.unwrap().path())).collect()
+    dirs.flat_map(|dir| fs::read_dir(dir.unwrap().path()).unwrap().map(|e| e.unwrap().path()))
+        .collect()
 }
 
 #[test]
@@ -426,14 +488,25 @@ fn an_object_that_is_gone_is_an_error_and_found_by_fsck() {
     fs::remove_file(end.max_by_key(|object| object.metadata().unwrap().len()).unwrap()).unwrap();
     cluster.restart_after(|| ());
     cluster.fails(&["fsck"], 7, "object missing: /f: part");
-    cluster.fails(&["fsck"], 7, "object missing cannot be mended from here; try: bring the disk of I/O daemon");
+    cluster.fails(
+        &["fsck"],
+        7,
+        "object missing cannot be mended from here; try: bring the disk of I/O daemon",
+    );
     let stat = || cluster.ok(&["stat", "/f"]);
     let before = stat();
     assert!(before.contains("3000000"), "{before}");
     cluster.fails(&["fsck", "--mend"], 7, "1 problems left");
     assert_eq!(stat(), before, "it is neither cut nor said to be whole");
-    let json: serde_json::Value = serde_json::from_slice(&cluster.run(&["--json", "fsck"]).stdout).unwrap();
-    assert!(json["problems"][0]["try"].as_str().unwrap().contains("braid rm /f, then braid put COPY /f"), "{json}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&cluster.run(&["--json", "fsck"]).stdout).unwrap();
+    assert!(
+        json["problems"][0]["try"]
+            .as_str()
+            .unwrap()
+            .contains("braid rm /f, then braid put COPY /f"),
+        "{json}"
+    );
     cluster.fails(&["cat", "/f"], 1, "missing");
     // What the advice says, helps.
     cluster.ok(&["rm", "/f"]);
@@ -452,7 +525,9 @@ fn an_object_that_is_cut_by_hand_is_an_error_where_it_is_cut_and_found_by_fsck()
     let before = cluster.ok(&["stat", "/f"]);
     let cut = objects(&cluster, "iod0").pop().unwrap();
     let bytes = cut.metadata().unwrap().len();
-    cluster.restart_after(|| fs::File::options().write(true).open(&cut).unwrap().set_len(bytes / 2).unwrap());
+    cluster.restart_after(|| {
+        fs::File::options().write(true).open(&cut).unwrap().set_len(bytes / 2).unwrap()
+    });
     cluster.fails(&["fsck"], 7, "object cut short: /f: part");
     cluster.fails(&["fsck", "--mend"], 7, "1 problems left");
     assert_eq!(cluster.ok(&["stat", "/f"]), before, "it is neither cut nor said to be whole");
@@ -476,7 +551,8 @@ fn an_object_without_a_file_is_found_by_fsck_and_moved_away_when_told() {
     cluster.ok(&["rm", "/f"]);
     // Objects are deleted in the background: `status` says when none waits any more.
     let waiting = || {
-        let status: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "status"])).unwrap();
+        let status: serde_json::Value =
+            serde_json::from_str(&cluster.ok(&["--json", "status"])).unwrap();
         status["mds"]["deletions_pending"].as_u64().unwrap()
     };
     while waiting() > 0 {
@@ -494,7 +570,9 @@ fn an_object_without_a_file_is_found_by_fsck_and_moved_away_when_told() {
 /// Damages the metadata of a cluster that is down: a wrong link count, and a directory whose name is gone.
 fn damage(metadata: &Path, counted: &[u8], nameless: &[u8]) {
     let store = Arc::new(Engine::open(metadata, EngineOptions::default()).unwrap());
-    let names = Namespace::open(store.clone(), Options { cached_inodes_max: 256, ..Options::default() }).unwrap();
+    let names =
+        Namespace::open(store.clone(), Options { cached_inodes_max: 256, ..Options::default() })
+            .unwrap();
     let (root, top) = (Identity::root(), FileIndex::ROOT);
     let call = braid_meta::Call { who: &root, now: Default::default(), replay: None };
     let file = names.lookup(&root, top, counted).unwrap();
@@ -502,8 +580,9 @@ fn damage(metadata: &Path, counted: &[u8], nameless: &[u8]) {
     let page = names.readdir(&root, top, 0, 65_536, false).unwrap();
     let entry = page.entries.iter().find(|listed| listed.name == nameless).unwrap().entry;
     // Both keys of the entry, as docs/format-meta.md has them: shard, letter, directory, name or cookie.
-    let key =
-        |letter: u8, rest: &[u8]| [&top.shard().0.to_be_bytes()[..], &[letter], &top.0.to_be_bytes(), rest].concat();
+    let key = |letter: u8, rest: &[u8]| {
+        [&top.shard().0.to_be_bytes()[..], &[letter], &top.0.to_be_bytes(), rest].concat()
+    };
     let mut batch = Batch::new();
     batch.remove(key(b'E', nameless));
     batch.remove(key(b'C', &entry.cookie.to_be_bytes()));
@@ -524,8 +603,14 @@ fn a_wrong_link_count_and_an_unreachable_directory_are_found_by_fsck_and_mended_
         let found = cluster.run(&["fsck"]);
         let text = text(&found);
         assert_eq!(found.status.code(), Some(7), "{text}");
-        assert!(text.contains("link count: /counted (file ") && text.contains("records 5 links"), "{text}");
-        assert!(text.contains("unreachable: file ") && text.contains("a directory without a name"), "{text}");
+        assert!(
+            text.contains("link count: /counted (file ") && text.contains("records 5 links"),
+            "{text}"
+        );
+        assert!(
+            text.contains("unreachable: file ") && text.contains("a directory without a name"),
+            "{text}"
+        );
         assert!(text.contains("next: braid fsck --mend"), "{text}");
     }
     let mended = cluster.run(&["fsck", "--mend"]);
@@ -540,7 +625,8 @@ fn a_wrong_link_count_and_an_unreachable_directory_are_found_by_fsck_and_mended_
 #[test]
 fn a_directory_is_held_to_its_quota_and_everybody_else_is_not() {
     let cluster = Cluster::up(2);
-    let (large, small) = (cluster.file("large", &noise(2 << 20)), cluster.file("small", &noise(1 << 19)));
+    let (large, small) =
+        (cluster.file("large", &noise(2 << 20)), cluster.file("small", &noise(1 << 19)));
     cluster.ok(&["mkdir", "-p", "/d/sub"]);
     cluster.ok(&["put", "--sync", &small, "/d/sub/before"]);
     cluster.ok(&["quota", "set", "--dir", "/d", "--bytes", "1M", "--inodes", "5"]);
@@ -562,11 +648,18 @@ fn a_directory_is_held_to_its_quota_and_everybody_else_is_not() {
     // What is not named stays, and 0 is no limit.
     cluster.ok(&["quota", "set", "--dir", "/d", "--bytes", "0"]);
     let limits = report(&["list"])[0]["limits"].clone();
-    assert_eq!((limits["bytes"]["hard"].as_u64(), limits["inodes"]["hard"].as_u64()), (None, Some(5)));
+    assert_eq!(
+        (limits["bytes"]["hard"].as_u64(), limits["inodes"]["hard"].as_u64()),
+        (None, Some(5))
+    );
     cluster.ok(&["quota", "remove", "--dir", "/d"]);
     cluster.fails(&["quota", "remove", "--dir", "/d"], 3, "it has none; try: braid quota list");
     cluster.fails(&["quota", "set", "--user", "0", "--bytes", "1G"], 2, "root");
-    cluster.fails(&["quota", "set", "--user", "nobody-of-this-name", "--bytes", "1G"], 3, "does not know the name");
+    cluster.fails(
+        &["quota", "set", "--user", "nobody-of-this-name", "--bytes", "1G"],
+        3,
+        "does not know the name",
+    );
     cluster.fails(&["quota", "set", "--user", "7"], 2, "--bytes");
     cluster.fails(&["quota", "set", "--user", "7", "--grace", "3d"], 2, "try: --soft-bytes");
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
@@ -580,21 +673,27 @@ fn a_wrong_usage_is_found_by_fsck_and_mended_when_told() {
     cluster.restart_after(|| {
         let store = Engine::open(&cluster.path().join("mds"), EngineOptions::default()).unwrap();
         // Usage of user 4711, as docs/format-meta.md has it: shard, letter, kind, number; version, bytes, inodes.
-        let key = [&FileIndex::ROOT.shard().0.to_be_bytes()[..], b"A\x01", &4711u64.to_be_bytes()].concat();
+        let key = [&FileIndex::ROOT.shard().0.to_be_bytes()[..], b"A\x01", &4711u64.to_be_bytes()]
+            .concat();
         let mut batch = Batch::new();
         batch.put(key, [&[1][..], &99u128.to_le_bytes(), &7u64.to_le_bytes()].concat());
         let sequence = store.commit(batch, store.fence()).unwrap();
         store.sync(sequence).unwrap();
     });
-    cluster.fails(&["fsck"], 7, "usage: user 4711: 99 bytes and 7 inodes on record, counted 0 and 0");
+    cluster.fails(
+        &["fsck"],
+        7,
+        "usage: user 4711: 99 bytes and 7 inodes on record, counted 0 and 0",
+    );
     assert!(cluster.ok(&["fsck", "--mend"]).contains("(mended)"));
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
 }
 
 fn segments(metadata: &Path) -> Vec<PathBuf> {
     let paths = fs::read_dir(metadata).unwrap().map(|entry| entry.unwrap().path());
-    let mut found: Vec<_> =
-        paths.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("log.")).collect();
+    let mut found: Vec<_> = paths
+        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("log."))
+        .collect();
     found.sort();
     found
 }
@@ -613,22 +712,31 @@ fn damaged_metadata_stops_the_start_is_salvaged_and_checked() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&segment, &bytes).unwrap();
-    let up = || braid().arg("up").arg(cluster.path()).args(["--detach", "--no-mount"]).output().unwrap();
+    let up =
+        || braid().arg("up").arg(cluster.path()).args(["--detach", "--no-mount"]).output().unwrap();
     let refused = up();
     let said = text(&refused);
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains(segment.to_str().unwrap()) && said.contains(" at byte "), "{said}");
-    assert!(said.contains(&format!("try: braid mds salvage --dir {dir}")) && !said.contains("braid init"), "{said}");
+    assert!(
+        said.contains(&format!("try: braid mds salvage --dir {dir}"))
+            && !said.contains("braid init"),
+        "{said}"
+    );
     assert!(fs::read(&segment).unwrap() == bytes, "nothing was changed");
     let salvaged = cluster.ok(&["mds", "salvage", "--dir", dir]);
-    assert!(salvaged.contains("lost: batches ") && salvaged.contains("damaged-1, unchanged"), "{salvaged}");
+    assert!(
+        salvaged.contains("lost: batches ") && salvaged.contains("damaged-1, unchanged"),
+        "{salvaged}"
+    );
     let kept = metadata.join("damaged-1").join(segment.file_name().unwrap());
     assert!(fs::read(kept).unwrap() == bytes);
     let again = up();
     assert!(again.status.success(), "{}", text(&again));
     assert!(cluster.ok(&["ls", "/"]).lines().filter(|line| line.starts_with('d')).count() >= 59);
     let marked = || {
-        let status: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "status"])).unwrap();
+        let status: serde_json::Value =
+            serde_json::from_str(&cluster.ok(&["--json", "status"])).unwrap();
         status["mds"]["must_be_checked"].is_string()
     };
     assert!(marked() && cluster.ok(&["status"]).contains("the file system must be checked"));
@@ -644,12 +752,16 @@ fn metadata_is_dumped_while_the_server_works_and_loaded() {
     cluster.ok(&["put", &file, "/f"]);
     let metadata = cluster.path().join("mds");
     let to = |name: &str| cluster.dir.path().join(name).to_str().unwrap().to_owned();
-    let dump = |name: &str| cluster.ok(&["mds", "dump", &to(name), "--dir", metadata.to_str().unwrap()]);
+    let dump =
+        |name: &str| cluster.ok(&["mds", "dump", &to(name), "--dir", metadata.to_str().unwrap()]);
     std::thread::scope(|scope| {
         let work = scope.spawn(|| {
             for round in 0..5 {
                 let names: Vec<String> = (0..200).map(|n| format!("/d{round}-{n}")).collect();
-                cluster.ok(&["mkdir"].into_iter().chain(names.iter().map(String::as_str)).collect::<Vec<_>>());
+                cluster.ok(&["mkdir"]
+                    .into_iter()
+                    .chain(names.iter().map(String::as_str))
+                    .collect::<Vec<_>>());
             }
         });
         let mut dumps = 0;

@@ -13,13 +13,19 @@ use std::{
 
 use crate::harness::Cluster;
 use braid_client::{
-    Attributes, Client, Config, Credential, FileIndex, LayoutWish, LeaseHolder, LeaseMode, LeaseOf, LeaseTicket,
-    Leases, OpenOptions, RenameMode, Status,
+    Attributes, Client, Config, Credential, FileIndex, LayoutWish, LeaseHolder, LeaseMode, LeaseOf,
+    LeaseTicket, Leases, OpenOptions, RenameMode, Status,
 };
 
 fn client(cluster: &Cluster) -> Client {
-    let settings: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
-    let mds = settings.as_array().unwrap().iter().find(|setting| setting["setting"] == "cluster.mds").unwrap();
+    let settings: serde_json::Value =
+        serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
+    let mds = settings
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|setting| setting["setting"] == "cluster.mds")
+        .unwrap();
     let key = Credential::from_key_file(cluster.path().join("keys/client.key")).unwrap();
     Client::connect(Config::new([mds["value"].as_str().unwrap()], key)).unwrap()
 }
@@ -83,7 +89,8 @@ impl Cache {
         if let Some(known) = self.kept.lock().unwrap().get(name) {
             return known.clone();
         }
-        let ticket = self.leases.names_ticket(self.dir).or_else(|| self.leases.ask_names(self.dir).unwrap());
+        let ticket =
+            self.leases.names_ticket(self.dir).or_else(|| self.leases.ask_names(self.dir).unwrap());
         self.asked.fetch_add(1, Ordering::SeqCst);
         let found = match self.client.lstat((self.dir, name)) {
             Ok(found) => Some(found),
@@ -122,7 +129,10 @@ fn what_is_kept_is_asked_once_and_forgotten_when_another_client_changes_it() {
     one.unlink("/d/b").unwrap();
     assert!(cache.look_up("b").is_none());
     cache.client.mkdir("/d/own", 0o755).unwrap();
-    assert!(cache.leases.names_ticket(cache.dir).is_some(), "what it does itself takes nothing from it");
+    assert!(
+        cache.leases.names_ticket(cache.dir).is_some(),
+        "what it does itself takes nothing from it"
+    );
     cache.leases.give_back(LeaseOf::Names(cache.dir)).unwrap();
     let recalled = cache.recalled.load(Ordering::SeqCst);
     one.mkdir("/d/c", 0o755).unwrap();
@@ -211,12 +221,18 @@ fn who_was_given_a_files_layout_is_told_before_it_changes() {
     one.mkdir("/d", 0o755).unwrap();
     let file = one.touch("/d/f", 0o644, true, LayoutWish::none()).unwrap().attributes.file;
     let caches = [Cache::new(&cluster, "/d"), Cache::new(&cluster, "/d")];
-    let given = caches.each_ref().map(|cache| cache.leases.ask_layout(file).unwrap().expect("nothing is in the way"));
+    let given = caches
+        .each_ref()
+        .map(|cache| cache.leases.ask_layout(file).unwrap().expect("nothing is in the way"));
     assert_eq!(given[0].1, one.layout("/d/f").unwrap().layout.unwrap());
     one.truncate("/d/f", 0).unwrap();
     one.chmod("/d/f", 0o600).unwrap();
-    assert!(caches[0].leases.still(&given[0].0) && caches[1].leases.still(&given[1].0), "that is not its layout");
-    one.set_layout("/d/f", LayoutWish { stripe_bytes: Some(65_536), ..LayoutWish::none() }).unwrap();
+    assert!(
+        caches[0].leases.still(&given[0].0) && caches[1].leases.still(&given[1].0),
+        "that is not its layout"
+    );
+    one.set_layout("/d/f", LayoutWish { stripe_bytes: Some(65_536), ..LayoutWish::none() })
+        .unwrap();
     for (cache, (ticket, layout)) in caches.iter().zip(&given) {
         assert!(!cache.leases.still(ticket));
         assert_eq!(cache.layouts.load(Ordering::SeqCst), 1);

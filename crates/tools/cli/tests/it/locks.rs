@@ -5,18 +5,33 @@ use std::{sync::Barrier, thread};
 
 use crate::harness::Cluster;
 use braid_client::{
-    Client, Config, Credential, FileIndex, LockCancelHandle, LockRange, LockRequest, LockSpace, OpenOptions, Status,
+    Client, Config, Credential, FileIndex, LockCancelHandle, LockRange, LockRequest, LockSpace,
+    OpenOptions, Status,
 };
 
 fn client(cluster: &Cluster) -> Client {
-    let settings: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
-    let mds = settings.as_array().unwrap().iter().find(|setting| setting["setting"] == "cluster.mds").unwrap();
+    let settings: serde_json::Value =
+        serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
+    let mds = settings
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|setting| setting["setting"] == "cluster.mds")
+        .unwrap();
     let key = Credential::from_key_file(cluster.path().join("keys/client.key")).unwrap();
     Client::connect(Config::new([mds["value"].as_str().unwrap()], key)).unwrap()
 }
 
 fn lock(file: FileIndex, owner: u64, byte: u64) -> LockRequest {
-    LockRequest { file, space: LockSpace::Range, owner, pid: 1, start: byte, last: byte, exclusive: true }
+    LockRequest {
+        file,
+        space: LockSpace::Range,
+        owner,
+        pid: 1,
+        start: byte,
+        last: byte,
+        exclusive: true,
+    }
 }
 
 fn all(file: FileIndex, owner: u64) -> LockRange {
@@ -32,7 +47,8 @@ fn a_counter_that_two_clients_with_threads_raise_under_a_lock_loses_nothing() {
     const ROUNDS: u64 = 200;
     let cluster = Cluster::up(1);
     let clients = [client(&cluster), client(&cluster)];
-    let counter = clients[0].open("/f", &OpenOptions::new().read(true).write(true).create(true)).unwrap();
+    let counter =
+        clients[0].open("/f", &OpenOptions::new().read(true).write(true).create(true)).unwrap();
     counter.write_at(&0_u64.to_le_bytes(), 0).unwrap();
     thread::scope(|scope| {
         for (client, owner) in clients.iter().flat_map(|client| [(client, 1), (client, 2)]) {
@@ -97,7 +113,8 @@ fn two_clients_that_wait_for_each_other_are_told_of_the_deadlock() {
         let second = scope.spawn(|| waits(&other, 1, 0));
         (first.join().unwrap(), second.join().unwrap())
     });
-    let refused = [first, second].into_iter().filter(|outcome| *outcome == Err(Status::Deadlock)).count();
+    let refused =
+        [first, second].into_iter().filter(|outcome| *outcome == Err(Status::Deadlock)).count();
     assert_eq!((refused, [first, second].contains(&Ok(()))), (1, true), "{first:?} {second:?}");
 }
 
@@ -110,8 +127,13 @@ fn a_lock_outlives_a_restart_of_the_servers() {
     one.try_lock_range(&shared).unwrap();
     one.unlock_range(&LockRange { start: 50, last: 50, ..all(file, 1) }).unwrap();
     cluster.restart_after(|| {});
-    assert_eq!(one.try_lock_range(&lock(file, 1, 200)).unwrap(), None, "as soon as both have told what they hold");
-    let held = other.try_lock_range(&LockRequest { last: 99, ..lock(file, 2, 51) }).unwrap().unwrap();
+    assert_eq!(
+        one.try_lock_range(&lock(file, 1, 200)).unwrap(),
+        None,
+        "as soon as both have told what they hold"
+    );
+    let held =
+        other.try_lock_range(&LockRequest { last: 99, ..lock(file, 2, 51) }).unwrap().unwrap();
     assert_eq!((held.start, held.last, held.exclusive), (51, 99, false));
     assert_eq!(other.try_lock_range(&lock(file, 2, 50)).unwrap(), None);
 }

@@ -5,8 +5,14 @@ use crate::harness::Cluster;
 use braid_client::{Client, Config, Credential, Deny, File, OpenOptions, Rights, Status};
 
 fn client(cluster: &Cluster) -> Client {
-    let settings: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
-    let mds = settings.as_array().unwrap().iter().find(|setting| setting["setting"] == "cluster.mds").unwrap();
+    let settings: serde_json::Value =
+        serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
+    let mds = settings
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|setting| setting["setting"] == "cluster.mds")
+        .unwrap();
     let key = Credential::from_key_file(cluster.path().join("keys/client.key")).unwrap();
     Client::connect(Config::new([mds["value"].as_str().unwrap()], key)).unwrap()
 }
@@ -49,7 +55,8 @@ fn what_one_client_denies_another_does_not_get_until_it_closes() {
     let held = one.open("/f", &reading().deny(Deny::WRITE | Deny::DELETE)).unwrap();
     let why = refused(two.open("/f", &writing()));
     assert!(
-        why.starts_with("open /f: another open of the file excludes it: session ") && why.contains("; try: "),
+        why.starts_with("open /f: another open of the file excludes it: session ")
+            && why.contains("; try: "),
         "{why}"
     );
     refused(two.open("/f", &writing().truncate(true)));
@@ -82,7 +89,11 @@ fn modes_are_changed_while_the_file_is_open() {
     let file = one.open("/f", &reading()).unwrap();
     let other = two.open("/f", &reading()).unwrap();
     refused(file.set_modes(Rights::READ_WRITE, Deny::ALL));
-    assert_eq!(file.write_at(b"W", 0).unwrap_err().status(), Status::NotPermitted, "nothing has changed");
+    assert_eq!(
+        file.write_at(b"W", 0).unwrap_err().status(),
+        Status::NotPermitted,
+        "nothing has changed"
+    );
     file.set_modes(Rights::READ_WRITE, Deny::WRITE).unwrap();
     file.write_at(b"What it is now", 0).unwrap();
     refused(two.open("/f", &writing()));

@@ -28,7 +28,10 @@ pub(crate) fn can_mount() -> bool {
 /// The type and source of what is mounted there.
 fn mounted(point: &Path) -> Option<(String, String)> {
     let table = fs::read_to_string("/proc/self/mounts").unwrap();
-    let found = table.lines().map(|line| line.split(' ').collect::<Vec<_>>()).rfind(|line| Path::new(line[1]) == point);
+    let found = table
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>())
+        .rfind(|line| Path::new(line[1]) == point);
     found.map(|line| (line[2].to_owned(), line[0].to_owned()))
 }
 
@@ -46,7 +49,11 @@ impl Foreground {
         command.args(arguments).arg(point);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line).unwrap();
+        std::io::BufRead::read_line(
+            &mut std::io::BufReader::new(child.stdout.as_mut().unwrap()),
+            &mut line,
+        )
+        .unwrap();
         assert!(line.starts_with('{'), "{line}");
         Self(child)
     }
@@ -89,7 +96,11 @@ fn up_mounts_by_itself_and_down_unmounts() {
 fn no_mount_means_none() {
     let dir = tempfile::tempdir().unwrap();
     let cluster = dir.path().join("cluster");
-    let up = braid().arg("up").arg(&cluster).args(["--port", "0", "--iods", "1", "--detach", "--no-mount"]).output();
+    let up = braid()
+        .arg("up")
+        .arg(&cluster)
+        .args(["--port", "0", "--iods", "1", "--detach", "--no-mount"])
+        .output();
     let (up, down) = (up.unwrap(), || braid().arg("down").arg(&cluster).output().unwrap());
     assert_eq!((up.status.success(), mounted(&cluster.join("mnt"))), (true, None), "{}", text(&up));
     assert!(down().status.success());
@@ -107,14 +118,19 @@ fn a_mount_returns_when_it_can_be_used_and_two_see_the_same() {
         let output = cluster.run(&["mount", point.to_str().unwrap()]);
         assert!(output.status.success(), "{}", text(&output));
         let listens = UnixDatagram::unbound().and_then(|socket| socket.connect("/dev/log")).is_ok();
-        let name = point.to_str().unwrap().trim_start_matches('/').replace('-', "\\x2d").replace('/', "-");
+        let name =
+            point.to_str().unwrap().trim_start_matches('/').replace('-', "\\x2d").replace('/', "-");
         let log = format!("its log: /var/log/braid-mount-{name}.log");
         assert_eq!(text(&output).contains(&log), !listens, "{}", text(&output));
     }
     fs::write(points[0].join("file"), "from a").unwrap();
     assert_eq!(fs::read(points[1].join("file")).unwrap(), b"from a");
     let again = cluster.run(&["mount", points[0].to_str().unwrap()]);
-    assert!(text(&again).contains("mounted already") && text(&again).contains("try: braid umount"), "{}", text(&again));
+    assert!(
+        text(&again).contains("mounted already") && text(&again).contains("try: braid umount"),
+        "{}",
+        text(&again)
+    );
     for point in &points {
         let output = unmount(point, false);
         assert!(output.status.success(), "{}", text(&output));
@@ -131,10 +147,13 @@ fn a_mount_and_the_status_say_how_requests_come() {
     let cluster = Cluster::up(1);
     let point = cluster.dir.path().join("point");
     fs::create_dir(&point).unwrap();
-    let mount = |how: &str| cluster.run(&["mount", "-o", &format!("io_uring={how}"), point.to_str().unwrap()]);
+    let mount = |how: &str| {
+        cluster.run(&["mount", "-o", &format!("io_uring={how}"), point.to_str().unwrap()])
+    };
     let off = mount("off");
     assert!(text(&off).contains("requests by /dev/fuse (io_uring=off)"), "{}", text(&off));
-    let shown = format!("mount {} of this host: requests by /dev/fuse (io_uring=off)", point.display());
+    let shown =
+        format!("mount {} of this host: requests by /dev/fuse (io_uring=off)", point.display());
     let status = text(&cluster.run(&["status"]));
     assert!(status.contains(&shown), "{status}");
     assert!(unmount(&point, false).status.success());
@@ -142,7 +161,8 @@ fn a_mount_and_the_status_say_how_requests_come() {
     assert!(!status.contains(point.to_str().unwrap()), "{status}");
 
     let on = mount("on");
-    let offered = fs::read_to_string("/sys/module/fuse/parameters/enable_uring").is_ok_and(|word| word.trim() == "Y");
+    let offered = fs::read_to_string("/sys/module/fuse/parameters/enable_uring")
+        .is_ok_and(|word| word.trim() == "Y");
     if offered && on.status.success() {
         assert!(text(&on).contains("requests by io_uring, "), "{}", text(&on));
         assert!(text(&cluster.run(&["status"])).contains("requests by io_uring, "));
@@ -167,8 +187,16 @@ fn a_mount_that_fails_says_so_on_the_terminal_and_leaves_nothing() {
     cluster.fails(&["mount", point.to_str().unwrap()], 3, "try: mkdir -p");
     cluster.fails(&["mount", "/etc/passwd"], 2, "try: another directory");
     fs::create_dir(&point).unwrap();
-    cluster.fails(&["--mds", "127.0.0.1:1", "--timeout", "1s", "mount", point.to_str().unwrap()], 5, "127.0.0.1:1");
-    cluster.fails(&["mount", "-o", "writeback", point.to_str().unwrap()], 2, "no such option; try: ro");
+    cluster.fails(
+        &["--mds", "127.0.0.1:1", "--timeout", "1s", "mount", point.to_str().unwrap()],
+        5,
+        "127.0.0.1:1",
+    );
+    cluster.fails(
+        &["mount", "-o", "writeback", point.to_str().unwrap()],
+        2,
+        "no such option; try: ro",
+    );
     assert_eq!(mounted(&point), None);
 }
 
@@ -188,7 +216,12 @@ fn a_read_only_mount_changes_nothing() {
     cluster.ok(&["mount", "-o", "remount,rw", point.to_str().unwrap()]);
     assert_eq!(write(), Ok(()));
     // As libfuse's helper of mount(8) calls it, with what the table of mounts shows.
-    cluster.ok(&["host:7700", point.to_str().unwrap(), "-o", "ro,nosuid,user_id=0,allow_other,remount"]);
+    cluster.ok(&[
+        "host:7700",
+        point.to_str().unwrap(),
+        "-o",
+        "ro,nosuid,user_id=0,allow_other,remount",
+    ]);
     assert_eq!(write(), Err(std::io::ErrorKind::ReadOnlyFilesystem));
     assert!(unmount(&point, false).status.success());
 }
@@ -199,7 +232,8 @@ fn the_helper_of_mount_takes_a_line_of_fstab() {
         return;
     }
     let cluster = Cluster::up(1);
-    let (helper, point) = (cluster.dir.path().join("mount.braid"), cluster.dir.path().join("point"));
+    let (helper, point) =
+        (cluster.dir.path().join("mount.braid"), cluster.dir.path().join("point"));
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_braid"), &helper).unwrap();
     fs::create_dir(&point).unwrap();
     let config = cluster.path().join("braid.toml");
@@ -210,7 +244,11 @@ fn the_helper_of_mount_takes_a_line_of_fstab() {
         .args(["-o", "rw,_netdev,nodiratime,strictatime,lazytime,timeout=5s"])
         .output()
         .unwrap();
-    assert!(output.status.success() && text(&output).is_empty(), "it has nothing to say: {}", text(&output));
+    assert!(
+        output.status.success() && text(&output).is_empty(),
+        "it has nothing to say: {}",
+        text(&output)
+    );
     let flags = rustix::fs::statvfs(&point).unwrap().f_flag;
     let refused = rustix::fs::StatVfsMountFlags::NOSUID | rustix::fs::StatVfsMountFlags::NODEV;
     assert!(!flags.intersects(refused), "mount(8) leaves suid and dev out: {flags:?}");
@@ -308,7 +346,11 @@ fn a_call_that_a_dead_daemon_does_not_answer_fails_in_time_and_the_log_names_the
     file.sync_all().unwrap();
     servers.iods[0].0.kill().unwrap();
     let began = std::time::Instant::now();
-    assert!(std::io::Write::write_all(&mut file, &noise(1 << 20)).and_then(|()| file.sync_all()).is_err());
+    assert!(
+        std::io::Write::write_all(&mut file, &noise(1 << 20))
+            .and_then(|()| file.sync_all())
+            .is_err()
+    );
     // Two calls, 3 s each.
     assert!(began.elapsed() < LONG, "{:?}", began.elapsed());
     let said = fs::read_to_string(&log).unwrap();
@@ -326,20 +368,23 @@ fn servers_that_hang_hold_up_no_call_for_ever_and_no_unmount() {
     let (servers, point) = servers();
     let log = servers.dir.path().join("log");
     let mount = Foreground::start_with(&servers.config, &point, &["--log", log.to_str().unwrap()]);
-    let (mut file, directory) = (fs::File::create(point.join("file")).unwrap(), point.join("directory"));
+    let (mut file, directory) =
+        (fs::File::create(point.join("file")).unwrap(), point.join("directory"));
     std::io::Write::write_all(&mut file, &noise(1 << 20)).unwrap();
     file.sync_all().unwrap();
     let fails = |what: &str, call: Box<dyn FnOnce() -> std::io::Result<()> + Send>| {
         let (done, waiting) = mpsc::channel();
         std::thread::spawn(move || done.send(call()));
-        let outcome = waiting.recv_timeout(LONG).unwrap_or_else(|_| panic!("{what} is not answered"));
+        let outcome =
+            waiting.recv_timeout(LONG).unwrap_or_else(|_| panic!("{what} is not answered"));
         assert!(outcome.is_err(), "{what} is done by a server that hangs");
     };
     let stop = |server: &Child| {
         kill_process(Pid::from_child(server), Signal::STOP).unwrap();
         // The signal is sent to the process; its threads stop one after the other.
         let stands = |thread: fs::DirEntry| {
-            fs::read_to_string(thread.path().join("status")).is_ok_and(|status| status.contains("State:\tT"))
+            fs::read_to_string(thread.path().join("status"))
+                .is_ok_and(|status| status.contains("State:\tT"))
         };
         let threads = || fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
         while !threads().all(|thread| stands(thread.unwrap())) {
@@ -369,7 +414,11 @@ fn a_process_that_waits_for_a_dead_server_can_be_killed() {
     let (mut servers, point) = servers();
     let mount = Foreground::start(&servers.config, &point);
     servers.mds.0.kill().unwrap();
-    let waiting = std::process::Command::new("stat").arg(point.join("file")).stderr(Stdio::null()).spawn().unwrap();
+    let waiting = std::process::Command::new("stat")
+        .arg(point.join("file"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let waiting = Foreground(waiting);
     waiting.signal(Signal::KILL);
     assert!(waiting.ended().is_some());

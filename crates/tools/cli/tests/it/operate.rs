@@ -23,7 +23,8 @@ fn facts(cluster: &Processes, args: &[&str]) -> Value {
 /// Three daemons, and where they keep their objects.
 fn three() -> (Processes, Vec<PathBuf>) {
     let mut cluster = Processes::start();
-    let disks: Vec<PathBuf> = (1..=3).map(|id| cluster.dir.path().join(format!("disk{id}"))).collect();
+    let disks: Vec<PathBuf> =
+        (1..=3).map(|id| cluster.dir.path().join(format!("disk{id}"))).collect();
     disks.iter().for_each(|disk| cluster.add_iod(disk));
     (cluster, disks)
 }
@@ -52,19 +53,25 @@ fn losing_a_daemon_for_ever_is_an_ordinary_day() {
     let small = cluster.file("small", b"a few bytes");
     let all: Vec<String> = (0..6).map(|n| format!("/s{n}")).collect();
     all.iter().for_each(|path| drop(cluster.ok(&["put", &small, path])));
-    let (gone, kept): (Vec<&String>, Vec<&String>) = all.iter().partition(|path| is_on_second(&cluster, path));
+    let (gone, kept): (Vec<&String>, Vec<&String>) =
+        all.iter().partition(|path| is_on_second(&cluster, path));
     assert!(!gone.is_empty() && !kept.is_empty(), "files are spread");
     kill_second(&mut cluster);
 
     let refused = cluster.run(&["iod", "remove", "2"]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
     assert!(text(&refused).contains("has a part of /"), "{}", text(&refused));
-    assert!(text(&refused).contains("where it does not come back: braid iod remove 2 --lost"), "{}", text(&refused));
+    assert!(
+        text(&refused).contains("where it does not come back: braid iod remove 2 --lost"),
+        "{}",
+        text(&refused)
+    );
     cluster.ok(&["iod", "remove", "2", "--lost"]);
     assert_eq!(facts(&cluster, &["status"])["iods"][1]["state"], "removed");
     assert!(cluster.ok(&["status"]).contains("removed"));
 
-    let mut affected: Vec<String> = cluster.ok(&["fsck", "--affected-by", "2"]).lines().map(str::to_owned).collect();
+    let mut affected: Vec<String> =
+        cluster.ok(&["fsck", "--affected-by", "2"]).lines().map(str::to_owned).collect();
     affected.sort();
     let mut lost: Vec<String> = gone.iter().map(|path| path.to_string()).collect();
     lost.push("/wide".into());
@@ -74,7 +81,12 @@ fn losing_a_daemon_for_ever_is_an_ordinary_day() {
         let read = cluster.run(&["cat", path]);
         assert_ne!(read.status.code(), Some(0), "{path}");
         let said = text_of_error(&read.stderr);
-        assert!(said.contains("I/O daemon 2 at") && said.contains("was removed") && said.contains("object "), "{said}");
+        assert!(
+            said.contains("I/O daemon 2 at")
+                && said.contains("was removed")
+                && said.contains("object "),
+            "{said}"
+        );
         assert!(said.contains("try: braid fsck --affected-by 2"), "{said}");
     }
     assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
@@ -83,7 +95,11 @@ fn losing_a_daemon_for_ever_is_an_ordinary_day() {
     assert!(cluster.ok(&["stat", "/wide"]).contains("3000000 bytes"));
     cluster.ok(&["mv", "/wide", "/moved"]);
     let written = cluster.run(&["put", &file, "/moved"]);
-    assert!(!written.status.success() && text(&written).contains("I/O daemon 2"), "{}", text(&written));
+    assert!(
+        !written.status.success() && text(&written).contains("I/O daemon 2"),
+        "{}",
+        text(&written)
+    );
     for path in &kept {
         assert_eq!(cluster.ok(&["cat", path]), "a few bytes", "{path}");
         cluster.ok(&["put", &small, path]);
@@ -106,7 +122,11 @@ fn losing_a_daemon_for_ever_is_an_ordinary_day() {
     let disk = disks[1].to_str().unwrap();
     let back = cluster.run(&["iod", "--dir", disk, "--listen", "127.0.0.1:0"]);
     assert_eq!(back.status.code(), Some(4), "{}", text(&back));
-    assert!(text(&back).contains("was removed from the cluster") && text(&back).contains("; try: "), "{}", text(&back));
+    assert!(
+        text(&back).contains("was removed from the cluster") && text(&back).contains("; try: "),
+        "{}",
+        text(&back)
+    );
 }
 
 fn text_of_error(stderr: &[u8]) -> String {
@@ -120,12 +140,12 @@ fn a_file_of_a_dead_daemon_hides_no_other_and_is_removed() {
     cluster.ok(&["put", &small, "/other"]);
     // Somebody writes it: its size is in its objects.
     let key = cluster.dir.path().join("c/keys/client.key");
-    let mds = facts(&cluster, &["config", "explain"])
-        .as_array()
-        .unwrap()
-        .iter()
-        .find_map(|row| (row["setting"] == "cluster.mds").then(|| row["value"].as_str().unwrap().to_owned()));
-    let client = Client::connect(Config::new(vec![mds.unwrap()], Credential::from_key_file(&key).unwrap())).unwrap();
+    let mds = facts(&cluster, &["config", "explain"]).as_array().unwrap().iter().find_map(|row| {
+        (row["setting"] == "cluster.mds").then(|| row["value"].as_str().unwrap().to_owned())
+    });
+    let client =
+        Client::connect(Config::new(vec![mds.unwrap()], Credential::from_key_file(&key).unwrap()))
+            .unwrap();
     let options = OpenOptions::new().write(true).create(true).stripe_size(4096);
     let file = client.open("/written", &options).unwrap();
     assert_eq!(file.write_at(&noise(40_000), 0).unwrap(), 40_000);
@@ -136,7 +156,11 @@ fn a_file_of_a_dead_daemon_hides_no_other_and_is_removed() {
     let bad = lines.lines().find(|line| line.ends_with(" written")).expect("it is listed");
     assert!(bad.contains('?'), "{bad}");
     assert_eq!(listed.status.code(), Some(5), "{}", text(&listed));
-    assert!(text(&listed).contains("looking at 1 file") && text(&listed).contains("I/O daemon 2"), "{}", text(&listed));
+    assert!(
+        text(&listed).contains("looking at 1 file") && text(&listed).contains("I/O daemon 2"),
+        "{}",
+        text(&listed)
+    );
     assert_eq!(cluster.ok(&["ls", "/"]), "other\nwritten\n");
     cluster.ok(&["mv", "/written", "/moved"]);
     cluster.ok(&["rm", "/moved"]);
@@ -211,13 +235,23 @@ fn up_follows_no_link_to_write_its_log() {
     let (victim, cluster) = (dir.path().join("victim"), dir.path().join("c"));
     fs::write(&victim, "precious").unwrap();
     symlink(&victim, dir.path().join("c.log")).unwrap();
-    let up = braid().arg("up").arg(&cluster).args(["--detach", "--no-mount", "--port", "0"]).output().unwrap();
+    let up = braid()
+        .arg("up")
+        .arg(&cluster)
+        .args(["--detach", "--no-mount", "--port", "0"])
+        .output()
+        .unwrap();
     assert_eq!(up.status.code(), Some(1), "{}", text(&up));
     assert!(text(&up).contains("it is a symbolic link"), "{}", text(&up));
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     fs::remove_file(dir.path().join("c.log")).unwrap();
     fs::hard_link(&victim, dir.path().join("c.log")).unwrap();
-    let up = braid().arg("up").arg(&cluster).args(["--detach", "--no-mount", "--port", "0"]).output().unwrap();
+    let up = braid()
+        .arg("up")
+        .arg(&cluster)
+        .args(["--detach", "--no-mount", "--port", "0"])
+        .output()
+        .unwrap();
     assert!(text(&up).contains("it has other names"), "{}", text(&up));
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
 }
@@ -229,7 +263,12 @@ fn up_refuses_a_directory_that_others_own_or_may_write() {
     fs::create_dir(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
     let refused = |dir: &Path, why: &str| {
-        let up = braid().arg("up").arg(dir).args(["--detach", "--no-mount", "--port", "0"]).output().unwrap();
+        let up = braid()
+            .arg("up")
+            .arg(dir)
+            .args(["--detach", "--no-mount", "--port", "0"])
+            .output()
+            .unwrap();
         assert_eq!(up.status.code(), Some(4), "{}", text(&up));
         assert!(text(&up).contains(why), "{}", text(&up));
         assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "nothing is made there");
@@ -249,19 +288,29 @@ fn a_configuration_that_everybody_may_write_is_passed_over() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("braid.toml");
     fs::write(&path, "[cluster]\nmds = ['evil:1']\n").unwrap();
-    let explain =
-        || braid().env("HOME", dir.path()).current_dir(dir.path()).args(["config", "explain"]).output().unwrap();
+    let explain = || {
+        braid()
+            .env("HOME", dir.path())
+            .current_dir(dir.path())
+            .args(["config", "explain"])
+            .output()
+            .unwrap()
+    };
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     assert!(text(&explain()).contains("evil:1"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     let said = text(&explain());
-    assert!(!said.contains("evil:1") && said.contains("is not used: everybody may write it"), "{said}");
+    assert!(
+        !said.contains("evil:1") && said.contains("is not used: everybody may write it"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_closed_pipe_ends_completions_and_man_pages_quietly() {
     for args in [&["completions", "bash"][..], &["man"]] {
-        let mut child = braid().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            braid().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {}", text(&output));
@@ -272,7 +321,13 @@ fn a_closed_pipe_ends_completions_and_man_pages_quietly() {
 fn an_address_without_a_port_has_the_default_one() {
     let explain = |mds: &str| {
         let dir = tempfile::tempdir().unwrap();
-        text(&braid().current_dir(dir.path()).args(["--mds", mds, "config", "explain"]).output().unwrap())
+        text(
+            &braid()
+                .current_dir(dir.path())
+                .args(["--mds", mds, "config", "explain"])
+                .output()
+                .unwrap(),
+        )
     };
     assert!(explain("127.0.0.1").contains(" 127.0.0.1:7700 "));
     assert!(explain("::1").contains(" [::1]:7700 "));
@@ -285,14 +340,26 @@ fn a_layout_is_told_in_words_that_can_be_typed() {
     let cluster = Cluster::up(3);
     let small = cluster.file("small", b"a few bytes");
     cluster.ok(&["mkdir", "/d"]);
-    cluster.ok(&["layout", "set", "/d", "--distribution", "simple-stripe", "--placement", "free-space"]);
+    cluster.ok(&[
+        "layout",
+        "set",
+        "/d",
+        "--distribution",
+        "simple-stripe",
+        "--placement",
+        "free-space",
+    ]);
     assert!(cluster.ok(&["layout", "show", "/d"]).contains("simple-stripe, placed by free-space"));
     cluster.ok(&["put", &small, "/d/f"]);
     let shown = cluster.ok(&["layout", "show", "/d/f"]);
     assert_eq!(shown.matches("empty: the file ends before it").count(), 2, "{shown}");
     let json = cluster.ok(&["--json", "layout", "show", "/d/f"]);
     assert!(json.contains("\"kind\": \"simple-stripe\""), "{json}");
-    cluster.fails(&["layout", "set", "/d", "--iod-count", "9"], 2, "the cluster has 3 I/O daemons; try: --iod-count 3");
+    cluster.fails(
+        &["layout", "set", "/d", "--iod-count", "9"],
+        2,
+        "the cluster has 3 I/O daemons; try: --iod-count 3",
+    );
 }
 
 #[test]
@@ -311,18 +378,29 @@ fn sizes_owners_and_help_are_as_elsewhere() {
         text(&braid().args(["put", "-h"]).output().unwrap()),
         text(&braid().args(["put", "--help"]).output().unwrap()),
     );
-    assert!(short.contains("--mds") && short.contains("--config") && !short.contains("--tls"), "{short}");
+    assert!(
+        short.contains("--mds") && short.contains("--config") && !short.contains("--tls"),
+        "{short}"
+    );
     assert!(long.contains("--tls") && long.contains("Examples:\n  braid put -r data /"), "{long}");
 }
 
 #[test]
 fn init_says_how_to_make_the_key_that_its_configuration_names() {
     let dir = tempfile::tempdir().unwrap();
-    let init = braid().arg("init").arg(dir.path().join("c")).args(["--listen", "10.0.0.1:7700"]).output().unwrap();
+    let init = braid()
+        .arg("init")
+        .arg(dir.path().join("c"))
+        .args(["--listen", "10.0.0.1:7700"])
+        .output()
+        .unwrap();
     let said = text(&init);
     let key = dir.path().join("c/keys/client.key");
     assert!(
-        said.contains(&format!("braid key add client --config {}", dir.path().join("c/braid.toml").display())),
+        said.contains(&format!(
+            "braid key add client --config {}",
+            dir.path().join("c/braid.toml").display()
+        )),
         "{said}"
     );
     assert!(said.contains(&format!("--out {}", key.display())), "{said}");

@@ -55,14 +55,23 @@ fn a_progress_bar_is_drawn_on_a_terminal_and_goes_away_at_the_end() {
     let cluster = Cluster::up(2);
     let file = cluster.file("f", &noise(20_000_000));
     let back = cluster.dir.path().join("back");
-    for args in [&["put", &file, "/f"][..], &["cp", "/f", "/g"], &["get", "/f", back.to_str().unwrap()]] {
+    for args in
+        [&["put", &file, "/f"][..], &["cp", "/f", "/g"], &["get", "/f", back.to_str().unwrap()]]
+    {
         let shown = on_a_terminal(&cluster, args);
         assert!(has_bar(&shown), "braid {args:?}: {shown:?}");
         let end = shown.split("\x1b[2K").last().unwrap();
-        assert!(!has_bar(end) && end.contains("1 file"), "braid {args:?} ends with its summary: {shown:?}");
+        assert!(
+            !has_bar(end) && end.contains("1 file"),
+            "braid {args:?} ends with its summary: {shown:?}"
+        );
         let quiet = on_a_terminal(&cluster, &[&["--quiet"], args].concat());
         assert_eq!(quiet, "", "braid --quiet {args:?}");
-        assert_eq!(on_a_terminal(&cluster, &[&["--json"], args].concat()), "", "braid --json {args:?}");
+        assert_eq!(
+            on_a_terminal(&cluster, &[&["--json"], args].concat()),
+            "",
+            "braid --json {args:?}"
+        );
     }
 }
 
@@ -79,10 +88,17 @@ fn no_progress_bar_is_drawn_where_there_is_no_terminal() {
     let log = cluster.dir.path().join("log");
     let mut command = braid();
     command.env("BRAID_CONFIG", cluster.path().join("braid.toml")).args(["put", &file, "/g"]);
-    let status = command.stdin(user.try_clone().unwrap()).stdout(user).stderr(File::create(&log).unwrap()).status();
+    let status = command
+        .stdin(user.try_clone().unwrap())
+        .stdout(user)
+        .stderr(File::create(&log).unwrap())
+        .status();
     assert!(status.unwrap().success());
     let shown = fs::read_to_string(log).unwrap();
-    assert!(shown.contains("1 file") && !has_bar(&shown) && !shown.contains(['\r', '\x1b']), "{shown:?}");
+    assert!(
+        shown.contains("1 file") && !has_bar(&shown) && !shown.contains(['\r', '\x1b']),
+        "{shown:?}"
+    );
 }
 
 fn stderr(output: &Output) -> String {
@@ -96,7 +112,11 @@ fn mount_and_umount_say_what_to_type_next(cluster: &Cluster) {
     let point = point.to_str().unwrap();
     let mount = cluster.run(&["mount", point]);
     if mount.status.success() {
-        assert!(stderr(&mount).contains("next: df ") && stderr(&mount).contains("; braid umount "), "{}", text(&mount));
+        assert!(
+            stderr(&mount).contains("next: df ") && stderr(&mount).contains("; braid umount "),
+            "{}",
+            text(&mount)
+        );
         let umount = cluster.run(&["umount", point]);
         assert!(stderr(&umount).contains("next: braid mount "), "{}", text(&umount));
     }
@@ -117,7 +137,8 @@ const WITHOUT_NEXT: [&str; 3] = ["cat", "completions", "help"];
 #[test]
 fn every_command_says_what_to_type_next_and_only_to_people() {
     let cluster = Cluster::up(2);
-    let (file, dir) = (cluster.file("f", b"content"), cluster.dir.path().to_str().unwrap().to_owned());
+    let (file, dir) =
+        (cluster.file("f", b"content"), cluster.dir.path().to_str().unwrap().to_owned());
     let (key, man) = (format!("{dir}/host.key"), format!("{dir}/man"));
     let new = format!("{dir}/new");
     let steps: Vec<(Vec<&str>, &str)> = vec![
@@ -148,7 +169,10 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
         (vec!["key", "list"], "next: braid key revoke ID"),
         (vec!["key", "revoke", "2"], "next: braid key list"),
         (vec!["quota", "list"], "next: braid quota set --user NAME"),
-        (vec!["quota", "set", "--user", "1000", "--bytes", "10G"], "next: braid quota get --user 1000"),
+        (
+            vec!["quota", "set", "--user", "1000", "--bytes", "10G"],
+            "next: braid quota get --user 1000",
+        ),
         (vec!["quota", "get", "--user", "1000"], "next: braid quota list"),
         (vec!["quota", "remove", "--user", "1000"], "next: braid quota list"),
     ];
@@ -158,13 +182,28 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
         let output = cluster.run(args);
         assert_eq!(output.status.code(), Some(0), "braid {args:?}: {}", text(&output));
         assert!(stderr(&output).contains(next), "braid {args:?}: {}", stderr(&output));
-        assert!(!String::from_utf8_lossy(&output.stdout).contains("next:"), "facts alone on standard output: {args:?}");
+        assert!(
+            !String::from_utf8_lossy(&output.stdout).contains("next:"),
+            "facts alone on standard output: {args:?}"
+        );
         seen.insert(args[0].to_owned());
     }
-    for args in [&["ls", "/"][..], &["stat", "/d"], &["df"], &["status"], &["du"], &["key", "list"], &["fsck"]] {
+    for args in [
+        &["ls", "/"][..],
+        &["stat", "/d"],
+        &["df"],
+        &["status"],
+        &["du"],
+        &["key", "list"],
+        &["fsck"],
+    ] {
         for flag in ["--quiet", "--json"] {
             let output = cluster.run(&[&[flag], args].concat());
-            assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "braid {flag} {args:?}");
+            assert_eq!(
+                (output.status.code(), stderr(&output).as_str()),
+                (Some(0), ""),
+                "braid {flag} {args:?}"
+            );
         }
     }
     let cat = cluster.run(&["cat", "/d/f"]);
@@ -173,14 +212,20 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
 
     let pages = cluster.run(&["man", "--dir", &format!("{dir}/pages")]);
     assert!(stderr(&pages).contains("next: man -l "), "{}", stderr(&pages));
-    fs::write(cluster.path().join("iod0/objects/000/stranger"), b"?").or_else(|_| plant_stranger(&cluster)).unwrap();
+    fs::write(cluster.path().join("iod0/objects/000/stranger"), b"?")
+        .or_else(|_| plant_stranger(&cluster))
+        .unwrap();
     let found = cluster.run(&["fsck"]);
     assert_eq!(found.status.code(), Some(7), "{}", text(&found));
     assert!(stderr(&found).contains("try: look what it is"), "{}", text(&found));
     let down = braid().arg("down").arg(cluster.path()).output().unwrap();
     assert!(stderr(&down).contains("--detach"), "{}", text(&down));
     let up = braid().arg("up").arg(cluster.path()).arg("--detach").output().unwrap();
-    assert!(stderr(&up).contains("next:  ") && stderr(&up).contains(" export BRAID_CONFIG="), "{}", text(&up));
+    assert!(
+        stderr(&up).contains("next:  ") && stderr(&up).contains(" export BRAID_CONFIG="),
+        "{}",
+        text(&up)
+    );
     mount_and_umount_say_what_to_type_next(&cluster);
     seen.extend(["mount", "umount"].map(str::to_owned));
     seen.extend(["man", "fsck", "down", "up"].map(str::to_owned));
@@ -213,17 +258,27 @@ fn a_daemon_says_what_to_type_next_in_its_log() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let listen = format!("127.0.0.1:{port}");
-    assert!(braid().args(["init", &path("c"), "--listen", &listen]).output().unwrap().status.success());
+    assert!(
+        braid().args(["init", &path("c"), "--listen", &listen]).output().unwrap().status.success()
+    );
     let config = path("c/braid.toml");
     let start = |args: &[&str], log: &str| {
         Daemon::start_logging(braid().args(["--config", &config]).args(args), Path::new(&path(log)))
     };
     let _mds = start(&["mds"], "mds.log");
     log_with(Path::new(&path("mds.log")), &["next: braid iod --config", "--dir DISK --init"]);
-    let _iod = start(&["iod", "--dir", &path("disk"), "--init", "--listen", "127.0.0.1:0"], "iod.log");
+    let _iod =
+        start(&["iod", "--dir", &path("disk"), "--init", "--listen", "127.0.0.1:0"], "iod.log");
     log_with(Path::new(&path("iod.log")), &["next: braid status --config"]);
     let key = path("c/keys/client.key");
-    assert!(braid().args(["--config", &config, "key", "add", "h", "--out", &key]).output().unwrap().status.success());
+    assert!(
+        braid()
+            .args(["--config", &config, "key", "add", "h", "--out", &key])
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
     let _agent = start(&["agent", "--socket", &path("agent.sock")], "agent.log");
     log_with(Path::new(&path("agent.log")), &["export BRAID_MDS=", "BRAID_AGENT="]);
 }
@@ -287,13 +342,29 @@ fn a_server_that_is_not_reached_is_exit_code_5_of_every_command() {
     let (config, file) = (cluster.path().join("braid.toml"), cluster.file("f", b"x"));
     assert!(braid().arg("down").arg(cluster.path()).output().unwrap().status.success());
     let put: &[&str] = &["put", &file, "/"];
-    let others: [&[&str]; 7] =
-        [&["status"], &["df"], &["sync"], &["fsck"], &["key", "list"], &["key", "revoke", "1"], put];
+    let others: [&[&str]; 7] = [
+        &["status"],
+        &["df"],
+        &["sync"],
+        &["fsck"],
+        &["key", "list"],
+        &["key", "revoke", "1"],
+        put,
+    ];
     for args in ON_NOTHING.into_iter().chain(others) {
-        let output = braid().arg("--config").arg(&config).args(["--timeout", "50ms"]).args(args).output().unwrap();
+        let output = braid()
+            .arg("--config")
+            .arg(&config)
+            .args(["--timeout", "50ms"])
+            .args(args)
+            .output()
+            .unwrap();
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(5), "braid {args:?}: {said}");
-        assert!(said.contains("metadata server at 127.0.0.1:") && said.contains("; try: "), "braid {args:?}: {said}");
+        assert!(
+            said.contains("metadata server at 127.0.0.1:") && said.contains("; try: "),
+            "braid {args:?}: {said}"
+        );
     }
 }
 
@@ -319,14 +390,26 @@ fn each_exit_code_is_what_the_help_says() {
     cluster.fails(&["rm", "-r", "/"], 4, "whole file system");
     let empty = Processes::start();
     let no_room = empty.run(&["put", &file, "/"]);
-    assert_eq!(no_room.status.code(), Some(6), "without an I/O daemon there is no room: {}", text(&no_room));
+    assert_eq!(
+        no_room.status.code(),
+        Some(6),
+        "without an I/O daemon there is no room: {}",
+        text(&no_room)
+    );
     assert!(text(&no_room).contains("try: "), "{}", text(&no_room));
     assert!(text(&empty.run(&["status"])).contains("next: braid iod"));
     let help = text(&braid().arg("--help").output().unwrap());
     let page = text(&braid().arg("man").output().unwrap());
-    for words in
-        ["0 done", "1 failed", "2 wrong usage", "3 no such file", "4 refused", "5 server", "6 no space", "7 fsck"]
-    {
+    for words in [
+        "0 done",
+        "1 failed",
+        "2 wrong usage",
+        "3 no such file",
+        "4 refused",
+        "5 server",
+        "6 no space",
+        "7 fsck",
+    ] {
         assert!(help.contains(words) && page.replace('\n', " ").contains(words), "{words}");
     }
 }
@@ -335,7 +418,8 @@ fn each_exit_code_is_what_the_help_says() {
 fn wrong(output: &Output, code: i32, why: &str, advice: &str) {
     let said = stderr(output);
     assert_eq!(output.status.code(), Some(code), "{said}");
-    let line = said.lines().find(|line| line.starts_with("braid: ")).unwrap_or_else(|| panic!("{said}"));
+    let line =
+        said.lines().find(|line| line.starts_with("braid: ")).unwrap_or_else(|| panic!("{said}"));
     assert_eq!(line.matches("try:").count(), 1, "{line}");
     let (reason, tried) = line.split_once("; try: ").unwrap();
     assert!(reason.contains(why), "{line}");
@@ -349,21 +433,36 @@ fn names_that_cannot_be_say_what_would_do() {
     cluster.ok(&["mkdir", "/a"]);
     cluster.ok(&["put", &file, "/a"]);
     let run = |args: &[&str]| cluster.run(args);
-    wrong(&run(&["mv", "/a", "/a/b"]), 1, "moving /a to /a/b: ", "a destination that is not below it");
+    wrong(
+        &run(&["mv", "/a", "/a/b"]),
+        1,
+        "moving /a to /a/b: ",
+        "a destination that is not below it",
+    );
     wrong(&run(&["mv", "/a/f", "/b/f"]), 3, "there is no directory /b", "braid mkdir -p /b");
     wrong(&run(&["mv", "--exchange", "/a/f", "/g"]), 3, "there is no /g", "braid mv /a/f /g");
     wrong(&run(&["mkdir", "/b/c"]), 3, "there is no directory /b", "braid mkdir -p /b");
     wrong(&run(&["ln", "/a", "/b"]), 4, "a directory has no second name", "braid ln -s /a /b");
     wrong(&run(&["rm", "/a"]), 2, "it is a directory", "braid rm -r /a");
     wrong(&run(&["cp", "/a/f", "/a/f"]), 2, "the same file", "another destination");
-    wrong(&run(&["cp", "-r", "/a", "/a/b"]), 2, "without end", "a destination that is not below it");
+    wrong(
+        &run(&["cp", "-r", "/a", "/a/b"]),
+        2,
+        "without end",
+        "a destination that is not below it",
+    );
     wrong(&run(&["cp", "-r", "/", "/a"]), 2, "without end", "a destination that is not below it");
     assert_eq!(cluster.ok(&["ls", "/a"]), "f\n", "nothing was copied");
     wrong(&run(&["get", "/a/f", "/dev/null/x"]), 1, "writing /dev/null/x", "another destination");
     // Time enough to look a name up, also on a busy machine.
     wrong(&run(&["ls", "--mds", "here", "--timeout", "2s"]), 5, "here", ADDRESS);
     let agent = "braid agent, as the owner of the client key";
-    wrong(&run(&["ls", "--agent", "/nope.sock", "--timeout", "50ms"]), 5, "(agent at /nope.sock)", agent);
+    wrong(
+        &run(&["ls", "--agent", "/nope.sock", "--timeout", "50ms"]),
+        5,
+        "(agent at /nope.sock)",
+        agent,
+    );
     let dir = cluster.dir.path().join("not-made");
     let init = run(&["init", dir.to_str().unwrap(), "--listen", "foo"]);
     wrong(&init, 2, "'foo' is not an address", "HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700");
@@ -380,15 +479,27 @@ fn keys_that_cannot_be_made_or_revoked_leave_nothing_behind() {
     let cluster = Cluster::up(1);
     wrong(&cluster.run(&["key", "revoke", "99"]), 3, "revoking key 99: ", "braid key list");
     for name in ["", "a/b"] {
-        wrong(&cluster.run(&["key", "add", name]), 2, "making key", "braid key add NAME --out FILE");
+        wrong(
+            &cluster.run(&["key", "add", name]),
+            2,
+            "making key",
+            "braid key add NAME --out FILE",
+        );
     }
     let missing = cluster.dir.path().join("none/h.key");
     let lost = cluster.run(&["key", "add", "lost", "--out", missing.to_str().unwrap()]);
     wrong(&lost, 3, "none/h.key", "--out FILE in a directory that is there");
     let subtree = cluster.run(&["key", "add", "h", "--subtree", "/none", "--out", "/dev/null/k"]);
-    wrong(&subtree, 3, "making key h for what is below /none", "braid ls on the directory above it");
-    let keys: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "key", "list"])).unwrap();
-    let valid: Vec<_> = keys.as_array().unwrap().iter().filter(|key| key["revoked"] == false).collect();
+    wrong(
+        &subtree,
+        3,
+        "making key h for what is below /none",
+        "braid ls on the directory above it",
+    );
+    let keys: serde_json::Value =
+        serde_json::from_str(&cluster.ok(&["--json", "key", "list"])).unwrap();
+    let valid: Vec<_> =
+        keys.as_array().unwrap().iter().filter(|key| key["revoked"] == false).collect();
     assert_eq!(valid.len(), 1, "the cluster's own: {keys}");
 }
 
@@ -396,16 +507,38 @@ fn keys_that_cannot_be_made_or_revoked_leave_nothing_behind() {
 fn a_daemon_on_a_wrong_directory_leaves_it_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    assert!(braid().args(["init", &path("c"), "--listen", "127.0.0.1:0"]).output().unwrap().status.success());
+    assert!(
+        braid()
+            .args(["init", &path("c"), "--listen", "127.0.0.1:0"])
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
     let config = path("c/braid.toml");
     let run = |args: &[&str]| braid().args(["--config", &config]).args(args).output().unwrap();
     let (none, full) = (path("none"), path("full"));
-    wrong(&run(&["mds", "--dir", &none]), 1, "is its disk mounted?", &format!("mount | grep {none}"));
-    wrong(&run(&["iod", "--dir", &none]), 1, "is the disk mounted?", &format!("mount | grep {none}"));
+    wrong(
+        &run(&["mds", "--dir", &none]),
+        1,
+        "is its disk mounted?",
+        &format!("mount | grep {none}"),
+    );
+    wrong(
+        &run(&["iod", "--dir", &none]),
+        1,
+        "is the disk mounted?",
+        &format!("mount | grep {none}"),
+    );
     assert!(!Path::new(&none).exists(), "nothing was made");
     fs::create_dir(&full).unwrap();
     fs::write(path("full/mine"), b"x").unwrap();
-    wrong(&run(&["mds", "--dir", &full]), 1, "is its disk mounted?", &format!("mount | grep {full}"));
+    wrong(
+        &run(&["mds", "--dir", &full]),
+        1,
+        "is its disk mounted?",
+        &format!("mount | grep {full}"),
+    );
     wrong(&run(&["iod", "--init", "--dir", &full]), 1, "not empty", "an empty directory");
     assert_eq!(fs::read_dir(&full).unwrap().count(), 1, "nothing was made");
 }

@@ -5,8 +5,8 @@ use std::{thread, time::Duration};
 
 use crate::harness::Cluster;
 use braid_client::{
-    Client, Config, Credential, Extent, Group, LockCancelHandle, LockRange, LockRequest, LockSpace, OpenOptions,
-    ReadPiece, Secret, Started, TcpGroup, ThreadGroup, View, WritePiece, asynchronous,
+    Client, Config, Credential, Extent, Group, LockCancelHandle, LockRange, LockRequest, LockSpace,
+    OpenOptions, ReadPiece, Secret, Started, TcpGroup, ThreadGroup, View, WritePiece, asynchronous,
 };
 
 /// Far beyond what a test takes.
@@ -16,8 +16,14 @@ const GROUP: u64 = 4096;
 const ROUNDS: u64 = 50;
 
 fn config(cluster: &Cluster) -> Config {
-    let settings: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
-    let mds = settings.as_array().unwrap().iter().find(|setting| setting["setting"] == "cluster.mds").unwrap();
+    let settings: serde_json::Value =
+        serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
+    let mds = settings
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|setting| setting["setting"] == "cluster.mds")
+        .unwrap();
     let key = Credential::from_key_file(cluster.path().join("keys/client.key")).unwrap();
     Config::new([mds["value"].as_str().unwrap()], key)
 }
@@ -75,7 +81,9 @@ fn tasks_that_find_each_other_over_tcp_share_a_file_by_views() {
     thread::scope(|scope| {
         for rank in 1..TASKS {
             let (config, secret) = (config.clone(), secret.clone());
-            scope.spawn(move || task(config, &TcpGroup::join(address, rank, TASKS, &secret, LONG).unwrap()));
+            scope.spawn(move || {
+                task(config, &TcpGroup::join(address, rank, TASKS, &secret, LONG).unwrap())
+            });
         }
         task(config.clone(), &TcpGroup::listen(listener, TASKS, &secret, LONG).unwrap());
     });
@@ -90,13 +98,15 @@ fn what_was_started_on_many_views_at_once_is_all_done() {
     let part = |rank: u32| file.with_view(view(rank)).unwrap();
     let data = |rank: u32, at: u64| vec![(u64::from(rank) * ROUNDS + at) as u8; GROUP as usize];
     let calls = || (0..TASKS).flat_map(|rank| (0..ROUNDS).map(move |at| (rank, at)));
-    let writes: Vec<_> = calls().map(|(rank, at)| part(rank).start_write_at(data(rank, at), at * GROUP)).collect();
+    let writes: Vec<_> =
+        calls().map(|(rank, at)| part(rank).start_write_at(data(rank, at), at * GROUP)).collect();
     for (written, buffer) in writes.into_iter().rev().map(Started::wait) {
         assert_eq!(written.unwrap(), buffer.len());
     }
     file.start_sync().wait().unwrap();
-    let reads: Vec<_> =
-        calls().map(|(rank, at)| part(rank).start_read_at(vec![0; GROUP as usize], at * GROUP)).collect();
+    let reads: Vec<_> = calls()
+        .map(|(rank, at)| part(rank).start_read_at(vec![0; GROUP as usize], at * GROUP))
+        .collect();
     for ((rank, at), (read, buffer)) in calls().zip(reads.into_iter().map(Started::wait)) {
         assert_eq!(read.unwrap(), buffer.len());
         assert!(buffer == data(rank, at), "{at} of {rank}");
@@ -131,7 +141,8 @@ fn the_program_goes_on_while_what_it_started_waits() {
     file.write_at(b"meanwhile", 0).unwrap();
     assert_eq!(file.start_read_at([0; 9], 0).wait().1, *b"meanwhile");
     let waiting = waiting.test().unwrap_err();
-    let range = LockRange { file: file.index(), space: LockSpace::Range, owner: 1, start: 0, last: 0 };
+    let range =
+        LockRange { file: file.index(), space: LockSpace::Range, owner: 1, start: 0, last: 0 };
     client.unlock_range(&range).unwrap();
     waiting.wait().unwrap();
 }
@@ -149,7 +160,8 @@ fn lists_on_the_async_face_run_as_tasks_of_a_runtime() {
             tokio::spawn(async move {
                 let data = vec![turn; 3000];
                 let at = u64::from(turn) * 3000;
-                let halves = [WritePiece::new(at + 1500, &data[1500..]), WritePiece::new(at, &data[..1500])];
+                let halves =
+                    [WritePiece::new(at + 1500, &data[1500..]), WritePiece::new(at, &data[..1500])];
                 file.write_pieces(&halves).await.unwrap()
             })
         });
@@ -157,8 +169,11 @@ fn lists_on_the_async_face_run_as_tasks_of_a_runtime() {
             assert_eq!(writer.await.unwrap(), 3000);
         }
         let (mut last, mut first, mut past) = ([0; 3000], [9; 3000], [0; 10]);
-        let mut pieces =
-            [ReadPiece::new(21_000, &mut last), ReadPiece::new(23_995, &mut past), ReadPiece::new(0, &mut first)];
+        let mut pieces = [
+            ReadPiece::new(21_000, &mut last),
+            ReadPiece::new(23_995, &mut past),
+            ReadPiece::new(0, &mut first),
+        ];
         assert_eq!(file.read_pieces(&mut pieces).await.unwrap(), 6005);
         assert_eq!(pieces.map(|piece| piece.bytes), [3000, 5, 3000]);
         assert_eq!((last, first), ([7; 3000], [0; 3000]));

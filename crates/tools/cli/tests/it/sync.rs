@@ -24,7 +24,10 @@ fn what_the_servers_have_is_synced_and_a_daemon_that_is_away_is_named_in_time() 
     let away = servers.run(&["--timeout", "2s", "sync"]);
     assert_eq!(away.status.code(), Some(5), "{}", text(&away));
     let said = text(&away);
-    assert!(said.contains("sync everything: ") && said.contains("I/O daemon 2 at 127.0.0.1:"), "{said}");
+    assert!(
+        said.contains("sync everything: ") && said.contains("I/O daemon 2 at 127.0.0.1:"),
+        "{said}"
+    );
     assert!(said.contains("; try: "), "{said}");
 }
 
@@ -34,7 +37,11 @@ fn a_path_that_is_on_no_mount_is_refused_and_one_that_is_not_there_is_exit_code_
     let dir = tempfile::tempdir().unwrap();
     let other = braid().arg("sync").arg(dir.path()).output().unwrap();
     assert_eq!(other.status.code(), Some(2), "{}", text(&other));
-    assert!(text(&other).contains("not on a mount of BraidFS; try: findmnt -t fuse.braid"), "{}", text(&other));
+    assert!(
+        text(&other).contains("not on a mount of BraidFS; try: findmnt -t fuse.braid"),
+        "{}",
+        text(&other)
+    );
     let missing = braid().arg("sync").arg(dir.path().join("none")).output().unwrap();
     assert_eq!(missing.status.code(), Some(3), "{}", text(&missing));
 }

@@ -30,9 +30,15 @@ struct Unit(Vec<(String, String)>);
 impl Unit {
     fn read(name: &str) -> Self {
         let text = fs::read_to_string(dist().join(name)).unwrap().replace("%i", INSTANCE);
-        let service = text.split("\n[Service]\n").nth(1).unwrap().split("\n[Install]\n").next().unwrap();
+        let service =
+            text.split("\n[Service]\n").nth(1).unwrap().split("\n[Install]\n").next().unwrap();
         let lines = service.lines().filter(|line| !line.starts_with('#'));
-        Self(lines.filter_map(|line| line.split_once('=')).map(|(key, value)| (key.into(), value.into())).collect())
+        Self(
+            lines
+                .filter_map(|line| line.split_once('='))
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+        )
     }
 
     fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
@@ -61,7 +67,11 @@ impl Machine {
             fs::create_dir_all(machine.path(dir)).unwrap();
         }
         fs::copy(env!("CARGO_BIN_EXE_braid"), machine.path("usr/bin/braid")).unwrap();
-        let init = braid().arg("init").arg(machine.path("var/lib/braid")).args(["--listen", &machine.mds]).output();
+        let init = braid()
+            .arg("init")
+            .arg(machine.path("var/lib/braid"))
+            .args(["--listen", &machine.mds])
+            .output();
         assert!(init.as_ref().unwrap().status.success(), "{}", text(&init.unwrap()));
         let (from, to) = (machine.path("var/lib/braid"), machine.path("etc/braid"));
         assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
@@ -108,7 +118,10 @@ impl Machine {
             text.lines().map(str::to_owned).collect::<Vec<_>>()
         });
         let set = unit.all("Environment").map(|line| self.here(line)).chain(lines);
-        set.filter_map(|line| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))).collect()
+        set.filter_map(|line| {
+            line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+        })
+        .collect()
     }
 
     /// `ExecStart=` in words: `$NAME` alone is split at its blanks, `${NAME}` is not.
@@ -118,7 +131,9 @@ impl Machine {
         let line = self.here(unit.one("ExecStart"));
         line.split_whitespace()
             .flat_map(|word| match word.strip_prefix('$') {
-                Some(name) if !name.starts_with('{') => value(name).split_whitespace().map(str::to_owned).collect(),
+                Some(name) if !name.starts_with('{') => {
+                    value(name).split_whitespace().map(str::to_owned).collect()
+                }
                 Some(name) => vec![value(name.trim_matches(['{', '}']))],
                 None => vec![word.to_owned()],
             })
@@ -128,8 +143,11 @@ impl Machine {
     /// The command of a unit: in its umask and limits, and where we are root also without privileges and with nothing
     /// to write but what it names. `trace` gets its system calls where `strace` is.
     fn command(&self, unit: &Unit, trace: &Path) -> Command {
-        let mut script =
-            format!("umask {}; ulimit -n {} 2>/dev/null || :; cd /; ", unit.one("UMask"), unit.one("LimitNOFILE"));
+        let mut script = format!(
+            "umask {}; ulimit -n {} 2>/dev/null || :; cd /; ",
+            unit.one("UMask"),
+            unit.one("LimitNOFILE")
+        );
         let mut wrapped = Vec::new();
         if is_root() {
             assert_eq!((unit.one("ProtectSystem"), unit.one("NoNewPrivileges")), ("strict", "yes"));
@@ -137,14 +155,21 @@ impl Machine {
             script += &format!("mount --bind {root} {root} && mount -o remount,bind,ro {root} && ");
             for path in self.writable(unit) {
                 let path = path.display();
-                script += &format!("mount --bind {path} {path} && mount -o remount,bind,rw {path} && ");
+                script +=
+                    &format!("mount --bind {path} {path} && mount -o remount,bind,rw {path} && ");
             }
-            wrapped.extend(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"].map(str::to_owned));
-            wrapped.extend(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"].map(str::to_owned));
+            wrapped.extend(
+                ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+                    .map(str::to_owned),
+            );
+            wrapped.extend(
+                ["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"].map(str::to_owned),
+            );
         }
         if has("strace") {
             // Outside of `setpriv`: the trace itself may be written.
-            let strace = ["strace", "-f", "-qq", "-e", "signal=none", "-o", trace.to_str().unwrap()];
+            let strace =
+                ["strace", "-f", "-qq", "-e", "signal=none", "-o", trace.to_str().unwrap()];
             wrapped.splice(0..0, strace.map(str::to_owned));
         }
         script += "exec \"$@\"";
@@ -156,22 +181,30 @@ impl Machine {
             command.args(["--mount", "--propagation", "private", "sh"]);
         }
         command.args(["-c", &script, "sh"]).args(wrapped).args(self.words(unit));
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).envs(self.environment(unit));
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(self.environment(unit));
         command
     }
 
     /// Programs of this machine that run, with their command lines.
     fn running(&self) -> Vec<(rustix::process::Pid, Vec<String>)> {
         let program = self.path("usr/bin/braid");
-        let processes =
-            fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let processes = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
         let found = processes.filter_map(|name| {
             let pid = rustix::process::Pid::from_raw(name.parse().ok()?)?;
             let command = fs::read(format!("/proc/{name}/cmdline")).ok()?;
-            let words = command.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+            let words =
+                command.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned());
             Some((pid, words.collect::<Vec<_>>()))
         });
-        found.filter(|(_, command)| command.first().is_some_and(|first| Path::new(first) == program)).collect()
+        found
+            .filter(|(_, command)| command.first().is_some_and(|first| Path::new(first) == program))
+            .collect()
     }
 
     fn braid(&self, args: &[&str]) -> Output {
@@ -208,7 +241,11 @@ fn the_units_are_what_systemd_understands() {
         let text = text.replace("/usr/bin/braid", env!("CARGO_BIN_EXE_braid"));
         let file = dir.path().join(name.replace('@', "@disk1"));
         fs::write(&file, text).unwrap();
-        let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output().unwrap();
+        let output = Command::new("systemd-analyze")
+            .args(["verify", "--man=no"])
+            .arg(&file)
+            .output()
+            .unwrap();
         (output.status.success() && !self::text(&output).contains("braid-"), self::text(&output))
     };
     for name in UNITS {
@@ -239,7 +276,11 @@ fn the_units_start_daemons_that_are_a_cluster_and_end_when_told() {
     }
     let agent = start("braid-agent.service");
     let socket = machine.path("run/braid/agent.sock");
-    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o666, 0o666, "every user may connect");
+    assert_eq!(
+        fs::metadata(&socket).unwrap().permissions().mode() & 0o666,
+        0o666,
+        "every user may connect"
+    );
 
     while !text(&machine.braid(&["status"])).contains(" up ") {}
     let data = noise(3_000_000);
@@ -252,7 +293,11 @@ fn the_units_start_daemons_that_are_a_cluster_and_end_when_told() {
     let made = by_key(&["mkdir", "-m", "1777", "/scratch"]);
     assert!(made.status.success(), "{}", text(&made));
     let as_user = |args: &[&str]| {
-        braid().args(["--mds", &machine.mds, "--agent", socket.to_str().unwrap()]).args(args).output().unwrap()
+        braid()
+            .args(["--mds", &machine.mds, "--agent", socket.to_str().unwrap()])
+            .args(args)
+            .output()
+            .unwrap()
     };
     while !as_user(&["put", local.to_str().unwrap(), "/scratch/f"]).status.success() {}
     assert_eq!(as_user(&["cat", "/scratch/f"]).stdout, data);
@@ -270,14 +315,19 @@ fn the_units_start_daemons_that_are_a_cluster_and_end_when_told() {
 /// SIGTERM to the daemon itself, as systemd sends it; it ends well.
 fn end(daemon: &mut Daemon, machine: &Machine, unit: &Unit) {
     let words = machine.words(unit);
-    let (pid, _) = machine.running().into_iter().find(|(_, command)| command.get(1) == words.get(1)).expect("it runs");
+    let (pid, _) = machine
+        .running()
+        .into_iter()
+        .find(|(_, command)| command.get(1) == words.get(1))
+        .expect("it runs");
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(daemon.0.wait().unwrap().success(), "{} ends well", words[1]);
 }
 
 /// What the daemon did, against what its unit lets it do.
 fn judge(unit: &Unit, trace: &str) {
-    let calls = trace.lines().filter_map(|line| line.split_once(' ').map(|(_, call)| call.trim_start()));
+    let calls =
+        trace.lines().filter_map(|line| line.split_once(' ').map(|(_, call)| call.trim_start()));
     let calls: Vec<&str> = calls.filter(|call| call.contains('(')).collect();
     assert!(calls.len() > 50, "a trace of {} calls", calls.len());
     let families: BTreeSet<&str> = unit.one("RestrictAddressFamilies").split_whitespace().collect();
@@ -293,9 +343,16 @@ fn judge(unit: &Unit, trace: &str) {
         return;
     };
     // What the wrapping did before the daemon itself began.
-    let start = calls.iter().rposition(|call| call.starts_with("execve(") && call.contains("usr/bin/braid")).unwrap();
-    let used: BTreeSet<&str> = calls[start + 1..].iter().map(|call| call.split('(').next().unwrap()).collect();
-    let refused: Vec<_> = used.iter().filter(|name| !allowed.contains(**name) && !name.contains([' ', '<'])).collect();
+    let start = calls
+        .iter()
+        .rposition(|call| call.starts_with("execve(") && call.contains("usr/bin/braid"))
+        .unwrap();
+    let used: BTreeSet<&str> =
+        calls[start + 1..].iter().map(|call| call.split('(').next().unwrap()).collect();
+    let refused: Vec<_> = used
+        .iter()
+        .filter(|name| !allowed.contains(**name) && !name.contains([' ', '<']))
+        .collect();
     assert!(refused.is_empty(), "{refused:?} under SystemCallFilter=");
 }
 

@@ -11,7 +11,9 @@ use std::{
 };
 
 use crate::harness::{Cluster, braid, text};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open,
+};
 
 /// Nothing here takes this long; a test that would hang fails instead.
 const LONG: Duration = Duration::from_secs(60);
@@ -42,7 +44,11 @@ impl Mount {
         command.args(["--json", "mount", "--foreground"]).args(options).arg(point);
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(process.stdout.as_mut().unwrap()), &mut line).unwrap();
+        std::io::BufRead::read_line(
+            &mut std::io::BufReader::new(process.stdout.as_mut().unwrap()),
+            &mut line,
+        )
+        .unwrap();
         assert!(line.starts_with('{'), "{line}");
         let warden = warden_of(point);
         Self { process, warden }
@@ -56,7 +62,8 @@ impl Mount {
     fn device(&self) -> OwnedFd {
         let pid = self.process.id();
         let is_device = |number: &i32| {
-            fs::read_link(format!("/proc/{pid}/fd/{number}")).is_ok_and(|link| link == Path::new("/dev/fuse"))
+            fs::read_link(format!("/proc/{pid}/fd/{number}"))
+                .is_ok_and(|link| link == Path::new("/dev/fuse"))
         };
         let number = descriptors(pid).into_iter().find(is_device).unwrap();
         let process = pidfd_open(Pid::from_child(&self.process), PidfdFlags::empty()).unwrap();
@@ -86,9 +93,14 @@ fn wardens(point: &Path) -> Vec<Pid> {
     let mut found: Vec<i32> = fs::read_dir("/proc")
         .unwrap()
         .flatten()
-        .filter(|process| fs::read(process.path().join("cmdline")).is_ok_and(|line| line.starts_with(begin.as_bytes())))
+        .filter(|process| {
+            fs::read(process.path().join("cmdline"))
+                .is_ok_and(|line| line.starts_with(begin.as_bytes()))
+        })
         // Its name is the last that it takes, when signals end it no more.
-        .filter(|process| fs::read(process.path().join("comm")).is_ok_and(|name| name == b"braid-warden\n"))
+        .filter(|process| {
+            fs::read(process.path().join("comm")).is_ok_and(|name| name == b"braid-warden\n")
+        })
         .filter_map(|process| process.file_name().to_str()?.parse().ok())
         .collect();
     found.sort_unstable();
@@ -140,7 +152,8 @@ fn a_reader_of_a_killed_mount_gets_an_error_though_its_device_is_kept_open() {
     // From here on it takes nothing from the kernel.
     mount.signal(Signal::STOP);
     let mut reader = Command::new("cat");
-    let reader = reader.arg(point.join("file")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let reader =
+        reader.arg(point.join("file")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     mount.kill();
     assert!(ended(reader).expect("the reader waits for ever").code() == Some(1));
     until_no_warden(&point);
@@ -155,7 +168,11 @@ fn a_warden_holds_nothing_of_its_mount_and_ends_with_it() {
     let pid = mount.warden.as_raw_nonzero().get().cast_unsigned();
     for number in descriptors(pid) {
         let file = fs::read_link(format!("/proc/{pid}/fd/{number}")).unwrap();
-        assert!(file != Path::new("/dev/fuse") && !file.starts_with(cluster.dir.path()), "{}", file.display());
+        assert!(
+            file != Path::new("/dev/fuse") && !file.starts_with(cluster.dir.path()),
+            "{}",
+            file.display()
+        );
     }
     assert_eq!(fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), Path::new("/"));
     assert_eq!(rustix::process::getsid(Some(mount.warden)).unwrap(), mount.warden);

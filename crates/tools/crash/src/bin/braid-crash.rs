@@ -27,20 +27,25 @@ fn main() -> ExitCode {
 fn run() -> Result<u64> {
     let arguments = Arguments::read(&["rounds", "seed", "dir", "client", "mds", "key", "parts"])?;
     if let Some(below) = arguments.text("client") {
-        let (mds, key) = arguments.text("mds").zip(arguments.text("key")).context("--client needs --mds and --key")?;
+        let (mds, key) = arguments
+            .text("mds")
+            .zip(arguments.text("key"))
+            .context("--client needs --mds and --key")?;
         let parts = u16::try_from(arguments.number("parts", 1)?)?;
         kill::run_client(mds, Path::new(key), below, arguments.number("seed", 0)?, parts)?;
         return Ok(0);
     }
     let (rounds, seed) = (arguments.number("rounds", 10)?, arguments.number("seed", 1)?);
-    let (braid, own, dir) = (Braid::find()?, std::env::current_exe()?, arguments.directory("braid-crash")?);
+    let (braid, own, dir) =
+        (Braid::find()?, std::env::current_exe()?, arguments.directory("braid-crash")?);
     println!("seed {seed}");
     let (mut passed, mut failed, mut done, mut cut_off) = (0, 0, 0, 0);
     let mut cluster_number = 0;
     while passed + failed < rounds {
         let cluster_dir = dir.join(format!("cluster{cluster_number}"));
         std::fs::create_dir_all(&cluster_dir)?;
-        let mut cluster = Rounds::start(&braid, &own, &cluster_dir, seed.wrapping_add(cluster_number << 16))?;
+        let mut cluster =
+            Rounds::start(&braid, &own, &cluster_dir, seed.wrapping_add(cluster_number << 16))?;
         cluster_number += 1;
         let mut broken = None;
         for _ in 0..ROUNDS_PER_CLUSTER.min(rounds - passed - failed) {
@@ -56,7 +61,11 @@ fn run() -> Result<u64> {
         match broken {
             Some(why) => {
                 failed += 1;
-                println!("FAILED round {}: seed {seed}: {why}; kept in {}", passed + failed, cluster_dir.display());
+                println!(
+                    "FAILED round {}: seed {seed}: {why}; kept in {}",
+                    passed + failed,
+                    cluster_dir.display()
+                );
             }
             None => std::fs::remove_dir_all(&cluster_dir)?,
         }

@@ -38,12 +38,28 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<usize> {
-    let arguments =
-        Arguments::read(&["images", "seed", "load", "operations", "port", "braid", "dir", "only", "strict"])?;
+    let arguments = Arguments::read(&[
+        "images",
+        "seed",
+        "load",
+        "operations",
+        "port",
+        "braid",
+        "dir",
+        "only",
+        "strict",
+    ])?;
     if let Some(dir) = arguments.text("load") {
         let braid = Braid::at(arguments.text("braid").context("--load needs --braid")?.into());
-        let (seed, count) = (arguments.number("seed", 0)?, arguments.number("operations", OPERATIONS as u64)?);
-        power::load(&braid, Path::new(dir), seed, count as usize, u16::try_from(arguments.number("port", 0)?)?)?;
+        let (seed, count) =
+            (arguments.number("seed", 0)?, arguments.number("operations", OPERATIONS as u64)?);
+        power::load(
+            &braid,
+            Path::new(dir),
+            seed,
+            count as usize,
+            u16::try_from(arguments.number("port", 0)?)?,
+        )?;
         return Ok(0);
     }
     let images = arguments.number("images", 50)? as usize;
@@ -65,7 +81,9 @@ fn run() -> Result<usize> {
     println!("seed {}", run.seed);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..SIDE_BY_SIDE).map(|_| scope.spawn(|| run.work())).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| bail!("a worker panicked")))
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().unwrap_or_else(|_| bail!("a worker panicked")))
     })?;
     let failed = *run.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if failed == 0 {
@@ -110,8 +128,9 @@ impl Run {
         let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
         let ports = Ports::take(1)?;
         let dir = self.dir.join(format!("recording{number}"));
-        let recording = Recording::make(&self.braid, &self.own, &dir, seed, OPERATIONS, ports.all()[0])
-            .with_context(|| format!("recording {number} with seed {seed}"))?;
+        let recording =
+            Recording::make(&self.braid, &self.own, &dir, seed, OPERATIONS, ports.all()[0])
+                .with_context(|| format!("recording {number} with seed {seed}"))?;
         for image in images.filter(|image| self.only.is_none_or(|only| only == *image)) {
             self.image(&recording, image)?;
         }
@@ -123,7 +142,8 @@ impl Run {
         let place = recording.choose(image % IMAGES_PER_RECORDING, &mut random);
         let loss = Loss { strict: self.strict, ..loss(recording, &mut random) };
         let cut = Cut::new(&recording.history, place.at);
-        let made = Image::make(recording, place, &cut, &loss, &self.dir.join(format!("image{image}")))?;
+        let made =
+            Image::make(recording, place, &cut, &loss, &self.dir.join(format!("image{image}")))?;
         match made.check() {
             Ok(_) => drop(self.passed.fetch_add(1, Ordering::Relaxed)),
             Err(why) => {
@@ -149,7 +169,8 @@ impl Run {
 /// All disks, or in one image of three some of them: a host lost power, the others did not.
 fn loss(recording: &Recording, random: &mut Random) -> Loss {
     let share = *random.pick(&Share::ALL).unwrap_or(&Share::Nothing);
-    let volumes: std::collections::BTreeSet<_> = recording.history.volumes.iter().copied().collect();
+    let volumes: std::collections::BTreeSet<_> =
+        recording.history.volumes.iter().copied().collect();
     let some = volumes.into_iter().filter(|_| random.below(2) == 0).collect();
     let volumes = (random.below(3) == 0).then_some(some);
     Loss { share, volumes, seed: random.next_u64(), strict: false }

@@ -29,7 +29,8 @@ pub enum Share {
 
 impl Share {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Nothing, Self::Everything, Self::Before, Self::BeforeEach, Self::Scattered];
+    pub const ALL: [Self; 5] =
+        [Self::Nothing, Self::Everything, Self::Before, Self::BeforeEach, Self::Scattered];
 }
 
 /// What a loss of power leaves.
@@ -88,7 +89,8 @@ impl<'h> Cut<'h> {
         let mut moments = HashMap::new();
         let mut fates = Vec::new();
         for (event, change) in self.changes() {
-            let spared = loss.volumes.as_ref().is_some_and(|lost| !lost.contains(&self.volume(change)));
+            let spared =
+                loss.volumes.as_ref().is_some_and(|lost| !lost.contains(&self.volume(change)));
             let fate = if spared || self.durable.contains(&event) {
                 Fate::Sure
             } else if chance.keeps(event, self.group(change), &mut moments, random) {
@@ -134,8 +136,12 @@ fn attributes_with_names(fates: &mut [(&Change, Fate)]) {
     let mut named = HashSet::new();
     for (change, fate) in fates.iter_mut().rev() {
         match change {
-            Change::Names(edits) if *fate != Fate::Lost => named.extend(edits.iter().filter_map(|edit| edit.2)),
-            Change::Attribute(node, ..) if *fate == Fate::Lost && named.contains(node) => *fate = Fate::Kept,
+            Change::Names(edits) if *fate != Fate::Lost => {
+                named.extend(edits.iter().filter_map(|edit| edit.2))
+            }
+            Change::Attribute(node, ..) if *fate == Fate::Lost && named.contains(node) => {
+                *fate = Fate::Kept
+            }
             _ => {}
         }
     }
@@ -158,7 +164,12 @@ struct Chance {
 
 impl Chance {
     fn new(at: usize, share: Share, random: &mut Random) -> Self {
-        Self { share, at, moment: random.below(at as u64 + 1) as usize, percent: 10 + random.below(81) }
+        Self {
+            share,
+            at,
+            moment: random.below(at as u64 + 1) as usize,
+            percent: 10 + random.below(81),
+        }
     }
 
     fn keeps(
@@ -173,7 +184,10 @@ impl Chance {
             Share::Everything => true,
             Share::Before => event < self.moment,
             Share::BeforeEach => {
-                event < *moments.entry(group).or_insert_with(|| random.below(self.at as u64 + 1) as usize)
+                event
+                    < *moments
+                        .entry(group)
+                        .or_insert_with(|| random.below(self.at as u64 + 1) as usize)
             }
             Share::Scattered => random.below(100) < self.percent,
         }
@@ -182,7 +196,9 @@ impl Chance {
 
 fn keep(tree: &mut Tree, change: &Change, share: Share, random: &mut Random) {
     match change {
-        Change::Write { node, offset, bytes, .. } if share == Share::Scattered && random.below(TORN_ONE_IN) == 0 => {
+        Change::Write { node, offset, bytes, .. }
+            if share == Share::Scattered && random.below(TORN_ONE_IN) == 0 =>
+        {
             tear(tree, *node, *offset, bytes, random);
         }
         _ => tree.apply(change),
@@ -225,8 +241,11 @@ fn durable(history: &History, at: usize) -> HashSet<usize> {
                 cover(history, pending.get_mut(node), *since, *data_only, &mut durable);
             }
             Event::Sync { synced: Synced::Volume(volume), since } => {
-                let nodes = pending.iter_mut().filter(|(node, _)| history.volumes[node.0] == *volume);
-                nodes.for_each(|(_, changes)| cover(history, Some(changes), *since, false, &mut durable));
+                let nodes =
+                    pending.iter_mut().filter(|(node, _)| history.volumes[node.0] == *volume);
+                nodes.for_each(|(_, changes)| {
+                    cover(history, Some(changes), *since, false, &mut durable)
+                });
             }
             Event::Mark(_) => {}
         }
@@ -234,7 +253,13 @@ fn durable(history: &History, at: usize) -> HashSet<usize> {
     durable
 }
 
-fn cover(history: &History, pending: Option<&mut Vec<usize>>, since: usize, data_only: bool, to: &mut HashSet<usize>) {
+fn cover(
+    history: &History,
+    pending: Option<&mut Vec<usize>>,
+    since: usize,
+    data_only: bool,
+    to: &mut HashSet<usize>,
+) {
     let covered = |index: usize| {
         let attribute = matches!(history.events[index], Event::Change(Change::Attribute(..)));
         index < since && !(attribute && data_only)

@@ -73,7 +73,9 @@ impl Change {
     /// The file whose content or attribute changes; `None` for names.
     pub fn node(&self) -> Option<Node> {
         match self {
-            Self::Write { node, .. } | Self::Resize(node, _) | Self::Punch(node, _, _) => Some(*node),
+            Self::Write { node, .. } | Self::Resize(node, _) | Self::Punch(node, _, _) => {
+                Some(*node)
+            }
             Self::Attribute(node, _, _) => Some(*node),
             Self::Names(_) => None,
         }

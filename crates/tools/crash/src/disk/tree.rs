@@ -147,7 +147,12 @@ impl Tree {
         self.write_directory(Node::ROOT, directory, &mut HashMap::new())
     }
 
-    fn write_directory(&self, node: Node, path: &Path, written: &mut HashMap<Node, PathBuf>) -> Result<()> {
+    fn write_directory(
+        &self,
+        node: Node,
+        path: &Path,
+        written: &mut HashMap<Node, PathBuf>,
+    ) -> Result<()> {
         fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
         for (name, node) in &self.nodes[node.0].names {
             let path = path.join(std::ffi::OsStr::from_bytes(name));
@@ -158,7 +163,8 @@ impl Tree {
                 Kind::File(mode) => match written.get(node) {
                     Some(first) => fs::hard_link(first, &path)?,
                     None => {
-                        self.write_file(*node, *mode, &path).with_context(|| format!("writing {}", path.display()))?;
+                        self.write_file(*node, *mode, &path)
+                            .with_context(|| format!("writing {}", path.display()))?;
                         written.insert(*node, path);
                     }
                 },
@@ -193,7 +199,13 @@ impl Tree {
         Ok(found)
     }
 
-    fn compare(&self, node: Node, path: &Path, aside: &[&str], found: &mut Vec<String>) -> Result<()> {
+    fn compare(
+        &self,
+        node: Node,
+        path: &Path,
+        aside: &[&str],
+        found: &mut Vec<String>,
+    ) -> Result<()> {
         let mut real = BTreeMap::new();
         for entry in fs::read_dir(path).with_context(|| format!("listing {}", path.display()))? {
             let entry = entry?;
@@ -206,7 +218,9 @@ impl Tree {
         for (name, kind) in real {
             let below = path.join(std::ffi::OsStr::from_bytes(&name));
             match (recorded.get(&name), kind) {
-                (None, _) => found.push(format!("{} is there and was not recorded", below.display())),
+                (None, _) => {
+                    found.push(format!("{} is there and was not recorded", below.display()))
+                }
                 (Some(node), kind) if kind.is_dir() => self.compare(*node, &below, aside, found)?,
                 (Some(_), kind) if !kind.is_file() => {}
                 (Some(_), _) if aside.iter().any(|aside| aside.as_bytes() == name) => {}
@@ -223,13 +237,20 @@ impl Tree {
         if real != contents.bytes {
             let at = real.iter().zip(&contents.bytes).position(|(a, b)| a != b);
             let (is, was) = (real.len(), contents.bytes.len());
-            found.push(format!("{}: {is} bytes, recorded {was}; first difference {at:?}", path.display()));
+            found.push(format!(
+                "{}: {is} bytes, recorded {was}; first difference {at:?}",
+                path.display()
+            ));
         }
         for (name, value) in &contents.attributes {
             let mut real = vec![0; ATTRIBUTE_BYTES_MAX];
             let length = rustix::fs::fgetxattr(&file, &name[..], &mut real).unwrap_or(0);
             if real[..length] != value[..] {
-                found.push(format!("{}: attribute {} differs", path.display(), String::from_utf8_lossy(name)));
+                found.push(format!(
+                    "{}: attribute {} differs",
+                    path.display(),
+                    String::from_utf8_lossy(name)
+                ));
             }
         }
         Ok(())

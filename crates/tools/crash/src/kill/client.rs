@@ -54,7 +54,8 @@ impl ClientProcess {
         let mut command = Command::new(own);
         command.args(["--client", below, "--mds", &contact.0, "--key"]).arg(&contact.1);
         command.args(["--seed", &seed.to_string(), "--parts", &parts.to_string()]);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let lines = child.stdout.take().map(BufReader::new).context("no output of the client")?;
         Ok(Self { child, lines, worker: Worker::new(seed, below, parts) })
     }
@@ -67,7 +68,9 @@ impl ClientProcess {
         for line in self.lines.lines().map_while(std::io::Result::ok) {
             match line.split(' ').next() {
                 Some("begin") => begun = Some(self.worker.next_operation()),
-                Some("done") => begun.take().iter().for_each(|operation| self.worker.acknowledge(operation)),
+                Some("done") => {
+                    begun.take().iter().for_each(|operation| self.worker.acknowledge(operation))
+                }
                 // The parent looks whether it happened, as if the client had been killed in it.
                 _ => {}
             }

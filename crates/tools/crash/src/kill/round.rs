@@ -45,8 +45,13 @@ impl Rounds {
     /// Starts the cluster in `dir`. `own` is the program whose `--client` is the client that is killed.
     pub fn start(braid: &Braid, own: &Path, dir: &Path, seed: u64) -> Result<Self> {
         let cluster = Cluster::start(braid, dir, IODS)?;
-        let worker =
-            |number| Worker::new(seed.wrapping_mul(31).wrapping_add(number), &format!("/w{number}"), IODS as u16);
+        let worker = |number| {
+            Worker::new(
+                seed.wrapping_mul(31).wrapping_add(number),
+                &format!("/w{number}"),
+                IODS as u16,
+            )
+        };
         let workers = (0..WORKERS).map(worker).collect();
         Ok(Self { own: own.to_owned(), cluster, random: Random::new(seed), workers, round: 0 })
     }
@@ -58,7 +63,9 @@ impl Rounds {
 
     /// Operations acknowledged and cut off so far.
     pub fn counts(&self) -> (u64, u64) {
-        self.workers.iter().fold((0, 0), |sum, worker| (sum.0 + worker.acknowledged, sum.1 + worker.cut_off))
+        self.workers
+            .iter()
+            .fold((0, 0), |sum, worker| (sum.0 + worker.acknowledged, sum.1 + worker.cut_off))
     }
 
     /// One round.
@@ -77,7 +84,13 @@ impl Rounds {
         let told = |why: anyhow::Error| format!("{why:#}");
         let below = format!("/c{}", self.round);
         let contact = self.cluster.contact();
-        let process = ClientProcess::start(&self.own, &contact, &below, self.random.next_u64() >> 32, IODS as u16);
+        let process = ClientProcess::start(
+            &self.own,
+            &contact,
+            &below,
+            self.random.next_u64() >> 32,
+            IODS as u16,
+        );
         let process = process.map_err(told)?;
         let clients: Result<Vec<_>> = self.workers.iter().map(|_| self.cluster.client()).collect();
         let clients = clients.context("connecting").map_err(told)?;
@@ -94,7 +107,9 @@ impl Rounds {
             let judged = killed.and_then(|()| cluster.client().context("connecting")).map_err(told);
             let judged = judged.and_then(|client| process.kill_and_check(&client).map(drop));
             stop.store(true, Ordering::Relaxed);
-            let outcomes = running.into_iter().map(|worker| worker.join().unwrap_or(Err("a worker panicked".into())));
+            let outcomes = running
+                .into_iter()
+                .map(|worker| worker.join().unwrap_or(Err("a worker panicked".into())));
             let outcomes: Result<Vec<()>, String> = outcomes.collect();
             judged.and(outcomes.map(drop))
         })

@@ -22,7 +22,14 @@ impl Worker {
     /// With nothing in its directory, not even that.
     pub fn new(seed: u64, below: &str, parts: u16) -> Self {
         let script = Script::new(seed, below);
-        Self { below: below.to_owned(), parts, model: Model::default(), script, acknowledged: 0, cut_off: 0 }
+        Self {
+            below: below.to_owned(),
+            parts,
+            model: Model::default(),
+            script,
+            acknowledged: 0,
+            cut_off: 0,
+        }
     }
 
     /// What is true.
@@ -122,6 +129,8 @@ fn refuse_wrong_answer(operation: &Operation, why: &Error) -> Result<(), String>
         | Status::Fenced
         | Status::BadCapability
         | Status::StaleHandle => Ok(()),
-        status => Err(format!("{operation:?} was possible and was answered {status:?}: {why} (I6, I7)")),
+        status => {
+            Err(format!("{operation:?} was possible and was answered {status:?}: {why} (I6, I7)"))
+        }
     }
 }

@@ -48,19 +48,27 @@ impl Actor {
                 let file = self.client.open(&**path, &options)?;
                 self.keep(model.files.len(), file)
             }
-            Operation::Write { path, offset, bytes, fill } => self.write(model, path, *offset, &filling(*fill, *bytes)),
-            Operation::Resize(path, bytes) => self.client.truncate(&**path, *bytes as u64).map(drop),
+            Operation::Write { path, offset, bytes, fill } => {
+                self.write(model, path, *offset, &filling(*fill, *bytes))
+            }
+            Operation::Resize(path, bytes) => {
+                self.client.truncate(&**path, *bytes as u64).map(drop)
+            }
             Operation::Punch(path, offset, bytes) => {
                 self.file(model, path)?.punch_hole(*offset as u64, *bytes as u64).map(drop)
             }
             Operation::Sync(path) => self.file(model, path)?.sync().map(drop),
-            Operation::Close(path) => match model.file(path).and_then(|file| self.open.remove(&file)) {
-                Some(file) => file.close(),
-                None => Ok(()),
-            },
+            Operation::Close(path) => {
+                match model.file(path).and_then(|file| self.open.remove(&file)) {
+                    Some(file) => file.close(),
+                    None => Ok(()),
+                }
+            }
             Operation::Rename(from, to) => self.client.rename(&**from, &**to, RenameMode::Replace),
             Operation::Link(from, to) => self.client.hard_link(&**from, &**to).map(drop),
-            Operation::Symbolic(target, path) => self.client.symlink(&**path, target.as_bytes()).map(drop),
+            Operation::Symbolic(target, path) => {
+                self.client.symlink(&**path, target.as_bytes()).map(drop)
+            }
             Operation::Unlink(path) => self.client.unlink(&**path),
             Operation::SyncDirectory(path) => self.client.sync_directory(&**path),
         }

@@ -50,7 +50,8 @@ impl Contents {
         }
         let intents = self.pending.iter().filter(|edit| edit.is_intent()).count();
         // Cuts and holes are intents of the metadata server: in order, each whole.
-        let refutations: Vec<_> = (0..=intents).rev().map_while(|applied| self.refutes_with(found, applied)).collect();
+        let refutations: Vec<_> =
+            (0..=intents).rev().map_while(|applied| self.refutes_with(found, applied)).collect();
         if refutations.len() > intents { refutations.into_iter().next() } else { None }
     }
 
@@ -100,7 +101,9 @@ impl Contents {
                 _ => {}
             }
         }
-        if let Some((_, _, why)) = found.unreadable.iter().find(|(from, to, _)| (*from..*to).contains(&at)) {
+        if let Some((_, _, why)) =
+            found.unreadable.iter().find(|(from, to, _)| (*from..*to).contains(&at))
+        {
             // Beyond the certain end nothing was promised.
             let promised = !touched && at < self.base.len();
             return promised.then(|| Impossible::Unreadable { at, why: why.clone() });
@@ -146,8 +149,12 @@ impl fmt::Display for Impossible {
             Self::Size { found, least, most } if least == most => {
                 write!(f, "has {found} bytes, acknowledged were {least} (I5, I6)")
             }
-            Self::Size { found, least, most } => write!(f, "has {found} bytes, not {least} to {most} (I5, I6)"),
-            Self::Byte { at, found, may } => write!(f, "byte {at} is {found}, it may be one of {may:?} (I6)"),
+            Self::Size { found, least, most } => {
+                write!(f, "has {found} bytes, not {least} to {most} (I5, I6)")
+            }
+            Self::Byte { at, found, may } => {
+                write!(f, "byte {at} is {found}, it may be one of {may:?} (I6)")
+            }
             Self::Unreadable { at, why } => write!(f, "byte {at} cannot be read: {why} (I6, I11)"),
         }
     }
@@ -179,7 +186,8 @@ mod tests {
 
     #[test]
     fn what_is_pending_is_there_in_any_part_but_a_cut_is_whole() {
-        let file = Contents { base: b"abcdef".to_vec(), pending: vec![Edit::Resize(2), write(4, b"XY")] };
+        let file =
+            Contents { base: b"abcdef".to_vec(), pending: vec![Edit::Resize(2), write(4, b"XY")] };
         for may in [&b"abcdef"[..], b"abcdXY", b"abcdXf", b"ab", b"ab\0\0XY", b"ab\0\0\0Y"] {
             assert_eq!(file.refutes(&found(may)), None, "{may:?}");
         }
@@ -193,7 +201,10 @@ mod tests {
     #[test]
     fn a_part_that_is_lost_is_excused_only_where_nothing_was_certain() {
         let file = Contents { base: b"ab".to_vec(), pending: vec![write(2, b"cd")] };
-        let lost = |from, to| Bytes { bytes: b"ab\0\0".to_vec(), unreadable: vec![(from, to, "gone".into())] };
+        let lost = |from, to| Bytes {
+            bytes: b"ab\0\0".to_vec(),
+            unreadable: vec![(from, to, "gone".into())],
+        };
         assert_eq!(file.refutes(&lost(2, 4)), None);
         assert!(matches!(file.refutes(&lost(1, 4)), Some(Impossible::Unreadable { at: 1, .. })));
     }

@@ -53,7 +53,9 @@ impl Found {
     }
 
     fn list(&mut self, client: &Client, directory: &str) -> Result<(), String> {
-        let entries = client.read_dir(directory, true).map_err(|why| format!("listing {directory}: {why}"))?;
+        let entries = client
+            .read_dir(directory, true)
+            .map_err(|why| format!("listing {directory}: {why}"))?;
         for entry in entries {
             let entry = entry.map_err(|why| format!("listing {directory}: {why}"))?;
             let path = format!("{directory}/{}", String::from_utf8_lossy(&entry.name));
@@ -61,7 +63,9 @@ impl Found {
                 FileKind::Directory => Entry::Directory,
                 FileKind::File => read(client, &path, entry.file)?,
                 FileKind::Symlink => {
-                    let target = client.read_link(&*path).map_err(|why| format!("reading the link {path}: {why}"))?;
+                    let target = client
+                        .read_link(&*path)
+                        .map_err(|why| format!("reading the link {path}: {why}"))?;
                     Entry::Symbolic(String::from_utf8_lossy(&target).into_owned())
                 }
                 other => Entry::Other(other),
@@ -86,13 +90,19 @@ fn read(client: &Client, path: &str, index: FileIndex) -> Result<Entry, String> 
     let fail = |what: &str, why: braid_client::Error| format!("{what} {path}: {why}");
     let attributes = match client.stat(path) {
         Ok(attributes) => attributes,
-        Err(why) if is_loss(why.status()) => return Ok(Entry::Lost { index, why: why.to_string() }),
+        Err(why) if is_loss(why.status()) => {
+            return Ok(Entry::Lost { index, why: why.to_string() });
+        }
         Err(why) => return Err(fail("asking for", why)),
     };
     if attributes.file != index {
-        return Err(format!("{path} is file {} in its directory and {index} by name (I7)", attributes.file));
+        return Err(format!(
+            "{path} is file {} in its directory and {index} by name (I7)",
+            attributes.file
+        ));
     }
-    let file = client.open(path, &OpenOptions::new().read(true)).map_err(|why| fail("opening", why))?;
+    let file =
+        client.open(path, &OpenOptions::new().read(true)).map_err(|why| fail("opening", why))?;
     let mut bytes = Bytes { bytes: vec![0; attributes.bytes.0 as usize], unreadable: Vec::new() };
     match file.read_at(&mut bytes.bytes, 0) {
         Ok(read) if read == bytes.bytes.len() => {}

@@ -48,7 +48,9 @@ pub fn judge_prefix(
     }
     let (done, why) = closest.unwrap_or_default();
     let all = operations.len();
-    Err(format!("not the state after any of {forced} to {all} operations (I6, I7); closest is {done}: {why}"))
+    Err(format!(
+        "not the state after any of {forced} to {all} operations (I6, I7); closest is {done}: {why}"
+    ))
 }
 
 fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {
@@ -66,7 +68,9 @@ fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {
             (Named::File(file), Entry::File { index, links, .. }) => {
                 let names = model.paths_of(*file).count();
                 if *links as usize != names {
-                    return Err(format!("{path} says that it has {links} names, and it has {names} (I7)"));
+                    return Err(format!(
+                        "{path} says that it has {links} names, and it has {names} (I7)"
+                    ));
                 }
                 if files.insert(*index, *file).is_some_and(|other| other != *file) {
                     return Err(format!("{path} is file {index}, which is another file too"));
@@ -77,7 +81,9 @@ fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {
                     return Err(format!("{path} is file {index}, which is another file too"));
                 }
             }
-            (named, entry) => return Err(format!("{path} should be {named:?}, and is {}", kind(entry))),
+            (named, entry) => {
+                return Err(format!("{path} should be {named:?}, and is {}", kind(entry)));
+            }
         }
     }
     let distinct: std::collections::BTreeSet<_> = files.values().collect();

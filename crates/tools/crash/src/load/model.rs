@@ -57,7 +57,8 @@ impl Operation {
 /// The bytes of a write: none is zero, so that a hole is never taken for data.
 pub fn filling(fill: u64, bytes: usize) -> Vec<u8> {
     let byte = |at: usize| {
-        let mixed = (fill.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let mixed = (fill.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at as u64)
+            .wrapping_mul(0xff51_afd7_ed55_8ccd);
         ((mixed >> 40) % 255) as u8 + 1
     };
     (0..bytes).map(byte).collect()
@@ -82,7 +83,9 @@ impl Model {
     /// Does an operation, acknowledged or not: what it does to bytes is pending.
     pub fn apply(&mut self, operation: &Operation) {
         match operation {
-            Operation::MakeDirectory(path) => drop(self.names.insert(path.clone(), Named::Directory)),
+            Operation::MakeDirectory(path) => {
+                drop(self.names.insert(path.clone(), Named::Directory))
+            }
             Operation::Create(path) => {
                 self.files.push(Contents::default());
                 self.names.insert(path.clone(), Named::File(self.files.len() - 1));
@@ -91,15 +94,21 @@ impl Model {
                 self.edit(path, Edit::Write { offset: *offset, bytes: filling(*fill, *bytes) });
             }
             Operation::Resize(path, bytes) => self.edit(path, Edit::Resize(*bytes)),
-            Operation::Punch(path, offset, bytes) => self.edit(path, Edit::Punch { offset: *offset, bytes: *bytes }),
+            Operation::Punch(path, offset, bytes) => {
+                self.edit(path, Edit::Punch { offset: *offset, bytes: *bytes })
+            }
             Operation::Rename(from, to) => self.rename(from, to),
             Operation::Link(from, to) => {
                 if let Some(named) = self.names.get(from).cloned() {
                     self.names.insert(to.clone(), named);
                 }
             }
-            Operation::Symbolic(target, path) => drop(self.names.insert(path.clone(), Named::Symbolic(target.clone()))),
-            Operation::Unlink(path) | Operation::RemoveDirectory(path) => drop(self.names.remove(path)),
+            Operation::Symbolic(target, path) => {
+                drop(self.names.insert(path.clone(), Named::Symbolic(target.clone())))
+            }
+            Operation::Unlink(path) | Operation::RemoveDirectory(path) => {
+                drop(self.names.remove(path))
+            }
             Operation::Sync(_) | Operation::Close(_) | Operation::SyncDirectory(_) => {}
         }
     }
@@ -116,8 +125,12 @@ impl Model {
             return;
         }
         let below = format!("{from}/");
-        let moved: Vec<_> =
-            self.names.keys().filter(|path| **path == from || path.starts_with(&below)).cloned().collect();
+        let moved: Vec<_> = self
+            .names
+            .keys()
+            .filter(|path| **path == from || path.starts_with(&below))
+            .cloned()
+            .collect();
         for path in moved {
             if let Some(named) = self.names.remove(&path) {
                 self.names.insert(format!("{to}{}", &path[from.len()..]), named);
@@ -167,6 +180,9 @@ impl Model {
     }
 
     pub(super) fn paths_of(&self, file: usize) -> impl Iterator<Item = &str> {
-        self.names.iter().filter(move |(_, named)| **named == Named::File(file)).map(|(path, _)| path.as_str())
+        self.names
+            .iter()
+            .filter(move |(_, named)| **named == Named::File(file))
+            .map(|(path, _)| path.as_str())
     }
 }

@@ -37,7 +37,9 @@ impl Script {
     fn drawn(&mut self, drawn: u64, model: &Model) -> Option<Operation> {
         Some(match drawn {
             0..10 => Operation::Create(self.free(model)?),
-            10..14 => Operation::MakeDirectory(self.free(model).filter(|path| path.matches('/').count() < 5)?),
+            10..14 => Operation::MakeDirectory(
+                self.free(model).filter(|path| path.matches('/').count() < 5)?,
+            ),
             14..40 => self.write(model)?,
             40..46 => {
                 let path = self.some_file(model)?;
@@ -56,7 +58,8 @@ impl Script {
             93..96 => {
                 let path = self.some(model, |named| *named == Named::Directory)?;
                 let inside = format!("{path}/");
-                let full = path == self.below || model.names.keys().any(|other| other.starts_with(&inside));
+                let full = path == self.below
+                    || model.names.keys().any(|other| other.starts_with(&inside));
                 return (!full).then_some(Operation::RemoveDirectory(path));
             }
             _ => Operation::SyncDirectory(self.some(model, |named| *named == Named::Directory)?),
@@ -94,9 +97,16 @@ impl Script {
 
     fn some(&mut self, model: &Model, which: impl Fn(&Named) -> bool) -> Option<String> {
         let inside = format!("{}/", self.below);
-        let paths: Vec<_> =
-            model.names.iter().filter(|(_, named)| which(named)).map(|(path, _)| path.clone()).collect();
-        let paths: Vec<_> = paths.into_iter().filter(|path| *path == self.below || path.starts_with(&inside)).collect();
+        let paths: Vec<_> = model
+            .names
+            .iter()
+            .filter(|(_, named)| which(named))
+            .map(|(path, _)| path.clone())
+            .collect();
+        let paths: Vec<_> = paths
+            .into_iter()
+            .filter(|path| *path == self.below || path.starts_with(&inside))
+            .collect();
         self.random.pick(&paths).cloned()
     }
 
@@ -126,7 +136,8 @@ mod tests {
         };
         assert_eq!(run(7), run(7));
         assert_ne!(run(7), run(8));
-        let kinds: std::collections::HashSet<_> = run(7).iter().map(std::mem::discriminant).collect();
+        let kinds: std::collections::HashSet<_> =
+            run(7).iter().map(std::mem::discriminant).collect();
         assert_eq!(kinds.len(), 13);
     }
 }

@@ -35,7 +35,13 @@ pub struct Image<'r> {
 
 impl<'r> Image<'r> {
     /// Writes the image into a new directory.
-    pub fn make(recording: &'r Recording, place: Place, cut: &Cut<'_>, loss: &Loss, dir: &Path) -> Result<Self> {
+    pub fn make(
+        recording: &'r Recording,
+        place: Place,
+        cut: &Cut<'_>,
+        loss: &Loss,
+        dir: &Path,
+    ) -> Result<Self> {
         cut.image(loss).write_to(dir)?;
         Ok(Self { recording, place, dir: dir.to_owned() })
     }
@@ -63,13 +69,15 @@ impl<'r> Image<'r> {
         let found = if place.begun == 0 { Found::default() } else { see(&self.client()?)? };
         let operations = &self.recording.operations[..place.begun];
         let contents = self.recording.contents(place);
-        let done = judge_prefix(operations, self.recording.forced(place), &contents, BELOW, &found)?;
+        let done =
+            judge_prefix(operations, self.recording.forced(place), &contents, BELOW, &found)?;
         Ok((done, found.has_losses()))
     }
 
     fn client(&self) -> Result<Client, String> {
         let address = format!("127.0.0.1:{}", self.recording.port);
-        cluster::connect(&address, &self.dir.join("keys/client.key")).map_err(|why| format!("connecting: {why:#}"))
+        cluster::connect(&address, &self.dir.join("keys/client.key"))
+            .map_err(|why| format!("connecting: {why:#}"))
     }
 
     /// It may report; after mending it must have nothing left to say, but for what is lost and cannot be mended, and
@@ -77,8 +85,15 @@ impl<'r> Image<'r> {
     fn fsck(&self, losses: bool) -> Result<(), String> {
         let fsck = |mend: Option<&str>| {
             let at = |name: &str| self.dir.join(name).into_os_string();
-            let arguments = ["fsck".into(), "--config".into(), at("braid.toml"), "--key".into(), at("keys/server.key")];
-            let output = self.recording.braid.run(arguments.into_iter().chain(mend.map(Into::into)));
+            let arguments = [
+                "fsck".into(),
+                "--config".into(),
+                at("braid.toml"),
+                "--key".into(),
+                at("keys/server.key"),
+            ];
+            let output =
+                self.recording.braid.run(arguments.into_iter().chain(mend.map(Into::into)));
             output.context("fsck").map_err(|why| format!("{why:#}"))
         };
         let report = fsck(None)?;
@@ -117,8 +132,14 @@ fn new_files(client: &Client) -> Result<(), String> {
         file.sync().map_err(|why| fail(&path, why))?;
         let mut bytes = vec![1; NEW_OFFSET + 1];
         let read = file.read_at(&mut bytes, 0).map_err(|why| fail(&path, why))?;
-        if read != bytes.len() || bytes[NEW_OFFSET] != b'x' || bytes[..NEW_OFFSET].iter().any(|byte| *byte != 0) {
-            return Err(format!("the new file {path} (file {}) holds bytes of an old one", file.index()));
+        if read != bytes.len()
+            || bytes[NEW_OFFSET] != b'x'
+            || bytes[..NEW_OFFSET].iter().any(|byte| *byte != 0)
+        {
+            return Err(format!(
+                "the new file {path} (file {}) holds bytes of an old one",
+                file.index()
+            ));
         }
         file.close().map_err(|why| fail(&path, why))?;
     }

@@ -30,7 +30,8 @@ pub fn load(braid: &Braid, dir: &Path, seed: u64, count: usize, port: u16) -> Re
     let mut marks = File::create(dir.join("marks"))?;
     let cluster = dir.join("cluster");
     let up = ["up".into(), cluster.as_os_str().to_owned(), "--no-mount".into()];
-    let numbers = ["--iods".into(), IODS.to_string().into(), "--port".into(), port.to_string().into()];
+    let numbers =
+        ["--iods".into(), IODS.to_string().into(), "--port".into(), port.to_string().into()];
     let up = up.into_iter().chain(numbers);
     let mut daemon = braid.daemon(up, READY, &dir.join("recorded.log"))?;
     let client = cluster::connect(&format!("127.0.0.1:{port}"), &cluster.join("keys/client.key"))?;
@@ -41,7 +42,9 @@ pub fn load(braid: &Braid, dir: &Path, seed: u64, count: usize, port: u16) -> Re
     mark("ready\n".to_owned())?;
     for (number, operation) in operations(seed, count).iter().enumerate() {
         mark(format!("begin {number}\n"))?;
-        actor.act(&model, operation).with_context(|| format!("operation {number}, {operation:?}"))?;
+        actor
+            .act(&model, operation)
+            .with_context(|| format!("operation {number}, {operation:?}"))?;
         mark(format!("done {number}\n"))?;
         model.apply(operation);
     }

@@ -43,7 +43,14 @@ pub struct Place {
 
 impl Recording {
     /// Records the load of a seed in `dir`, which is made. `own` is the program whose `--load` is the load.
-    pub fn make(braid: &Braid, own: &Path, dir: &Path, seed: u64, count: usize, port: u16) -> Result<Self> {
+    pub fn make(
+        braid: &Braid,
+        own: &Path,
+        dir: &Path,
+        seed: u64,
+        count: usize,
+        port: u16,
+    ) -> Result<Self> {
         let cluster = dir.join("cluster");
         fs::create_dir_all(&cluster)?;
         let arguments = [
@@ -63,11 +70,22 @@ impl Recording {
         trace::record(&trace, own, &arguments)?;
         let history = trace::read(&trace, &cluster, &dir.join("marks"))?;
         let differences = history.end().differences(&cluster, &[READERS_TABLE])?;
-        ensure!(differences.is_empty(), "the recorder missed something: {}", differences.join("; "));
+        ensure!(
+            differences.is_empty(),
+            "the recorder missed something: {}",
+            differences.join("; ")
+        );
         fs::remove_file(&trace)?;
         fs::remove_dir_all(&cluster)?;
         let (ready, marks) = marks(&history, count)?;
-        Ok(Self { braid: braid.clone(), port, history, operations: operations(seed, count), marks, ready })
+        Ok(Self {
+            braid: braid.clone(),
+            port,
+            history,
+            operations: operations(seed, count),
+            marks,
+            ready,
+        })
     }
 
     /// The place just before an event. Before the cluster was ready nothing was promised.
@@ -138,7 +156,9 @@ fn marks(history: &History, count: usize) -> Result<(usize, Vec<(usize, usize)>)
     for (at, text) in history.marks() {
         match text.split_once(' ') {
             None if text == "ready" => ready = Some(at),
-            Some(("begin", number)) if number.parse() == Ok(marks.len()) => marks.push((at, usize::MAX)),
+            Some(("begin", number)) if number.parse() == Ok(marks.len()) => {
+                marks.push((at, usize::MAX))
+            }
             Some(("done", number)) if number.parse() == Ok(marks.len().wrapping_sub(1)) => {
                 if let Some(last) = marks.last_mut() {
                     last.1 = at;

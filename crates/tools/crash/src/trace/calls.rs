@@ -36,7 +36,9 @@ pub(super) fn parse(text: &[u8]) -> Result<Calls<'_>> {
     let mut calls = Calls { calls: Vec::new(), steps: Vec::new(), made_by: HashMap::new() };
     let mut entered: HashMap<u32, usize> = HashMap::new();
     for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        calls.line(line, &mut entered).with_context(|| format!("the line {}", text::excerpt(line)))?;
+        calls
+            .line(line, &mut entered)
+            .with_context(|| format!("the line {}", text::excerpt(line)))?;
     }
     Ok(calls)
 }
@@ -59,7 +61,12 @@ impl<'t> Calls<'t> {
         let call = self.calls.len();
         self.steps.push(Step::Enter(call));
         if let Some(first) = rest.strip_suffix(b"<unfinished ...>") {
-            self.calls.push(Call { thread, name, arguments: text::arguments(first), returned: None });
+            self.calls.push(Call {
+                thread,
+                name,
+                arguments: text::arguments(first),
+                returned: None,
+            });
             entered.insert(thread, call);
             return Ok(());
         }
@@ -69,7 +76,10 @@ impl<'t> Calls<'t> {
     }
 
     fn resumed(&mut self, call: usize, rest: &'t [u8]) -> Result<()> {
-        let end = rest.windows(8).position(|window| window == b"resumed>").context("no end of `resumed`")?;
+        let end = rest
+            .windows(8)
+            .position(|window| window == b"resumed>")
+            .context("no end of `resumed`")?;
         let (arguments, returned) = result(&rest[end + 8..])?;
         self.calls[call].arguments.extend(text::arguments(arguments));
         self.calls[call].returned = returned;
@@ -80,7 +90,8 @@ impl<'t> Calls<'t> {
         self.steps.push(Step::Leave(index));
         let call = &self.calls[index];
         if let ("clone" | "clone3" | "fork" | "vfork", Some(made)) = (call.name, call.returned) {
-            let shares = call.arguments.iter().any(|argument| text::has_flag(argument, "CLONE_FILES"));
+            let shares =
+                call.arguments.iter().any(|argument| text::has_flag(argument, "CLONE_FILES"));
             if self.made_by.insert(made as u32, (call.thread, shares)).is_some() {
                 bail!("thread {made} was made twice");
             }
@@ -92,7 +103,8 @@ impl<'t> Calls<'t> {
 /// `arguments) = result` taken apart. A call that was cut off by the end of its thread has `?`.
 fn result(text: &[u8]) -> Result<(&[u8], Option<i64>)> {
     let equals = text.windows(3).rposition(|window| window == b" = ").context("no result")?;
-    let arguments = text[..equals].trim_ascii_end().strip_suffix(b")").context("no `)` before the result")?;
+    let arguments =
+        text[..equals].trim_ascii_end().strip_suffix(b")").context("no `)` before the result")?;
     let returned = text[equals + 3..].trim_ascii();
     let failed = returned.starts_with(b"-1 ") || returned.starts_with(b"?");
     Ok((arguments, if failed { None } else { Some(text::number(returned)?) }))
@@ -120,7 +132,10 @@ mod tests {
         assert_eq!(calls.calls[1].arguments.len(), 4);
         assert_eq!(calls.calls[2].returned, None);
         assert_eq!(calls.calls[4].returned, None);
-        assert_eq!(calls.steps[2..6], [Step::Enter(1), Step::Enter(2), Step::Leave(2), Step::Leave(1)]);
+        assert_eq!(
+            calls.steps[2..6],
+            [Step::Enter(1), Step::Enter(2), Step::Leave(2), Step::Leave(1)]
+        );
         assert_eq!(calls.made_by[&12], (10, true));
     }
 

@@ -45,11 +45,19 @@ const CALLS: &[&str] = &[
 
 /// Why nothing can be recorded here, if so: `strace` is missing, or may not trace.
 pub fn missing() -> Option<String> {
-    let trial = Command::new("strace").args(["-f", "-qq", "-o", "/dev/null", "true"]).stdin(Stdio::null()).output();
+    let trial = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "true"])
+        .stdin(Stdio::null())
+        .output();
     match trial {
         Ok(output) if output.status.success() => None,
-        Ok(output) => Some(format!("strace cannot trace here: {}", String::from_utf8_lossy(&output.stderr).trim())),
-        Err(error) => Some(format!("strace cannot be started ({error}); try: sudo apt-get install strace")),
+        Ok(output) => Some(format!(
+            "strace cannot trace here: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+        Err(error) => {
+            Some(format!("strace cannot be started ({error}); try: sudo apt-get install strace"))
+        }
     }
 }
 

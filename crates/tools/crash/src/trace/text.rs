@@ -10,7 +10,12 @@ pub(super) fn arguments(text: &[u8]) -> Vec<&[u8]> {
     let mut at = 0;
     while at < text.len() {
         match text[at] {
-            b'"' => at += 1 + text[at + 1..].iter().position(|&byte| byte == b'"').unwrap_or(text.len() - at - 2),
+            b'"' => {
+                at += 1 + text[at + 1..]
+                    .iter()
+                    .position(|&byte| byte == b'"')
+                    .unwrap_or(text.len() - at - 2)
+            }
             b'[' | b'{' | b'(' => depth += 1,
             b']' | b'}' | b')' => depth = depth.saturating_sub(1),
             b',' if depth == 0 => {
@@ -47,7 +52,9 @@ pub(super) fn vectors(argument: &[u8]) -> Result<Vec<u8>> {
     let inner = inner.with_context(|| format!("not a list: {}", excerpt(argument)))?;
     let mut all = Vec::new();
     for vector in arguments(inner) {
-        let base = vector.strip_prefix(b"{iov_base=").with_context(|| format!("no iov_base: {}", excerpt(vector)))?;
+        let base = vector
+            .strip_prefix(b"{iov_base=")
+            .with_context(|| format!("no iov_base: {}", excerpt(vector)))?;
         let string = *arguments(base).first().context("an empty vector")?;
         all.extend(bytes(string)?);
     }
@@ -81,7 +88,8 @@ mod tests {
 
     #[test]
     fn arguments_are_split_outside_of_brackets_and_strings() {
-        let split = arguments(br#"3, [{iov_base="\x2c", iov_len=1}], {a=1, b=[2, 3]}, O_RDWR|O_CREAT"#);
+        let split =
+            arguments(br#"3, [{iov_base="\x2c", iov_len=1}], {a=1, b=[2, 3]}, O_RDWR|O_CREAT"#);
         assert_eq!(split.len(), 4);
         assert_eq!(vectors(split[1]).unwrap(), b",");
         assert!(has_flag(split[3], "O_CREAT") && !has_flag(split[3], "O_RDW"));

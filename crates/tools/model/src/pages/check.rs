@@ -29,16 +29,23 @@ impl World {
             _ => None,
         };
         let stale = |(who, client): (usize, &Client)| {
-            let old = |page: &usize| kept(&client.kernel[*page]).is_some_and(|version| version < self.returned[*page]);
+            let old = |page: &usize| {
+                kept(&client.kernel[*page]).is_some_and(|version| version < self.returned[*page])
+            };
             (0..PAGES).find(old).map(|page| (who, page, kept(&client.kernel[page])))
         };
         let (who, page, kept) = self.living().find_map(stale)?;
-        Some(format!("client {who} keeps {kept:?} of page {page}, {} was written", self.returned[page]))
+        Some(format!(
+            "client {who} keeps {kept:?} of page {page}, {} was written",
+            self.returned[page]
+        ))
     }
 
     /// While one appends, no other writes, nor holds what lets it.
     fn appends_are_alone(&self) -> Option<String> {
-        let runs = |client: &Client, what| client.programs.iter().any(|program| program.at.is_writing(what));
+        let runs = |client: &Client, what| {
+            client.programs.iter().any(|program| program.at.is_writing(what))
+        };
         let (who, _) = self.living().find(|(_, client)| runs(client, Use::Append))?;
         let writes = |client: &Client| {
             let holds = matches!(client.believes(), LeaseMode::Shared | LeaseMode::Write);
@@ -56,7 +63,9 @@ impl World {
             return Some(format!("client {who} has {run:?} gathered, and no lease"));
         }
         if self.plain.is_open {
-            return Some(format!("client {who} has {run:?} gathered, and one without leases has the file open"));
+            return Some(format!(
+                "client {who} has {run:?} gathered, and one without leases has the file open"
+            ));
         }
         let holds = |other: &Client| other.believes() != LeaseMode::None;
         let (other, _) = self.living().find(|(other, client)| *other != who && holds(client))?;

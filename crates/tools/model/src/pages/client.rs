@@ -137,7 +137,8 @@ impl Client {
 
     /// Whether nothing is under way in it.
     pub fn is_idle(&self) -> bool {
-        let programs = self.programs.iter().all(|program| program.acts.is_empty() && program.at == At::Idle);
+        let programs =
+            self.programs.iter().all(|program| program.acts.is_empty() && program.at == At::Idle);
         programs && self.askers.is_empty() && self.drains.is_empty() && self.loss.is_none()
     }
 
@@ -151,7 +152,9 @@ impl World {
     /// A message reaches a client.
     pub fn at_client(&mut self, message: Message) {
         match message {
-            Message::Answer { client, session, number, grant, size } if !self.clients[client].dead => {
+            Message::Answer { client, session, number, grant, size }
+                if !self.clients[client].dead =>
+            {
                 self.clients[client].answered(session, number, grant, size);
             }
             Message::Recalls { client, session, recalls } => {
@@ -200,7 +203,9 @@ impl Client {
             At::Calls(asking) if asking.number == number => Some(asking),
             _ => None,
         });
-        let Some(asking) = of_program.or_else(|| self.askers.iter_mut().find(|asking| asking.number == number)) else {
+        let Some(asking) =
+            of_program.or_else(|| self.askers.iter_mut().find(|asking| asking.number == number))
+        else {
             return;
         };
         asking.answered = true;

@@ -48,7 +48,9 @@ impl World {
         let client = &self.clients[who];
         match at {
             Drop::Lock => !client.dropping,
-            Drop::Page(page) if page < self.pages => !matches!(client.kernel[page], Page::Locked | Page::Flushing(_)),
+            Drop::Page(page) if page < self.pages => {
+                !matches!(client.kernel[page], Page::Locked | Page::Flushing(_))
+            }
             Drop::UnderWay => !client.gate.has_pages_under_way(),
             Drop::Begin | Drop::Page(_) => true,
             Drop::Done => false,
@@ -71,7 +73,8 @@ impl World {
             Drop::Page(_) => {
                 let client = &mut self.clients[who];
                 client.drops -= 1;
-                let done = client.change(|gate| gate.end_drop(true)) || variant == Variant::OneRound;
+                let done =
+                    client.change(|gate| gate.end_drop(true)) || variant == Variant::OneRound;
                 client.dropping &= !done;
                 if done { Drop::Done } else { Drop::UnderWay }
             }
@@ -171,7 +174,9 @@ impl World {
                 }
                 let before = client.ticket();
                 let lease = client.holding.carried_out(&recalled, keep);
-                let same = client.ticket().filter(|now| before.is_some_and(|before| before.mode() == now.mode()));
+                let same = client
+                    .ticket()
+                    .filter(|now| before.is_some_and(|before| before.mode() == now.mode()));
                 if variant == Variant::SameTicket && client.dead_lease == before && same.is_some() {
                     client.dead_lease = same;
                 }

@@ -62,7 +62,8 @@ impl World {
         if client.loss.is_some_and(|(_, _, drain)| self.may_drain(who, drain)) {
             events.push(Event::Loss(who));
         }
-        let dirty = |page: &usize| matches!(client.kernel[*page], Page::Dirty(_) | Page::Flushing(_));
+        let dirty =
+            |page: &usize| matches!(client.kernel[*page], Page::Dirty(_) | Page::Flushing(_));
         events.extend((0..self.pages).filter(dirty).map(|page| Event::Flush(who, page)));
         if client.run.is_some() {
             events.push(Event::Age(who));
@@ -97,7 +98,9 @@ impl World {
     fn happens(&mut self, event: Event, variant: Variant) {
         match event {
             Event::Arrive(at) => match self.network.remove(at) {
-                message @ (Message::Call { .. } | Message::Return { .. }) => self.at_server(message),
+                message @ (Message::Call { .. } | Message::Return { .. }) => {
+                    self.at_server(message)
+                }
                 message => self.at_client(message),
             },
             Event::Program(who, at) => self.go_on(who, at, variant),

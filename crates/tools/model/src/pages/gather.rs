@@ -81,7 +81,9 @@ impl World {
     /// Whether a program's write may be gathered.
     pub fn may_gather(&self, who: usize, at: usize) -> bool {
         let program = &self.clients[who].programs[at];
-        self.gathers && program.small && matches!(program.at, At::Writes(_, true) | At::EndIs(_, true))
+        self.gathers
+            && program.small
+            && matches!(program.at, At::Writes(_, true) | At::EndIs(_, true))
     }
 
     /// `Holder::wish_alone`: whether a program sees that it is worth asking.
@@ -90,7 +92,9 @@ impl World {
         let program = &client.programs[at];
         let gains = match program.acts.first() {
             Some(Act::WriteSmall(_)) => client.held() == LeaseMode::Shared,
-            Some(Act::Append) => !client.appending && matches!(client.held(), LeaseMode::None | LeaseMode::Shared),
+            Some(Act::Append) => {
+                !client.appending && matches!(client.held(), LeaseMode::None | LeaseMode::Shared)
+            }
             _ => false,
         };
         self.gathers && !client.has_wished && program.at == At::Idle && gains
@@ -166,7 +170,8 @@ impl World {
         if self.clients[who].programs[by].lost {
             return None;
         }
-        let goes_on = self.clients[who].run.as_ref().is_none_or(|run| run.by == by && run.end() == page);
+        let goes_on =
+            self.clients[who].run.as_ref().is_none_or(|run| run.by == by && run.end() == page);
         if !goes_on && !self.write_out(who) {
             return None;
         }
@@ -187,7 +192,8 @@ impl World {
 
     /// Whether the file ends where an append thinks: else it is no append.
     pub fn appends_at(&mut self, who: usize, end: u8) -> bool {
-        let is = self.clients[who].run.as_ref().map_or(self.size, |run| self.size.max(run.end() as u8));
+        let is =
+            self.clients[who].run.as_ref().map_or(self.size, |run| self.size.max(run.end() as u8));
         // Behind what is lost there is a hole.
         let right = (end == is || self.has_lost && end > is) && usize::from(end) < PAGES;
         if !right {
@@ -226,7 +232,8 @@ impl World {
             {
                 *version = 0;
             }
-            if let At::DropsEnd(_, page, version) | At::WriteEnds(_, page, version) = &mut program.at
+            if let At::DropsEnd(_, page, version) | At::WriteEnds(_, page, version) =
+                &mut program.at
                 && run.pages().any(|lost| lost == (*page, *version))
             {
                 *version = 0;
@@ -263,7 +270,9 @@ impl World {
         }
         self.clients[who].programs[at].lost = false;
         if self.clients[who].run.as_ref().is_some_and(|run| run.by == at) {
-            self.fail(format!("client {who} closes a file, and will not be told of what it gathered"));
+            self.fail(format!(
+                "client {who} closes a file, and will not be told of what it gathered"
+            ));
         }
     }
 
@@ -291,9 +300,15 @@ impl World {
     pub fn has_looked(&mut self, who: usize, Looking { at_least, fresh }: Looking, size: u8) -> At {
         // Bytes that were lost since do not count.
         if size < at_least.min(self.returned_size) {
-            self.fail(format!("client {who} is told that the file ends at {size}, {at_least} was written"));
+            self.fail(format!(
+                "client {who} is told that the file ends at {size}, {at_least} was written"
+            ));
         }
-        let shared = self.clients.iter().enumerate().any(|(other, client)| other != who && client.gate.has_writers());
+        let shared = self
+            .clients
+            .iter()
+            .enumerate()
+            .any(|(other, client)| other != who && client.gate.has_writers());
         if fresh && !shared {
             self.clients[who].kept_size = Some(size);
         }

@@ -51,7 +51,8 @@ mod tests {
 
     #[track_caller]
     fn catches(variant: Variant, name: &str, says: &str) {
-        let (why, steps) = explore(scenario(name), variant, STATES).wrong.expect("the broken mount is caught");
+        let (why, steps) =
+            explore(scenario(name), variant, STATES).wrong.expect("the broken mount is caught");
         assert!(why.contains(says), "{why}: {steps:#?}");
     }
 
@@ -62,7 +63,11 @@ mod tests {
 
     #[test]
     fn who_wants_a_page_and_asks_itself_waits_for_ever() {
-        catches(Variant::AskHere, "pages: opened with a lease while one is asked for", "waits for ever");
+        catches(
+            Variant::AskHere,
+            "pages: opened with a lease while one is asked for",
+            "waits for ever",
+        );
     }
 
     #[test]
@@ -82,9 +87,21 @@ mod tests {
 
     #[test]
     fn a_lease_that_goes_before_what_was_gathered_under_it_is_written_is_caught() {
-        catches(Variant::NoDrainSettles, "gather: one writes, the other reads and looks", "gathered, and no lease");
-        catches(Variant::SettlesAfter, "gather: one writes, the other reads and looks", "gathered, and no lease");
-        catches(Variant::EndsBefore, "gather: one writes, the other reads and looks", "gathered, and no lease");
+        catches(
+            Variant::NoDrainSettles,
+            "gather: one writes, the other reads and looks",
+            "gathered, and no lease",
+        );
+        catches(
+            Variant::SettlesAfter,
+            "gather: one writes, the other reads and looks",
+            "gathered, and no lease",
+        );
+        catches(
+            Variant::EndsBefore,
+            "gather: one writes, the other reads and looks",
+            "gathered, and no lease",
+        );
     }
 
     #[test]
@@ -110,7 +127,8 @@ mod tests {
 
     #[test]
     fn pages_are_true_and_nobody_waits_for_ever_where_one_reads_and_the_other_writes() {
-        let outcome = explore(scenario("pages: one reads, the other writes"), Variant::Sound, STATES);
+        let outcome =
+            explore(scenario("pages: one reads, the other writes"), Variant::Sound, STATES);
         assert!(outcome.wrong.is_none() && outcome.complete, "{outcome:#?}");
     }
 }

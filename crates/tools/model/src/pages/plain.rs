@@ -44,7 +44,9 @@ impl World {
             PlainAct::Read(page) => {
                 let (found, at_least) = (self.daemon[*page], self.returned[*page]);
                 if found < at_least {
-                    self.fail(format!("one without leases reads {found} of page {page}, {at_least} was written"));
+                    self.fail(format!(
+                        "one without leases reads {found} of page {page}, {at_least} was written"
+                    ));
                 }
             }
             PlainAct::Close => self.plain.is_open = false,

@@ -138,7 +138,9 @@ impl World {
     pub fn may_go_on(&self, who: usize, at: usize) -> bool {
         let client = &self.clients[who];
         let program = &client.programs[at];
-        let locked = |page: usize| matches!(client.kernel[page], Page::Locked | Page::Flushing(_) | Page::Going(_));
+        let locked = |page: usize| {
+            matches!(client.kernel[page], Page::Locked | Page::Flushing(_) | Page::Going(_))
+        };
         match &program.at {
             At::Idle => match program.acts.first() {
                 Some(Act::Read(page) | Act::Store(page)) => !locked(*page),
@@ -147,7 +149,9 @@ impl World {
             },
             At::Waits(..) => false,
             At::Calls(asking) => asking.answered,
-            At::Drops(_, page, _) => !matches!(client.kernel[*page], Page::Locked | Page::Flushing(_)),
+            At::Drops(_, page, _) => {
+                !matches!(client.kernel[*page], Page::Locked | Page::Flushing(_))
+            }
             At::OpensWriting(drop) => self.may_drop(who, *drop),
             At::GivesUp(drain) => self.may_drain(who, *drain),
             _ => true,
@@ -161,7 +165,8 @@ impl World {
         let next = match now {
             At::Idle => {
                 let Some((act, rest)) = program.acts.split_first() else { return };
-                self.clients[who].programs[at].small = matches!(act, Act::WriteSmall(_) | Act::Append);
+                self.clients[who].programs[at].small =
+                    matches!(act, Act::WriteSmall(_) | Act::Append);
                 let next = self.act(who, at, *act, variant);
                 // A store is done again once its page is there.
                 if next == At::Idle || !matches!(act, Act::Store(_)) {
@@ -241,7 +246,8 @@ impl World {
     fn closes(&mut self, who: usize) {
         let client = &mut self.clients[who];
         let held = if client.gate.writer_goes() { client.held() } else { LeaseMode::None };
-        let gives_back = held == LeaseMode::Shared || held == LeaseMode::Write && !client.gate.has_given();
+        let gives_back =
+            held == LeaseMode::Shared || held == LeaseMode::Write && !client.gate.has_given();
         client.notify();
         if gives_back {
             self.gives_back(who);
@@ -258,7 +264,8 @@ impl World {
         if writes {
             self.forget_sizes(who);
         }
-        let wish = self.clients[who].to_wish(if writes { LeaseMode::Write } else { LeaseMode::Read });
+        let wish =
+            self.clients[who].to_wish(if writes { LeaseMode::Write } else { LeaseMode::Read });
         if wish == LeaseMode::None {
             return At::Idle;
         }
@@ -354,7 +361,9 @@ impl World {
             }
             At::Settled(looking) => At::LooksNow(Looking { fresh: true, ..looking }),
             At::LooksNow(looking) => self.looks_now(who, looking, variant),
-            At::Writes(page, gathers) => self.writes((who, program), (Use::Write, page), gathers, variant),
+            At::Writes(page, gathers) => {
+                self.writes((who, program), (Use::Write, page), gathers, variant)
+            }
             At::Appends(gathers) => {
                 let known = self.clients[who].end;
                 if known.is_none() && !self.write_out(who) {
@@ -371,7 +380,9 @@ impl World {
                 self.write_ends(who, what, variant);
                 At::Idle
             }
-            At::Written(what, page, version) => self.drop_written(who, (what, page, version), variant),
+            At::Written(what, page, version) => {
+                self.drop_written(who, (what, page, version), variant)
+            }
             At::Drops(what, page, version) => match self.drop_page(who, page) {
                 true => At::DropsEnd(what, page, version),
                 false => At::Drops(what, page, version),
@@ -392,7 +403,12 @@ impl World {
     }
 
     /// `Holder::drop_written`.
-    fn drop_written(&mut self, who: usize, (what, page, version): (Use, usize, u8), variant: Variant) -> At {
+    fn drop_written(
+        &mut self,
+        who: usize,
+        (what, page, version): (Use, usize, u8),
+        variant: Variant,
+    ) -> At {
         let client = &mut self.clients[who];
         if !client.gate.has_given() || variant == Variant::NoDropAfterWrite {
             return At::WriteEnds(what, page, version);

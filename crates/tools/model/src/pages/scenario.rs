@@ -131,7 +131,10 @@ pub enum Variant {
     LessensHeld,
 }
 
-use Act::{Append, Close, GiveUp, Look, OpenReading, OpenWriting, Read, ReadPast, Store, Sync, Write, WriteSmall};
+use Act::{
+    Append, Close, GiveUp, Look, OpenReading, OpenWriting, Read, ReadPast, Store, Sync, Write,
+    WriteSmall,
+};
 
 /// The worlds.
 pub const SCENARIOS: &[Scenario] = &[
@@ -170,7 +173,10 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "pages: opened with a lease while one is asked for",
         before: &[(0, &[OpenReading, Read(0)]), (1, &[OpenReading, Read(0)])],
-        programs: [&[&[OpenWriting], &[Read(1), Read(0)]], &[&[OpenWriting, Write(0), Close, OpenReading, Read(0)]]],
+        programs: [
+            &[&[OpenWriting], &[Read(1), Read(0)]],
+            &[&[OpenWriting, Write(0), Close, OpenReading, Read(0)]],
+        ],
         size: 2,
         pages: 2,
         ..NOTHING
@@ -236,7 +242,10 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "gather: pages, reads and sizes of the same mount",
         before: &[(0, &[OpenWriting])],
-        programs: [&[&[WriteSmall(0), WriteSmall(1)], &[Read(0), ReadPast(1)], &[Look, Look]], &[&[Look]]],
+        programs: [
+            &[&[WriteSmall(0), WriteSmall(1)], &[Read(0), ReadPast(1)], &[Look, Look]],
+            &[&[Look]],
+        ],
         gathers: true,
         pages: 2,
         ..NOTHING
@@ -252,14 +261,20 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "gather: two write on one mount, a third elsewhere",
         before: &[(0, &[OpenWriting])],
-        programs: [&[&[WriteSmall(0), Write(0)], &[WriteSmall(0), ReadPast(0)]], &[&[OpenWriting, WriteSmall(0)]]],
+        programs: [
+            &[&[WriteSmall(0), Write(0)], &[WriteSmall(0), ReadPast(0)]],
+            &[&[OpenWriting, WriteSmall(0)]],
+        ],
         gathers: true,
         ..NOTHING
     },
     Scenario {
         name: "gather: wished for",
         before: &[(0, &[OpenWriting, Write(0)]), (1, &[OpenWriting, Write(0), Close])],
-        programs: [&[&[WriteSmall(0)], &[OpenWriting, WriteSmall(0), WriteSmall(0), ReadPast(0)]], &[]],
+        programs: [
+            &[&[WriteSmall(0)], &[OpenWriting, WriteSmall(0), WriteSmall(0), ReadPast(0)]],
+            &[],
+        ],
         gathers: true,
         ..NOTHING
     },
@@ -276,14 +291,23 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "gather: beside a client without leases",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), WriteSmall(0)]], &[&[Look]]],
-        plain: &[PlainAct::Look, PlainAct::Open, PlainAct::Read(0), PlainAct::Read(0), PlainAct::Close],
+        plain: &[
+            PlainAct::Look,
+            PlainAct::Open,
+            PlainAct::Read(0),
+            PlainAct::Read(0),
+            PlainAct::Close,
+        ],
         gathers: true,
         ..NOTHING
     },
     Scenario {
         name: "gather: appends beside a client without leases",
         before: &[],
-        programs: [&[&[OpenWriting, Append], &[OpenWriting, WriteSmall(0)]], &[&[OpenWriting, Append]]],
+        programs: [
+            &[&[OpenWriting, Append], &[OpenWriting, WriteSmall(0)]],
+            &[&[OpenWriting, Append]],
+        ],
         plain: &[PlainAct::Open, PlainAct::Read(0), PlainAct::Look, PlainAct::Read(0)],
         gathers: true,
         size: 1,
@@ -302,7 +326,10 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "gather: a run cannot be written",
         before: &[(0, &[OpenWriting])],
-        programs: [&[&[WriteSmall(0), WriteSmall(1), Sync, WriteSmall(0), Close]], &[&[Read(0), Look]]],
+        programs: [
+            &[&[WriteSmall(0), WriteSmall(1), Sync, WriteSmall(0), Close]],
+            &[&[Read(0), Look]],
+        ],
         gathers: true,
         pages: 2,
         failures: 1,
@@ -329,7 +356,10 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "gather: closed and opened",
         before: &[(0, &[OpenWriting])],
-        programs: [&[&[WriteSmall(0), Close, OpenWriting, WriteSmall(0), Close]], &[&[Look, ReadPast(0)]]],
+        programs: [
+            &[&[WriteSmall(0), Close, OpenWriting, WriteSmall(0), Close]],
+            &[&[Look, ReadPast(0)]],
+        ],
         gathers: true,
         failures: 1,
         ..NOTHING

@@ -17,7 +17,9 @@ impl World {
     /// A message reaches the server.
     pub fn at_server(&mut self, message: Message) {
         match message {
-            Message::Call { client, number, call } if !self.clients[client].freed => self.comes(client, number, call),
+            Message::Call { client, number, call } if !self.clients[client].freed => {
+                self.comes(client, number, call)
+            }
             Message::Return { session, lease } => {
                 self.table.returned(SessionId(session), OF, lease.number, stored(lease.keep));
             }
@@ -37,14 +39,20 @@ impl World {
 
     /// Looks whether a call that waits may go on.
     fn try_again(&mut self, number: u32) {
-        let Some(Pending { client, call, claim }) = self.pending.get(&number).cloned() else { return };
+        let Some(Pending { client, call, claim }) = self.pending.get(&number).cloned() else {
+            return;
+        };
         let session = SessionId(if client == PLAIN { 0 } else { self.clients[client].session });
         let answer = match call {
-            Call::Ask(mode, alone) => match self.table.ask_data(claim, session, OF, (stored(mode), alone), NOW) {
-                Asked::Granted(mode, number) if alone => Some(granted(mode, number)),
-                Asked::Granted(mode, number) => Some(granted(self.lessened(session, mode), number)),
-                _ => return,
-            },
+            Call::Ask(mode, alone) => {
+                match self.table.ask_data(claim, session, OF, (stored(mode), alone), NOW) {
+                    Asked::Granted(mode, number) if alone => Some(granted(mode, number)),
+                    Asked::Granted(mode, number) => {
+                        Some(granted(self.lessened(session, mode), number))
+                    }
+                    _ => return,
+                }
+            }
             Call::Open(wish) => {
                 if !self.may_look(claim, session) {
                     return;
@@ -73,18 +81,26 @@ impl World {
         if client == PLAIN {
             return self.plain_answered();
         }
-        self.send(Message::Answer { client, session: session.0, number, grant: answer, size: self.size });
+        self.send(Message::Answer {
+            client,
+            session: session.0,
+            number,
+            grant: answer,
+            size: self.size,
+        });
     }
 
     /// `MdsCore::look`: that nobody else gathers writes.
     fn may_look(&mut self, claim: ClaimId, session: SessionId) -> bool {
-        let gathered = self.table.holders(OF).any(|(holder, mode)| holder != session && mode == Mode::Write);
+        let gathered =
+            self.table.holders(OF).any(|(holder, mode)| holder != session && mode == Mode::Write);
         !gathered || self.table.claim(claim, session, &[(OF, Mode::Look)], NOW).is_none()
     }
 
     /// `MdsCore::try_data`.
     fn try_data(&mut self, session: SessionId, wish: Mode) -> Option<(Mode, u64)> {
-        let holds = self.table.holders(OF).any(|(holder, mode)| holder == session && mode != Mode::Shared);
+        let holds =
+            self.table.holders(OF).any(|(holder, mode)| holder == session && mode != Mode::Shared);
         if holds && self.plain.is_open && !self.lessens_held {
             return None;
         }
@@ -138,7 +154,8 @@ impl World {
     pub fn broken_session(&mut self, who: usize, session: u64) {
         self.table.break_session(SessionId(session), NOW);
         let of_it = |pending: &Pending| pending.client == who;
-        let asked: Vec<(u32, Pending)> = self.pending.extract_if(.., |_, pending| of_it(pending)).collect();
+        let asked: Vec<(u32, Pending)> =
+            self.pending.extract_if(.., |_, pending| of_it(pending)).collect();
         for (number, Pending { client, call, claim }) in asked {
             self.table.unclaim(claim, &[OF]);
             self.send(Message::Call { client, number, call });

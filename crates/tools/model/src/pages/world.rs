@@ -134,7 +134,8 @@ impl World {
             programs.iter().for_each(|acts| client.begin(acts));
         }
         world.numbers_max = world.next_number + scenario.calls;
-        (world.deaths, world.losses, world.failures) = (scenario.deaths, scenario.losses, scenario.failures);
+        (world.deaths, world.losses, world.failures) =
+            (scenario.deaths, scenario.losses, scenario.failures);
         world.plain = Plain::new(scenario.plain);
         world.canonical();
         world
@@ -167,7 +168,8 @@ impl World {
 
     /// A version of a page that is newer than all there are.
     pub fn newer(&self, page: usize) -> u8 {
-        let gathered = self.clients.iter().map(|client| client.gathered(page)).max().unwrap_or_default();
+        let gathered =
+            self.clients.iter().map(|client| client.gathered(page)).max().unwrap_or_default();
         self.daemon[page].max(self.returned[page]).max(gathered) + 1
     }
 
@@ -182,7 +184,9 @@ impl World {
     /// A client's process and its kernel are gone, and what was only in its memory.
     pub fn die(&mut self, who: usize) {
         for page in 0..PAGES {
-            if let Page::Dirty(_) | Page::Flushing(_) | Page::Going(_) = self.clients[who].kernel[page] {
+            if let Page::Dirty(_) | Page::Flushing(_) | Page::Going(_) =
+                self.clients[who].kernel[page]
+            {
                 self.returned[page] = self.daemon[page];
             }
         }

@@ -40,7 +40,9 @@ impl Handle {
         let input = child.stdin.take().context("no input")?;
         let output = BufReader::new(child.stdout.take().context("no output")?);
         let (sender, answers) = sync_channel(ANSWERS_MAX);
-        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         Ok(Self { child, input, answers })
     }
 
@@ -51,7 +53,8 @@ impl Handle {
 
     /// The answer to the oldest command that has none yet.
     pub fn answer(&self) -> Result<String> {
-        self.answer_within(ANSWER_MAX)?.with_context(|| format!("no answer in {} s", ANSWER_MAX.as_secs()))
+        self.answer_within(ANSWER_MAX)?
+            .with_context(|| format!("no answer in {} s", ANSWER_MAX.as_secs()))
     }
 
     /// The same, or `None` after so long.
@@ -72,7 +75,10 @@ impl Handle {
     /// Sends, and the answer must be `ok`; what follows it is given back.
     pub fn must(&mut self, words: &[&str]) -> Result<String> {
         let answer = self.ask(words)?;
-        answer.strip_prefix("ok ").map(str::to_owned).with_context(|| format!("{words:?}: {answer}"))
+        answer
+            .strip_prefix("ok ")
+            .map(str::to_owned)
+            .with_context(|| format!("{words:?}: {answer}"))
     }
 
     /// Opens a file and tells its number.
@@ -87,7 +93,10 @@ impl Handle {
 
     /// Tries a lock of one byte; `ok` or the error.
     pub fn try_lock(&mut self, file: &str, space: Space, mode: &str, start: i64) -> Result<String> {
-        Ok(self.ask(&["lock", file, space.word(), mode, "try", &start.to_string(), "1"])?.trim_end().to_owned())
+        Ok(self
+            .ask(&["lock", file, space.word(), mode, "try", &start.to_string(), "1"])?
+            .trim_end()
+            .to_owned())
     }
 
     /// Waits until it sleeps in a system call for a lock.
@@ -103,7 +112,11 @@ impl Handle {
             if let Ok(answer) = self.answers.try_recv() {
                 bail!("it should wait for a lock, and was answered at once: {answer}");
             }
-            ensure!(started.elapsed() < ANSWER_MAX, "it does not wait for a lock: {path}: {}", state.trim());
+            ensure!(
+                started.elapsed() < ANSWER_MAX,
+                "it does not wait for a lock: {path}: {}",
+                state.trim()
+            );
             std::thread::sleep(LOOK_EVERY);
         }
     }
@@ -123,7 +136,11 @@ impl Handle {
         self.child.kill()?;
         let started = Instant::now();
         while self.child.try_wait()?.is_none() {
-            ensure!(started.elapsed() < ANSWER_MAX, "killed, and not gone after {} s", ANSWER_MAX.as_secs());
+            ensure!(
+                started.elapsed() < ANSWER_MAX,
+                "killed, and not gone after {} s",
+                ANSWER_MAX.as_secs()
+            );
             std::thread::sleep(LOOK_EVERY);
         }
         Ok(())

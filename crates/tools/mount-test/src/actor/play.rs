@@ -48,8 +48,14 @@ impl Actor {
     fn try_act(&mut self, words: &[&str]) -> Result<String> {
         match words {
             ["open", path] => {
-                self.files
-                    .push(Some(OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?));
+                self.files.push(Some(
+                    OpenOptions::new()
+                        .read(true)
+                        .write(true)
+                        .create(true)
+                        .truncate(false)
+                        .open(path)?,
+                ));
                 Ok((self.files.len() - 1).to_string())
             }
             ["close", file] => {
@@ -58,17 +64,26 @@ impl Actor {
             }
             ["lock", file, space, mode, wait, start, length] => {
                 let wait = *wait == "wait";
-                lock(self.file(file)?, space.parse()?, mode_of(mode)?, wait, start.parse()?, length.parse()?)?;
+                lock(
+                    self.file(file)?,
+                    space.parse()?,
+                    mode_of(mode)?,
+                    wait,
+                    start.parse()?,
+                    length.parse()?,
+                )?;
                 Ok(String::new())
             }
             ["who", file, start, length] => {
-                let found = in_the_way(self.file(file)?, Mode::Alone, start.parse()?, length.parse()?)?;
+                let found =
+                    in_the_way(self.file(file)?, Mode::Alone, start.parse()?, length.parse()?)?;
                 Ok(found.map_or("nobody".to_owned(), |process| process.to_string()))
             }
             ["count", file, space, times] => self.count(file, space.parse()?, times.parse()?),
             ["read", file, offset] => Ok(number_at(self.file(file)?, offset.parse()?)?.to_string()),
             ["write", file, offset, value] => {
-                self.file(file)?.write_all_at(&value.parse::<u64>()?.to_le_bytes(), offset.parse()?)?;
+                self.file(file)?
+                    .write_all_at(&value.parse::<u64>()?.to_le_bytes(), offset.parse()?)?;
                 Ok(String::new())
             }
             ["append", path, writer, records, seed] => {

@@ -39,7 +39,9 @@ impl fmt::Display for Wrong {
                  change that byte",
                 it.count, it.offset, it.offset, it.wanted, it.found, it.writer
             ),
-            Self::Number { what, wanted, found } => write!(out, "{what}: wanted {wanted}, found {found:?}"),
+            Self::Number { what, wanted, found } => {
+                write!(out, "{what}: wanted {wanted}, found {found:?}")
+            }
             Self::DataInHole { from, to, at } => {
                 write!(out, "[{from}, {to}) is said to be a hole, and byte {at} of it is data")
             }
@@ -58,7 +60,9 @@ pub fn perform(
     let bytes = contents(number, operation.written());
     let subject = &mut subjects[at];
     match *operation {
-        Operation::Read { offset, length } => return same(image, offset, length, &subject.read(offset, length)?),
+        Operation::Read { offset, length } => {
+            return same(image, offset, length, &subject.read(offset, length)?);
+        }
         Operation::ReadDirect { offset, length } => {
             return same(image, offset, length, &subject.read_direct(offset, length)?);
         }

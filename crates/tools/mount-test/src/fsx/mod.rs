@@ -74,7 +74,16 @@ pub struct FsxArgs {
 impl FsxArgs {
     /// The usual sizes.
     pub fn of(dirs: Vec<PathBuf>, seed: u64, ops: u64) -> Self {
-        Self { dirs, seed, ops, length: 256 << 10, range: 64 << 10, without: vec![], verbose: false, plant: None }
+        Self {
+            dirs,
+            seed,
+            ops,
+            length: 256 << 10,
+            range: 64 << 10,
+            without: vec![],
+            verbose: false,
+            plant: None,
+        }
     }
 }
 
@@ -109,8 +118,12 @@ impl Done {
         times.sort_by_key(|(_, time)| std::cmp::Reverse(**time));
         let all: Duration = times.iter().map(|(_, time)| **time).sum();
         let word = |(word, time): &(&&str, &Duration)| {
-            let each = time.as_micros() / u128::from(self.counts.get(**word).copied().unwrap_or(1).max(1));
-            format!("{word} {:.0} % ({each} us each)", 100.0 * time.as_secs_f64() / all.as_secs_f64())
+            let each =
+                time.as_micros() / u128::from(self.counts.get(**word).copied().unwrap_or(1).max(1));
+            format!(
+                "{word} {:.0} % ({each} us each)",
+                100.0 * time.as_secs_f64() / all.as_secs_f64()
+            )
         };
         times.iter().take(DEAREST).map(word).collect::<Vec<_>>().join(", ")
     }
@@ -122,10 +135,16 @@ fn table(counts: &BTreeMap<&str, u64>) -> String {
 
 /// Runs it to the end, or to the first thing that is wrong.
 pub fn run(args: &FsxArgs) -> Result<Done> {
-    ensure!(args.length >= args.range && args.range >= 1 << 12, "--length must be >= --range, and that >= 4096");
+    ensure!(
+        args.length >= args.range && args.range >= 1 << 12,
+        "--length must be >= --range, and that >= 4096"
+    );
     let mut exerciser = Exerciser::new(args)?;
-    let outcome = (0..args.ops).try_for_each(|_| exerciser.step()).and_then(|()| exerciser.look_everywhere());
-    outcome.with_context(|| format!("fsx --seed {} --length {} --range {}", args.seed, args.length, args.range))?;
+    let outcome =
+        (0..args.ops).try_for_each(|_| exerciser.step()).and_then(|()| exerciser.look_everywhere());
+    outcome.with_context(|| {
+        format!("fsx --seed {} --length {} --range {}", args.seed, args.length, args.range)
+    })?;
     std::fs::remove_file(&exerciser.paths[0])?;
     Ok(exerciser.done)
 }
@@ -152,7 +171,8 @@ impl<'a> Exerciser<'a> {
         }
         OpenOptions::new().write(true).create_new(true).open(&paths[0])?;
         let done = Done { daemons: spread::daemons(&paths[0])?, ..Done::default() };
-        let subjects: std::io::Result<_> = paths.iter().map(|path| Subject::open(path.clone(), args.length)).collect();
+        let subjects: std::io::Result<_> =
+            paths.iter().map(|path| Subject::open(path.clone(), args.length)).collect();
         let subjects = subjects.with_context(|| format!("opening {name} by every path"))?;
         let (image, random) = (Image::new(args.length), Random::new(args.seed));
         Ok(Self { args, paths, subjects, image, random, number: 0, last: VecDeque::new(), done })
@@ -163,7 +183,11 @@ impl<'a> Exerciser<'a> {
         if self.args.plant == Some(self.number) {
             self.plant()?;
         }
-        let limits = Limits { file: self.args.length, operation: self.args.range, paths: self.subjects.len() };
+        let limits = Limits {
+            file: self.args.length,
+            operation: self.args.range,
+            paths: self.subjects.len(),
+        };
         let at = self.random.below(self.subjects.len() as u64) as usize;
         let operation = operation::draw(&mut self.random, &limits, self.image.length());
         if self.args.without.iter().any(|word| operation.word().contains(word.as_str())) {
@@ -176,7 +200,11 @@ impl<'a> Exerciser<'a> {
     }
 
     fn note(&mut self, at: usize, operation: &Operation) {
-        let line = format!("{:>8}  path {at}  length {:>8}  {operation:?}", self.number, self.image.length());
+        let line = format!(
+            "{:>8}  path {at}  length {:>8}  {operation:?}",
+            self.number,
+            self.image.length()
+        );
         if self.args.verbose {
             println!("{line}");
         }
@@ -198,11 +226,14 @@ impl<'a> Exerciser<'a> {
                 self.subjects.iter_mut().try_for_each(Subject::settle)?;
                 self.tell_the_kernel_the_length(at)?;
             }
-            Operation::ReadMapped { .. } | Operation::WriteMapped { .. } => self.tell_the_kernel_the_length(at)?,
+            Operation::ReadMapped { .. } | Operation::WriteMapped { .. } => {
+                self.tell_the_kernel_the_length(at)?
+            }
             _ => {}
         }
         let started = Instant::now();
-        let outcome = check::perform(&mut self.subjects, at, &mut self.image, self.number, operation);
+        let outcome =
+            check::perform(&mut self.subjects, at, &mut self.image, self.number, operation);
         *self.done.times.entry(operation.word()).or_default() += started.elapsed();
         match outcome {
             Err(Wrong::Failed(error)) if subject::is_refusal(&error) => {
@@ -229,7 +260,8 @@ impl<'a> Exerciser<'a> {
         for at in 0..self.subjects.len() {
             let settled = self.settle_others(at);
             let outcome = settled.and_then(|()| check::whole(&self.subjects[at], &self.image));
-            outcome.map_err(|wrong| self.report(at, &wrong).context("looking at the whole file"))?;
+            outcome
+                .map_err(|wrong| self.report(at, &wrong).context("looking at the whole file"))?;
         }
         Ok(())
     }
@@ -237,7 +269,11 @@ impl<'a> Exerciser<'a> {
     fn report(&self, at: usize, wrong: &Wrong) -> anyhow::Error {
         let last: Vec<&str> = self.last.iter().map(String::as_str).collect();
         let path = self.paths[at].display();
-        anyhow::anyhow!("operation {} by {path}: {wrong}\nthe last operations:\n{}", self.number, last.join("\n"))
+        anyhow::anyhow!(
+            "operation {} by {path}: {wrong}\nthe last operations:\n{}",
+            self.number,
+            last.join("\n")
+        )
     }
 
     /// What a file system that loses or mixes up a byte would do.

@@ -140,22 +140,38 @@ pub fn draw(random: &mut Random, limits: &Limits, length: u64) -> Operation {
 fn operation(draw: Draw, random: &mut Random, limits: &Limits, length: u64) -> Operation {
     let keep_size = random.below(2) == 0;
     match draw {
-        Draw::Read => inside(random, limits, length, |offset, length| Operation::Read { offset, length }),
-        Draw::ReadMapped => {
-            inside(random, limits, length, |offset, length| Operation::ReadMapped { offset, length, fresh: keep_size })
+        Draw::Read => {
+            inside(random, limits, length, |offset, length| Operation::Read { offset, length })
         }
-        Draw::WriteMapped => {
-            inside(random, limits, length, |offset, length| Operation::WriteMapped { offset, length, sync: keep_size })
+        Draw::ReadMapped => inside(random, limits, length, |offset, length| {
+            Operation::ReadMapped { offset, length, fresh: keep_size }
+        }),
+        Draw::WriteMapped => inside(random, limits, length, |offset, length| {
+            Operation::WriteMapped { offset, length, sync: keep_size }
+        }),
+        Draw::ReadDirect => {
+            aligned(random, limits, |offset, length| Operation::ReadDirect { offset, length })
         }
-        Draw::ReadDirect => aligned(random, limits, |offset, length| Operation::ReadDirect { offset, length }),
-        Draw::WriteDirect => aligned(random, limits, |offset, length| Operation::WriteDirect { offset, length }),
-        Draw::Write => anywhere(random, limits, |offset, length| Operation::Write { offset, length }),
-        Draw::Punch => anywhere(random, limits, |offset, length| Operation::Punch { offset, length }),
-        Draw::Zero => anywhere(random, limits, |offset, length| Operation::Zero { offset, length, keep_size }),
-        Draw::Allocate => anywhere(random, limits, |offset, length| Operation::Allocate { offset, length, keep_size }),
-        Draw::Append => {
-            Operation::Append { length: (1 + random.below(limits.operation)).min(limits.file.saturating_sub(length)) }
+        Draw::WriteDirect => {
+            aligned(random, limits, |offset, length| Operation::WriteDirect { offset, length })
         }
+        Draw::Write => {
+            anywhere(random, limits, |offset, length| Operation::Write { offset, length })
+        }
+        Draw::Punch => {
+            anywhere(random, limits, |offset, length| Operation::Punch { offset, length })
+        }
+        Draw::Zero => {
+            anywhere(random, limits, |offset, length| Operation::Zero { offset, length, keep_size })
+        }
+        Draw::Allocate => anywhere(random, limits, |offset, length| Operation::Allocate {
+            offset,
+            length,
+            keep_size,
+        }),
+        Draw::Append => Operation::Append {
+            length: (1 + random.below(limits.operation)).min(limits.file.saturating_sub(length)),
+        },
         Draw::Truncate => Operation::Truncate { length: random.below(limits.file + 1) },
         Draw::CopyRange => copy(random, limits, length),
         Draw::Seek if keep_size => Operation::SeekData { offset: random.below(length + PAGE) },
@@ -167,20 +183,34 @@ fn operation(draw: Draw, random: &mut Random, limits: &Limits, length: u64) -> O
 }
 
 /// A range that may begin and end anywhere in the longest file.
-fn anywhere(random: &mut Random, limits: &Limits, make: impl Fn(u64, u64) -> Operation) -> Operation {
+fn anywhere(
+    random: &mut Random,
+    limits: &Limits,
+    make: impl Fn(u64, u64) -> Operation,
+) -> Operation {
     let offset = random.below(limits.file);
     make(offset, (1 + random.below(limits.operation)).min(limits.file - offset))
 }
 
 /// A range of whole pages.
-fn aligned(random: &mut Random, limits: &Limits, make: impl Fn(u64, u64) -> Operation) -> Operation {
+fn aligned(
+    random: &mut Random,
+    limits: &Limits,
+    make: impl Fn(u64, u64) -> Operation,
+) -> Operation {
     let offset = random.below(limits.file / PAGE);
-    let pages = (1 + random.below((limits.operation / PAGE).max(1))).min(limits.file / PAGE - offset);
+    let pages =
+        (1 + random.below((limits.operation / PAGE).max(1))).min(limits.file / PAGE - offset);
     make(offset * PAGE, pages * PAGE)
 }
 
 /// A range that lies in the file; in an empty one there is none, and its attributes are asked for instead.
-fn inside(random: &mut Random, limits: &Limits, length: u64, make: impl Fn(u64, u64) -> Operation) -> Operation {
+fn inside(
+    random: &mut Random,
+    limits: &Limits,
+    length: u64,
+    make: impl Fn(u64, u64) -> Operation,
+) -> Operation {
     if length == 0 {
         return Operation::Stat;
     }
@@ -197,14 +227,21 @@ fn copy(random: &mut Random, limits: &Limits, length: u64) -> Operation {
     if fits == 0 {
         return Operation::Stat;
     }
-    Operation::CopyRange { from, to, length: (1 + random.below(limits.operation)).min(fits), to_path }
+    Operation::CopyRange {
+        from,
+        to,
+        length: (1 + random.below(limits.operation)).min(fits),
+        to_path,
+    }
 }
 
 impl Operation {
     /// New bytes that it brings.
     pub fn written(&self) -> u64 {
         match self {
-            Self::Write { length, .. } | Self::WriteDirect { length, .. } | Self::WriteMapped { length, .. } => *length,
+            Self::Write { length, .. }
+            | Self::WriteDirect { length, .. }
+            | Self::WriteMapped { length, .. } => *length,
             Self::Append { length } => *length,
             _ => 0,
         }
@@ -245,14 +282,22 @@ mod tests {
         for length in (0..20_000).map(|at| at % (limits.file + 1)) {
             match draw(&mut random, &limits, length) {
                 Operation::ReadMapped { offset, length: wanted, .. }
-                | Operation::WriteMapped { offset, length: wanted, .. } => assert!(offset + wanted <= length),
+                | Operation::WriteMapped { offset, length: wanted, .. } => {
+                    assert!(offset + wanted <= length)
+                }
                 Operation::Write { offset, length }
                 | Operation::WriteDirect { offset, length }
                 | Operation::Allocate { offset, length, .. }
-                | Operation::Zero { offset, length, .. } => assert!(length > 0 && offset + length <= limits.file),
+                | Operation::Zero { offset, length, .. } => {
+                    assert!(length > 0 && offset + length <= limits.file)
+                }
                 Operation::Append { length: more } => assert!(length + more <= limits.file),
                 Operation::CopyRange { from, to, length: wanted, .. } => {
-                    assert!(from + wanted <= length && to + wanted <= limits.file && from.abs_diff(to) >= wanted);
+                    assert!(
+                        from + wanted <= length
+                            && to + wanted <= limits.file
+                            && from.abs_diff(to) >= wanted
+                    );
                 }
                 _ => {}
             }

@@ -36,7 +36,8 @@ pub fn prepare(dir: &Path) -> Result<()> {
 /// How many daemons this file lies on; an error where that is BraidFS and they are not [`DAEMONS`] in short stripes.
 pub fn daemons(file: &Path) -> Result<Option<usize>> {
     let Some(words) = words(file)? else { return Ok(None) };
-    let value = |name: &str| words.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let value =
+        |name: &str| words.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let daemons = value("iods").map_or(0, |iods| iods.split(',').collect::<BTreeSet<_>>().len());
     ensure!(
         daemons == DAEMONS && value("stripe-size") == Some(&STRIPE_BYTES.to_string()),
@@ -77,13 +78,20 @@ mod tests {
             let set = setxattr(&file, ATTRIBUTE, words.as_bytes(), XattrFlags::empty());
             set.ok().map(|()| daemons(&file).ok().flatten())
         };
-        let Some(good) = lies("distribution=simple-stripe stripe-size=16384 iod-count=4 first-part=0 iods=4,1,2,3")
-        else {
+        let Some(good) = lies(
+            "distribution=simple-stripe stripe-size=16384 iod-count=4 first-part=0 iods=4,1,2,3",
+        ) else {
             println!("skipped: no user attributes in {}", dir.path().display());
             return;
         };
         assert_eq!(good, Some(4));
-        assert_eq!(lies("distribution=simple-stripe stripe-size=16384 iod-count=1 first-part=0 iods=4"), Some(None));
-        assert_eq!(lies("distribution=simple-stripe stripe-size=1048576 iod-count=4 iods=4,1,2,3"), Some(None));
+        assert_eq!(
+            lies("distribution=simple-stripe stripe-size=16384 iod-count=1 first-part=0 iods=4"),
+            Some(None)
+        );
+        assert_eq!(
+            lies("distribution=simple-stripe stripe-size=1048576 iod-count=4 iods=4,1,2,3"),
+            Some(None)
+        );
     }
 }

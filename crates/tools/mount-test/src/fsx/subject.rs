@@ -51,7 +51,10 @@ fn refusable<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         // O_DIRECT is refused with EINVAL, a shared mapping with ENODEV.
-        Err(error) if is_refusal(&error) || matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENODEV)) => {
+        Err(error)
+            if is_refusal(&error)
+                || matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENODEV)) =>
+        {
             Ok(None)
         }
         Err(error) => Err(error),
@@ -141,7 +144,12 @@ impl Subject {
     }
 
     pub fn punch(&self, offset: u64, length: u64) -> Result<()> {
-        Ok(fallocate(&self.open.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length)?)
+        Ok(fallocate(
+            &self.open.file,
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            offset,
+            length,
+        )?)
     }
 
     pub fn zero(&self, offset: u64, length: u64, keep_size: bool) -> Result<()> {
@@ -158,8 +166,13 @@ impl Subject {
     pub fn copy_range(&self, other: &Self, mut from: u64, mut to: u64, length: u64) -> Result<()> {
         let mut left = length;
         while left > 0 {
-            let done =
-                copy_file_range(&self.open.file, Some(&mut from), &other.open.file, Some(&mut to), left as usize)?;
+            let done = copy_file_range(
+                &self.open.file,
+                Some(&mut from),
+                &other.open.file,
+                Some(&mut to),
+                left as usize,
+            )?;
             if done == 0 {
                 return Err(Error::new(
                     ErrorKind::UnexpectedEof,

@@ -32,7 +32,11 @@ pub fn initial(path: &Path) -> Result<[u64; KINDS]> {
 /// One of the calls.
 pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
     let kind = player.random.below(KINDS as u64) as usize;
-    if player.random.below(2) == 0 { set(player, file, kind, out) } else { look(player, file, kind, out) }
+    if player.random.below(2) == 0 {
+        set(player, file, kind, out)
+    } else {
+        look(player, file, kind, out)
+    }
 }
 
 fn set(player: &mut Player, file: usize, kind: usize, out: &mut Vec<Timed<Call>>) {
@@ -76,7 +80,8 @@ pub fn look(player: &mut Player, file: usize, kind: usize, out: &mut Vec<Timed<C
 /// By the path: one call, while opening the file and setting it are two.
 fn set_modified(path: &Path, seconds: u64) -> Result<()> {
     let stamp = |seconds| rustix::fs::Timespec { tv_sec: seconds, tv_nsec: 0 };
-    let times = rustix::fs::Timestamps { last_access: stamp(1), last_modification: stamp(seconds as i64) };
+    let times =
+        rustix::fs::Timestamps { last_access: stamp(1), last_modification: stamp(seconds as i64) };
     Ok(rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty())?)
 }
 

@@ -24,11 +24,15 @@ pub fn bystander(dir: usize, at: usize) -> String {
 pub fn play(player: &mut Player, dir: usize, out: &mut Vec<Timed<Listing>>) {
     let path = player.dir.join(format!("d{dir}"));
     let list = || -> Result<Vec<String>> {
-        std::fs::read_dir(&path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+        std::fs::read_dir(&path)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
     };
     let ended = player.call("readdir", list);
     match &ended.result {
-        Ok(found) => out.push(ended.timed(player, dir, Listing { dir, found: found.clone() }, true)),
+        Ok(found) => {
+            out.push(ended.timed(player, dir, Listing { dir, found: found.clone() }, true))
+        }
         Err(error) => player.failed("readdir", error),
     }
 }
@@ -41,7 +45,11 @@ struct Change {
 }
 
 /// Holds each listing against the changes of names.
-pub fn judge(listings: &[Timed<Listing>], calls: &[Timed<names::Call>], cells: usize) -> Vec<String> {
+pub fn judge(
+    listings: &[Timed<Listing>],
+    calls: &[Timed<names::Call>],
+    cells: usize,
+) -> Vec<String> {
     let mut changes: HashMap<(usize, usize), Vec<Change>> = HashMap::new();
     for call in calls {
         for (name, present) in names::changes(&call.call) {
@@ -52,16 +60,22 @@ pub fn judge(listings: &[Timed<Listing>], calls: &[Timed<names::Call>], cells: u
     listings.iter().flat_map(|listing| judge_one(listing, &changes, cells)).collect()
 }
 
-fn judge_one(listing: &Timed<Listing>, changes: &HashMap<(usize, usize), Vec<Change>>, cells: usize) -> Vec<String> {
+fn judge_one(
+    listing: &Timed<Listing>,
+    changes: &HashMap<(usize, usize), Vec<Change>>,
+    cells: usize,
+) -> Vec<String> {
     let dir = format!("d{}/", listing.call.dir);
     let cell_names = (0..cells).flat_map(|cell| (0..names::NAMES).map(move |name| (cell, name)));
     let known = cell_names.filter_map(|(cell, name)| {
-        let present = throughout(changes.get(&(cell, name)).map_or(&[][..], Vec::as_slice), listing)?;
+        let present =
+            throughout(changes.get(&(cell, name)).map_or(&[][..], Vec::as_slice), listing)?;
         Some((names::path(cell, name), present))
     });
     let bystanders = (0..BYSTANDERS).map(|at| (bystander(listing.call.dir, at), true));
-    let of_dir =
-        known.chain(bystanders).filter_map(|(path, present)| Some((path.strip_prefix(&dir)?.to_owned(), present)));
+    let of_dir = known
+        .chain(bystanders)
+        .filter_map(|(path, present)| Some((path.strip_prefix(&dir)?.to_owned(), present)));
     of_dir.filter_map(|(name, present)| wrong(listing, &name, present)).collect()
 }
 
@@ -80,13 +94,18 @@ fn wrong(listing: &Timed<Listing>, name: &str, present: bool) -> Option<String> 
 
 /// Whether a name was there, or absent, all the time of the listing; `None` where that is not certain.
 fn throughout(changes: &[Change], listing: &Timed<Listing>) -> Option<bool> {
-    if changes.iter().any(|change| change.invoked <= listing.returned && change.returned >= listing.invoked) {
+    if changes
+        .iter()
+        .any(|change| change.invoked <= listing.returned && change.returned >= listing.invoked)
+    {
         return None;
     }
     let before = || changes.iter().filter(|change| change.returned < listing.invoked);
     let Some(last) = before().max_by_key(|change| change.returned) else { return Some(false) };
     // Others that may have come after it must have had the same effect.
-    before().all(|change| change.returned < last.invoked || change.present == last.present).then_some(last.present)
+    before()
+        .all(|change| change.returned < last.invoked || change.present == last.present)
+        .then_some(last.present)
 }
 
 #[cfg(test)]
@@ -121,7 +140,10 @@ mod tests {
 
     #[test]
     fn what_was_absent_all_the_time_is_not_listed() {
-        let gone = [call(1, 2, Call::Create(0, Ok(Entry::File(1)))), call(5, 9, Call::Unlink(0, Answer::Done))];
+        let gone = [
+            call(1, 2, Call::Create(0, Ok(Entry::File(1)))),
+            call(5, 9, Call::Unlink(0, Answer::Done)),
+        ];
         assert_eq!(complaints(&["cell-0-a"], &gone), 1);
         assert_eq!(complaints(&["cell-0-b"], &gone), 1, "never made");
         assert_eq!(complaints(&[], &gone), 0);

@@ -77,11 +77,14 @@ pub fn name(file: usize) -> String {
 pub fn play(player: &mut Player, file: usize, open: &File, out: &mut Vec<Timed<Call>>) {
     let first = player.random.below(BYTES);
     let count = 1 + player.random.below(BYTES - first);
-    let mode = [Mode::Shared, Mode::Alone, Mode::Unlock, Mode::Unlock][player.random.below(4) as usize];
-    let ended = player.call("lock", || lock(open, Space::Open, mode, false, first as i64, count as i64));
+    let mode =
+        [Mode::Shared, Mode::Alone, Mode::Unlock, Mode::Unlock][player.random.below(4) as usize];
+    let ended =
+        player.call("lock", || lock(open, Space::Open, mode, false, first as i64, count as i64));
     let refused = |error: &Error| matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES));
     let known = ended.result.as_ref().map_or_else(refused, |()| true);
-    let call = Call { owner: player.thread, first, count, mode, had: ended.result.is_ok() || !known };
+    let call =
+        Call { owner: player.thread, first, count, mode, had: ended.result.is_ok() || !known };
     out.push(ended.timed(player, file, call, known));
     if let (false, Err(error)) = (known, &ended.result) {
         player.failed("lock", error);
@@ -117,7 +120,11 @@ mod tests {
             (0, Mode::Unlock, true),
             (1, Mode::Alone, true)
         ]));
-        assert!(check(&[(0, Mode::Shared, true), (1, Mode::Shared, true), (0, Mode::Alone, false)]));
+        assert!(check(&[
+            (0, Mode::Shared, true),
+            (1, Mode::Shared, true),
+            (0, Mode::Alone, false)
+        ]));
         assert!(!check(&[(0, Mode::Alone, true), (1, Mode::Alone, true)]), "had by two");
         assert!(
             !check(&[(0, Mode::Alone, true), (0, Mode::Unlock, true), (1, Mode::Alone, false)]),

@@ -59,7 +59,9 @@ fn append(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
 fn length(player: &mut Player, file: usize, by_path: bool, out: &mut Vec<Timed<Call>>) {
     let path = player.dir.join(name(file));
     let Some(open) = player.file(&name(file), false) else { return };
-    let ended = player.call("length of a log", || if by_path { std::fs::metadata(&path) } else { open.metadata() });
+    let ended = player.call("length of a log", || {
+        if by_path { std::fs::metadata(&path) } else { open.metadata() }
+    });
     match &ended.result {
         Ok(found) => {
             let found = player.planted(format!("log {file}"), vec![found.len() / 8])[0];
@@ -78,7 +80,12 @@ pub fn contents(player: &mut Player, file: usize) -> Option<Vec<u64>> {
         open.read_exact_at(&mut bytes, 0).map(|()| bytes)
     };
     let bytes = player.call("read of a log", read).result.ok()?;
-    Some(bytes.chunks(8).map(|bytes| <[u8; 8]>::try_from(bytes).map_or(u64::MAX, u64::from_le_bytes)).collect())
+    Some(
+        bytes
+            .chunks(8)
+            .map(|bytes| <[u8; 8]>::try_from(bytes).map_or(u64::MAX, u64::from_le_bytes))
+            .collect(),
+    )
 }
 
 /// Gives every append its place. One that is not there must be one of unknown outcome, and is left out; one that is there
@@ -97,7 +104,10 @@ pub fn place(calls: Vec<Timed<Call>>, contents: &[u64]) -> Result<Vec<Timed<Call
             match (*place, timed.returned) {
                 (None, NEVER) => continue,
                 (None, _) => {
-                    return Err(format!("record {tag:#x} was appended by thread {} and is not there", timed.thread));
+                    return Err(format!(
+                        "record {tag:#x} was appended by thread {} and is not there",
+                        timed.thread
+                    ));
                 }
                 _ => {}
             }
@@ -140,7 +150,13 @@ mod tests {
 
     #[test]
     fn a_length_from_before_an_append_that_had_returned_has_no_order() {
-        let length = |found| Timed { object: 0, thread: 1, invoked: 20, returned: 30, call: Call::Length(found) };
+        let length = |found| Timed {
+            object: 0,
+            thread: 1,
+            invoked: 20,
+            returned: 30,
+            call: Call::Length(found),
+        };
         check(vec![append(0, 10, 1), length(1)], &[1]).unwrap();
         assert!(check(vec![append(0, 10, 1), length(0)], &[1]).is_err());
     }

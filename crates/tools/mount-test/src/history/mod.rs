@@ -69,7 +69,17 @@ pub struct HistoryArgs {
 impl HistoryArgs {
     /// The usual sizes.
     pub fn of(dirs: Vec<PathBuf>, seed: u64, rounds: u64) -> Self {
-        Self { dirs, seed, rounds, threads: 6, calls: 400, stripe: 1 << 20, limit: 45, keep_going: false, plant: None }
+        Self {
+            dirs,
+            seed,
+            rounds,
+            threads: 6,
+            calls: 400,
+            stripe: 1 << 20,
+            limit: 45,
+            keep_going: false,
+            plant: None,
+        }
     }
 }
 
@@ -94,7 +104,13 @@ pub fn run(args: &HistoryArgs) -> Result<Played> {
             Err(error) => return Err(error),
         }
     }
-    ensure!(wrong.is_empty(), "{} of {} rounds are wrong:\n{}", wrong.len(), args.rounds, wrong.join("\n"));
+    ensure!(
+        wrong.is_empty(),
+        "{} of {} rounds are wrong:\n{}",
+        wrong.len(),
+        args.rounds,
+        wrong.join("\n")
+    );
     Ok(all)
 }
 

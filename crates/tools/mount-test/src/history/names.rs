@@ -92,14 +92,15 @@ impl Specification for Names {
             }
             // The kernel finds the two names at two moments: only the one that it complains about is judged.
             Call::RenameNoReplace(_, to, Answer::Exists) => same_if(!absent(to)),
-            Call::Rename(from, _, Answer::NoEntry) | Call::RenameNoReplace(from, _, Answer::NoEntry) => {
-                same_if(absent(from))
-            }
+            Call::Rename(from, _, Answer::NoEntry)
+            | Call::RenameNoReplace(from, _, Answer::NoEntry) => same_if(absent(from)),
             Call::Exchange(from, to, Answer::Done) if !absent(from) && !absent(to) => {
                 set(&[(*from, state[*to]), (*to, state[*from])])
             }
             Call::Exchange(from, to, Answer::NoEntry) => same_if(absent(from) || absent(to)),
-            Call::Link(name, anchor, Answer::Done) if absent(name) => set(&[(*name, Entry::File(*anchor))]),
+            Call::Link(name, anchor, Answer::Done) if absent(name) => {
+                set(&[(*name, Entry::File(*anchor))])
+            }
             Call::Link(name, _, Answer::Exists) => same_if(!absent(name)),
             Call::Lookup(name, Entry::File(number)) => lookup(state, *name, *number),
             Call::Lookup(name, found) => same_if(state[*name] == *found),
@@ -113,7 +114,9 @@ fn lookup(state: &[Entry; NAMES], name: usize, number: u64) -> Vec<[Entry; NAMES
     match state[name] {
         Entry::File(held) if held == number => vec![*state],
         Entry::Unknown(maker) => {
-            vec![state.map(|entry| if entry == Entry::Unknown(maker) { Entry::File(number) } else { entry })]
+            vec![state.map(|entry| {
+                if entry == Entry::Unknown(maker) { Entry::File(number) } else { entry }
+            })]
         }
         _ => Vec::new(),
     }
@@ -159,11 +162,16 @@ pub fn found_apart(calls: &mut [Timed<Call>], mounts: usize) {
     };
     let moves: Vec<(usize, usize, u64, u64, Vec<usize>)> = calls
         .iter()
-        .map(|call| (call.object, call.thread % mounts, call.invoked, call.returned, targets(&call.call)))
+        .map(|call| {
+            (call.object, call.thread % mounts, call.invoked, call.returned, targets(&call.call))
+        })
         .filter(|(.., targets)| !targets.is_empty())
         .collect();
     for call in calls {
-        let (Call::Rename(_, to, Answer::Done) | Call::Exchange(_, to, Answer::Done)) = call.call else { continue };
+        let (Call::Rename(_, to, Answer::Done) | Call::Exchange(_, to, Answer::Done)) = call.call
+        else {
+            continue;
+        };
         let meanwhile = moves.iter().any(|(cell, mount, invoked, returned, targets)| {
             (*cell, *mount != call.thread % mounts) == (call.object, true)
                 && *invoked <= call.returned
@@ -182,22 +190,44 @@ pub fn play(player: &mut Player, cell: usize, anchor_number: u64, out: &mut Vec<
     let other = (name + 1 + player.random.below(RENAMED - 1) as usize) % RENAMED as usize;
     match player.random.below(20) {
         0..4 => create(player, cell, name, out),
-        4..7 => change(player, cell, out, |path| std::fs::remove_file(path(name)), |answer| Call::Unlink(name, answer)),
+        4..7 => change(
+            player,
+            cell,
+            out,
+            |path| std::fs::remove_file(path(name)),
+            |answer| Call::Unlink(name, answer),
+        ),
         7..10 => {
-            let make = |path: &dyn Fn(usize) -> std::path::PathBuf| std::fs::rename(path(name), path(other));
+            let make = |path: &dyn Fn(usize) -> std::path::PathBuf| {
+                std::fs::rename(path(name), path(other))
+            };
             change(player, cell, out, make, |answer| Call::Rename(name, other, answer));
         }
         10 => rename_with(player, cell, out, name, other, RenameFlags::NOREPLACE),
         11 => rename_with(player, cell, out, name, other, RenameFlags::EXCHANGE),
         12 => {
             let anchor = player.dir.join(anchor(cell));
-            let make = |path: &dyn Fn(usize) -> std::path::PathBuf| std::fs::hard_link(&anchor, path(LINK));
+            let make = |path: &dyn Fn(usize) -> std::path::PathBuf| {
+                std::fs::hard_link(&anchor, path(LINK))
+            };
             change(player, cell, out, make, |answer| Call::Link(LINK, anchor_number, answer));
         }
-        13 => change(player, cell, out, |path| std::fs::remove_file(path(LINK)), |answer| Call::Unlink(LINK, answer)),
+        13 => change(
+            player,
+            cell,
+            out,
+            |path| std::fs::remove_file(path(LINK)),
+            |answer| Call::Unlink(LINK, answer),
+        ),
         14 => create_directory(player, cell, out),
         15 => {
-            change(player, cell, out, |path| std::fs::remove_dir(path(DIRECTORY)), |a| Call::Unlink(DIRECTORY, a));
+            change(
+                player,
+                cell,
+                out,
+                |path| std::fs::remove_dir(path(DIRECTORY)),
+                |a| Call::Unlink(DIRECTORY, a),
+            );
         }
         _ => {
             let name = player.random.below(NAMES as u64) as usize;
@@ -222,7 +252,14 @@ pub fn look(player: &mut Player, cell: usize, name: usize, out: &mut Vec<Timed<C
 
 fn create(player: &mut Player, cell: usize, name: usize, out: &mut Vec<Timed<Call>>) {
     let path = player.dir.join(path(cell, name));
-    let make = || OpenOptions::new().write(true).create_new(true).open(&path)?.metadata().map(|found| found.ino());
+    let make = || {
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)?
+            .metadata()
+            .map(|found| found.ino())
+    };
     made(player, cell, name, "create", make, out);
 }
 
@@ -244,14 +281,23 @@ fn made(
     let maker = player.tag();
     let ended = player.call(what, make);
     match &ended.result {
-        Ok(0) => out.push(ended.timed(player, cell, Call::Create(name, Ok(Entry::Unknown(maker))), true)),
-        Ok(number) => out.push(ended.timed(player, cell, Call::Create(name, Ok(Entry::File(*number))), true)),
+        Ok(0) => {
+            out.push(ended.timed(player, cell, Call::Create(name, Ok(Entry::Unknown(maker))), true))
+        }
+        Ok(number) => {
+            out.push(ended.timed(player, cell, Call::Create(name, Ok(Entry::File(*number))), true))
+        }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             out.push(ended.timed(player, cell, Call::Create(name, Err(Answer::Exists)), true));
         }
         Err(error) => {
             player.failed(what, error);
-            out.push(ended.timed(player, cell, Call::Create(name, Ok(Entry::Unknown(maker))), false));
+            out.push(ended.timed(
+                player,
+                cell,
+                Call::Create(name, Ok(Entry::Unknown(maker))),
+                false,
+            ));
         }
     }
 }
@@ -303,7 +349,8 @@ mod tests {
     use crate::history::order::{NEVER, explain};
 
     fn check(calls: Vec<(u64, u64, Call)>) -> bool {
-        let timed = |(invoked, returned, call)| Timed { object: 0, thread: 0, invoked, returned, call };
+        let timed =
+            |(invoked, returned, call)| Timed { object: 0, thread: 0, invoked, returned, call };
         let calls: Vec<Timed<Call>> = calls.into_iter().map(timed).collect();
         explain::<Names>([Entry::Absent; NAMES], &calls.iter().collect::<Vec<_>>()).is_ok()
     }
@@ -315,7 +362,10 @@ mod tests {
         let by = |name, entry, at| (at, at + 1, Call::Lookup(name, entry));
         let file = Entry::File(7);
         assert!(check(vec![made.clone(), renamed.clone(), by(0, file, 3), by(1, file, 6)]));
-        assert!(!check(vec![made.clone(), renamed.clone(), by(1, file, 3), by(0, file, 6)]), "back again");
+        assert!(
+            !check(vec![made.clone(), renamed.clone(), by(1, file, 3), by(0, file, 6)]),
+            "back again"
+        );
         assert!(
             !check(vec![made, renamed, by(0, Entry::Absent, 3), by(1, Entry::Absent, 6)]),
             "neither here nor there"
@@ -331,13 +381,22 @@ mod tests {
             returned: invoked + 5,
             call: Call::Rename(0, 1, Answer::Done),
         };
-        let made = Timed { object: 0, thread: 0, invoked: 0, returned: 1, call: Call::Create(0, Ok(Entry::File(7))) };
+        let made = Timed {
+            object: 0,
+            thread: 0,
+            invoked: 0,
+            returned: 1,
+            call: Call::Create(0, Ok(Entry::File(7))),
+        };
         let judge = |second: Timed<Call>| {
             let mut calls = vec![made.clone(), rename(0, 2), second];
             found_apart(&mut calls, 2);
             explain::<Names>([Entry::Absent; NAMES], &calls.iter().collect::<Vec<_>>()).is_ok()
         };
-        assert!(judge(rename(1, 4)), "the kernel of the other mount may have found one file under both names");
+        assert!(
+            judge(rename(1, 4)),
+            "the kernel of the other mount may have found one file under both names"
+        );
         assert!(!judge(rename(1, 10)), "one after the other");
         assert!(!judge(rename(2, 4)), "on one mount the kernel holds the directory");
     }

@@ -66,14 +66,20 @@ impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoOrder(story) => write!(out, "no order explains it:\n{story}"),
-            Self::TooMany { configurations } => write!(out, "undecided: over {configurations} configurations"),
+            Self::TooMany { configurations } => {
+                write!(out, "undecided: over {configurations} configurations")
+            }
         }
     }
 }
 
 /// Looks for an order of the calls on one object.
-pub fn explain<S: Specification>(initial: S::State, calls: &[&Timed<S::Call>]) -> Result<(), Refusal> {
-    let mut search = Search::<S> { calls, slots: Vec::new(), configurations: HashSet::from([(initial, 0)]) };
+pub fn explain<S: Specification>(
+    initial: S::State,
+    calls: &[&Timed<S::Call>],
+) -> Result<(), Refusal> {
+    let mut search =
+        Search::<S> { calls, slots: Vec::new(), configurations: HashSet::from([(initial, 0)]) };
     for (_, is_return, call) in moments(calls) {
         if is_return { search.returned(call)? } else { search.invoked(call)? }
     }
@@ -84,7 +90,8 @@ pub fn explain<S: Specification>(initial: S::State, calls: &[&Timed<S::Call>]) -
 fn moments<C>(calls: &[&Timed<C>]) -> Vec<(u64, bool, usize)> {
     let begins = calls.iter().enumerate().map(|(at, call)| (call.invoked, false, at));
     let ends = calls.iter().enumerate().filter(|(_, call)| call.returned != NEVER);
-    let mut moments: Vec<_> = begins.chain(ends.map(|(at, call)| (call.returned, true, at))).collect();
+    let mut moments: Vec<_> =
+        begins.chain(ends.map(|(at, call)| (call.returned, true, at))).collect();
     moments.sort_unstable();
     moments
 }
@@ -107,7 +114,8 @@ impl<S: Specification> Search<'_, S> {
     }
 
     fn returned(&mut self, call: usize) -> Result<(), Refusal> {
-        let slot = self.slots.iter().position(|held| *held == Some(call)).expect("it was invoked before");
+        let slot =
+            self.slots.iter().position(|held| *held == Some(call)).expect("it was invoked before");
         let mut after = HashSet::new();
         let mut seen: HashSet<(S::State, u64)> = HashSet::new();
         let mut open: Vec<(S::State, u64)> = self.configurations.iter().cloned().collect();
@@ -137,25 +145,32 @@ impl<S: Specification> Search<'_, S> {
         let waiting = self.slots.iter().enumerate().filter(|(slot, _)| mask & (1 << slot) == 0);
         let waiting = waiting.filter_map(|(slot, call)| Some((slot, (*call)?)));
         let next = waiting.flat_map(|(slot, call)| {
-            S::next(state, &self.calls[call].call).into_iter().map(move |state| (state, mask | 1 << slot))
+            S::next(state, &self.calls[call].call)
+                .into_iter()
+                .map(move |state| (state, mask | 1 << slot))
         });
         next.collect()
     }
 
     fn story(&self, call: usize) -> String {
         let it = self.calls[call];
-        let mut before: Vec<&Timed<S::Call>> = self.calls.iter().copied().filter(|c| c.invoked < it.returned).collect();
+        let mut before: Vec<&Timed<S::Call>> =
+            self.calls.iter().copied().filter(|c| c.invoked < it.returned).collect();
         before.sort_by_key(|call| call.invoked);
-        let lines =
-            before[before.len().saturating_sub(SHOWN)..].iter().map(|call| line(call, call.invoked == it.invoked));
-        let states: Vec<String> = self.configurations.iter().take(4).map(|(state, _)| format!("{state:?}")).collect();
+        let lines = before[before.len().saturating_sub(SHOWN)..]
+            .iter()
+            .map(|call| line(call, call.invoked == it.invoked));
+        let states: Vec<String> =
+            self.configurations.iter().take(4).map(|(state, _)| format!("{state:?}")).collect();
         let before = lines.collect::<Vec<_>>().join("\n");
         format!("{}\n  the object was: {}\n{before}", line(it, true), states.join(" or "))
     }
 }
 
 fn line<C: Debug>(call: &Timed<C>, marked: bool) -> String {
-    let us = |time: u64| if time == NEVER { "?".to_owned() } else { format!("{:.1}", time as f64 / 1e3) };
+    let us = |time: u64| {
+        if time == NEVER { "?".to_owned() } else { format!("{:.1}", time as f64 / 1e3) }
+    };
     let mark = if marked { ">>" } else { "  " };
     let times = format!("[{}, {}] us", us(call.invoked), us(call.returned));
     format!("{mark}thread {} object {} {times:>28} {:?}", call.thread, call.object, call.call)
@@ -188,18 +203,27 @@ mod tests {
     #[test]
     fn a_stale_read_has_no_order() {
         assert!(refused(&[timed(0, 10, Call::Write(1)), timed(11, 15, Call::Read(0))]));
-        assert!(refused(&[timed(0, 10, Call::Write(1)), timed(11, 20, Call::Write(2)), timed(21, 22, Call::Read(1))]));
+        assert!(refused(&[
+            timed(0, 10, Call::Write(1)),
+            timed(11, 20, Call::Write(2)),
+            timed(21, 22, Call::Read(1))
+        ]));
     }
 
     #[test]
     fn new_then_old_has_no_order_even_while_the_write_is_under_way() {
-        assert!(refused(&[timed(0, 100, Call::Write(1)), timed(10, 20, Call::Read(1)), timed(30, 40, Call::Read(0)),]));
+        assert!(refused(&[
+            timed(0, 100, Call::Write(1)),
+            timed(10, 20, Call::Read(1)),
+            timed(30, 40, Call::Read(0)),
+        ]));
     }
 
     #[test]
     fn a_write_of_unknown_outcome_may_show_late_or_never_but_not_vanish() {
         let unknown = timed(0, NEVER, Call::Write(1));
-        check(&[unknown.clone(), timed(10, 20, Call::Read(0)), timed(30, 40, Call::Read(1))]).unwrap();
+        check(&[unknown.clone(), timed(10, 20, Call::Read(0)), timed(30, 40, Call::Read(1))])
+            .unwrap();
         check(&[unknown.clone(), timed(10, 20, Call::Read(0))]).unwrap();
         assert!(refused(&[unknown, timed(10, 20, Call::Read(1)), timed(30, 40, Call::Read(0))]));
     }

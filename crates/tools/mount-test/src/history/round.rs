@@ -63,11 +63,18 @@ impl Played {
     pub fn absorb(&mut self, other: Self) {
         self.calls += other.calls;
         self.longest = self.longest.max(other.longest);
-        other.errors.into_iter().for_each(|(error, count)| *self.errors.entry(error).or_default() += count);
+        other
+            .errors
+            .into_iter()
+            .for_each(|(error, count)| *self.errors.entry(error).or_default() += count);
     }
 
     fn take(&mut self, player: &mut Player) {
-        self.absorb(Self { calls: player.calls, longest: player.longest, errors: std::mem::take(&mut player.errors) });
+        self.absorb(Self {
+            calls: player.calls,
+            longest: player.longest,
+            errors: std::mem::take(&mut player.errors),
+        });
     }
 }
 
@@ -124,8 +131,13 @@ pub fn play_round(
         played.take(&mut player);
         record.absorb(part);
     }
-    let (contents, wrong) = look_by_all(&dirs, options, &objects, &clock, &mut record, &mut played)?;
-    ensure!(options.errors_allowed || played.errors.is_empty(), "calls failed: {:?}", played.errors);
+    let (contents, wrong) =
+        look_by_all(&dirs, options, &objects, &clock, &mut record, &mut played)?;
+    ensure!(
+        options.errors_allowed || played.errors.is_empty(),
+        "calls failed: {:?}",
+        played.errors
+    );
     ensure!(played.longest <= options.limit, "a call took {:.1} s", played.longest.as_secs_f64());
     names::found_apart(&mut record.names, dirs.len());
     judge(record, &objects, &contents, wrong)?;
@@ -135,13 +147,16 @@ pub fn play_round(
 
 fn prepare(dir: &Path, options: &Options) -> Result<Objects> {
     fs::create_dir(dir)?;
-    let places = std::array::from_fn(|file| words::Place { stripe: if file % 2 == 0 { options.stripe } else { 0 } });
+    let places = std::array::from_fn(|file| words::Place {
+        stripe: if file % 2 == 0 { options.stripe } else { 0 },
+    });
     for (file, place) in places.iter().enumerate() {
         File::create(dir.join(words::name(file)))?.set_len(place.length())?;
     }
     for half in 0..2 {
         fs::create_dir(dir.join(format!("d{half}")))?;
-        (0..listing::BYSTANDERS).try_for_each(|at| File::create(dir.join(listing::bystander(half, at))).map(drop))?;
+        (0..listing::BYSTANDERS)
+            .try_for_each(|at| File::create(dir.join(listing::bystander(half, at))).map(drop))?;
     }
     let make = |name: String| File::create(dir.join(name)).map(drop);
     (0..SMALL_FILES).try_for_each(|file| make(small::name(file)))?;
@@ -174,24 +189,32 @@ fn let_loose(
         let dir = dirs[thread % dirs.len()].clone();
         let mut player = Player::new(thread, dir, random, Arc::clone(clock));
         (player.plant, player.durable) = (options.plant, options.durable);
-        let (watched, objects, start) = (Arc::clone(&player.watched), Arc::clone(objects), Arc::clone(&start));
+        let (watched, objects, start) =
+            (Arc::clone(&player.watched), Arc::clone(objects), Arc::clone(&start));
         let options = options.clone();
-        threads.push((watched, std::thread::spawn(move || play(player, &objects, &options, &start))));
+        threads
+            .push((watched, std::thread::spawn(move || play(player, &objects, &options, &start))));
     }
     join(threads, options.limit, clock)
 }
 
-fn join(mut threads: Vec<(Arc<Watched>, JoinHandle<Part>)>, limit: Duration, clock: &Clock) -> Result<Vec<Part>> {
+fn join(
+    mut threads: Vec<(Arc<Watched>, JoinHandle<Part>)>,
+    limit: Duration,
+    clock: &Clock,
+) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     while !threads.is_empty() {
-        if let Some(overdue) = threads.iter().find_map(|(watched, _)| watched.overdue(clock, limit)) {
+        if let Some(overdue) = threads.iter().find_map(|(watched, _)| watched.overdue(clock, limit))
+        {
             bail!("over {} s without an answer: {overdue}", limit.as_secs());
         }
         let (done, left) = threads.into_iter().partition(|(_, thread)| thread.is_finished());
         threads = left;
         let done: Vec<(Arc<Watched>, JoinHandle<Part>)> = done;
         for (_, thread) in done {
-            parts.push(thread.join().map_err(|_| anyhow::anyhow!("a thread of the test panicked"))?);
+            parts
+                .push(thread.join().map_err(|_| anyhow::anyhow!("a thread of the test panicked"))?);
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -270,15 +293,24 @@ fn look_by_all(
     let mut seen: Option<(Vec<u64>, Vec<String>)> = None;
     let mut wrong: Vec<String> = Vec::new();
     for (at, dir) in dirs.iter().enumerate() {
-        let mut player = Player::new(options.threads + at, dir.clone(), Random::new(0), Arc::clone(clock));
+        let mut player =
+            Player::new(options.threads + at, dir.clone(), Random::new(0), Arc::clone(clock));
         look(&mut player, objects, record);
-        ensure!(player.errors.is_empty(), "the last look by {}: {:?}", dir.display(), player.errors);
+        ensure!(
+            player.errors.is_empty(),
+            "the last look by {}: {:?}",
+            dir.display(),
+            player.errors
+        );
         let contents = log::contents(&mut player, 0).context("the last look at a log")?;
         played.take(&mut player);
         let found = (contents, tree(dir)?);
         if let Some(before) = &seen {
             if before.1 != found.1 {
-                wrong.push(format!("two mounts see two trees:\n{}", differences(&before.1, &found.1)));
+                wrong.push(format!(
+                    "two mounts see two trees:\n{}",
+                    differences(&before.1, &found.1)
+                ));
             }
             if before.0 != found.0 {
                 wrong.push("two mounts see two logs".to_owned());
@@ -290,12 +322,14 @@ fn look_by_all(
 }
 
 fn look(player: &mut Player, objects: &Objects, record: &mut Record) {
-    (0..WORD_FILES).for_each(|file| words::look(player, file, objects.places[file], &mut record.words));
+    (0..WORD_FILES)
+        .for_each(|file| words::look(player, file, objects.places[file], &mut record.words));
     (0..SMALL_FILES).for_each(|file| small::look(player, file, &mut record.small));
     for cell in 0..CELLS {
         (0..names::NAMES).for_each(|name| names::look(player, cell, name, &mut record.names));
     }
-    (0..attributes::KINDS).for_each(|kind| attributes::look(player, 0, kind, &mut record.attributes));
+    (0..attributes::KINDS)
+        .for_each(|kind| attributes::look(player, 0, kind, &mut record.attributes));
     (0..2).for_each(|dir| listing::play(player, dir, &mut record.listings));
 }
 
@@ -305,7 +339,8 @@ fn tree(root: &Path) -> Result<Vec<String>> {
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(&dir)? {
             let path = entry?.path();
-            let found = fs::symlink_metadata(&path).with_context(|| format!("{}", path.display()))?;
+            let found =
+                fs::symlink_metadata(&path).with_context(|| format!("{}", path.display()))?;
             let name = path.strip_prefix(root)?.display();
             lines.push(format!(
                 "{name} inode {} mode {:o} links {} size {} mtime {}.{:09}",
@@ -332,11 +367,20 @@ fn differences(one: &[String], other: &[String]) -> String {
     [only(one, other, "-"), only(other, one, "+")].concat().join("\n")
 }
 
-fn judge(record: Record, objects: &Objects, contents: &[u64], mut wrong: Vec<String>) -> Result<()> {
+fn judge(
+    record: Record,
+    objects: &Objects,
+    contents: &[u64],
+    mut wrong: Vec<String>,
+) -> Result<()> {
     wrong.extend(each::<Register>("words", &record.words, |_| 0));
-    wrong.extend(each::<Register>("attributes", &record.attributes, |object| objects.attributes[object]));
+    wrong.extend(each::<Register>("attributes", &record.attributes, |object| {
+        objects.attributes[object]
+    }));
     wrong.extend(each::<small::Small>("small file", &record.small, |_| Vec::new()));
-    wrong.extend(each::<names::Names>("names", &record.names, |_| [names::Entry::Absent; names::NAMES]));
+    wrong.extend(each::<names::Names>("names", &record.names, |_| {
+        [names::Entry::Absent; names::NAMES]
+    }));
     wrong.extend(each::<locking::Locks>("locks", &record.locks, |_| Default::default()));
     wrong.extend(listing::judge(&record.listings, &record.names, CELLS));
     match log::place(record.logs, contents) {
@@ -350,9 +394,16 @@ fn judge(record: Record, objects: &Objects, contents: &[u64], mut wrong: Vec<Str
 }
 
 /// Judges each object of a kind by itself.
-fn each<S: Specification>(kind: &str, calls: &[Timed<S::Call>], initial: impl Fn(usize) -> S::State) -> Vec<String> {
+fn each<S: Specification>(
+    kind: &str,
+    calls: &[Timed<S::Call>],
+    initial: impl Fn(usize) -> S::State,
+) -> Vec<String> {
     let mut objects: BTreeMap<usize, Vec<&Timed<S::Call>>> = BTreeMap::new();
     calls.iter().for_each(|call| objects.entry(call.object).or_default().push(call));
-    let judged = objects.into_iter().map(|(object, calls)| (object, explain::<S>(initial(object), &calls)));
-    judged.filter_map(|(object, outcome)| Some(format!("{kind} {object}: {}", outcome.err()?))).collect()
+    let judged =
+        objects.into_iter().map(|(object, calls)| (object, explain::<S>(initial(object), &calls)));
+    judged
+        .filter_map(|(object, outcome)| Some(format!("{kind} {object}: {}", outcome.err()?)))
+        .collect()
 }

@@ -74,9 +74,18 @@ pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
         }
         3..5 => {
             let tag = player.tag();
-            change(player, file, Call::Append(tag), true, |mut open| open.write_all(&tag.to_le_bytes()), out);
+            change(
+                player,
+                file,
+                Call::Append(tag),
+                true,
+                |mut open| open.write_all(&tag.to_le_bytes()),
+                out,
+            );
         }
-        5..7 => change(player, file, Call::Truncate(at), false, |open| open.set_len(at as u64 * 8), out),
+        5..7 => {
+            change(player, file, Call::Truncate(at), false, |open| open.set_len(at as u64 * 8), out)
+        }
         7..10 => look(player, file, out),
         _ => length(player, file, out),
     }
@@ -107,7 +116,8 @@ pub fn look(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
     match &ended.result {
         Ok(done) => {
             let word = |bytes: &[u8]| <[u8; 8]>::try_from(bytes).map_or(TORN, u64::from_le_bytes);
-            let found = player.planted(format!("small {file}"), bytes[..*done].chunks(8).map(word).collect());
+            let found = player
+                .planted(format!("small {file}"), bytes[..*done].chunks(8).map(word).collect());
             out.push(ended.timed(player, file, Call::Read(found), true));
         }
         Err(error) => player.failed("read of a small file", error),

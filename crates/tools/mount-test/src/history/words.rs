@@ -51,21 +51,34 @@ pub fn look(player: &mut Player, file: usize, place: Place, out: &mut Vec<Timed<
     read(player, file, place, 0, WORDS, out);
 }
 
-fn write(player: &mut Player, file: usize, place: Place, first: usize, count: usize, out: &mut Vec<Timed<Call>>) {
+fn write(
+    player: &mut Player,
+    file: usize,
+    place: Place,
+    first: usize,
+    count: usize,
+    out: &mut Vec<Timed<Call>>,
+) {
     let tag = player.tag();
     let Some(open) = player.file(&name(file), false) else { return };
     let bytes = tag.to_le_bytes().repeat(count);
     let ended = player.call("write", || open.write_all_at(&bytes, place.offset(first)));
-    out.extend(
-        (first..first + count)
-            .map(|word| ended.timed(player, file * WORDS + word, Call::Write(tag), ended.result.is_ok())),
-    );
+    out.extend((first..first + count).map(|word| {
+        ended.timed(player, file * WORDS + word, Call::Write(tag), ended.result.is_ok())
+    }));
     if let Err(error) = &ended.result {
         player.failed("write", error);
     }
 }
 
-fn read(player: &mut Player, file: usize, place: Place, first: usize, count: usize, out: &mut Vec<Timed<Call>>) {
+fn read(
+    player: &mut Player,
+    file: usize,
+    place: Place,
+    first: usize,
+    count: usize,
+    out: &mut Vec<Timed<Call>>,
+) {
     let Some(open) = player.file(&name(file), false) else { return };
     let mut bytes = vec![0; count * 8];
     let ended = player.call("read", || open.read_at(&mut bytes, place.offset(first)));
@@ -74,22 +87,34 @@ fn read(player: &mut Player, file: usize, place: Place, first: usize, count: usi
             let seen = words(&bytes, *done);
             let seen = player.planted(format!("words {file} {first} {count}"), seen);
             let reads = seen.into_iter().enumerate();
-            out.extend(
-                reads.map(|(at, value)| ended.timed(player, file * WORDS + first + at, Call::Read(value), true)),
-            );
+            out.extend(reads.map(|(at, value)| {
+                ended.timed(player, file * WORDS + first + at, Call::Read(value), true)
+            }));
         }
         Err(error) => player.failed("read", error),
     }
 }
 
 /// Through a mapping that is made for it, or was made by another thread's read of the same pages.
-fn read_mapped(player: &mut Player, file: usize, place: Place, word: usize, out: &mut Vec<Timed<Call>>) {
+fn read_mapped(
+    player: &mut Player,
+    file: usize,
+    place: Place,
+    word: usize,
+    out: &mut Vec<Timed<Call>>,
+) {
     let Some(open) = player.file(&name(file), false) else { return };
     let mut bytes = [0; 8];
-    let ended = player
-        .call("read mapped", || Mapping::shared(&open, place.length(), false)?.read(place.offset(word), &mut bytes));
+    let ended = player.call("read mapped", || {
+        Mapping::shared(&open, place.length(), false)?.read(place.offset(word), &mut bytes)
+    });
     match &ended.result {
-        Ok(()) => out.push(ended.timed(player, file * WORDS + word, Call::Read(u64::from_le_bytes(bytes)), true)),
+        Ok(()) => out.push(ended.timed(
+            player,
+            file * WORDS + word,
+            Call::Read(u64::from_le_bytes(bytes)),
+            true,
+        )),
         Err(error) => player.failed("read mapped", error),
     }
 }

@@ -52,7 +52,14 @@ impl Space {
 }
 
 /// Sets or releases a lock of `[start, start + length)`; of the whole file where `space` knows no bytes.
-pub fn lock(file: &File, space: Space, mode: Mode, wait: bool, start: i64, length: i64) -> Result<()> {
+pub fn lock(
+    file: &File,
+    space: Space,
+    mode: Mode,
+    wait: bool,
+    start: i64,
+    length: i64,
+) -> Result<()> {
     let command = match (space, wait) {
         (Space::Flock, _) => return flock(file, mode, wait),
         (Space::Process, false) => libc::F_SETLK,
@@ -79,7 +86,13 @@ fn record(mode: Mode, start: i64, length: i64) -> libc::flock {
         Mode::Alone => libc::F_WRLCK,
         Mode::Unlock => libc::F_UNLCK,
     };
-    libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: start, l_len: length, l_pid: 0 }
+    libc::flock {
+        l_type: kind as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: start,
+        l_len: length,
+        l_pid: 0,
+    }
 }
 
 fn flock(file: &File, mode: Mode, wait: bool) -> Result<()> {

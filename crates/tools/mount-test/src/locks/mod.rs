@@ -19,8 +19,14 @@ const INCREMENTS_OTHERS: u64 = 20_000;
 const COUNTERS: usize = 4;
 
 pub const CASES: &[Case] = &[
-    Case { name: "locks::fcntl_counter_loses_no_update", run: |ground| counter(ground, Space::Process, INCREMENTS) },
-    Case { name: "locks::ofd_counter_loses_no_update", run: |ground| counter(ground, Space::Open, INCREMENTS_OTHERS) },
+    Case {
+        name: "locks::fcntl_counter_loses_no_update",
+        run: |ground| counter(ground, Space::Process, INCREMENTS),
+    },
+    Case {
+        name: "locks::ofd_counter_loses_no_update",
+        run: |ground| counter(ground, Space::Open, INCREMENTS_OTHERS),
+    },
     Case {
         name: "locks::flock_counter_loses_no_update",
         run: |ground| counter(ground, Space::Flock, INCREMENTS_OTHERS),
@@ -33,14 +39,20 @@ pub const CASES: &[Case] = &[
     Case { name: "locks::the_locks_of_a_killed_process_are_released", run: killed_holding },
     Case { name: "locks::close_releases_the_locks_of_a_process", run: closed },
     Case { name: "locks::flock_and_record_locks_do_not_meet", run: spaces },
-    Case { name: "locks::writes_over_several_daemons_are_whole_to_each_other_under_a_lock", run: whole::run },
+    Case {
+        name: "locks::writes_over_several_daemons_are_whole_to_each_other_under_a_lock",
+        run: whole::run,
+    },
 ];
 
 /// An actor on each of two mounts with the same file open; the file is its number 0.
 fn pair(ground: &Ground, name: &str) -> Result<(Handle, Handle)> {
     let (mut one, mut other) = (Handle::start()?, Handle::start()?);
     let file = format!("lock-{name}");
-    ensure!(one.open(&ground.here().join(&file))? == "0" && other.open(&ground.there().join(&file))? == "0");
+    ensure!(
+        one.open(&ground.here().join(&file))? == "0"
+            && other.open(&ground.there().join(&file))? == "0"
+    );
     Ok((one, other))
 }
 
@@ -53,30 +65,52 @@ fn counter(ground: &Ground, space: Space, increments: u64) -> Result<Outcome> {
         actor.open(&ground.turn(at).join(&name))?;
     }
     let started = std::time::Instant::now();
-    actors.iter_mut().try_for_each(|actor| actor.send(&["count", "0", space.word(), &each.to_string()]))?;
+    actors
+        .iter_mut()
+        .try_for_each(|actor| actor.send(&["count", "0", space.word(), &each.to_string()]))?;
     for actor in &actors {
         let limit = std::time::Duration::from_secs(1200);
         let answer = actor.answer_within(limit)?.context("the counting takes over 20 minutes")?;
         ensure!(answer.starts_with("ok "), "{answer}");
     }
     let last = actors[0].must(&["read", "0", "0"])?;
-    ensure!(last == (each * COUNTERS as u64).to_string(), "{increments} increments, and the counter is at {last}");
+    ensure!(
+        last == (each * COUNTERS as u64).to_string(),
+        "{increments} increments, and the counter is at {last}"
+    );
     let rate = increments as f64 / started.elapsed().as_secs_f64();
-    Ok(Outcome::Passed(format!("{increments} increments by {COUNTERS} processes, {rate:.0} a second")))
+    Ok(Outcome::Passed(format!(
+        "{increments} increments by {COUNTERS} processes, {rate:.0} a second"
+    )))
 }
 
 fn stands(ground: &Ground) -> Result<Outcome> {
     for space in [Space::Process, Space::Open, Space::Flock] {
         let (mut one, mut other) = pair(ground, "stands")?;
-        ensure!(one.try_lock("0", space, "alone", 5)? == "ok", "{space:?}: a free lock was refused");
+        ensure!(
+            one.try_lock("0", space, "alone", 5)? == "ok",
+            "{space:?}: a free lock was refused"
+        );
         let refused = other.try_lock("0", space, "alone", 5)?;
         ensure!(refused == "EAGAIN" || refused == "EACCES", "{space:?}: a second lock: {refused}");
-        ensure!(other.try_lock("0", space, "shared", 5)? != "ok", "{space:?}: a shared lock beside one that is alone");
+        ensure!(
+            other.try_lock("0", space, "shared", 5)? != "ok",
+            "{space:?}: a shared lock beside one that is alone"
+        );
         if space != Space::Flock {
-            ensure!(other.try_lock("0", space, "alone", 6)? == "ok", "{space:?}: another byte was refused");
+            ensure!(
+                other.try_lock("0", space, "alone", 6)? == "ok",
+                "{space:?}: another byte was refused"
+            );
         }
-        ensure!(one.try_lock("0", space, "shared", 5)? == "ok", "{space:?}: a lock could not be made weaker");
-        ensure!(other.try_lock("0", space, "shared", 5)? == "ok", "{space:?}: two shared locks do not go together");
+        ensure!(
+            one.try_lock("0", space, "shared", 5)? == "ok",
+            "{space:?}: a lock could not be made weaker"
+        );
+        ensure!(
+            other.try_lock("0", space, "shared", 5)? == "ok",
+            "{space:?}: two shared locks do not go together"
+        );
     }
     let (mut one, mut other) = pair(ground, "stands")?;
     one.try_lock("0", Space::Process, "alone", 7)?;
@@ -96,7 +130,10 @@ fn waits(ground: &Ground) -> Result<Outcome> {
         one.must(&["write", "0", "100", "2"])?;
         one.must(&["lock", "0", space.word(), "unlock", "try", "0", "1"])?;
         ensure!(other.answer()? == "ok ", "{space:?}: the lock did not come");
-        ensure!(other.must(&["read", "0", "100"])? == "2", "{space:?}: what was written under the lock is not seen");
+        ensure!(
+            other.must(&["read", "0", "100"])? == "2",
+            "{space:?}: what was written under the lock is not seen"
+        );
     }
     Outcome::passed()
 }
@@ -111,7 +148,8 @@ fn deadlock(ground: &Ground) -> Result<Outcome> {
     other.begin_lock("0", Space::Process, 0)?;
     let (told, answer) = first_answer([&one, &other])?;
     ensure!(answer == "EDEADLK", "the circle was closed, and the answer is: {answer}");
-    let (told, its_own, waits) = if told == 0 { (&mut one, "0", &other) } else { (&mut other, "1", &one) };
+    let (told, its_own, waits) =
+        if told == 0 { (&mut one, "0", &other) } else { (&mut other, "1", &one) };
     told.must(&["lock", "0", "process", "unlock", "try", its_own, "1"])?;
     ensure!(waits.answer()? == "ok ", "the other one did not get its lock then");
     Outcome::passed()
@@ -141,7 +179,10 @@ fn interrupted(ground: &Ground) -> Result<Outcome> {
         ensure!(answer == "EINTR", "{space:?}: the wait ended with: {answer}");
         // The wait is forgotten: nobody gets the lock when it is released, so that a third one can have it.
         one.must(&["lock", "0", space.word(), "unlock", "try", "0", "1"])?;
-        ensure!(one.try_lock("0", space, "alone", 0)? == "ok", "{space:?}: a lock that nobody holds is refused");
+        ensure!(
+            one.try_lock("0", space, "alone", 0)? == "ok",
+            "{space:?}: a lock that nobody holds is refused"
+        );
     }
     Outcome::passed()
 }
@@ -154,7 +195,10 @@ fn killed_waiting(ground: &Ground) -> Result<Outcome> {
         other.until_it_waits()?;
         other.kill().with_context(|| format!("{space:?}"))?;
         one.must(&["lock", "0", space.word(), "unlock", "try", "0", "1"])?;
-        ensure!(one.try_lock("0", space, "alone", 0)? == "ok", "{space:?}: the dead one was given the lock");
+        ensure!(
+            one.try_lock("0", space, "alone", 0)? == "ok",
+            "{space:?}: the dead one was given the lock"
+        );
     }
     Outcome::passed()
 }
@@ -199,6 +243,9 @@ fn closed(ground: &Ground) -> Result<Outcome> {
 fn spaces(ground: &Ground) -> Result<Outcome> {
     let (mut one, mut other) = pair(ground, "spaces")?;
     ensure!(one.try_lock("0", Space::Flock, "alone", 0)? == "ok");
-    ensure!(other.try_lock("0", Space::Process, "alone", 0)? == "ok", "flock stands against a record lock");
+    ensure!(
+        other.try_lock("0", Space::Process, "alone", 0)? == "ok",
+        "flock stands against a record lock"
+    );
     Outcome::passed()
 }

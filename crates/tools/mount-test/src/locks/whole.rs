@@ -24,8 +24,9 @@ pub(super) fn run(ground: &Ground) -> Result<Outcome> {
     };
     thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS).map(|at| scope.spawn(writer(at))).collect();
-        let ended =
-            writers.into_iter().map(|writer| writer.join().map_err(|_| anyhow::anyhow!("a writer panicked"))?);
+        let ended = writers
+            .into_iter()
+            .map(|writer| writer.join().map_err(|_| anyhow::anyhow!("a writer panicked"))?);
         ended.collect::<Result<Vec<()>>>()
     })?;
     let (last, wanted) = (value(&File::open(ground.there().join(name))?)?, turns * WRITERS as u64);
@@ -35,7 +36,11 @@ pub(super) fn run(ground: &Ground) -> Result<Outcome> {
 
 /// Reads the number that the whole range has, and writes the next one everywhere.
 fn turn(path: &Path) -> Result<()> {
-    let file = File::options().read(true).write(true).open(path).with_context(|| path.display().to_string())?;
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .with_context(|| path.display().to_string())?;
     lock(&file, Space::Open, Mode::Alone, true, 0, LENGTH as i64)?;
     let next = value(&file)? + 1;
     file.write_all_at(&next.to_le_bytes().repeat(LENGTH / 8), 0)?;
@@ -45,9 +50,13 @@ fn turn(path: &Path) -> Result<()> {
 fn value(file: &File) -> Result<u64> {
     let mut bytes = vec![0; LENGTH];
     file.read_exact_at(&mut bytes, 0)?;
-    let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+    let mut words =
+        bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
     let first = words.next().unwrap_or_default();
     let torn = words.position(|word| word != first);
-    ensure!(torn.is_none(), "half of one write and half of another: number {first}, and word {torn:?} is another");
+    ensure!(
+        torn.is_none(),
+        "half of one write and half of another: number {first}, and word {torn:?} is another"
+    );
     Ok(first)
 }

@@ -46,17 +46,24 @@ pub(super) fn run(yard: &Yard) -> Result<Outcome> {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),
     };
-    let mut bases = MODES.iter().map(|mode| Base::create(&stage, *mode)).collect::<Result<Vec<_>>>()?;
+    let mut bases =
+        MODES.iter().map(|mode| Base::create(&stage, *mode)).collect::<Result<Vec<_>>>()?;
     let losses = if yard.full { LOSSES_FULL } else { LOSSES };
     let mut random = Random::new(yard.seed);
     for loss in 0..losses {
-        lose_power_under(&mut stage, &mut bases, &mut random).with_context(|| format!("loss {loss}"))?;
-        bases.iter_mut().try_for_each(|base| base.judge().with_context(|| format!("{}, loss {loss}", base.mode.0)))?;
+        lose_power_under(&mut stage, &mut bases, &mut random)
+            .with_context(|| format!("loss {loss}"))?;
+        bases.iter_mut().try_for_each(|base| {
+            base.judge().with_context(|| format!("{}, loss {loss}", base.mode.0))
+        })?;
     }
     // What was never forced may have left objects of files that are no more.
     stage.cluster.fsck_mended()?;
     stage.check()?;
-    let words = bases.iter().map(|base| format!("{} {}", base.mode.0, base.transactions)).collect::<Vec<_>>();
+    let words = bases
+        .iter()
+        .map(|base| format!("{} {}", base.mode.0, base.transactions))
+        .collect::<Vec<_>>();
     Ok(Outcome::Passed(format!("{losses} losses; transactions: {}", words.join(", "))))
 }
 
@@ -70,9 +77,15 @@ struct Base {
 impl Base {
     fn create(stage: &Stage, mode: (&'static str, &'static str)) -> Result<Self> {
         let (journal, dir) = (mode.0, stage.dirs(mode.0)?.remove(0));
-        rustix::fs::setxattr(&dir, "user.braid.layout", LAYOUT.as_bytes(), rustix::fs::XattrFlags::empty())?;
-        let create =
-            format!("sqlite3 base 'pragma journal_mode={journal}; create table entries(n integer, text blob);'");
+        rustix::fs::setxattr(
+            &dir,
+            "user.braid.layout",
+            LAYOUT.as_bytes(),
+            rustix::fs::XattrFlags::empty(),
+        )?;
+        let create = format!(
+            "sqlite3 base 'pragma journal_mode={journal}; create table entries(n integer, text blob);'"
+        );
         sh(&dir, &create, &[])?;
         Ok(Self { mode, dir, transactions: 0 })
     }
@@ -91,7 +104,10 @@ impl Base {
     fn judge(&mut self) -> Result<()> {
         let found = found(&self.dir)?;
         let wanted = self.transactions;
-        ensure!(found == wanted || found == wanted + 1, "{found} transactions are there, {wanted} were acknowledged");
+        ensure!(
+            found == wanted || found == wanted + 1,
+            "{found} transactions are there, {wanted} were acknowledged"
+        );
         self.transactions = found;
         Ok(())
     }
@@ -103,7 +119,8 @@ fn lose_power_under(stage: &mut Stage, bases: &mut [Base], random: &mut Random) 
     let counts: Vec<_> = bases.iter().map(|_| AtomicU64::new(0)).collect();
     std::thread::scope(|scope| {
         let pairs = bases.iter_mut().zip(&counts);
-        let writers: Vec<_> = pairs.map(|(base, count)| scope.spawn(move || base.write(count))).collect();
+        let writers: Vec<_> =
+            pairs.map(|(base, count)| scope.spawn(move || base.write(count))).collect();
         let enough = || Ok(counts.iter().all(|count| count.load(Ordering::Relaxed) >= wanted));
         let begun = until("every database has enough transactions", WRITTEN_MAX, enough);
         // Somewhere in one.
@@ -137,13 +154,20 @@ struct Writer {
 impl Writer {
     fn start(dir: &Path, (journal, synchronous): (&str, &str)) -> Result<Self> {
         let mut command = Command::new("sqlite3");
-        command.args(["-bail", "base"]).current_dir(dir).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["-bail", "base"])
+            .current_dir(dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         // That the disk is gone is what it complains of.
         let mut process = command.stderr(Stdio::null()).spawn().context("starting sqlite3")?;
         let mut input = process.stdin.take().context("no input")?;
         let output = BufReader::new(process.stdout.take().context("no output")?);
         // A connection's own, but for `wal`, which the file remembers.
-        writeln!(input, "pragma journal_mode={journal}; pragma synchronous={synchronous}; pragma cache_size=10;")?;
+        writeln!(
+            input,
+            "pragma journal_mode={journal}; pragma synchronous={synchronous}; pragma cache_size=10;"
+        )?;
         let mut writer = Self { process, input, output };
         ensure!(writer.line()? == journal, "not in mode {journal}");
         Ok(writer)

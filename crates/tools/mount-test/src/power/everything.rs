@@ -30,7 +30,12 @@ pub(super) fn there(yard: &Yard) -> Result<Outcome> {
         Err(skipped) => return Ok(skipped),
     };
     let point = stage.mounts[0].point().to_owned();
-    rustix::fs::setxattr(&point, "user.braid.layout", LAYOUT.as_bytes(), rustix::fs::XattrFlags::empty())?;
+    rustix::fs::setxattr(
+        &point,
+        "user.braid.layout",
+        LAYOUT.as_bytes(),
+        rustix::fs::XattrFlags::empty(),
+    )?;
     let losses = if yard.full { LOSSES_FULL } else { LOSSES };
     for number in 1..=losses {
         let place = point.join(number.to_string());
@@ -78,11 +83,17 @@ fn sync(yard: &Yard, point: &Path, number: u8) -> Result<()> {
 }
 
 fn judge(place: &Path, number: u8) -> Result<()> {
-    for file in (2..SMALL).map(|file| format!("small/{file}")).chain(["renamed".into(), "linked".into(), "link".into()])
-    {
+    for file in (2..SMALL).map(|file| format!("small/{file}")).chain([
+        "renamed".into(),
+        "linked".into(),
+        "link".into(),
+    ]) {
         holds(place, &file, number, 3000)?;
     }
-    ensure!(!place.join("small/1").exists() && !place.join("small/0").exists(), "a name is there again that had gone");
+    ensure!(
+        !place.join("small/1").exists() && !place.join("small/0").exists(),
+        "a name is there again that had gone"
+    );
     holds(place, "large0", number, 100_000)?;
     (1..LARGE).try_for_each(|file| holds(place, &format!("large{file}"), number, LARGE_BYTES))?;
     holds(place, "open", number, 5000)
@@ -91,7 +102,11 @@ fn judge(place: &Path, number: u8) -> Result<()> {
 fn holds(place: &Path, name: &str, number: u8, bytes: usize) -> Result<()> {
     let found = fs::read(place.join(name)).with_context(|| format!("reading {name}"))?;
     let other = found.iter().position(|byte| *byte != number);
-    ensure!(found.len() == bytes && other.is_none(), "{name}: {} bytes, not {number} at {other:?}", found.len());
+    ensure!(
+        found.len() == bytes && other.is_none(),
+        "{name}: {} bytes, not {number} at {other:?}",
+        found.len()
+    );
     Ok(())
 }
 
@@ -101,7 +116,12 @@ pub(super) fn told(yard: &Yard) -> Result<Outcome> {
         Err(skipped) => return Ok(skipped),
     };
     let dir = stage.dirs("lost")?.remove(0);
-    rustix::fs::setxattr(&dir, "user.braid.layout", LAYOUT.as_bytes(), rustix::fs::XattrFlags::empty())?;
+    rustix::fs::setxattr(
+        &dir,
+        "user.braid.layout",
+        LAYOUT.as_bytes(),
+        rustix::fs::XattrFlags::empty(),
+    )?;
     let root = File::open(stage.mounts[0].point())?;
     closed(&dir, "killed")?;
     stage.cluster.kill(Victim::Iod(IOD));

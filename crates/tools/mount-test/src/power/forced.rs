@@ -29,16 +29,28 @@ struct Way {
 
 const WAYS: &[Way] = &[
     Way { name: "written", change: written, wanted: |number| vec![number; LENGTH as usize] },
-    Way { name: "written through O_DSYNC", change: written_through, wanted: |number| vec![number; LENGTH as usize] },
+    Way {
+        name: "written through O_DSYNC",
+        change: written_through,
+        wanted: |number| vec![number; LENGTH as usize],
+    },
     Way {
         name: "appended",
         change: appended,
         wanted: |number| [vec![255; LENGTH as usize], vec![number; 1000]].concat(),
     },
     Way { name: "emptied", change: emptied, wanted: |_| vec![] },
-    Way { name: "emptied and written", change: emptied_and_written, wanted: |number| vec![number; 10] },
+    Way {
+        name: "emptied and written",
+        change: emptied_and_written,
+        wanted: |number| vec![number; 10],
+    },
     Way { name: "cut", change: cut, wanted: |_| vec![255; 100_000] },
-    Way { name: "made longer", change: longer, wanted: |_| [vec![255; LENGTH as usize], vec![0; 200_000]].concat() },
+    Way {
+        name: "made longer",
+        change: longer,
+        wanted: |_| [vec![255; LENGTH as usize], vec![0; 200_000]].concat(),
+    },
     Way { name: "punched", change: punched, wanted: |_| vec![0; LENGTH as usize] },
     Way { name: "replaced", change: replaced, wanted: |number| vec![number; 5_000] },
 ];
@@ -49,7 +61,12 @@ pub(super) fn there(yard: &Yard) -> Result<Outcome> {
         Err(skipped) => return Ok(skipped),
     };
     let dir = stage.dirs("forced")?.remove(0);
-    rustix::fs::setxattr(&dir, "user.braid.layout", LAYOUT.as_bytes(), rustix::fs::XattrFlags::empty())?;
+    rustix::fs::setxattr(
+        &dir,
+        "user.braid.layout",
+        LAYOUT.as_bytes(),
+        rustix::fs::XattrFlags::empty(),
+    )?;
     let losses = if yard.full { LOSSES_FULL } else { LOSSES };
     for number in 1..=losses {
         let place = dir.join(number.to_string());

@@ -97,9 +97,12 @@ pub(super) fn nothing_lost(yard: &Yard) -> Result<Outcome> {
     stage.cluster.kill(Victim::Iod(IOD));
     stage.cluster.restart(Victim::Iod(IOD))?;
     for (at, file) in [&first, &again, &synced, &reader].into_iter().enumerate() {
-        ok("fsync after a daemon was killed", file.sync_all()).with_context(|| format!("file {at}"))?;
+        ok("fsync after a daemon was killed", file.sync_all())
+            .with_context(|| format!("file {at}"))?;
     }
-    for (at, file) in [first, second, closed, duplicate, again, synced, reader].into_iter().enumerate() {
+    for (at, file) in
+        [first, second, closed, duplicate, again, synced, reader].into_iter().enumerate()
+    {
         ok("close after a daemon was killed", close(file)).with_context(|| format!("file {at}"))?;
     }
     for (name, number) in [("twice", 2), ("closed", 3), ("again", 4), ("synced", 5)] {
@@ -110,7 +113,8 @@ pub(super) fn nothing_lost(yard: &Yard) -> Result<Outcome> {
 }
 
 fn open(dir: &Path, name: &str) -> Result<File> {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(dir.join(name));
+    let file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(dir.join(name));
     file.with_context(|| format!("opening {name}"))
 }
 
@@ -121,7 +125,11 @@ fn fill(file: &File, number: u8) -> Result<()> {
 fn holds(dir: &Path, name: &str, number: u8) -> Result<()> {
     let found = std::fs::read(dir.join(name)).with_context(|| format!("reading {name}"))?;
     let other = found.iter().position(|byte| *byte != number);
-    ensure!(found.len() == BYTES && other.is_none(), "{name}: {} bytes, not {number} at {other:?}", found.len());
+    ensure!(
+        found.len() == BYTES && other.is_none(),
+        "{name}: {} bytes, not {number} at {other:?}",
+        found.len()
+    );
     Ok(())
 }
 

@@ -31,8 +31,11 @@ fn create(dir: &Path, journal: &str) -> Result<()> {
 
 /// Integrity, the counter and the entries must agree.
 fn judge(dir: &Path, wanted: u32) -> Result<()> {
-    let said =
-        sh(dir, "sqlite3 base 'pragma integrity_check; select n from counter; select count(*) from entries;'", &[])?;
+    let said = sh(
+        dir,
+        "sqlite3 base 'pragma integrity_check; select n from counter; select count(*) from entries;'",
+        &[],
+    )?;
     let lines: Vec<&str> = said.lines().collect();
     let number = wanted.to_string();
     ensure!(lines == ["ok", &number, &number], "wanted ok and twice {wanted}: {lines:?}");
@@ -98,8 +101,12 @@ pub fn killed(ground: &Ground) -> Result<Outcome> {
 
 /// A transaction larger than the page cache that it is given, so that it has written into the file when it is killed.
 fn kill_in_a_transaction(dir: &Path) -> Result<()> {
-    let mut writer =
-        Command::new("sqlite3").arg("base").current_dir(dir).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut writer = Command::new("sqlite3")
+        .arg("base")
+        .current_dir(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
     let mut input = writer.stdin.take().context("no input")?;
     writeln!(
         input,

@@ -22,7 +22,10 @@ const DBENCH_SECONDS_FULL: u32 = 120;
 
 pub const CASES: &[Case] = &[
     Case { name: "programs::git_makes_clones_and_packs_a_repository", run: git::run },
-    Case { name: "programs::sqlite_with_a_rollback_journal_on_both_mounts", run: databases::rollback },
+    Case {
+        name: "programs::sqlite_with_a_rollback_journal_on_both_mounts",
+        run: databases::rollback,
+    },
     Case { name: "programs::sqlite_with_a_write_ahead_log", run: databases::ahead },
     Case { name: "programs::sqlite_killed_in_a_transaction", run: databases::killed },
     Case { name: "programs::a_c_project_is_configured_and_built", run: trees::built },
@@ -35,7 +38,9 @@ pub const CASES: &[Case] = &[
 pub(crate) fn missing(program: &str, package: &str) -> Option<Outcome> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
-    (!there).then(|| Outcome::Skipped(format!("`{program}` is not there; try: sudo apt-get install {package}")))
+    (!there).then(|| {
+        Outcome::Skipped(format!("`{program}` is not there; try: sudo apt-get install {package}"))
+    })
 }
 
 /// A new directory by the first mount, and the same by the last.
@@ -55,7 +60,11 @@ pub(crate) fn sh(dir: &Path, script: &str, arguments: &[&str]) -> Result<String>
     // No settings of the user's own.
     command.current_dir(dir).env("HOME", dir).env("LC_ALL", "C").env("GIT_CONFIG_NOSYSTEM", "1");
     let output = command.output().context("running sh")?;
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     if output.status.success() {
         return Ok(said);
     }
@@ -70,6 +79,9 @@ fn dbench(ground: &Ground) -> Result<Outcome> {
     let (here, _) = workplace(ground, "dbench")?;
     let seconds = ground.size(DBENCH_SECONDS, DBENCH_SECONDS_FULL).to_string();
     let said = sh(&here, "dbench -D . -t \"$1\" 4", &[&seconds])?;
-    let rate = said.lines().find(|line| line.starts_with("Throughput")).context("dbench said no throughput")?;
+    let rate = said
+        .lines()
+        .find(|line| line.starts_with("Throughput"))
+        .context("dbench said no throughput")?;
     Ok(Outcome::Passed(rate.to_owned()))
 }

@@ -68,7 +68,9 @@ fn tree(ground: &Ground) -> Option<&'static str> {
 
 /// An archive unpacked on the mount and packed again, by both mounts, is the same: names, contents, modes, owners, times.
 pub fn tar(ground: &Ground) -> Result<Outcome> {
-    let Some(tree) = tree(ground) else { return Ok(Outcome::Skipped(format!("there is no {TREE}"))) };
+    let Some(tree) = tree(ground) else {
+        return Ok(Outcome::Skipped(format!("there is no {TREE}")));
+    };
     let (here, there) = workplace(ground, "tar")?;
     let local = tempfile::tempdir_in(scratch())?;
     sh(local.path(), COPY, &[tree])?;
@@ -83,7 +85,11 @@ pub fn tar(ground: &Ground) -> Result<Outcome> {
     for dir in [&here, &there] {
         let found = sum(dir)?;
         if found != wanted {
-            sh(Path::new("/"), "diff -r --no-dereference \"$1\" \"$2\"", &[tree, &dir.display().to_string()])?;
+            sh(
+                Path::new("/"),
+                "diff -r --no-dereference \"$1\" \"$2\"",
+                &[tree, &dir.display().to_string()],
+            )?;
             anyhow::bail!(
                 "the archive of {} is another one, with the same contents: modes, owners or times",
                 dir.display()
@@ -99,18 +105,33 @@ pub fn rsync(ground: &Ground) -> Result<Outcome> {
     if let Some(skipped) = missing("rsync", "rsync") {
         return Ok(skipped);
     }
-    let Some(tree) = tree(ground) else { return Ok(Outcome::Skipped(format!("there is no {TREE}"))) };
+    let Some(tree) = tree(ground) else {
+        return Ok(Outcome::Skipped(format!("there is no {TREE}")));
+    };
     let (here, there) = workplace(ground, "rsync")?;
     let from = format!("{tree}/");
     sh(Path::new("/"), "rsync -aHX \"$1\" \"$2\"", &[&from, &here.display().to_string()])?;
     for dir in [&here, &there] {
         let again = "rsync -aHXc --delete --itemize-changes \"$1\" \"$2\"";
         let said = sh(Path::new("/"), again, &[&from, &dir.display().to_string()])?;
-        ensure!(said.trim().is_empty(), "the second time, to {}: {}", dir.display(), said.lines().next().unwrap_or(""));
+        ensure!(
+            said.trim().is_empty(),
+            "the second time, to {}: {}",
+            dir.display(),
+            said.lines().next().unwrap_or("")
+        );
     }
     // Changes go over in part, by writing into a new file and renaming it.
     sh(&here, "for f in $(find . -type f | head -20); do echo changed >> $f; done", &[])?;
-    sh(Path::new("/"), "rsync -aHX --no-whole-file \"$1\" \"$2\"", &[&from, &here.display().to_string()])?;
-    sh(Path::new("/"), "diff -r --no-dereference \"$1\" \"$2\"", &[&from, &there.display().to_string()])?;
+    sh(
+        Path::new("/"),
+        "rsync -aHX --no-whole-file \"$1\" \"$2\"",
+        &[&from, &here.display().to_string()],
+    )?;
+    sh(
+        Path::new("/"),
+        "diff -r --no-dereference \"$1\" \"$2\"",
+        &[&from, &there.display().to_string()],
+    )?;
     Outcome::passed()
 }

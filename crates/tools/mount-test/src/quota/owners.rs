@@ -72,7 +72,8 @@ impl Person {
 
     /// Writes so much of a file, or up to what the quota allows: how much.
     fn fills(self, path: &Path, bytes: u64) -> Result<u64> {
-        self.does(|| fill(path, bytes)).with_context(|| format!("user {} writes {}", self.uid, path.display()))
+        self.does(|| fill(path, bytes))
+            .with_context(|| format!("user {} writes {}", self.uid, path.display()))
     }
 }
 
@@ -89,7 +90,9 @@ impl Usage {
             last = Some((report.bytes, report.bytes_in_flight));
             Ok(report.bytes + report.bytes_in_flight == bytes)
         });
-        so.map(drop).with_context(|| format!("{id} has {bytes} bytes, and on record and in flight are {last:?}"))
+        so.map(drop).with_context(|| {
+            format!("{id} has {bytes} bytes, and on record and in flight are {last:?}")
+        })
     }
 }
 
@@ -99,22 +102,29 @@ pub fn user(stage: &Stage) -> Result<Outcome> {
     let usage = Usage { client: stage.cluster.client()? };
     let id = ALICE.uid.to_string();
     let inodes = INODES.to_string();
-    stage.cluster.administer(["quota", "set", "--user", &id, "--bytes", LIMIT_WORD, "--inodes", &inodes])?;
+    stage
+        .cluster
+        .administer(["quota", "set", "--user", &id, "--bytes", LIMIT_WORD, "--inodes", &inodes])?;
 
     let mine = ALICE.fills(&here.join("mine"), LIMIT / 2)?;
     let theirs = ALICE.fills(&there.join("theirs"), LIMIT)?;
     is_near_the_limit(mine, theirs)?;
     usage.is(QuotaKind::User, ALICE.uid, mine + theirs)?;
     ALICE.does(|| {
-        refused(File::create(here.join("more")).and_then(|mut file| file.write_all(&[1; MIB as usize])))?;
+        refused(
+            File::create(here.join("more")).and_then(|mut file| file.write_all(&[1; MIB as usize])),
+        )?;
         refused(OpenOptions::new().write(true).open(here.join("mine"))?.set_len(2 * LIMIT))?;
-        let over = OpenOptions::new().write(true).open(there.join("mine"))?.write_all_at(&[2; 4096], 0);
+        let over =
+            OpenOptions::new().write(true).open(there.join("mine"))?.write_all_at(&[2; 4096], 0);
         over.context("writing over what is there")
     })?;
     // A file counts for who owns it, whoever writes.
     refused(append(&here.join("mine"))).context("root, to a file of the user's")?;
     let names = || (0..INODES).map(|number| there.join(format!("inode{number}")));
-    ALICE.does(|| refused(names().try_for_each(|path| File::create(path).map(drop)))).context("the inode too many")?;
+    ALICE
+        .does(|| refused(names().try_for_each(|path| File::create(path).map(drop))))
+        .context("the inode too many")?;
     for dir in [&here, &there] {
         let path = dir.join(format!("of-another-{}", u8::from(*dir == there)));
         ensure!(BOB.fills(&path, OTHERS)? == OTHERS, "who has no limit is refused");
@@ -124,7 +134,8 @@ pub fn user(stage: &Stage) -> Result<Outcome> {
     usage.is(QuotaKind::User, ALICE.uid, mine)?;
     usage.is(QuotaKind::User, BOB.uid, theirs + 2 * OTHERS)?;
     ensure!(ALICE.fills(&there.join("again"), MIB)? == MIB, "what was given away counts on");
-    chown(there.join("theirs"), Some(ALICE.uid), None).context("root gives more than there is room for")?;
+    chown(there.join("theirs"), Some(ALICE.uid), None)
+        .context("root gives more than there is room for")?;
     usage.is(QuotaKind::User, ALICE.uid, mine + theirs + MIB)?;
     ALICE.does(|| refused(append(&here.join("again")))).context("above the limit")?;
     stage.cluster.administer(["quota", "remove", "--user", &id])?;
@@ -149,12 +160,16 @@ pub fn group(stage: &Stage) -> Result<Outcome> {
     ensure!(apart == OTHERS, "files of another group are refused");
     // What a file is given away with is its size on record.
     usage.is(QuotaKind::Group, FREE, apart)?;
-    CAROL.does(|| refused(chown(here.join("apart"), None, Some(STAFF)))).context("chgrp without room")?;
+    CAROL
+        .does(|| refused(chown(here.join("apart"), None, Some(STAFF))))
+        .context("chgrp without room")?;
 
     chown(there.join("other"), None, Some(FREE))?;
     usage.is(QuotaKind::Group, STAFF, one)?;
     usage.is(QuotaKind::Group, FREE, apart + other)?;
-    CAROL.does(|| Ok(chown(here.join("apart"), None, Some(STAFF))?)).context("chgrp where there is room")?;
+    CAROL
+        .does(|| Ok(chown(here.join("apart"), None, Some(STAFF))?))
+        .context("chgrp where there is room")?;
     usage.is(QuotaKind::Group, STAFF, one + apart)?;
     ensure!(DAVE.fills(&here.join("again"), MIB)? == MIB, "what was given away counts on");
     stage.cluster.administer(["quota", "remove", "--group", &id])?;

@@ -39,7 +39,8 @@ pub(super) fn full(yard: &Yard) -> Result<Outcome> {
         Err(skipped) => return Ok(skipped),
     };
     let dirs = stage.dirs("full")?;
-    let mut filling = Filling { dirs: dirs.clone(), seed: yard.seed, kept: vec![], refused: vec![] };
+    let mut filling =
+        Filling { dirs: dirs.clone(), seed: yard.seed, kept: vec![], refused: vec![] };
     filling.fill("large", LARGE as usize)?;
     filling.fill("small", SMALL)?;
     filling.judge()?;
@@ -81,11 +82,15 @@ impl Filling {
     fn write(&mut self, name: &str, bytes: usize) -> Result<bool> {
         let at = self.kept.len();
         let path = self.dirs[at % self.dirs.len()].join(name);
-        let mut kept = Kept { name: name.to_owned(), seed: self.seed ^ at as u64, written: 0, synced: 0 };
+        let mut kept =
+            Kept { name: name.to_owned(), seed: self.seed ^ at as u64, written: 0, synced: 0 };
         let outcome = write(&path, bytes, &mut kept);
         self.kept.push(kept);
         let Err((call, error)) = outcome else { return Ok(false) };
-        ensure!(error.kind() == ErrorKind::StorageFull, "{call} of {name}: {error}, where there is no room");
+        ensure!(
+            error.kind() == ErrorKind::StorageFull,
+            "{call} of {name}: {error}, where there is no room"
+        );
         if !self.refused.contains(&call) {
             self.refused.push(call);
         }
@@ -94,25 +99,39 @@ impl Filling {
 
     /// What was written is read by every mount, and sizes are those of what was written.
     fn judge(&self) -> Result<()> {
-        for (kept, dir) in self.kept.iter().flat_map(|kept| self.dirs.iter().map(move |dir| (kept, dir))) {
+        for (kept, dir) in
+            self.kept.iter().flat_map(|kept| self.dirs.iter().map(move |dir| (kept, dir)))
+        {
             let path = dir.join(&kept.name);
             let found = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
             let (length, least) = (found.len() as u64, kept.written);
-            ensure!(length >= least, "{} has {length} bytes of {least}, {} synced", path.display(), kept.synced);
+            ensure!(
+                length >= least,
+                "{} has {length} bytes of {least}, {} synced",
+                path.display(),
+                kept.synced
+            );
             let wanted = bytes(kept.seed, least as usize);
             let wrong = found.iter().zip(&wanted).position(|(found, wanted)| found != wanted);
-            ensure!(wrong.is_none(), "{}: byte {wrong:?} of {least}, {} synced", path.display(), kept.synced);
+            ensure!(
+                wrong.is_none(),
+                "{}: byte {wrong:?} of {least}, {} synced",
+                path.display(),
+                kept.synced
+            );
         }
         Ok(())
     }
 
     /// What needs no room is done as ever.
     fn goes_on_while_full(&mut self) -> Result<()> {
-        let kept = self.kept.iter_mut().find(|kept| kept.synced > 0).context("nothing was synced")?;
+        let kept =
+            self.kept.iter_mut().find(|kept| kept.synced > 0).context("nothing was synced")?;
         let path = self.dirs[1].join(&kept.name);
         let file = OpenOptions::new().write(true).open(&path)?;
         kept.seed ^= 0xffff;
-        file.write_all_at(&bytes(kept.seed, kept.synced as usize), 0).context("writing over what is there")?;
+        file.write_all_at(&bytes(kept.seed, kept.synced as usize), 0)
+            .context("writing over what is there")?;
         file.sync_all().context("syncing what was written over")?;
         let moved = format!("{}.moved", kept.name);
         fs::rename(&path, self.dirs[1].join(&moved)).context("renaming")?;
@@ -126,7 +145,8 @@ impl Filling {
         for kept in &self.kept {
             number += 1;
             if number % 2 == 0 {
-                fs::remove_file(self.dirs[0].join(&kept.name)).with_context(|| format!("removing {}", kept.name))?;
+                fs::remove_file(self.dirs[0].join(&kept.name))
+                    .with_context(|| format!("removing {}", kept.name))?;
             }
         }
         let mut number = 0;
@@ -146,7 +166,10 @@ impl Filling {
 pub(super) fn bytes(seed: u64, count: usize) -> Vec<u8> {
     let mut random = Random::new(seed);
     // None is zero: a hole in its place is seen.
-    (0..count.div_ceil(8)).flat_map(|_| (random.next_u64() | 0x0101_0101_0101_0101).to_le_bytes()).take(count).collect()
+    (0..count.div_ceil(8))
+        .flat_map(|_| (random.next_u64() | 0x0101_0101_0101_0101).to_le_bytes())
+        .take(count)
+        .collect()
 }
 
 /// The call that failed, and how.
@@ -169,11 +192,17 @@ fn write(path: &Path, count: usize, kept: &mut Kept) -> Result<(), Refused> {
 }
 
 /// A call that takes longer than it may is an error of its own.
-pub(super) fn in_time<T>(call: &str, run: impl FnOnce() -> std::io::Result<T>) -> Result<T, Refused> {
+pub(super) fn in_time<T>(
+    call: &str,
+    run: impl FnOnce() -> std::io::Result<T>,
+) -> Result<T, Refused> {
     let started = Instant::now();
     let outcome = run();
     if started.elapsed() > CALL_MAX {
-        return Err((call.to_owned(), Error::other(format!("it took {} s", started.elapsed().as_secs()))));
+        return Err((
+            call.to_owned(),
+            Error::other(format!("it took {} s", started.elapsed().as_secs())),
+        ));
     }
     outcome.map_err(|error| (call.to_owned(), error))
 }

@@ -51,7 +51,10 @@ pub(super) fn full(yard: &Yard) -> Result<Outcome> {
     names.judge().context("after a restart of the metadata server")?;
     stage.check()?;
     let (made, refused) = (names.made.len() as u64 - BEFORE, names.refused.len());
-    Ok(Outcome::Passed(format!("{made} made, {refused} refused; room again after {:.1} s", freed.as_secs_f64())))
+    Ok(Outcome::Passed(format!(
+        "{made} made, {refused} refused; room again after {:.1} s",
+        freed.as_secs_f64()
+    )))
 }
 
 /// Names that were acknowledged, and those that were not.
@@ -70,7 +73,10 @@ impl Names {
     fn make_until_refused(&mut self) -> Result<()> {
         let (mut in_a_row, mut number) = (0, 0);
         while in_a_row < REFUSED_MIN {
-            ensure!(number < MADE_MAX, "{number} files, and the disk of the metadata server is not full");
+            ensure!(
+                number < MADE_MAX,
+                "{number} files, and the disk of the metadata server is not full"
+            );
             in_a_row = if self.make(&format!("new{number}"))? { in_a_row + 1 } else { 0 };
             number += 1;
         }
@@ -93,7 +99,10 @@ impl Names {
     /// Other changes are done, or refused with the same error and not done.
     fn changes_say_so(&mut self) -> Result<()> {
         let dir = self.dirs[0].clone();
-        self.keep("directory", is_refused(in_time("mkdir", || fs::create_dir(dir.join("directory"))))?);
+        self.keep(
+            "directory",
+            is_refused(in_time("mkdir", || fs::create_dir(dir.join("directory"))))?,
+        );
         let link = || std::os::unix::fs::symlink("before1", dir.join("link"));
         self.keep("link", is_refused(in_time("symlink", link))?);
         let (old, new) = ("before2", "moved");
@@ -119,13 +128,21 @@ impl Names {
             let listed: BTreeSet<String> = listed(dir)?;
             let lost: Vec<&String> = self.made.difference(&listed).collect();
             ensure!(lost.is_empty(), "{}: acknowledged, and not there: {lost:?}", dir.display());
-            let half: Vec<&String> = self.refused.iter().filter(|name| listed.contains(*name)).collect();
+            let half: Vec<&String> =
+                self.refused.iter().filter(|name| listed.contains(*name)).collect();
             ensure!(half.is_empty(), "{}: refused, and there: {half:?}", dir.display());
-            for number in (0..BEFORE).filter(|number| self.made.contains(&format!("before{number}"))) {
+            for number in
+                (0..BEFORE).filter(|number| self.made.contains(&format!("before{number}")))
+            {
                 let path = dir.join(format!("before{number}"));
                 let found = in_time("read", || fs::read(&path));
-                let found = found.map_err(|(call, error)| anyhow!("{call} of {}: {error}", path.display()))?;
-                ensure!(found == bytes(number, BYTES), "{} is not what was written", path.display());
+                let found = found
+                    .map_err(|(call, error)| anyhow!("{call} of {}: {error}", path.display()))?;
+                ensure!(
+                    found == bytes(number, BYTES),
+                    "{} is not what was written",
+                    path.display()
+                );
             }
         }
         Ok(())
@@ -141,7 +158,10 @@ fn is_refused(outcome: Result<(), Refused>) -> Result<bool> {
     match outcome {
         Ok(()) => Ok(false),
         Err((call, error)) => {
-            ensure!(error.kind() == ErrorKind::StorageFull, "{call}: {error}, where there is no room for a record");
+            ensure!(
+                error.kind() == ErrorKind::StorageFull,
+                "{call}: {error}, where there is no room for a record"
+            );
             Ok(true)
         }
     }

@@ -56,7 +56,12 @@ impl Disk {
         let top = File::open(&self.point)?;
         // SAFETY: the call reads one 32-bit number, which lives as long as the call.
         let done = unsafe { libc::ioctl(top.as_raw_fd(), SHUTDOWN, &SHUTDOWN_WITHOUT_LOG) };
-        ensure!(done == 0, "stopping {}: {}", self.point.display(), std::io::Error::last_os_error());
+        ensure!(
+            done == 0,
+            "stopping {}: {}",
+            self.point.display(),
+            std::io::Error::last_os_error()
+        );
         drop(top);
         run(Command::new("umount").arg(&self.point))?;
         self.mount()
@@ -79,8 +84,15 @@ impl Drop for Disk {
 }
 
 fn run(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("starting {:?}", command.get_program()))?;
+    let output =
+        command.output().with_context(|| format!("starting {:?}", command.get_program()))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{:?}: {}: {}", command.get_program(), output.status, said.trim());
+    ensure!(
+        output.status.success(),
+        "{:?}: {}: {}",
+        command.get_program(),
+        output.status,
+        said.trim()
+    );
     Ok(())
 }

@@ -61,7 +61,10 @@ fn play(stage: &mut Stage, seed: u64, target: Target, mut random: Random) -> Res
     })?;
     let failed: u64 = played.errors.values().sum();
     let longest = played.longest.as_secs_f64();
-    Ok(format!("after {after} ms for {down} ms; {} calls, {failed} failed, the longest {longest:.1} s", played.calls))
+    Ok(format!(
+        "after {after} ms for {down} ms; {} calls, {failed} failed, the longest {longest:.1} s",
+        played.calls
+    ))
 }
 
 fn kill(stage: &mut Stage, target: Target) {

@@ -48,7 +48,8 @@ impl Stage {
     pub fn on_disks(braid: &Braid, dir: &Path, bytes: u64, mounts: usize) -> Result<Self> {
         std::fs::create_dir_all(dir)?;
         let named = |name: String| Disk::make(&dir.join(name), bytes);
-        let disks = std::iter::once("disk-meta".to_owned()).chain((0..IODS).map(|iod| format!("disk{iod}")));
+        let disks = std::iter::once("disk-meta".to_owned())
+            .chain((0..IODS).map(|iod| format!("disk{iod}")));
         let disks = disks.map(named).collect::<Result<Vec<_>>>()?;
         // Below the top: what a disk has of its own (`lost+found`) is not theirs.
         let mut places = disks.iter().map(|disk| disk.point().join("data"));
@@ -56,13 +57,21 @@ impl Stage {
         Self::start_at(braid, dir, places, disks, mounts)
     }
 
-    fn start_at(braid: &Braid, dir: &Path, places: Places, disks: Vec<Disk>, mounts: usize) -> Result<Self> {
+    fn start_at(
+        braid: &Braid,
+        dir: &Path,
+        places: Places,
+        disks: Vec<Disk>,
+        mounts: usize,
+    ) -> Result<Self> {
         std::fs::create_dir_all(dir)?;
         let dir = dir.canonicalize()?;
         let cluster = Cluster::start_at(braid, &dir, places)?;
         let (mds, key) = cluster.contact();
         let point = |at: usize| dir.join(format!("m{at}"));
-        let mounts = (0..mounts).map(|at| Mount::start(braid, point(at), &mds, &key, &[])).collect::<Result<_>>()?;
+        let mounts = (0..mounts)
+            .map(|at| Mount::start(braid, point(at), &mds, &key, &[]))
+            .collect::<Result<_>>()?;
         Ok(Self { mounts, cluster, disks, dir })
     }
 
@@ -134,7 +143,11 @@ pub enum Target {
 }
 
 /// Looks until it is so; an error that says what was waited for when it never is. Errors of the look end it.
-pub fn until(what: &str, limit: Duration, mut is_so: impl FnMut() -> Result<bool>) -> Result<Duration> {
+pub fn until(
+    what: &str,
+    limit: Duration,
+    mut is_so: impl FnMut() -> Result<bool>,
+) -> Result<Duration> {
     let started = Instant::now();
     while !is_so()? {
         ensure!(started.elapsed() < limit, "not so after {} s: {what}", limit.as_secs());
@@ -162,8 +175,12 @@ fn hanging(dir: &Path) -> Result<Vec<String>> {
         let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
         let Some((state, _)) = state_and_parent(&entry.path()) else { continue };
         let place = if state == "D" { read("wchan") } else { Vec::new() };
-        let waits = ["fuse", "request_wait_answer"].iter().any(|word| holds(&place, word.as_bytes()));
-        if waits && (is_ours(&entry.path()) || holds(&read("cmdline"), dir.as_os_str().as_encoded_bytes())) {
+        let waits =
+            ["fuse", "request_wait_answer"].iter().any(|word| holds(&place, word.as_bytes()));
+        if waits
+            && (is_ours(&entry.path())
+                || holds(&read("cmdline"), dir.as_os_str().as_encoded_bytes()))
+        {
             let (name, place) = (read("comm"), String::from_utf8_lossy(&place).into_owned());
             let name = String::from_utf8_lossy(&name).trim().to_owned();
             hanging.push(format!("{} ({name}) in {place}", entry.file_name().to_string_lossy()));

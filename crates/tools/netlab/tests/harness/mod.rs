@@ -71,7 +71,9 @@ pub fn eventually<T>(mut call: impl FnMut() -> braid_client::Result<T>) -> T {
     loop {
         match call() {
             Ok(answer) => return answer,
-            Err(error) if start.elapsed() > PATIENCE => panic!("still after {} s: {error}", PATIENCE.as_secs()),
+            Err(error) if start.elapsed() > PATIENCE => {
+                panic!("still after {} s: {error}", PATIENCE.as_secs())
+            }
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
     }

@@ -67,7 +67,9 @@ pub enum Change {
 impl Change {
     fn by(&self) -> Option<Handle> {
         match self {
-            Self::Write { by, .. } | Self::Punch { by, .. } | Self::Allocate { by, .. } => Some(*by),
+            Self::Write { by, .. } | Self::Punch { by, .. } | Self::Allocate { by, .. } => {
+                Some(*by)
+            }
             Self::Truncate { by, .. } => *by,
         }
     }
@@ -100,7 +102,8 @@ const WITHOUT_END: u64 = u64::MAX;
 
 impl Default for Data {
     fn default() -> Self {
-        let zero = Run { end: WITHOUT_END, now: BTreeSet::from([0]), older: BTreeSet::new(), last: None };
+        let zero =
+            Run { end: WITHOUT_END, now: BTreeSet::from([0]), older: BTreeSet::new(), last: None };
         Self {
             runs: vec![zero],
             size: (0, 0),
@@ -295,9 +298,12 @@ impl Data {
     /// I5.
     pub fn saw_end(&mut self, offset: u64, got: u64, wanted: u64) -> Result<(), Violation> {
         let (least, largest) = self.size;
-        let possible = (least.saturating_sub(offset).min(wanted), largest.saturating_sub(offset).min(wanted));
+        let possible =
+            (least.saturating_sub(offset).min(wanted), largest.saturating_sub(offset).min(wanted));
         if got < possible.0 || got > possible.1 {
-            let what = format!("{wanted} bytes from {offset} gave {got}; the size is {least} to {largest}");
+            let what = format!(
+                "{wanted} bytes from {offset} gave {got}; the size is {least} to {largest}"
+            );
             return Err(Violation::new("I5", what));
         }
         if got == wanted {

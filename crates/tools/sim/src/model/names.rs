@@ -170,8 +170,13 @@ impl Op {
 impl Names {
     /// A tree that has only its root.
     pub fn new(root_mode: u32) -> Self {
-        let root =
-            Node { kind: Kind::Directory, mode: root_mode, xattrs: BTreeMap::new(), target: vec![], index: None };
+        let root = Node {
+            kind: Kind::Directory,
+            mode: root_mode,
+            xattrs: BTreeMap::new(),
+            target: vec![],
+            index: None,
+        };
         let world = World {
             names: BTreeMap::from([(String::new(), 0)]),
             nodes: BTreeMap::from([(0, root)]),
@@ -190,11 +195,18 @@ impl Names {
     ///
     /// # Errors
     /// I7 when it is possible in no world.
-    pub fn done(&mut self, number: u64, op: &Op, outcome: Result<Option<Seen>, Status>) -> Result<(), Violation> {
+    pub fn done(
+        &mut self,
+        number: u64,
+        op: &Op,
+        outcome: Result<Option<Seen>, Status>,
+    ) -> Result<(), Violation> {
         let after = |mut world: World| {
             let expected = world.apply(number, op);
             match (expected, outcome) {
-                (Ok(node), Ok(seen)) => seen.is_none_or(|seen| world.bind(node, seen)).then_some(world),
+                (Ok(node), Ok(seen)) => {
+                    seen.is_none_or(|seen| world.bind(node, seen)).then_some(world)
+                }
                 (Err(possible), Err(status)) => possible.contains(&status).then_some(world),
                 _ => None,
             }
@@ -249,20 +261,31 @@ impl Names {
     ///
     /// # Errors
     /// I7.
-    pub fn list(&mut self, path: &str, outcome: Result<&[String], Status>) -> Result<(), Violation> {
+    pub fn list(
+        &mut self,
+        path: &str,
+        outcome: Result<&[String], Status>,
+    ) -> Result<(), Violation> {
         if let Ok(names) = outcome
             && names.iter().collect::<BTreeSet<_>>().len() != names.len()
         {
-            return Err(Violation::new("I7", format!("a listing of {path:?} has a name twice: {names:?}")));
+            return Err(Violation::new(
+                "I7",
+                format!("a listing of {path:?} has a name twice: {names:?}"),
+            ));
         }
         let after = |world: World| match (world.find(path), outcome) {
             (Ok(node), Ok(names)) if world.nodes[&node].kind == Kind::Directory => {
                 let seen: BTreeSet<&str> = names.iter().map(String::as_str).collect();
                 (world.children(path).collect::<BTreeSet<_>>() == seen).then_some(world)
             }
-            (Ok(node), Err(Status::NotDirectory)) if world.nodes[&node].kind == Kind::File => Some(world),
+            (Ok(node), Err(Status::NotDirectory)) if world.nodes[&node].kind == Kind::File => {
+                Some(world)
+            }
             // The workload's links lead nowhere.
-            (Ok(node), Err(Status::NotFound | Status::NotDirectory)) if world.nodes[&node].kind == Kind::Symlink => {
+            (Ok(node), Err(Status::NotFound | Status::NotDirectory))
+                if world.nodes[&node].kind == Kind::Symlink =>
+            {
                 Some(world)
             }
             (Err(possible), Err(status)) => possible.contains(&status).then_some(world),
@@ -275,13 +298,22 @@ impl Names {
     ///
     /// # Errors
     /// I7.
-    pub fn xattr(&mut self, path: &str, name: &[u8], outcome: Result<&[u8], Status>) -> Result<(), Violation> {
+    pub fn xattr(
+        &mut self,
+        path: &str,
+        name: &[u8],
+        outcome: Result<&[u8], Status>,
+    ) -> Result<(), Violation> {
         let after = |world: World| match (world.find(path), outcome) {
-            (Ok(node), Ok(value)) => {
-                (world.nodes[&node].xattrs.get(name).map(Vec::as_slice) == Some(value)).then_some(world)
+            (Ok(node), Ok(value)) => (world.nodes[&node].xattrs.get(name).map(Vec::as_slice)
+                == Some(value))
+            .then_some(world),
+            (Ok(node), Err(Status::NotPermitted)) if world.nodes[&node].kind == Kind::Symlink => {
+                Some(world)
             }
-            (Ok(node), Err(Status::NotPermitted)) if world.nodes[&node].kind == Kind::Symlink => Some(world),
-            (Ok(node), Err(Status::NoAttribute)) => (!world.nodes[&node].xattrs.contains_key(name)).then_some(world),
+            (Ok(node), Err(Status::NoAttribute)) => {
+                (!world.nodes[&node].xattrs.contains_key(name)).then_some(world)
+            }
             (Err(possible), Err(status)) => possible.contains(&status).then_some(world),
             _ => None,
         };
@@ -301,7 +333,9 @@ impl Names {
 
     /// File indices that the tree's names may have, in every world.
     pub fn indices(&self) -> BTreeSet<u64> {
-        let of = |world: &World| world.names.values().filter_map(|node| world.nodes[node].index).collect::<Vec<_>>();
+        let of = |world: &World| {
+            world.names.values().filter_map(|node| world.nodes[node].index).collect::<Vec<_>>()
+        };
         self.worlds.iter().flat_map(of).collect()
     }
 
@@ -310,7 +344,11 @@ impl Names {
         self.worlds.iter().flat_map(|world| world.names.keys().cloned()).collect()
     }
 
-    fn keep(&mut self, after: impl Fn(World) -> Option<World>, what: impl FnOnce() -> String) -> Result<(), Violation> {
+    fn keep(
+        &mut self,
+        after: impl Fn(World) -> Option<World>,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), Violation> {
         if self.lost {
             return Ok(());
         }
@@ -318,7 +356,8 @@ impl Names {
         let kept: BTreeSet<World> = possible.iter().cloned().filter_map(after).collect();
         if kept.is_empty() {
             let worlds: Vec<String> = possible.iter().take(4).map(World::to_string).collect();
-            let what = format!("{}; possible worlds ({}): {}", what(), possible.len(), worlds.join(" | "));
+            let what =
+                format!("{}; possible worlds ({}): {}", what(), possible.len(), worlds.join(" | "));
             return Err(Violation::new("I7", what));
         }
         self.worlds = kept;
@@ -399,19 +438,25 @@ impl World {
             Op::Create { path, mode, exclusive } => match self.find(path) {
                 Ok(_) if *exclusive => Err(vec![Status::Exists]),
                 Ok(node) if self.nodes[&node].kind == Kind::File => Ok(Some(node)),
-                Ok(node) if self.nodes[&node].kind == Kind::Directory => Err(vec![Status::IsDirectory]),
+                Ok(node) if self.nodes[&node].kind == Kind::Directory => {
+                    Err(vec![Status::IsDirectory])
+                }
                 // The workload's links lead nowhere.
                 Ok(_) => Err(vec![Status::NotFound]),
                 Err(_) => self.make(number, path, Kind::File, *mode, &[]),
             },
             Op::Mkdir { path, mode } => self.make_new(number, path, Kind::Directory, *mode, &[]),
-            Op::Symlink { path, target } => self.make_new(number, path, Kind::Symlink, 0o777, target),
+            Op::Symlink { path, target } => {
+                self.make_new(number, path, Kind::Symlink, 0o777, target)
+            }
             Op::Unlink { path } => match self.kind(path)? {
                 Kind::Directory => Err(vec![Status::IsDirectory]),
                 _ => self.remove(path),
             },
             Op::Rmdir { path } => match self.kind(path)? {
-                Kind::Directory if self.children(path).next().is_some() => Err(vec![Status::NotEmpty]),
+                Kind::Directory if self.children(path).next().is_some() => {
+                    Err(vec![Status::NotEmpty])
+                }
                 Kind::Directory => self.remove(path),
                 _ => Err(vec![Status::NotDirectory]),
             },
@@ -459,7 +504,11 @@ impl World {
 
     /// xattr(7): `user.` attributes are for files and directories only.
     fn takes_xattrs(&self, node: NodeId) -> Result<(), Refused> {
-        if self.nodes[&node].kind == Kind::Symlink { Err(vec![Status::NotPermitted]) } else { Ok(()) }
+        if self.nodes[&node].kind == Kind::Symlink {
+            Err(vec![Status::NotPermitted])
+        } else {
+            Ok(())
+        }
     }
 
     fn node(&mut self, node: NodeId) -> &mut Node {
@@ -489,7 +538,8 @@ impl World {
         target: &[u8],
     ) -> Result<Option<NodeId>, Refused> {
         self.parent(path)?;
-        let node = Node { kind, mode, xattrs: BTreeMap::new(), target: target.to_vec(), index: None };
+        let node =
+            Node { kind, mode, xattrs: BTreeMap::new(), target: target.to_vec(), index: None };
         self.nodes.insert(number, node);
         self.names.insert(path.to_owned(), number);
         Ok(Some(number))
@@ -518,7 +568,9 @@ impl World {
         if let Err(why) = &parent {
             refused.extend(why);
         }
-        let inside = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'));
+        let inside = |inner: &str, outer: &str| {
+            inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
+        };
         if source.is_ok() && (inside(to, from) || (mode == 3 && inside(from, to))) {
             refused.push(Status::WouldLoop);
         }
@@ -526,7 +578,9 @@ impl World {
         match (mode, target) {
             (2, Some(_)) => refused.push(Status::Exists),
             (3, None) => refused.push(Status::NotFound),
-            (1, Some(target)) => refused.extend(self.not_replaced(source.as_ref().ok(), target, from, to)),
+            (1, Some(target)) => {
+                refused.extend(self.not_replaced(source.as_ref().ok(), target, from, to))
+            }
             _ => {}
         }
         let (Ok(source), true) = (source, refused.is_empty()) else { return Err(refused) };
@@ -545,7 +599,13 @@ impl World {
     }
 
     /// Why a replacing rename is refused.
-    fn not_replaced(&self, source: Option<&NodeId>, target: NodeId, from: &str, to: &str) -> Refused {
+    fn not_replaced(
+        &self,
+        source: Option<&NodeId>,
+        target: NodeId,
+        from: &str,
+        to: &str,
+    ) -> Refused {
         let Some(source) = source else { return Vec::new() };
         if *source == target {
             return Vec::new();
@@ -570,8 +630,12 @@ impl World {
     /// Takes a name and everything below it out.
     fn take(&mut self, path: &str) -> Vec<(String, NodeId)> {
         let below = format!("{path}/");
-        let taken: Vec<String> =
-            self.names.keys().filter(|name| *name == path || name.starts_with(&below)).cloned().collect();
+        let taken: Vec<String> = self
+            .names
+            .keys()
+            .filter(|name| *name == path || name.starts_with(&below))
+            .cloned()
+            .collect();
         let take = |name: String| {
             let node = self.names.remove(&name)?;
             Some((name[path.len()..].to_owned(), node))
@@ -587,7 +651,10 @@ impl World {
     fn bind(&mut self, node: Option<NodeId>, seen: Seen) -> bool {
         let Some(node) = node else { return true };
         let links = self.names.values().filter(|named| **named == node).count() as u32;
-        let taken = self.nodes.iter().any(|(other, known)| *other != node && known.index == Some(seen.index));
+        let taken = self
+            .nodes
+            .iter()
+            .any(|(other, known)| *other != node && known.index == Some(seen.index));
         let known = self.node(node);
         let same = known.kind == seen.kind
             && known.index.is_none_or(|index| index == seen.index)

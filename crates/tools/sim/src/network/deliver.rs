@@ -58,7 +58,9 @@ impl Network {
             return false;
         }
         let (client, server) = (connection.client, connection.server);
-        if matches!(parcel, Parcel::Frame(_)) && self.0.random.chance(state.weather.resets_per_million) {
+        if matches!(parcel, Parcel::Frame(_))
+            && self.0.random.chance(state.weather.resets_per_million)
+        {
             let when = state.delay(&self.0.random, client, server) * 2;
             let network = self.clone();
             world.after(when, move || network.reset(number, "connection reset"));
@@ -153,7 +155,8 @@ impl Network {
                     None
                 }
                 (Serving::New, Some(service)) => {
-                    let handshake = braid_net::handshake::ServerHandshake::new(service.identity(), true);
+                    let handshake =
+                        braid_net::handshake::ServerHandshake::new(service.identity(), true);
                     Some(Serving::Handshake(handshake, service))
                 }
                 _ => Some(std::mem::replace(&mut connection.serving, Serving::Open(None))),
@@ -178,7 +181,14 @@ impl Network {
         drop(ended);
     }
 
-    fn serve(&self, number: u64, serving: Serving, header: FrameHeader, body: &[u8], payload: &[u8]) -> Serving {
+    fn serve(
+        &self,
+        number: u64,
+        serving: Serving,
+        header: FrameHeader,
+        body: &[u8],
+        payload: &[u8],
+    ) -> Serving {
         let replies = Replies::new(self.clone(), number, &header);
         match serving {
             Serving::Handshake(mut handshake, service) if header.op == OP_HELLO => {
@@ -196,7 +206,15 @@ impl Network {
                 match handshake.auth(&header, body, [0; 32], service.authorizer()) {
                     Ok(Proved { frame, role, credential, connection: id }) => {
                         let (address, connection) = (format!("sim:{number}"), number);
-                        let peer = Peer { role, credential, address, loopback: true, tls: false, connection, id };
+                        let peer = Peer {
+                            role,
+                            credential,
+                            address,
+                            loopback: true,
+                            tls: false,
+                            connection,
+                            id,
+                        };
                         let served = open(service.connected(&peer));
                         self.send(number, Direction::ToClient, Parcel::Frame(frame));
                         served

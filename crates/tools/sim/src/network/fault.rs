@@ -45,14 +45,19 @@ impl Network {
             let (_, mut state) = self.world_and_state();
             let service = state.hosts.get_mut(&host).and_then(|machine| machine.service.take());
             let of = |c: &super::Connection| c.server == host && c.server_open;
-            let numbers: Vec<u64> = state.connections.iter().filter(|(_, c)| of(c)).map(|(n, _)| *n).collect();
+            let numbers: Vec<u64> =
+                state.connections.iter().filter(|(_, c)| of(c)).map(|(n, _)| *n).collect();
             (service, numbers)
         };
         drop(service);
         for number in numbers {
             self.end_at_server(number);
             if resets {
-                self.send(number, Direction::ToClient, Parcel::Reset("connection reset: the server died"));
+                self.send(
+                    number,
+                    Direction::ToClient,
+                    Parcel::Reset("connection reset: the server died"),
+                );
             } else {
                 self.hold_reset(number);
             }
@@ -67,7 +72,11 @@ impl Network {
     /// The process on `host` is gone and nobody tells those whom it had connected to.
     fn forget_client(&self, host: Host) {
         let (_, mut state) = self.world_and_state();
-        state.connections.values_mut().filter(|c| c.client == host).for_each(|c| c.client_open = false);
+        state
+            .connections
+            .values_mut()
+            .filter(|c| c.client == host)
+            .for_each(|c| c.client_open = false);
     }
 
     /// Closes every connection that the process on `host` has made.
@@ -86,7 +95,10 @@ impl Network {
         if let Some(connection) = state.connections.get_mut(&number) {
             // Replies that were under way are lost with the rest; the marker keeps the place of later ones.
             connection.held.retain(|(direction, _)| *direction == Direction::ToServer);
-            connection.held.push_back((Direction::ToClient, Parcel::Reset("connection reset: the host restarted")));
+            connection.held.push_back((
+                Direction::ToClient,
+                Parcel::Reset("connection reset: the host restarted"),
+            ));
         }
     }
 
@@ -100,7 +112,9 @@ impl Network {
     pub fn reset_between(&self, a: Host, b: Host) {
         let numbers: Vec<u64> = {
             let (_, state) = self.world_and_state();
-            let of = |c: &super::Connection| (c.client, c.server) == (a, b) || (c.client, c.server) == (b, a);
+            let of = |c: &super::Connection| {
+                (c.client, c.server) == (a, b) || (c.client, c.server) == (b, a)
+            };
             state.connections.iter().filter(|(_, c)| of(c)).map(|(n, _)| *n).collect()
         };
         numbers.into_iter().for_each(|number| self.reset(number, "connection reset"));
@@ -139,14 +153,25 @@ impl Network {
         let held: Vec<_> = {
             let (_, mut state) = self.world_and_state();
             let is_free = |c: &super::Connection, state: &super::State| {
-                !state.is_cut(c.client, c.server) && state.hosts[&c.client].power && state.hosts[&c.server].power
+                !state.is_cut(c.client, c.server)
+                    && state.hosts[&c.client].power
+                    && state.hosts[&c.server].power
             };
-            let free: Vec<u64> =
-                state.connections.iter().filter(|(_, c)| is_free(c, &state)).map(|(n, _)| *n).collect();
+            let free: Vec<u64> = state
+                .connections
+                .iter()
+                .filter(|(_, c)| is_free(c, &state))
+                .map(|(n, _)| *n)
+                .collect();
             let mut held = Vec::new();
             for number in free {
                 if let Some(connection) = state.connections.get_mut(&number) {
-                    held.extend(connection.held.drain(..).map(|(direction, parcel)| (number, direction, parcel)));
+                    held.extend(
+                        connection
+                            .held
+                            .drain(..)
+                            .map(|(direction, parcel)| (number, direction, parcel)),
+                    );
                 }
             }
             held

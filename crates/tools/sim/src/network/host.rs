@@ -80,10 +80,21 @@ impl Replies {
 }
 
 /// A frame as bytes.
-pub(crate) fn frame(op: u16, flags: FrameFlags, request_id: u64, body: &[u8], payload: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn frame(
+    op: u16,
+    flags: FrameFlags,
+    request_id: u64,
+    body: &[u8],
+    payload: &[&[u8]],
+) -> Vec<u8> {
     let payload_bytes: usize = payload.iter().map(|piece| piece.len()).sum();
-    let header =
-        FrameHeader { op, flags, request_id, body_bytes: body.len() as u32, payload_bytes: payload_bytes as u32 };
+    let header = FrameHeader {
+        op,
+        flags,
+        request_id,
+        body_bytes: body.len() as u32,
+        payload_bytes: payload_bytes as u32,
+    };
     let mut out = Vec::with_capacity(braid_wire::FRAME_HEADER_BYTES + body.len() + payload_bytes);
     out.extend_from_slice(&header.to_bytes());
     out.extend_from_slice(body);

@@ -51,7 +51,11 @@ pub struct Weather {
 impl Default for Weather {
     /// A local network on a good day.
     fn default() -> Self {
-        Self { delay_min: Duration::from_micros(20), delay_max: Duration::from_micros(200), resets_per_million: 0 }
+        Self {
+            delay_min: Duration::from_micros(20),
+            delay_max: Duration::from_micros(200),
+            resets_per_million: 0,
+        }
     }
 }
 
@@ -121,7 +125,11 @@ impl Network {
             next_connection: 1,
             connections: BTreeMap::new(),
         };
-        Self(Arc::new(Inner { world, random: Random::new(seed, "network"), state: Mutex::new(state) }))
+        Self(Arc::new(Inner {
+            world,
+            random: Random::new(seed, "network"),
+            state: Mutex::new(state),
+        }))
     }
 
     /// The world it is part of.

@@ -43,7 +43,14 @@ impl ClientNode {
         let name = format!("client{number}");
         let host = network.add_host(&name, &format!("{name}:0"));
         let keeps = Random::new(seed, &format!("{name} keeps")).chance(800_000);
-        Arc::new(Self { name, host, network: network.clone(), seed, keeps, running: Mutex::new(None) })
+        Arc::new(Self {
+            name,
+            host,
+            network: network.clone(),
+            seed,
+            keeps,
+            running: Mutex::new(None),
+        })
     }
 
     /// The process, its client and what that keeps, started when it does not run.
@@ -60,12 +67,16 @@ impl ClientNode {
         config.timeout = TIMEOUT;
         config.client_name.clone_from(&self.name);
         config.cluster = Some(CLUSTER);
-        let client = Client::over(SimDriver::new(self.network.clone(), self.host, self.seed), config);
+        let client =
+            Client::over(SimDriver::new(self.network.clone(), self.host, self.seed), config);
         self.network.world().spawn(&life, client.serve());
         let kept = Kept::new();
         // Some clients use no leases: what they change the others must see all the same.
         if self.keeps {
-            self.network.world().spawn(&life, client.serve_leases_here(Arc::downgrade(&kept) as Weak<dyn LeaseHolder>));
+            self.network.world().spawn(
+                &life,
+                client.serve_leases_here(Arc::downgrade(&kept) as Weak<dyn LeaseHolder>),
+            );
         }
         Running { life, client, kept }
     }

@@ -22,7 +22,9 @@ use braid_types::{
     Failure, IodId, Status, Timestamp,
     limits::{FILE_BYTES_MAX, HEARTBEAT_MS},
 };
-use braid_wire::{Call, Credential, NodeKind, Role, Secret, Wire, decode_outcome, message::mds::Envelope};
+use braid_wire::{
+    Call, Credential, NodeKind, Role, Secret, Wire, decode_outcome, message::mds::Envelope,
+};
 
 use super::{CLUSTER, MDS_ADDRESS, iod_session::IodSession, server_key, wall};
 use crate::{
@@ -73,7 +75,8 @@ impl IodNode {
         let mut directory = [0; 16];
         random.fill(&mut directory);
         let (addresses, labels, object_bytes_max) = (vec![address], Vec::new(), FILE_BYTES_MAX);
-        let introduction = Introduction { cluster: CLUSTER, directory, addresses, labels, object_bytes_max };
+        let introduction =
+            Introduction { cluster: CLUSTER, directory, addresses, labels, object_bytes_max };
         Arc::new(Self {
             store: MemStore::new(CLUSTER, None, random.next()),
             driver: SimDriver::new(network.clone(), host, seed),
@@ -180,10 +183,12 @@ struct Keys;
 impl Authorizer for Keys {
     fn secret(&self, role: Role, credential: &Credential) -> Result<Secret, Failure> {
         match (role, credential) {
-            (Role::Client, Credential::Session { .. }) | (Role::Mds | Role::Admin, Credential::Server) => {
-                Ok(credential.secret(&server_key()))
-            }
-            _ => Err(Failure::new(Status::AuthenticationFailed, "this key does not stand for this role")),
+            (Role::Client, Credential::Session { .. })
+            | (Role::Mds | Role::Admin, Credential::Server) => Ok(credential.secret(&server_key())),
+            _ => Err(Failure::new(
+                Status::AuthenticationFailed,
+                "this key does not stand for this role",
+            )),
         }
     }
 }
@@ -191,7 +196,13 @@ impl Authorizer for Keys {
 impl Service for IodService {
     fn identity(&self) -> Identity {
         let node_id = self.core.iod().0;
-        Identity { node: NodeKind::Iod, node_id, cluster: CLUSTER, credits: 64, tls: TlsPolicy::Never }
+        Identity {
+            node: NodeKind::Iod,
+            node_id,
+            cluster: CLUSTER,
+            credits: 64,
+            tls: TlsPolicy::Never,
+        }
     }
 
     fn authorizer(&self) -> &dyn Authorizer {
@@ -239,7 +250,8 @@ impl Registrar {
                 let sent = wall(self.world.now());
                 let reply = self.call(&message).await?;
                 let id = reply.id;
-                let orders = self.registration.registered(reply).map_err(|failure| broken(&failure))?;
+                let orders =
+                    self.registration.registered(reply).map_err(|failure| broken(&failure))?;
                 self.core.assign_iod(id).map_err(|failure| broken(&failure))?;
                 let joins = std::mem::take(&mut *lock(&self.joins.0));
                 joins.into_iter().for_each(|event| event());
@@ -275,7 +287,8 @@ impl Registrar {
         let mut body = Envelope::PLAIN.to_bytes();
         message.encode(&mut body);
         let answer = self.driver.call(connection, C::OP, &body, deadline).await?;
-        let outcome: Result<C::Reply, Failure> = decode_outcome(&answer.body).map_err(|why| broken(&why))?;
+        let outcome: Result<C::Reply, Failure> =
+            decode_outcome(&answer.body).map_err(|why| broken(&why))?;
         outcome.map_err(|failure| broken(&failure))
     }
 }

@@ -11,8 +11,8 @@ use std::{
 };
 
 use braid_iod::{
-    Begun, ConnectionState, FrameSink, Given, IodCore, JoinJob, Payload, Peer, Progress, SinkError, Source, Step,
-    WriteJob,
+    Begun, ConnectionState, FrameSink, Given, IodCore, JoinJob, Payload, Peer, Progress, SinkError,
+    Source, Step, WriteJob,
 };
 use braid_store::MemStore;
 use braid_wire::{Call, FrameHeader, encode_success, message::iod::Abandon};
@@ -49,8 +49,16 @@ impl IodSession {
         random: Arc<Random>,
         ignores_abandon: Arc<AtomicBool>,
     ) -> Self {
-        let state = core.connected(&Peer { role: peer.role, credential: peer.credential.clone(), id: peer.id });
-        Self { shared: Shared { core, life, world, random }, state: Arc::new(Mutex::new(state)), ignores_abandon }
+        let state = core.connected(&Peer {
+            role: peer.role,
+            credential: peer.credential.clone(),
+            id: peer.id,
+        });
+        Self {
+            shared: Shared { core, life, world, random },
+            state: Arc::new(Mutex::new(state)),
+            ignores_abandon,
+        }
     }
 }
 
@@ -61,8 +69,16 @@ impl Session for IodSession {
             return;
         }
         let (shared, now) = (self.shared.clone(), self.shared.world.now());
-        let begun = self.shared.core.begin(&mut lock(&self.state), now, header.op, &body, header.payload_bytes);
-        self.shared.world.spawn(&self.shared.life, async move { shared.finish(begun, &payload, &replies).await });
+        let begun = self.shared.core.begin(
+            &mut lock(&self.state),
+            now,
+            header.op,
+            &body,
+            header.payload_bytes,
+        );
+        self.shared.world.spawn(&self.shared.life, async move {
+            shared.finish(begun, &payload, &replies).await
+        });
     }
 }
 

@@ -51,7 +51,8 @@ impl MdsNode {
     /// A host with an empty namespace on its disk. Nothing runs yet.
     pub fn new(network: &Network, seed: u64) -> Arc<Self> {
         let store = MemoryStore::new();
-        Namespace::format(&store, CLUSTER, SHARDS, wall(Duration::ZERO)).expect("an empty store takes a namespace");
+        Namespace::format(&store, CLUSTER, SHARDS, wall(Duration::ZERO))
+            .expect("an empty store takes a namespace");
         Arc::new(Self {
             host: network.add_host("mds", MDS_ADDRESS),
             network: network.clone(),
@@ -83,7 +84,8 @@ impl MdsNode {
         }
         let (world, life) = (self.network.world().clone(), Life::new());
         let driver = SimDriver::new(self.network.clone(), self.host, self.seed);
-        let outside = Outside { world: world.clone(), life: life.clone(), random: Arc::clone(&self.random) };
+        let outside =
+            Outside { world: world.clone(), life: life.clone(), random: Arc::clone(&self.random) };
         let env = Environment {
             link: Arc::new(Link::new(world.clone(), life.clone(), driver)),
             spawner: Arc::new(outside.clone()),
@@ -96,7 +98,12 @@ impl MdsNode {
         };
         let core = MdsCore::open(self.store(), config, env)?;
         let node = Arc::clone(self);
-        let service = MdsService { core: Arc::clone(&core), trap: Arc::clone(&self.trap), node, life: life.clone() };
+        let service = MdsService {
+            core: Arc::clone(&core),
+            trap: Arc::clone(&self.trap),
+            node,
+            life: life.clone(),
+        };
         *lock(&self.running) = Some(Running { life: life.clone(), core: Arc::clone(&core) });
         self.network.serve_on(self.host, Arc::new(service));
         world.clone().spawn(&life, async move {
@@ -154,7 +161,8 @@ struct Outside {
 
 impl Spawner for Outside {
     fn spawn(&self, job: Box<dyn FnOnce() + Send>) {
-        let (world, time) = (self.world.clone(), Duration::from_micros(self.random.within(100..3000)));
+        let (world, time) =
+            (self.world.clone(), Duration::from_micros(self.random.within(100..3000)));
         self.world.spawn(&self.life, async move {
             world.sleep(time).await;
             job();
@@ -181,7 +189,13 @@ struct MdsService {
 
 impl Service for MdsService {
     fn identity(&self) -> Identity {
-        Identity { node: NodeKind::Mds, node_id: 0, cluster: CLUSTER, credits: 256, tls: TlsPolicy::Never }
+        Identity {
+            node: NodeKind::Mds,
+            node_id: 0,
+            cluster: CLUSTER,
+            credits: 256,
+            tls: TlsPolicy::Never,
+        }
     }
 
     fn authorizer(&self) -> &dyn Authorizer {
@@ -206,14 +220,18 @@ struct MdsSession {
 
 impl Session for MdsSession {
     fn request(&mut self, header: FrameHeader, body: Vec<u8>, _: Vec<u8>, replies: Replies) {
-        let (trap, node, life) = (Arc::clone(&self.trap), Arc::clone(&self.node), self.life.clone());
+        let (trap, node, life) =
+            (Arc::clone(&self.trap), Arc::clone(&self.node), self.life.clone());
         let answer = move |body: Vec<u8>| {
             if !life.is_alive() {
                 return;
             }
             if lock(&trap.0).take_if(|op| *op == header.op).is_some() {
                 let world = node.network.world().clone();
-                world.note(format_args!("mds carried out message {:#06x} and dies before the answer", header.op));
+                world.note(format_args!(
+                    "mds carried out message {:#06x} and dies before the answer",
+                    header.op
+                ));
                 world.after(Duration::ZERO, move || node.kill());
                 return;
             }

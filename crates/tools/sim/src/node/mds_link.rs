@@ -49,11 +49,18 @@ impl Link {
         answer
     }
 
-    async fn connection(&self, iod: IodId, deadline: Duration) -> Result<Arc<SimConnection>, NetError> {
+    async fn connection(
+        &self,
+        iod: IodId,
+        deadline: Duration,
+    ) -> Result<Arc<SimConnection>, NetError> {
         let (known, addresses) = {
             let daemons = lock(&self.daemons);
             let daemon = daemons.get(&iod);
-            (daemon.and_then(|d| d.connection.clone()), daemon.map(|d| d.addresses.clone()).unwrap_or_default())
+            (
+                daemon.and_then(|d| d.connection.clone()),
+                daemon.map(|d| d.addresses.clone()).unwrap_or_default(),
+            )
         };
         if let Some(connection) = known {
             return Ok(connection);

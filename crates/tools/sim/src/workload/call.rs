@@ -58,7 +58,8 @@ impl Actor {
 
     fn check_error(&self, what: &str, error: &Error) {
         let status = error.status();
-        let nonsense = matches!(status, Status::Internal | Status::Malformed | Status::UnknownMessage);
+        let nonsense =
+            matches!(status, Status::Internal | Status::Malformed | Status::UnknownMessage);
         if nonsense {
             self.judge.violated("I10", format!("{} {what}: {error}", self.name));
         }
@@ -70,7 +71,10 @@ impl Actor {
             self.judge.violated("I8", format!("{} {what} names no server: {error}", self.name));
         }
         if self.calm && is_unknown(status) {
-            self.judge.violated("I8", format!("{} {what} failed although nothing is wrong: {error}", self.name));
+            self.judge.violated(
+                "I8",
+                format!("{} {what} failed although nothing is wrong: {error}", self.name),
+            );
         }
     }
 }

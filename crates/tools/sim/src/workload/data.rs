@@ -63,7 +63,8 @@ impl Actor {
             },
             _ => {
                 let list: Vec<Extent> = stretches.iter().map(extent).collect();
-                self.call(what, open.file.write_list(&list, &[std::io::IoSlice::new(&buffer)])).await
+                self.call(what, open.file.write_list(&list, &[std::io::IoSlice::new(&buffer)]))
+                    .await
             }
         };
         on.changed(if outcome.is_ok() { Fate::Done } else { Fate::Partly });
@@ -71,10 +72,19 @@ impl Actor {
     }
 
     /// As whoever gathers: in room that the daemons keep, where there is some.
-    async fn plain_write(&self, what: String, open: &Open, buffer: &[u8], from: u64) -> Result<usize, Error> {
+    async fn plain_write(
+        &self,
+        what: String,
+        open: &Open,
+        buffer: &[u8],
+        from: u64,
+    ) -> Result<usize, Error> {
         let mut held = HeldRoom::default();
-        if self.random.chance(500_000) && open.file.hold_room(from, buffer.len() as u64, &mut held) {
-            return self.call(format!("{what} in room"), open.file.write_held(&mut held, buffer, from)).await;
+        if self.random.chance(500_000) && open.file.hold_room(from, buffer.len() as u64, &mut held)
+        {
+            return self
+                .call(format!("{what} in room"), open.file.write_held(&mut held, buffer, from))
+                .await;
         }
         self.call(what, open.file.write_at(buffer, from)).await
     }
@@ -84,12 +94,19 @@ impl Actor {
         let wanted = to - from;
         let mut buffer = vec![0xee; wanted as usize];
         let on = self.judge.begin(open.index, None);
-        let outcome =
-            self.call(format!("read {:x} {from}..{to}", open.index), open.file.read_at(&mut buffer, from)).await;
+        let outcome = self
+            .call(
+                format!("read {:x} {from}..{to}", open.index),
+                open.file.read_at(&mut buffer, from),
+            )
+            .await;
         match &outcome {
             Ok(got) => {
                 buffer.truncate(*got);
-                on.saw(|data| data.saw_end(from, buffer.len() as u64, wanted).and_then(|()| data.saw(from, &buffer)));
+                on.saw(|data| {
+                    data.saw_end(from, buffer.len() as u64, wanted)
+                        .and_then(|()| data.saw(from, &buffer))
+                });
             }
             Err(_) => on.saw_nothing(),
         }
@@ -100,7 +117,9 @@ impl Actor {
         let size = self.random.below(BYTES_MAX);
         let change = Change::Truncate { by: Some(open.handle), size };
         let on = self.judge.begin(open.index, Some(change));
-        let outcome = self.call(format!("truncate {:x} to {size}", open.index), open.file.set_len(size)).await;
+        let outcome = self
+            .call(format!("truncate {:x} to {size}", open.index), open.file.set_len(size))
+            .await;
         on.changed(if outcome.is_ok() { Fate::Done } else { Fate::Unknown });
         self.goes_on(open, outcome.as_ref().err().map(braid_client::Error::status))
     }
@@ -121,14 +140,17 @@ impl Actor {
         let end = if keep_size { 0 } else { to };
         let on = self.judge.begin(open.index, Some(Change::Allocate { by: open.handle, end }));
         let call = open.file.allocate(from, to - from, keep_size);
-        let outcome = self.call(format!("allocate {:x} {from}..{to} keep {keep_size}", open.index), call).await;
+        let outcome = self
+            .call(format!("allocate {:x} {from}..{to} keep {keep_size}", open.index), call)
+            .await;
         on.changed(if outcome.is_ok() { Fate::Done } else { Fate::Partly });
         self.goes_on(open, outcome.as_ref().err().map(braid_client::Error::status))
     }
 
     async fn sync(&self, open: &Open) -> bool {
         let losses = self.judge.mds_losses();
-        let outcome = self.call(format!("fsync {:x} by {}", open.index, open.handle), open.file.sync()).await;
+        let outcome =
+            self.call(format!("fsync {:x} by {}", open.index, open.handle), open.file.sync()).await;
         match outcome {
             Ok(_) => {
                 self.judge.told(open.index, losses);
@@ -170,7 +192,10 @@ impl Actor {
             Some(Status::Fenced | Status::NoSession | Status::StaleHandle) => false,
             Some(status) if is_unknown(status) => true,
             Some(status) => {
-                self.judge.violated("I10", format!("a call on open file {:x} failed with {status:?}", open.index));
+                self.judge.violated(
+                    "I10",
+                    format!("a call on open file {:x} failed with {status:?}", open.index),
+                );
                 false
             }
         }

@@ -103,7 +103,13 @@ impl Kept {
         lock(&self.0).directories.get(&dir)?.own
     }
 
-    fn keep(&self, ticket: &LeaseTicket, now: Duration, still: bool, keep: impl FnOnce(&mut Directory)) {
+    fn keep(
+        &self,
+        ticket: &LeaseTicket,
+        now: Duration,
+        still: bool,
+        keep: impl FnOnce(&mut Directory),
+    ) {
         let mut state = lock(&self.0);
         if still && now >= state.rests_until {
             keep(state.directories.entry(ticket.of().file()).or_default());
@@ -123,7 +129,9 @@ impl Actor {
                 (Kind::Directory, _) => at = FileIndex(found.index),
                 (_, true) => return Ok(found),
                 // A link or a file in the middle: the server says what that means.
-                (_, false) => return Ok(seen(&self.client.lstat(At::root(path.as_bytes())).await?)),
+                (_, false) => {
+                    return Ok(seen(&self.client.lstat(At::root(path.as_bytes())).await?));
+                }
             }
         }
         self.own(at).await

@@ -60,11 +60,16 @@ impl Actor {
         let (path, mode) = (self.path(), 0o600 + self.random.below(0o100) as u32);
         match self.random.below(16) {
             0..3 => Op::Create { path, mode, exclusive: self.random.chance(500_000) },
-            3 | 4 => Op::Mkdir { path: if self.random.chance(600_000) { "d".into() } else { path }, mode: 0o755 },
+            3 | 4 => Op::Mkdir {
+                path: if self.random.chance(600_000) { "d".into() } else { path },
+                mode: 0o755,
+            },
             5 => Op::Symlink { path, target: b"/nowhere/at/all".to_vec() },
             6 | 7 => Op::Unlink { path },
             8 => Op::Rmdir { path },
-            9..12 => Op::Rename { from: path, to: self.path(), mode: self.random.within(1..4) as u8 },
+            9..12 => {
+                Op::Rename { from: path, to: self.path(), mode: self.random.within(1..4) as u8 }
+            }
             12 => Op::Link { from: path, to: self.path() },
             13 => Op::Chmod { path, mode },
             14 => {
@@ -94,7 +99,10 @@ impl Actor {
     fn check_new(&self, op: &Op, seen: Option<Seen>) {
         if let (Op::Create { exclusive: true, .. } | Op::Mkdir { .. }, Some(seen)) = (op, seen) {
             if self.judge.is_known(seen.index) {
-                self.judge.violated("I6", format!("{op:?} gave file index {:x}, which was used before", seen.index));
+                self.judge.violated(
+                    "I6",
+                    format!("{op:?} gave file index {:x}, which was used before", seen.index),
+                );
             }
             self.judge.learn_index(seen.index);
         }
@@ -109,14 +117,21 @@ impl Actor {
                 // An existing file keeps its mode; the model compares with what it knows.
                 Ok(Some(seen(&reply.attributes)))
             }
-            Op::Mkdir { path, mode } => Ok(Some(seen(&client.mkdir(at(path).as_str(), *mode).await?))),
-            Op::Symlink { path, target } => Ok(Some(seen(&client.symlink(at(path).as_str(), target).await?))),
+            Op::Mkdir { path, mode } => {
+                Ok(Some(seen(&client.mkdir(at(path).as_str(), *mode).await?)))
+            }
+            Op::Symlink { path, target } => {
+                Ok(Some(seen(&client.symlink(at(path).as_str(), target).await?)))
+            }
             Op::Unlink { path } => client.unlink(at(path).as_str()).await.map(|()| None),
             Op::Rmdir { path } => client.rmdir(at(path).as_str()).await.map(|()| None),
-            Op::Rename { from, to, mode } => {
-                client.rename(at(from).as_str(), at(to).as_str(), rename_mode(*mode)).await.map(|()| None)
+            Op::Rename { from, to, mode } => client
+                .rename(at(from).as_str(), at(to).as_str(), rename_mode(*mode))
+                .await
+                .map(|()| None),
+            Op::Link { from, to } => {
+                Ok(Some(seen(&client.hard_link(at(from).as_str(), at(to).as_str()).await?)))
             }
-            Op::Link { from, to } => Ok(Some(seen(&client.hard_link(at(from).as_str(), at(to).as_str()).await?))),
             Op::Chmod { path, mode } => {
                 let changes = braid_client::message::mds::AttributeChanges {
                     mode: Some(*mode),
@@ -124,10 +139,13 @@ impl Actor {
                 };
                 Ok(Some(seen(&client.set_attributes(at(path).as_str(), false, changes).await?)))
             }
-            Op::SetXattr { path, name, value, mode } => {
-                client.set_xattr(at(path).as_str(), name, value, xattr_mode(*mode)).await.map(|()| None)
+            Op::SetXattr { path, name, value, mode } => client
+                .set_xattr(at(path).as_str(), name, value, xattr_mode(*mode))
+                .await
+                .map(|()| None),
+            Op::RemoveXattr { path, name } => {
+                client.remove_xattr(at(path).as_str(), name).await.map(|()| None)
             }
-            Op::RemoveXattr { path, name } => client.remove_xattr(at(path).as_str(), name).await.map(|()| None),
         }
     }
 
@@ -135,7 +153,11 @@ impl Actor {
         let stripe_bytes = Some(4096 << self.random.below(2));
         let wish = LayoutWish { stripe_bytes, ..LayoutWish::none() };
         match self.random.below(5) {
-            0 => LayoutWish { distribution: Some(WishedDistribution::Single), stripe_bytes: None, ..wish },
+            0 => LayoutWish {
+                distribution: Some(WishedDistribution::Single),
+                stripe_bytes: None,
+                ..wish
+            },
             1 => LayoutWish {
                 distribution: Some(WishedDistribution::VarStrip),
                 stripe_bytes: None,
@@ -174,7 +196,8 @@ impl Actor {
 
     async fn list_step(&mut self, entered: &Entered, root: &str) {
         let path = self.directory();
-        let outcome = self.call(format!("list /{root}/{path}"), self.list(&format!("/{root}/{path}"))).await;
+        let outcome =
+            self.call(format!("list /{root}/{path}"), self.list(&format!("/{root}/{path}"))).await;
         match outcome {
             Err(error) if is_unknown(error.status()) => {}
             outcome => {
@@ -196,7 +219,9 @@ impl Actor {
     async fn sync_directory_step(&mut self, entered: &Entered, root: &str) {
         let path = self.directory();
         let full = format!("/{root}/{path}");
-        let outcome = self.call(format!("sync directory {full}"), self.client.sync_directory(full.as_str())).await;
+        let outcome = self
+            .call(format!("sync directory {full}"), self.client.sync_directory(full.as_str()))
+            .await;
         if outcome.is_ok() {
             // The log is one: what was committed before is forced with it.
             entered.judge(|names| {
@@ -235,7 +260,8 @@ impl Actor {
         if !known {
             return;
         }
-        let shown = outcome.as_ref().map(|file| seen(&file.opened_attributes())).map_err(Error::status);
+        let shown =
+            outcome.as_ref().map(|file| seen(&file.opened_attributes())).map_err(Error::status);
         if create {
             entered.judge(|names| names.done(number, &op, shown.map(Some)));
         } else {

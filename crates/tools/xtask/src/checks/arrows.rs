@@ -63,13 +63,19 @@ fn of_package(metadata: &Metadata, ours: &BTreeSet<&str>, package: &Package) -> 
     let Some(allowed) = allowed(&package.name) else {
         return vec![format!("{}: not in the table of parts (checks/arrows.rs)", package.name)];
     };
-    let own = package.dependencies.iter().filter(|dependency| ours.contains(dependency.name.as_str()));
+    let own =
+        package.dependencies.iter().filter(|dependency| ours.contains(dependency.name.as_str()));
     own.filter(|dependency| !may(metadata, package, dependency, &allowed))
         .map(|dependency| format!("{} -> {}", package.name, dependency.name))
         .collect()
 }
 
-fn may(metadata: &Metadata, package: &Package, dependency: &Dependency, allowed: &BTreeSet<&str>) -> bool {
+fn may(
+    metadata: &Metadata,
+    package: &Package,
+    dependency: &Dependency,
+    allowed: &BTreeSet<&str>,
+) -> bool {
     match dependency.kind.as_deref() {
         Some("dev") => shelf(package) != "core" || shelf_of(metadata, &dependency.name) != "server",
         _ => allowed.contains(dependency.name.as_str()),
@@ -103,7 +109,12 @@ mod tests {
     fn workspace(lines: &[&str]) -> Metadata {
         let packages: Vec<Package> = lines.iter().map(|line| package(line)).collect();
         let workspace_members = packages.iter().map(|package| package.id.clone()).collect();
-        Metadata { packages, workspace_members, workspace_root: "/w".into(), target_directory: "/w/target".into() }
+        Metadata {
+            packages,
+            workspace_members,
+            workspace_root: "/w".into(),
+            target_directory: "/w/target".into(),
+        }
     }
 
     fn package(line: &str) -> Package {
@@ -121,15 +132,25 @@ mod tests {
 
     #[test]
     fn arrows_up_the_list_are_allowed_also_over_a_step_between() {
-        let lines =
-            ["core/braid-types ->", "core/braid-wire -> braid-types", "server/braid-iod -> braid-wire braid-types"];
+        let lines = [
+            "core/braid-types ->",
+            "core/braid-wire -> braid-types",
+            "server/braid-iod -> braid-wire braid-types",
+        ];
         assert_eq!(problems(&workspace(&lines)), [""; 0]);
     }
 
     #[test]
     fn arrows_down_or_across_are_named() {
-        let lines = ["core/braid-net -> braid-client", "client/braid-client -> braid-store", "server/braid-store ->"];
-        assert_eq!(problems(&workspace(&lines)), ["braid-net -> braid-client", "braid-client -> braid-store"]);
+        let lines = [
+            "core/braid-net -> braid-client",
+            "client/braid-client -> braid-store",
+            "server/braid-store ->",
+        ];
+        assert_eq!(
+            problems(&workspace(&lines)),
+            ["braid-net -> braid-client", "braid-client -> braid-store"]
+        );
     }
 
     #[test]
@@ -144,8 +165,11 @@ mod tests {
 
     #[test]
     fn tests_of_core_do_without_a_server_and_tests_of_others_may_use_anything() {
-        let lines =
-            ["core/braid-wire -> ~braid-iod", "server/braid-iod -> ~braid-client", "client/braid-client -> ~braid-iod"];
+        let lines = [
+            "core/braid-wire -> ~braid-iod",
+            "server/braid-iod -> ~braid-client",
+            "client/braid-client -> ~braid-iod",
+        ];
         assert_eq!(problems(&workspace(&lines)), ["braid-wire -> braid-iod"]);
     }
 
@@ -158,6 +182,9 @@ mod tests {
             "core/new ->",
         ];
         let found = problems(&workspace(&lines));
-        assert_eq!(found, ["braid-types -> braid-sim", "new: not in the table of parts (checks/arrows.rs)"]);
+        assert_eq!(
+            found,
+            ["braid-types -> braid-sim", "new: not in the table of parts (checks/arrows.rs)"]
+        );
     }
 }

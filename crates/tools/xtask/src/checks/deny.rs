@@ -15,7 +15,16 @@ pub fn check(context: &Context) -> Result<()> {
     if tools::find("cargo-deny").is_none() {
         // 3 min 38 s on two shared cores; once a machine.
         println!("     installing cargo-deny {CARGO_DENY_VERSION} (about four minutes)");
-        context.cargo(["install", "--quiet", "--locked", "cargo-deny", "--version", CARGO_DENY_VERSION]).run()?;
+        context
+            .cargo([
+                "install",
+                "--quiet",
+                "--locked",
+                "cargo-deny",
+                "--version",
+                CARGO_DENY_VERSION,
+            ])
+            .run()?;
     }
     let deny = context.cargo(["deny", "--workspace", "--all-features", "--log-level", "error"]);
     deny.args(["check", "licenses", "bans", "sources"]).run().map(drop)

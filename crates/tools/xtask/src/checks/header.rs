@@ -12,10 +12,16 @@ const CBINDGEN_VERSION: &str = "0.29.2";
 
 pub fn check(context: &Context) -> Result<()> {
     let cbindgen = tools::need_crate(context, "cbindgen", CBINDGEN_VERSION)?;
-    let (krate, header) =
-        (context.root.join("crates/bind/capi"), context.root.join("crates/bind/capi/include/braid.h"));
+    let (krate, header) = (
+        context.root.join("crates/bind/capi"),
+        context.root.join("crates/bind/capi/include/braid.h"),
+    );
     let program = cbindgen.to_str().context("a path that is no text")?;
-    let made = Process::new(program).dir(&krate).args(["--quiet", "--config", "cbindgen.toml", "."]).run()?.stdout;
+    let made = Process::new(program)
+        .dir(&krate)
+        .args(["--quiet", "--config", "cbindgen.toml", "."])
+        .run()?
+        .stdout;
     if std::env::var_os("BLESS").is_some() {
         return std::fs::write(&header, made).with_context(|| header.display().to_string());
     }

@@ -72,6 +72,10 @@ fn run_one(check: &Check, context: &Context) -> SuiteResult {
 
 fn requirements(context: &Context) -> Result<()> {
     let problems = crate::requirements::check(context)?;
-    anyhow::ensure!(problems.is_empty(), "docs/requirements.toml:\n{}", indent(&problems.join("\n")));
+    anyhow::ensure!(
+        problems.is_empty(),
+        "docs/requirements.toml:\n{}",
+        indent(&problems.join("\n"))
+    );
     Ok(())
 }

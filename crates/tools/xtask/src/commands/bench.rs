@@ -8,5 +8,8 @@ pub fn run(args: &[String]) -> Result<bool> {
         bail!("bench: which one? try: cargo xtask bench core");
     }
     let context = Context::new(false)?;
-    context.cargo(["run", "--quiet", "--release", "--package", "braid-bench", "--"]).args(args).interactive()
+    context
+        .cargo(["run", "--quiet", "--release", "--package", "braid-bench", "--"])
+        .args(args)
+        .interactive()
 }

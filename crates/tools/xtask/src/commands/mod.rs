@@ -25,7 +25,12 @@ pub struct Command {
 
 /// Every command there is.
 pub const COMMANDS: &[Command] = &[
-    Command { name: "ci", usage: "[CHECK]...", about: "every check, then every suite: what CI runs", run: ci::run },
+    Command {
+        name: "ci",
+        usage: "[CHECK]...",
+        about: "every check, then every suite: what CI runs",
+        run: ci::run,
+    },
     Command {
         name: "test",
         usage: "[--only SUITE]... [--full] [--list]",
@@ -45,7 +50,12 @@ pub const COMMANDS: &[Command] = &[
         about: "a suite that others wrote, on a mount (root); DIR: where it was built",
         run: suite::run,
     },
-    Command { name: "bench", usage: "NAME [ARGS]...", about: "a benchmark, built for release", run: bench::run },
+    Command {
+        name: "bench",
+        usage: "NAME [ARGS]...",
+        about: "a benchmark, built for release",
+        run: bench::run,
+    },
     Command {
         name: "netlab",
         usage: "[OPTIONS] run CMD...",

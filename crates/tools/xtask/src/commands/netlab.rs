@@ -6,5 +6,8 @@ use anyhow::Result;
 pub fn run(args: &[String]) -> Result<bool> {
     let context = Context::new(false)?;
     let args = if args.is_empty() { &["--help".to_owned()] } else { args };
-    context.cargo(["run", "--quiet", "--release", "--package", "braid-netlab", "--"]).args(args).interactive()
+    context
+        .cargo(["run", "--quiet", "--release", "--package", "braid-netlab", "--"])
+        .args(args)
+        .interactive()
 }

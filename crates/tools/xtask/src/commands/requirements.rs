@@ -9,8 +9,12 @@ pub fn run(args: &[String]) -> Result<bool> {
     let requirements = Requirements::load(&context)?;
     match args {
         [] => Ok(print(&requirements)),
-        [flag] if flag == "--check" => Ok(print(&requirements) && print_problems(&check(&context)?)),
-        _ => bail!("requirements: unknown arguments {args:?}; try: cargo xtask requirements --check"),
+        [flag] if flag == "--check" => {
+            Ok(print(&requirements) && print_problems(&check(&context)?))
+        }
+        _ => {
+            bail!("requirements: unknown arguments {args:?}; try: cargo xtask requirements --check")
+        }
     }
 }
 

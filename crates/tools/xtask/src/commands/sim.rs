@@ -6,7 +6,8 @@ use anyhow::{Context as _, Result, bail};
 
 pub fn run(args: &[String]) -> Result<bool> {
     let [seed] = args else { bail!("sim: one seed; try: cargo xtask sim 42") };
-    let seed: u64 = seed.parse().with_context(|| format!("sim: `{seed}` is not a seed (0 to 2^64 - 1)"))?;
+    let seed: u64 =
+        seed.parse().with_context(|| format!("sim: `{seed}` is not a seed (0 to 2^64 - 1)"))?;
     let context = Context::new(false)?;
     let package = context.package_of_binary(SIM_BINARY)?;
     context

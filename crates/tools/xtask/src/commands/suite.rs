@@ -15,9 +15,13 @@ const USAGE: &str = "cargo xtask suite xfstests|ltp DIR [--on DIRECTORY | --seco
 
 pub fn run(args: &[String]) -> Result<bool> {
     let Some((name, rest)) = args.split_first() else { bail!("suite: which one? try: {USAGE}") };
-    let suite = others::by_name(name).with_context(|| format!("suite: no suite `{name}`; try: {USAGE}"))?;
+    let suite =
+        others::by_name(name).with_context(|| format!("suite: no suite `{name}`; try: {USAGE}"))?;
     let options = parse(suite.wants_checkout, rest)?;
-    ensure!(crate::tools::is_root(), "suite: mounting and the suites themselves need root; try: sudo {USAGE}");
+    ensure!(
+        crate::tools::is_root(),
+        "suite: mounting and the suites themselves need root; try: sudo {USAGE}"
+    );
     let context = Context::new(false)?;
     progress::print_every_minute();
     let _step = progress::step(suite.name);
@@ -33,15 +37,20 @@ fn parse(wants_checkout: bool, args: &[String]) -> Result<Options> {
     let mut rest = args.iter();
     if wants_checkout {
         let checkout = rest.next().with_context(|| format!("suite: where is it? try: {USAGE}"))?;
-        options.checkout = std::fs::canonicalize(checkout).with_context(|| format!("suite: {checkout}"))?;
+        options.checkout =
+            std::fs::canonicalize(checkout).with_context(|| format!("suite: {checkout}"))?;
     }
     while let Some(arg) = rest.next() {
         match arg.as_str() {
-            "--on" => options.on = Some(rest.next().context("suite: --on wants a directory")?.into()),
+            "--on" => {
+                options.on = Some(rest.next().context("suite: --on wants a directory")?.into())
+            }
             "--second-mount" => options.second_mount = true,
             "--limit" => {
                 let seconds = rest.next().and_then(|text| text.parse().ok());
-                options.limit = Duration::from_secs(seconds.context("suite: --limit wants a number of seconds")?);
+                options.limit = Duration::from_secs(
+                    seconds.context("suite: --limit wants a number of seconds")?,
+                );
             }
             flag if flag.starts_with("--") => bail!("suite: no argument `{flag}`; try: {USAGE}"),
             case => options.cases.push(case.to_owned()),
@@ -64,7 +73,8 @@ mod tests {
 
     #[test]
     fn a_checkout_then_cases_and_a_directory_in_any_order() {
-        let options = parsed(&["/", "generic/001", "--on", "/tmp", "--limit", "9", "generic/346"]).unwrap();
+        let options =
+            parsed(&["/", "generic/001", "--on", "/tmp", "--limit", "9", "generic/346"]).unwrap();
         assert_eq!(options.limit, Duration::from_secs(9));
         assert_eq!(options.cases, ["generic/001", "generic/346"]);
         assert_eq!(options.on.unwrap(), std::path::Path::new("/tmp"));

@@ -14,7 +14,8 @@ pub fn run(args: &[String]) -> Result<bool> {
         return Ok(true);
     }
     progress::print_every_minute();
-    let totals = suites::run(&context, &chosen(&only)?, !only.is_empty(), Totals::default(), |_| ());
+    let totals =
+        suites::run(&context, &chosen(&only)?, !only.is_empty(), Totals::default(), |_| ());
     Ok(totals.close())
 }
 

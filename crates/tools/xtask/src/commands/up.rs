@@ -49,7 +49,11 @@ pub fn run(args: &[String]) -> Result<bool> {
         home.stop(&braid);
     }
     let facts = outcome?;
-    ensure!(!options.once || !home.mounted(), "{} is still mounted after braid down", home.mount().display());
+    ensure!(
+        !options.once || !home.mounted(),
+        "{} is still mounted after braid down",
+        home.mount().display()
+    );
     if options.json {
         println!("{}", serde_json::to_string_pretty(&facts)?);
     } else if !options.once {
@@ -59,17 +63,22 @@ pub fn run(args: &[String]) -> Result<bool> {
 }
 
 fn parse(args: &[String]) -> Result<Options> {
-    let mut options = Options { once: false, json: false, release: true, dir: None, bytes: SIZE_DEFAULT };
+    let mut options =
+        Options { once: false, json: false, release: true, dir: None, bytes: SIZE_DEFAULT };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--once" => options.once = true,
             "--json" => options.json = true,
             "--dev" => options.release = false,
-            "--dir" => options.dir = Some(args.next().context("up: --dir wants a directory")?.into()),
+            "--dir" => {
+                options.dir = Some(args.next().context("up: --dir wants a directory")?.into())
+            }
             "--size" => {
                 let text = args.next().context("up: --size wants MiB, such as 512")?;
-                let mib: u64 = text.parse().with_context(|| format!("up: --size {text} is not a number of MiB"))?;
+                let mib: u64 = text
+                    .parse()
+                    .with_context(|| format!("up: --size {text} is not a number of MiB"))?;
                 options.bytes = mib.checked_mul(1 << 20).context("up: --size is too large")?;
             }
             other => bail!(
@@ -87,7 +96,11 @@ fn build(context: &Context, options: &Options) -> Result<PathBuf> {
     }
     say(options, "building braid (the first time takes a few minutes)");
     let profile: &[&str] = if options.release { &["--release"] } else { &[] };
-    context.cargo(["build", "--locked", "--quiet", "--package", "braid-cli"]).args(profile).limit(STEP_LIMIT).run()?;
+    context
+        .cargo(["build", "--locked", "--quiet", "--package", "braid-cli"])
+        .args(profile)
+        .limit(STEP_LIMIT)
+        .run()?;
     let folder = if options.release { "release" } else { "debug" };
     let braid = context.metadata.target_directory.join(folder).join("braid");
     ensure!(braid.is_file(), "building braid: {} is not there", braid.display());
@@ -107,7 +120,11 @@ impl Home {
             None => std::env::temp_dir().join(format!("braid-up-{}", std::process::id())),
         };
         fs::create_dir_all(&root).with_context(|| format!("making {}", root.display()))?;
-        ensure!(fs::read_dir(&root)?.next().is_none(), "{} is not empty; try: --dir with a new one", root.display());
+        ensure!(
+            fs::read_dir(&root)?.next().is_none(),
+            "{} is not empty; try: --dir with a new one",
+            root.display()
+        );
         Ok(Self { cluster: root.join("cluster"), root })
     }
 
@@ -118,12 +135,17 @@ impl Home {
 
     fn mounted(&self) -> bool {
         let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        table.lines().any(|line| line.split(' ').nth(1).is_some_and(|point| Path::new(point) == self.mount()))
+        table.lines().any(|line| {
+            line.split(' ').nth(1).is_some_and(|point| Path::new(point) == self.mount())
+        })
     }
 
     /// Stops the cluster and removes everything; both are tried whatever happened before.
     fn stop(&self, braid: &Path) {
-        let down = Process::new(braid).args(["down".as_ref(), self.cluster.as_os_str()]).limit(STEP_LIMIT).finish();
+        let down = Process::new(braid)
+            .args(["down".as_ref(), self.cluster.as_os_str()])
+            .limit(STEP_LIMIT)
+            .finish();
         if !down.is_ok_and(|d| d.status.success()) {
             eprintln!("up: the cluster in {} was not running at the end", self.cluster.display());
         }
@@ -157,8 +179,10 @@ fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
     let started = Instant::now();
     let cluster = home.cluster.to_string_lossy().into_owned();
     say(options, &format!("$ braid up {cluster} --iods 4 --port 0 --detach"));
-    let up =
-        Process::new(braid).args(["up", &cluster, "--iods", "4", "--port", "0", "--detach"]).limit(STEP_LIMIT).run()?;
+    let up = Process::new(braid)
+        .args(["up", &cluster, "--iods", "4", "--port", "0", "--detach"])
+        .limit(STEP_LIMIT)
+        .run()?;
     say(options, up.output().trim_end());
     let ready_seconds = started.elapsed().as_secs_f64();
 
@@ -175,9 +199,13 @@ fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
     let put_tree = timed(|| home.braid(braid, &["put", "-r", tree_text, "/"], options))?;
     let put_big = timed(|| home.braid(braid, &["put", big_text, "/big.bin"], options))?;
     let layout = home.braid(braid, &["layout", "show", "/big.bin"], options)?;
-    ensure!(layout.stdout.matches("I/O daemon").count() == 4, "the large file does not lie on four I/O daemons");
+    ensure!(
+        layout.stdout.matches("I/O daemon").count() == 4,
+        "the large file does not lie on four I/O daemons"
+    );
     home.braid(braid, &["ls", "-l", "/"], options)?;
-    let get_tree = timed(|| home.braid(braid, &["get", "-r", &format!("/{name}"), back_text], options))?;
+    let get_tree =
+        timed(|| home.braid(braid, &["get", "-r", &format!("/{name}"), back_text], options))?;
     let get_big = timed(|| home.braid(braid, &["get", "/big.bin", back_text], options))?;
 
     let compared = compare_trees(tree, &back.join(&name))?;
@@ -206,9 +234,17 @@ fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
 }
 
 /// The same files through the mount: what was put is seen, and what `cp` copies in is the same when it is read.
-fn through_mount(home: &Home, options: &Options, (tree, name): (&Path, &str), big: &Path) -> Result<Value> {
+fn through_mount(
+    home: &Home,
+    options: &Options,
+    (tree, name): (&Path, &str),
+    big: &Path,
+) -> Result<Value> {
     if !home.mounted() {
-        say(options, "not mounted (that needs root, or fusermount3): nothing is tried through a mount");
+        say(
+            options,
+            "not mounted (that needs root, or fusermount3): nothing is tried through a mount",
+        );
         return Ok(Value::Null);
     }
     let mount = home.mount();
@@ -218,10 +254,17 @@ fn through_mount(home: &Home, options: &Options, (tree, name): (&Path, &str), bi
     let read = read.elapsed().as_secs_f64();
     let copy = mount.join("copied");
     say(options, &format!("$ cp -a {} {}", tree.display(), copy.display()));
-    let copied =
-        timed(|| Process::new("cp").args(["-a".as_ref(), tree.as_os_str(), copy.as_os_str()]).limit(STEP_LIMIT).run())?;
+    let copied = timed(|| {
+        Process::new("cp")
+            .args(["-a".as_ref(), tree.as_os_str(), copy.as_os_str()])
+            .limit(STEP_LIMIT)
+            .run()
+    })?;
     let compared = compare_trees(tree, &copy)?;
-    say(options, &format!("every byte came back through the mount too: {} files", compared.files + 1));
+    say(
+        options,
+        &format!("every byte came back through the mount too: {} files", compared.files + 1),
+    );
     Ok(json!({ "point": mount, "cp_seconds": copied, "big_file_read_seconds": read }))
 }
 
@@ -236,11 +279,19 @@ fn path_text(path: &Path) -> Result<&str> {
 
 /// The size of the large file, smaller where the disk is small, and then it says so.
 fn check_room(home: &Home, options: &Options) -> Result<u64> {
-    let df = Process::new("df").args(["--output=avail".as_ref(), "-B1".as_ref(), home.root.as_os_str()]).run()?;
-    let free: u64 = df.stdout.lines().nth(1).and_then(|line| line.trim().parse().ok()).context("reading df")?;
+    let df = Process::new("df")
+        .args(["--output=avail".as_ref(), "-B1".as_ref(), home.root.as_os_str()])
+        .run()?;
+    let free: u64 =
+        df.stdout.lines().nth(1).and_then(|line| line.trim().parse().ok()).context("reading df")?;
     let fits = free / ROOM_FACTOR;
     if fits < options.bytes {
-        ensure!(fits >= 64 << 20, "{} has {} MiB free; try: --dir on a larger disk", home.root.display(), free >> 20);
+        ensure!(
+            fits >= 64 << 20,
+            "{} has {} MiB free; try: --dir on a larger disk",
+            home.root.display(),
+            free >> 20
+        );
         eprintln!("up: only {} MiB are free, so the large file is {} MiB", free >> 20, fits >> 20);
     }
     Ok(options.bytes.min(fits))
@@ -248,8 +299,10 @@ fn check_room(home: &Home, options: &Options) -> Result<u64> {
 
 /// Bytes of a generator (xorshift64*): nothing that a hole or a compressor could stand in for.
 fn write_random(path: &Path, bytes: u64) -> Result<()> {
-    let mut out =
-        BufWriter::with_capacity(1 << 20, File::create(path).with_context(|| format!("making {}", path.display()))?);
+    let mut out = BufWriter::with_capacity(
+        1 << 20,
+        File::create(path).with_context(|| format!("making {}", path.display()))?,
+    );
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut block = [0u8; 4096];
     let mut left = bytes;
@@ -281,7 +334,8 @@ fn compare_trees(a: &Path, b: &Path) -> Result<Compared> {
     let mut stack = vec![(a.to_path_buf(), b.to_path_buf())];
     while let Some((a, b)) = stack.pop() {
         let names = |dir: &Path| -> Result<Vec<_>> {
-            let mut names: Vec<_> = fs::read_dir(dir)?.map(|e| e.map(|e| e.file_name())).collect::<Result<_, _>>()?;
+            let mut names: Vec<_> =
+                fs::read_dir(dir)?.map(|e| e.map(|e| e.file_name())).collect::<Result<_, _>>()?;
             names.sort();
             Ok(names)
         };
@@ -291,7 +345,12 @@ fn compare_trees(a: &Path, b: &Path) -> Result<Compared> {
         for name in there {
             let (a, b) = (a.join(&name), b.join(&name));
             let (meta, other) = (fs::symlink_metadata(&a)?, fs::symlink_metadata(&b)?);
-            ensure!(meta.file_type() == other.file_type(), "{} is of another kind than {}", b.display(), a.display());
+            ensure!(
+                meta.file_type() == other.file_type(),
+                "{} is of another kind than {}",
+                b.display(),
+                a.display()
+            );
             if meta.is_symlink() {
                 ensure!(
                     fs::read_link(&a)? == fs::read_link(&b)?,
@@ -302,8 +361,18 @@ fn compare_trees(a: &Path, b: &Path) -> Result<Compared> {
                 compared.links += 1;
                 continue;
             }
-            ensure!(meta.permissions() == other.permissions(), "{} has another mode than {}", b.display(), a.display());
-            ensure!(meta.modified()? == other.modified()?, "{} has another time than {}", b.display(), a.display());
+            ensure!(
+                meta.permissions() == other.permissions(),
+                "{} has another mode than {}",
+                b.display(),
+                a.display()
+            );
+            ensure!(
+                meta.modified()? == other.modified()?,
+                "{} has another time than {}",
+                b.display(),
+                a.display()
+            );
             if meta.is_dir() {
                 stack.push((a, b));
             } else {
@@ -317,7 +386,8 @@ fn compare_trees(a: &Path, b: &Path) -> Result<Compared> {
 }
 
 fn compare_files(a: &Path, b: &Path) -> Result<()> {
-    let open = |path: &Path| File::open(path).with_context(|| format!("reading {}", path.display()));
+    let open =
+        |path: &Path| File::open(path).with_context(|| format!("reading {}", path.display()));
     ensure!(
         open(a)?.metadata()?.len() == open(b)?.metadata()?.len(),
         "{} is not as long as {}",

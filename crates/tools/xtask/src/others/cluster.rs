@@ -66,7 +66,10 @@ pub struct Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let gone = Process::new(&self.braid).limit(LIMIT).args(["umount".as_ref(), self.point.as_os_str()]).run();
+        let gone = Process::new(&self.braid)
+            .limit(LIMIT)
+            .args(["umount".as_ref(), self.point.as_os_str()])
+            .run();
         gone.err().into_iter().for_each(|why| eprintln!("suite: {why:#}"));
     }
 }

@@ -132,7 +132,8 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     let mount = cluster.mount(&home.join("mount"), "suid,dev")?;
     // As a directory for temporary files is: some programs make theirs as `nobody`.
     Process::new("chmod").args(["1777".as_ref(), mount.point.as_os_str()]).run()?;
-    let _reader = options.second_mount.then(|| Reader::start(&cluster, &home.join("second"))).transpose()?;
+    let _reader =
+        options.second_mount.then(|| Reader::start(&cluster, &home.join("second"))).transpose()?;
     run_in(&programs, &mount.point, options.limit, &cases)
 }
 
@@ -155,8 +156,12 @@ fn cases(options: &Options) -> Result<Vec<(String, String)>> {
 
 /// Lines are `name command…`, after `#` comes a comment.
 fn of_list(text: &str) -> Vec<(String, String)> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.filter_map(|line| line.split_once(char::is_whitespace)).map(|(a, b)| (a.into(), b.trim().into())).collect()
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.split_once(char::is_whitespace))
+        .map(|(a, b)| (a.into(), b.trim().into()))
+        .collect()
 }
 
 fn about_files(name: &str) -> bool {
@@ -164,14 +169,20 @@ fn about_files(name: &str) -> bool {
     FILES.iter().any(|word| call.starts_with(word))
 }
 
-fn run_in(programs: &Path, dir: &Path, limit: Duration, cases: &[(String, String)]) -> Result<SuiteResult> {
+fn run_in(
+    programs: &Path,
+    dir: &Path,
+    limit: Duration,
+    cases: &[(String, String)],
+) -> Result<SuiteResult> {
     let mut result = SuiteResult::default();
     for (name, command) in cases {
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
         let root = programs.ancestors().nth(2).unwrap_or(programs);
         let run = Process::new("sh").args(["-c", command]).limit(limit).dir(dir);
         let run = run.env("PATH", path).env("TMPDIR", dir).env("LTPROOT", root);
-        let run = run.env("LTP_TIMEOUT_MUL", TIMES_LIMIT).env("LTP_SINGLE_FS_TYPE", ONE_FILE_SYSTEM);
+        let run =
+            run.env("LTP_TIMEOUT_MUL", TIMES_LIMIT).env("LTP_SINGLE_FS_TYPE", ONE_FILE_SYSTEM);
         let finished = run.finish()?;
         let output = finished.output();
         let one = judge(name, finished.status.code(), &output);
@@ -185,7 +196,11 @@ fn judge(name: &str, code: Option<i32>, output: &str) -> SuiteResult {
     match code {
         Some(0) => SuiteResult { passed: 1, ..SuiteResult::default() },
         Some(TCONF) => {
-            let why = output.lines().rev().find(|line| line.contains("TCONF")).unwrap_or("TCONF without a reason");
+            let why = output
+                .lines()
+                .rev()
+                .find(|line| line.contains("TCONF"))
+                .unwrap_or("TCONF without a reason");
             SuiteResult::skip(name, why)
         }
         Some(NOT_FOUND) => SuiteResult::skip(name, "this installation does not have it"),
@@ -214,7 +229,10 @@ mod tests {
     #[test]
     fn an_outcome_is_read_from_the_exit_code() {
         assert_eq!(judge("a", Some(0), "").passed, 1);
-        assert_eq!(judge("a", Some(32), "a.c:1: TCONF: no kernel").skipped[0].1, "a.c:1: TCONF: no kernel");
+        assert_eq!(
+            judge("a", Some(32), "a.c:1: TCONF: no kernel").skipped[0].1,
+            "a.c:1: TCONF: no kernel"
+        );
         assert_eq!(judge("a", Some(127), "").skipped.len(), 1);
         assert_eq!(judge("a", Some(33), "").failed.len(), 1);
         assert_eq!(judge("a", None, "").failed.len(), 1);

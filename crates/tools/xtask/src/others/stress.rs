@@ -25,7 +25,8 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     let cluster = Cluster::start(context, "stress")?;
     let home = context.root.join("target/suite/stress-ng");
     let mount = cluster.mount(&home.join("mount"), "suid,dev")?;
-    let _reader = options.second_mount.then(|| Reader::start(&cluster, &home.join("second"))).transpose()?;
+    let _reader =
+        options.second_mount.then(|| Reader::start(&cluster, &home.join("second"))).transpose()?;
     run_in(&mount.point, options.limit, &cases)
 }
 
@@ -33,20 +34,31 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
 fn stressors() -> Result<Vec<String>> {
     let listed = Process::new("stress-ng").args(["--class", "filesystem?"]).finish()?.output();
     let names: Vec<String> = of_class(&listed);
-    ensure!(!names.is_empty(), "suite stress-ng: it names no stressor of its class filesystem: {listed}");
+    ensure!(
+        !names.is_empty(),
+        "suite stress-ng: it names no stressor of its class filesystem: {listed}"
+    );
     Ok(names)
 }
 
 fn of_class(listed: &str) -> Vec<String> {
-    let names =
-        listed.lines().filter_map(|line| line.split_once("stressors:")).flat_map(|(_, names)| names.split_whitespace());
+    let names = listed
+        .lines()
+        .filter_map(|line| line.split_once("stressors:"))
+        .flat_map(|(_, names)| names.split_whitespace());
     names.map(str::to_owned).collect()
 }
 
 fn run_in(dir: &Path, limit: Duration, cases: &[String]) -> Result<SuiteResult> {
     let mut result = SuiteResult::default();
     for case in cases {
-        let run = Process::new("stress-ng").args([&format!("--{case}"), "2", "--timeout", SECONDS, "--verify"]);
+        let run = Process::new("stress-ng").args([
+            &format!("--{case}"),
+            "2",
+            "--timeout",
+            SECONDS,
+            "--verify",
+        ]);
         let run = run.args(["--temp-path".as_ref(), dir.as_os_str()]).limit(limit);
         let finished = run.finish()?;
         let output = finished.output();
@@ -61,7 +73,8 @@ fn judge(case: &str, code: Option<i32>, output: &str) -> SuiteResult {
     match code {
         Some(0) => SuiteResult { passed: 1, ..SuiteResult::default() },
         Some(code) if NOT_POSSIBLE.contains(&code) || output.contains(NOT_STARTED) => {
-            let reason = output.lines().find(|line| line.contains("skipping") || line.contains("disabled"));
+            let reason =
+                output.lines().find(|line| line.contains("skipping") || line.contains("disabled"));
             SuiteResult::skip(case, reason.or(output.lines().last()).unwrap_or("not possible here"))
         }
         _ => SuiteResult::fail(case, output),
@@ -74,14 +87,18 @@ mod tests {
 
     #[test]
     fn stressors_are_read_from_the_list_of_their_class() {
-        assert_eq!(of_class("class 'filesystem' stressors: access acl chattr\n"), ["access", "acl", "chattr"]);
+        assert_eq!(
+            of_class("class 'filesystem' stressors: access acl chattr\n"),
+            ["access", "acl", "chattr"]
+        );
         assert_eq!(of_class("unknown class"), [""; 0]);
     }
 
     #[test]
     fn what_cannot_run_here_is_skipped_and_a_signal_is_a_failure() {
         assert_eq!(judge("acl", Some(4), "no ACLs here").skipped[0].1, "no ACLs here");
-        let disabled = "info: disabled 'bind-mount' as it may hang\nerror: No stress workers invoked\n";
+        let disabled =
+            "info: disabled 'bind-mount' as it may hang\nerror: No stress workers invoked\n";
         let reason = "info: disabled 'bind-mount' as it may hang";
         assert_eq!(judge("bind-mount", Some(1), disabled).skipped[0].1, reason);
         assert_eq!(judge("acl", Some(2), "").failed.len(), 1);

@@ -32,7 +32,10 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
         "suite xfstests: {} is not a checkout that was built; try: make there",
         options.checkout.display()
     );
-    ensure!(options.on.is_none(), "suite xfstests: it mounts by itself; --on is for the other suites");
+    ensure!(
+        options.on.is_none(),
+        "suite xfstests: it mounts by itself; --on is for the other suites"
+    );
     let home = context.root.join("target/suite/xfstests");
     let _ = fs::remove_dir_all(&home);
     let (test, scratch) = (home.join("test"), home.join("scratch"));
@@ -62,7 +65,13 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     Ok(result)
 }
 
-fn settings(test_source: &Path, test: &Path, scratch_source: &Path, scratch: &Path, home: &Path) -> String {
+fn settings(
+    test_source: &Path,
+    test: &Path,
+    scratch_source: &Path,
+    scratch: &Path,
+    home: &Path,
+) -> String {
     let home = home.display();
     let (test_source, test) = (test_source.display(), test.display());
     let (scratch_source, scratch) = (scratch_source.display(), scratch.display());
@@ -83,11 +92,15 @@ fn script(path: &Path, text: &str) -> Result<()> {
 
 /// The cases that were asked for; `-g NAME` and a group's name mean its cases.
 fn cases(options: &Options) -> Result<Vec<String>> {
-    let (named, groups): (Vec<&String>, Vec<&String>) = options.cases.iter().partition(|case| case.contains('/'));
+    let (named, groups): (Vec<&String>, Vec<&String>) =
+        options.cases.iter().partition(|case| case.contains('/'));
     let mut cases: Vec<String> = named.into_iter().cloned().collect();
     let usual = [GROUP.to_owned()];
-    let groups: Vec<&String> =
-        if options.cases.is_empty() { usual.iter().collect() } else { groups.into_iter().collect() };
+    let groups: Vec<&String> = if options.cases.is_empty() {
+        usual.iter().collect()
+    } else {
+        groups.into_iter().collect()
+    };
     let list = options.checkout.join("tests/generic/group.list");
     let text = fs::read_to_string(&list).with_context(|| list.display().to_string())?;
     cases.extend(groups.iter().flat_map(|group| of_group(&text, group)));
@@ -98,7 +111,9 @@ fn cases(options: &Options) -> Result<Vec<String>> {
 /// Lines are `001 auto rw quick`.
 fn of_group(list: &str, group: &str) -> Vec<String> {
     let lines = list.lines().filter_map(|line| line.split_once(' '));
-    let of = lines.filter(|(case, groups)| case.parse::<u32>().is_ok() && groups.split(' ').any(|one| one == group));
+    let of = lines.filter(|(case, groups)| {
+        case.parse::<u32>().is_ok() && groups.split(' ').any(|one| one == group)
+    });
     of.map(|(case, _)| format!("generic/{case}")).collect()
 }
 
@@ -114,19 +129,27 @@ fn unmount(points: &[&Path]) {
 
 /// What became of the case, and whether it ended by itself.
 fn run_case(options: &Options, config: &Path, case: &str) -> Result<(SuiteResult, bool)> {
-    let check = Process::new("bash").dir(&options.checkout).env("HOST_OPTIONS", config).limit(options.limit);
+    let check = Process::new("bash")
+        .dir(&options.checkout)
+        .env("HOST_OPTIONS", config)
+        .limit(options.limit);
     let finished = check.args(["./check", case]).finish()?;
     let in_time = !finished.status.code().is_some_and(|code| ENDED.contains(&code));
     let result = match in_time {
         true => judge(case, &finished.stdout, finished.status.success()),
-        false => SuiteResult::fail(case, format!("not done in {} s\n{}", options.limit.as_secs(), finished.stdout)),
+        false => SuiteResult::fail(
+            case,
+            format!("not done in {} s\n{}", options.limit.as_secs(), finished.stdout),
+        ),
     };
     println!("       {:<7} {case}", result.word());
     Ok((result, in_time))
 }
 
 fn judge(case: &str, stdout: &str, succeeded: bool) -> SuiteResult {
-    let reason = stdout.lines().find_map(|line| line.strip_prefix(case)?.split_once("[not run]").map(|(_, why)| why));
+    let reason = stdout
+        .lines()
+        .find_map(|line| line.strip_prefix(case)?.split_once("[not run]").map(|(_, why)| why));
     match (reason, succeeded && stdout.contains("Passed all")) {
         (Some(why), _) => SuiteResult::skip(case, why.trim()),
         (None, true) => SuiteResult { passed: 1, ..SuiteResult::default() },
@@ -141,7 +164,10 @@ impl Helper {
     fn new(braid: &Path) -> Result<Self> {
         let place = PathBuf::from(HELPER);
         if let Ok(other) = fs::read_link(&place) {
-            bail!("suite xfstests: {HELPER} is there already and leads to {}; try: rm {HELPER}", other.display());
+            bail!(
+                "suite xfstests: {HELPER} is there already and leads to {}; try: rm {HELPER}",
+                other.display()
+            );
         }
         link(braid, &place).with_context(|| HELPER.to_owned())?;
         Ok(Self(place))
@@ -170,15 +196,19 @@ mod tests {
 
     #[test]
     fn cases_of_a_group_are_found_in_its_list() {
-        let list = "# QA groups\n001 rw dir udf auto quick\n002 metadata udf auto\n013 other quick_not\n";
+        let list =
+            "# QA groups\n001 rw dir udf auto quick\n002 metadata udf auto\n013 other quick_not\n";
         assert_eq!(of_group(list, "quick"), ["generic/001"]);
         assert_eq!(of_group(list, "auto"), ["generic/001", "generic/002"]);
     }
 
     #[test]
     fn a_case_that_was_not_run_is_skipped_with_its_reason() {
-        let result =
-            judge("generic/012", "generic/012       [not run] xfs_io falloc failed\nPassed all 1 tests\n", true);
+        let result = judge(
+            "generic/012",
+            "generic/012       [not run] xfs_io falloc failed\nPassed all 1 tests\n",
+            true,
+        );
         assert_eq!(result.skipped, [("generic/012".to_owned(), "xfs_io falloc failed".to_owned())]);
         assert_eq!(judge("generic/001", "generic/001  2s\nPassed all 1 tests\n", true).passed, 1);
         assert_eq!(judge("generic/001", "Failures: generic/001\n", false).failed.len(), 1);

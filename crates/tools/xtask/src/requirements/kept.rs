@@ -26,7 +26,9 @@ struct Measure {
 
 /// What is wrong with this evidence, where `words` stand behind `cargo xtask bench`.
 pub fn problem(context: &Context, words: &[&str]) -> Option<String> {
-    let Some((name, words)) = words.split_first() else { return Some("`bench` without a name".to_owned()) };
+    let Some((name, words)) = words.split_first() else {
+        return Some("`bench` without a name".to_owned());
+    };
     match load(context, name) {
         Ok(kept) => problem_in(&kept, name, words),
         Err(error) => Some(format!("bench {name}: {error:#}")),
@@ -35,12 +37,14 @@ pub fn problem(context: &Context, words: &[&str]) -> Option<String> {
 
 fn load(context: &Context, name: &str) -> Result<Kept> {
     let file = format!("docs/{name}.json");
-    let text = std::fs::read_to_string(context.root.join(&file)).with_context(|| format!("nothing kept in {file}"))?;
+    let text = std::fs::read_to_string(context.root.join(&file))
+        .with_context(|| format!("nothing kept in {file}"))?;
     serde_json::from_str(&text).context(file)
 }
 
 fn problem_in(kept: &Kept, name: &str, words: &[&str]) -> Option<String> {
-    let (flags, rows): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.starts_with("--"));
+    let (flags, rows): (Vec<&str>, Vec<&str>) =
+        words.iter().partition(|word| word.starts_with("--"));
     let file = format!("docs/{name}.json");
     if let Some(missing) = rows.iter().find(|row| !kept.contains_key(**row)) {
         return Some(format!("{file} has no row `{missing}`"));
@@ -48,7 +52,8 @@ fn problem_in(kept: &Kept, name: &str, words: &[&str]) -> Option<String> {
     let asked = kept.iter().filter(|(row, _)| rows.is_empty() || rows.contains(&row.as_str()));
     let mut measures = asked.flat_map(|(_, row)| &row.measures);
     let left_out = |name: &str| flags.contains(&"--no-tls") && name.ends_with(".tls");
-    let missed = measures.find(|measure| measure.holds == Some(false) && !left_out(&measure.name))?;
+    let missed =
+        measures.find(|measure| measure.holds == Some(false) && !left_out(&measure.name))?;
     Some(format!("in {file} the bar of `{}` does not hold", missed.name))
 }
 
@@ -74,7 +79,10 @@ mod tests {
 
     #[test]
     fn a_row_that_nobody_kept_is_named() {
-        assert_eq!(found(&["stat", "no_such_row", "--check"]).unwrap(), "docs/core.json has no row `no_such_row`");
+        assert_eq!(
+            found(&["stat", "no_such_row", "--check"]).unwrap(),
+            "docs/core.json has no row `no_such_row`"
+        );
     }
 
     #[test]

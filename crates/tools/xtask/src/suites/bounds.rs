@@ -6,7 +6,8 @@ use crate::report::SuiteResult;
 use anyhow::Result;
 use std::time::Duration;
 
-pub const ABOUT: &str = "calls on a mount while each kind of server is gone: all end within the time bound";
+pub const ABOUT: &str =
+    "calls on a mount while each kind of server is gone: all end within the time bound";
 /// The binary; `bounds [--full]`: a bound of 5 s, or the default one.
 const BINARY: &str = "braid-mount-test";
 

@@ -10,14 +10,18 @@ use std::path::Path;
 pub const ABOUT: &str = "the examples in the documentation";
 
 pub fn subject(context: &Context) -> Result<()> {
-    ensure!(context.metadata.members().any(has_examples), "no example in any library's documentation");
+    ensure!(
+        context.metadata.members().any(has_examples),
+        "no example in any library's documentation"
+    );
     Ok(())
 }
 
 pub fn run(context: &Context) -> Result<SuiteResult> {
     // The whole workspace: with some packages cargo would choose other features and compile the
     // dependencies again.
-    let finished = context.cargo(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]).finish()?;
+    let finished =
+        context.cargo(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]).finish()?;
     let mut result = libtest::parse_run(&finished.stdout, finished.status.success());
     result.failed.iter_mut().for_each(|(_, why)| why.push_str(&finished.stderr));
     Ok(result)
@@ -31,7 +35,9 @@ fn has_examples(package: &Package) -> bool {
 
 fn has_fence(dir: &Path) -> bool {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).any(|path| if path.is_dir() { has_fence(&path) } else { file_has_fence(&path) })
+    entries
+        .map(|entry| entry.path())
+        .any(|path| if path.is_dir() { has_fence(&path) } else { file_has_fence(&path) })
 }
 
 fn file_has_fence(file: &Path) -> bool {
@@ -43,13 +49,18 @@ fn file_has_fence(file: &Path) -> bool {
 fn has_example(text: &str) -> bool {
     let fences = text.lines().filter_map(|line| {
         let line = line.trim_start();
-        line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?.trim_start().strip_prefix("```")
+        line.strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"))?
+            .trim_start()
+            .strip_prefix("```")
     });
     fences.step_by(2).any(is_rust)
 }
 
 fn is_rust(words: &str) -> bool {
-    words.split(',').all(|word| matches!(word.trim(), "" | "rust" | "no_run" | "should_panic" | "compile_fail"))
+    words
+        .split(',')
+        .all(|word| matches!(word.trim(), "" | "rust" | "no_run" | "should_panic" | "compile_fail"))
 }
 
 #[cfg(test)]

@@ -53,10 +53,24 @@ fn manifest(context: &Context) -> PathBuf {
 fn build(context: &Context) -> Result<Vec<PathBuf>> {
     // Naming the platform keeps the flags away from build scripts.
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let cargo = tools::nightly_cargo().map_err(anyhow::Error::msg)?.dir(&context.root).env("RUSTFLAGS", RUSTFLAGS);
-    let build = ["build", "--release", "--bins", "--message-format=json-render-diagnostics", "--target", &platform];
-    let finished =
-        cargo.args(build).args(["--manifest-path"]).args([manifest(context)]).run().context("building fuzz/")?;
+    let cargo = tools::nightly_cargo()
+        .map_err(anyhow::Error::msg)?
+        .dir(&context.root)
+        .env("RUSTFLAGS", RUSTFLAGS);
+    let build = [
+        "build",
+        "--release",
+        "--bins",
+        "--message-format=json-render-diagnostics",
+        "--target",
+        &platform,
+    ];
+    let finished = cargo
+        .args(build)
+        .args(["--manifest-path"])
+        .args([manifest(context)])
+        .run()
+        .context("building fuzz/")?;
     let executables: Vec<PathBuf> = finished.stdout.lines().filter_map(executable).collect();
     ensure!(!executables.is_empty(), "fuzz/ has no target");
     Ok(executables)
@@ -70,7 +84,8 @@ fn executable(message: &str) -> Option<PathBuf> {
 /// One target: starts from the seeds in the repository, keeps what it learns in `fuzz/corpus`.
 fn fuzz(context: &Context, target: &Path) -> Result<SuiteResult> {
     let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let (corpus, artifacts) = (folder(context, "corpus", &name)?, folder(context, "artifacts", &name)?);
+    let (corpus, artifacts) =
+        (folder(context, "corpus", &name)?, folder(context, "artifacts", &name)?);
     let seeds = context.root.join("fuzz/seeds").join(&name);
     let seconds = if context.full { SECONDS_FULL } else { SECONDS };
     let run = Process::new(target).limit(Duration::from_secs(seconds + SECONDS_MORE)).args([
@@ -94,6 +109,7 @@ fn folder(context: &Context, kind: &str, name: &str) -> Result<PathBuf> {
 /// What was seen and the name of the file with the input; the frames of the stack between are in
 /// the way, and the input brings them back.
 fn last_lines(stderr: &str) -> String {
-    let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
+    let lines: Vec<&str> =
+        stderr.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
     lines[lines.len().saturating_sub(30)..].join("\n")
 }

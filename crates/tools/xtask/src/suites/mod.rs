@@ -54,13 +54,55 @@ const LANES: [Lane; 3] = [Lane::Tests, Lane::Compute, Lane::Clusters];
 
 /// Every suite, in the order of a whole run.
 pub const SUITES: &[Suite] = &[
-    Suite { name: "unit", lane: Lane::Tests, about: unit::ABOUT, subject: unit::subject, run: unit::run },
-    Suite { name: "doc", lane: Lane::Compute, about: doc::ABOUT, subject: doc::subject, run: doc::run },
-    Suite { name: "nonroot", lane: Lane::Tests, about: nonroot::ABOUT, subject: nonroot::subject, run: nonroot::run },
-    Suite { name: "fuzz", lane: Lane::Compute, about: fuzz::ABOUT, subject: fuzz::subject, run: fuzz::run },
-    Suite { name: "model", lane: Lane::Compute, about: model::ABOUT, subject: model::subject, run: model::run },
-    Suite { name: "sim", lane: Lane::Compute, about: sim::ABOUT, subject: sim::subject, run: sim::run },
-    Suite { name: "crash", lane: Lane::Clusters, about: crash::ABOUT, subject: crash::subject, run: crash::run },
+    Suite {
+        name: "unit",
+        lane: Lane::Tests,
+        about: unit::ABOUT,
+        subject: unit::subject,
+        run: unit::run,
+    },
+    Suite {
+        name: "doc",
+        lane: Lane::Compute,
+        about: doc::ABOUT,
+        subject: doc::subject,
+        run: doc::run,
+    },
+    Suite {
+        name: "nonroot",
+        lane: Lane::Tests,
+        about: nonroot::ABOUT,
+        subject: nonroot::subject,
+        run: nonroot::run,
+    },
+    Suite {
+        name: "fuzz",
+        lane: Lane::Compute,
+        about: fuzz::ABOUT,
+        subject: fuzz::subject,
+        run: fuzz::run,
+    },
+    Suite {
+        name: "model",
+        lane: Lane::Compute,
+        about: model::ABOUT,
+        subject: model::subject,
+        run: model::run,
+    },
+    Suite {
+        name: "sim",
+        lane: Lane::Compute,
+        about: sim::ABOUT,
+        subject: sim::subject,
+        run: sim::run,
+    },
+    Suite {
+        name: "crash",
+        lane: Lane::Clusters,
+        about: crash::ABOUT,
+        subject: crash::subject,
+        run: crash::run,
+    },
     Suite {
         name: "powerloss",
         lane: Lane::Clusters,
@@ -68,23 +110,57 @@ pub const SUITES: &[Suite] = &[
         subject: powerloss::subject,
         run: powerloss::run,
     },
-    Suite { name: "mount", lane: Lane::Clusters, about: mount::ABOUT, subject: mount::subject, run: mount::run },
-    Suite { name: "bounds", lane: Lane::Clusters, about: bounds::ABOUT, subject: bounds::subject, run: bounds::run },
-    Suite { name: "mpi", lane: Lane::Clusters, about: mpi::ABOUT, subject: mpi::subject, run: mpi::run },
-    Suite { name: "python", lane: Lane::Clusters, about: python::ABOUT, subject: python::subject, run: python::run },
-    Suite { name: "smoke", lane: Lane::Clusters, about: smoke::ABOUT, subject: smoke::subject, run: smoke::run },
+    Suite {
+        name: "mount",
+        lane: Lane::Clusters,
+        about: mount::ABOUT,
+        subject: mount::subject,
+        run: mount::run,
+    },
+    Suite {
+        name: "bounds",
+        lane: Lane::Clusters,
+        about: bounds::ABOUT,
+        subject: bounds::subject,
+        run: bounds::run,
+    },
+    Suite {
+        name: "mpi",
+        lane: Lane::Clusters,
+        about: mpi::ABOUT,
+        subject: mpi::subject,
+        run: mpi::run,
+    },
+    Suite {
+        name: "python",
+        lane: Lane::Clusters,
+        about: python::ABOUT,
+        subject: python::subject,
+        run: python::run,
+    },
+    Suite {
+        name: "smoke",
+        lane: Lane::Clusters,
+        about: smoke::ABOUT,
+        subject: smoke::subject,
+        run: smoke::run,
+    },
 ];
 
 /// The suite of this name.
 pub fn by_name(name: &str) -> Result<&'static Suite> {
     let names = || SUITES.iter().map(|suite| suite.name).collect::<Vec<_>>().join(", ");
-    SUITES.iter().find(|suite| suite.name == name).with_context(|| format!("no suite `{name}`; there are: {}", names()))
+    SUITES
+        .iter()
+        .find(|suite| suite.name == name)
+        .with_context(|| format!("no suite `{name}`; there are: {}", names()))
 }
 
 impl Suite {
     /// Whether there is something to test; else an error that says what is missing.
     pub fn subject(&self, context: &Context) -> Result<()> {
-        (self.subject)(context).with_context(|| format!("suite `{}` has nothing to test", self.name))
+        (self.subject)(context)
+            .with_context(|| format!("suite `{}` has nothing to test", self.name))
     }
 }
 
@@ -103,7 +179,10 @@ pub fn run(
         println!("FAILED build: {error:#}");
     }
     let lane = |lane: Lane| {
-        suites.iter().filter(|suite| suite.lane == lane).for_each(|suite| ask(context, suite, by_name, &sink))
+        suites
+            .iter()
+            .filter(|suite| suite.lane == lane)
+            .for_each(|suite| ask(context, suite, by_name, &sink))
     };
     let (lane, shared) = (&lane, &sink);
     std::thread::scope(|scope| {
@@ -111,7 +190,10 @@ pub fn run(
             before(shared);
             lane(Lane::Compute);
         });
-        LANES.iter().filter(|one| **one != Lane::Compute).for_each(|one| drop(scope.spawn(move || lane(*one))));
+        LANES
+            .iter()
+            .filter(|one| **one != Lane::Compute)
+            .for_each(|one| drop(scope.spawn(move || lane(*one))));
     });
     sink.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
@@ -120,7 +202,9 @@ pub fn run(
 pub type Sink = Mutex<Totals>;
 
 fn ask(context: &Context, suite: &Suite, by_name: bool, sink: &Sink) {
-    let add = |took, result| sink.lock().unwrap_or_else(PoisonError::into_inner).add(suite.name, took, result);
+    let add = |took, result| {
+        sink.lock().unwrap_or_else(PoisonError::into_inner).add(suite.name, took, result)
+    };
     match suite.subject(context) {
         Err(missing) if !by_name => println!("absent {:<14} {missing:#}", suite.name),
         Err(missing) => add(Duration::ZERO, SuiteResult::fail("subject", format!("{missing:#}"))),
@@ -148,9 +232,10 @@ fn run_one(context: &Context, suite: &Suite) -> SuiteResult {
 /// Prints each suite and whether its subject is there.
 pub fn list(context: &Context) {
     for suite in SUITES {
-        let state = suite
-            .subject(context)
-            .map_or_else(|missing| format!("absent: {}", missing.root_cause()), |()| "ready".into());
+        let state = suite.subject(context).map_or_else(
+            |missing| format!("absent: {}", missing.root_cause()),
+            |()| "ready".into(),
+        );
         println!("{:<10} {}  [{state}]", suite.name, suite.about);
     }
 }

@@ -6,7 +6,8 @@ use crate::report::SuiteResult;
 use anyhow::Result;
 use std::time::Duration;
 
-pub const ABOUT: &str = "leases: every interleaving of small worlds, and broken protocols that must be caught";
+pub const ABOUT: &str =
+    "leases: every interleaving of small worlds, and broken protocols that must be caught";
 const BINARY: &str = "braid-model";
 
 /// States of one world at most: those that are larger are looked at in full with `--full`.

@@ -7,7 +7,8 @@ use crate::tools;
 use anyhow::Result;
 use std::time::Duration;
 
-pub const ABOUT: &str = "a cluster mounted twice: fsx, histories, locks, real programs, pjdfstest, kills";
+pub const ABOUT: &str =
+    "a cluster mounted twice: fsx, histories, locks, real programs, pjdfstest, kills";
 /// The binary; `suite [--full] [--pjdfstest FILE]`.
 const BINARY: &str = "braid-mount-test";
 

@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 pub const ABOUT: &str = "tests of library and command again, as an unprivileged user";
 
 /// The crates whose tests an ordinary user's program depends on.
-const CRATES: &[&str] = &["braid-client", "braid-cli", "braid-vfs", "braid-fuse", "braid-capi", "braid-mpiio"];
+const CRATES: &[&str] =
+    &["braid-client", "braid-cli", "braid-vfs", "braid-fuse", "braid-capi", "braid-mpiio"];
 
 /// MPI programs take ten minutes, and an ordinary user's differ by the agent alone: one test of so many, others for each
 /// state of the sources; all with `--full`. `unit` runs all.
@@ -34,18 +35,25 @@ pub fn subject(context: &Context) -> Result<()> {
 
 pub fn run(context: &Context) -> Result<SuiteResult> {
     if !tools::is_root() {
-        return Ok(SuiteResult::skip("all", "the suite `unit` has run them as this user, who is not root"));
+        return Ok(SuiteResult::skip(
+            "all",
+            "the suite `unit` has run them as this user, who is not root",
+        ));
     }
     tools::need("setpriv", "util-linux")?;
     let scratch = Scratch::new()?;
     let Some(runner) = runner(context, &scratch)? else {
-        return Ok(SuiteResult::skip("all", format!("uid {USER} cannot reach {}", context.root.display())));
+        return Ok(SuiteResult::skip(
+            "all",
+            format!("uid {USER} cannot reach {}", context.root.display()),
+        ));
     };
     run_binaries("nonroot", &binaries(context)?, &runner, &|binary| sample(context, binary))
 }
 
 fn binaries(context: &Context) -> Result<Vec<&TestBinary>> {
-    let chosen = context.test_binaries()?.iter().filter(|binary| CRATES.contains(&binary.package.as_str()));
+    let chosen =
+        context.test_binaries()?.iter().filter(|binary| CRATES.contains(&binary.package.as_str()));
     let with_tests = chosen.map(|binary| Ok((binary, binary.list(false)?.is_empty())));
     let with_tests: Vec<(&TestBinary, bool)> = with_tests.collect::<Result<_>>()?;
     Ok(with_tests.into_iter().filter(|(_, empty)| !empty).map(|(binary, _)| binary).collect())
@@ -57,7 +65,8 @@ fn sample(context: &Context, binary: &TestBinary) -> Result<Vec<String>> {
     if context.full || binary.package != package {
         return Ok(Vec::new());
     }
-    let first = binary.seed.as_deref().and_then(|seed| seed.parse::<u64>().ok()).unwrap_or_default() % of;
+    let first =
+        binary.seed.as_deref().and_then(|seed| seed.parse::<u64>().ok()).unwrap_or_default() % of;
     let tests = binary.list(false)?.into_iter();
     Ok(tests.skip(first as usize).step_by(of as usize).collect())
 }
@@ -91,8 +100,17 @@ fn runner(context: &Context, scratch: &Scratch) -> Result<Option<Vec<String>>> {
 
 fn become_user(scratch: &Scratch) -> Vec<String> {
     let scratch = scratch.0.display();
-    let words =
-        ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "--inh-caps=-all", "--no-new-privs", "env"];
+    let words = [
+        "setpriv",
+        "--reuid",
+        USER,
+        "--regid",
+        USER,
+        "--clear-groups",
+        "--inh-caps=-all",
+        "--no-new-privs",
+        "env",
+    ];
     let places = [format!("HOME={scratch}"), format!("TMPDIR={scratch}"), "USER=nobody".to_owned()];
     words.iter().map(|word| (*word).to_owned()).chain(places).collect()
 }
@@ -104,13 +122,15 @@ fn open_tree(root: &Path, closed: &Path, scratch: &Scratch) -> Vec<String> {
     let script = "here=$PWD && mkdir -p \"$3\" && mount --bind \"$1\" \"$3\" && mount -t tmpfs -o mode=755 none \"$2\" \
                   && mkdir -p \"$1\" && mount --bind \"$3\" \"$1\" && cd \"$here\" && shift 3 && exec \"$@\"";
     let words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "open"];
-    let paths = [root, closed, &scratch.0.join("tree")].map(|path| path.to_string_lossy().into_owned());
+    let paths =
+        [root, closed, &scratch.0.join("tree")].map(|path| path.to_string_lossy().into_owned());
     words.iter().map(|word| (*word).to_owned()).chain(paths).collect()
 }
 
 fn reaches(runner: &[String], root: &Path) -> Result<bool> {
     let (program, args) = runner.split_first().context("no way to become another user")?;
-    let probe = Process::new(program).args(args).args(["test", "-r"]).args([root.join("Cargo.toml")]);
+    let probe =
+        Process::new(program).args(args).args(["test", "-r"]).args([root.join("Cargo.toml")]);
     Ok(probe.finish()?.status.success())
 }
 
@@ -122,7 +142,9 @@ impl Scratch {
         let dir = std::env::temp_dir().join(format!("braid-nonroot-{}", std::process::id()));
         std::fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
         let scratch = Self(dir);
-        Process::new("chown").args([&format!("{USER}:{USER}"), &*scratch.0.to_string_lossy()]).run()?;
+        Process::new("chown")
+            .args([&format!("{USER}:{USER}"), &*scratch.0.to_string_lossy()])
+            .run()?;
         Ok(scratch)
     }
 }

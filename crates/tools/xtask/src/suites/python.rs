@@ -16,7 +16,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub const ABOUT: &str = "the wheel in an environment of its own: files, views, asyncio, fsspec, parquet, zarr, HDF5";
+pub const ABOUT: &str =
+    "the wheel in an environment of its own: files, views, asyncio, fsspec, parquet, zarr, HDF5";
 
 const PACKAGE: &str = "braid-python";
 /// From nothing, over a slow connection.
@@ -24,7 +25,10 @@ const LIMIT_INSTALL: Duration = Duration::from_secs(10 * 60);
 const LIMIT_TESTS: Duration = Duration::from_secs(10 * 60);
 
 pub fn subject(context: &Context) -> Result<()> {
-    ensure!(context.metadata.members().any(|package| package.name == PACKAGE), "no crate `{PACKAGE}`");
+    ensure!(
+        context.metadata.members().any(|package| package.name == PACKAGE),
+        "no crate `{PACKAGE}`"
+    );
     Ok(())
 }
 
@@ -43,18 +47,34 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
 /// A virtual environment with what building and testing need. What cannot be had fails the suite: nothing of it could run.
 fn environment(home: &Path, requirements: &Path) -> Result<PathBuf> {
     let venv = home.join("venv");
-    let wanted = fs::read_to_string(requirements).with_context(|| requirements.display().to_string())?;
+    let wanted =
+        fs::read_to_string(requirements).with_context(|| requirements.display().to_string())?;
     let installed = venv.join("requirements.txt");
     if fs::read_to_string(&installed).is_ok_and(|found| found == wanted) {
         return Ok(venv);
     }
     let python = tools::need("python3", "python3-venv")?;
     fs::create_dir_all(home).with_context(|| home.display().to_string())?;
-    let made = Process::new(python).args(["-m", "venv", "--clear"]).args([&venv]).limit(LIMIT_INSTALL).run();
-    made.context("no virtual environment; try: apt-get install python3-venv (Python 3.11 or newer)")?;
+    let made = Process::new(python)
+        .args(["-m", "venv", "--clear"])
+        .args([&venv])
+        .limit(LIMIT_INSTALL)
+        .run();
+    made.context(
+        "no virtual environment; try: apt-get install python3-venv (Python 3.11 or newer)",
+    )?;
     println!("     installing what tests/requirements.txt of {PACKAGE} names");
-    let pip = Process::new(venv.join("bin/python")).args(["-m", "pip", "install", "--quiet", "--requirement"]);
-    pip.args([requirements]).limit(LIMIT_INSTALL).run().context("what the suite needs cannot be installed")?;
+    let pip = Process::new(venv.join("bin/python")).args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--requirement",
+    ]);
+    pip.args([requirements])
+        .limit(LIMIT_INSTALL)
+        .run()
+        .context("what the suite needs cannot be installed")?;
     fs::write(&installed, wanted).with_context(|| installed.display().to_string())?;
     Ok(venv)
 }
@@ -62,7 +82,8 @@ fn environment(home: &Path, requirements: &Path) -> Result<PathBuf> {
 fn install_wheel(venv: &Path, wheels: &Path, source: &Path) -> Result<()> {
     // An older wheel must not be what is tested.
     let _ = fs::remove_dir_all(wheels);
-    let maturin = as_called(Process::new(venv.join("bin/maturin"))).dir(source).env("VIRTUAL_ENV", venv);
+    let maturin =
+        as_called(Process::new(venv.join("bin/maturin"))).dir(source).env("VIRTUAL_ENV", venv);
     maturin
         .args(["build", "--quiet", "--locked", "--interpreter"])
         .args([&venv.join("bin/python")])
@@ -72,7 +93,13 @@ fn install_wheel(venv: &Path, wheels: &Path, source: &Path) -> Result<()> {
     let built = fs::read_dir(wheels).with_context(|| wheels.display().to_string())?;
     let built: Vec<PathBuf> = built.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
     ensure!(built.len() == 1, "maturin made {} wheels in {}", built.len(), wheels.display());
-    let pip =
-        Process::new(venv.join("bin/python")).args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]);
+    let pip = Process::new(venv.join("bin/python")).args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+    ]);
     pip.args(["--force-reinstall"]).args(&built).run().map(drop)
 }

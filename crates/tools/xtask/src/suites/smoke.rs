@@ -25,8 +25,9 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
     }
     match serde_json::from_str::<serde_json::Value>(&finished.stdout) {
         Ok(_) => Ok(SuiteResult { passed: 1, ..SuiteResult::default() }),
-        Err(error) => {
-            Ok(SuiteResult::fail("up", format!("--json printed what is not JSON: {error}\n{}", finished.stdout)))
-        }
+        Err(error) => Ok(SuiteResult::fail(
+            "up",
+            format!("--json printed what is not JSON: {error}\n{}", finished.stdout),
+        )),
     }
 }

@@ -33,11 +33,17 @@ pub fn counts(finished: &Finished) -> SuiteResult {
         (Some((_, _, skipped)), _) if skipped != reasons(finished).len() as u64 => {
             SuiteResult::fail("skips", format!("not one reason for each of {skipped}; {}", why()))
         }
-        (Some((passed, 0, _)), true) => SuiteResult { passed, failed: vec![], skipped: reasons(finished) },
-        (Some((passed, count, _)), false) => {
-            SuiteResult { passed, failed: failed(finished, count.max(1) as usize), skipped: reasons(finished) }
+        (Some((passed, 0, _)), true) => {
+            SuiteResult { passed, failed: vec![], skipped: reasons(finished) }
         }
-        (Some(_), true) => SuiteResult::fail("exit code", format!("0 in spite of failures; {}", why())),
+        (Some((passed, count, _)), false) => SuiteResult {
+            passed,
+            failed: failed(finished, count.max(1) as usize),
+            skipped: reasons(finished),
+        },
+        (Some(_), true) => {
+            SuiteResult::fail("exit code", format!("0 in spite of failures; {}", why()))
+        }
         (None, _) => SuiteResult::fail("closing line", format!("not printed; {}", why())),
     }
 }
@@ -46,9 +52,12 @@ pub fn counts(finished: &Finished) -> SuiteResult {
 /// first of them.
 fn failed(finished: &Finished, count: usize) -> Vec<(String, String)> {
     let mut failed = named(&finished.stdout);
-    (failed.len()..count).for_each(|index| failed.push((format!("case {}", index + 1), String::new())));
+    (failed.len()..count)
+        .for_each(|index| failed.push((format!("case {}", index + 1), String::new())));
     if let Some((_, why)) = failed.first_mut() {
-        *why = format!("{why}\n{}\n{}", finished.status, tail(&finished.output())).trim_start().to_owned();
+        *why = format!("{why}\n{}\n{}", finished.status, tail(&finished.output()))
+            .trim_start()
+            .to_owned();
     }
     failed
 }
@@ -56,12 +65,16 @@ fn failed(finished: &Finished, count: usize) -> Vec<(String, String)> {
 /// The cases of the lines `FAILED NAME (TIME): REASON`, each with the lines that go on with its reason.
 fn named(stdout: &str) -> Vec<(String, String)> {
     let lines: Vec<&str> = stdout.lines().collect();
-    let begins = lines.iter().enumerate().filter_map(|(at, line)| Some((at, line.strip_prefix(FAILED)?)));
+    let begins =
+        lines.iter().enumerate().filter_map(|(at, line)| Some((at, line.strip_prefix(FAILED)?)));
     let case = |(at, line): (usize, &str)| {
         let (name, first) = line.split_once(": ").unwrap_or((line, ""));
-        let ends =
-            |line: &&&str| OTHER_LINES.iter().any(|word| line.starts_with(word)) || parse_closing_line(line).is_some();
-        let more = lines[at + 1..].iter().take_while(|line| !ends(line)).take(REASON_LINES_MAX).copied();
+        let ends = |line: &&&str| {
+            OTHER_LINES.iter().any(|word| line.starts_with(word))
+                || parse_closing_line(line).is_some()
+        };
+        let more =
+            lines[at + 1..].iter().take_while(|line| !ends(line)).take(REASON_LINES_MAX).copied();
         let reason: Vec<&str> = std::iter::once(first).chain(more).collect();
         (without_time(name).to_owned(), reason.join("\n"))
     };
@@ -93,13 +106,20 @@ mod tests {
     use std::process::ExitStatus;
 
     fn finished(code: i32, stdout: &str) -> Finished {
-        Finished { status: ExitStatus::from_raw(code << 8), stdout: stdout.to_owned(), stderr: String::new() }
+        Finished {
+            status: ExitStatus::from_raw(code << 8),
+            stdout: stdout.to_owned(),
+            stderr: String::new(),
+        }
     }
 
     #[test]
     fn counts_are_taken_from_the_closing_line() {
         assert_eq!(counts(&finished(0, "5 passed, 0 failed")).passed, 5);
-        let result = counts(&finished(1, "seed 3: lost a byte\nskipped: no disk\n5 passed, 2 failed, 1 skipped"));
+        let result = counts(&finished(
+            1,
+            "seed 3: lost a byte\nskipped: no disk\n5 passed, 2 failed, 1 skipped",
+        ));
         assert_eq!((result.passed, result.failed.len(), result.skipped.len()), (5, 2, 1));
         assert!(result.failed[0].1.contains("seed 3: lost a byte"));
     }

@@ -24,7 +24,8 @@ pub fn subject(_: &Context) -> Result<()> {
 const SIDE_BY_SIDE: usize = 3;
 
 /// Packages with the longest tests: they begin first, so that none of them runs alone at the end.
-const LONG: &[&str] = &["braid-cli", "braid-netlab-tests", "braid-vfs", "braid-fuse", "braid-mpiio", "braid-bench"];
+const LONG: &[&str] =
+    &["braid-cli", "braid-netlab-tests", "braid-vfs", "braid-fuse", "braid-mpiio", "braid-bench"];
 
 /// With `--full`: tests that have a long form look for it.
 const FULL: [&str; 2] = ["env", "BRAID_TEST_FULL=1"];
@@ -69,7 +70,12 @@ pub fn run_binaries(
             let outcome = sample(binary).and_then(|sample| run_binary(binary, runner, &sample));
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             done.0 += 1;
-            println!("       {suite} {:>3} of {} {:>7.1} s  {name}", done.0, order.len(), step.seconds());
+            println!(
+                "       {suite} {:>3} of {} {:>7.1} s  {name}",
+                done.0,
+                order.len(),
+                step.seconds()
+            );
             // Their reasons stand at the suite's end.
             let failed = outcome.iter().flat_map(|result| &result.failed);
             failed.for_each(|(case, _)| println!("       FAILED {case}"));

@@ -41,7 +41,12 @@ impl Cluster {
         let dir = open_directory();
         let key = Secret::from_bytes([9; 32]);
         Mds::init(&dir.path().join("mds"), UUID, SHARDS_DEFAULT).unwrap();
-        let mds = Mds::start(MdsConfig::new(dir.path().join("mds"), vec!["127.0.0.1:0".into()], key.clone())).unwrap();
+        let mds = Mds::start(MdsConfig::new(
+            dir.path().join("mds"),
+            vec!["127.0.0.1:0".into()],
+            key.clone(),
+        ))
+        .unwrap();
         let address: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
         let start_iod = |number: usize| {
             let dir = dir.path().join(format!("iod{number}"));
@@ -50,18 +55,36 @@ impl Cluster {
             Iod::start(IodConfig::on_loopback(dir, UUID, address.clone(), key.clone())).unwrap()
         };
         let iods: Vec<Iod> = (0..iods).map(start_iod).collect();
-        let admin = Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
-        while admin.cluster_map().unwrap().iods.iter().filter(|iod| iod.state == IodState::Up).count() < iods.len() {
+        let admin =
+            Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
+        while admin
+            .cluster_map()
+            .unwrap()
+            .iods
+            .iter()
+            .filter(|iod| iod.state == IodState::Up)
+            .count()
+            < iods.len()
+        {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         let made = admin.key_add("programs", KeyRights::full()).unwrap();
-        let file =
-            KeyFile { id: made.key, name: "programs".into(), admin: false, secret: Secret::from_bytes(made.secret) };
+        let file = KeyFile {
+            id: made.key,
+            name: "programs".into(),
+            admin: false,
+            secret: Secret::from_bytes(made.secret),
+        };
         file.save(&dir.path().join("client.key")).unwrap();
         let text = format!("[cluster]\nmds = [{:?}]\n[client]\nkey = \"client.key\"\n", address[0]);
         fs::write(dir.path().join("braid.toml"), text).unwrap();
-        let client = Client::connect(Config::new(address.clone(), file.clone().into_credential())).unwrap();
-        let agent = Agent::bind(&dir.path().join("agent.sock"), Config::new(address, file.into_credential())).unwrap();
+        let client =
+            Client::connect(Config::new(address.clone(), file.clone().into_credential())).unwrap();
+        let agent = Agent::bind(
+            &dir.path().join("agent.sock"),
+            Config::new(address, file.into_credential()),
+        )
+        .unwrap();
         let stopper = agent.stopper();
         let runs = std::thread::spawn(move || drop(agent.run()));
         Self { agent: Some((stopper, runs)), mds, iods, client, dir }
@@ -84,7 +107,8 @@ impl Cluster {
 
     /// Calls that each I/O daemon has answered.
     pub fn calls(&self) -> Vec<u64> {
-        let calls = |iod: &Iod| iod.core().counters().calls.load(std::sync::atomic::Ordering::Relaxed);
+        let calls =
+            |iod: &Iod| iod.core().counters().calls.load(std::sync::atomic::Ordering::Relaxed);
         self.iods.iter().map(calls).collect()
     }
 
@@ -116,18 +140,37 @@ impl Cluster {
         let mut command = match is_root {
             true => {
                 let mut command = Command::new("setpriv");
-                command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--no-new-privs"]).arg(program);
+                command
+                    .args([
+                        "--reuid",
+                        NOBODY,
+                        "--regid",
+                        NOBODY,
+                        "--clear-groups",
+                        "--no-new-privs",
+                    ])
+                    .arg(program);
                 command
             }
             false => Command::new(program),
         };
         let mds = self.mds.local_addrs()[0].to_string();
-        self.at_home(&mut command).env("BRAID_MDS", mds).env("BRAID_AGENT", self.path("agent.sock"));
+        self.at_home(&mut command)
+            .env("BRAID_MDS", mds)
+            .env("BRAID_AGENT", self.path("agent.sock"));
         command
     }
 
     fn at_home<'c>(&self, command: &'c mut Command) -> &'c mut Command {
-        let gone = ["BRAID_CONFIG", "BRAID_MDS", "BRAID_KEY", "BRAID_AGENT", "BRAID_TLS", "BRAID_TIMEOUT", "HOME"];
+        let gone = [
+            "BRAID_CONFIG",
+            "BRAID_MDS",
+            "BRAID_KEY",
+            "BRAID_AGENT",
+            "BRAID_TLS",
+            "BRAID_TIMEOUT",
+            "HOME",
+        ];
         for variable in gone {
             command.env_remove(variable);
         }
@@ -190,9 +233,17 @@ pub fn compile(source: &Path, link: Link) -> PathBuf {
     static COMPILED: OnceLock<TempDir> = OnceLock::new();
     let dir = COMPILED.get_or_init(open_directory).path();
     let name = source.file_stem().unwrap().to_str().unwrap();
-    let program = tempfile::Builder::new().prefix(name).tempfile_in(dir).unwrap().into_temp_path().keep().unwrap();
+    let program = tempfile::Builder::new()
+        .prefix(name)
+        .tempfile_in(dir)
+        .unwrap()
+        .into_temp_path()
+        .keep()
+        .unwrap();
     let mut config = Command::new("pkg-config");
-    config.env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig")).args(["--cflags", "--libs", "braid"]);
+    config
+        .env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig"))
+        .args(["--cflags", "--libs", "braid"]);
     if matches!(link, Link::Static) {
         config.arg("--static");
     }
@@ -221,5 +272,9 @@ pub fn ok(command: &mut Command) -> String {
 }
 
 pub fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }

@@ -51,7 +51,8 @@ pub const MPIS: [Mpi; 2] = [
 ];
 
 /// MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for an array of no room.
-const FLAGS: [&str; 7] = ["-std=gnu11", "-g", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow"];
+const FLAGS: [&str; 7] =
+    ["-std=gnu11", "-g", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow"];
 
 /// One program at a time: ranks that wait poll, and take the processors from the daemons that others wait for.
 pub fn alone() -> MutexGuard<'static, ()> {
@@ -69,7 +70,8 @@ pub fn need_one(ran: usize) {
 }
 
 fn on_path(program: &str) -> bool {
-    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join(program).is_file())
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .any(|dir| dir.join(program).is_file())
 }
 
 fn scratch() -> &'static Path {
@@ -99,10 +101,15 @@ impl Mpi {
         self.once(name, || {
             let small = name.strip_suffix("-large");
             let source = small.unwrap_or(name);
-            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{source}.c"));
+            let source =
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{source}.c"));
             let mut compile = Command::new(self.mpicc);
             compile.args(small.map(|_| "-DLARGE")).args(FLAGS).arg("-o").arg(&program).arg(source);
-            compile.arg("-Wl,--no-as-needed").arg(&shim).arg("-L").arg(support::installed().join("lib"));
+            compile
+                .arg("-Wl,--no-as-needed")
+                .arg(&shim)
+                .arg("-L")
+                .arg(support::installed().join("lib"));
             compile.arg("-lbraid").arg(format!("-Wl,-rpath,{}", shim.parent().unwrap().display()));
             ok(&mut compile);
         });
@@ -113,7 +120,8 @@ impl Mpi {
     pub fn compile_plain(&self, name: &str) -> PathBuf {
         let program = scratch().join(format!("{name}-plain-{}", self.name));
         self.once(&format!("{name}-plain"), || {
-            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
+            let source =
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
             ok(Command::new(self.mpicc).args(FLAGS).arg("-o").arg(&program).arg(source));
         });
         program
@@ -126,7 +134,8 @@ impl Mpi {
 
     /// `tests/fortran/calls.F90` with one of the three bindings, linked with the shim before the MPI.
     pub fn compile_fortran(&self, binding: &str) -> PathBuf {
-        let (shim, program) = (self.shim(), scratch().join(format!("fortran-{binding}-{}", self.name)));
+        let (shim, program) =
+            (self.shim(), scratch().join(format!("fortran-{binding}-{}", self.name)));
         self.once(&format!("fortran {binding}"), || {
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fortran/calls.F90");
             let modules = tempfile::tempdir().unwrap();
@@ -152,7 +161,10 @@ impl Mpi {
     /// The command that runs a program on so many ranks.
     pub fn command(&self, cluster: &Cluster, ranks: u32) -> Command {
         let mut command = cluster.program(Path::new("timeout"));
-        command.args(["-k", "5", "120", self.mpirun]).args(self.flags).args(["-n", &ranks.to_string()]);
+        command
+            .args(["-k", "5", "120", self.mpirun])
+            .args(self.flags)
+            .args(["-n", &ranks.to_string()]);
         // Open MPI asks for a home.
         command.env("HOME", cluster.dir.path()).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
         // MPICH's process manager ends when a stranger connects to it. Clients of clusters that are gone, of other tests, try ports of

@@ -25,7 +25,9 @@ impl Running {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let key = Secret::from_bytes([3; 32]);
         let socket = dir.path().join("agent.sock");
-        let agent = Agent::with_check(&socket, key.clone(), vec!["mds:1".into()], None, Box::new(check)).unwrap();
+        let agent =
+            Agent::with_check(&socket, key.clone(), vec!["mds:1".into()], None, Box::new(check))
+                .unwrap();
         let stopper = agent.stopper();
         let thread = Some(thread::spawn(move || agent.run().unwrap()));
         Self { dir, key, stopper, thread }
@@ -39,12 +41,18 @@ impl Running {
     fn ask_as(&self, uid: u32) -> Output {
         let program = self.dir.path().join("child");
         // By another process: one that a test beside this forks while the copy is open for writing would keep it busy.
-        let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap();
+        let copied = Command::new("cp")
+            .arg(std::env::current_exe().unwrap())
+            .arg(&program)
+            .status()
+            .unwrap();
         assert!(copied.success());
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let name = "agent::server::tests::child_asks";
         let mut command = Command::new(program);
-        command.args(["--exact", name, "--ignored", "--nocapture"]).env("BRAID_TEST_AGENT", self.socket());
+        command
+            .args(["--exact", name, "--ignored", "--nocapture"])
+            .env("BRAID_TEST_AGENT", self.socket());
         command.current_dir("/").uid(uid).gid(uid).output().unwrap()
     }
 }
@@ -71,8 +79,12 @@ fn a_program_gets_a_ticket_with_its_own_identity_and_the_key_of_that_ticket() {
     let proof = ask(&agent.socket()).unwrap();
     let ticket = ticket_of(&proof);
     let me = rustix::process::geteuid().as_raw();
-    assert_eq!((ticket.uid, ticket.key, ticket.agent_session), (u64::from(me), KeyId(4), SessionId(9)));
-    let mut groups: Vec<u64> = rustix::process::getgroups().unwrap().iter().map(|g| u64::from(g.as_raw())).collect();
+    assert_eq!(
+        (ticket.uid, ticket.key, ticket.agent_session),
+        (u64::from(me), KeyId(4), SessionId(9))
+    );
+    let mut groups: Vec<u64> =
+        rustix::process::getgroups().unwrap().iter().map(|g| u64::from(g.as_raw())).collect();
     let mut told = ticket.groups.clone();
     groups.sort_unstable();
     told.sort_unstable();
@@ -94,7 +106,11 @@ fn another_user_gets_its_own_identity_whatever_it_says() {
     let agent = Running::start(alive);
     let output = agent.ask_as(NOBODY);
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("ticket of uid 65534 gid 65534"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        text.contains("ticket of uid 65534 gid 65534"),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]
@@ -112,7 +128,8 @@ fn child_asks() {
 
 #[test]
 fn no_ticket_is_given_when_the_agents_session_is_gone() {
-    let agent = Running::start(|| Err(Error::new(Status::Unreachable, "the metadata server is away")));
+    let agent =
+        Running::start(|| Err(Error::new(Status::Unreachable, "the metadata server is away")));
     let error = ask(&agent.socket()).unwrap_err();
     assert_eq!(error.status(), Status::Unreachable);
     assert!(error.to_string().contains("the metadata server is away"), "{error}");
@@ -121,7 +138,9 @@ fn no_ticket_is_given_when_the_agents_session_is_gone() {
 #[test]
 fn an_agent_takes_over_a_dead_socket_and_not_a_living_one() {
     let agent = Running::start(alive);
-    let error = Agent::with_check(&agent.socket(), agent.key.clone(), Vec::new(), None, Box::new(alive)).unwrap_err();
+    let error =
+        Agent::with_check(&agent.socket(), agent.key.clone(), Vec::new(), None, Box::new(alive))
+            .unwrap_err();
     assert_eq!(error.status(), Status::Busy);
     let dead = agent.dir.path().join("dead.sock");
     drop(UnixListener::bind(&dead).unwrap());
@@ -133,11 +152,17 @@ fn no_agent_is_an_error_that_says_how_to_start_one() {
     let dir = tempfile::tempdir().unwrap();
     let error = ask(&dir.path().join("none.sock")).unwrap_err();
     assert_eq!(error.status(), Status::Unreachable);
-    assert!(error.to_string().ends_with("try: braid agent, as the owner of the client key"), "{error}");
+    assert!(
+        error.to_string().ends_with("try: braid agent, as the owner of the client key"),
+        "{error}"
+    );
 }
 
 #[test]
 fn an_agent_without_a_client_key_does_not_start() {
     let config = Config::new(["mds:1"], Credential::ServerKey(Secret::from_bytes([1; 32])));
-    assert_eq!(Agent::bind(Path::new("/nowhere/agent.sock"), config).unwrap_err().status(), Status::Invalid);
+    assert_eq!(
+        Agent::bind(Path::new("/nowhere/agent.sock"), config).unwrap_err().status(),
+        Status::Invalid
+    );
 }

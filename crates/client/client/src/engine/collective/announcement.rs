@@ -51,7 +51,8 @@ impl Announcement {
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut from = Decoder::new(bytes);
-        let decoded = Self::decode(&mut from).and_then(|announced| from.finish().map(|()| announced));
+        let decoded =
+            Self::decode(&mut from).and_then(|announced| from.finish().map(|()| announced));
         decoded.map_err(|error| other_step("its part of a collective call", error))
     }
 
@@ -66,7 +67,10 @@ impl Announcement {
             session: Wire::decode(from)?,
             is_write: Wire::decode(from)?,
             is_plain: Wire::decode(from)?,
-            options: CollectiveOptions { mode: mode(u8::decode(from)?)?, overlap: overlap(u8::decode(from)?)? },
+            options: CollectiveOptions {
+                mode: mode(u8::decode(from)?)?,
+                overlap: overlap(u8::decode(from)?)?,
+            },
             request: Wire::decode(from)?,
         })
     }
@@ -74,12 +78,18 @@ impl Announcement {
 
 fn mode(code: u8) -> Result<CollectiveMode, WireError> {
     use CollectiveMode as M;
-    [M::Auto, M::Server, M::Independent].into_iter().find(|mode| *mode as u8 == code).ok_or(WireError::Unknown)
+    [M::Auto, M::Server, M::Independent]
+        .into_iter()
+        .find(|mode| *mode as u8 == code)
+        .ok_or(WireError::Unknown)
 }
 
 fn overlap(code: u8) -> Result<Overlap, WireError> {
     use Overlap as O;
-    [O::HighestRank, O::Refuse].into_iter().find(|overlap| *overlap as u8 == code).ok_or(WireError::Unknown)
+    [O::HighestRank, O::Refuse]
+        .into_iter()
+        .find(|overlap| *overlap as u8 == code)
+        .ok_or(WireError::Unknown)
 }
 
 #[cfg(test)]
@@ -98,7 +108,11 @@ mod tests {
             is_write: true,
             is_plain: false,
             options: CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::Refuse },
-            request: Request { view: View::strided(0, 4096, 16384), start: 0, bytes: 4096 * blocks },
+            request: Request {
+                view: View::strided(0, 4096, 16384),
+                start: 0,
+                bytes: 4096 * blocks,
+            },
         };
         assert_eq!(Announcement::from_bytes(&of(5).to_bytes()).unwrap(), of(5));
         assert_eq!(of(1).to_bytes().len(), of(1 << 30).to_bytes().len());

@@ -7,7 +7,9 @@ use braid_types::{
 };
 use braid_wire::{Wire, message::collective::TaskFamily};
 
-use super::{CollectiveMode, Overlap, announcement::Announcement, outcome::Outcome, overlap::overlap};
+use super::{
+    CollectiveMode, Overlap, announcement::Announcement, outcome::Outcome, overlap::overlap,
+};
 use crate::{
     engine::FileView,
     error::{Error, Result},
@@ -64,9 +66,14 @@ pub(super) struct Turn<'p> {
 /// How long the pieces of a request are on average on a daemon, in bytes; 0 for no bytes.
 pub(super) fn piece_bytes(map: &FileMap, request: &Request) -> Result<u64> {
     for target in 0..map.targets().len() {
-        let mut accesses = map.accesses(target, request)?.take(PIECES_LOOKED_AT).map(|access| access.bytes).peekable();
+        let mut accesses = map
+            .accesses(target, request)?
+            .take(PIECES_LOOKED_AT)
+            .map(|access| access.bytes)
+            .peekable();
         if accesses.peek().is_some() {
-            let (bytes, count) = accesses.fold((0u64, 0), |(sum, count), bytes| (sum.saturating_add(bytes), count + 1));
+            let (bytes, count) = accesses
+                .fold((0u64, 0), |(sum, count), bytes| (sum.saturating_add(bytes), count + 1));
             return Ok(bytes / count);
         }
     }
@@ -79,15 +86,20 @@ pub(super) fn piece_bytes(map: &FileMap, request: &Request) -> Result<u64> {
 /// [`Status::Invalid`]: they do not make the same call, or overlap and do not want to.
 pub(super) fn plan(all: &[Announcement]) -> Result<Plan> {
     let first = &all[0];
-    let alike =
-        |task: &Announcement| (task.file, task.is_write, task.options) == (first.file, first.is_write, first.options);
+    let alike = |task: &Announcement| {
+        (task.file, task.is_write, task.options) == (first.file, first.is_write, first.options)
+    };
     if let Some(rank) = all.iter().position(|task| !alike(task)) {
-        let why = format!("task {rank} makes another collective call than task 0: another file, direction or option");
-        return Err(Error::new(Status::Invalid, why).with_hint("the same calls in the same order in every task"));
+        let why = format!(
+            "task {rank} makes another collective call than task 0: another file, direction or option"
+        );
+        return Err(Error::new(Status::Invalid, why)
+            .with_hint("the same calls in the same order in every task"));
     }
     if first.is_write && first.options.overlap == Overlap::Refuse && overlap(all.iter())? {
         let why = "the tasks' requests overlap, and the call is to refuse that";
-        return Err(Error::new(Status::Invalid, why).with_hint("Overlap::HighestRank, or views that do not overlap"));
+        return Err(Error::new(Status::Invalid, why)
+            .with_hint("Overlap::HighestRank, or views that do not overlap"));
     }
     let mut circles = circles(all)?;
     for circle in &mut circles {
@@ -99,7 +111,10 @@ pub(super) fn plan(all: &[Announcement]) -> Result<Plan> {
 impl Plan {
     /// How many slots there are, at least 1.
     pub(super) fn slots(&self) -> usize {
-        let slots = self.circles.iter().map(|circle| if circle.way == Way::InTurn { circle.members.len() } else { 1 });
+        let slots = self
+            .circles
+            .iter()
+            .map(|circle| if circle.way == Way::InTurn { circle.members.len() } else { 1 });
         slots.max().unwrap_or(1)
     }
 
@@ -120,7 +135,11 @@ impl Plan {
         let mut circles = self.circles.clone();
         for circle in &mut circles {
             let is_done = |rank: &usize| outcomes.get(*rank).is_none_or(Outcome::is_done);
-            circle.way = if circle.members.iter().all(is_done) { Way::Done } else { by_themselves(circle, all)? };
+            circle.way = if circle.members.iter().all(is_done) {
+                Way::Done
+            } else {
+                by_themselves(circle, all)?
+            };
         }
         Ok(Self { circles })
     }
@@ -178,19 +197,25 @@ fn way(circle: &Circle, all: &[Announcement]) -> Result<Way> {
 fn by_themselves(circle: &Circle, all: &[Announcement]) -> Result<Way> {
     let members = circle.members.iter().map(|rank| &all[*rank]);
     let is_write = all[circle.members[0]].is_write;
-    Ok(if is_write && circle.members.len() > 1 && overlap(members)? { Way::InTurn } else { Way::Independent })
+    Ok(if is_write && circle.members.len() > 1 && overlap(members)? {
+        Way::InTurn
+    } else {
+        Way::Independent
+    })
 }
 
 /// Whether a circle's requests fit one message, and what a daemon takes.
 fn fits(circle: &Circle, all: &[Announcement]) -> bool {
     let families = families(circle, all);
-    families.to_bytes().len() + sessions(circle, all).to_bytes().len() + COLLECT_REST_BYTES <= FRAME_BODY_BYTES_MAX
+    families.to_bytes().len() + sessions(circle, all).to_bytes().len() + COLLECT_REST_BYTES
+        <= FRAME_BODY_BYTES_MAX
         && TaskFamily::requests(&families, COLLECTIVE_TASKS_MAX).is_some()
 }
 
 /// The circle's requests, by their place in it.
 pub(super) fn families(circle: &Circle, all: &[Announcement]) -> Vec<TaskFamily> {
-    let requests: Vec<Request> = circle.members.iter().map(|rank| all[*rank].request.clone()).collect();
+    let requests: Vec<Request> =
+        circle.members.iter().map(|rank| all[*rank].request.clone()).collect();
     TaskFamily::of(&requests)
 }
 
@@ -213,44 +238,78 @@ mod tests {
 
     use super::{super::CollectiveOptions, *};
 
-    fn task(request: Request, pieces: u64, is_write: bool, options: CollectiveOptions) -> Announcement {
+    fn task(
+        request: Request,
+        pieces: u64,
+        is_write: bool,
+        options: CollectiveOptions,
+    ) -> Announcement {
         let (verdict, id, file) = (Outcome::done(pieces), [0; 16], FileIndex(1));
         Announcement { verdict, id, file, session: 1, is_write, is_plain: false, options, request }
     }
 
-    fn ways(requests: &[Request], pieces: u64, is_write: bool, options: CollectiveOptions) -> Vec<(Vec<usize>, Way)> {
-        let all: Vec<_> = requests.iter().map(|request| task(request.clone(), pieces, is_write, options)).collect();
+    fn ways(
+        requests: &[Request],
+        pieces: u64,
+        is_write: bool,
+        options: CollectiveOptions,
+    ) -> Vec<(Vec<usize>, Way)> {
+        let all: Vec<_> = requests
+            .iter()
+            .map(|request| task(request.clone(), pieces, is_write, options))
+            .collect();
         plan(&all).unwrap().circles.into_iter().map(|circle| (circle.members, circle.way)).collect()
     }
 
     fn interleaved(tasks: u64, group: u64) -> Vec<Request> {
-        let task = |n| Request { view: View::strided(n * group, group, tasks * group), start: 0, bytes: 100 * group };
+        let task = |n| Request {
+            view: View::strided(n * group, group, tasks * group),
+            start: 0,
+            bytes: 100 * group,
+        };
         (0..tasks).map(task).collect()
     }
 
     #[test]
     fn short_interleaved_pieces_go_through_the_daemons_and_long_ones_do_not() {
         let auto = CollectiveOptions::default();
-        assert_eq!(ways(&interleaved(4, 4095), 4095, false, auto), [(vec![0, 1, 2, 3], Way::Server)]);
-        assert_eq!(ways(&interleaved(4, 4096), 4096, false, auto), [(vec![0, 1, 2, 3], Way::Independent)]);
+        assert_eq!(
+            ways(&interleaved(4, 4095), 4095, false, auto),
+            [(vec![0, 1, 2, 3], Way::Server)]
+        );
+        assert_eq!(
+            ways(&interleaved(4, 4096), 4096, false, auto),
+            [(vec![0, 1, 2, 3], Way::Independent)]
+        );
         let server = CollectiveOptions { mode: CollectiveMode::Server, ..auto };
         assert_eq!(ways(&interleaved(2, 65536), 65536, true, server), [(vec![0, 1], Way::Server)]);
         let independent = CollectiveOptions { mode: CollectiveMode::Independent, ..auto };
-        assert_eq!(ways(&interleaved(2, 4096), 4096, true, independent), [(vec![0, 1], Way::Independent)]);
+        assert_eq!(
+            ways(&interleaved(2, 4096), 4096, true, independent),
+            [(vec![0, 1], Way::Independent)]
+        );
     }
 
     #[test]
-    fn over_plain_connections_only_very_short_pieces_are_read_through_the_daemons_and_longer_ones_written() {
+    fn over_plain_connections_only_very_short_pieces_are_read_through_the_daemons_and_longer_ones_written()
+     {
         let of = |is_write, pieces, is_plain: [bool; 2]| {
-            let tasks = interleaved(2, pieces).into_iter().zip(is_plain).map(|(request, is_plain)| Announcement {
-                is_plain,
-                ..task(request, pieces, is_write, CollectiveOptions::default())
-            });
+            let tasks =
+                interleaved(2, pieces).into_iter().zip(is_plain).map(|(request, is_plain)| {
+                    Announcement {
+                        is_plain,
+                        ..task(request, pieces, is_write, CollectiveOptions::default())
+                    }
+                });
             plan(&tasks.collect::<Vec<_>>()).unwrap().circles[0].way
         };
         assert_eq!(of(false, 255, [true; 2]), Way::Server);
         assert_eq!(of(false, 256, [true; 2]), Way::Independent);
-        assert_eq!(of(false, 256, [true, false]), Way::Server, "one of them is sent what was read into a buffer");
+        assert_eq!(
+            of(false, 256, [true, false]),
+            Way::Server,
+            "one of them is sent what was read into a buffer"
+        );
         assert_eq!(of(true, 16383, [true; 2]), Way::Server);
         assert_eq!(of(true, 16384, [true; 2]), Way::Independent);
         assert_eq!(of(true, 4096, [false; 2]), Way::Independent);
@@ -261,15 +320,22 @@ mod tests {
         let block = |n: u64| Request::contiguous(FileOffset(n * 1000), 1000);
         let auto = CollectiveOptions::default();
         let blocks = ways(&[block(2), block(0), block(1)], 1000, false, auto);
-        assert_eq!(blocks, [(vec![1], Way::Independent), (vec![2], Way::Independent), (vec![0], Way::Independent)]);
+        assert_eq!(
+            blocks,
+            [(vec![1], Way::Independent), (vec![2], Way::Independent), (vec![0], Way::Independent)]
+        );
         let nothing = Request::contiguous(FileOffset(0), 0);
-        assert_eq!(ways(&[nothing.clone(), block(0), nothing], 10, false, auto), [(vec![1], Way::Independent)]);
+        assert_eq!(
+            ways(&[nothing.clone(), block(0), nothing], 10, false, auto),
+            [(vec![1], Way::Independent)]
+        );
     }
 
     #[test]
     fn rows_of_tiles_are_circles_of_their_own() {
         let tile = |row: u64, column: u64| {
-            let view = View::subarray(0, &[64, 64], &[32, 32], &[row * 32, column * 32], 8).unwrap();
+            let view =
+                View::subarray(0, &[64, 64], &[32, 32], &[row * 32, column * 32], 8).unwrap();
             Request { view, start: 0, bytes: 32 * 32 * 8 }
         };
         let tiles = [tile(0, 0), tile(0, 1), tile(1, 0), tile(1, 1)];
@@ -286,14 +352,17 @@ mod tests {
         let independent = CollectiveOptions { mode: CollectiveMode::Independent, ..auto };
         assert_eq!(ways(&same, 1 << 20, true, independent), [(vec![0, 1, 2], Way::InTurn)]);
         let refuse = CollectiveOptions { overlap: Overlap::Refuse, ..auto };
-        let all: Vec<_> = same.iter().map(|request| task(request.clone(), 1 << 20, true, refuse)).collect();
+        let all: Vec<_> =
+            same.iter().map(|request| task(request.clone(), 1 << 20, true, refuse)).collect();
         assert_eq!(plan(&all).unwrap_err().status(), Status::Invalid);
         assert_eq!(ways(&interleaved(3, 100), 100, true, refuse), [(vec![0, 1, 2], Way::Server)]);
     }
 
     #[test]
     fn tasks_that_make_different_calls_are_told() {
-        let of = |is_write| task(Request::contiguous(FileOffset(0), 1), 1, is_write, CollectiveOptions::default());
+        let of = |is_write| {
+            task(Request::contiguous(FileOffset(0), 1), 1, is_write, CollectiveOptions::default())
+        };
         assert_eq!(plan(&[of(true), of(true), of(false)]).unwrap_err().status(), Status::Invalid);
     }
 }

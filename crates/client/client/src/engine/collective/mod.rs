@@ -165,7 +165,8 @@ impl<D: Driver> OpenFile<D> {
     ) -> (Collective<'a, 'b, D>, Vec<u8>) {
         let (view, request) = (view.clone(), view.request(start, room));
         let stage = Stage::Announced;
-        let collective = Collective { file: self, view, request, room, buffers, rank: rank as usize, stage };
+        let collective =
+            Collective { file: self, view, request, room, buffers, rank: rank as usize, stage };
         let ready = collective.make_ready().await;
         let announcement = Announcement {
             verdict: Outcome::of(ready.as_ref().map(|ready| ready.pieces)),
@@ -204,7 +205,8 @@ impl<D: Driver> Collective<'_, '_, D> {
         let file = self.file;
         file.allow(if self.is_write() { Rights::WRITE } else { Rights::READ })?;
         if self.is_write() && self.request.bytes < self.room {
-            let why = format!("{} bytes go past the end of the view or byte {FILE_BYTES_MAX}", self.room);
+            let why =
+                format!("{} bytes go past the end of the view or byte {FILE_BYTES_MAX}", self.room);
             return Err(Error::new(Status::TooLarge, why).with_hint("a smaller offset"));
         }
         let deadline = file.engine().deadline();
@@ -251,9 +253,13 @@ impl<D: Driver> Collective<'_, '_, D> {
     }
 
     fn decide(&self, all: &[Vec<u8>]) -> Result<Result<Box<Running>, usize>> {
-        let all = all.iter().map(|bytes| Announcement::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
+        let all =
+            all.iter().map(|bytes| Announcement::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
         if self.rank >= all.len() {
-            return Err(Error::new(Status::Invalid, format!("task {} in a group of {}", self.rank, all.len())));
+            return Err(Error::new(
+                Status::Invalid,
+                format!("task {} in a group of {}", self.rank, all.len()),
+            ));
         }
         outcome::first_failure(all.iter().map(|task| &task.verdict))?;
         let plan = decide::plan(&all)?;
@@ -264,7 +270,8 @@ impl<D: Driver> Collective<'_, '_, D> {
     /// Does this task's part, if it is its turn, and gives what became of it.
     async fn do_slot(&mut self, mut running: Box<Running>) -> Next {
         let Running { plan, slot, all, .. } = &*running;
-        let turn = plan.turn_of(self.rank).filter(|turn| turn.slot == *slot && self.request.bytes > 0);
+        let turn =
+            plan.turn_of(self.rank).filter(|turn| turn.slot == *slot && self.request.bytes > 0);
         if let Some(turn) = turn {
             let done = match turn.way {
                 Way::Server => self.through_daemons(turn.circle, all).await,
@@ -289,8 +296,13 @@ impl<D: Driver> Collective<'_, '_, D> {
     }
 
     /// After a slot: the next one, the end, or the fall-back.
-    fn settle(&self, mut running: Box<Running>, all: &[Vec<u8>]) -> Result<Result<Box<Running>, usize>> {
-        let outcomes = all.iter().map(|bytes| Outcome::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
+    fn settle(
+        &self,
+        mut running: Box<Running>,
+        all: &[Vec<u8>],
+    ) -> Result<Result<Box<Running>, usize>> {
+        let outcomes =
+            all.iter().map(|bytes| Outcome::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
         let is_final = |(rank, outcome): (usize, &Outcome)| {
             running.fell_back || !outcome.passes() || !running.plan.is_through_daemons(rank)
         };

@@ -32,7 +32,11 @@ impl Outcome {
             Err(error) => {
                 let mut why = error.why().to_owned();
                 why.truncate(why.floor_char_boundary(WHY_BYTES_MAX));
-                let failure = Failed { status: error.status(), why, server: error.server().map(str::to_owned) };
+                let failure = Failed {
+                    status: error.status(),
+                    why,
+                    server: error.server().map(str::to_owned),
+                };
                 Self { bytes: 0, failure: Some(failure) }
             }
         }
@@ -88,7 +92,9 @@ impl Outcome {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         self.bytes.encode(out);
         let failure = self.failure.as_ref();
-        failure.map(|failed| (failed.status, (failed.why.clone(), failed.server.clone()))).encode(out);
+        failure
+            .map(|failed| (failed.status, (failed.why.clone(), failed.server.clone())))
+            .encode(out);
     }
 
     pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError> {
@@ -114,7 +120,8 @@ impl Outcome {
 /// A task gave something else than its place in the call asks for.
 pub(super) fn other_step(what: &str, error: WireError) -> Error {
     let why = format!("a task of the group did not give {what}: {error}");
-    Error::new(Status::Invalid, why).with_hint("the same calls in the same order in every task, of the same version")
+    Error::new(Status::Invalid, why)
+        .with_hint("the same calls in the same order in every task, of the same version")
 }
 
 /// The failure of the lowest rank that has one.

@@ -30,7 +30,8 @@ pub(crate) fn announce_part(request: Request) -> Vec<u8> {
 /// # Errors
 /// That of the lowest rank that has refused.
 pub(crate) fn parts_overlap(all: &[Vec<u8>]) -> Result<bool> {
-    let all = all.iter().map(|bytes| Announcement::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
+    let all =
+        all.iter().map(|bytes| Announcement::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
     first_failure(all.iter().map(|task| &task.verdict))?;
     overlap(all.iter())
 }
@@ -59,10 +60,15 @@ mod tests {
 
     #[test]
     fn parts_overlap_where_two_tasks_want_one_byte_and_a_refusal_is_everybodys() {
-        let part = |offset: u64| announce_part(Request { view: View::strided(offset, 8, 24), start: 0, bytes: 800 });
+        let part = |offset: u64| {
+            announce_part(Request { view: View::strided(offset, 8, 24), start: 0, bytes: 800 })
+        };
         assert!(!parts_overlap(&[part(0), part(16), part(8)]).unwrap());
         assert!(parts_overlap(&[part(0), part(16), part(15)]).unwrap());
         let refusal = announce_refusal(&Error::new(Status::PermissionDenied, "not I"));
-        assert_eq!(parts_overlap(&[part(0), refusal]).unwrap_err().status(), Status::PermissionDenied);
+        assert_eq!(
+            parts_overlap(&[part(0), refusal]).unwrap_err().status(),
+            Status::PermissionDenied
+        );
     }
 }

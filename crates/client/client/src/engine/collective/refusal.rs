@@ -39,7 +39,10 @@ mod tests {
     #[test]
     fn all_see_the_refusal_of_the_lowest_rank() {
         let of = |why: &str| announce_refusal(&Error::new(Status::PermissionDenied, why));
-        let willing = Announcement { verdict: Outcome::done(1), ..Announcement::from_bytes(&of("")).unwrap() };
+        let willing = Announcement {
+            verdict: Outcome::done(1),
+            ..Announcement::from_bytes(&of("")).unwrap()
+        };
         let error = refused_by(&[willing.to_bytes(), of("first"), of("second")]);
         assert_eq!((error.status(), error.why()), (Status::PermissionDenied, "task 1: first"));
     }

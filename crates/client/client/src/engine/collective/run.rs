@@ -46,7 +46,11 @@ struct Round {
 
 impl<D: Driver> Collective<'_, '_, D> {
     /// How many bytes this task has read or written.
-    pub(super) async fn through_daemons(&mut self, circle: &Circle, all: &[Announcement]) -> Result<u64> {
+    pub(super) async fn through_daemons(
+        &mut self,
+        circle: &Circle,
+        all: &[Announcement],
+    ) -> Result<u64> {
         let file = self.file;
         let mut deadline = file.engine().deadline();
         let grant = file.grant();
@@ -57,9 +61,12 @@ impl<D: Driver> Collective<'_, '_, D> {
             tasks: families(circle, all),
             sessions: sessions(circle, all),
         });
-        let place = circle.members.iter().position(|rank| *rank == self.rank).unwrap_or_default() as u32;
+        let place =
+            circle.members.iter().position(|rank| *rank == self.rank).unwrap_or_default() as u32;
         let mut collects = match &ask {
-            Some(ask) => involved(&grant, circle, all)?.into_iter().map(|target| (target, ask)).collect(),
+            Some(ask) => {
+                involved(&grant, circle, all)?.into_iter().map(|target| (target, ask)).collect()
+            }
             None => Vec::new(),
         };
         let cuts = cuts(circle, all)?;
@@ -67,18 +74,44 @@ impl<D: Driver> Collective<'_, '_, D> {
         let (mut done, mut end) = (0, End::new(&grant.map));
         for request in pieces(&self.request, &self.view, &cuts) {
             let name = (all[master].id, place);
-            let round = Round::new(file, &grant, &self.request, request, name, &mut skips, self.is_write(), deadline)?;
+            let round = Round::new(
+                file,
+                &grant,
+                &self.request,
+                request,
+                name,
+                &mut skips,
+                self.is_write(),
+                deadline,
+            )?;
             let wanted = round.request.bytes;
             let moved = match &mut self.buffers {
                 Buffers::Read(buffers) => {
                     let mut buffers = advanced_mut(buffers, round.position as usize, wanted);
                     let collects = std::mem::take(&mut collects);
-                    file.read_round(&grant, &self.view, &round, collects, &mut buffers, &mut end, deadline).await?
+                    file.read_round(
+                        &grant,
+                        &self.view,
+                        &round,
+                        collects,
+                        &mut buffers,
+                        &mut end,
+                        deadline,
+                    )
+                    .await?
                 }
                 Buffers::Write(buffers) => {
                     let buffers = advanced(buffers, round.position as usize, wanted);
                     let end = self.view.file_end(&self.request)?;
-                    file.write_round(&grant, &round, std::mem::take(&mut collects), &buffers, end, deadline).await?;
+                    file.write_round(
+                        &grant,
+                        &round,
+                        std::mem::take(&mut collects),
+                        &buffers,
+                        end,
+                        deadline,
+                    )
+                    .await?;
                     wanted
                 }
             };
@@ -109,7 +142,8 @@ impl Round {
         while let Some(mut more) = planner.next_round() {
             windows.append(&mut more);
         }
-        let wait_ms = (file.engine().silence(deadline) * WAIT_PART.0 / WAIT_PART.1).as_millis() as u32;
+        let wait_ms =
+            (file.engine().silence(deadline) * WAIT_PART.0 / WAIT_PART.1).as_millis() as u32;
         let join = |planned: &Planned| {
             let skip = ByteCount(skips[planned.target]);
             skips[planned.target] += planned.payload;
@@ -144,7 +178,9 @@ impl<D: Driver> OpenFile<D> {
             let found = self.find_end(grant, view, &round.request, end, &mut deadline).await;
             wanted = found.map_err(|stop| match stop {
                 Stop::Failed(error) => error,
-                Stop::Replan => Error::new(Status::StaleGeneration, "the file was truncated meanwhile"),
+                Stop::Replan => {
+                    Error::new(Status::StaleGeneration, "the file was truncated meanwhile")
+                }
             })?;
         }
         if is_short {
@@ -177,8 +213,10 @@ impl<D: Driver> OpenFile<D> {
         let pending: Vec<usize> = (0..job.len()).collect();
         let skipped = collects.len();
         let outcomes = {
-            let mut calls: Vec<IodCall<'_>> =
-                collects.into_iter().map(|(target, ask)| IodCall::plain(target, Body::Collect(ask))).collect();
+            let mut calls: Vec<IodCall<'_>> = collects
+                .into_iter()
+                .map(|(target, ask)| IodCall::plain(target, Body::Collect(ask)))
+                .collect();
             calls.extend(job.calls(&pending)?);
             if calls.is_empty() {
                 return Ok(());
@@ -201,7 +239,11 @@ fn accept<J: Job>(job: &mut J, index: Option<usize>, answer: Answer) -> Result<(
 }
 
 /// The daemons that hold a byte of any of the circle's requests.
-fn involved<D: Driver>(grant: &Grant<D>, circle: &Circle, all: &[Announcement]) -> Result<Vec<usize>> {
+fn involved<D: Driver>(
+    grant: &Grant<D>,
+    circle: &Circle,
+    all: &[Announcement],
+) -> Result<Vec<usize>> {
     let mut involved = Vec::new();
     for target in 0..grant.map.targets().len() {
         for rank in &circle.members {
@@ -221,14 +263,21 @@ fn cuts(circle: &Circle, all: &[Announcement]) -> Result<Vec<u64>> {
     if requests.iter().all(|request| request.bytes <= ROUND_BYTES_MAX) {
         return Ok(Vec::new());
     }
-    let views = requests.iter().map(|request| FileView::new(request.view.clone())).collect::<Result<Vec<_>>>()?;
+    let views = requests
+        .iter()
+        .map(|request| FileView::new(request.view.clone()))
+        .collect::<Result<Vec<_>>>()?;
     let mut had = vec![0; requests.len()];
     let mut cuts = Vec::new();
     loop {
         let mut cut: Option<u64> = None;
         for ((request, view), had) in requests.iter().zip(&views).zip(&had) {
             if request.bytes - had > ROUND_BYTES_MAX {
-                let round = Request { start: request.start + had, bytes: ROUND_BYTES_MAX, view: request.view.clone() };
+                let round = Request {
+                    start: request.start + had,
+                    bytes: ROUND_BYTES_MAX,
+                    view: request.view.clone(),
+                };
                 let end = view.file_end(&round)?;
                 cut = Some(cut.map_or(end, |cut| cut.min(end)));
             }
@@ -295,11 +344,26 @@ mod tests {
         };
         assert_eq!(Body::Collect(&ask).encode(9, &present), collect.to_bytes());
         let (skip, bytes) = (ByteCount(7), ByteCount(8));
-        let ask = |writes| JoinAsk { writes, collective: [6; 16], rank: 2, skip, bytes, wait_ms: 11 };
-        let read =
-            JoinRead { handle, present: present.clone(), collective: [6; 16], rank: 2, skip, bytes, wait_ms: 11 };
+        let ask =
+            |writes| JoinAsk { writes, collective: [6; 16], rank: 2, skip, bytes, wait_ms: 11 };
+        let read = JoinRead {
+            handle,
+            present: present.clone(),
+            collective: [6; 16],
+            rank: 2,
+            skip,
+            bytes,
+            wait_ms: 11,
+        };
         assert_eq!(Body::Join(ask(false)).encode(9, &present), read.to_bytes());
-        let write = JoinWrite { handle, present: present.clone(), collective: [6; 16], rank: 2, skip, wait_ms: 11 };
+        let write = JoinWrite {
+            handle,
+            present: present.clone(),
+            collective: [6; 16],
+            rank: 2,
+            skip,
+            wait_ms: 11,
+        };
         assert_eq!(Body::Join(ask(true)).encode(9, &present), write.to_bytes());
     }
 
@@ -315,7 +379,11 @@ mod tests {
             options: CollectiveOptions::default(),
             request: Request { view: View::strided(displacement, group, 1 << 20), start: 3, bytes },
         };
-        let all = [task(0, 700_000, 900 << 20), task(700_000, 1000, 1 << 20), task(701_000, 300_000, 200 << 20)];
+        let all = [
+            task(0, 700_000, 900 << 20),
+            task(700_000, 1000, 1 << 20),
+            task(701_000, 300_000, 200 << 20),
+        ];
         let circle = Circle { members: vec![0, 1, 2], way: Way::Server };
         let cuts = cuts(&circle, &all).unwrap();
         assert!(cuts.is_sorted_by(|a, b| a < b) && cuts.len() >= 14, "{}", cuts.len());

@@ -121,19 +121,31 @@ impl PoolRoom {
         match room {
             Some(room) if room.term == state.term => {
                 state.granted = state.granted.max(room.granted.0);
-                state.told = state.told.max(if asked.term == room.term { asked.released } else { 0 });
+                state.told =
+                    state.told.max(if asked.term == room.term { asked.released } else { 0 });
                 state.sent = state.sent.max(asked.sent);
                 state.holds = Duration::from_millis(u64::from(room.holds_ms));
             }
             // Numbers rise as long as the daemon's host is up; when it starts anew, what was known has run out meanwhile.
             Some(room) if room.term > state.term || !state.is_good(asked.sent) => {
                 let holds = Duration::from_millis(u64::from(room.holds_ms));
-                let (term, granted, held, used) = (room.term, room.granted.0, state.held, state.used);
-                *state = State { term, granted, held, used, sent: asked.sent, holds, ..State::default() };
+                let (term, granted, held, used) =
+                    (room.term, room.granted.0, state.held, state.used);
+                *state = State {
+                    term,
+                    granted,
+                    held,
+                    used,
+                    sent: asked.sent,
+                    holds,
+                    ..State::default()
+                };
             }
             Some(_) => {}
             // It has none for us, whatever we had.
-            None if asked.sent >= state.sent => (state.holds, state.told) = (Duration::ZERO, state.released),
+            None if asked.sent >= state.sent => {
+                (state.holds, state.told) = (Duration::ZERO, state.released)
+            }
             None => {}
         }
         state.missed = 0;

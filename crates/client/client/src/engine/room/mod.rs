@@ -58,7 +58,9 @@ pub(super) struct Spent(HeldRoom);
 impl HeldRoom {
     /// Whether it holds room for these bytes of its file.
     pub fn covers(&self, offset: u64, bytes: u64) -> bool {
-        bytes == 0 || (self.start <= offset && offset.checked_add(bytes).is_some_and(|end| end <= self.end))
+        bytes == 0
+            || (self.start <= offset
+                && offset.checked_add(bytes).is_some_and(|end| end <= self.end))
     }
 
     fn add(&mut self, iod: IodId, room: &Arc<PoolRoom>, bytes: u64) {
@@ -102,7 +104,9 @@ impl<D: Driver> OpenFile<D> {
         if held.covers(offset, bytes) {
             return true;
         }
-        let Some(end) = offset.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(STEP_BYTES)) else {
+        let Some(end) =
+            offset.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(STEP_BYTES))
+        else {
             return false;
         };
         if !self.rights().allow(Rights::WRITE) || !self.engine().is_ours() {
@@ -150,13 +154,25 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    async fn return_to(self: &Arc<Self>, pool: &Pool<D>, account: RoomAccount, deadline: Duration) -> Option<()> {
+    async fn return_to(
+        self: &Arc<Self>,
+        pool: &Pool<D>,
+        account: RoomAccount,
+        deadline: Duration,
+    ) -> Option<()> {
         let (lease, pooled) = pool.checkout(self, deadline).await.ok()?;
         let Pooled { connection, meta } = *pooled;
         let mut connections = [connection];
         let body = ReturnRoom { room: account.clone() }.to_bytes();
         let op = ReturnRoom::OP;
-        let mut batch = [Exchange { connection: 0, op, body, send: Vec::new(), recv: Vec::new(), outcome: None }];
+        let mut batch = [Exchange {
+            connection: 0,
+            op,
+            body,
+            send: Vec::new(),
+            recv: Vec::new(),
+            outcome: None,
+        }];
         let silence_max = deadline.saturating_sub(self.driver.now());
         self.driver.exchange(&mut connections, &mut batch, silence_max).await;
         let [connection] = connections;

@@ -39,7 +39,9 @@ impl Kind {
     }
 
     fn of_code(code: u8) -> Option<Self> {
-        [Self::Give, Self::All, Self::Joined, Self::Failed].into_iter().find(|kind| kind.code() == code)
+        [Self::Give, Self::All, Self::Joined, Self::Failed]
+            .into_iter()
+            .find(|kind| kind.code() == code)
     }
 }
 
@@ -83,9 +85,12 @@ impl Direction {
         let mut timed = Timed { stream, deadline };
         let mut head = [0; HEAD_BYTES];
         timed.read_exact(&mut head)?;
-        let (kind, length, mac) = parse(&head).ok_or_else(|| garbage("a frame that is not understood"))?;
+        let (kind, length, mac) =
+            parse(&head).ok_or_else(|| garbage("a frame that is not understood"))?;
         if length > bytes_max as u64 {
-            return Err(garbage(&format!("a frame of {length} bytes, and {bytes_max} is the most")));
+            return Err(garbage(&format!(
+                "a frame of {length} bytes, and {bytes_max} is the most"
+            )));
         }
         // Memory grows with what arrives, not with what was announced.
         let mut body = Vec::new();
@@ -104,7 +109,10 @@ impl Direction {
     fn mac(&mut self, kind: Kind, length: u64, body: &[u8]) -> [u8; MAC_BYTES] {
         let sequence = self.sequence;
         self.sequence += 1;
-        self.key.mac("group frame", &[&sequence.to_le_bytes(), &[kind.code()], &length.to_le_bytes(), body])
+        self.key.mac(
+            "group frame",
+            &[&sequence.to_le_bytes(), &[kind.code()], &length.to_le_bytes(), body],
+        )
     }
 }
 

@@ -51,12 +51,22 @@ impl<'s> Joining<'s> {
     }
 
     /// Until all are there.
-    pub(super) fn run(&mut self, listener: &TcpListener, deadline: Instant, time_max: Duration) -> Result<()> {
+    pub(super) fn run(
+        &mut self,
+        listener: &TcpListener,
+        deadline: Instant,
+        time_max: Duration,
+    ) -> Result<()> {
         let listening = listener.set_nonblocking(true);
-        listening.map_err(|error| meeting(Error::new(Status::Internal, format!("task 0 cannot listen: {error}"))))?;
+        listening.map_err(|error| {
+            meeting(Error::new(Status::Internal, format!("task 0 cannot listen: {error}")))
+        })?;
         loop {
-            let missing: Vec<u32> =
-                (1..).zip(&self.tasks[1..]).filter(|(_, task)| task.is_none()).map(|at| at.0).collect();
+            let missing: Vec<u32> = (1..)
+                .zip(&self.tasks[1..])
+                .filter(|(_, task)| task.is_none())
+                .map(|at| at.0)
+                .collect();
             if missing.is_empty() {
                 return Ok(());
             }
@@ -83,7 +93,12 @@ impl<'s> Joining<'s> {
         if self.newcomers.len() == NEWCOMERS_MAX {
             self.newcomers.pop_front();
         }
-        self.newcomers.push_back(Newcomer { stream, since: Instant::now(), got: Vec::new(), step: Step::Hello });
+        self.newcomers.push_back(Newcomer {
+            stream,
+            since: Instant::now(),
+            got: Vec::new(),
+            step: Step::Hello,
+        });
     }
 
     /// Whether a task joined.
@@ -91,7 +106,9 @@ impl<'s> Joining<'s> {
         let mut joined = false;
         for mut newcomer in std::mem::take(&mut self.newcomers) {
             match newcomer.look(self.secret) {
-                Ok(None) if newcomer.since.elapsed() < HELLO_TIME => self.newcomers.push_back(newcomer),
+                Ok(None) if newcomer.since.elapsed() < HELLO_TIME => {
+                    self.newcomers.push_back(newcomer)
+                }
                 // Too slow, gone, or no task: nobody to tell.
                 Ok(None) | Err(_) => {}
                 Ok(Some((hello, transcript))) => {
@@ -109,7 +126,9 @@ impl<'s> Joining<'s> {
         }
         let (Hello { rank, size, .. }, ours) = (hello, self.tasks.len());
         let why = match self.tasks.get_mut(rank as usize) {
-            _ if size as usize != ours => format!("task {rank} is of a group of {size} tasks, and this one has {ours}"),
+            _ if size as usize != ours => {
+                format!("task {rank} is of a group of {size} tasks, and this one has {ours}")
+            }
             Some(place @ None) if rank > 0 => {
                 *place = Some(Joined { stream, keys });
                 return;
@@ -119,7 +138,12 @@ impl<'s> Joining<'s> {
         };
         let refused = failed_body(&Error::new(Status::Invalid, why));
         // One that does not listen finds out by the end of the connection.
-        let _ = Direction::new(keys.to_member).send(&stream, Kind::Failed, &refused, Some(Instant::now() + TELL_TIME));
+        let _ = Direction::new(keys.to_member).send(
+            &stream,
+            Kind::Failed,
+            &refused,
+            Some(Instant::now() + TELL_TIME),
+        );
     }
 }
 

@@ -68,14 +68,23 @@ impl Member {
         deadline: Instant,
     ) -> Result<Self> {
         loop {
-            let why = match attempt(&address, Hello { size, rank, nonce: random_bytes() }, secret, deadline) {
-                Ok(line) => return Ok(Self { size, process: fork::mark(), line: Mutex::new(line) }),
+            let why = match attempt(
+                &address,
+                Hello { size, rank, nonce: random_bytes() },
+                secret,
+                deadline,
+            ) {
+                Ok(line) => {
+                    return Ok(Self { size, process: fork::mark(), line: Mutex::new(line) });
+                }
                 Err(Attempt::Over(error)) => return Err(error),
                 Err(Attempt::Again(why)) => why,
             };
             if Instant::now() >= deadline {
-                let error = Error::new(Status::Unreachable, format!("task 0 is not reached: {why}"));
-                return Err(meeting(error).with_hint("see whether task 0 runs, and listens at this address"));
+                let error =
+                    Error::new(Status::Unreachable, format!("task 0 is not reached: {why}"));
+                return Err(meeting(error)
+                    .with_hint("see whether task 0 runs, and listens at this address"));
             }
             thread::sleep(RETRY_PERIOD);
         }
@@ -116,7 +125,12 @@ impl Line {
     fn round(&mut self, mine: &[u8], size: u32, time_max: Duration) -> Result<Vec<Vec<u8>>> {
         check_given(mine)?;
         let deadline = deadline(time_max);
-        let sent = self.to_root.send(&self.stream, Kind::Give, &given_body(time_max, mine), Some(deadline));
+        let sent = self.to_root.send(
+            &self.stream,
+            Kind::Give,
+            &given_body(time_max, mine),
+            Some(deadline),
+        );
         // A root that is gone may have said why.
         let until = match &sent {
             Ok(()) => deadline + VERDICT_TIME,
@@ -138,20 +152,30 @@ impl Line {
     }
 }
 
-fn attempt(address: &impl ToSocketAddrs, hello: Hello, secret: &Secret, deadline: Instant) -> Result<Line, Attempt> {
+fn attempt(
+    address: &impl ToSocketAddrs,
+    hello: Hello,
+    secret: &Secret,
+    deadline: Instant,
+) -> Result<Line, Attempt> {
     let stream = connect(address, deadline)?;
     // It matters to speed alone.
     let _ = stream.set_nodelay(true);
-    let mut timed = Timed { stream: &stream, deadline: Some(deadline.min(Instant::now() + HELLO_TIME)) };
+    let mut timed =
+        Timed { stream: &stream, deadline: Some(deadline.min(Instant::now() + HELLO_TIME)) };
     timed.write_all(&hello.to_bytes())?;
     let mut answer = [0; ANSWER_BYTES];
     timed.read_exact(&mut answer)?;
-    let (nonce, proof) =
-        answer.split_first_chunk::<NONCE_BYTES>().ok_or_else(|| garbage("an answer without a nonce"))?;
+    let (nonce, proof) = answer
+        .split_first_chunk::<NONCE_BYTES>()
+        .ok_or_else(|| garbage("an answer without a nonce"))?;
     let proof = proof.first_chunk().ok_or_else(|| garbage("an answer without a proof"))?;
     let transcript = Transcript::new(&hello.to_bytes(), nonce);
     if !transcript.is_root(secret, proof) {
-        let error = Error::new(Status::AuthenticationFailed, "what listens there is not the first task of this group");
+        let error = Error::new(
+            Status::AuthenticationFailed,
+            "what listens there is not the first task of this group",
+        );
         return Err(Attempt::Over(meeting(error).with_hint("the same secret for all tasks")));
     }
     timed.write_all(&transcript.proof_of_member(secret))?;
@@ -247,10 +271,15 @@ mod tests {
 
     #[test]
     fn what_a_task_gives_says_how_long_it_waits() {
-        for (time_max, bytes) in [(Duration::from_millis(1500), &b"bytes"[..]), (Duration::ZERO, b"")] {
+        for (time_max, bytes) in
+            [(Duration::from_millis(1500), &b"bytes"[..]), (Duration::ZERO, b"")]
+        {
             assert_eq!(given_of(given_body(time_max, bytes)), Some((time_max, bytes.to_vec())));
         }
-        assert_eq!(given_of(given_body(Duration::MAX, b"")).unwrap().0, Duration::from_millis(u64::MAX));
+        assert_eq!(
+            given_of(given_body(Duration::MAX, b"")).unwrap().0,
+            Duration::from_millis(u64::MAX)
+        );
         assert_eq!(given_of(vec![0; PATIENCE_BYTES - 1]), None);
     }
 

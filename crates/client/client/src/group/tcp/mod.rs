@@ -110,7 +110,12 @@ impl TcpGroup {
     ///
     /// # Errors
     /// As [`TcpGroup::join`].
-    pub fn listen(listener: TcpListener, size: u32, secret: &Secret, time_max: Duration) -> Result<Self> {
+    pub fn listen(
+        listener: TcpListener,
+        size: u32,
+        secret: &Secret,
+        time_max: Duration,
+    ) -> Result<Self> {
         check(0, size)?;
         let root = Root::listen(listener, size, secret, time_max)?;
         Ok(Self { rank: 0, size, end: End::Root(root) })
@@ -119,7 +124,9 @@ impl TcpGroup {
 
 fn check(rank: u32, size: u32) -> Result<()> {
     let why = match () {
-        () if size == 0 || size > SIZE_MAX => format!("a group has 1 to {SIZE_MAX} tasks, not {size}"),
+        () if size == 0 || size > SIZE_MAX => {
+            format!("a group has 1 to {SIZE_MAX} tasks, not {size}")
+        }
         () if rank >= size => format!("there is no task {rank} among {size}: the first is 0"),
         () => return Ok(()),
     };

@@ -45,7 +45,11 @@ impl Hello {
         let (size, rest) = rest.split_first_chunk::<4>()?;
         let (rank, rest) = rest.split_first_chunk::<4>()?;
         let nonce = *rest.first_chunk::<NONCE_BYTES>()?;
-        (*magic == MAGIC).then(|| Self { size: u32::from_le_bytes(*size), rank: u32::from_le_bytes(*rank), nonce })
+        (*magic == MAGIC).then(|| Self {
+            size: u32::from_le_bytes(*size),
+            rank: u32::from_le_bytes(*rank),
+            nonce,
+        })
     }
 }
 
@@ -74,7 +78,10 @@ impl Transcript {
     }
 
     pub(super) fn keys(&self, secret: &Secret) -> Keys {
-        Keys { to_root: secret.derive("group to root", &self.0), to_member: secret.derive("group to member", &self.0) }
+        Keys {
+            to_root: secret.derive("group to root", &self.0),
+            to_member: secret.derive("group to member", &self.0),
+        }
     }
 }
 

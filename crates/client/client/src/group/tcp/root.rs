@@ -81,7 +81,12 @@ struct Given {
 
 impl Root {
     /// Returns when all tasks are there.
-    pub(super) fn listen(listener: TcpListener, size: u32, secret: &Secret, time_max: Duration) -> Result<Self> {
+    pub(super) fn listen(
+        listener: TcpListener,
+        size: u32,
+        secret: &Secret,
+        time_max: Duration,
+    ) -> Result<Self> {
         let mut joining = Joining::new(size, secret);
         let joined = joining.run(&listener, deadline(time_max), time_max);
         let tasks: Vec<Option<Joined>> = joining.tasks.into_iter().skip(1).collect();
@@ -89,9 +94,15 @@ impl Root {
         let mut lines = Vec::new();
         for task in tasks.into_iter().flatten() {
             readers.push((task.stream.try_clone(), Direction::new(task.keys.to_root)));
-            lines.push(Line { stream: task.stream, to_member: Direction::new(task.keys.to_member) });
+            lines
+                .push(Line { stream: task.stream, to_member: Direction::new(task.keys.to_member) });
         }
-        let state = State { given: lines.iter().map(|_| None).collect(), failed: None, told: false, closing: false };
+        let state = State {
+            given: lines.iter().map(|_| None).collect(),
+            failed: None,
+            told: false,
+            closing: false,
+        };
         let (lines, state) = (Mutex::new(lines), Mutex::new(state));
         let shared = Arc::new(Shared { lines, state, changed: Condvar::new() });
         let mut root = Self { shared, readers: Vec::new(), process: fork::mark() };
@@ -103,14 +114,25 @@ impl Root {
     /// Starts the readers and tells all tasks that all are there.
     fn start(&mut self, readers: Vec<(std::io::Result<TcpStream>, Direction)>) -> Result<()> {
         for (rank, (stream, from_member)) in (1..).zip(readers) {
-            let failed =
-                |error| meeting(Error::new(Status::Internal, format!("task 0 cannot hear task {rank}: {error}")));
+            let failed = |error| {
+                meeting(Error::new(
+                    Status::Internal,
+                    format!("task 0 cannot hear task {rank}: {error}"),
+                ))
+            };
             let (stream, shared) = (stream.map_err(failed)?, Arc::clone(&self.shared));
-            let named = thread::Builder::new().name(format!("braid-group-{rank}")).stack_size(STACK_BYTES);
-            let reader = named.spawn(move || read(&shared, rank, &stream, from_member)).map_err(failed)?;
+            let named =
+                thread::Builder::new().name(format!("braid-group-{rank}")).stack_size(STACK_BYTES);
+            let reader =
+                named.spawn(move || read(&shared, rank, &stream, from_member)).map_err(failed)?;
             self.readers.push(reader);
         }
-        self.shared.send_all(&mut lock(&self.shared.lines), Kind::Joined, &[], Instant::now() + GIVE_TIME)
+        self.shared.send_all(
+            &mut lock(&self.shared.lines),
+            Kind::Joined,
+            &[],
+            Instant::now() + GIVE_TIME,
+        )
     }
 
     pub(super) fn all_gather(&self, mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
@@ -125,7 +147,9 @@ impl Root {
                 return Err(lock(&self.shared.state).failed.clone().unwrap_or_else(crowded));
             }
         };
-        self.shared.round(&mut lines, mine, time_max).map_err(|error| self.shared.fail(&mut lines, error))
+        self.shared
+            .round(&mut lines, mine, time_max)
+            .map_err(|error| self.shared.fail(&mut lines, error))
     }
 }
 
@@ -201,7 +225,8 @@ impl Shared {
         all.extend(self.gather(time_max)?);
         let bytes: usize = all.iter().map(Vec::len).sum();
         if bytes > ALL_BYTES_MAX {
-            let why = format!("all tasks together give {bytes} bytes, and {ALL_BYTES_MAX} is the most");
+            let why =
+                format!("all tasks together give {bytes} bytes, and {ALL_BYTES_MAX} is the most");
             return Err(meeting(Error::new(Status::TooLarge, why)).with_hint("less in one round"));
         }
         let given = self.send_all(lines, Kind::All, &all_body(&all), Instant::now() + GIVE_TIME);
@@ -223,7 +248,12 @@ impl Shared {
                 return Err(lost(rank, "it waited for the others and gave up"));
             }
             if state.given.iter().all(Option::is_some) {
-                let given = state.given.iter_mut().filter_map(Option::take).map(|given| given.bytes).collect();
+                let given = state
+                    .given
+                    .iter_mut()
+                    .filter_map(Option::take)
+                    .map(|given| given.bytes)
+                    .collect();
                 self.changed.notify_all();
                 return Ok(given);
             }
@@ -240,7 +270,13 @@ impl Shared {
     }
 
     /// To all of them, whoever is lost meanwhile: no task hears less than another. Fails with the first that was.
-    fn send_all(&self, lines: &mut [Line], kind: Kind, body: &[u8], deadline: Instant) -> Result<()> {
+    fn send_all(
+        &self,
+        lines: &mut [Line],
+        kind: Kind,
+        body: &[u8],
+        deadline: Instant,
+    ) -> Result<()> {
         let mut outcome = Ok(());
         for (rank, line) in (1..).zip(lines) {
             let by = deadline.max(Instant::now() + GIVE_TIME_LEAST);
@@ -275,7 +311,8 @@ impl State {
     /// A task that has given up.
     fn gone(&self) -> Option<u32> {
         let now = Instant::now();
-        let has_gone = |given: &Option<Given>| given.as_ref().is_some_and(|given| given.until < now);
+        let has_gone =
+            |given: &Option<Given>| given.as_ref().is_some_and(|given| given.until < now);
         (1..).zip(&self.given).find(|(_, given)| has_gone(given)).map(|(rank, _)| rank)
     }
 
@@ -304,15 +341,20 @@ mod tests {
     }
 
     fn shared(given: impl Iterator<Item = Given>) -> Shared {
-        let state = State { given: given.map(Some).collect(), failed: None, told: false, closing: false };
+        let state =
+            State { given: given.map(Some).collect(), failed: None, told: false, closing: false };
         Shared { lines: Mutex::default(), state: Mutex::new(state), changed: Condvar::new() }
     }
 
     #[test]
     fn a_task_that_gave_up_has_no_part_in_a_round_though_its_connection_stands() {
-        let shared = shared([given(1, Instant::now() + LONG), given(2, Instant::now())].into_iter());
+        let shared =
+            shared([given(1, Instant::now() + LONG), given(2, Instant::now())].into_iter());
         let error = shared.round(&mut [], &[0], LONG).unwrap_err();
-        assert!(error.to_string().contains("task 2 is lost: it waited for the others and gave up"), "{error}");
+        assert!(
+            error.to_string().contains("task 2 is lost: it waited for the others and gave up"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -328,10 +370,14 @@ mod tests {
         let all = shared.round(&mut lines, &[0], LONG).unwrap();
         assert_eq!(all, [[0], [1], [2], [3]]);
         for (stream, from_root) in &mut ends[1..] {
-            let mut hear = || from_root.receive(stream, ALL_BYTES_MAX, Some(Instant::now() + LONG)).unwrap();
+            let mut hear =
+                || from_root.receive(stream, ALL_BYTES_MAX, Some(Instant::now() + LONG)).unwrap();
             assert_eq!(hear(), (Kind::All, all_body(&all)));
             let (kind, why) = hear();
-            assert!(kind == Kind::Failed && String::from_utf8_lossy(&why).contains("task 1 is lost"), "{why:?}");
+            assert!(
+                kind == Kind::Failed && String::from_utf8_lossy(&why).contains("task 1 is lost"),
+                "{why:?}"
+            );
         }
         let next = shared.round(&mut lines, &[0], LONG).unwrap_err();
         assert!(next.to_string().contains("task 1 is lost"), "{next}");

@@ -5,12 +5,15 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use braid_client::{CollectiveMode, CollectiveOptions, Extent, Group, OpenOptions, Overlap, Pattern, Status, View};
+use braid_client::{
+    CollectiveMode, CollectiveOptions, Extent, Group, OpenOptions, Overlap, Pattern, Status, View,
+};
 use proptest::prelude::*;
 
 use super::cluster::{Cluster, as_tasks, pattern, striped};
 
-const SERVER: CollectiveOptions = CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
+const SERVER: CollectiveOptions =
+    CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
 
 /// What one task asks: view, position, bytes.
 type Ask = (View, u64, usize);
@@ -22,11 +25,12 @@ fn offsets((view, position, bytes): &Ask) -> Vec<u64> {
 }
 
 fn view() -> impl Strategy<Value = View> {
-    let vector =
-        (1u64..5, 1u64..3000, 0u64..4000, 0u64..5000, 0u64..60_000).prop_map(|(count, block, gap, rest, from)| {
+    let vector = (1u64..5, 1u64..3000, 0u64..4000, 0u64..5000, 0u64..60_000).prop_map(
+        |(count, block, gap, rest, from)| {
             let stride = block + gap;
             View::vector(from, count, block, stride, count * stride + rest)
-        });
+        },
+    );
     let strided = (0u64..100_000, 1u64..9000, 0u64..20_000)
         .prop_map(|(from, group, gap)| View::strided(from, group, group + gap));
     let list = prop::collection::vec((0u64..9000, 1u64..9000), 1..12).prop_map(|gaps| {
@@ -44,11 +48,16 @@ fn view() -> impl Strategy<Value = View> {
 
 /// Two to five tasks; some have views that interleave, some anything, some nothing.
 fn asks() -> impl Strategy<Value = Vec<Ask>> {
-    let any = prop::collection::vec((view(), 0u64..50_000, prop_oneof![1 => Just(0usize), 6 => 1usize..400_000]), 2..6);
-    let interleaved = (2u64..6, 1u64..9000, 0u64..9000, 1usize..300_000).prop_map(|(tasks, group, gap, bytes)| {
-        let task = |n| (View::strided(n * group, group, tasks * group + gap), 0, bytes);
-        (0..tasks).map(task).collect::<Vec<_>>()
-    });
+    let any = prop::collection::vec(
+        (view(), 0u64..50_000, prop_oneof![1 => Just(0usize), 6 => 1usize..400_000]),
+        2..6,
+    );
+    let interleaved = (2u64..6, 1u64..9000, 0u64..9000, 1usize..300_000).prop_map(
+        |(tasks, group, gap, bytes)| {
+            let task = |n| (View::strided(n * group, group, tasks * group + gap), 0, bytes);
+            (0..tasks).map(task).collect::<Vec<_>>()
+        },
+    );
     prop_oneof![any, interleaved]
 }
 
@@ -57,7 +66,8 @@ fn every_task_reads_its_bytes_whatever_the_views_and_layouts() {
     let cluster = Cluster::start(3);
     let clients: Vec<_> = (0..5).map(|_| cluster.client()).collect();
     let numbers = AtomicU64::new(0);
-    let config = ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() };
     let case = (asks(), 1u64..20, 1u16..4, 0usize..900_000, any::<u64>());
     proptest!(config, |((asks, stripes, parts, size, seed) in case)| {
         let number = numbers.fetch_add(1, Relaxed);
@@ -89,7 +99,10 @@ fn every_task_reads_its_bytes_whatever_the_views_and_layouts() {
         }
     });
     let counted = cluster.counted();
-    assert!(counted.collectives > 0 && counted.joins > 0, "the daemons' way was taken: {counted:?}");
+    assert!(
+        counted.collectives > 0 && counted.joins > 0,
+        "the daemons' way was taken: {counted:?}"
+    );
     assert_eq!(cluster.failed_calls(), 0, "and nobody fell back");
 }
 
@@ -98,7 +111,8 @@ fn every_task_writes_its_bytes_and_the_highest_rank_wins() {
     let cluster = Cluster::start(3);
     let clients: Vec<_> = (0..5).map(|_| cluster.client()).collect();
     let numbers = AtomicU64::new(0);
-    let config = ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() };
     let case = (asks(), 1u64..20, 1u16..4, 0usize..300_000, any::<u64>());
     proptest!(config, |((asks, stripes, parts, size, seed) in case)| {
         let number = numbers.fetch_add(1, Relaxed);
@@ -129,7 +143,10 @@ fn every_task_writes_its_bytes_and_the_highest_rank_wins() {
         prop_assert!(after == model, "{asks:?}: {} bytes of {}", after.len(), model.len());
     });
     let counted = cluster.counted();
-    assert!(counted.collectives > 0 && counted.joins > 0, "the daemons' way was taken: {counted:?}");
+    assert!(
+        counted.collectives > 0 && counted.joins > 0,
+        "the daemons' way was taken: {counted:?}"
+    );
     assert_eq!(cluster.failed_calls(), 0, "and nobody fell back");
 }
 
@@ -137,8 +154,12 @@ fn every_task_writes_its_bytes_and_the_highest_rank_wins() {
 fn overlapping_writes_have_a_winner_in_every_mode_or_are_refused_before_a_byte_is_written() {
     let cluster = Cluster::start(2);
     let clients: Vec<_> = (0..4).map(|_| cluster.client()).collect();
-    let open =
-        |path: &str| clients.iter().map(|client| client.open(path, &striped(4096, 2)).unwrap()).collect::<Vec<_>>();
+    let open = |path: &str| {
+        clients
+            .iter()
+            .map(|client| client.open(path, &striped(4096, 2)).unwrap())
+            .collect::<Vec<_>>()
+    };
     for mode in [CollectiveMode::Auto, CollectiveMode::Server, CollectiveMode::Independent] {
         let files = open(&format!("/{mode:?}"));
         let options = CollectiveOptions { mode, overlap: Overlap::HighestRank };
@@ -156,9 +177,16 @@ fn overlapping_writes_have_a_winner_in_every_mode_or_are_refused_before_a_byte_i
         }
         let refuse = CollectiveOptions { mode, overlap: Overlap::Refuse };
         let refused = as_tasks(&files, |task, file| {
-            file.write_all_vectored_at(task, &[IoSlice::new(&[9; 5000])], u64::from(task.rank()) * 4999, &refuse)
+            file.write_all_vectored_at(
+                task,
+                &[IoSlice::new(&[9; 5000])],
+                u64::from(task.rank()) * 4999,
+                &refuse,
+            )
         });
-        assert!(refused.iter().all(|refused| refused.as_ref().unwrap_err().status() == Status::Invalid));
+        assert!(
+            refused.iter().all(|refused| refused.as_ref().unwrap_err().status() == Status::Invalid)
+        );
         let mut first = [0];
         files[0].read_at(&mut first, 0).unwrap();
         assert_eq!(first, [1], "nothing was written");
@@ -180,7 +208,10 @@ fn tasks_may_be_threads_of_one_client_more_than_its_pool_has_connections() {
         let data = pattern(100_000, u64::from(task.rank()));
         assert_eq!(file.write_all_at(task, &data, 0).unwrap(), data.len());
         let mut back = vec![0; data.len()];
-        assert_eq!(file.read_all_vectored_at(task, &mut [IoSliceMut::new(&mut back)], 0, &SERVER).unwrap(), data.len());
+        assert_eq!(
+            file.read_all_vectored_at(task, &mut [IoSliceMut::new(&mut back)], 0, &SERVER).unwrap(),
+            data.len()
+        );
         assert!(back == data);
     });
     assert_eq!(cluster.counted().collectives, 4, "one of each kind at each daemon");
@@ -193,15 +224,23 @@ fn a_call_of_many_windows_goes_in_rounds() {
     let open = |(rank, client): (u64, &braid_client::Client)| {
         // Rank 0 has seven eighths of the file.
         let (from, group) = if rank == 0 { (0, 7 * 4096) } else { (7 * 4096, 4096) };
-        client.open("/long", &striped(1 << 16, 2)).unwrap().with_view(View::strided(from, group, 8 * 4096)).unwrap()
+        client
+            .open("/long", &striped(1 << 16, 2))
+            .unwrap()
+            .with_view(View::strided(from, group, 8 * 4096))
+            .unwrap()
     };
     let files: Vec<_> = (0..).zip(&clients).map(open).collect();
     let bytes = |rank: u32| if rank == 0 { 105 << 20 } else { 15 << 20 };
     as_tasks(&files, |task, file| {
         let data = pattern(bytes(task.rank()), u64::from(task.rank()));
-        assert_eq!(file.write_all_vectored_at(task, &[IoSlice::new(&data)], 0, &SERVER).unwrap(), data.len());
+        assert_eq!(
+            file.write_all_vectored_at(task, &[IoSlice::new(&data)], 0, &SERVER).unwrap(),
+            data.len()
+        );
         let mut back = vec![0; data.len()];
-        let read = file.read_all_vectored_at(task, &mut [IoSliceMut::new(&mut back)], 0, &SERVER).unwrap();
+        let read =
+            file.read_all_vectored_at(task, &mut [IoSliceMut::new(&mut back)], 0, &SERVER).unwrap();
         assert!(read == data.len() && back == data);
     });
     let counted = cluster.counted();

@@ -7,7 +7,8 @@ use std::{
 };
 
 use braid_client::{
-    Client, Config, Credential, Error, File, Group, OpenOptions, Result, Secret, message::types::IodState,
+    Client, Config, Credential, Error, File, Group, OpenOptions, Result, Secret,
+    message::types::IodState,
 };
 use braid_iod::{Iod, IodConfig};
 use braid_mds::{Mds, MdsConfig};
@@ -37,7 +38,12 @@ impl Cluster {
         let dir = tempfile::tempdir().unwrap();
         let key = Secret::from_bytes([9; 32]);
         Mds::init(&dir.path().join("mds"), UUID, SHARDS_DEFAULT).unwrap();
-        let mds = Mds::start(MdsConfig::new(dir.path().join("mds"), vec!["127.0.0.1:0".into()], key.clone())).unwrap();
+        let mds = Mds::start(MdsConfig::new(
+            dir.path().join("mds"),
+            vec!["127.0.0.1:0".into()],
+            key.clone(),
+        ))
+        .unwrap();
         let address: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
         let start_iod = |disk: PathBuf, wire: &Option<Wire>| {
             std::fs::create_dir_all(&disk).unwrap();
@@ -49,10 +55,20 @@ impl Cluster {
             iod
         };
         let disk = |number| dir.path().join(format!("disk{number}"));
-        let iods: Vec<Iod> = wires.iter().enumerate().map(|(number, wire)| start_iod(disk(number), wire)).collect();
-        let admin = Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
+        let iods: Vec<Iod> =
+            wires.iter().enumerate().map(|(number, wire)| start_iod(disk(number), wire)).collect();
+        let admin =
+            Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
         let deadline = Instant::now() + Duration::from_secs(120);
-        while admin.cluster_map().unwrap().iods.iter().filter(|iod| iod.state == IodState::Up).count() < iods.len() {
+        while admin
+            .cluster_map()
+            .unwrap()
+            .iods
+            .iter()
+            .filter(|iod| iod.state == IodState::Up)
+            .count()
+            < iods.len()
+        {
             assert!(Instant::now() < deadline, "the daemons did not come up");
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
@@ -79,7 +95,9 @@ impl Cluster {
     /// Calls that the daemons have refused or failed.
     pub fn failed_calls(&self) -> u64 {
         let counters = self.iods.iter().map(|iod| iod.core().counters());
-        counters.map(|counters| counters.refusals.load(Relaxed) + counters.errors.load(Relaxed)).sum()
+        counters
+            .map(|counters| counters.refusals.load(Relaxed) + counters.errors.load(Relaxed))
+            .sum()
     }
 
     /// Collective requests, joins, calls of the store and bytes for collective requests, at all daemons.
@@ -125,7 +143,12 @@ impl std::ops::Sub for Counted {
 
 /// A file for all tasks.
 pub fn striped(stripe_bytes: u64, parts: u16) -> OpenOptions {
-    OpenOptions::new().read(true).write(true).create(true).stripe_size(stripe_bytes).iod_count(parts)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .stripe_size(stripe_bytes)
+        .iod_count(parts)
 }
 
 /// Tasks that are threads.
@@ -181,7 +204,11 @@ impl Group for Task {
             state.round += 1;
             self.shared.changed.notify_all();
         } else {
-            let waited = self.shared.changed.wait_timeout_while(state, time_max, |state| state.round == round).unwrap();
+            let waited = self
+                .shared
+                .changed
+                .wait_timeout_while(state, time_max, |state| state.round == round)
+                .unwrap();
             state = waited.0;
             if waited.1.timed_out() {
                 return Err(Error::new(Status::Unreachable, "a task was lost"));
@@ -195,7 +222,8 @@ impl Group for Task {
 pub fn as_tasks<T: Send>(files: &[File], work: impl Fn(&Task, &File) -> T + Sync) -> Vec<T> {
     let tasks = Task::group(files.len());
     std::thread::scope(|scope| {
-        let threads: Vec<_> = tasks.iter().zip(files).map(|(task, file)| scope.spawn(|| work(task, file))).collect();
+        let threads: Vec<_> =
+            tasks.iter().zip(files).map(|(task, file)| scope.spawn(|| work(task, file))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }

@@ -7,7 +7,8 @@ use braid_client::{CollectiveMode, CollectiveOptions, Group, Overlap, View};
 use super::cluster::{Cluster, Counted, as_tasks, pattern, striped};
 
 const TASKS: u64 = 4;
-const SERVER: CollectiveOptions = CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
+const SERVER: CollectiveOptions =
+    CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
 
 #[test]
 fn each_byte_of_the_disk_is_moved_once_by_one_collect_a_daemon_and_one_join_a_task_and_daemon() {
@@ -41,7 +42,8 @@ fn each_byte_of_the_disk_is_moved_once_by_one_collect_a_daemon_and_one_join_a_ta
 #[test]
 fn what_several_tasks_want_is_read_once_and_sent_to_each() {
     let cluster = Cluster::start(2);
-    let files: Vec<_> = (0..TASKS).map(|_| cluster.client().open("/same", &striped(65536, 2)).unwrap()).collect();
+    let files: Vec<_> =
+        (0..TASKS).map(|_| cluster.client().open("/same", &striped(65536, 2)).unwrap()).collect();
     let data = pattern(6 << 20, 1);
     files[0].write_at(&data, 0).unwrap();
     let before = cluster.counted();
@@ -70,17 +72,30 @@ fn small_holes_are_read_over_and_large_ones_are_not() {
         let files: Vec<_> = (0..2)
             .map(|rank| {
                 let view = View::strided(rank * 2048, 2048, stride);
-                cluster.client().open(&format!("/h{stride}")[..], &striped(65536, 1)).unwrap().with_view(view).unwrap()
+                cluster
+                    .client()
+                    .open(&format!("/h{stride}")[..], &striped(65536, 1))
+                    .unwrap()
+                    .with_view(view)
+                    .unwrap()
             })
             .collect();
-        cluster.client().open(&format!("/h{stride}")[..], &striped(65536, 1)).unwrap().write_at(&data, 0).unwrap();
+        cluster
+            .client()
+            .open(&format!("/h{stride}")[..], &striped(65536, 1))
+            .unwrap()
+            .write_at(&data, 0)
+            .unwrap();
         let before = cluster.counted();
         as_tasks(&files, |task, file| {
             let mut back = vec![0; (8 << 20) / stride as usize * 2048];
             file.read_all_vectored_at(task, &mut [IoSliceMut::new(&mut back)], 0, &SERVER).unwrap();
             let from = task.rank() as usize * 2048;
-            let model: Vec<u8> =
-                data.chunks(stride as usize).flat_map(|row| &row[from..from + 2048]).copied().collect();
+            let model: Vec<u8> = data
+                .chunks(stride as usize)
+                .flat_map(|row| &row[from..from + 2048])
+                .copied()
+                .collect();
             assert!(back == model);
         });
         let read = cluster.counted() - before;
@@ -98,8 +113,9 @@ fn short_pieces_are_read_by_each_task_itself_where_they_come_unencrypted_and_wri
         })
         .collect();
     let data = pattern(1 << 20, 1);
-    let written =
-        counted(&cluster, || as_tasks(&files, |task, file| file.write_all_at(task, &data, 0).map(drop).unwrap()));
+    let written = counted(&cluster, || {
+        as_tasks(&files, |task, file| file.write_all_at(task, &data, 0).map(drop).unwrap())
+    });
     let read = counted(&cluster, || {
         as_tasks(&files, |task, file| {
             let mut back = vec![0; data.len()];
@@ -113,7 +129,8 @@ fn short_pieces_are_read_by_each_task_itself_where_they_come_unencrypted_and_wri
 #[test]
 fn one_task_alone_contiguous_blocks_and_long_pieces_are_ordinary_requests() {
     let cluster = Cluster::start(2);
-    let files: Vec<_> = (0..TASKS).map(|_| cluster.client().open("/plain", &striped(65536, 2)).unwrap()).collect();
+    let files: Vec<_> =
+        (0..TASKS).map(|_| cluster.client().open("/plain", &striped(65536, 2)).unwrap()).collect();
     const BLOCK: usize = 1 << 20;
     as_tasks(&files, |task, file| {
         let data = pattern(BLOCK, u64::from(task.rank()));
@@ -124,7 +141,12 @@ fn one_task_alone_contiguous_blocks_and_long_pieces_are_ordinary_requests() {
         assert!(back == data);
         let alone: &[u8] = if task.rank() == 2 { &data } else { &[] };
         assert_eq!(file.write_all_at(task, alone, 0).unwrap(), alone.len());
-        let nobody = file.write_all_vectored_at(task, &[IoSlice::new(&[])], 0, &CollectiveOptions::default());
+        let nobody = file.write_all_vectored_at(
+            task,
+            &[IoSlice::new(&[])],
+            0,
+            &CollectiveOptions::default(),
+        );
         assert_eq!(nobody.unwrap(), 0);
     });
     assert_eq!(cluster.counted(), Counted::default());

@@ -49,14 +49,18 @@ fn part(collective: &mut Collective<'_, '_, Blocking>, all: &[Vec<u8>]) -> Vec<u
 #[test]
 fn a_task_that_cannot_make_the_call_is_heard_of_and_not_waited_for() {
     let cluster = Cluster::start(1);
-    let files: Vec<_> = (0..3).map(|_| cluster.client().open("/refused", &striped(65536, 1)).unwrap()).collect();
+    let files: Vec<_> =
+        (0..3).map(|_| cluster.client().open("/refused", &striped(65536, 1)).unwrap()).collect();
     let why = Error::new(Status::PermissionDenied, "no file is open here");
     let outcomes = as_tasks(&files, |task, file| match task.rank() {
         1 => refuse_all(task, &why, TIMEOUT).unwrap(),
         _ => file.write_all_at(task, &[1; 100], 0).unwrap_err(),
     });
     for outcome in outcomes {
-        assert_eq!((outcome.status(), outcome.why()), (why.status(), "task 1: no file is open here"));
+        assert_eq!(
+            (outcome.status(), outcome.why()),
+            (why.status(), "task 1: no file is open here")
+        );
     }
     assert_eq!(files[0].size().unwrap(), 0, "nothing was written");
 }
@@ -75,26 +79,33 @@ fn a_task_that_joins_too_late_fails_the_call_for_all_at_once_and_all_fall_back_a
             }
         }
         let mut buffers: Vec<Vec<u8>> = vec![vec![0; EACH]; 3];
-        let mut memory: Vec<[IoSliceMut<'_>; 1]> = buffers.iter_mut().map(|buffer| [IoSliceMut::new(buffer)]).collect();
+        let mut memory: Vec<[IoSliceMut<'_>; 1]> =
+            buffers.iter_mut().map(|buffer| [IoSliceMut::new(buffer)]).collect();
         let sources: Vec<[IoSlice<'_>; 1]> = data.iter().map(|data| [IoSlice::new(data)]).collect();
-        let begun = (0..).zip(&files).zip(memory.iter_mut().zip(&sources)).map(|((rank, file), (into, from))| {
-            block_on(async {
-                if writes {
-                    file.write_all_at(rank, &view(rank, 3), 0, from, &SERVER).await
-                } else {
-                    file.read_all_at(rank, &view(rank, 3), 0, into, &SERVER).await
-                }
-            })
-        });
+        let begun = (0..).zip(&files).zip(memory.iter_mut().zip(&sources)).map(
+            |((rank, file), (into, from))| {
+                block_on(async {
+                    if writes {
+                        file.write_all_at(rank, &view(rank, 3), 0, from, &SERVER).await
+                    } else {
+                        file.read_all_at(rank, &view(rank, 3), 0, into, &SERVER).await
+                    }
+                })
+            },
+        );
         let (mut tasks, announced): (Vec<_>, Vec<_>) = begun.unzip();
         let begun = Instant::now();
         let mut outcomes: Vec<Vec<u8>> = std::thread::scope(|scope| {
             let announced = &announced;
-            let parts: Vec<_> = tasks[..2].iter_mut().map(|task| scope.spawn(|| part(task, announced))).collect();
+            let parts: Vec<_> =
+                tasks[..2].iter_mut().map(|task| scope.spawn(|| part(task, announced))).collect();
             parts.into_iter().map(|part| part.join().unwrap()).collect()
         });
         let waited = begun.elapsed();
-        assert!(waited > Duration::from_secs(1) && waited < TIMEOUT, "waited for the third task for {waited:?}");
+        assert!(
+            waited > Duration::from_secs(1) && waited < TIMEOUT,
+            "waited for the third task for {waited:?}"
+        );
         outcomes.push(part(&mut tasks[2], &announced));
         // Everybody falls back, each at the same step.
         let again: Vec<Vec<u8>> = tasks.iter_mut().map(|task| part(task, &outcomes)).collect();
@@ -108,8 +119,12 @@ fn a_task_that_joins_too_late_fails_the_call_for_all_at_once_and_all_fall_back_a
         drop(memory);
         for (rank, data) in (0..).zip(&data) {
             if writes {
-                block_on(files[0].read_at(&view(rank, 3), 0, &mut [IoSliceMut::new(&mut buffers[rank as usize])]))
-                    .unwrap();
+                block_on(files[0].read_at(
+                    &view(rank, 3),
+                    0,
+                    &mut [IoSliceMut::new(&mut buffers[rank as usize])],
+                ))
+                .unwrap();
             }
             assert!(buffers[rank as usize] == *data, "task {rank}");
         }
@@ -130,12 +145,14 @@ fn a_task_whose_connection_ends_in_the_middle_fails_the_call_for_all_at_once() {
     let (config, leaves) = (cluster.hasty(TIMEOUT), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let goes = scope.spawn(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let file = open(Tokio::new(), config, "/gone").await;
                 let mut buffer = vec![0; EACH];
                 let mut into = [IoSliceMut::new(&mut buffer)];
-                let (mut goes, announced) = file.read_all_at(1, &view(1, 2), 0, &mut into, &SERVER).await;
+                let (mut goes, announced) =
+                    file.read_all_at(1, &view(1, 2), 0, &mut into, &SERVER).await;
                 let all: Vec<Vec<u8>> = vec![mine, announced];
                 tell.send(all.clone()).unwrap();
                 let mut step = std::pin::pin!(goes.step(&all));
@@ -146,7 +163,9 @@ fn a_task_whose_connection_ends_in_the_middle_fails_the_call_for_all_at_once() {
                         return Poll::Ready(());
                     }
                     while look.poll_tick(context).is_ready() {}
-                    step.as_mut().poll(context).map(|next| panic!("the other task is not there: {next:?}"))
+                    step.as_mut()
+                        .poll(context)
+                        .map(|next| panic!("the other task is not there: {next:?}"))
                 })
                 .await;
             });
@@ -161,7 +180,11 @@ fn a_task_whose_connection_ends_in_the_middle_fails_the_call_for_all_at_once() {
         goes.join().unwrap();
         let left = Instant::now();
         let outcome = part(&mut stays, &all);
-        assert!(left.elapsed() < Duration::from_secs(1), "it was told at once: {:?}", left.elapsed());
+        assert!(
+            left.elapsed() < Duration::from_secs(1),
+            "it was told at once: {:?}",
+            left.elapsed()
+        );
         let why = String::from_utf8_lossy(&outcome).into_owned();
         assert!(why.contains("task 1") || why.contains("the collective request"), "{why}");
     });
@@ -185,7 +208,8 @@ fn a_daemon_that_dies_in_the_middle_ends_the_call_for_all_with_one_error_that_na
                     let data = pattern(EACH, u64::from(task.rank()));
                     let from = [IoSlice::new(&data)];
                     let view = view(task.rank(), 3);
-                    let (mut collective, mut mine) = block_on(file.write_all_at(task.rank(), &view, 0, &from, &SERVER));
+                    let (mut collective, mut mine) =
+                        block_on(file.write_all_at(task.rank(), &view, 0, &from, &SERVER));
                     let mut step = 0;
                     loop {
                         let all = task.all_gather(&mine, 10 * TIMEOUT).unwrap();
@@ -226,7 +250,8 @@ fn a_task_that_may_not_is_everybodys_failure_before_anything_is_sent() {
     let cluster = Cluster::start(2);
     let files: Vec<_> = (0..3)
         .map(|rank| {
-            let options = braid_client::OpenOptions::new().read(true).write(rank != 1).create(rank != 1);
+            let options =
+                braid_client::OpenOptions::new().read(true).write(rank != 1).create(rank != 1);
             cluster.client().open("/rights", &options).unwrap()
         })
         .collect();
@@ -259,11 +284,19 @@ fn a_file_that_was_truncated_by_another_is_read_together_by_falling_back() {
         let mut buffer = vec![0; 1 << 20];
         let bytes = file.read_all_at(task, &mut buffer, 0).unwrap();
         let from = task.rank() as usize * 1024;
-        let mine: Vec<u8> = data.chunks(3 * 1024).flat_map(|row| row.iter().skip(from).take(1024)).copied().collect();
+        let mine: Vec<u8> = data
+            .chunks(3 * 1024)
+            .flat_map(|row| row.iter().skip(from).take(1024))
+            .copied()
+            .collect();
         assert!(buffer[..bytes] == mine, "task {}", task.rank());
     });
     assert!(cluster.failed_calls() > 0, "the daemons refused the old capability");
-    assert!(begun.elapsed() < Duration::from_secs(5), "nobody waited for a task: {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "nobody waited for a task: {:?}",
+        begun.elapsed()
+    );
 }
 
 /// What a collective call is made of may be handed to another thread.

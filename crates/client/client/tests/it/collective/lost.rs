@@ -9,14 +9,16 @@ use std::{
 };
 
 use braid_client::{
-    CollectiveMode, CollectiveOptions, Error, File, Group, Overlap, Secret, Status, TcpGroup, ThreadGroup, ToAt, View,
+    CollectiveMode, CollectiveOptions, Error, File, Group, Overlap, Secret, Status, TcpGroup,
+    ThreadGroup, ToAt, View,
     engine::{Engine, FileView},
 };
 use braid_net::Tokio;
 
 use super::cluster::{Cluster, as_tasks, pattern, striped};
 
-const SERVER: CollectiveOptions = CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
+const SERVER: CollectiveOptions =
+    CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
 const LONG: Duration = Duration::from_secs(120);
 /// More than a task has on the way at once.
 const EACH: usize = 24 << 20;
@@ -84,7 +86,9 @@ fn lose_one(mut group: Vec<Box<dyn Group>>) {
             .zip(group.iter().zip(&files))
             .map(|(rank, (group, file))| {
                 let data = pattern(EACH, u64::from(rank));
-                scope.spawn(move || file.write_all_vectored_at(&**group, &[IoSlice::new(&data)], 0, &SERVER))
+                scope.spawn(move || {
+                    file.write_all_vectored_at(&**group, &[IoSlice::new(&data)], 0, &SERVER)
+                })
             })
             .collect();
         lost.join().unwrap();
@@ -99,7 +103,10 @@ fn lose_one(mut group: Vec<Box<dyn Group>>) {
     // The others go on without it. What they are told is written stays, whatever is left of the lost request.
     as_tasks(&files, |task, file| {
         let data = pattern(EACH, 10 + u64::from(task.rank()));
-        assert_eq!(file.write_all_vectored_at(task, &[IoSlice::new(&data)], 0, &SERVER).unwrap(), EACH);
+        assert_eq!(
+            file.write_all_vectored_at(task, &[IoSlice::new(&data)], 0, &SERVER).unwrap(),
+            EACH
+        );
     });
     for (rank, file) in (0..).zip(&files) {
         let mut found = vec![0; EACH];
@@ -109,11 +116,13 @@ fn lose_one(mut group: Vec<Box<dyn Group>>) {
 }
 
 #[test]
-fn a_thread_that_is_lost_in_the_middle_of_a_write_fails_it_alike_for_all_others_and_spoils_nothing_they_were_told() {
+fn a_thread_that_is_lost_in_the_middle_of_a_write_fails_it_alike_for_all_others_and_spoils_nothing_they_were_told()
+ {
     lose_one(threads());
 }
 
 #[test]
-fn a_process_that_is_lost_in_the_middle_of_a_write_fails_it_alike_for_all_others_and_spoils_nothing_they_were_told() {
+fn a_process_that_is_lost_in_the_middle_of_a_write_fails_it_alike_for_all_others_and_spoils_nothing_they_were_told()
+ {
     lose_one(over_tcp());
 }

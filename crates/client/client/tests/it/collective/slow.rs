@@ -18,7 +18,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const SLOW_BYTES_PER_SECOND: u64 = 3 << 20;
 /// On each daemon: more than the slow wire passes on in a call's time.
 const EACH: usize = 32 << 20;
-const SERVER: CollectiveOptions = CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
+const SERVER: CollectiveOptions =
+    CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
 /// Far beyond any bound.
 const LONG: Duration = Duration::from_secs(120);
 
@@ -61,7 +62,9 @@ fn a_collective_call_over_a_slow_wire_takes_as_long_as_it_moves() {
     const PIECE: usize = 1024;
     let files: Vec<File> = (0..2)
         .map(|rank| {
-            open(&cluster).with_view(View::strided(rank * PIECE as u64, PIECE as u64, 2 * PIECE as u64)).unwrap()
+            open(&cluster)
+                .with_view(View::strided(rank * PIECE as u64, PIECE as u64, 2 * PIECE as u64))
+                .unwrap()
         })
         .collect();
     wire.slow_down(SLOW_BYTES_PER_SECOND);
@@ -69,7 +72,11 @@ fn a_collective_call_over_a_slow_wire_takes_as_long_as_it_moves() {
     let before = cluster.counted();
     as_tasks(&files, |task, file| {
         let mut buffer = vec![0; EACH];
-        assert_eq!(file.read_all_vectored_at(task, &mut [IoSliceMut::new(&mut buffer)], 0, &SERVER).unwrap(), EACH);
+        assert_eq!(
+            file.read_all_vectored_at(task, &mut [IoSliceMut::new(&mut buffer)], 0, &SERVER)
+                .unwrap(),
+            EACH
+        );
         let rank = braid_client::Group::rank(task) as usize;
         let mine: Vec<u8> = data.chunks(PIECE).skip(rank).step_by(2).flatten().copied().collect();
         assert!(buffer == mine, "task {rank}");

@@ -3,13 +3,15 @@
 use std::sync::{Arc, Mutex};
 
 use braid_client::{
-    CollectiveMode, CollectiveOptions, Group, Overlap, Result, Started, Status, View, asynchronous, refuse_all,
+    CollectiveMode, CollectiveOptions, Group, Overlap, Result, Started, Status, View, asynchronous,
+    refuse_all,
 };
 use tokio::sync::Barrier;
 
 use super::cluster::{Cluster, Task, pattern, striped};
 
-const SERVER: CollectiveOptions = CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
+const SERVER: CollectiveOptions =
+    CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
 const TASKS: usize = 20;
 const PIECE: usize = 1000;
 const EACH: usize = 5 * PIECE;
@@ -30,10 +32,13 @@ fn tasks_that_share_a_client_start_their_calls_and_none_keeps_another_from_begin
     let cluster = Cluster::start(2);
     let client = cluster.client();
     let whole = client.open("/f", &striped(4096, 2)).unwrap();
-    let groups: Vec<Arc<dyn Group>> = Task::group(TASKS).into_iter().map(|task| Arc::new(task) as _).collect();
+    let groups: Vec<Arc<dyn Group>> =
+        Task::group(TASKS).into_iter().map(|task| Arc::new(task) as _).collect();
     let files: Vec<_> = (0..TASKS).map(|rank| whole.with_view(view(rank)).unwrap()).collect();
     let data = pattern(TASKS * EACH, 1);
-    let start = |rank: usize| files[rank].start_write_all_at(groups[rank].clone(), part(&data, rank), 0, SERVER);
+    let start = |rank: usize| {
+        files[rank].start_write_all_at(groups[rank].clone(), part(&data, rank), 0, SERVER)
+    };
     let mut writes: Vec<_> = (1..TASKS).map(start).collect();
     // The last one has not begun.
     assert!(writes.iter().all(|write| !write.is_done()));
@@ -58,7 +63,9 @@ fn tasks_that_share_a_client_start_their_calls_and_none_keeps_another_from_begin
         .map(|rank| {
             let (group, why) = (groups[rank].clone(), why.clone());
             match rank {
-                3 => Started::apart(move || refuse_all(&*group, &why, std::time::Duration::from_secs(60)).map(|_| 0)),
+                3 => Started::apart(move || {
+                    refuse_all(&*group, &why, std::time::Duration::from_secs(60)).map(|_| 0)
+                }),
                 _ => files[rank].start_together(move |file| file.read_all_at(&*group, &mut [0], 0)),
             }
         })
@@ -66,7 +73,10 @@ fn tasks_that_share_a_client_start_their_calls_and_none_keeps_another_from_begin
     for (rank, called) in calls.into_iter().map(Started::wait).enumerate() {
         match rank {
             3 => assert_eq!(called.unwrap(), 0),
-            _ => assert!(called.unwrap_err().to_string().contains("task 3: not today"), "task {rank}"),
+            _ => assert!(
+                called.unwrap_err().to_string().contains("task 3: not today"),
+                "task {rank}"
+            ),
         }
     }
 }
@@ -91,7 +101,10 @@ impl Meeting {
 fn collective_calls_on_the_async_face_run_as_tasks_of_a_runtime() {
     let cluster = Cluster::start(3);
     let data = Arc::new(pattern(TASKS * EACH, 2));
-    let meeting = Arc::new(Meeting { barrier: Barrier::new(TASKS), given: Mutex::new(vec![Vec::new(); TASKS]) });
+    let meeting = Arc::new(Meeting {
+        barrier: Barrier::new(TASKS),
+        given: Mutex::new(vec![Vec::new(); TASKS]),
+    });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config = cluster.config();
     runtime.block_on(async {
@@ -103,10 +116,14 @@ fn collective_calls_on_the_async_face_run_as_tasks_of_a_runtime() {
             tokio::spawn(async move {
                 let all_gather = |mine| meeting.all_gather(rank, mine);
                 let mine = part(&data, rank);
-                let written = file.write_all_at(rank as u32, all_gather, &mine, 0, &SERVER).await.unwrap();
+                let written =
+                    file.write_all_at(rank as u32, all_gather, &mine, 0, &SERVER).await.unwrap();
                 assert_eq!(written, EACH);
                 let mut found = vec![0; EACH + 1];
-                let read = file.read_all_at(rank as u32, all_gather, &mut found, 0, &SERVER).await.unwrap();
+                let read = file
+                    .read_all_at(rank as u32, all_gather, &mut found, 0, &SERVER)
+                    .await
+                    .unwrap();
                 assert!(read == EACH && found[..EACH] == mine, "task {rank}");
             })
         });
@@ -120,5 +137,8 @@ fn collective_calls_on_the_async_face_run_as_tasks_of_a_runtime() {
         client.close().await;
     });
     let counted = cluster.counted();
-    assert!(counted.collectives > 0 && counted.joins > 0, "the daemons' way was taken: {counted:?}");
+    assert!(
+        counted.collectives > 0 && counted.joins > 0,
+        "the daemons' way was taken: {counted:?}"
+    );
 }

@@ -2,7 +2,9 @@
 
 use std::{io::IoSlice, time::Duration};
 
-use braid_client::{Client, CollectiveMode, CollectiveOptions, Error, File, Group, Overlap, Status};
+use braid_client::{
+    Client, CollectiveMode, CollectiveOptions, Error, File, Group, Overlap, Status,
+};
 
 use super::cluster::{Cluster, as_tasks, pattern, striped};
 
@@ -17,14 +19,18 @@ fn options(mode: CollectiveMode) -> CollectiveOptions {
 /// The tasks' write with a daemon that is gone: how often they met.
 fn meetings(mode: CollectiveMode) -> u64 {
     let mut cluster = Cluster::start(2);
-    let hasty = |_| Client::connect(cluster.hasty(TIMEOUT)).unwrap().open("/turns", &striped(4096, 2)).unwrap();
+    let hasty = |_| {
+        Client::connect(cluster.hasty(TIMEOUT)).unwrap().open("/turns", &striped(4096, 2)).unwrap()
+    };
     let files: Vec<File> = (0..TASKS).map(hasty).collect();
     files[0].write_at(&[0; 20_000], 0).unwrap();
     let gone = cluster.iods[1].id();
     cluster.iods[1].stop();
     let ends: Vec<(Error, u64)> = as_tasks(&files, |task, file| {
         let data = vec![task.rank() as u8; 20_000];
-        let error = file.write_all_vectored_at(task, &[IoSlice::new(&data)], 0, &options(mode)).unwrap_err();
+        let error = file
+            .write_all_vectored_at(task, &[IoSlice::new(&data)], 0, &options(mode))
+            .unwrap_err();
         (error, task.rounds())
     });
     let (error, met) = &ends[0];
@@ -42,7 +48,11 @@ fn a_daemon_that_is_gone_costs_tasks_that_take_turns_one_calls_time_and_not_one_
 
 #[test]
 fn a_daemon_that_is_gone_costs_tasks_that_fall_back_to_turns_one_calls_time_and_not_one_each() {
-    assert_eq!(meetings(CollectiveMode::Server), 3, "the announcement, the request, and the first turn");
+    assert_eq!(
+        meetings(CollectiveMode::Server),
+        3,
+        "the announcement, the request, and the first turn"
+    );
 }
 
 #[test]
@@ -56,7 +66,13 @@ fn tasks_that_fall_back_take_their_turns_to_the_last_one() {
     other.set_len(50_000).unwrap();
     let rounds = as_tasks(&files, |task, file| {
         let data = vec![task.rank() as u8 + 1; 20_000];
-        file.write_all_vectored_at(task, &[IoSlice::new(&data)], 0, &options(CollectiveMode::Server)).unwrap();
+        file.write_all_vectored_at(
+            task,
+            &[IoSlice::new(&data)],
+            0,
+            &options(CollectiveMode::Server),
+        )
+        .unwrap();
         task.rounds()
     });
     assert_eq!(rounds, [2 + TASKS as u64; TASKS], "the announcement, the request, and a turn each");

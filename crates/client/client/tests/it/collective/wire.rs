@@ -33,7 +33,8 @@ impl Wire {
     pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let state = State { leads_to: None, bytes_per_second: Some(u64::MAX), free_at: Instant::now() };
+        let state =
+            State { leads_to: None, bytes_per_second: Some(u64::MAX), free_at: Instant::now() };
         let wire = Self { address, state: Arc::new((Mutex::new(state), Condvar::new())) };
         let accepts = wire.clone();
         thread::spawn(move || {

@@ -12,8 +12,8 @@ use braid_wire::{
     Call, Capability, Rights, encode_failure, encode_success,
     message::{
         iod::{
-            FlushReply, IodRequest, ObjectEnd, ReadReply, Room, RoomAccount, SeekWhat, Write, WriteReply,
-            WriteWithRoom, WriteWithRoomReply,
+            FlushReply, IodRequest, ObjectEnd, ReadReply, Room, RoomAccount, SeekWhat, Write,
+            WriteReply, WriteWithRoom, WriteWithRoomReply,
         },
         types::ObjectInfo,
     },
@@ -40,7 +40,11 @@ impl Cluster {
         let is_silent = self.silent_from.get(&connection.iod).is_some_and(|from| self.now >= *from);
         if is_silent || self.answer_time > silence_max {
             (self.now, connection.dead) = (self.now + silence_max, true);
-            return Err(NetError::TimedOut { server, waited: silence_max, unasked: Duration::ZERO });
+            return Err(NetError::TimedOut {
+                server,
+                waited: silence_max,
+                unasked: Duration::ZERO,
+            });
         }
         let fault = self.take_fault_at(connection.iod).or_else(|| self.take_fault(exchange.op));
         if let Some(Fault::SilentAfterTurn(unasked)) = fault {
@@ -83,7 +87,10 @@ impl Cluster {
                 (self.now, connection.dead) = (self.now + silence_max, true);
                 Err(NetError::TimedOut { server, waited: silence_max, unasked: Duration::ZERO })
             }
-            _ => Ok(answer.unwrap_or_else(|failure| Answer { body: encode_failure(&failure), payload_bytes: 0 })),
+            _ => Ok(answer.unwrap_or_else(|failure| Answer {
+                body: encode_failure(&failure),
+                payload_bytes: 0,
+            })),
         }
     }
 
@@ -91,9 +98,12 @@ impl Cluster {
     pub fn arrive_late(&mut self) -> usize {
         let mut done = 0;
         for (mut connection, op, body, sent) in std::mem::take(&mut self.late) {
-            let mut exchange = Exchange { connection: 0, op, body, send: vec![], recv: vec![], outcome: None };
+            let mut exchange =
+                Exchange { connection: 0, op, body, send: vec![], recv: vec![], outcome: None };
             let abandoned = self.abandoned.contains(&connection.id);
-            done += usize::from(!abandoned && self.iod_do(&mut connection, &mut exchange, sent).is_ok());
+            done += usize::from(
+                !abandoned && self.iod_do(&mut connection, &mut exchange, sent).is_ok(),
+            );
         }
         done
     }
@@ -104,16 +114,22 @@ impl Cluster {
         exchange: &mut Exchange<'_>,
         sent: Vec<u8>,
     ) -> Result<Answer, Failure> {
-        let request =
-            IodRequest::decode(exchange.op, &exchange.body).expect("a call of a daemon").expect("well formed");
+        let request = IodRequest::decode(exchange.op, &exchange.body)
+            .expect("a call of a daemon")
+            .expect("well formed");
         let iod = connection.iod;
         let verifier = self.verifiers[&iod];
         let body = match request {
             IodRequest::Read(call) => {
                 let grant = self.grant(connection, call.handle, call.present, Rights::READ)?;
                 self.grow();
-                let is_there = |part| self.objects.contains_key(&(connection.iod, grant.file, part));
-                if self.parts(connection, &grant).iter().any(|part| grant.is_recorded(part) && !is_there(part)) {
+                let is_there =
+                    |part| self.objects.contains_key(&(connection.iod, grant.file, part));
+                if self
+                    .parts(connection, &grant)
+                    .iter()
+                    .any(|part| grant.is_recorded(part) && !is_there(part))
+                {
                     return Err(Status::ObjectLost.into());
                 }
                 return Ok(self.read(connection, &grant, &call.request, &mut exchange.recv));
@@ -127,7 +143,10 @@ impl Cluster {
                 let grant = self.grant(connection, call.handle, call.present, Rights::WRITE)?;
                 self.write(connection, &grant, &call.request, &sent);
                 if call.uses.0 > 0 {
-                    assert!(sent.len() as u64 <= call.uses.0, "a write that is larger than its room");
+                    assert!(
+                        sent.len() as u64 <= call.uses.0,
+                        "a write that is larger than its room"
+                    );
                     self.room_used.push((iod, call.room.term, call.uses.0));
                 }
                 let room = self.room(connection, &call.room, call.wanted.0);
@@ -156,7 +175,9 @@ impl Cluster {
                     bytes_used: end.bytes,
                     mtime: Timestamp::default(),
                 };
-                encode_success(&self.ends(connection, &grant).into_iter().map(info).collect::<Vec<_>>())
+                encode_success(
+                    &self.ends(connection, &grant).into_iter().map(info).collect::<Vec<_>>(),
+                )
             }
             IodRequest::Allocate(call) => {
                 self.grant(connection, call.handle, call.present, Rights::WRITE)?;
@@ -170,8 +191,14 @@ impl Cluster {
             IodRequest::CopyRange(call) => {
                 let target = self.grant(connection, call.handle, call.present, Rights::WRITE)?;
                 let source = self.grant(connection, u32::MAX, call.source, Rights::READ)?;
-                let bytes = self.gather(connection, &source, &Request::contiguous(call.from, call.bytes.0));
-                self.write(connection, &target, &Request::contiguous(call.to, call.bytes.0), &bytes);
+                let bytes =
+                    self.gather(connection, &source, &Request::contiguous(call.from, call.bytes.0));
+                self.write(
+                    connection,
+                    &target,
+                    &Request::contiguous(call.to, call.bytes.0),
+                    &bytes,
+                );
                 encode_success(&WriteReply { bytes: ByteCount(bytes.len() as u64), verifier })
             }
             IodRequest::Abandon(call) => {
@@ -185,7 +212,12 @@ impl Cluster {
     }
 
     /// What a session has after it let go what it says, and was granted what there is.
-    fn room(&mut self, connection: &Connection, account: &RoomAccount, wanted: u64) -> Option<Room> {
+    fn room(
+        &mut self,
+        connection: &Connection,
+        account: &RoomAccount,
+        wanted: u64,
+    ) -> Option<Room> {
         let (key, most) = ((connection.iod, connection.session), self.room_bytes_max);
         if wanted > 0 && most > 0 {
             self.rooms.entry(key).or_insert((self.now.as_nanos() as u64 + 1, 0, 0));
@@ -214,7 +246,8 @@ impl Cluster {
             connection.handles.insert(handle, present);
         }
         let signed = connection.handles.get(&handle).ok_or(Failure::from(Status::UnknownHandle))?;
-        let grant = Capability::verify(signed, &self.server_key).ok_or(Failure::from(Status::BadCapability))?;
+        let grant = Capability::verify(signed, &self.server_key)
+            .ok_or(Failure::from(Status::BadCapability))?;
         if grant.session != connection.session || !grant.rights.allow(wanted) {
             return Err(Status::BadCapability.into());
         }
@@ -223,14 +256,17 @@ impl Cluster {
         }
         let file = self.files.values().find(|file| file.index == grant.file);
         match file {
-            Some(file) if file.size_generation > grant.size_generation => Err(Status::StaleGeneration.into()),
+            Some(file) if file.size_generation > grant.size_generation => {
+                Err(Status::StaleGeneration.into())
+            }
             Some(_) => Ok(grant),
             None => Err(Status::StaleHandle.into()),
         }
     }
 
     fn parts(&self, connection: &Connection, grant: &Capability) -> PartSet {
-        let here = grant.layout.placements().filter(|(_, placement)| placement.iods[0] == connection.iod);
+        let here =
+            grant.layout.placements().filter(|(_, placement)| placement.iods[0] == connection.iod);
         here.map(|(part, _)| part).collect()
     }
 
@@ -281,7 +317,10 @@ impl Cluster {
     /// Another client writes, if its time has come.
     fn grow(&mut self) {
         match self.grows_after.take() {
-            Some((0, bytes)) => self.objects.values_mut().for_each(|object| object.resize(object.len().max(bytes), 1)),
+            Some((0, bytes)) => self
+                .objects
+                .values_mut()
+                .for_each(|object| object.resize(object.len().max(bytes), 1)),
             Some((reads, bytes)) => self.grows_after = Some((reads - 1, bytes)),
             None => {}
         }
@@ -294,17 +333,28 @@ impl Cluster {
         for access in braid_layout::unfold(request, &grant.layout, &parts).expect("a request") {
             let object = self.objects.get(&(connection.iod, grant.file, access.part));
             let range = access.object_offset.0..access.object_offset.0 + access.bytes;
-            bytes.extend(range.map(|at| object.and_then(|object| object.get(at as usize)).copied().unwrap_or(0)));
+            bytes.extend(
+                range.map(|at| {
+                    object.and_then(|object| object.get(at as usize)).copied().unwrap_or(0)
+                }),
+            );
         }
         bytes
     }
 
-    fn write(&mut self, connection: &Connection, grant: &Capability, request: &Request, sent: &[u8]) {
+    fn write(
+        &mut self,
+        connection: &Connection,
+        grant: &Capability,
+        request: &Request,
+        sent: &[u8],
+    ) {
         let parts = self.parts(connection, grant);
         let mut rest = sent;
         for access in braid_layout::unfold(request, &grant.layout, &parts).expect("a request") {
             let object = self.objects.entry((connection.iod, grant.file, access.part)).or_default();
-            let (from, to) = (access.object_offset.0 as usize, (access.object_offset.0 + access.bytes) as usize);
+            let (from, to) =
+                (access.object_offset.0 as usize, (access.object_offset.0 + access.bytes) as usize);
             object.resize(object.len().max(to), 0);
             let (bytes, after) = rest.split_at(access.bytes as usize);
             object[from..to].copy_from_slice(bytes);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use braid_net::{Answer, NetError};
-use braid_types::{ByteCount, Failure, FileIndex, KeyId, PartIndex, SessionId, SizeGeneration, Status, Timestamp};
+use braid_types::{
+    ByteCount, Failure, FileIndex, KeyId, PartIndex, SessionId, SizeGeneration, Status, Timestamp,
+};
 use braid_wire::{
     Credential, Decoder, Rights, Wire, encode_failure, encode_success,
     message::{
@@ -11,8 +13,8 @@ use braid_wire::{
         lease::LeaseGrant,
         lock::{LockOutcome, LockReply},
         mds::{
-            Create, CreateReply, Envelope, Made, MdsRequest, OpenSession, OpenSessionReply, Opened, ReadDirectoryReply,
-            RenewReply,
+            Create, CreateReply, Envelope, Made, MdsRequest, OpenSession, OpenSessionReply, Opened,
+            ReadDirectoryReply, RenewReply,
         },
         types::{Attributes, ClusterMap, DirectoryEntry, Identity, IodInfo, IodState, Space},
     },
@@ -23,7 +25,13 @@ use super::{Cluster, FakeFile, Fault, Shared, lost};
 type Outcome = Result<Vec<u8>, Failure>;
 
 impl Cluster {
-    pub fn mds_call(&mut self, link: &Shared, op: u16, body: &[u8], deadline: Duration) -> Result<Answer, NetError> {
+    pub fn mds_call(
+        &mut self,
+        link: &Shared,
+        op: u16,
+        body: &[u8],
+        deadline: Duration,
+    ) -> Result<Answer, NetError> {
         let mut dead = link.dead.lock().unwrap();
         if self.mds_down || *dead || link.epoch != self.epoch {
             *dead = true;
@@ -64,23 +72,35 @@ impl Cluster {
         let mut from = Decoder::new(body);
         let envelope = Envelope::decode(&mut from).expect("an envelope");
         let rest = from.take(from.remaining()).unwrap();
-        let request = MdsRequest::decode(op, rest).expect("a call of the metadata server").expect("well formed");
+        let request = MdsRequest::decode(op, rest)
+            .expect("a call of the metadata server")
+            .expect("well formed");
         if let MdsRequest::OpenSession(call) = request {
-            return self.open_session(link, &call).unwrap_or_else(|failure| encode_failure(&failure));
+            return self
+                .open_session(link, &call)
+                .unwrap_or_else(|failure| encode_failure(&failure));
         }
-        let Some(session) = link.session.lock().unwrap().filter(|session| self.sessions.contains(session)) else {
+        let Some(session) =
+            link.session.lock().unwrap().filter(|session| self.sessions.contains(session))
+        else {
             return encode_failure(&Status::NoSession.into());
         };
         if envelope.sequence > 0 {
             match self.replay.get(&(session, envelope.slot)) {
-                Some((sequence, answer)) if *sequence == envelope.sequence => return answer.clone(),
+                Some((sequence, answer)) if *sequence == envelope.sequence => {
+                    return answer.clone();
+                }
                 Some((sequence, _)) if *sequence > envelope.sequence => {
-                    return encode_failure(&Failure::new(Status::Malformed, "the sequence went back"));
+                    return encode_failure(&Failure::new(
+                        Status::Malformed,
+                        "the sequence went back",
+                    ));
                 }
                 _ => {}
             }
         }
-        let answer = self.mds_do(session, request).unwrap_or_else(|failure| encode_failure(&failure));
+        let answer =
+            self.mds_do(session, request).unwrap_or_else(|failure| encode_failure(&failure));
         if envelope.sequence > 0 {
             self.replay.insert((session, envelope.slot), (envelope.sequence, answer.clone()));
         }
@@ -99,7 +119,9 @@ impl Cluster {
         self.sessions.insert(session);
         *link.session.lock().unwrap() = Some(session);
         let (key, epoch) = (KeyId(0), self.epoch);
-        let secret = Credential::Session { session, key, user: None, epoch }.secret(&self.server_key).to_bytes();
+        let secret = Credential::Session { session, key, user: None, epoch }
+            .secret(&self.server_key)
+            .to_bytes();
         Ok(encode_success(&OpenSessionReply {
             session,
             key,
@@ -131,7 +153,9 @@ impl Cluster {
         match request {
             MdsRequest::CloseSession(_) => Ok(encode_success(&())),
             MdsRequest::DefineIdentity(_) => Ok(encode_success(&())),
-            MdsRequest::Renew(_) => Ok(encode_success(&RenewReply { epoch: self.epoch, map_epoch: self.map_epoch })),
+            MdsRequest::Renew(_) => {
+                Ok(encode_success(&RenewReply { epoch: self.epoch, map_epoch: self.map_epoch }))
+            }
             MdsRequest::GetClusterMap(_) => Ok(encode_success(&self.map())),
             MdsRequest::Create(call) => self.create(session, call),
             MdsRequest::Open(call) => {
@@ -153,10 +177,15 @@ impl Cluster {
                 self.closed.extend(call.open_ids);
                 Ok(encode_success(&()))
             }
-            MdsRequest::RenewCapability(call) if !self.known.contains(&call.open_id) => Err(Status::StaleHandle.into()),
+            MdsRequest::RenewCapability(call) if !self.known.contains(&call.open_id) => {
+                Err(Status::StaleHandle.into())
+            }
             MdsRequest::RenewCapability(call) => {
                 let path = self.path_of(call.file)?;
-                Ok(encode_success(&Opened { open_id: call.open_id, ..self.opened(session, &path, call.rights)? }))
+                Ok(encode_success(&Opened {
+                    open_id: call.open_id,
+                    ..self.opened(session, &path, call.rights)?
+                }))
             }
             MdsRequest::ExtendWriteEnd(call) => match self.quota {
                 Some(quota) if call.end > quota => Err(Status::QuotaExceeded.into()),
@@ -166,7 +195,8 @@ impl Cluster {
             MdsRequest::FsyncDirectory(_) => Ok(encode_success(&())),
             MdsRequest::FsyncFile(call) => Ok(encode_success(&self.stat(call.file, b"")?)),
             MdsRequest::SetAttributes(call) => {
-                let path = if call.at.path.is_empty() { self.path_of(call.at.dir)? } else { call.at.path };
+                let path =
+                    if call.at.path.is_empty() { self.path_of(call.at.dir)? } else { call.at.path };
                 if let Some(bytes) = call.changes.bytes {
                     self.truncate(&path, bytes.0);
                 }
@@ -207,16 +237,23 @@ impl Cluster {
         if created {
             let index = FileIndex(100 + self.files.len() as u64);
             let (layout, existing_parts) = (self.layout.clone(), Vec::new());
-            let file = FakeFile { index, layout, size_generation: SizeGeneration(1), existing_parts };
+            let file =
+                FakeFile { index, layout, size_generation: SizeGeneration(1), existing_parts };
             self.files.insert(call.at.path.clone(), file);
             self.done.push("create");
         }
-        let opened = call.rights.map(|rights| self.opened(session, &call.at.path, rights)).transpose()?;
+        let opened =
+            call.rights.map(|rights| self.opened(session, &call.at.path, rights)).transpose()?;
         let attributes = self.stat(FileIndex::ROOT, &call.at.path)?;
         Ok(encode_success(&CreateReply { attributes, created, opened, directory: None }))
     }
 
-    fn opened(&mut self, session: SessionId, path: &[u8], rights: Rights) -> Result<Opened, Failure> {
+    fn opened(
+        &mut self,
+        session: SessionId,
+        path: &[u8],
+        rights: Rights,
+    ) -> Result<Opened, Failure> {
         self.next_open += 1;
         self.known.insert(self.next_open);
         let attributes = self.stat(FileIndex::ROOT, path)?;
@@ -248,7 +285,8 @@ impl Cluster {
 
     pub fn size_of(&self, file: &FakeFile) -> u64 {
         let objects = self.objects.iter().filter(|((_, of, _), _)| *of == file.index);
-        let ends: Vec<(PartIndex, u64)> = objects.map(|((_, _, part), bytes)| (*part, bytes.len() as u64)).collect();
+        let ends: Vec<(PartIndex, u64)> =
+            objects.map(|((_, _, part), bytes)| (*part, bytes.len() as u64)).collect();
         file.layout.file_size_from_objects(&ends).expect("ends within the layout")
     }
 
@@ -257,7 +295,10 @@ impl Cluster {
         file.size_generation.0 += 1;
         for (part, placement) in file.layout.placements() {
             let length = file.layout.object_bytes(bytes, part).expect("a part") as usize;
-            self.objects.entry((placement.iods[0], file.index, part)).or_default().resize(length, 0);
+            self.objects
+                .entry((placement.iods[0], file.index, part))
+                .or_default()
+                .resize(length, 0);
         }
     }
 
@@ -270,7 +311,8 @@ impl Cluster {
             kind: FileKind::File,
             attributes: None,
         });
-        let entries: Vec<DirectoryEntry> = all.filter(|entry| entry.cookie > cookie).take(AT_ONCE).collect();
+        let entries: Vec<DirectoryEntry> =
+            all.filter(|entry| entry.cookie > cookie).take(AT_ONCE).collect();
         let end = entries.len() < AT_ONCE;
         ReadDirectoryReply { entries, end, last: self.files.len() as u64 }
     }

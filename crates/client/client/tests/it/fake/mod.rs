@@ -16,7 +16,8 @@ use braid_client::{Config, Credential, asynchronous::Client};
 use braid_layout::{Distribution, Layout};
 use braid_net::{Answer, CallBound, Driver, Endpoint, Exchange, NetError};
 use braid_types::{
-    ConnectionId, FileIndex, IodId, MapEpoch, MdsEpoch, PartIndex, SessionId, SizeGeneration, Status, WriteVerifier,
+    ConnectionId, FileIndex, IodId, MapEpoch, MdsEpoch, PartIndex, SessionId, SizeGeneration,
+    Status, WriteVerifier,
 };
 use braid_wire::{Credential as Proved, NodeKind, Rights, Secret, message::lock::LockRequest};
 
@@ -144,10 +145,14 @@ pub struct Shared {
 
 impl Fake {
     pub fn new(layout: Layout) -> Self {
-        let mut iods: Vec<IodId> = layout.placements().map(|(_, placement)| placement.iods[0]).collect();
+        let mut iods: Vec<IodId> =
+            layout.placements().map(|(_, placement)| placement.iods[0]).collect();
         iods.sort_unstable();
         iods.dedup();
-        let addresses = iods.iter().map(|iod| (*iod, vec![format!("iod{iod}:1"), format!("iod{iod}:2")])).collect();
+        let addresses = iods
+            .iter()
+            .map(|iod| (*iod, vec![format!("iod{iod}:1"), format!("iod{iod}:2")]))
+            .collect();
         Self(Arc::new(Mutex::new(Cluster {
             now: Duration::ZERO,
             server_key: Secret::from_bytes([7; 32]),
@@ -267,7 +272,11 @@ impl Cluster {
 }
 
 fn unreachable(endpoint: &Endpoint) -> NetError {
-    NetError::Unreachable { server: endpoint.name(), waited: Duration::ZERO, why: "connection refused".into() }
+    NetError::Unreachable {
+        server: endpoint.name(),
+        waited: Duration::ZERO,
+        why: "connection refused".into(),
+    }
 }
 
 fn lost(server: &str) -> NetError {
@@ -278,12 +287,22 @@ impl Driver for Fake {
     type Connection = Connection;
     type Shared = Shared;
 
-    fn connect(&self, endpoint: &Endpoint, _: Duration) -> impl Future<Output = Result<Connection, NetError>> + Send {
+    fn connect(
+        &self,
+        endpoint: &Endpoint,
+        _: Duration,
+    ) -> impl Future<Output = Result<Connection, NetError>> + Send {
         let mut cluster = self.cluster();
         let iod = IodId(endpoint.node_id);
         assert_eq!(endpoint.node, NodeKind::Iod);
-        let Proved::Session { session, .. } = endpoint.credential else { panic!("a daemon is shown a session") };
-        assert_eq!(endpoint.credential.secret(&cluster.server_key), endpoint.secret, "the session's own secret");
+        let Proved::Session { session, .. } = endpoint.credential else {
+            panic!("a daemon is shown a session")
+        };
+        assert_eq!(
+            endpoint.credential.secret(&cluster.server_key),
+            endpoint.secret,
+            "the session's own secret"
+        );
         let known = cluster.addresses[&iod].clone();
         let result = if cluster.down.contains(&iod) || !known.contains(&endpoint.addresses[0]) {
             Err(unreachable(endpoint))
@@ -324,11 +343,13 @@ impl Driver for Fake {
         silence_max: Duration,
     ) -> impl Future<Output = ()> + Send {
         let mut cluster = self.cluster();
-        let wanted = batch.iter().map(|e| e.recv.iter().map(|slice| slice.len() as u64).sum::<u64>()).sum();
+        let wanted =
+            batch.iter().map(|e| e.recv.iter().map(|slice| slice.len() as u64).sum::<u64>()).sum();
         cluster.largest_round = cluster.largest_round.max(wanted);
         let mut broken: Vec<Option<NetError>> = vec![None; connections.len()];
         for exchange in batch {
-            let (connection, broken) = (&mut connections[exchange.connection], &mut broken[exchange.connection]);
+            let (connection, broken) =
+                (&mut connections[exchange.connection], &mut broken[exchange.connection]);
             let outcome = match broken {
                 Some(error) => Err(error.clone()),
                 None => cluster.exchange(connection, exchange, silence_max),

@@ -44,7 +44,8 @@ pub struct Cluster {
 impl Cluster {
     pub fn start(iods: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let disks: Vec<PathBuf> = (0..iods).map(|number| dir.path().join(format!("disk{number}"))).collect();
+        let disks: Vec<PathBuf> =
+            (0..iods).map(|number| dir.path().join(format!("disk{number}"))).collect();
         Self::on(dir, &disks.iter().map(PathBuf::as_path).collect::<Vec<_>>())
     }
 
@@ -56,7 +57,12 @@ impl Cluster {
     fn on(dir: tempfile::TempDir, disks: &[&Path]) -> Self {
         let key = Secret::from_bytes([9; 32]);
         Mds::init(&dir.path().join("mds"), UUID, SHARDS_DEFAULT).unwrap();
-        let mds = Mds::start(MdsConfig::new(dir.path().join("mds"), vec!["127.0.0.1:0".into()], key.clone())).unwrap();
+        let mds = Mds::start(MdsConfig::new(
+            dir.path().join("mds"),
+            vec!["127.0.0.1:0".into()],
+            key.clone(),
+        ))
+        .unwrap();
         let address: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
         let start_iod = |disk: &&Path| {
             let dir = disk.join("iod");
@@ -65,9 +71,11 @@ impl Cluster {
             Iod::start(IodConfig::on_loopback(dir, UUID, address.clone(), key.clone())).unwrap()
         };
         let iods: Vec<Iod> = disks.iter().map(start_iod).collect();
-        let admin = Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
+        let admin =
+            Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
         wait_for(|| {
-            admin.cluster_map().unwrap().iods.iter().filter(|iod| iod.state == IodState::Up).count() == iods.len()
+            admin.cluster_map().unwrap().iods.iter().filter(|iod| iod.state == IodState::Up).count()
+                == iods.len()
         });
         let made = admin.key_add("mounts", KeyRights::full()).unwrap();
         let credential = Credential::Key { id: made.key, secret: Secret::from_bytes(made.secret) };
@@ -110,7 +118,8 @@ impl Cluster {
     /// A group may have so many inodes.
     pub fn limit_group(&self, id: u64, inodes: u64) {
         let bound = |hard| QuotaBound { hard, soft: None };
-        let limits = QuotaLimits { bytes: bound(None), inodes: bound(Some(inodes)), grace_seconds: 0 };
+        let limits =
+            QuotaLimits { bytes: bound(None), inodes: bound(Some(inodes)), grace_seconds: 0 };
         self.admin.quota_set(QuotaOwner { kind: QuotaKind::Group, id }, limits).unwrap();
     }
 
@@ -166,7 +175,9 @@ impl Cluster {
 
     /// The same for a client that is one user, whoever asks.
     pub fn config_of_a_user(&self, user: User) -> Config {
-        let made = self.admin.key_add("user", KeyRights { squash: Some((user.uid, user.gid)), ..KeyRights::full() });
+        let made = self
+            .admin
+            .key_add("user", KeyRights { squash: Some((user.uid, user.gid)), ..KeyRights::full() });
         let made = made.unwrap();
         let credential = Credential::Key { id: made.key, secret: Secret::from_bytes(made.secret) };
         Config::new(self.config.mds.clone(), credential)

@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard},
 };
 
-use braid_vfs::{Access, Consistency, FileHandle, FileIndex, Keeper, OpenAs, Options, Vfs, WriteAs};
+use braid_vfs::{
+    Access, Consistency, FileHandle, FileIndex, Keeper, OpenAs, Options, Vfs, WriteAs,
+};
 
 use super::{Cluster, wait_for};
 
@@ -91,7 +93,8 @@ impl Mount {
     }
 
     pub fn with(cluster: &Cluster, consistency: Consistency) -> Self {
-        let vfs = Vfs::with(cluster.client(), Options { consistency, ..Options::default() }).unwrap();
+        let vfs =
+            Vfs::with(cluster.client(), Options { consistency, ..Options::default() }).unwrap();
         let kernel = Arc::new(Kernel::default());
         vfs.serve(Arc::clone(&kernel) as Arc<dyn Keeper>).unwrap();
         Self { vfs, kernel }

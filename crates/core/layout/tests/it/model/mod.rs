@@ -17,7 +17,8 @@ pub fn deal(layout: &Layout, bytes: u64) -> Vec<(PartIndex, u64)> {
     let mut dealt = Vec::new();
     let mut base = 0;
     for component in &layout.components {
-        let columns = columns(component).take((component.end.0.min(bytes).saturating_sub(component.start.0)) as usize);
+        let columns = columns(component)
+            .take((component.end.0.min(bytes).saturating_sub(component.start.0)) as usize);
         for column in columns {
             let part = base + (column + usize::from(component.first_part)) % component.parts.len();
             dealt.push((PartIndex(part as u16), filled[part]));
@@ -38,13 +39,16 @@ fn columns(component: &Component) -> Box<dyn Iterator<Item = usize>> {
         }
         Distribution::Single => Box::new(std::iter::repeat(0)),
         Distribution::VarStrip { strips } => Box::new(
-            (0..strips.len()).cycle().flat_map(move |at| times(usize::from(strips[at].part) % parts, strips[at].bytes)),
+            (0..strips.len())
+                .cycle()
+                .flat_map(move |at| times(usize::from(strips[at].part) % parts, strips[at].bytes)),
         ),
         Distribution::Grouped { stripe_size, group_width, group_depth } => {
             let width = usize::from(group_width);
             Box::new((0..parts / width).cycle().flat_map(move |group| {
-                (0..group_depth)
-                    .flat_map(move |_| (0..width).flat_map(move |column| times(group * width + column, stripe_size)))
+                (0..group_depth).flat_map(move |_| {
+                    (0..width).flat_map(move |column| times(group * width + column, stripe_size))
+                })
             }))
         }
         other => panic!("no model for {other:?}"),
@@ -66,11 +70,14 @@ fn expand(pattern: &Pattern) -> Vec<u64> {
         Pattern::Bytes(bytes) => (0..*bytes.min(&4096)).collect(),
         Pattern::Vector { count, stride, child } => {
             let child = expand(child);
-            (0..*count).flat_map(|copy| child.iter().map(move |at| copy * stride + at).collect::<Vec<_>>()).collect()
+            (0..*count)
+                .flat_map(|copy| child.iter().map(move |at| copy * stride + at).collect::<Vec<_>>())
+                .collect()
         }
-        Pattern::Struct(entries) => {
-            entries.iter().flat_map(|(offset, child)| expand(child).into_iter().map(move |at| offset + at)).collect()
-        }
+        Pattern::Struct(entries) => entries
+            .iter()
+            .flat_map(|(offset, child)| expand(child).into_iter().map(move |at| offset + at))
+            .collect(),
         Pattern::Extents(extents) => {
             extents.iter().flat_map(|extent| extent.offset..extent.offset + extent.bytes).collect()
         }
@@ -82,22 +89,33 @@ fn expand(pattern: &Pattern) -> Vec<u64> {
 pub fn distribution() -> impl Strategy<Value = (Distribution, usize)> {
     let strip = (0u16..8, 1u64..9).prop_map(|(part, bytes)| Strip { part, bytes });
     prop_oneof![
-        (1u64..12, 1usize..7).prop_map(|(stripe_size, parts)| (Distribution::SimpleStripe { stripe_size }, parts)),
+        (1u64..12, 1usize..7)
+            .prop_map(|(stripe_size, parts)| (Distribution::SimpleStripe { stripe_size }, parts)),
         Just((Distribution::Single, 1)),
         (proptest::collection::vec(strip, 1..7), 1usize..5)
             .prop_map(|(strips, parts)| (Distribution::VarStrip { strips }, parts)),
-        (1u64..8, 1u16..4, 1u32..5, 1usize..4).prop_map(|(stripe_size, group_width, group_depth, groups)| {
-            (Distribution::Grouped { stripe_size, group_width, group_depth }, groups * usize::from(group_width))
-        }),
+        (1u64..8, 1u16..4, 1u32..5, 1usize..4).prop_map(
+            |(stripe_size, group_width, group_depth, groups)| {
+                (
+                    Distribution::Grouped { stripe_size, group_width, group_depth },
+                    groups * usize::from(group_width),
+                )
+            }
+        ),
     ]
 }
 
 /// The same with strips `times` as large.
 pub fn scaled(distribution: Distribution, times: u64) -> Distribution {
     match distribution {
-        Distribution::SimpleStripe { stripe_size } => Distribution::SimpleStripe { stripe_size: stripe_size * times },
+        Distribution::SimpleStripe { stripe_size } => {
+            Distribution::SimpleStripe { stripe_size: stripe_size * times }
+        }
         Distribution::VarStrip { strips } => Distribution::VarStrip {
-            strips: strips.into_iter().map(|strip| Strip { bytes: strip.bytes * times, ..strip }).collect(),
+            strips: strips
+                .into_iter()
+                .map(|strip| Strip { bytes: strip.bytes * times, ..strip })
+                .collect(),
         },
         Distribution::Grouped { stripe_size, group_width, group_depth } => {
             Distribution::Grouped { stripe_size: stripe_size * times, group_width, group_depth }
@@ -148,7 +166,10 @@ fn pattern() -> impl Strategy<Value = (Pattern, u64)> {
         prop_oneof![
             (child.clone(), 1u64..5, 0u64..12).prop_map(|((child, span), count, gap)| {
                 let stride = span + gap;
-                (Pattern::Vector { count, stride, child: Box::new(child) }, (count - 1) * stride + span)
+                (
+                    Pattern::Vector { count, stride, child: Box::new(child) },
+                    (count - 1) * stride + span,
+                )
             }),
             proptest::collection::vec((child, 0u64..6), 1..4).prop_map(|children| {
                 let mut end = 0;

@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 use braid_net::{
     Blocking, Driver, Endpoint, TlsPolicy, block_on,
     server::{
-        Authorizer, CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder, ServerConfig,
-        ServerConnection,
+        Authorizer, CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder,
+        ServerConfig, ServerConnection,
     },
 };
 use braid_types::{ClusterUuid, Failure, Status, limits::REPLY_DATA_BYTES_MAX};
@@ -27,7 +27,9 @@ pub struct Keys;
 impl Authorizer for Keys {
     fn secret(&self, role: Role, credential: &Credential) -> Result<Secret, Failure> {
         match (role, credential) {
-            (Role::Client, Credential::Server) => Err(Failure::new(Status::WrongRole, "a client has a client key")),
+            (Role::Client, Credential::Server) => {
+                Err(Failure::new(Status::WrongRole, "a client has a client key"))
+            }
             (Role::Client, _) | (_, Credential::Server) => Ok(credential.secret(&server_key())),
             _ => Err(Failure::new(Status::WrongRole, "that key is for clients")),
         }
@@ -85,28 +87,38 @@ impl Handler for Mirror {
         while let Ok(Some(header)) = connection.next_header(None) {
             let body = connection.body().unwrap().to_vec();
             let mut payload = vec![0; connection.payload_left()];
-            if connection.payload(&mut payload).is_err() || mirror(&connection, &header, &body, &payload).is_none() {
+            if connection.payload(&mut payload).is_err()
+                || mirror(&connection, &header, &body, &payload).is_none()
+            {
                 return;
             }
         }
     }
 }
 
-fn mirror(connection: &ServerConnection, header: &FrameHeader, body: &[u8], mut payload: &[u8]) -> Option<()> {
+fn mirror(
+    connection: &ServerConnection,
+    header: &FrameHeader,
+    body: &[u8],
+    mut payload: &[u8],
+) -> Option<()> {
     use std::io::IoSlice;
     let FrameHeader { op, request_id, .. } = *header;
     let mut cuts = body.iter().filter(|cut| **cut > 0).map(|cut| 4 * usize::from(*cut).pow(2));
     while !payload.is_empty()
-        && let Some(cut) = cuts.next().or((payload.len() > REPLY_DATA_BYTES_MAX).then_some(REPLY_DATA_BYTES_MAX))
+        && let Some(cut) =
+            cuts.next().or((payload.len() > REPLY_DATA_BYTES_MAX).then_some(REPLY_DATA_BYTES_MAX))
     {
         let (now, rest) = payload.split_at(payload.len().min(cut));
         let flags = FrameFlags::DATA;
-        let header = FrameHeader { op, flags, request_id, body_bytes: 0, payload_bytes: now.len() as u32 };
+        let header =
+            FrameHeader { op, flags, request_id, body_bytes: 0, payload_bytes: now.len() as u32 };
         connection.sender().send(&header, &[], &[IoSlice::new(now)]).ok()?;
         payload = rest;
     }
     let (body_bytes, payload_bytes) = (body.len() as u32, payload.len() as u32);
-    let header = FrameHeader { op, flags: FrameFlags::FINAL, request_id, body_bytes, payload_bytes };
+    let header =
+        FrameHeader { op, flags: FrameFlags::FINAL, request_id, body_bytes, payload_bytes };
     connection.sender().send(&header, body, &[IoSlice::new(payload)]).ok()
 }
 
@@ -131,7 +143,13 @@ pub const TRICKLED: usize = 60;
 pub fn trickle(connection: &mut ServerConnection) {
     let Ok(Some(FrameHeader { op, request_id, .. })) = connection.next_header(None) else { return };
     let send = |flags, payload: &[u8]| {
-        let header = FrameHeader { op, flags, request_id, body_bytes: 0, payload_bytes: payload.len() as u32 };
+        let header = FrameHeader {
+            op,
+            flags,
+            request_id,
+            body_bytes: 0,
+            payload_bytes: payload.len() as u32,
+        };
         connection.sender().send(&header, &[], &[std::io::IoSlice::new(payload)]).is_ok()
     };
     for _ in 0..TRICKLED {
@@ -153,7 +171,13 @@ pub fn stay_silent(connection: &mut ServerConnection) {
 pub fn answer_nothing(connection: &mut ServerConnection) {
     let Ok(Some(FrameHeader { op, request_id, .. })) = connection.next_header(None) else { return };
     for _ in 0..100 {
-        let header = FrameHeader { op, flags: FrameFlags::DATA, request_id, body_bytes: 0, payload_bytes: 0 };
+        let header = FrameHeader {
+            op,
+            flags: FrameFlags::DATA,
+            request_id,
+            body_bytes: 0,
+            payload_bytes: 0,
+        };
         if connection.sender().send(&header, &[], &[]).is_err() {
             return;
         }

@@ -50,8 +50,10 @@ fn the_header_says_length_error_and_unique() {
 
 #[test]
 fn an_entry_has_its_attributes_behind_its_validity() {
-    let (name_valid, attributes_valid) = (Validity::Always, Validity::For(std::time::Duration::from_millis(1500)));
-    let entry = Entry { node: 7, generation: 3, name_valid, attributes_valid, attributes: attributes() };
+    let (name_valid, attributes_valid) =
+        (Validity::Always, Validity::For(std::time::Duration::from_millis(1500)));
+    let entry =
+        Entry { node: 7, generation: 3, name_valid, attributes_valid, attributes: attributes() };
     let bytes = bytes(|message| message.entry(&entry));
     assert_eq!(bytes.len(), HEADER + 128);
     assert_eq!((u64_at(&bytes, 0), u64_at(&bytes, 8)), (7, 3));
@@ -59,7 +61,10 @@ fn an_entry_has_its_attributes_behind_its_validity() {
     assert_eq!((u64_at(&bytes, 24), u32_at(&bytes, 36)), (1, 500_000_000));
     assert_eq!((u64_at(&bytes, 40), u64_at(&bytes, 48), u64_at(&bytes, 56)), (11, 12, 13));
     assert_eq!((u64_at(&bytes, 64) as i64, u64_at(&bytes, 80), u32_at(&bytes, 88)), (-1, 16, 5));
-    assert_eq!((u32_at(&bytes, 100), u32_at(&bytes, 104), u32_at(&bytes, 116)), (0o100_644, 17, 0x12_3456));
+    assert_eq!(
+        (u32_at(&bytes, 100), u32_at(&bytes, 104), u32_at(&bytes, 116)),
+        (0o100_644, 17, 0x12_3456)
+    );
 }
 
 #[test]
@@ -75,23 +80,35 @@ fn structures_have_the_sizes_that_the_kernel_wants() {
 
 #[test]
 fn an_extended_stat_takes_a_device_apart() {
-    let stat =
-        ExtendedStat { mask: 0xfff, flags: 1, flags_known: 2, created: attributes().changed, attributes: attributes() };
+    let stat = ExtendedStat {
+        mask: 0xfff,
+        flags: 1,
+        flags_known: 2,
+        created: attributes().changed,
+        attributes: attributes(),
+    };
     let bytes = bytes(|message| message.extended(&stat, Validity::Never));
     let x = 32;
     assert_eq!((u32_at(&bytes, x), u32_at(&bytes, x + 4), u64_at(&bytes, x + 8)), (0xfff, 20, 1));
     assert_eq!((u64_at(&bytes, x + 32), u64_at(&bytes, x + 56)), (11, 2));
     // Access, birth, change, modification.
-    assert_eq!((u64_at(&bytes, x + 64) as i64, u64_at(&bytes, x + 80), u64_at(&bytes, x + 112)), (-1, 16, 15));
+    assert_eq!(
+        (u64_at(&bytes, x + 64) as i64, u64_at(&bytes, x + 80), u64_at(&bytes, x + 112)),
+        (-1, 16, 15)
+    );
     // 0x123456 is major 0x234, minor 0x156.
     assert_eq!((u32_at(&bytes, x + 128), u32_at(&bytes, x + 132)), (0x234, 0x156));
 }
 
 #[test]
 fn a_lock_in_the_way_is_told_and_none_is_an_unlocked_range() {
-    let lock = Lock { handle: 1, owner: 2, start: 3, end: 4, kind: LockKind::Write, pid: 5, flock: false };
+    let lock =
+        Lock { handle: 1, owner: 2, start: 3, end: 4, kind: LockKind::Write, pid: 5, flock: false };
     let told = bytes(|message| message.lock(Some(&lock)));
-    assert_eq!((u64_at(&told, 0), u64_at(&told, 8), u32_at(&told, 16), u32_at(&told, 20)), (3, 4, 1, 5));
+    assert_eq!(
+        (u64_at(&told, 0), u64_at(&told, 8), u32_at(&told, 16), u32_at(&told, 20)),
+        (3, 4, 1, 5)
+    );
     assert_eq!(u32_at(&bytes(|message| message.lock(None)), 16), 2);
 }
 
@@ -99,8 +116,13 @@ fn a_lock_in_the_way_is_told_and_none_is_an_unlocked_range() {
 fn a_listing_has_its_names_padded_to_eight_bytes() {
     let mut listing = DirectoryBuffer::new(4096);
     assert!(listing.push(5, 9, Kind::Directory, b"name"));
-    let expected =
-        [&5u64.to_ne_bytes()[..], &9u64.to_ne_bytes(), &4u32.to_ne_bytes(), &4u32.to_ne_bytes(), b"name\0\0\0\0"];
+    let expected = [
+        &5u64.to_ne_bytes()[..],
+        &9u64.to_ne_bytes(),
+        &4u32.to_ne_bytes(),
+        &4u32.to_ne_bytes(),
+        b"name\0\0\0\0",
+    ];
     assert_eq!(listing.as_bytes(), expected.concat());
 }
 

@@ -96,7 +96,8 @@ struct Job {
 impl Invalidators {
     /// With one thread.
     pub(super) fn start(device: &Arc<Device>, bounds: Bounds) -> io::Result<Self> {
-        let invalidators = Self { device: Arc::clone(device), shared: Arc::new(Shared::new(bounds)) };
+        let invalidators =
+            Self { device: Arc::clone(device), shared: Arc::new(Shared::new(bounds)) };
         invalidators.shared.lock().threads = 1;
         invalidators.spawn()?;
         Ok(invalidators)
@@ -126,7 +127,10 @@ impl Invalidators {
             }
             Err(error) => drop(tell.send(Err(error))),
         };
-        thread::Builder::new().name("fuse-invalidate".into()).stack_size(STACK_BYTES).spawn(body)?;
+        thread::Builder::new()
+            .name("fuse-invalidate".into())
+            .stack_size(STACK_BYTES)
+            .spawn(body)?;
         if let Some(error) = told.recv().map_err(io::Error::other)?? {
             tracing::warn!(%error, "no descriptor for invalidations: programs may hang if this process is killed");
         }
@@ -143,7 +147,9 @@ impl Drop for Invalidators {
 
 impl fmt::Debug for Invalidators {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Invalidators").field("threads", &self.shared.lock().threads).finish_non_exhaustive()
+        f.debug_struct("Invalidators")
+            .field("threads", &self.shared.lock().threads)
+            .finish_non_exhaustive()
     }
 }
 
@@ -209,7 +215,8 @@ impl Invalidation {
 
     /// Waits no longer than this; `None`: it goes on. ENODEV and the like: the mount is over.
     pub fn wait_for(&self, time: Duration) -> Option<Result<(), Errno>> {
-        let waited = self.0.done.wait_timeout_while(self.0.result(), time, |result| result.is_none());
+        let waited =
+            self.0.done.wait_timeout_while(self.0.result(), time, |result| result.is_none());
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -278,7 +285,10 @@ mod tests {
     #[test]
     fn who_comes_to_a_full_queue_waits_for_room() {
         let shared = Arc::new(Shared::new(Bounds::PAGES));
-        assert_eq!((0..Bounds::PAGES.jobs).filter(|_| shared.put(&job())).count(), INVALIDATORS_MAX);
+        assert_eq!(
+            (0..Bounds::PAGES.jobs).filter(|_| shared.put(&job())).count(),
+            INVALIDATORS_MAX
+        );
         let (late, waiting) = (job(), Arc::clone(&shared));
         let put = thread::spawn({
             let late = Arc::clone(&late);

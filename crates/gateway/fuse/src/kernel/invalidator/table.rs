@@ -33,7 +33,8 @@ fn close_all_but(main: RawFd) -> io::Result<()> {
     let own = list.fd()?.as_raw_fd();
     let mut numbers: Vec<RawFd> = Vec::new();
     while let Some(entry) = list.read() {
-        numbers.extend(entry?.file_name().to_str().ok().and_then(|name| name.parse::<RawFd>().ok()));
+        numbers
+            .extend(entry?.file_name().to_str().ok().and_then(|name| name.parse::<RawFd>().ok()));
     }
     drop(list);
     numbers.into_iter().filter(|number| ![main, own].contains(number)).for_each(close);

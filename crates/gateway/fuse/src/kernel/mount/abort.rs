@@ -21,10 +21,13 @@ impl MountEntry {
     pub fn abort(&self) -> io::Result<Abort> {
         let number = self.connection().ok_or(Errno::INVAL)?;
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-        let opened = match rustix::fs::open(format!("{USUAL}/{number}/abort"), flags, Mode::empty()) {
+        let opened = match rustix::fs::open(format!("{USUAL}/{number}/abort"), flags, Mode::empty())
+        {
             Ok(fd) => fd,
             // Containers and small systems have none.
-            Err(_) => rustix::fs::openat(control()?, format!("{number}/abort"), flags, Mode::empty())?,
+            Err(_) => {
+                rustix::fs::openat(control()?, format!("{number}/abort"), flags, Mode::empty())?
+            }
         };
         Ok(Abort(opened))
     }
@@ -35,8 +38,9 @@ impl MountEntry {
 fn control() -> Result<OwnedFd, Errno> {
     let context = rustix::mount::fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(context.as_fd())?;
-    let flags =
-        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, flags)
 }
 

@@ -1,7 +1,9 @@
 //! A mount that this process serves.
 
 use super::unmount::unmount_resolved;
-use super::{MountEntry, MountError, MountOptions, Unmount, UnmountError, direct, fusermount, table};
+use super::{
+    MountEntry, MountError, MountOptions, Unmount, UnmountError, direct, fusermount, table,
+};
 use crate::kernel::connection::Connection;
 use crate::kernel::uring::Transport;
 use crate::kernel::worker::PoolOptions;
@@ -27,7 +29,11 @@ pub struct Mounted {
 
 impl Mounted {
     /// Mounts and serves. When it returns, the first request may be under way.
-    pub fn new(options: &MountOptions, pool: PoolOptions, handler: Arc<dyn Handler>) -> Result<Self, MountError> {
+    pub fn new(
+        options: &MountOptions,
+        pool: PoolOptions,
+        handler: Arc<dyn Handler>,
+    ) -> Result<Self, MountError> {
         let (point, root_mode) = usable(&options.point)?;
         let device = match direct::mount(options, &point, root_mode)? {
             Some(device) => device,
@@ -55,8 +61,11 @@ impl Mounted {
     /// Its line in the table of mounts; ENOENT when it is not there any more.
     pub fn entry(&self) -> io::Result<MountEntry> {
         let number = self.connection.number();
-        let is_it = |entry: &MountEntry| entry.is_ours() && (number.is_none() || entry.connection() == number);
-        let found = table::entries()?.into_iter().rfind(|entry| entry.point == self.point && is_it(entry));
+        let is_it = |entry: &MountEntry| {
+            entry.is_ours() && (number.is_none() || entry.connection() == number)
+        };
+        let found =
+            table::entries()?.into_iter().rfind(|entry| entry.point == self.point && is_it(entry));
         Ok(found.ok_or(Errno::NOENT)?)
     }
 
@@ -120,7 +129,10 @@ impl Mounted {
     fn set_read_ahead(&self) {
         let Ok(entry) = self.entry() else { return };
         let kib = self.connection.read_ahead_bytes() >> 10;
-        let _ = std::fs::write(format!("/sys/class/bdi/{}/read_ahead_kb", entry.device), kib.to_string());
+        let _ = std::fs::write(
+            format!("/sys/class/bdi/{}/read_ahead_kb", entry.device),
+            kib.to_string(),
+        );
     }
 }
 
@@ -154,7 +166,9 @@ fn usable(point: &Path) -> Result<(PathBuf, u32), MountError> {
         Some(entry) if entry.is_ours() => {
             Err(MountError::Mounted { point, source_name: entry.source, kind: entry.kind })
         }
-        _ if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Directory => {
+        _ if rustix::fs::FileType::from_raw_mode(stat.st_mode)
+            != rustix::fs::FileType::Directory =>
+        {
             Err(unusable(Errno::NOTDIR.into()))
         }
         _ => Ok((point, stat.st_mode)),

@@ -122,7 +122,11 @@ impl MountOptions {
                 Ok(how) => self.io_uring = how,
                 Err(_) => return false,
             },
-            _ => return OF_FSTAB.contains(&word) || word.starts_with("x-") || word.starts_with("comment="),
+            _ => {
+                return OF_FSTAB.contains(&word)
+                    || word.starts_with("x-")
+                    || word.starts_with("comment=");
+            }
         }
         true
     }
@@ -140,7 +144,10 @@ impl MountOptions {
             (self.sync, MountFlags::SYNCHRONOUS),
             (self.dir_sync, MountFlags::DIRSYNC),
         ];
-        flags.into_iter().filter(|(is, _)| *is).fold(MountFlags::empty(), |all, (_, flag)| all | flag)
+        flags
+            .into_iter()
+            .filter(|(is, _)| *is)
+            .fold(MountFlags::empty(), |all, (_, flag)| all | flag)
     }
 
     /// The words for `fusermount3 -o`. It adds `nosuid` and `nodev` for ordinary users by itself.
@@ -154,7 +161,8 @@ impl MountOptions {
             (self.allow_other, "allow_other"),
             (self.default_permissions, "default_permissions"),
         ];
-        let mut words: Vec<String> = words.into_iter().filter(|(is, _)| *is).map(|(_, word)| word.to_owned()).collect();
+        let mut words: Vec<String> =
+            words.into_iter().filter(|(is, _)| *is).map(|(_, word)| word.to_owned()).collect();
         words.push(format!("max_read={}", self.read_bytes_max));
         words.push(format!("fsname={}", escape(&self.source)));
         words.push(format!("subtype={}", escape(&self.subtype)));
@@ -206,13 +214,19 @@ mod tests {
     #[test]
     fn the_last_word_counts() {
         let mut options = MountOptions::new("braid", "/mnt");
-        assert!(options.set("ro") && options.set("rw") && options.set("noexec") && options.set("exec"));
+        assert!(
+            options.set("ro") && options.set("rw") && options.set("noexec") && options.set("exec")
+        );
         assert_eq!(options.flags(), MountFlags::NOSUID | MountFlags::NODEV);
     }
 
     #[test]
     fn a_comma_in_a_source_does_not_end_its_word() {
         let options = MountOptions::new("a,b\\c", "/mnt");
-        assert!(options.words().ends_with("fsname=a\\,b\\\\c,subtype=braid"), "{}", options.words());
+        assert!(
+            options.words().ends_with("fsname=a\\,b\\\\c,subtype=braid"),
+            "{}",
+            options.words()
+        );
     }
 }

@@ -81,7 +81,9 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     let mut rest = field;
     while let [first, tail @ ..] = rest {
         let digits = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
-        let code = digits.filter(|_| *first == b'\\').and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        let code = digits
+            .filter(|_| *first == b'\\')
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
         bytes.push(code.unwrap_or(*first));
         rest = if code.is_some() { &tail[3..] } else { tail };
     }
@@ -101,18 +103,30 @@ mod tests {
         assert_eq!((entry.id, entry.device.as_str(), entry.is_ours()), (46, "0:41", true));
         assert_eq!(entry.connection(), Some(41));
         let plain = MountEntry::parse(b"22 1 8:1 / / rw - ext4 /dev/sda1 rw").unwrap();
-        assert_eq!((plain.kind.as_str(), plain.is_ours(), plain.connection()), ("ext4", false, None));
+        assert_eq!(
+            (plain.kind.as_str(), plain.is_ours(), plain.connection()),
+            ("ext4", false, None)
+        );
     }
 
     #[test]
     fn a_broken_line_is_passed_over() {
-        for line in ["", "1 2 3", "22 1 8:1 / / rw ext4 x rw", "22 1 8:1 / / rw -", "a 1 8:1 / / rw - ext4 x rw"] {
+        for line in [
+            "",
+            "1 2 3",
+            "22 1 8:1 / / rw ext4 x rw",
+            "22 1 8:1 / / rw -",
+            "a 1 8:1 / / rw - ext4 x rw",
+        ] {
             assert_eq!(MountEntry::parse(line.as_bytes()), None, "{line}");
         }
     }
 
     #[test]
     fn proc_is_found_in_the_table_of_this_machine() {
-        assert_eq!(entry_at(Path::new("/proc")).unwrap().map(|entry| entry.kind), Some("proc".to_owned()));
+        assert_eq!(
+            entry_at(Path::new("/proc")).unwrap().map(|entry| entry.kind),
+            Some("proc".to_owned())
+        );
     }
 }

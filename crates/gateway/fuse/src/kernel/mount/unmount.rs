@@ -20,7 +20,9 @@ pub fn unmount(point: &Path, how: Unmount) -> Result<(), UnmountError> {
     let (point, entry) = find(point).map_err(failed)?;
     match entry {
         None => return Err(UnmountError::NotMounted { point }),
-        Some(entry) if !entry.is_ours() => return Err(UnmountError::NotOurs { point, kind: entry.kind }),
+        Some(entry) if !entry.is_ours() => {
+            return Err(UnmountError::NotOurs { point, kind: entry.kind });
+        }
         Some(_) => {}
     }
     unmount_resolved(&point, how)
@@ -35,7 +37,8 @@ pub fn remount(options: &MountOptions) -> Result<(), UnmountError> {
     match entry {
         None => Err(UnmountError::NotMounted { point }),
         Some(entry) if !entry.is_ours() => Err(UnmountError::NotOurs { point, kind: entry.kind }),
-        Some(_) => rustix::mount::mount_remount(&point, options.flags(), "").map_err(|why| failed(why.into())),
+        Some(_) => rustix::mount::mount_remount(&point, options.flags(), "")
+            .map_err(|why| failed(why.into())),
     }
 }
 

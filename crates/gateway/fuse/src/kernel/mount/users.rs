@@ -10,7 +10,10 @@ const NAMED_MAX: usize = 5;
 pub(super) fn describe(point: &Path) -> String {
     let mut found: Vec<String> = Vec::new();
     for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
         if found.len() < NAMED_MAX && uses(&process.path(), point) {
             let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
             found.push(format!("{} ({pid})", name.trim()));
@@ -24,7 +27,8 @@ pub(super) fn describe(point: &Path) -> String {
 
 /// A working or root directory, a program or an open file below `point`.
 fn uses(process: &Path, point: &Path) -> bool {
-    let below = |link: &Path| std::fs::read_link(link).is_ok_and(|target| target.starts_with(point));
+    let below =
+        |link: &Path| std::fs::read_link(link).is_ok_and(|target| target.starts_with(point));
     let files = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
     ["cwd", "root", "exe"].iter().any(|link| below(&process.join(link)))
         || files.into_iter().any(|fd| below(&fd.path()))

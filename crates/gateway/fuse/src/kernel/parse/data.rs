@@ -18,7 +18,8 @@ pub(super) fn forget<'a>(node: u64, code: u32, c: &mut Cursor<'a>) -> Parsed<'a>
         let one = Some(Forget { node, lookups: c.u64()? });
         return Ok(Operation::Forget(Forgotten { one, many: &[] }));
     }
-    let count = usize::try_from(c.first_u32(8)?).ok().and_then(|count| count.checked_mul(FORGET_ONE_BYTES));
+    let count =
+        usize::try_from(c.first_u32(8)?).ok().and_then(|count| count.checked_mul(FORGET_ONE_BYTES));
     Ok(Operation::Forget(Forgotten { one: None, many: c.bytes(count.ok_or(ParseError::Short)?)? }))
 }
 
@@ -125,14 +126,20 @@ pub(super) fn read_directory<'a>(code: u32, c: &mut Cursor<'a>) -> Parsed<'a> {
 pub(super) fn init<'a>(c: &mut Cursor<'a>) -> Parsed<'a> {
     let short = c.bytes(INIT_SHORT_BYTES)?;
     let mut first = Cursor::new(short);
-    let (major, minor, read_ahead_bytes_max, low) = (first.u32()?, first.u32()?, first.u32()?, first.u32()?);
+    let (major, minor, read_ahead_bytes_max, low) =
+        (first.u32()?, first.u32()?, first.u32()?, first.u32()?);
     // What a newer kernel may add behind `flags2` is not needed to answer it.
     let mut more = Cursor::new(c.rest());
     let high = match Features(low.into()).contains(Features::INIT_EXT) {
         true => more.u32()?,
         false => 0,
     };
-    Ok(Operation::Init { minor, major, read_ahead_bytes_max, flags: u64::from(high) << 32 | u64::from(low) })
+    Ok(Operation::Init {
+        minor,
+        major,
+        read_ahead_bytes_max,
+        flags: u64::from(high) << 32 | u64::from(low),
+    })
 }
 
 pub(super) fn block_map<'a>(c: &mut Cursor<'a>) -> Parsed<'a> {
@@ -152,7 +159,8 @@ pub(super) fn poll<'a>(c: &mut Cursor<'a>) -> Parsed<'a> {
 }
 
 pub(super) fn allocate<'a>(c: &mut Cursor<'a>) -> Parsed<'a> {
-    let (handle, offset, length, mode, _padding) = (c.u64()?, c.u64()?, c.u64()?, c.u32()?, c.u32()?);
+    let (handle, offset, length, mode, _padding) =
+        (c.u64()?, c.u64()?, c.u64()?, c.u32()?, c.u32()?);
     Ok(Operation::Allocate { handle, offset, length, mode })
 }
 

@@ -13,8 +13,11 @@ pub(super) fn groups(mut bytes: &[u8]) -> Result<&[u8], ParseError> {
     while !bytes.is_empty() {
         let mut header = Cursor::new(bytes);
         let (size, kind) = (header.u32().map_err(fit)?, header.u32().map_err(fit)?);
-        let size = usize::try_from(size).ok().filter(|size| *size >= HEADER_BYTES && size.is_multiple_of(8));
-        let (this, rest) = size.and_then(|size| bytes.split_at_checked(size)).ok_or(ParseError::Extension)?;
+        let size = usize::try_from(size)
+            .ok()
+            .filter(|size| *size >= HEADER_BYTES && size.is_multiple_of(8));
+        let (this, rest) =
+            size.and_then(|size| bytes.split_at_checked(size)).ok_or(ParseError::Extension)?;
         if kind == EXT_GROUPS {
             found = listed(&this[HEADER_BYTES..])?;
         }

@@ -133,14 +133,19 @@ impl Header {
 impl<'a> Request<'a> {
     /// Reads one request.
     pub fn parse(bytes: &'a [u8], dialect: Dialect) -> Result<Self, ParseError> {
-        let (header, body) = bytes.split_at_checked(IN_HEADER_BYTES).ok_or(ParseError::NoHeader(bytes.len()))?;
+        let (header, body) =
+            bytes.split_at_checked(IN_HEADER_BYTES).ok_or(ParseError::NoHeader(bytes.len()))?;
         Self::parse_pieces([header, &[], body], dialect)
     }
 
     /// As `parse`, of a request in three pieces: its header, its fixed arguments, and what follows them
     /// (names, data, extensions).
-    pub fn parse_pieces([header, fixed, rest]: [&'a [u8]; 3], dialect: Dialect) -> Result<Self, ParseError> {
-        let (header, extension_bytes) = Header::of(header, header.len() + fixed.len() + rest.len())?;
+    pub fn parse_pieces(
+        [header, fixed, rest]: [&'a [u8]; 3],
+        dialect: Dialect,
+    ) -> Result<Self, ParseError> {
+        let (header, extension_bytes) =
+            Header::of(header, header.len() + fixed.len() + rest.len())?;
         let split = rest.len().checked_sub(extension_bytes).ok_or(ParseError::Extension)?;
         let (rest, extensions) = rest.split_at(split);
         let mut cursor = Cursor::pieces(fixed, rest);
@@ -153,7 +158,11 @@ impl<'a> Request<'a> {
 }
 
 /// The arguments of an opcode.
-fn operation<'a>(header: &Header, c: &mut Cursor<'a>, dialect: Dialect) -> Result<Operation<'a>, ParseError> {
+fn operation<'a>(
+    header: &Header,
+    c: &mut Cursor<'a>,
+    dialect: Dialect,
+) -> Result<Operation<'a>, ParseError> {
     let Header { opcode: code, node, .. } = *header;
     Ok(match code {
         opcode::LOOKUP => Operation::Lookup { name: c.name()? },

@@ -54,7 +54,11 @@ fn create<'a>(code: u32, c: &mut Cursor<'a>) -> Result<Operation<'a>, ParseError
     })
 }
 
-pub(super) fn xattr<'a>(code: u32, c: &mut Cursor<'a>, dialect: Dialect) -> Result<Operation<'a>, ParseError> {
+pub(super) fn xattr<'a>(
+    code: u32,
+    c: &mut Cursor<'a>,
+    dialect: Dialect,
+) -> Result<Operation<'a>, ParseError> {
     Ok(match code {
         opcode::SETXATTR => set_xattr(c, dialect)?,
         opcode::GETXATTR => {

@@ -43,7 +43,8 @@ impl Bytes {
 
     fn finish(&self) -> Vec<u8> {
         let len = (IN_HEADER_BYTES + self.body.len() + self.extensions.len()) as u32;
-        let mut bytes: Vec<u8> = [len, self.opcode].into_iter().flat_map(u32::to_ne_bytes).collect();
+        let mut bytes: Vec<u8> =
+            [len, self.opcode].into_iter().flat_map(u32::to_ne_bytes).collect();
         bytes.extend([0x1234u64, 77].into_iter().flat_map(u64::to_ne_bytes));
         bytes.extend([1000u32, 100, 4321].into_iter().flat_map(u32::to_ne_bytes));
         bytes.extend(((self.extensions.len() / 8) as u16).to_ne_bytes());
@@ -59,13 +60,28 @@ impl Bytes {
         let bytes = self.finish();
         let request = Request::parse(&bytes, EXT).unwrap();
         assert_eq!(&request.operation, expected);
-        let header = Header { opcode: self.opcode, unique: 0x1234, node: 77, uid: 1000, gid: 100, pid: 4321 };
+        let header = Header {
+            opcode: self.opcode,
+            unique: 0x1234,
+            node: 77,
+            uid: 1000,
+            gid: 100,
+            pid: 4321,
+        };
         assert_eq!(request.header, header);
         for cut in 0..self.body.len() {
-            let shorter = Self { opcode: self.opcode, body: self.body[..cut].to_vec(), extensions: Vec::new() };
+            let shorter = Self {
+                opcode: self.opcode,
+                body: self.body[..cut].to_vec(),
+                extensions: Vec::new(),
+            };
             assert!(Request::parse(&shorter.finish(), EXT).is_err(), "cut to {cut} bytes");
         }
-        let longer = Self { opcode: self.opcode, body: [&self.body[..], &[1]].concat(), extensions: Vec::new() };
+        let longer = Self {
+            opcode: self.opcode,
+            body: [&self.body[..], &[1]].concat(),
+            extensions: Vec::new(),
+        };
         assert!(Request::parse(&longer.finish(), EXT).is_err(), "with a byte behind");
     }
 
@@ -80,8 +96,12 @@ fn names_are_read_to_their_end() {
     Bytes::new(opcode::LOOKUP).text("name\0").is(&Operation::Lookup { name: b"name" });
     Bytes::new(opcode::UNLINK).text("name\0").is(&Operation::Unlink { name: b"name" });
     Bytes::new(opcode::RMDIR).text("name\0").is(&Operation::RemoveDirectory { name: b"name" });
-    Bytes::new(opcode::SYMLINK).text("name\0to\0").is(&Operation::Symlink { name: b"name", target: b"to" });
-    Bytes::new(opcode::REMOVEXATTR).text("user.a\0").is(&Operation::RemoveXattr { name: b"user.a" });
+    Bytes::new(opcode::SYMLINK)
+        .text("name\0to\0")
+        .is(&Operation::Symlink { name: b"name", target: b"to" });
+    Bytes::new(opcode::REMOVEXATTR)
+        .text("user.a\0")
+        .is(&Operation::RemoveXattr { name: b"user.a" });
     Bytes::new(opcode::MKDIR).u32(&[0o40755, 0o22]).text("d\0").is(&Operation::MakeDirectory {
         name: b"d",
         mode: 0o40755,
@@ -106,9 +126,19 @@ fn both_renames_are_one_operation() {
 
 #[test]
 fn opens_say_how_and_whether_bits_are_cleared() {
-    Bytes::new(opcode::OPEN).u32(&[0o1001, 1]).is(&Operation::Open { flags: 0o1001, kill_suidgid: true });
-    Bytes::new(opcode::OPENDIR).u32(&[0o200_000, 0]).is(&Operation::OpenDirectory { flags: 0o200_000 });
-    let create = Operation::Create { name: b"f", flags: 0o102, mode: 0o100_644, umask: 0o22, kill_suidgid: false };
+    Bytes::new(opcode::OPEN)
+        .u32(&[0o1001, 1])
+        .is(&Operation::Open { flags: 0o1001, kill_suidgid: true });
+    Bytes::new(opcode::OPENDIR)
+        .u32(&[0o200_000, 0])
+        .is(&Operation::OpenDirectory { flags: 0o200_000 });
+    let create = Operation::Create {
+        name: b"f",
+        flags: 0o102,
+        mode: 0o100_644,
+        umask: 0o22,
+        kill_suidgid: false,
+    };
     Bytes::new(opcode::CREATE).u32(&[0o102, 0o100_644, 0o22, 0]).text("f\0").is(&create);
     let temporary = Operation::TemporaryFile { flags: 2, mode: 0o100_600, umask: 0 };
     Bytes::new(opcode::TMPFILE).u32(&[2, 0o100_600, 0, 0]).text("/\0").is(&temporary);
@@ -116,9 +146,20 @@ fn opens_say_how_and_whether_bits_are_cleared() {
 
 #[test]
 fn reads_and_writes_name_the_lock_owner_only_where_it_is_said() {
-    let read = |lock_owner| Operation::Read { handle: 7, offset: 4096, size: 65536, flags: 2, lock_owner };
-    Bytes::new(opcode::READ).u64(&[7, 4096]).u32(&[65536, 2]).u64(&[99]).u32(&[2, 0]).is(&read(Some(99)));
-    Bytes::new(opcode::READ).u64(&[7, 4096]).u32(&[65536, 0]).u64(&[99]).u32(&[2, 0]).is(&read(None));
+    let read =
+        |lock_owner| Operation::Read { handle: 7, offset: 4096, size: 65536, flags: 2, lock_owner };
+    Bytes::new(opcode::READ)
+        .u64(&[7, 4096])
+        .u32(&[65536, 2])
+        .u64(&[99])
+        .u32(&[2, 0])
+        .is(&read(Some(99)));
+    Bytes::new(opcode::READ)
+        .u64(&[7, 4096])
+        .u32(&[65536, 0])
+        .u64(&[99])
+        .u32(&[2, 0])
+        .is(&read(None));
     let write = Operation::Write {
         handle: 7,
         offset: 10,
@@ -128,12 +169,20 @@ fn reads_and_writes_name_the_lock_owner_only_where_it_is_said() {
         from_cache: true,
         kill_suidgid: true,
     };
-    Bytes::new(opcode::WRITE).u64(&[7, 10]).u32(&[4, 7]).u64(&[99]).u32(&[1, 0]).text("data").is(&write);
+    Bytes::new(opcode::WRITE)
+        .u64(&[7, 10])
+        .u32(&[4, 7])
+        .u64(&[99])
+        .u32(&[1, 0])
+        .text("data")
+        .is(&write);
 }
 
 #[test]
 fn a_write_that_has_not_the_bytes_it_says_is_refused() {
-    let write = |size| Bytes::new(opcode::WRITE).u64(&[7, 10]).u32(&[size, 0]).u64(&[0]).u32(&[0, 0]).text("data");
+    let write = |size| {
+        Bytes::new(opcode::WRITE).u64(&[7, 10]).u32(&[size, 0]).u64(&[0]).u32(&[0, 0]).text("data")
+    };
     write(5).fails(ParseError::Short);
     write(u32::MAX).fails(ParseError::Short);
     write(3).fails(ParseError::Rest(1));
@@ -141,12 +190,21 @@ fn a_write_that_has_not_the_bytes_it_says_is_refused() {
 
 #[test]
 fn closing_says_whose_locks_go() {
-    let release = Operation::Release { handle: 7, flags: 2, lock_owner: 99, flush: false, flock_unlock: true };
+    let release = Operation::Release {
+        handle: 7,
+        flags: 2,
+        lock_owner: 99,
+        flush: false,
+        flock_unlock: true,
+    };
     Bytes::new(opcode::RELEASE).u64(&[7]).u32(&[2, 2]).u64(&[99]).is(&release);
     let directory = Operation::ReleaseDirectory { handle: 7, flags: 2 };
     Bytes::new(opcode::RELEASEDIR).u64(&[7]).u32(&[2, 0]).u64(&[0]).is(&directory);
     Bytes::new(opcode::FLUSH).u64(&[7, 0, 99]).is(&Operation::Flush { handle: 7, lock_owner: 99 });
-    Bytes::new(opcode::FSYNC).u64(&[7]).u32(&[1, 0]).is(&Operation::Sync { handle: 7, data_only: true });
+    Bytes::new(opcode::FSYNC)
+        .u64(&[7])
+        .u32(&[1, 0])
+        .is(&Operation::Sync { handle: 7, data_only: true });
     let directory = Operation::SyncDirectory { handle: 7, data_only: false };
     Bytes::new(opcode::FSYNCDIR).u64(&[7]).u32(&[0, 0]).is(&directory);
 }
@@ -160,7 +218,13 @@ fn attributes_are_set_only_where_they_are_said_to_be_valid() {
             .u32(&[1, 2, 3, 0o100_644, 0, 1000, 100, 0])
     };
     set(0).is(&Operation::SetAttributes(SetAttributes::default()));
-    let all_but_now = fattr::MODE | fattr::UID | fattr::GID | fattr::SIZE | fattr::ATIME | fattr::MTIME | fattr::FH;
+    let all_but_now = fattr::MODE
+        | fattr::UID
+        | fattr::GID
+        | fattr::SIZE
+        | fattr::ATIME
+        | fattr::MTIME
+        | fattr::FH;
     set(all_but_now | fattr::CTIME).is(&Operation::SetAttributes(SetAttributes {
         mode: Some(0o100_644),
         uid: Some(1000),
@@ -186,31 +250,57 @@ fn attributes_are_set_only_where_they_are_said_to_be_valid() {
 
 #[test]
 fn attributes_are_asked_through_an_open_file_only_where_it_is_said() {
-    Bytes::new(opcode::GETATTR).u32(&[1, 0]).u64(&[7]).is(&Operation::GetAttributes { handle: Some(7) });
-    Bytes::new(opcode::GETATTR).u32(&[0, 0]).u64(&[7]).is(&Operation::GetAttributes { handle: None });
+    Bytes::new(opcode::GETATTR)
+        .u32(&[1, 0])
+        .u64(&[7])
+        .is(&Operation::GetAttributes { handle: Some(7) });
+    Bytes::new(opcode::GETATTR)
+        .u32(&[0, 0])
+        .u64(&[7])
+        .is(&Operation::GetAttributes { handle: None });
     let statx = Operation::ExtendedStat { handle: None, flags: 0x800, mask: 0xfff };
     Bytes::new(opcode::STATX).u32(&[0, 0]).u64(&[7]).u32(&[0x800, 0xfff]).is(&statx);
 }
 
 #[test]
 fn extended_attributes_have_two_forms() {
-    let value = |acl_kill_sgid| Operation::SetXattr { name: b"user.a", value: b"xyz", flags: 1, acl_kill_sgid };
+    let value = |acl_kill_sgid| Operation::SetXattr {
+        name: b"user.a",
+        value: b"xyz",
+        flags: 1,
+        acl_kill_sgid,
+    };
     let long = Bytes::new(opcode::SETXATTR).u32(&[3, 1, 1, 0]).text("user.a\0xyz");
     long.is(&value(true));
     let short = Bytes::new(opcode::SETXATTR).u32(&[3, 1]).text("user.a\0xyz").finish();
     assert_eq!(Request::parse(&short, Dialect::default()).unwrap().operation, value(false));
-    Bytes::new(opcode::GETXATTR).u32(&[64, 0]).text("n\0").is(&Operation::GetXattr { name: b"n", size: 64 });
+    Bytes::new(opcode::GETXATTR)
+        .u32(&[64, 0])
+        .text("n\0")
+        .is(&Operation::GetXattr { name: b"n", size: 64 });
     Bytes::new(opcode::LISTXATTR).u32(&[64, 0]).is(&Operation::ListXattr { size: 64 });
     Bytes::new(opcode::SETXATTR).u32(&[4, 0, 0, 0]).text("n\0xyz").fails(ParseError::Short);
 }
 
 #[test]
 fn locks_say_whose_which_and_of_what_kind() {
-    let bytes = |code, kind, flags| Bytes::new(code).u64(&[7, 99, 10, i64::MAX as u64]).u32(&[kind, 4321, flags, 0]);
-    let lock = |kind, flock| Lock { handle: 7, owner: 99, start: 10, end: i64::MAX as u64, kind, pid: 4321, flock };
+    let bytes = |code, kind, flags| {
+        Bytes::new(code).u64(&[7, 99, 10, i64::MAX as u64]).u32(&[kind, 4321, flags, 0])
+    };
+    let lock = |kind, flock| Lock {
+        handle: 7,
+        owner: 99,
+        start: 10,
+        end: i64::MAX as u64,
+        kind,
+        pid: 4321,
+        flock,
+    };
     bytes(opcode::GETLK, 0, 0).is(&Operation::TestLock(lock(LockKind::Read, false)));
-    bytes(opcode::SETLK, 2, 0).is(&Operation::SetLock { lock: lock(LockKind::Unlock, false), wait: false });
-    bytes(opcode::SETLKW, 1, 1).is(&Operation::SetLock { lock: lock(LockKind::Write, true), wait: true });
+    bytes(opcode::SETLK, 2, 0)
+        .is(&Operation::SetLock { lock: lock(LockKind::Unlock, false), wait: false });
+    bytes(opcode::SETLKW, 1, 1)
+        .is(&Operation::SetLock { lock: lock(LockKind::Write, true), wait: true });
     bytes(opcode::SETLKW, 3, 1).fails(ParseError::Value { what: "the kind of a lock", value: 3 });
 }
 
@@ -218,14 +308,35 @@ fn locks_say_whose_which_and_of_what_kind() {
 fn ranges_and_positions_are_read() {
     let allocate = Operation::Allocate { handle: 7, offset: 1, length: 2, mode: 3 };
     Bytes::new(opcode::FALLOCATE).u64(&[7, 1, 2]).u32(&[3, 0]).is(&allocate);
-    Bytes::new(opcode::LSEEK).u64(&[7, 1]).u32(&[3, 0]).is(&Operation::Seek { handle: 7, offset: 1, whence: 3 });
-    let copy =
-        Operation::CopyRange { handle: 1, offset: 2, to_node: 3, to_handle: 4, to_offset: 5, length: 6, flags: 7 };
+    Bytes::new(opcode::LSEEK).u64(&[7, 1]).u32(&[3, 0]).is(&Operation::Seek {
+        handle: 7,
+        offset: 1,
+        whence: 3,
+    });
+    let copy = Operation::CopyRange {
+        handle: 1,
+        offset: 2,
+        to_node: 3,
+        to_handle: 4,
+        to_offset: 5,
+        length: 6,
+        flags: 7,
+    };
     Bytes::new(opcode::COPY_FILE_RANGE).u64(&[1, 2, 3, 4, 5, 6, 7]).is(&copy);
     Bytes::new(opcode::COPY_FILE_RANGE_64).u64(&[1, 2, 3, 4, 5, 6, 7]).is(&copy);
     let listing = |plus| Operation::ReadDirectory { handle: 7, offset: 3, size: 4096, plus };
-    Bytes::new(opcode::READDIR).u64(&[7, 3]).u32(&[4096, 0]).u64(&[0]).u32(&[0, 0]).is(&listing(false));
-    Bytes::new(opcode::READDIRPLUS).u64(&[7, 3]).u32(&[4096, 0]).u64(&[0]).u32(&[0, 0]).is(&listing(true));
+    Bytes::new(opcode::READDIR)
+        .u64(&[7, 3])
+        .u32(&[4096, 0])
+        .u64(&[0])
+        .u32(&[0, 0])
+        .is(&listing(false));
+    Bytes::new(opcode::READDIRPLUS)
+        .u64(&[7, 3])
+        .u32(&[4096, 0])
+        .u64(&[0])
+        .u32(&[0, 0])
+        .is(&listing(true));
 }
 
 #[test]
@@ -236,10 +347,14 @@ fn small_requests_are_read() {
     Bytes::new(opcode::SYNCFS).u64(&[0]).is(&Operation::SyncFs);
     Bytes::new(opcode::ACCESS).u32(&[4, 0]).is(&Operation::Access { mask: 4 });
     Bytes::new(opcode::INTERRUPT).u64(&[0x1232]).is(&Operation::Interrupt { unique: 0x1232 });
-    Bytes::new(opcode::BMAP).u64(&[5]).u32(&[512, 0]).is(&Operation::BlockMap { block: 5, block_size: 512 });
+    Bytes::new(opcode::BMAP)
+        .u64(&[5])
+        .u32(&[512, 0])
+        .is(&Operation::BlockMap { block: 5, block_size: 512 });
     let poll = Operation::Poll { handle: 7, wake: 8, flags: 1, events: 5 };
     Bytes::new(opcode::POLL).u64(&[7, 8]).u32(&[1, 5]).is(&poll);
-    let ioctl = Operation::Ioctl { handle: 7, flags: 0, command: 5, argument: 6, data: b"in", out_size: 9 };
+    let ioctl =
+        Operation::Ioctl { handle: 7, flags: 0, command: 5, argument: 6, data: b"in", out_size: 9 };
     Bytes::new(opcode::IOCTL).u64(&[7]).u32(&[0, 5]).u64(&[6]).u32(&[2, 9]).text("in").is(&ioctl);
 }
 
@@ -258,7 +373,8 @@ fn forgets_come_one_or_many_at_a_time() {
 
 #[test]
 fn init_is_read_with_and_without_its_second_half() {
-    let init = |flags| Operation::Init { major: 7, minor: 45, read_ahead_bytes_max: 131_072, flags };
+    let init =
+        |flags| Operation::Init { major: 7, minor: 45, read_ahead_bytes_max: 131_072, flags };
     let short = Bytes::new(opcode::INIT).u32(&[7, 45, 131_072, 0x8]).finish();
     assert_eq!(Request::parse(&short, EXT).unwrap().operation, init(8));
     let long = Bytes::new(opcode::INIT).u32(&[7, 45, 131_072, 1 << 30, 4]).u32(&[0; 11]).finish();
@@ -268,7 +384,8 @@ fn init_is_read_with_and_without_its_second_half() {
 
 #[test]
 fn groups_behind_the_arguments_are_found() {
-    let bytes = Bytes::new(opcode::MKDIR).u32(&[0o755, 0]).text("d\0").groups(16, 1, &[50]).finish();
+    let bytes =
+        Bytes::new(opcode::MKDIR).u32(&[0o755, 0]).text("d\0").groups(16, 1, &[50]).finish();
     let request = Request::parse(&bytes, EXT).unwrap();
     assert_eq!(request.groups.iter().collect::<Vec<_>>(), [50]);
     assert_eq!(request.operation, Operation::MakeDirectory { name: b"d", mode: 0o755, umask: 0 });
@@ -276,8 +393,10 @@ fn groups_behind_the_arguments_are_found() {
 
 #[test]
 fn extensions_that_do_not_fit_are_refused() {
-    for (size, count) in [(16, 2), (16, u32::MAX), (24, 1), (0, 1), (4, 1), (15, 1), (u32::MAX, 1)] {
-        let bytes = Bytes::new(opcode::MKDIR).u32(&[0o755, 0]).text("d\0").groups(size, count, &[50]);
+    for (size, count) in [(16, 2), (16, u32::MAX), (24, 1), (0, 1), (4, 1), (15, 1), (u32::MAX, 1)]
+    {
+        let bytes =
+            Bytes::new(opcode::MKDIR).u32(&[0o755, 0]).text("d\0").groups(size, count, &[50]);
         bytes.fails(ParseError::Extension);
     }
     let mut more_than_there_is = Bytes::new(opcode::STATFS).finish();
@@ -288,7 +407,10 @@ fn extensions_that_do_not_fit_are_refused() {
 #[test]
 fn a_header_that_lies_about_the_length_is_refused() {
     let bytes = Bytes::new(opcode::LOOKUP).text("name\0").finish();
-    assert_eq!(Request::parse(&bytes[..44], EXT).unwrap_err(), ParseError::Length { said: 45, have: 44 });
+    assert_eq!(
+        Request::parse(&bytes[..44], EXT).unwrap_err(),
+        ParseError::Length { said: 45, have: 44 }
+    );
     assert_eq!(Request::parse(&bytes[..39], EXT).unwrap_err(), ParseError::NoHeader(39));
 }
 

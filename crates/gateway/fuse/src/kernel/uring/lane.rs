@@ -38,7 +38,12 @@ pub(super) struct Lane {
 const TAG: u64 = 0;
 
 impl Lane {
-    pub(super) fn new(ring: Ring, device: Arc<Device>, memory: Arc<EntryMemory>, queue: u16) -> Self {
+    pub(super) fn new(
+        ring: Ring,
+        device: Arc<Device>,
+        memory: Arc<EntryMemory>,
+        queue: u16,
+    ) -> Self {
         Self { ring, device, memory, queue, commit_id: 0, failed: None, header: [0; HEADER_BYTES] }
     }
 
@@ -123,7 +128,8 @@ impl Lane {
 
     fn put(&mut self, mut message: Message, data: &[IoSlice<'_>]) -> Result<(), Errno> {
         let bytes = data.iter().map(|slice| slice.len()).sum();
-        let (header, fixed) = message.finish(bytes).split_first_chunk::<OUT_HEADER_BYTES>().ok_or(Errno::INVAL)?;
+        let (header, fixed) =
+            message.finish(bytes).split_first_chunk::<OUT_HEADER_BYTES>().ok_or(Errno::INVAL)?;
         let whole = fixed.len() + bytes;
         if whole > self.memory.payload_bytes() {
             // More than was asked for: the kernel would refuse it as well.
@@ -145,7 +151,11 @@ impl Lane {
     }
 
     fn set(&mut self, header: &[u8; OUT_HEADER_BYTES], payload_bytes: usize) {
-        wire::put_answer(&mut self.header, header, u32::try_from(payload_bytes).unwrap_or(u32::MAX));
+        wire::put_answer(
+            &mut self.header,
+            header,
+            u32::try_from(payload_bytes).unwrap_or(u32::MAX),
+        );
         // SAFETY: the memory is this thread's until the commit.
         unsafe { self.memory.set_header(&self.header) };
     }

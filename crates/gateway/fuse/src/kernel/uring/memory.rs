@@ -27,7 +27,9 @@ impl EntryMemory {
     pub(super) fn new(payload_bytes: usize) -> io::Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new mapping, at an address that the kernel chooses.
-        let base = unsafe { mmap_anonymous(ptr::null_mut(), HEADER_ROOM + payload_bytes, protection, flags)? };
+        let base = unsafe {
+            mmap_anonymous(ptr::null_mut(), HEADER_ROOM + payload_bytes, protection, flags)?
+        };
         let base = NonNull::new(base.cast::<u8>()).ok_or(rustix::io::Errno::NOMEM)?;
         Ok(Self { base, payload_bytes })
     }
@@ -89,7 +91,13 @@ impl EntryMemory {
     /// As [`EntryMemory::payload_mut`], and what it holds is not needed any more.
     pub(super) unsafe fn release(&self) {
         // SAFETY: the payload's whole pages, private and anonymous: they read as zeros afterwards.
-        let _ = unsafe { madvise(self.payload_address().cast::<c_void>(), self.payload_bytes, Advice::LinuxDontNeed) };
+        let _ = unsafe {
+            madvise(
+                self.payload_address().cast::<c_void>(),
+                self.payload_bytes,
+                Advice::LinuxDontNeed,
+            )
+        };
     }
 }
 
@@ -97,7 +105,9 @@ impl Drop for EntryMemory {
     fn drop(&mut self) {
         // SAFETY: mapped by `new` with this length. The kernel writes only in calls of the thread that owns the ring, which
         // holds this memory as long as it lives.
-        let _ = unsafe { munmap(self.base.as_ptr().cast::<c_void>(), HEADER_ROOM + self.payload_bytes) };
+        let _ = unsafe {
+            munmap(self.base.as_ptr().cast::<c_void>(), HEADER_ROOM + self.payload_bytes)
+        };
     }
 }
 

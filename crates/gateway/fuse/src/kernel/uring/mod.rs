@@ -105,7 +105,9 @@ impl NoIoUring {
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Off => "-o io_uring=on",
-            Self::NotOffered => "as root (Linux 6.14 or newer): echo Y > /sys/module/fuse/parameters/enable_uring",
+            Self::NotOffered => {
+                "as root (Linux 6.14 or newer): echo Y > /sys/module/fuse/parameters/enable_uring"
+            }
             Self::Refused(_) => "sysctl kernel.io_uring_disabled=0, and ulimit -n 16384",
         }
     }

@@ -35,8 +35,9 @@ impl Poke {
             return;
         }
         let poke = Arc::clone(self);
-        let spawned =
-            std::thread::Builder::new().name(format!("fuse-poke-{queue}")).spawn(move || poke.run(queue, device));
+        let spawned = std::thread::Builder::new()
+            .name(format!("fuse-poke-{queue}"))
+            .spawn(move || poke.run(queue, device));
         if let Err(error) = spawned {
             tracing::warn!(%error, queue, "no thread to have the kernel look at a queue again");
         }

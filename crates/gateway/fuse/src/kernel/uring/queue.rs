@@ -134,7 +134,10 @@ impl Rings {
     fn more(&self) -> bool {
         let more = self.workers() < self.workers_max;
         if !more && !self.full.swap(true, Ordering::Relaxed) {
-            tracing::warn!(workers = self.workers_max, "every worker is busy: requests wait in the kernel");
+            tracing::warn!(
+                workers = self.workers_max,
+                "every worker is busy: requests wait in the kernel"
+            );
         }
         more
     }
@@ -173,7 +176,8 @@ impl StandBy {
     fn register(rings: Arc<Rings>, queue: u16) -> io::Result<Self> {
         // Those that are handed over are registered anew before they are.
         let ring = Ring::new(2 * RESERVE as u32)?;
-        let mut this = Self { rings, queue, ring, entries: (0..2 * RESERVE).map(|_| None).collect() };
+        let mut this =
+            Self { rings, queue, ring, entries: (0..2 * RESERVE).map(|_| None).collect() };
         for tag in 0..RESERVE {
             this.add(tag)?;
         }
@@ -203,7 +207,10 @@ impl StandBy {
                     }
                 }
                 Waited::Nothing => {}
-                Waited::Failed(_, Errno::NOTCONN | Errno::NODEV | Errno::CONNABORTED | Errno::CANCELED) => {
+                Waited::Failed(
+                    _,
+                    Errno::NOTCONN | Errno::NODEV | Errno::CONNABORTED | Errno::CANCELED,
+                ) => {
                     return self.rings.pool.finish();
                 }
                 Waited::Failed(tag, error) => {
@@ -218,7 +225,11 @@ impl StandBy {
 
     /// To a worker of its own; the next request finds as many entries as this one.
     fn hand_over(&mut self, tag: u64) {
-        let Some(memory) = usize::try_from(tag).ok().and_then(|tag| self.entries.get_mut(tag)?.take()) else { return };
+        let Some(memory) =
+            usize::try_from(tag).ok().and_then(|tag| self.entries.get_mut(tag)?.take())
+        else {
+            return;
+        };
         let vacant = self.entries.iter().position(Option::is_none);
         if let Some(tag) = vacant.filter(|_| self.rings.more())
             && let Err(error) = self.add(tag)
@@ -241,7 +252,9 @@ impl StandBy {
         let Some(tag) = self.entries.iter().position(Option::is_none) else { return };
         // SAFETY: its request was not handed over: it is this thread's.
         let mut header: [u8; HEADER_BYTES] = unsafe { memory.header() };
-        let Ok(commit_id) = wire::arrived(&header, memory.payload_bytes()).map(|arrived| arrived.commit_id) else {
+        let Ok(commit_id) =
+            wire::arrived(&header, memory.payload_bytes()).map(|arrived| arrived.commit_id)
+        else {
             return;
         };
         let mut message = Message::new(commit_id, -Errno::NOMEM.raw_os_error());
@@ -283,6 +296,9 @@ impl Drop for Count {
 
 impl fmt::Debug for Rings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rings").field("queues", &self.count()).field("workers", &self.workers()).finish_non_exhaustive()
+        f.debug_struct("Rings")
+            .field("queues", &self.count())
+            .field("workers", &self.workers())
+            .finish_non_exhaustive()
     }
 }

@@ -48,7 +48,12 @@ impl Ring {
     /// As `new`, for the thread that enables it.
     pub(super) fn disabled(entries: u32) -> io::Result<Self> {
         let mut builder = IoUring::<squeue::Entry128, cqueue::Entry>::builder();
-        builder.dontfork().setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_r_disabled();
+        builder
+            .dontfork()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_r_disabled();
         let ring = builder.build(entries)?;
         let no_iowait = ring.params().is_feature_no_iowait();
         let wait_flags = if no_iowait { EnterFlags::NO_IOWAIT } else { EnterFlags::empty() };
@@ -64,10 +69,18 @@ impl Ring {
     }
 
     /// Gives memory to a queue, under a tag. It is the kernel's to fill in calls of this thread from now on.
-    pub(super) fn register(&mut self, at: (RawFd, u16), memory: &EntryMemory, tag: u64) -> Result<(), Errno> {
+    pub(super) fn register(
+        &mut self,
+        at: (RawFd, u16),
+        memory: &EntryMemory,
+        tag: u64,
+    ) -> Result<(), Errno> {
         let pieces = [
             libc::iovec { iov_base: memory.header_address().cast(), iov_len: HEADER_BYTES },
-            libc::iovec { iov_base: memory.payload_address().cast(), iov_len: memory.payload_bytes() },
+            libc::iovec {
+                iov_base: memory.payload_address().cast(),
+                iov_len: memory.payload_bytes(),
+            },
         ];
         self.register_pieces(at, &pieces, tag)
     }
@@ -99,7 +112,12 @@ impl Ring {
     }
 
     /// Answers what lies in the memory, in this call. `Err`: the kernel did not take it.
-    pub(super) fn commit(&mut self, at: (RawFd, u16), commit_id: u64, tag: u64) -> Result<(), Errno> {
+    pub(super) fn commit(
+        &mut self,
+        at: (RawFd, u16),
+        commit_id: u64,
+        tag: u64,
+    ) -> Result<(), Errno> {
         self.prepare_commit(at, commit_id, tag)?;
         self.submit(tag)
     }
@@ -111,7 +129,8 @@ impl Ring {
         commit_id: u64,
         tag: u64,
     ) -> Result<(), Errno> {
-        let command = opcode::UringCmd80::new(Fd(device), COMMIT_AND_FETCH).cmd(wire::command(queue, commit_id));
+        let command = opcode::UringCmd80::new(Fd(device), COMMIT_AND_FETCH)
+            .cmd(wire::command(queue, commit_id));
         // SAFETY: it names no memory but the entry's, which was registered.
         unsafe { self.push(&command.build().user_data(tag)) }
     }
@@ -144,7 +163,8 @@ impl Ring {
 
     fn look(&mut self) {
         let completions = self.ring.completion();
-        self.seen.extend(completions.map(|completion| (completion.user_data(), completion.result())));
+        self.seen
+            .extend(completions.map(|completion| (completion.user_data(), completion.result())));
     }
 
     /// Requests that came and were not waited for.
@@ -170,7 +190,9 @@ impl Ring {
                     let arguments = arguments.timespec(time);
                     self.ring.submitter().submit_with_args_and_flags(1, &arguments, self.wait_flags)
                 }
-                None => self.ring.submitter().submit_with_args_and_flags(1, &arguments, self.wait_flags),
+                None => {
+                    self.ring.submitter().submit_with_args_and_flags(1, &arguments, self.wait_flags)
+                }
             };
             match waited {
                 Ok(_) => {}
@@ -181,7 +203,9 @@ impl Ring {
                         return Waited::Nothing;
                     }
                 }
-                Err(error) => return Waited::Failed(0, Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+                Err(error) => {
+                    return Waited::Failed(0, Errno::from_io_error(&error).unwrap_or(Errno::IO));
+                }
             }
         }
     }

@@ -39,7 +39,10 @@ pub(super) enum When {
     Afterwards,
 }
 
-#[allow(clippy::large_enum_variant, reason = "one for each entry, and an answer must not cost an allocation")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one for each entry, and an answer must not cost an allocation"
+)]
 enum State {
     Idle,
     Serving { unique: u64, when: When },
@@ -75,7 +78,14 @@ impl Slot {
     /// For this thread.
     pub(super) fn new(rings: &Arc<Rings>, queue: u16, memory: Arc<EntryMemory>) -> Arc<Self> {
         let (thread, rings) = (std::thread::current().id(), Arc::downgrade(rings));
-        Arc::new(Self { thread, queue, memory, rings, state: Mutex::new(State::Idle), changed: Condvar::new() })
+        Arc::new(Self {
+            thread,
+            queue,
+            memory,
+            rings,
+            state: Mutex::new(State::Idle),
+            changed: Condvar::new(),
+        })
     }
 
     /// A request came.
@@ -87,7 +97,8 @@ impl Slot {
     pub(super) fn finish(&self) -> After {
         let state = self.state();
         let serving = |state: &mut State| matches!(state, State::Serving { .. });
-        let mut state = self.changed.wait_while(state, serving).unwrap_or_else(PoisonError::into_inner);
+        let mut state =
+            self.changed.wait_while(state, serving).unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *state, State::Idle) {
             State::Answered(answer) => After::Answer(answer),
             State::Adopted => After::Adopted,
@@ -96,7 +107,11 @@ impl Slot {
     }
 
     /// The one answer.
-    pub(in crate::kernel) fn answer(&self, message: Message, data: &[IoSlice<'_>]) -> Result<(), Errno> {
+    pub(in crate::kernel) fn answer(
+        &self,
+        message: Message,
+        data: &[IoSlice<'_>],
+    ) -> Result<(), Errno> {
         let mut state = self.state();
         let State::Serving { when, .. } = *state else { return Err(Errno::NOENT) };
         let own = std::thread::current().id() == self.thread;
@@ -116,7 +131,9 @@ impl Slot {
     /// What the handler put into the payload stays there.
     fn gathered(&self, data: &[IoSlice<'_>]) -> Data {
         match data {
-            [one] if std::ptr::eq(one.as_ptr(), self.memory.payload_address()) => Data::InPlace(one.len()),
+            [one] if std::ptr::eq(one.as_ptr(), self.memory.payload_address()) => {
+                Data::InPlace(one.len())
+            }
             many => Data::Copied(many.iter().flat_map(|slice| slice.iter().copied()).collect()),
         }
     }

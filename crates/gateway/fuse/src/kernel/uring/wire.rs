@@ -43,9 +43,13 @@ pub(super) struct Arrived<'h> {
 }
 
 /// Reads the header; the payload has at most `payload_bytes_max` bytes.
-pub(super) fn arrived(bytes: &[u8; HEADER_BYTES], payload_bytes_max: usize) -> Result<Arrived<'_>, ParseError> {
+pub(super) fn arrived(
+    bytes: &[u8; HEADER_BYTES],
+    payload_bytes_max: usize,
+) -> Result<Arrived<'_>, ParseError> {
     let u32_at = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| bytes[at + byte]));
-    let commit_id = u64::from_ne_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|byte| bytes[COMMIT_ID_AT + byte]));
+    let commit_id =
+        u64::from_ne_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|byte| bytes[COMMIT_ID_AT + byte]));
     let (said, have) = (u32_at(0), u32_at(PAYLOAD_BYTES_AT) as usize);
     let wrong = ParseError::Length { said, have: have + IN_HEADER_BYTES };
     let fixed = (said as usize).checked_sub(IN_HEADER_BYTES + have);
@@ -61,7 +65,11 @@ pub(super) fn arrived(bytes: &[u8; HEADER_BYTES], payload_bytes_max: usize) -> R
 }
 
 /// Writes an answer's header over the request's: the kernel reads `fuse_out_header` and how much payload there is.
-pub(super) fn put_answer(bytes: &mut [u8; HEADER_BYTES], header: &[u8; OUT_HEADER_BYTES], payload_bytes: u32) {
+pub(super) fn put_answer(
+    bytes: &mut [u8; HEADER_BYTES],
+    header: &[u8; OUT_HEADER_BYTES],
+    payload_bytes: u32,
+) {
     bytes[..OUT_HEADER_BYTES].copy_from_slice(header);
     bytes[PAYLOAD_BYTES_AT..PAYLOAD_BYTES_AT + 4].copy_from_slice(&payload_bytes.to_ne_bytes());
 }
@@ -81,7 +89,8 @@ mod tests {
         bytes[8..16].copy_from_slice(&6u64.to_ne_bytes());
         bytes[FIXED_AT..FIXED_AT + fixed.len()].copy_from_slice(fixed);
         bytes[COMMIT_ID_AT..COMMIT_ID_AT + 8].copy_from_slice(&6u64.to_ne_bytes());
-        bytes[PAYLOAD_BYTES_AT..PAYLOAD_BYTES_AT + 4].copy_from_slice(&(payload_bytes as u32).to_ne_bytes());
+        bytes[PAYLOAD_BYTES_AT..PAYLOAD_BYTES_AT + 4]
+            .copy_from_slice(&(payload_bytes as u32).to_ne_bytes());
         bytes
     }
 
@@ -98,7 +107,10 @@ mod tests {
         let make = request(opcode::MKDIR, &numbers, 2);
         let Arrived { header, fixed, .. } = arrived(&make, 4096).unwrap();
         let parsed = Request::parse_pieces([header, fixed, b"d\0"], Dialect::default()).unwrap();
-        assert_eq!(parsed.operation, Operation::MakeDirectory { name: b"d", mode: 0o100_644, umask: 0 });
+        assert_eq!(
+            parsed.operation,
+            Operation::MakeDirectory { name: b"d", mode: 0o100_644, umask: 0 }
+        );
     }
 
     #[test]
@@ -116,7 +128,10 @@ mod tests {
     #[test]
     fn lengths_that_do_not_fit_are_refused() {
         assert!(arrived(&request(opcode::WRITE, &[0; 40], 4096), 4096).is_ok());
-        assert!(arrived(&request(opcode::WRITE, &[0; 40], 4097), 4096).is_err(), "more than the memory has");
+        assert!(
+            arrived(&request(opcode::WRITE, &[0; 40], 4097), 4096).is_err(),
+            "more than the memory has"
+        );
         let mut short = request(opcode::LOOKUP, &[], 5);
         short[..4].copy_from_slice(&44u32.to_ne_bytes());
         assert!(arrived(&short, 4096).is_err(), "less in all than payload and header");

@@ -120,7 +120,10 @@ impl Worker {
                     self.release();
                     continue;
                 }
-                Waited::Failed(_, Errno::NOTCONN | Errno::NODEV | Errno::CONNABORTED | Errno::CANCELED) => {
+                Waited::Failed(
+                    _,
+                    Errno::NOTCONN | Errno::NODEV | Errno::CONNABORTED | Errno::CANCELED,
+                ) => {
                     return self.rings.pool.finish();
                 }
                 Waited::Failed(_, error) => {
@@ -180,7 +183,9 @@ impl Worker {
                 self.slot.begin(arrived.commit_id, When::Afterwards);
                 let _ = self.slot.answer(Message::new(arrived.commit_id, 0), &[]);
             }
-            Ok(Request { operation: Operation::StatFs, header, .. }) if self.rings.is_poke(header.pid) => {
+            Ok(Request { operation: Operation::StatFs, header, .. })
+                if self.rings.is_poke(header.pid) =>
+            {
                 self.slot.begin(header.unique, When::Now);
                 let mut message = Message::new(header.unique, 0);
                 message.space(&SpaceStat::default());
@@ -202,13 +207,16 @@ impl Worker {
                     self.scratch.bytes()
                 };
                 let deserting = if page { Deserting::Never } else { Deserting::IfNothingChanges };
-                let served = catch_unwind(AssertUnwindSafe(|| dispatch(pool, &channel, request, scratch, deserting)));
+                let served = catch_unwind(AssertUnwindSafe(|| {
+                    dispatch(pool, &channel, request, scratch, deserting)
+                }));
                 if served.is_err() {
                     tracing::error!("a handler panicked: its request failed, the worker goes on");
                 }
             }
             Err(error) => {
-                let (header, bytes) = (Header::of_pieces(pieces), pieces.map(<[u8]>::len).iter().sum());
+                let (header, bytes) =
+                    (Header::of_pieces(pieces), pieces.map(<[u8]>::len).iter().sum());
                 self.slot.begin(arrived.commit_id, When::Now);
                 refuse(pool, &channel, header, bytes, error);
                 self.slot.give_up(arrived.commit_id);

@@ -60,14 +60,16 @@ impl Gate {
     /// Waits until so many requests are held.
     pub fn wait_held(&self, count: usize) {
         let state = self.state.0.lock().unwrap();
-        let (state, timed_out) = self.state.1.wait_timeout_while(state, LONG, |state| state.held < count).unwrap();
+        let (state, timed_out) =
+            self.state.1.wait_timeout_while(state, LONG, |state| state.held < count).unwrap();
         assert!(!timed_out.timed_out(), "only {} of {count} requests came", state.held);
     }
 
     /// Waits until so many signals were told.
     pub fn wait_signals(&self, count: u64) {
         let state = self.state.0.lock().unwrap();
-        let (_state, timed_out) = self.state.1.wait_timeout_while(state, LONG, |state| state.signals < count).unwrap();
+        let (_state, timed_out) =
+            self.state.1.wait_timeout_while(state, LONG, |state| state.signals < count).unwrap();
         assert!(!timed_out.timed_out(), "the kernel told of no signal");
     }
 
@@ -91,7 +93,8 @@ impl Gate {
         let mut state = self.state.0.lock().unwrap();
         state.held += 1;
         self.state.1.notify_all();
-        let mut state = self.state.1.wait_while(state, |state| !state.open && !interrupted()).unwrap();
+        let mut state =
+            self.state.1.wait_while(state, |state| !state.open && !interrupted()).unwrap();
         state.held -= 1;
         self.state.1.notify_all();
         !interrupted()

@@ -2,8 +2,8 @@
 
 use super::{Fate, Gate, ROOT};
 use braid_fuse::kernel::{
-    Attributes, Call, DirectoryBuffer, Entry, Features, Handler, KernelFeatures, Kind, Notifier, Opened, Operation,
-    Reply, Request, SpaceStat, Validity, Wanted,
+    Attributes, Call, DirectoryBuffer, Entry, Features, Handler, KernelFeatures, Kind, Notifier,
+    Opened, Operation, Reply, Request, SpaceStat, Validity, Wanted,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -49,7 +49,8 @@ impl Memory {
             (SUB, node(ROOT, b"sub", 0o40755, b"")),
             (FILE, node(ROOT, b"file", 0o100_644, b"first content")),
         ];
-        let features = Features::POSIX_LOCKS | Features::FLOCK_LOCKS | Features::EXPLICIT_INVAL_DATA;
+        let features =
+            Features::POSIX_LOCKS | Features::FLOCK_LOCKS | Features::EXPLICIT_INVAL_DATA;
         let wanted = Wanted::default();
         Self {
             gate: Gate::new(),
@@ -115,7 +116,10 @@ impl Memory {
 
     fn find(&self, parent: u64, name: &[u8]) -> Option<u64> {
         let nodes = self.nodes.lock().unwrap();
-        nodes.iter().find(|(at, node)| **at != ROOT && node.parent == parent && node.name == name).map(|(at, _)| *at)
+        nodes
+            .iter()
+            .find(|(at, node)| **at != ROOT && node.parent == parent && node.name == name)
+            .map(|(at, _)| *at)
     }
 
     fn make(&self, parent: u64, name: &[u8], mode: u32) -> Option<Entry> {
@@ -129,7 +133,9 @@ impl Memory {
     fn listing(&self, parent: u64, offset: u64, size: u32) -> DirectoryBuffer {
         let mut buffer = DirectoryBuffer::new(size);
         let nodes = self.nodes.lock().unwrap();
-        for (at, node) in nodes.iter().filter(|(at, node)| **at > offset && **at != ROOT && node.parent == parent) {
+        for (at, node) in
+            nodes.iter().filter(|(at, node)| **at > offset && **at != ROOT && node.parent == parent)
+        {
             if !buffer.push(*at, *at, Kind::of_mode(node.mode), &node.name) {
                 break;
             }
@@ -150,17 +156,21 @@ impl Memory {
         let node = request.header.node;
         let opened = Opened { handle: 7, flags: self.open_flags };
         match request.operation {
-            Operation::Lookup { name } => match self.find(node, name).and_then(|found| self.entry(found)) {
-                Some(entry) => reply.entry(&entry).unwrap_or_default(),
-                None if self.names_valid == Validity::Never => reply.error(Errno::NOENT),
-                None => reply.absent(self.names_valid),
-            },
+            Operation::Lookup { name } => {
+                match self.find(node, name).and_then(|found| self.entry(found)) {
+                    Some(entry) => reply.entry(&entry).unwrap_or_default(),
+                    None if self.names_valid == Validity::Never => reply.error(Errno::NOENT),
+                    None => reply.absent(self.names_valid),
+                }
+            }
             Operation::GetAttributes { .. } => match self.attributes(node) {
                 Some(attributes) => reply.attributes(&attributes, self.attributes_valid),
                 None => reply.error(Errno::STALE),
             },
             Operation::SetAttributes(set) => {
-                if let (Some(size), Some(node)) = (set.size, self.nodes.lock().unwrap().get_mut(&node)) {
+                if let (Some(size), Some(node)) =
+                    (set.size, self.nodes.lock().unwrap().get_mut(&node))
+                {
                     node.content.resize(size as usize, 0);
                 }
                 reply.attributes(&self.attributes(node).unwrap(), self.attributes_valid);
@@ -172,7 +182,9 @@ impl Memory {
             Operation::MakeDirectory { name, mode, umask } => {
                 let _ = reply.entry(&self.make(node, name, 0o40_000 | mode & !umask).unwrap());
             }
-            Operation::Open { .. } | Operation::OpenDirectory { .. } => reply.opened(opened).unwrap_or_default(),
+            Operation::Open { .. } | Operation::OpenDirectory { .. } => {
+                reply.opened(opened).unwrap_or_default()
+            }
             Operation::Read { offset, size, .. } => {
                 let nodes = self.nodes.lock().unwrap();
                 let content = &nodes[&node].content;
@@ -183,7 +195,9 @@ impl Memory {
             Operation::ReadDirectory { offset, size, plus: false, .. } => {
                 let _ = reply.directory(&self.listing(node, offset, size));
             }
-            Operation::StatFs => reply.space(&SpaceStat { name_len_max: 255, ..SpaceStat::default() }),
+            Operation::StatFs => {
+                reply.space(&SpaceStat { name_len_max: 255, ..SpaceStat::default() })
+            }
             Operation::SetLock { .. }
             | Operation::Release { .. }
             | Operation::ReleaseDirectory { .. }

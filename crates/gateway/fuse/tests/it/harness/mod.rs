@@ -46,7 +46,9 @@ impl TestMount {
             Err(error @ (MountError::NoDevice(_) | MountError::NotAllowed)) => skipped(&error),
             Err(error @ MountError::Start(StartError::NoIoUring { .. })) => skipped(&error),
             // Whether users may mount is the machine's choice, by the device's mode.
-            Err(error @ MountError::Helper { .. }) if error.to_string().contains("/dev/fuse") => skipped(&error),
+            Err(error @ MountError::Helper { .. }) if error.to_string().contains("/dev/fuse") => {
+                skipped(&error)
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -83,7 +85,13 @@ impl Drop for TestMount {
 /// A process that does something with a path; its output is not wanted.
 pub fn process(program: &str, arguments: &[&str]) -> Child {
     let null = || Stdio::null();
-    Command::new(program).args(arguments).stdin(null()).stdout(null()).stderr(null()).spawn().unwrap()
+    Command::new(program)
+        .args(arguments)
+        .stdin(null())
+        .stdout(null())
+        .stderr(null())
+        .spawn()
+        .unwrap()
 }
 
 /// Its end; `None`: it is still there after a long time.

@@ -26,7 +26,8 @@ use crate::store::{Fence, Sequence, StoreError};
 
 /// Address space set aside for the file, in bytes; it is not memory. Elsewhere than on 64-bit Unix the file grows to
 /// this size at once, hence the smaller figure.
-const MAP_BYTES: usize = if cfg!(all(unix, target_pointer_width = "64")) { 1 << 40 } else { 1 << 30 };
+const MAP_BYTES: usize =
+    if cfg!(all(unix, target_pointer_width = "64")) { 1 << 40 } else { 1 << 30 };
 /// Views that may live at the same time, one a thread.
 const READERS_MAX: u32 = 1024;
 /// Keys that one transaction of a fold writes. Each may touch a page of its own, which LMDB holds in memory until it
@@ -71,7 +72,9 @@ pub(super) struct Salvaged {
 fn failed(what: &'static str) -> impl Fn(heed::Error) -> StoreError {
     move |error| match error {
         heed::Error::Io(source) => StoreError::disk(what, source),
-        heed::Error::Mdb(heed::MdbError::MapFull) => StoreError::NoSpace(format!("{what}: the map is full")),
+        heed::Error::Mdb(heed::MdbError::MapFull) => {
+            StoreError::NoSpace(format!("{what}: the map is full"))
+        }
         other => StoreError::Corrupted(format!("{what}: {other}")),
     }
 }
@@ -112,8 +115,9 @@ impl Base {
         };
         pages.check(MAP_BYTES as u64, &mut on_record).map_err(damaged)?;
         drop(pages);
-        let state =
-            found.ok_or_else(|| damaged(Bad { offset: 0, why: "the record of its sequence is missing".into() }))?;
+        let state = found.ok_or_else(|| {
+            damaged(Bad { offset: 0, why: "the record of its sequence is missing".into() })
+        })?;
         let (state, of) = decode_state(&state)?;
         if of != store {
             let why = format!("it belongs to store {:016x}, and the log to {:016x}", of.0, store.0);
@@ -131,7 +135,8 @@ impl Base {
         // SAFETY: the file is mapped, so nothing else may change it: the engine holds the exclusive lock of the
         // directory, opens the base once, and no flag that weakens LMDB's own rules is set. Its pages have been
         // checked: none that LMDB may follow lies behind the end of the file.
-        let env = unsafe { options.flags(EnvFlags::NO_READ_AHEAD).open(&path) }.map_err(failed("open the base"))?;
+        let env = unsafe { options.flags(EnvFlags::NO_READ_AHEAD).open(&path) }
+            .map_err(failed("open the base"))?;
         env.clear_stale_readers().map_err(failed("clear readers of the base"))?;
         let mut txn = env.write_txn().map_err(failed("open the base"))?;
         let data = env.create_database(&mut txn, None).map_err(failed("open the base"))?;
@@ -147,22 +152,32 @@ impl Base {
         let flags = EnvFlags::NO_READ_AHEAD | EnvFlags::READ_ONLY;
         // SAFETY: as in `map`; the process that changes the file does so by LMDB's rules, and has checked its pages
         // or lets this one do it.
-        let env = unsafe { options.flags(flags).open(place(directory)) }.map_err(failed("open the base"))?;
+        let env = unsafe { options.flags(flags).open(place(directory)) }
+            .map_err(failed("open the base"))?;
         let txn = env.read_txn().map_err(failed("read the base"))?;
         let data = env.open_database(&txn, None).map_err(failed("open the base"))?;
         // The handle outlives the transaction only when that commits.
         txn.commit().map_err(failed("open the base"))?;
-        let data = data.ok_or_else(|| StoreError::Corrupted("the base holds no database".into()))?;
+        let data =
+            data.ok_or_else(|| StoreError::Corrupted("the base holds no database".into()))?;
         Ok(Self { env, data })
     }
 
     /// How far the base of a transaction reaches, and of which store it is.
-    pub(super) fn state(&self, txn: &RoTxn<'_, WithoutTls>) -> Result<(State, StoreId), StoreError> {
+    pub(super) fn state(
+        &self,
+        txn: &RoTxn<'_, WithoutTls>,
+    ) -> Result<(State, StoreId), StoreError> {
         decode_state(self.get(txn, STATE_KEY)?.unwrap_or_default())
     }
 
     /// Writes an overlay that ends at `state`, synced. The log up to `state` must be synced (invariant 2).
-    pub(super) fn fold(&self, overlay: &Overlay, state: State, store: StoreId) -> Result<(), StoreError> {
+    pub(super) fn fold(
+        &self,
+        overlay: &Overlay,
+        state: State,
+        store: StoreId,
+    ) -> Result<(), StoreError> {
         let mut txn = self.env.write_txn().map_err(failed("begin a fold"))?;
         for (n, (key, value)) in overlay.iter().enumerate() {
             if n % FOLD_KEYS_MAX == FOLD_KEYS_MAX - 1 {
@@ -177,8 +192,16 @@ impl Base {
         txn.commit().map_err(failed("commit a fold"))
     }
 
-    fn set(&self, txn: &mut RwTxn<'_>, key: &[u8], value: Option<&[u8]>, at: Sequence) -> Result<(), StoreError> {
-        let Some(value) = value else { return self.data.delete(txn, key).map(drop).map_err(failed("fold a key")) };
+    fn set(
+        &self,
+        txn: &mut RwTxn<'_>,
+        key: &[u8],
+        value: Option<&[u8]>,
+        at: Sequence,
+    ) -> Result<(), StoreError> {
+        let Some(value) = value else {
+            return self.data.delete(txn, key).map(drop).map_err(failed("fold a key"));
+        };
         let sequence = at.0.to_le_bytes();
         let crc = checksum(key, value, &sequence).to_le_bytes();
         let written = self.data.put_reserved(txn, key, value.len() + TRAILER_BYTES, |space| {
@@ -194,7 +217,11 @@ impl Base {
         self.env.read_txn().map_err(failed("read the base"))
     }
 
-    pub(super) fn get<'t>(&self, txn: &'t RoTxn<'_, WithoutTls>, key: &[u8]) -> Result<Option<&'t [u8]>, StoreError> {
+    pub(super) fn get<'t>(
+        &self,
+        txn: &'t RoTxn<'_, WithoutTls>,
+        key: &[u8],
+    ) -> Result<Option<&'t [u8]>, StoreError> {
         let stored = self.data.get(txn, key).map_err(failed("read the base"))?;
         stored.map(|stored| checked(key, stored).ok_or_else(|| rotten(key))).transpose()
     }
@@ -235,11 +262,14 @@ pub(super) fn salvage(
     let mut strays: Vec<(u64, Vec<u8>, Vec<u8>)> = Vec::new();
     let mut on_stray = |key: &[u8], stored: &[u8]| {
         if let Some(value) = checked(key, stored) {
-            let sequence = stored[value.len()..].first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            let sequence = stored[value.len()..]
+                .first_chunk::<8>()
+                .map_or(0, |bytes| u64::from_le_bytes(*bytes));
             strays.push((sequence, key.to_vec(), value.to_vec()));
         }
     };
-    let mut is_whole = |key: &[u8], stored: &[u8]| checked(key, stored).map(drop).ok_or_else(|| FAILS.to_owned());
+    let mut is_whole =
+        |key: &[u8], stored: &[u8]| checked(key, stored).map(drop).ok_or_else(|| FAILS.to_owned());
     pages.survey(&mut on_stray, &mut is_whole, on_bad);
     strays.sort();
     let (mut state, mut store, mut followed) = (State::default(), None, 0);
@@ -255,7 +285,13 @@ pub(super) fn salvage(
         take(key, value);
         Ok(())
     });
-    Ok(Salvaged { state, store, followed, lost: pages.entries().saturating_sub(followed), strays: strays.len() as u64 })
+    Ok(Salvaged {
+        state,
+        store,
+        followed,
+        lost: pages.entries().saturating_sub(followed),
+        strays: strays.len() as u64,
+    })
 }
 
 fn checksum(key: &[u8], value: &[u8], sequence: &[u8]) -> u32 {
@@ -266,7 +302,8 @@ fn checksum(key: &[u8], value: &[u8], sequence: &[u8]) -> u32 {
 fn checked<'a>(key: &[u8], stored: &'a [u8]) -> Option<&'a [u8]> {
     let (covered, crc) = stored.split_last_chunk::<4>()?;
     let value_bytes = stored.len().checked_sub(TRAILER_BYTES)?;
-    (crc32c::crc32c_append(crc32c::crc32c(key), covered) == u32::from_le_bytes(*crc)).then(|| &stored[..value_bytes])
+    (crc32c::crc32c_append(crc32c::crc32c(key), covered) == u32::from_le_bytes(*crc))
+        .then(|| &stored[..value_bytes])
 }
 
 fn rotten(key: &[u8]) -> StoreError {

@@ -87,11 +87,16 @@ fn edit(path: &Path, edit: impl FnOnce(&mut Vec<u8>)) {
 #[track_caller]
 fn refused(directory: &Path, at_file: &Path) -> u64 {
     let before = files(directory);
-    let Err(error) = open(directory) else { panic!("{} is not whole, and the store opened", at_file.display()) };
+    let Err(error) = open(directory) else {
+        panic!("{} is not whole, and the store opened", at_file.display())
+    };
     let text = error.to_string();
     let StoreError::Damaged { file, offset, .. } = &error else { panic!("{text}") };
     assert_eq!(file, at_file.to_str().unwrap(), "{text}");
-    assert!(text.ends_with(&format!("; try: braid mds salvage --dir {}", directory.display())), "{text}");
+    assert!(
+        text.ends_with(&format!("; try: braid mds salvage --dir {}", directory.display())),
+        "{text}"
+    );
     let mut after = files(directory);
     // LMDB's lock file says nothing of what is stored.
     after.retain(|path, _| before.contains_key(path) || !path.ends_with("lock.mdb"));
@@ -220,7 +225,9 @@ fn segments_that_changed_places_stop_the_start() {
     let directory = two_segments();
     let (a, b) = (segment(directory.path(), 1), segment(directory.path(), 6));
     let spare = directory.path().join("spare");
-    [(&a, &spare), (&b, &a), (&spare, &b)].iter().for_each(|(from, to)| std::fs::rename(from, to).unwrap());
+    [(&a, &spare), (&b, &a), (&spare, &b)]
+        .iter()
+        .for_each(|(from, to)| std::fs::rename(from, to).unwrap());
     assert_eq!(refused(directory.path(), &a), 16);
 }
 
@@ -264,8 +271,17 @@ fn a_base_of_any_shorter_length_stops_the_start() {
         refused(directory.path(), &path);
     }
     let longer = copy(whole.path());
-    File::options().write(true).open(base::file(longer.path())).unwrap().set_len(bytes * 3).unwrap();
-    assert_eq!(all(&open(longer.path()).unwrap()), all(&store), "what lies behind the last page is not read");
+    File::options()
+        .write(true)
+        .open(base::file(longer.path()))
+        .unwrap()
+        .set_len(bytes * 3)
+        .unwrap();
+    assert_eq!(
+        all(&open(longer.path()).unwrap()),
+        all(&store),
+        "what lies behind the last page is not read"
+    );
 }
 
 #[test]
@@ -329,8 +345,11 @@ fn by_hand(segments: &[std::ops::RangeInclusive<u64>], synced: u64) -> tempfile:
     let (file, store, _) = SyncedFile::open(directory.path()).unwrap();
     file.write(Sequence(synced)).unwrap();
     for numbers in segments {
-        let mut segment = Segment::create(directory.path(), Sequence(*numbers.start()), store).unwrap();
-        numbers.clone().for_each(|n| segment.append(&numbered(n), Sequence(n), Fence(1), Sequence(0)).unwrap());
+        let mut segment =
+            Segment::create(directory.path(), Sequence(*numbers.start()), store).unwrap();
+        numbers.clone().for_each(|n| {
+            segment.append(&numbered(n), Sequence(n), Fence(1), Sequence(0)).unwrap()
+        });
     }
     directory
 }
@@ -374,18 +393,26 @@ fn after_a_loss_of_power_any_unsynced_sectors_may_be_missing() {
     for seed in 0..60 {
         let mut random = Random::new(seed);
         let directory = copy(whole.path());
-        let end = if seed % 3 == 0 { safe + random.below((bytes.len() - safe) as u64) as usize } else { bytes.len() };
+        let end = if seed % 3 == 0 {
+            safe + random.below((bytes.len() - safe) as u64) as usize
+        } else {
+            bytes.len()
+        };
         edit(&segment(directory.path(), 1), |bytes| {
             bytes.truncate(end);
             let one_in = 2 + random.below(20);
-            for sector in (safe / 512..end.div_ceil(512)).filter(|_| random.below(one_in) == 0).collect::<Vec<_>>() {
+            for sector in (safe / 512..end.div_ceil(512))
+                .filter(|_| random.below(one_in) == 0)
+                .collect::<Vec<_>>()
+            {
                 bytes[(sector * 512).max(safe)..end.min((sector + 1) * 512)].fill(0);
             }
         });
         let store = open(directory.path()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let kept = store.committed().0;
         assert!(kept >= synced, "seed {seed}: what was synced is there (I6)");
-        let want: Model = (1..=kept).map(|n| (n.to_be_bytes().to_vec(), vec![n as u8; 40])).collect();
+        let want: Model =
+            (1..=kept).map(|n| (n.to_be_bytes().to_vec(), vec![n as u8; 40])).collect();
         assert_eq!(all(&store), want, "seed {seed}");
         assert_eq!(store.cut().is_some(), kept < count, "seed {seed}: and it is said");
         opened_with_a_hole += u32::from(kept < count && end == bytes.len());
@@ -425,7 +452,8 @@ fn a_base_after_any_folds_checks_out() {
         }
         store.checkpoint().unwrap();
         let store_id = store.shared.store;
-        Base::check(directory.path(), store_id).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        Base::check(directory.path(), store_id)
+            .unwrap_or_else(|error| panic!("round {round}: {error}"));
         if round % 4 == 0 {
             drop(store);
             store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
@@ -454,8 +482,14 @@ impl History {
                 match random.below(12) {
                     0..3 => batch.remove(key),
                     // Some values need overflow pages.
-                    3 => batch.put(key, vec![random.below(256) as u8; 3000 + random.below(9000) as usize]),
-                    _ => batch.put(key, random.next_u64().to_le_bytes().repeat(1 + random.below(20) as usize)),
+                    3 => batch.put(
+                        key,
+                        vec![random.below(256) as u8; 3000 + random.below(9000) as usize],
+                    ),
+                    _ => batch.put(
+                        key,
+                        random.next_u64().to_le_bytes().repeat(1 + random.below(20) as usize),
+                    ),
                 }
             }
             batches.push(batch.clone());
@@ -556,15 +590,25 @@ fn damage_at_random_gives_the_right_data_or_an_error_that_names_it() {
             match open(directory.path()) {
                 Ok(store) => {
                     let kept = store.committed();
-                    assert!(kept.0 >= history.synced, "seed {seed}, {what}: {kept:?} of {}", history.synced);
+                    assert!(
+                        kept.0 >= history.synced,
+                        "seed {seed}, {what}: {kept:?} of {}",
+                        history.synced
+                    );
                     assert!(all(&store) == history.model(kept), "seed {seed}, {what}: wrong data");
                     let is_all = kept.0 == history.batches.len() as u64;
-                    assert!(is_all || store.cut().is_some(), "seed {seed}, {what}: cut without a word");
+                    assert!(
+                        is_all || store.cut().is_some(),
+                        "seed {seed}, {what}: cut without a word"
+                    );
                     (right, cut) = (right + u32::from(is_all), cut + u32::from(!is_all));
                 }
                 Err(error) => {
                     let text = error.to_string();
-                    assert!(text.contains(directory.path().to_str().unwrap()), "seed {seed}, {what}: {text}");
+                    assert!(
+                        text.contains(directory.path().to_str().unwrap()),
+                        "seed {seed}, {what}: {text}"
+                    );
                     assert!(text.contains("braid mds salvage"), "seed {seed}, {what}: {text}");
                     refused += 1;
                 }

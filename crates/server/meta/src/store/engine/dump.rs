@@ -20,7 +20,8 @@ use super::base::{Base, State};
 use super::overlay::Overlay;
 use super::view::EngineView;
 use super::{
-    Engine, EngineOptions, Layers, StoreId, SyncedFile, expect_store, lock, log, recovery, refuse_other_format,
+    Engine, EngineOptions, Layers, StoreId, SyncedFile, expect_store, lock, log, recovery,
+    refuse_other_format,
 };
 use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
 
@@ -68,7 +69,9 @@ pub fn dump(directory: &Path, out: &mut dyn Write) -> Result<Dumped, StoreError>
             record.batch.changes().for_each(|change| overlay.apply(change));
         };
         let is_whole = match alone {
-            Some(_) => recovery::replay(directory, store, state, synced, &mut apply).map(|_| true)?,
+            Some(_) => {
+                recovery::replay(directory, store, state, synced, &mut apply).map(|_| true)?
+            }
             None => read_beside(directory, store, state, &mut apply)?,
         };
         if is_whole {
@@ -78,7 +81,9 @@ pub fn dump(directory: &Path, out: &mut dyn Write) -> Result<Dumped, StoreError>
             return Ok(Dumped { keys, upto });
         }
     }
-    Err(StoreError::Corrupted("the log is not the one that the base expects; try: braid mds dump once more".into()))
+    Err(StoreError::Corrupted(
+        "the log is not the one that the base expects; try: braid mds dump once more".into(),
+    ))
 }
 
 /// The log of a store that is being written, past `base`, up to its last whole record. Whether nothing was removed
@@ -193,7 +198,10 @@ pub(super) fn read(
             buffer.resize(log::RECORD_HEADER_BYTES + body, 0);
             whole = read_exact(from, &mut buffer[log::RECORD_HEADER_BYTES..])?;
         }
-        let record = whole.then(|| log::decode(&buffer)).flatten().filter(|(record, _)| record.sequence.0 == sequence);
+        let record = whole
+            .then(|| log::decode(&buffer))
+            .flatten()
+            .filter(|(record, _)| record.sequence.0 == sequence);
         let Some((record, _)) = record else {
             return Err(broken(format!("is cut or damaged behind its first {keys} keys")));
         };

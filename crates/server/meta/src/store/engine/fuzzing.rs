@@ -53,7 +53,9 @@ pub fn dump_of(records: &Records) -> Result<Vec<u8>, StoreError> {
 pub fn read_dump(from: &mut dyn Read) -> Result<Records, StoreError> {
     let mut records = Records::new();
     dump::read(from, &mut |batch| {
-        let put = batch.changes().filter_map(|change| Some((change.key.to_vec(), change.value?.to_vec())));
+        let put = batch
+            .changes()
+            .filter_map(|change| Some((change.key.to_vec(), change.value?.to_vec())));
         records.extend(put);
         Ok(())
     })?;

@@ -55,16 +55,25 @@ pub(super) struct Record {
 impl Segment {
     /// A new segment whose first record will be `first`. Neither its name nor its header is synced: the next sync of
     /// the log does that.
-    pub(super) fn create(directory: &Path, first: Sequence, store: StoreId) -> Result<Self, StoreError> {
+    pub(super) fn create(
+        directory: &Path,
+        first: Sequence,
+        store: StoreId,
+    ) -> Result<Self, StoreError> {
         Self::write_new(directory.join(name(first)), first, store)
     }
 
     /// The same, synced with its name. Replaces an empty segment of the same name in one step.
-    pub(super) fn create_synced(directory: &Path, first: Sequence, store: StoreId) -> Result<Self, StoreError> {
+    pub(super) fn create_synced(
+        directory: &Path,
+        first: Sequence,
+        store: StoreId,
+    ) -> Result<Self, StoreError> {
         let mut segment = Self::write_new(directory.join(NEW_NAME), first, store)?;
         segment.file.sync_all().map_err(|e| StoreError::disk("sync a new log segment", e))?;
         let path = directory.join(name(first));
-        std::fs::rename(&segment.path, &path).map_err(|e| StoreError::disk("name a log segment", e))?;
+        std::fs::rename(&segment.path, &path)
+            .map_err(|e| StoreError::disk("name a log segment", e))?;
         segment.path = path;
         sync_directory(directory)?;
         Ok(segment)
@@ -73,8 +82,10 @@ impl Segment {
     fn write_new(path: PathBuf, first: Sequence, store: StoreId) -> Result<Self, StoreError> {
         let mut options = super::private::options();
         options.read(true).write(true).create(true).truncate(true);
-        let mut file = options.open(&path).map_err(|e| StoreError::disk("create a log segment", e))?;
-        file.write_all(&header(first, store)).map_err(|e| StoreError::disk("write a log header", e))?;
+        let mut file =
+            options.open(&path).map_err(|e| StoreError::disk("create a log segment", e))?;
+        file.write_all(&header(first, store))
+            .map_err(|e| StoreError::disk("write a log header", e))?;
         Ok(Self { file, path, end: HEADER_BYTES as u64, buffer: Vec::with_capacity(4096) })
     }
 
@@ -102,13 +113,15 @@ impl Segment {
 
     fn cut_back(&mut self) -> Result<(), StoreError> {
         use std::io::{Seek, SeekFrom};
-        let cut = self.file.set_len(self.end).and_then(|()| self.file.seek(SeekFrom::Start(self.end)));
+        let cut =
+            self.file.set_len(self.end).and_then(|()| self.file.seek(SeekFrom::Start(self.end)));
         cut.map(|_| ()).map_err(|_| StoreError::Stopped)
     }
 
     /// A second handle to sync by, and where the segment lies.
     pub(super) fn handle(&self) -> Result<(File, PathBuf), StoreError> {
-        let file = self.file.try_clone().map_err(|e| StoreError::disk("duplicate a log handle", e))?;
+        let file =
+            self.file.try_clone().map_err(|e| StoreError::disk("duplicate a log handle", e))?;
         Ok((file, self.path.clone()))
     }
 }
@@ -148,14 +161,24 @@ pub(super) fn read_header(bytes: &[u8]) -> Header {
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap_or_default());
     let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().unwrap_or_default());
     match (&header[..8] == MAGIC, word(8)) {
-        (true, VERSION) if word(12) == header_crc(header) => Header::Whole(Sequence(number(16)), StoreId(number(24))),
+        (true, VERSION) if word(12) == header_crc(header) => {
+            Header::Whole(Sequence(number(16)), StoreId(number(24)))
+        }
         // Format 1 checked its first 12 bytes alone.
-        (true, version) if version != VERSION && word(12) == crc32c::crc32c(&header[..12]) => Header::Version(version),
+        (true, version) if version != VERSION && word(12) == crc32c::crc32c(&header[..12]) => {
+            Header::Version(version)
+        }
         _ => Header::Bad,
     }
 }
 
-pub(super) fn encode(out: &mut Vec<u8>, batch: &Batch, sequence: Sequence, fence: Fence, synced: Sequence) {
+pub(super) fn encode(
+    out: &mut Vec<u8>,
+    batch: &Batch,
+    sequence: Sequence,
+    fence: Fence,
+    synced: Sequence,
+) {
     let from = out.len();
     out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(&sequence.0.to_le_bytes());
@@ -172,15 +195,22 @@ pub(super) fn encode(out: &mut Vec<u8>, batch: &Batch, sequence: Sequence, fence
 
 /// Every segment of `directory` with its first sequence, oldest first.
 pub(super) fn segments(directory: &Path) -> Result<Vec<(Sequence, PathBuf)>, StoreError> {
-    let list = std::fs::read_dir(directory).map_err(|e| StoreError::disk("list the metadata directory", e))?;
+    let list = std::fs::read_dir(directory)
+        .map_err(|e| StoreError::disk("list the metadata directory", e))?;
     let mut found = Vec::new();
     for entry in list {
         let entry = entry.map_err(|e| StoreError::disk("list the metadata directory", e))?;
         let file_name = entry.file_name();
         if let Some(hex) = file_name.to_str().and_then(|name| name.strip_prefix("log.")) {
             let first = u64::from_str_radix(hex, 16).ok().map(Sequence);
-            let Some(first) = first.filter(|first| file_name.to_str() == Some(&name(*first))) else {
-                return Err(StoreError::damaged(directory, &entry.path(), 0, "its name is not that of a log segment"));
+            let Some(first) = first.filter(|first| file_name.to_str() == Some(&name(*first)))
+            else {
+                return Err(StoreError::damaged(
+                    directory,
+                    &entry.path(),
+                    0,
+                    "its name is not that of a log segment",
+                ));
             };
             found.push((first, entry.path()));
         }
@@ -210,11 +240,16 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
 }
 
 /// The next whole record at or behind `from` whose sequence is later than `after`, and where it begins.
-pub(super) fn next_record(bytes: &[u8], from: usize, after: Sequence) -> Option<(usize, Record, usize)> {
+pub(super) fn next_record(
+    bytes: &[u8],
+    from: usize,
+    after: Sequence,
+) -> Option<(usize, Record, usize)> {
     (from..bytes.len().saturating_sub(RECORD_HEADER_BYTES)).find_map(|at| {
         // The sequence is looked at first: a checksum at every byte would take minutes.
         let sequence = u64::from_le_bytes(bytes[at + 8..at + 16].try_into().ok()?);
-        let plausible = sequence.checked_sub(after.0).is_some_and(|ahead| (1..=AHEAD_MAX).contains(&ahead));
+        let plausible =
+            sequence.checked_sub(after.0).is_some_and(|ahead| (1..=AHEAD_MAX).contains(&ahead));
         let (record, length) = plausible.then(|| decode(&bytes[at..]))??;
         Some((at, record, length))
     })

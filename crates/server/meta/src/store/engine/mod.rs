@@ -133,7 +133,8 @@ struct LogState {
 impl Engine {
     /// Makes an empty store in `directory`, which must be new or hold nothing of a store, and opens it.
     pub fn create(directory: &Path, options: EngineOptions) -> Result<Self, StoreError> {
-        private::make_directory(directory).map_err(|e| StoreError::disk("create the metadata directory", e))?;
+        private::make_directory(directory)
+            .map_err(|e| StoreError::disk("create the metadata directory", e))?;
         if holds_anything(directory)? {
             return Err(StoreError::Exists(directory.display().to_string()));
         }
@@ -142,7 +143,13 @@ impl Engine {
         let base = Base::create(directory, store)?;
         let segment = Segment::create_synced(directory, Sequence(1), store)?;
         let synced_file = SyncedFile::create(directory, store, Sequence(0))?;
-        Self::start(directory, options, lock, store, Opened { base, state: State::default(), segment, synced_file })
+        Self::start(
+            directory,
+            options,
+            lock,
+            store,
+            Opened { base, state: State::default(), segment, synced_file },
+        )
     }
 
     /// Opens the store in `directory` and recovers what its log holds.
@@ -193,7 +200,9 @@ impl Engine {
         });
         let (wake, woken) = mpsc::sync_channel(1);
         let folding = shared.clone();
-        let folder = std::thread::Builder::new().name("meta-fold".into()).spawn(move || folding.fold_all(&woken));
+        let folder = std::thread::Builder::new()
+            .name("meta-fold".into())
+            .spawn(move || folding.fold_all(&woken));
         let folder = folder.map_err(|e| StoreError::disk("start the fold thread", e))?;
         Ok(Self { shared, folder: Some(folder), wake: Some(wake), lock, cut: None })
     }
@@ -229,7 +238,9 @@ impl Engine {
         let bytes = std::fs::read(&path).expect("the newest segment");
         let proven = self.shared.proven.load(Ordering::Relaxed);
         let mut at = log::HEADER_BYTES;
-        while let Some((_, length)) = log::decode(&bytes[at..]).filter(|(record, _)| record.sequence.0 <= proven) {
+        while let Some((_, length)) =
+            log::decode(&bytes[at..]).filter(|(record, _)| record.sequence.0 <= proven)
+        {
             at += length;
         }
         (path, at as u64)
@@ -248,7 +259,10 @@ impl Engine {
     }
 
     /// Starts a fold when the active overlay is large; waits for the running one when it is twice that.
-    fn make_room<'a>(&'a self, mut log: MutexGuard<'a, LogState>) -> Result<MutexGuard<'a, LogState>, StoreError> {
+    fn make_room<'a>(
+        &'a self,
+        mut log: MutexGuard<'a, LogState>,
+    ) -> Result<MutexGuard<'a, LogState>, StoreError> {
         let active = self.shared.read_layers().active.bytes();
         if active < self.shared.options.fold_bytes {
             return Ok(log);
@@ -306,9 +320,12 @@ pub(crate) fn check(directory: &Path) -> Result<(), StoreError> {
 /// The names of a store's files in `directory`, in the order in which they are taken away: without the first of them it
 /// is none.
 pub(crate) fn files(directory: &Path) -> Result<Vec<std::ffi::OsString>, StoreError> {
-    let list = std::fs::read_dir(directory).map_err(|e| StoreError::disk("list the metadata directory", e))?;
+    let list = std::fs::read_dir(directory)
+        .map_err(|e| StoreError::disk("list the metadata directory", e))?;
     let mut names: Vec<_> = list.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
-    names.retain(|name| name == synced::NAME || name == "base" || name.to_string_lossy().starts_with("log."));
+    names.retain(|name| {
+        name == synced::NAME || name == "base" || name.to_string_lossy().starts_with("log.")
+    });
     names.sort_by_key(|name| (name != synced::NAME, name == "base", name.clone()));
     Ok(names)
 }
@@ -322,7 +339,11 @@ pub(crate) fn base_of(directory: &Path) -> PathBuf {
 pub(crate) fn remove(directory: &Path) -> Result<(), StoreError> {
     for name in files(directory)? {
         let path = directory.join(name);
-        let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        let removed = if path.is_dir() {
+            std::fs::remove_dir_all(&path)
+        } else {
+            std::fs::remove_file(&path)
+        };
         removed.map_err(|e| StoreError::disk("remove an unfinished store", e))?;
     }
     Ok(())
@@ -351,8 +372,11 @@ pub(crate) fn refuse_other_format(directory: &Path) -> Result<(), StoreError> {
     for (_, path) in log::segments(directory)? {
         let mut header = Vec::new();
         let file = File::open(&path).map_err(|e| StoreError::disk("read a log segment", e))?;
-        std::io::Read::read_to_end(&mut std::io::Read::take(file, log::HEADER_BYTES as u64), &mut header)
-            .map_err(|e| StoreError::disk("read a log segment", e))?;
+        std::io::Read::read_to_end(
+            &mut std::io::Read::take(file, log::HEADER_BYTES as u64),
+            &mut header,
+        )
+        .map_err(|e| StoreError::disk("read a log segment", e))?;
         if let log::Header::Version(version) = log::read_header(&header) {
             return Err(recovery::other_format(&path, version));
         }
@@ -405,7 +429,10 @@ impl Shared {
     }
 
     /// Waits until no overlay is frozen. An error that the fold met is handed to who waits.
-    fn wait_for_fold<'a>(&self, mut log: MutexGuard<'a, LogState>) -> Result<MutexGuard<'a, LogState>, StoreError> {
+    fn wait_for_fold<'a>(
+        &self,
+        mut log: MutexGuard<'a, LogState>,
+    ) -> Result<MutexGuard<'a, LogState>, StoreError> {
         while log.frozen.is_some() {
             if let Some(error) = log.fold_error.take() {
                 return Err(error);
@@ -422,7 +449,8 @@ impl Shared {
         let segment = Segment::create(&self.directory, Sequence(committed + 1), self.store)?;
         let handle = segment.handle()?;
         self.unsynced_name.store(true, Ordering::Release);
-        log.frozen = Some((State { folded: Sequence(committed), fence: log.fence }, log.live.len()));
+        log.frozen =
+            Some((State { folded: Sequence(committed), fence: log.fence }, log.live.len()));
         log.segment = segment;
         log.live.push(handle);
         let mut layers = self.write_layers();
@@ -526,9 +554,8 @@ impl Shared {
         }
         let (reached, files) = self.unsynced_segments()?;
         let names = match self.unsynced_name.swap(false, Ordering::AcqRel) {
-            true => {
-                log::names_of(&self.directory).inspect_err(|_| self.unsynced_name.store(true, Ordering::Release))?
-            }
+            true => log::names_of(&self.directory)
+                .inspect_err(|_| self.unsynced_name.store(true, Ordering::Release))?,
             false => None,
         };
         let mut flushed = names.map_or(Ok(()), |names| names.sync_all());

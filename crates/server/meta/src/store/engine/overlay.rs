@@ -43,13 +43,23 @@ impl Item<'static> {
         bytes.extend_from_slice(change.key);
         bytes.extend_from_slice(value);
         let (head, key_bytes) = (head(change.key), change.key.len() as u16);
-        Self { head, bytes: Bytes::Kept(bytes.into_boxed_slice()), key_bytes, removed: change.value.is_none() }
+        Self {
+            head,
+            bytes: Bytes::Kept(bytes.into_boxed_slice()),
+            key_bytes,
+            removed: change.value.is_none(),
+        }
     }
 }
 
 impl<'a> Item<'a> {
     fn sought(key: &'a [u8]) -> Self {
-        Self { head: head(key), bytes: Bytes::Sought(key), key_bytes: key.len() as u16, removed: false }
+        Self {
+            head: head(key),
+            bytes: Bytes::Sought(key),
+            key_bytes: key.len() as u16,
+            removed: false,
+        }
     }
 
     fn bytes(&self) -> &[u8] {
@@ -143,7 +153,15 @@ mod tests {
     #[test]
     fn keys_that_differ_behind_their_head_or_only_in_their_length_are_kept_apart_and_in_order() {
         let long = [7; HEAD_WORDS * 8];
-        let keys = [&b"a"[..], b"a\0", b"a\0\0", b"b", &long, &[&long[..], &[0]].concat(), &[&long[..], &[1]].concat()];
+        let keys = [
+            &b"a"[..],
+            b"a\0",
+            b"a\0\0",
+            b"b",
+            &long,
+            &[&long[..], &[0]].concat(),
+            &[&long[..], &[1]].concat(),
+        ];
         let mut overlay = Overlay::default();
         let mut sorted: Vec<&[u8]> = keys.to_vec();
         sorted.sort_unstable();

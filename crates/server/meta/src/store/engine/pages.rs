@@ -126,9 +126,13 @@ impl PageFile {
         let (a, b) = (first.0, second.0);
         let (newer, number) = if a.transaction < b.transaction { (b, 1) } else { (a, 0) };
         // Each transaction writes the older of the two. A new file has two of transaction 0.
-        let in_turns = a.transaction.abs_diff(b.transaction) == 1 && newer.transaction % METAS == number;
+        let in_turns =
+            a.transaction.abs_diff(b.transaction) == 1 && newer.transaction % METAS == number;
         if !in_turns && (a.transaction, b.transaction) != (0, 0) {
-            let why = format!("the meta pages are of transactions {} and {}", a.transaction, b.transaction);
+            let why = format!(
+                "the meta pages are of transactions {} and {}",
+                a.transaction, b.transaction
+            );
             return bad(number * page_bytes as u64, why);
         }
         Ok(Self { file, bytes, page_bytes, meta: newer })
@@ -140,9 +144,12 @@ impl PageFile {
             let (file, bytes) = open(path)?;
             let first = read_meta(&file, bytes, 0, 0).ok();
             // The page size is in the meta pages themselves.
-            let sizes = first.map_or(vec![4096, 8192, 16384, 32768, 65536], |(_, page_bytes)| vec![page_bytes]);
+            let sizes = first
+                .map_or(vec![4096, 8192, 16384, 32768, 65536], |(_, page_bytes)| vec![page_bytes]);
             let second = sizes.into_iter().find_map(|size| {
-                read_meta(&file, bytes, size as u64, 1).ok().filter(|(_, page_bytes)| *page_bytes == size)
+                read_meta(&file, bytes, size as u64, 1)
+                    .ok()
+                    .filter(|(_, page_bytes)| *page_bytes == size)
             });
             let newest = first.into_iter().chain(second).max_by_key(|(meta, _)| meta.transaction);
             newest.map(|(meta, page_bytes)| Self { file, bytes, page_bytes, meta }).ok_or(wrong)
@@ -187,16 +194,25 @@ impl PageFile {
         let _ = self.walk(self.meta.main, false, &mut used, on_record, &mut look);
         if is_bad {
             let mut accounted = used.clone();
-            let listed = self.walk(self.meta.free, true, &mut accounted, &mut |_, _| Ok(()), &mut |bad, _, _| Err(bad));
+            let listed = self.walk(
+                self.meta.free,
+                true,
+                &mut accounted,
+                &mut |_, _| Ok(()),
+                &mut |bad, _, _| Err(bad),
+            );
             let accounted = if listed.is_ok() { accounted } else { used };
             let is_stray = |page: &u64| accounted[(page / 64) as usize] >> (page % 64) & 1 == 0;
-            (METAS..self.last_page() + 1).filter(is_stray).for_each(|page| self.strays(page, on_stray));
+            (METAS..self.last_page() + 1)
+                .filter(is_stray)
+                .for_each(|page| self.strays(page, on_stray));
         }
     }
 
     /// Hands over every record that can be reached, in the order of keys.
     pub(super) fn records(&self, on_record: &mut OnRecord<'_>) {
-        let _ = self.walk(self.meta.main, false, &mut self.unused(), on_record, &mut |_, _, _| Ok(()));
+        let _ =
+            self.walk(self.meta.main, false, &mut self.unused(), on_record, &mut |_, _, _| Ok(()));
     }
 
     /// The last page, whatever the meta page says: nothing lies behind the end of the file.
@@ -217,18 +233,28 @@ impl PageFile {
             return;
         }
         let upper = usize::from(word16(&bytes, 14));
-        let from = if (PAGE_HEADER_BYTES..bytes.len()).contains(&upper) { upper } else { PAGE_HEADER_BYTES };
+        let from = if (PAGE_HEADER_BYTES..bytes.len()).contains(&upper) {
+            upper
+        } else {
+            PAGE_HEADER_BYTES
+        };
         for node in (from.next_multiple_of(2)..bytes.len() - NODE_HEADER_BYTES).step_by(2) {
             let (value_bytes, flags) = (word32(&bytes, node) as usize, word16(&bytes, node + 4));
             let value_at = node + NODE_HEADER_BYTES + usize::from(word16(&bytes, node + 6));
-            let Some(key) = bytes.get(node + NODE_HEADER_BYTES..value_at).filter(|key| !key.is_empty()) else {
+            let Some(key) =
+                bytes.get(node + NODE_HEADER_BYTES..value_at).filter(|key| !key.is_empty())
+            else {
                 continue;
             };
-            if let Some(value) = bytes.get(value_at..value_at.saturating_add(value_bytes)).filter(|_| flags == 0) {
+            if let Some(value) =
+                bytes.get(value_at..value_at.saturating_add(value_bytes)).filter(|_| flags == 0)
+            {
                 visit(key, value);
-            } else if flags == BIG && value_bytes <= VALUE_BYTES_MAX && value_at + 8 <= bytes.len() {
+            } else if flags == BIG && value_bytes <= VALUE_BYTES_MAX && value_at + 8 <= bytes.len()
+            {
                 let mut value = vec![0; value_bytes];
-                let at = self.offset(word64(&bytes, value_at)).saturating_add(PAGE_HEADER_BYTES as u64);
+                let at =
+                    self.offset(word64(&bytes, value_at)).saturating_add(PAGE_HEADER_BYTES as u64);
                 if read_at(&self.file, &mut value, at).is_ok() {
                     visit(key, &value);
                 }
@@ -246,9 +272,15 @@ impl PageFile {
     ) -> Result<(), Bad> {
         let expected_flags = if is_free_tree { INTEGER_KEYS } else { 0 };
         let name = if is_free_tree { "free" } else { "main" };
-        if tree.flags != expected_flags || tree.depth > DEPTH_MAX || (tree.root == NONE) != (tree.depth == 0) {
+        if tree.flags != expected_flags
+            || tree.depth > DEPTH_MAX
+            || (tree.root == NONE) != (tree.depth == 0)
+        {
             on_bad(
-                Bad { offset: 0, why: format!("the meta page's record of the {name} tree makes no sense") },
+                Bad {
+                    offset: 0,
+                    why: format!("the meta page's record of the {name} tree makes no sense"),
+                },
                 b"",
                 None,
             )?;
@@ -259,7 +291,10 @@ impl PageFile {
         }
         let entries = walk.entries;
         if entries != tree.entries {
-            let why = format!("the {name} tree has {entries} entries, and the meta page tells of {}", tree.entries);
+            let why = format!(
+                "the {name} tree has {entries} entries, and the meta page tells of {}",
+                tree.entries
+            );
             on_bad(Bad { offset: 0, why }, b"", None)?;
         }
         Ok(())
@@ -272,12 +307,19 @@ impl PageFile {
     fn read(&self, page: u64, bytes: usize) -> Result<Vec<u8>, Bad> {
         let offset = self.offset(page);
         if offset.saturating_add(bytes as u64) > self.bytes {
-            return bad(self.bytes, format!("the file ends, and page {page} at byte {offset} is missing"));
+            return bad(
+                self.bytes,
+                format!("the file ends, and page {page} at byte {offset} is missing"),
+            );
         }
         let mut buffer = vec![0; bytes];
         read_at(&self.file, &mut buffer, offset).or_else(|e| bad(offset, e.to_string()))?;
         let found = word64(&buffer, 0);
-        if found == page { Ok(buffer) } else { bad(offset, format!("page {page} says that it is page {found}")) }
+        if found == page {
+            Ok(buffer)
+        } else {
+            bad(offset, format!("page {page} says that it is page {found}"))
+        }
     }
 }
 
@@ -323,7 +365,9 @@ impl Walk<'_, '_> {
         let nodes = self.pages.read(page, self.pages.page_bytes).and_then(|bytes| {
             let wanted = if depth == 1 { LEAF } else { BRANCH };
             match (word16(&bytes, 10), nodes(&bytes)) {
-                (kind, _) if kind != wanted => bad(offset, format!("page {page} has flags {kind:#x}, not {wanted:#x}")),
+                (kind, _) if kind != wanted => {
+                    bad(offset, format!("page {page} has flags {kind:#x}, not {wanted:#x}"))
+                }
                 (_, Some(nodes)) => Ok((bytes, nodes)),
                 (_, None) => bad(offset, format!("the nodes of page {page} do not lie in it")),
             }
@@ -371,7 +415,14 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn leaf(&mut self, page: u64, bytes: &[u8], nodes: &[usize], from: &[u8], end: Option<&[u8]>) -> Result<(), Bad> {
+    fn leaf(
+        &mut self,
+        page: u64,
+        bytes: &[u8],
+        nodes: &[usize],
+        from: &[u8],
+        end: Option<&[u8]>,
+    ) -> Result<(), Bad> {
         let mut last: Option<&[u8]> = None;
         for (n, node) in nodes.iter().enumerate() {
             let at = self.pages.offset(page) + *node as u64;
@@ -381,12 +432,13 @@ impl Walk<'_, '_> {
                 Some(last) => self.is_less(last, key),
                 None => from.is_empty() || !self.is_less(key, from),
             };
-            let outcome = if !in_order || key.is_empty() || end.is_some_and(|end| !self.is_less(key, end)) {
-                bad(at, format!("a key of page {page} is not in order"))
-            } else {
-                last = Some(key);
-                self.record(bytes, *node, at)
-            };
+            let outcome =
+                if !in_order || key.is_empty() || end.is_some_and(|end| !self.is_less(key, end)) {
+                    bad(at, format!("a key of page {page} is not in order"))
+                } else {
+                    last = Some(key);
+                    self.record(bytes, *node, at)
+                };
             match outcome {
                 Ok(()) => self.entries += 1,
                 Err(bad) => (self.on_bad)(bad, key, upto)?,
@@ -404,15 +456,26 @@ impl Walk<'_, '_> {
             let page = word64(bytes, value_at);
             // A free tree's record holds every page that one transaction freed.
             let limit = if self.is_free_tree { usize::MAX } else { VALUE_BYTES_MAX };
-            let count = ((PAGE_HEADER_BYTES + value_bytes).saturating_sub(1) / self.pages.page_bytes + 1) as u64;
-            let fits = self.pages.offset(page).saturating_add(self.pages.offset(count)) <= self.pages.bytes;
+            let count = ((PAGE_HEADER_BYTES + value_bytes).saturating_sub(1)
+                / self.pages.page_bytes
+                + 1) as u64;
+            let fits = self.pages.offset(page).saturating_add(self.pages.offset(count))
+                <= self.pages.bytes;
             if value_bytes > limit || !fits {
-                return bad(at, format!("a value of {value_bytes} bytes at page {page} does not lie in the file"));
+                return bad(
+                    at,
+                    format!(
+                        "a value of {value_bytes} bytes at page {page} does not lie in the file"
+                    ),
+                );
             }
             self.take(page, count)?;
             big = self.pages.read(page, self.pages.offset(count) as usize)?;
             if word16(&big, 10) != OVERFLOW || u64::from(word32(&big, 12)) != count {
-                return bad(self.pages.offset(page), format!("page {page} is not the first of {count} overflow pages"));
+                return bad(
+                    self.pages.offset(page),
+                    format!("page {page} is not the first of {count} overflow pages"),
+                );
             }
             &big[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + value_bytes]
         } else {
@@ -446,7 +509,10 @@ impl Walk<'_, '_> {
                 return bad(0, format!("page {page} is used, and the last one is {last}"));
             }
             let Some(word) = self.used.get_mut((page / 64) as usize) else {
-                return bad(self.pages.bytes, format!("the file ends, and page {page} at byte {offset} is missing"));
+                return bad(
+                    self.pages.bytes,
+                    format!("the file ends, and page {page} at byte {offset} is missing"),
+                );
             };
             if *word >> (page % 64) & 1 == 1 {
                 return bad(offset, format!("page {page} is used twice"));
@@ -457,7 +523,11 @@ impl Walk<'_, '_> {
     }
 
     fn is_less(&self, a: &[u8], b: &[u8]) -> bool {
-        if self.is_free_tree && a.len() == 8 && b.len() == 8 { word64(a, 0) < word64(b, 0) } else { a < b }
+        if self.is_free_tree && a.len() == 8 && b.len() == 8 {
+            word64(a, 0) < word64(b, 0)
+        } else {
+            a < b
+        }
     }
 }
 
@@ -470,7 +540,8 @@ fn nodes(bytes: &[u8]) -> Option<Vec<usize>> {
     }
     let at = (PAGE_HEADER_BYTES..lower).step_by(2).map(|at| usize::from(word16(bytes, at)));
     at.map(|node| {
-        let header = bytes.get(node..node + NODE_HEADER_BYTES).filter(|_| node >= upper && node % 2 == 0)?;
+        let header =
+            bytes.get(node..node + NODE_HEADER_BYTES).filter(|_| node >= upper && node % 2 == 0)?;
         let (value_bytes, flags) = (word32(header, 0) as usize, word16(header, 4));
         let value_bytes = match (is_leaf, flags) {
             (false, _) => 0,

@@ -49,7 +49,8 @@ pub(super) fn replay(
     for (at, (first, path)) in live.iter().enumerate() {
         let later = &live[at + 1..];
         let bytes = std::fs::read(path).map_err(|e| StoreError::disk("read a log segment", e))?;
-        let torn = |offset, next| Tear { directory, path, bytes: &bytes, offset, next: Sequence(next) };
+        let torn =
+            |offset, next| Tear { directory, path, bytes: &bytes, offset, next: Sequence(next) };
         let mut offset = match log::read_header(&bytes) {
             Header::Whole(said, of) if said == *first && of == store => HEADER_BYTES,
             Header::Whole(said, of) => {
@@ -62,7 +63,9 @@ pub(super) fn replay(
             Header::Version(version) => return Err(other_format(path, version)),
             Header::Bad => return torn(0, next).judge(later, proven).map(Some),
         };
-        while let Some((record, length)) = log::decode(&bytes[offset..]).filter(|(found, _)| found.sequence.0 == next) {
+        while let Some((record, length)) =
+            log::decode(&bytes[offset..]).filter(|(found, _)| found.sequence.0 == next)
+        {
             if next > base.folded.0 {
                 apply(record);
             }
@@ -88,9 +91,14 @@ fn live<'a>(
     }
     let missing = directory.join(format!("log.{expected:016x}"));
     let why = match segments.first() {
-        None => format!("the log is missing; the base expects it to go on with sequence {expected}"),
+        None => {
+            format!("the log is missing; the base expects it to go on with sequence {expected}")
+        }
         Some((first, _)) => {
-            format!("missing; the base expects sequence {expected}, and the oldest segment begins with {}", first.0)
+            format!(
+                "missing; the base expects sequence {expected}, and the oldest segment begins with {}",
+                first.0
+            )
         }
     };
     Err(StoreError::damaged(directory, &missing, 0, why))
@@ -116,29 +124,42 @@ struct Tear<'a> {
 
 impl Tear<'_> {
     /// Torn or damaged: see the module.
-    fn judge(&self, later: &[(Sequence, PathBuf)], mut proven: Sequence) -> Result<Cut, StoreError> {
+    fn judge(
+        &self,
+        later: &[(Sequence, PathBuf)],
+        mut proven: Sequence,
+    ) -> Result<Cut, StoreError> {
         let before = Sequence(self.next.0 - 1);
         let (behind, marked) = whole_records(self.bytes, self.offset + 1, before);
         proven = proven.max(marked);
         let mut in_later = None;
         for (_, path) in later {
-            let bytes = std::fs::read(path).map_err(|e| StoreError::disk("read a log segment", e))?;
+            let bytes =
+                std::fs::read(path).map_err(|e| StoreError::disk("read a log segment", e))?;
             let (found, marked) = whole_records(&bytes, HEADER_BYTES, before);
             proven = proven.max(marked);
             in_later = in_later.or(found.map(|(offset, sequence)| (path, offset, sequence)));
         }
         let what = match (self.offset, self.offset == self.bytes.len()) {
             (0, _) => "the header does not check out".to_owned(),
-            (_, true) => format!("the segment ends, and the record of sequence {} is missing", self.next.0),
+            (_, true) => {
+                format!("the segment ends, and the record of sequence {} is missing", self.next.0)
+            }
             _ => format!("the record of sequence {} does not check out", self.next.0),
         };
         if self.next <= proven {
-            return Err(self.damaged(format!("{what}, although everything up to sequence {} was synced", proven.0)));
+            return Err(self.damaged(format!(
+                "{what}, although everything up to sequence {} was synced",
+                proven.0
+            )));
         }
         if let Some((offset, sequence)) = behind
             && !self.is_lost_write(offset)
         {
-            return Err(self.damaged(format!("{what}, but that of sequence {} at byte {offset} does", sequence.0)));
+            return Err(self.damaged(format!(
+                "{what}, but that of sequence {} at byte {offset} does",
+                sequence.0
+            )));
         }
         if let Some((path, offset, sequence)) = in_later
             && behind.is_none()
@@ -146,9 +167,10 @@ impl Tear<'_> {
             && !self.is_lost_write(self.bytes.len())
         {
             let place = path.display();
-            return Err(
-                self.damaged(format!("{what}, but that of sequence {} in {place} at byte {offset} does", sequence.0))
-            );
+            return Err(self.damaged(format!(
+                "{what}, but that of sequence {} in {place} at byte {offset} does",
+                sequence.0
+            )));
         }
         Ok(Cut { path: self.path.to_owned(), offset: self.offset as u64, first_lost: self.next })
     }
@@ -162,7 +184,11 @@ impl Tear<'_> {
     fn is_lost_write(&self, end: usize) -> bool {
         let first = (self.offset + 1).next_multiple_of(SECTOR_BYTES);
         (first..=end).step_by(SECTOR_BYTES).any(|sector_end| {
-            let zeros = self.bytes[self.offset..sector_end].iter().rev().take_while(|byte| **byte == 0).count();
+            let zeros = self.bytes[self.offset..sector_end]
+                .iter()
+                .rev()
+                .take_while(|byte| **byte == 0)
+                .count();
             zeros >= LOST_ZEROS_MIN.min(sector_end - self.offset)
         })
     }
@@ -171,7 +197,9 @@ impl Tear<'_> {
     fn is_cut_short(&self) -> bool {
         let rest = &self.bytes[self.offset..];
         match rest.first_chunk::<4>() {
-            Some(body) => rest.len() < RECORD_HEADER_BYTES.saturating_add(u32::from_le_bytes(*body) as usize),
+            Some(body) => {
+                rest.len() < RECORD_HEADER_BYTES.saturating_add(u32::from_le_bytes(*body) as usize)
+            }
             None => true,
         }
     }
@@ -179,7 +207,11 @@ impl Tear<'_> {
 
 /// The first whole record at or behind `from` that is later than `after`, its place and sequence; and the newest mark
 /// of what was synced in all that follow.
-fn whole_records(bytes: &[u8], from: usize, after: Sequence) -> (Option<(usize, Sequence)>, Sequence) {
+fn whole_records(
+    bytes: &[u8],
+    from: usize,
+    after: Sequence,
+) -> (Option<(usize, Sequence)>, Sequence) {
     let (mut first, mut marked, mut at) = (None, Sequence(0), from);
     while let Some((begin, record, length)) = log::next_record(bytes, at, after) {
         first = first.or(Some((begin, record.sequence)));

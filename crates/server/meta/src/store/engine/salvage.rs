@@ -92,10 +92,14 @@ fn take_base(
     if let (Some(base), Ok((_, store, _))) = (found.store, SyncedFile::open(directory))
         && base != store
     {
-        let why = format!("it is of store {:016x}, not of {:016x}; put back the file of this store", base.0, store.0);
+        let why = format!(
+            "it is of store {:016x}, not of {:016x}; put back the file of this store",
+            base.0, store.0
+        );
         return Err(StoreError::Corrupted(format!("{}: {why}", file.display())));
     }
-    (taken.base_records, taken.base_lost, taken.base_strays) = (found.followed, found.lost, found.strays);
+    (taken.base_records, taken.base_lost, taken.base_strays) =
+        (found.followed, found.lost, found.strays);
     taken.damage.append(&mut damage);
     Ok(found)
 }
@@ -111,12 +115,20 @@ fn take_log(
         let bytes = std::fs::read(&path).map_err(|e| StoreError::disk("read a log segment", e))?;
         let mut at = match log::read_header(&bytes) {
             log::Header::Whole(_, of) if store.is_some_and(|store| store != of) => {
-                note(&mut taken.damage, &path, &Bad { offset: 24, why: "it is of another store, and left out".into() });
+                note(
+                    &mut taken.damage,
+                    &path,
+                    &Bad { offset: 24, why: "it is of another store, and left out".into() },
+                );
                 continue;
             }
             log::Header::Whole(..) => log::HEADER_BYTES,
             _ => {
-                note(&mut taken.damage, &path, &Bad { offset: 0, why: "the header does not check out".into() });
+                note(
+                    &mut taken.damage,
+                    &path,
+                    &Bad { offset: 0, why: "the header does not check out".into() },
+                );
                 0
             }
         };
@@ -158,14 +170,17 @@ fn take_log(
 
 /// Every segment with the sequence before its first, by its header where that is whole, else by its name.
 fn segments(directory: &Path) -> Result<Vec<(Sequence, PathBuf)>, StoreError> {
-    let list = std::fs::read_dir(directory).map_err(|e| StoreError::disk("list the metadata directory", e))?;
+    let list = std::fs::read_dir(directory)
+        .map_err(|e| StoreError::disk("list the metadata directory", e))?;
     let mut found = Vec::new();
     for entry in list {
         let path = entry.map_err(|e| StoreError::disk("list the metadata directory", e))?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name =
+            path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let Some(hex) = name.strip_prefix("log.").filter(|_| path.is_file()) else { continue };
         let mut header = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(log::HEADER_BYTES as u64).read_to_end(&mut header));
+        let read = File::open(&path)
+            .and_then(|file| file.take(log::HEADER_BYTES as u64).read_to_end(&mut header));
         read.map_err(|e| StoreError::disk("read a log segment", e))?;
         let first = match log::read_header(&header) {
             log::Header::Whole(first, _) => first.0,
@@ -186,7 +201,9 @@ fn names_in(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
         let key_bytes = usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
         let value_bytes = u32::from_le_bytes(bytes[at + 2..at + 6].try_into().ok()?);
         let name = bytes.get(at + BEFORE_NAME..at + 6 + key_bytes)?;
-        let is_entry = value_bytes == ENTRY_BYTES && bytes[at + 8] == b'E' && bytes.get(at + 6 + key_bytes) == Some(&1);
+        let is_entry = value_bytes == ENTRY_BYTES
+            && bytes[at + 8] == b'E'
+            && bytes.get(at + 6 + key_bytes) == Some(&1);
         (is_entry && !name.is_empty() && !name.contains(&0)).then(|| name.to_vec())
     })
 }

@@ -37,10 +37,16 @@ struct Inner {
 
 impl SyncedFile {
     /// Makes the file, synced with its name. `directory` becomes a store by it.
-    pub(super) fn create(directory: &Path, store: StoreId, synced: Sequence) -> Result<Self, StoreError> {
+    pub(super) fn create(
+        directory: &Path,
+        store: StoreId,
+        synced: Sequence,
+    ) -> Result<Self, StoreError> {
         let mut options = super::private::options();
         options.read(true).write(true).create_new(true);
-        let file = options.open(directory.join(NAME)).map_err(|e| StoreError::disk("create the file 'synced'", e))?;
+        let file = options
+            .open(directory.join(NAME))
+            .map_err(|e| StoreError::disk("create the file 'synced'", e))?;
         let new = Self(Mutex::new(Inner { file, store, turn: 0 }));
         new.write(synced)?;
         new.write(synced)?;
@@ -56,10 +62,18 @@ impl SyncedFile {
         let file = File::options().read(true).write(true).open(&path);
         let mut file = file.map_err(|e| StoreError::disk("open the file 'synced'", e))?;
         file.read_to_end(&mut bytes).map_err(|e| StoreError::disk("read the file 'synced'", e))?;
-        let slots = [bytes.get(..SLOT_BYTES), bytes.get(SLOT_SPACING as usize..SLOT_SPACING as usize + SLOT_BYTES)];
+        let slots = [
+            bytes.get(..SLOT_BYTES),
+            bytes.get(SLOT_SPACING as usize..SLOT_SPACING as usize + SLOT_BYTES),
+        ];
         let newest = slots.into_iter().flatten().filter_map(decode).max_by_key(|slot| slot.turn);
         let Some(Slot { store, synced, turn }) = newest else {
-            return Err(StoreError::damaged(directory, &path, 0, "neither of its two slots checks out"));
+            return Err(StoreError::damaged(
+                directory,
+                &path,
+                0,
+                "neither of its two slots checks out",
+            ));
         };
         Ok((Self(Mutex::new(Inner { file, store, turn })), store, synced))
     }
@@ -69,7 +83,8 @@ impl SyncedFile {
         let mut inner = self.inner();
         inner.turn += 1;
         let (slot, at) = (encode(inner.store, synced, inner.turn), inner.turn % 2 * SLOT_SPACING);
-        let written = inner.file.seek(SeekFrom::Start(at)).and_then(|_| inner.file.write_all(&slot));
+        let written =
+            inner.file.seek(SeekFrom::Start(at)).and_then(|_| inner.file.write_all(&slot));
         written.map_err(|e| StoreError::disk("write the file 'synced'", e))
     }
 
@@ -106,6 +121,12 @@ fn encode(store: StoreId, synced: Sequence, turn: u64) -> [u8; SLOT_BYTES] {
 
 fn decode(slot: &[u8]) -> Option<Slot> {
     let number = |at: usize| u64::from_le_bytes(slot[at..at + 8].try_into().unwrap_or_default());
-    let whole = &slot[..8] == MAGIC && slot[8..12] == VERSION.to_le_bytes() && slot[12..16] == crc(slot).to_le_bytes();
-    whole.then(|| Slot { store: StoreId(number(16)), synced: Sequence(number(24)), turn: number(32) })
+    let whole = &slot[..8] == MAGIC
+        && slot[8..12] == VERSION.to_le_bytes()
+        && slot[12..16] == crc(slot).to_le_bytes();
+    whole.then(|| Slot {
+        store: StoreId(number(16)),
+        synced: Sequence(number(24)),
+        turn: number(32),
+    })
 }

@@ -25,7 +25,11 @@ impl<'a> EngineView<'a> {
     }
 
     /// A view whose transaction of the base has begun already.
-    pub(super) fn of(layers: RwLockReadGuard<'a, Layers>, base: &'a Base, txn: RoTxn<'a, WithoutTls>) -> Self {
+    pub(super) fn of(
+        layers: RwLockReadGuard<'a, Layers>,
+        base: &'a Base,
+        txn: RoTxn<'a, WithoutTls>,
+    ) -> Self {
         Self { layers, base, txn: OnceCell::from(txn) }
     }
 
@@ -56,7 +60,8 @@ impl View for EngineView<'_> {
             return Ok(());
         }
         let empty = Overlay::default();
-        let mut above = self.merged(self.layers.frozen.as_deref().unwrap_or(&empty), from, end).peekable();
+        let mut above =
+            self.merged(self.layers.frozen.as_deref().unwrap_or(&empty), from, end).peekable();
         let mut over = false;
         let txn = self.txn()?;
         self.base.range(txn, from, end, &mut |key, value| {
@@ -86,7 +91,12 @@ type Item<'a> = (&'a [u8], Option<&'a [u8]>);
 
 impl EngineView<'_> {
     /// The active overlay over the frozen one, ascending.
-    fn merged<'s>(&'s self, frozen: &'s Overlay, from: &'s [u8], end: &'s [u8]) -> impl Iterator<Item = Item<'s>> {
+    fn merged<'s>(
+        &'s self,
+        frozen: &'s Overlay,
+        from: &'s [u8],
+        end: &'s [u8],
+    ) -> impl Iterator<Item = Item<'s>> {
         let mut newer = self.layers.active.range(from, end).peekable();
         let mut older = frozen.range(from, end).peekable();
         std::iter::from_fn(move || match (newer.peek(), older.peek()) {

@@ -65,7 +65,10 @@ fn assert_whole(store: &dyn ObjectStore, done: &[&str], n: u64) {
     };
     assert!(sizes.contains(&size), "{size} after {done:?} at {n}");
     assert_eq!(record.pending, None);
-    assert!(record.size_generation >= GEN(1 + done.contains(&"truncated") as u64 + done.contains(&"punched") as u64));
+    assert!(
+        record.size_generation
+            >= GEN(1 + done.contains(&"truncated") as u64 + done.contains(&"punched") as u64)
+    );
     let punched = record.size_generation == GEN(3);
     assert!(bytes(&*o).iter().take(4096).all(|b| *b == if punched { 0 } else { 2 }));
     assert!(store.open(id(3, 0)).is_err() || !done.contains(&"deleted"), "{done:?} at {n}");
@@ -89,11 +92,18 @@ pub fn a_failed_flush_changes_the_verifier(h: &mut Harness) {
     let after = h.store().write_verifier();
     assert_ne!(before, after, "I6: the client must send again");
     o.write_at(b"data", AT(0), GEN(1)).unwrap();
-    assert_eq!(o.flush().unwrap(), after, "the same data sent again is durable under the new verifier");
+    assert_eq!(
+        o.flush().unwrap(),
+        after,
+        "the same data sent again is durable under the new verifier"
+    );
     drop(o);
     h.restart();
     let restarted = h.store().write_verifier();
-    assert!(restarted == after || (restarted != before && !h.knows_its_host()), "the old one does not come back");
+    assert!(
+        restarted == after || (restarted != before && !h.knows_its_host()),
+        "the old one does not come back"
+    );
     h.faults().fail_nth(DiskOp::Sync, 1, Fault::Eio);
     h.store().flush_all().unwrap_err();
     assert_ne!(h.store().write_verifier(), restarted, "also a write-back that flush_all found");
@@ -163,12 +173,17 @@ fn killed_at_each_step(h: &mut Harness, change: SizeChange, assert_done: fn(&dyn
         h.restart();
         let o = h.store().open(id(1, 0)).unwrap();
         match o.record().size_generation {
-            SizeGeneration(1) => assert_eq!(bytes(&*o), [7; 8192], "not begun: nothing of it is seen"),
+            SizeGeneration(1) => {
+                assert_eq!(bytes(&*o), [7; 8192], "not begun: nothing of it is seen")
+            }
             _ => assert_done(&*o),
         }
         o.change_size(change, GEN(2)).expect("the metadata server's intent does it again");
         assert_done(&*o);
-        assert_eq!(o.write_at(b"late", AT(0), GEN(1)).unwrap_err().status(), Status::StaleGeneration);
+        assert_eq!(
+            o.write_at(b"late", AT(0), GEN(1)).unwrap_err().status(),
+            Status::StaleGeneration
+        );
         drop(o);
         h.store().delete(id(1, 0)).unwrap();
         if outcome.is_ok() {
@@ -187,7 +202,9 @@ pub fn killed_at_each_step_of_a_creation(h: &mut Harness) {
         h.restart();
         match h.store().open(id(1, 0)) {
             Ok(o) => assert_eq!(o.record().uid, 10, "there with its record"),
-            Err(error) => assert!(error.is_no_object() && outcome.is_err(), "or not there: {error}"),
+            Err(error) => {
+                assert!(error.is_no_object() && outcome.is_err(), "or not there: {error}")
+            }
         }
         h.store().delete(id(1, 0)).unwrap();
         if outcome.is_ok() {
@@ -206,7 +223,11 @@ pub fn a_size_change_that_failed_is_finished_before_the_next_write(h: &mut Harne
     assert_eq!(bytes(&*o), b"123");
     drop(o);
     h.restart();
-    assert_eq!(bytes(&*h.store().open(id(1, 0)).unwrap()), b"123", "and is not done again over the write");
+    assert_eq!(
+        bytes(&*h.store().open(id(1, 0)).unwrap()),
+        b"123",
+        "and is not done again over the write"
+    );
 }
 
 pub fn a_refused_size_change_leaves_the_object_as_it_was(h: &mut Harness) {
@@ -220,7 +241,10 @@ pub fn a_refused_size_change_leaves_the_object_as_it_was(h: &mut Harness) {
             h.faults().fail_always(op, fault);
             let refused = o.change_size(change, GEN(2)).unwrap_err();
             assert!(refused.is_refusal(), "{refused}");
-            assert!(o.change_size(change, GEN(2)).unwrap_err().is_refusal(), "again: tried again, not done already");
+            assert!(
+                o.change_size(change, GEN(2)).unwrap_err().is_refusal(),
+                "again: tried again, not done already"
+            );
             assert_eq!((bytes(&*o).as_slice(), o.record().pending), (&b"12345678"[..], None));
             o.write_at(b"8", AT(7), GEN(1)).unwrap();
             h.faults().clear();
@@ -240,7 +264,10 @@ pub fn a_change_left_pending_by_a_kill_that_is_refused_is_taken_back(h: &mut Har
     drop(o);
     h.restart();
     h.faults().fail_always(DiskOp::Truncate, Fault::TooLarge);
-    let o = h.store().open(id(1, 0)).expect("an object with a change that its disk refuses is still an object");
+    let o = h
+        .store()
+        .open(id(1, 0))
+        .expect("an object with a change that its disk refuses is still an object");
     assert_eq!((bytes(&*o).as_slice(), o.record().pending), (&b"12345678"[..], None));
     assert_eq!(o.record().size_generation, GEN(1));
 }

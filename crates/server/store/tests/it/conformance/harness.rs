@@ -1,7 +1,9 @@
 //! A store of either kind that can be stopped and started again.
 
 use braid_store::{FaultPlan, LocalOptions, LocalStore, MemStore, NewObject, Object, ObjectStore};
-use braid_types::{ClusterUuid, FileIndex, ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SizeGeneration};
+use braid_types::{
+    ClusterUuid, FileIndex, ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SizeGeneration,
+};
 use std::sync::Arc;
 
 pub const CLUSTER: ClusterUuid = ClusterUuid(*b"conformance test");
@@ -60,7 +62,12 @@ impl Harness {
         match self {
             Self::Local { dir, .. } => {
                 let path = dir.path().join(format!("objects/{:03x}/{id}", id.file.0 % 1024));
-                std::fs::File::options().write(true).open(path).expect("its file").set_len(bytes).expect("cut");
+                std::fs::File::options()
+                    .write(true)
+                    .open(path)
+                    .expect("its file")
+                    .set_len(bytes)
+                    .expect("cut");
             }
             Self::Memory(store) => store.cut_by_hand(id, bytes),
         }
@@ -71,7 +78,8 @@ impl Harness {
         match self {
             Self::Local { dir, faults, store } => {
                 *store = None;
-                let options = LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };
+                let options =
+                    LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };
                 *store = Some(LocalStore::open(dir.path(), CLUSTER, options).expect("open"));
             }
             Self::Memory(store) => store.restart(),
@@ -84,7 +92,13 @@ pub fn id(file: u64, part: u16) -> ObjectId {
 }
 
 pub fn new(id: ObjectId) -> NewObject {
-    NewObject { id, size_generation: SizeGeneration(1), uid: 10, gid: 20, layout: Arc::from(&b"layout"[..]) }
+    NewObject {
+        id,
+        size_generation: SizeGeneration(1),
+        uid: 10,
+        gid: 20,
+        layout: Arc::from(&b"layout"[..]),
+    }
 }
 
 /// An object that holds these bytes, written under size generation 1.

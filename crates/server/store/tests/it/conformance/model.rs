@@ -33,11 +33,16 @@ fn any_call() -> impl Strategy<Value = Call> {
 fn call(h: &mut Harness, call: &Call) -> Result<bool, Status> {
     let on = |file: u64| h.store().open(id(file, 0));
     let outcome = match *call {
-        Call::Write { file, offset, length, fill, generation } => h.store().create(&new(id(file, 0))).and_then(|o| {
-            o.write_at(&vec![fill; length], ObjectOffset(offset), SizeGeneration(generation)).map(|()| true)
+        Call::Write { file, offset, length, fill, generation } => {
+            h.store().create(&new(id(file, 0))).and_then(|o| {
+                o.write_at(&vec![fill; length], ObjectOffset(offset), SizeGeneration(generation))
+                    .map(|()| true)
+            })
+        }
+        Call::Truncate { file, length, generation } => on(file).and_then(|o| {
+            o.change_size(SizeChange::Truncate { length }, SizeGeneration(generation))
+                .map(|()| true)
         }),
-        Call::Truncate { file, length, generation } => on(file)
-            .and_then(|o| o.change_size(SizeChange::Truncate { length }, SizeGeneration(generation)).map(|()| true)),
         Call::Punch { file, offset, length, generation } => on(file).and_then(|o| {
             let punch = SizeChange::Punch { offset: ObjectOffset(offset), length };
             o.change_size(punch, SizeGeneration(generation)).map(|()| true)

@@ -67,15 +67,20 @@ pub fn records_and_data_survive_a_restart(h: &mut Harness) {
     assert_eq!((record.uid, record.gid, &record.layout[..]), (10, 20, &b"layout"[..]));
     assert_eq!(bytes(&*o), b"data", "I6: acknowledged data survives the death of the process");
     // Elsewhere each start counts as a boot.
-    assert!(h.store().write_verifier() == verifier || !h.knows_its_host(), "and so the verifier stays");
+    assert!(
+        h.store().write_verifier() == verifier || !h.knows_its_host(),
+        "and so the verifier stays"
+    );
 }
 
 pub fn an_older_size_generation_is_refused(h: &mut Harness) {
     let o = object(h.store(), id(1, 0), b"12345678");
     o.change_size(SizeChange::Truncate { length: 4 }, GEN(5)).unwrap();
     let late = o.write_at(b"late", AT(4), GEN(4)).unwrap_err();
-    let named =
-        matches!(late, StoreError::StaleGeneration { asked: SizeGeneration(4), current: SizeGeneration(5), .. });
+    let named = matches!(
+        late,
+        StoreError::StaleGeneration { asked: SizeGeneration(4), current: SizeGeneration(5), .. }
+    );
     assert!(named, "{late}");
     assert_eq!(late.status(), Status::StaleGeneration);
     let older = o.change_size(SizeChange::Truncate { length: 0 }, GEN(4)).unwrap_err();
@@ -187,7 +192,8 @@ pub fn delete_is_idempotent(h: &mut Harness) {
 
 pub fn listing_resumes_at_every_page_size(h: &mut Harness) {
     let files = [1, 2, 1025, 1026, 2049, 0xffff_0000_0000_0001u64];
-    let mut want: Vec<ObjectId> = files.iter().flat_map(|file| (0..3).map(|part| id(*file, part))).collect();
+    let mut want: Vec<ObjectId> =
+        files.iter().flat_map(|file| (0..3).map(|part| id(*file, part))).collect();
     for id in &want {
         h.store().create(&new(*id)).unwrap();
     }
@@ -286,7 +292,8 @@ pub fn names_that_are_durable_cost_no_disk(h: &mut Harness) {
 }
 
 pub fn a_copy_of_an_object_is_what_a_write_would_be(h: &mut Harness) {
-    let (source, target) = (object(h.store(), id(1, 0), &[7; 20_000]), object(h.store(), id(2, 0), b"head"));
+    let (source, target) =
+        (object(h.store(), id(1, 0), &[7; 20_000]), object(h.store(), id(2, 0), b"head"));
     match target.copy_from(&*source, AT(5), AT(10_000), 9_000, GEN(1)).unwrap() {
         Some(copied) => {
             assert!(copied > 0 && copied <= 9_000);
@@ -301,7 +308,10 @@ pub fn a_copy_of_an_object_is_what_a_write_would_be(h: &mut Harness) {
     let cut = SizeChange::Truncate { length: 4 };
     target.change_size(cut, GEN(2)).unwrap();
     let late = target.copy_from(&*source, AT(0), AT(0), 100, GEN(1));
-    assert!(late.as_ref().is_ok_and(Option::is_none) || late.unwrap_err().status() == Status::StaleGeneration);
+    assert!(
+        late.as_ref().is_ok_and(Option::is_none)
+            || late.unwrap_err().status() == Status::StaleGeneration
+    );
     assert_eq!(bytes(&*target), b"head", "I5: an older generation writes nothing");
 }
 
@@ -358,7 +368,8 @@ pub fn only_what_was_flushed_is_missed(h: &mut Harness) {
     assert_eq!(h.store().open(id(3, 0)).unwrap().stat().unwrap().lost_from, Some(4096));
     // Many that are flushed together, as the metadata server does with files that were closed.
     let many: Vec<_> = (10..60).map(|file| id(file, 0)).collect();
-    let seen: Vec<_> = many.iter().map(|id| (*id, object(h.store(), *id, &[1; 300]).stat().unwrap())).collect();
+    let seen: Vec<_> =
+        many.iter().map(|id| (*id, object(h.store(), *id, &[1; 300]).stat().unwrap())).collect();
     h.store().flush_objects(&many).unwrap();
     h.store().remember_lengths(&seen);
     h.restart();

@@ -30,7 +30,12 @@ pub(super) struct DataTask {
 }
 
 impl DataTask {
-    pub(super) fn new(data: Data, rank: u64, file: TaskFile, group: Option<ThreadGroup>) -> Result<Self> {
+    pub(super) fn new(
+        data: Data,
+        rank: u64,
+        file: TaskFile,
+        group: Option<ThreadGroup>,
+    ) -> Result<Self> {
         let view = match data.piece.filter(|_| data.shared) {
             Some(piece) => {
                 let piece = piece as u64;
@@ -43,12 +48,26 @@ impl DataTask {
         assert!(requests > 0, "`bytes_min` is what a request of each task needs");
         let buffer = file.content.buffer(data.request);
         let view = file.file.with_view(view)?;
-        Ok(Self { data, rank, view, group, buffer, random: Random::new(rank), made: 0, requests, file })
+        Ok(Self {
+            data,
+            rank,
+            view,
+            group,
+            buffer,
+            random: Random::new(rank),
+            made: 0,
+            requests,
+            file,
+        })
     }
 
     /// The next position of the task's stream.
     fn next_position(&mut self) -> u64 {
-        let number = if self.data.random { self.random.below(self.requests) } else { self.made % self.requests };
+        let number = if self.data.random {
+            self.random.below(self.requests)
+        } else {
+            self.made % self.requests
+        };
         self.made += 1;
         number * self.data.request as u64
     }

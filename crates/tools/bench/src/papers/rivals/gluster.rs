@@ -55,27 +55,35 @@ pub fn start(lab: &Lab) -> Result<Vec<Subject>> {
 }
 
 fn volume(lab: &Lab, (name, over): Kind, port: u16) -> Result<Subject> {
-    let hosts = (0..DAEMONS).map(|iod| lab.network().host(&format!("iod{iod}"))).collect::<Result<Vec<_>>>()?;
+    let hosts = (0..DAEMONS)
+        .map(|iod| lab.network().host(&format!("iod{iod}")))
+        .collect::<Result<Vec<_>>>()?;
     let dir = lab.dir().join(name);
     fs::create_dir(&dir)?;
     let show = |file: &str| dir.join(file).display().to_string();
     let mut servers = Vec::new();
     for host in &hosts {
-        let (brick, file, log) =
-            (show(&host.name), show(&format!("{}.vol", host.name)), show(&format!("{}.log", host.name)));
+        let (brick, file, log) = (
+            show(&host.name),
+            show(&format!("{}.vol", host.name)),
+            show(&format!("{}.log", host.name)),
+        );
         fs::create_dir(&brick)?;
         fs::write(&file, of_brick(&brick, host.address(), port))?;
         let said = dir.join(format!("{}.said", host.name));
         servers.push(Server::start(host, &said, "glusterfsd", &["-N", "-f", &file, "-l", &log])?);
     }
     for (host, server) in hosts.iter().zip(&mut servers) {
-        listens(host, port, server).with_context(|| format!("a brick of {name} on {}", host.name))?;
+        listens(host, port, server)
+            .with_context(|| format!("a brick of {name} on {}", host.name))?;
     }
     let file = show("client.vol");
     let addresses: Vec<&str> = hosts.iter().map(|host| host.address()).collect();
     fs::write(&file, of_client(&addresses, port, over))?;
     let log = show("client.log");
-    Subject::new(name, lab, servers, |point| ["glusterfs", "-f", &file, "-l", &log, &point].map(str::to_owned).to_vec())
+    Subject::new(name, lab, servers, |point| {
+        ["glusterfs", "-f", &file, "-l", &log, &point].map(str::to_owned).to_vec()
+    })
 }
 
 fn listens(host: &Host, port: u16, server: &mut Server) -> Result<()> {
@@ -112,7 +120,13 @@ fn of_brick(brick: &str, address: &str, port: u16) -> String {
     translator(&mut text, ("posix", "storage/posix", &[&directory]), &[]);
     translator(&mut text, ("locks", "features/locks", &[]), &below("posix"));
     translator(&mut text, ("threads", "performance/io-threads", &[]), &below("locks"));
-    let server = ["transport-type tcp", "transport.address-family inet", &listen, &bind, "auth.addr.threads.allow *"];
+    let server = [
+        "transport-type tcp",
+        "transport.address-family inet",
+        &listen,
+        &bind,
+        "auth.addr.threads.allow *",
+    ];
     translator(&mut text, ("server", "protocol/server", &server), &below("threads"));
     text
 }
@@ -153,9 +167,9 @@ mod tests {
                       volume shard\n  type features/shard\n  option shard-block-size 4MB\n  subvolumes dht\nend-volume\n";
         assert!(text.contains(wanted), "{text}");
         assert!(text.contains("  option remote-host 10.0.0.2\n  option remote-port 7\n"), "{text}");
-        assert!(
-            text.ends_with("volume io-threads\n  type performance/io-threads\n  subvolumes md-cache\nend-volume\n")
-        );
+        assert!(text.ends_with(
+            "volume io-threads\n  type performance/io-threads\n  subvolumes md-cache\nend-volume\n"
+        ));
         assert!(of_brick("/brick", "10.0.0.1", 7).contains("  option directory /brick\n"));
     }
 }

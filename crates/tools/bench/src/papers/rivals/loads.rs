@@ -56,11 +56,16 @@ pub fn names(subject: &Subject, count: u32) -> Result<[(&'static str, f64); 3]> 
     let dir = PathBuf::from(subject.path("names"));
     fs::create_dir(&dir)?;
     let contents = [0x5a; SMALL_BYTES];
-    let create =
-        each(&dir, count, |path| OpenOptions::new().write(true).create_new(true).open(path)?.write_all(&contents))?;
+    let create = each(&dir, count, |path| {
+        OpenOptions::new().write(true).create_new(true).open(path)?.write_all(&contents)
+    })?;
     let stat = each(&dir, count, |path| {
         let size = rustix::fs::lstat(path)?.st_size;
-        if size == SMALL_BYTES as i64 { Ok(()) } else { Err(std::io::Error::other(format!("a size of {size}"))) }
+        if size == SMALL_BYTES as i64 {
+            Ok(())
+        } else {
+            Err(std::io::Error::other(format!("a size of {size}")))
+        }
     })?;
     let unlink = each(&dir, count, |path| fs::remove_file(path))?;
     fs::remove_dir(&dir)?;

@@ -41,7 +41,8 @@ const FAR_FILES: u32 = 500;
 const PART: (u64, u64) = (2, 3);
 
 /// All that are measured.
-const NAMES: [&str; 5] = [OURS, "gluster_distribute", "gluster_shard", "gluster_disperse", "moosefs"];
+const NAMES: [&str; 5] =
+    [OURS, "gluster_distribute", "gluster_shard", "gluster_disperse", "moosefs"];
 /// Subjects on which small files are not measured.
 const NO_NAMES: [&str; 2] = ["gluster_shard", "gluster_disperse"];
 
@@ -65,9 +66,12 @@ impl Samples {
     fn measures(&self) -> Vec<Measure> {
         let mut all = Vec::new();
         for (name, unit, limit) in &self.order {
-            let summary = Summary::of(self.values[name].iter().copied()).expect("there is a sample");
+            let summary =
+                Summary::of(self.values[name].iter().copied()).expect("there is a sample");
             all.push(Measure::new(format!("rivals.{name}"), unit, summary));
-            all.extend(limit.map(|limit| Measure::new(format!("rivals.{name}.limit"), unit, Summary::once(limit))));
+            all.extend(limit.map(|limit| {
+                Measure::new(format!("rivals.{name}.limit"), unit, Summary::once(limit))
+            }));
         }
         all
     }
@@ -91,7 +95,8 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let far = detours(&slow.lab)?;
     names(papers, &subjects, "far", FAR_FILES, &mut samples)?;
     drop((far, subjects, slow));
-    let spec = Spec { iods: DAEMONS, rate: GIGABIT, client_rate: Some(4 * GIGABIT), ..Spec::default() };
+    let spec =
+        Spec { iods: DAEMONS, rate: GIGABIT, client_rate: Some(4 * GIGABIT), ..Spec::default() };
     let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|daemon| (0, daemon)).collect();
     let fast = papers.lab_that_writes(&spec, &pairs, local)?;
     let rate = DAEMONS as u64 * fast.lab.spec().rate;
@@ -138,7 +143,13 @@ fn each<S: Borrow<Subject>>(
     Ok(())
 }
 
-fn sequential(papers: &Papers, subjects: &[Subject], word: &str, rate: u64, samples: &mut Samples) -> Result<()> {
+fn sequential(
+    papers: &Papers,
+    subjects: &[Subject],
+    word: &str,
+    rate: u64,
+    samples: &mut Samples,
+) -> Result<()> {
     let bytes = papers.bytes(rate / PART.1 * PART.0, CALL_BYTES);
     each(papers, subjects, word, |subject, first| {
         if first {
@@ -151,7 +162,12 @@ fn sequential(papers: &Papers, subjects: &[Subject], word: &str, rate: u64, samp
                 subject.cold()?;
                 loads::dd(subject, bytes, way)
             })?;
-            samples.add(format!("{word}.{}.{}", way.word(), subject.name), "MB/s", Some(line(rate)), value);
+            samples.add(
+                format!("{word}.{}.{}", way.word(), subject.name),
+                "MB/s",
+                Some(line(rate)),
+                value,
+            );
         }
         Ok(())
     })
@@ -173,8 +189,15 @@ fn random(papers: &Papers, subjects: &[Subject], samples: &mut Samples) -> Resul
 }
 
 /// Not on what has more to do for a name than another of its kind: that would take minutes.
-fn names(papers: &Papers, subjects: &[Subject], word: &str, count: u32, samples: &mut Samples) -> Result<()> {
-    let subjects: Vec<&Subject> = subjects.iter().filter(|subject| !NO_NAMES.contains(&subject.name)).collect();
+fn names(
+    papers: &Papers,
+    subjects: &[Subject],
+    word: &str,
+    count: u32,
+    samples: &mut Samples,
+) -> Result<()> {
+    let subjects: Vec<&Subject> =
+        subjects.iter().filter(|subject| !NO_NAMES.contains(&subject.name)).collect();
     each(papers, &subjects, &format!("names, {word}"), |subject, _| {
         let names = papers.steal.undisturbed(&mut || {
             subject.cold()?;
@@ -191,7 +214,8 @@ fn names(papers: &Papers, subjects: &[Subject], word: &str, count: u32, samples:
 fn detours(lab: &Lab) -> Result<Vec<Detour>> {
     let detour = |host: &str, ports: &[u16]| Detour::start(lab.network().host(host)?, ports, FAR);
     let mut detours = vec![detour("mds", &[Lab::PORT, moosefs::MASTER_PORT])?];
-    let ports: Vec<u16> = [Lab::PORT, moosefs::SERVER_PORT].into_iter().chain(gluster::ports()).collect();
+    let ports: Vec<u16> =
+        [Lab::PORT, moosefs::SERVER_PORT].into_iter().chain(gluster::ports()).collect();
     for iod in 0..DAEMONS {
         detours.push(detour(&format!("iod{iod}"), &ports)?);
     }
@@ -209,8 +233,11 @@ mod tests {
             samples.add("one_client.read.braid".to_owned(), "MB/s", Some(117.7), value);
             samples.add("names_near.stat.braid".to_owned(), "per s", None, value);
         }
-        let said: Vec<(String, f64)> =
-            samples.measures().iter().map(|one| (one.name.clone(), one.plain.summary.median)).collect();
+        let said: Vec<(String, f64)> = samples
+            .measures()
+            .iter()
+            .map(|one| (one.name.clone(), one.plain.summary.median))
+            .collect();
         let wanted = [
             ("rivals.one_client.read.braid", 100.0),
             ("rivals.one_client.read.braid.limit", 117.7),

@@ -20,7 +20,8 @@ use crate::mount::shell::{need, sh};
 /// Where its clients find the master and a chunk server.
 pub const MASTER_PORT: u16 = 9421;
 pub const SERVER_PORT: u16 = 9422;
-const PROBE: &str = "timeout 5 dd if=/dev/zero of=\"$1\" bs=1M count=8 conv=fsync status=none; rm \"$1\"";
+const PROBE: &str =
+    "timeout 5 dd if=/dev/zero of=\"$1\" bs=1M count=8 conv=fsync status=none; rm \"$1\"";
 /// How long it may take until the master knows the chunk servers, and how often is looked: some seconds are usual.
 const READY_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -88,7 +89,9 @@ fn ready(subject: Subject) -> Result<Vec<Subject>> {
     loop {
         match probe() {
             Ok(()) => return Ok(vec![subject]),
-            Err(error) if start.elapsed() > READY_MAX => return Err(error.context("MooseFS takes no bytes")),
+            Err(error) if start.elapsed() > READY_MAX => {
+                return Err(error.context("MooseFS takes no bytes"));
+            }
             Err(_) => thread::sleep(LOOK_EVERY),
         }
     }

@@ -33,7 +33,8 @@ const NAME_PANELS: &[(&str, &str)] = &[
 ];
 
 /// The pictures' names and titles.
-pub const TITLES: [(&str, &str); 2] = [("rivals", "On a network: bytes"), ("rivals-names", "On a network: names")];
+pub const TITLES: [(&str, &str); 2] =
+    [("rivals", "On a network: bytes"), ("rivals-names", "On a network: names")];
 
 /// Both pictures, of what was measured.
 pub fn all(row: &Json) -> Vec<Plot> {

@@ -33,7 +33,8 @@ impl Subject {
         servers: Vec<Server>,
         mount: impl FnOnce(String) -> Vec<String>,
     ) -> Result<Self> {
-        let (point, log) = (lab.dir().join(format!("on-{name}")), lab.dir().join(format!("{name}.log")));
+        let (point, log) =
+            (lab.dir().join(format!("on-{name}")), lab.dir().join(format!("{name}.log")));
         fs::create_dir(&point).with_context(|| point.display().to_string())?;
         let mount = mount(point.display().to_string());
         let host = lab.client_host(0)?.clone();
@@ -56,8 +57,13 @@ impl Subject {
     /// A client that has seen nothing; its servers stay as they are.
     pub fn cold(&self) -> Result<()> {
         if self.is_mounted()? {
-            let output = Command::new("umount").arg(&self.point).output().context("running umount")?;
-            ensure!(output.status.success(), "umount: {}", String::from_utf8_lossy(&output.stderr).trim());
+            let output =
+                Command::new("umount").arg(&self.point).output().context("running umount")?;
+            ensure!(
+                output.status.success(),
+                "umount: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
         }
         let [program, arguments @ ..] = self.mount.as_slice() else { return Ok(()) };
         let log = fs::File::options().append(true).create(true).open(&self.log)?;
@@ -68,7 +74,12 @@ impl Subject {
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let status = command.status().with_context(|| format!("running {program}"))?;
         let said = || fs::read_to_string(&self.log).unwrap_or_default();
-        ensure!(status.success() && self.is_mounted()?, "{} is not mounted: {status}: {}", self.name, said().trim());
+        ensure!(
+            status.success() && self.is_mounted()?,
+            "{} is not mounted: {status}: {}",
+            self.name,
+            said().trim()
+        );
         Ok(())
     }
 
@@ -82,7 +93,9 @@ impl Subject {
 
     fn is_mounted(&self) -> Result<bool> {
         let point = self.point.display().to_string();
-        Ok(fs::read_to_string("/proc/self/mounts")?.lines().any(|line| line.split(' ').nth(1) == Some(&point)))
+        Ok(fs::read_to_string("/proc/self/mounts")?
+            .lines()
+            .any(|line| line.split(' ').nth(1) == Some(&point)))
     }
 }
 

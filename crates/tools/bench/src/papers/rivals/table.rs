@@ -42,7 +42,11 @@ pub fn losses(row: &Json) -> Vec<String> {
     let sentence = |what: &What<'_>| {
         let (name, times) = what.lost()?;
         let (ours, best) = (short(what.of(OURS)?), short(what.of(name)?));
-        Some(format!("{}: {OURS} {ours} {unit}, {name} {best} {unit} ({times:.1} x)", what.name, unit = what.unit))
+        Some(format!(
+            "{}: {OURS} {ours} {unit}, {name} {best} {unit} ({times:.1} x)",
+            what.name,
+            unit = what.unit
+        ))
     };
     whats(row).iter().filter_map(sentence).collect()
 }
@@ -55,9 +59,14 @@ pub fn render(row: &Json) -> String {
         "---|".repeat(NAMES.len())
     );
     for what in whats(row) {
-        let cells: String =
-            NAMES.iter().map(|name| format!(" {} |", what.of(name).map(short).unwrap_or_default())).collect();
-        let lost = what.lost().map(|(name, times)| format!("{}, {times:.2} x", said(name))).unwrap_or_default();
+        let cells: String = NAMES
+            .iter()
+            .map(|name| format!(" {} |", what.of(name).map(short).unwrap_or_default()))
+            .collect();
+        let lost = what
+            .lost()
+            .map(|(name, times)| format!("{}, {times:.2} x", said(name)))
+            .unwrap_or_default();
         let limit = what.limit.map(short).unwrap_or_default();
         let _ = writeln!(text, "| {} | {} | {limit} |{cells} {lost} |", what.name, what.unit);
     }
@@ -66,14 +75,21 @@ pub fn render(row: &Json) -> String {
 
 /// What people call a file system.
 fn said(subject: &str) -> &str {
-    NAMES.iter().zip(PEOPLE_SAY).find(|(name, _)| **name == subject).map_or(subject, |(_, said)| said)
+    NAMES
+        .iter()
+        .zip(PEOPLE_SAY)
+        .find(|(name, _)| **name == subject)
+        .map_or(subject, |(_, said)| said)
 }
 
 fn whats(row: &Json) -> Vec<What<'_>> {
     let mut all: Vec<What<'_>> = Vec::new();
     for (full, measure) in page::measures(row) {
-        let (rest, is_limit) = full.strip_suffix(".limit").map_or((full, false), |rest| (rest, true));
-        let Some((name, subject)) = rest.strip_prefix("rivals.").and_then(|rest| rest.rsplit_once('.')) else {
+        let (rest, is_limit) =
+            full.strip_suffix(".limit").map_or((full, false), |rest| (rest, true));
+        let Some((name, subject)) =
+            rest.strip_prefix("rivals.").and_then(|rest| rest.rsplit_once('.'))
+        else {
             continue;
         };
         let Some(subject) = NAMES.into_iter().find(|known| *known == subject) else { continue };
@@ -95,7 +111,9 @@ mod tests {
 
     #[test]
     fn where_ours_loses_is_said_with_the_best_rival_and_how_much() {
-        let once = |name: &str, unit, value| Measure::new(format!("rivals.{name}"), unit, Summary::once(value));
+        let once = |name: &str, unit, value| {
+            Measure::new(format!("rivals.{name}"), unit, Summary::once(value))
+        };
         let all = [
             once("one_client.read.braid", "MB/s", 58.0),
             once("one_client.read.braid.limit", "MB/s", 117.7),

@@ -50,8 +50,20 @@ pub const OPEN_MPI: Mpi = Mpi {
     mpicc: "mpicc.openmpi",
     mpirun: "mpirun.openmpi",
     packages: &["openmpi-bin", "libopenmpi-dev"],
-    flags: &["--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader", "--mca", "io", "ompio"],
-    environment: &[("OMPI_MCA_mpi_yield_when_idle", "1"), ("OMPI_MCA_rmaps_base_oversubscribe", "1")],
+    flags: &[
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "--mca",
+        "btl",
+        "self,vader",
+        "--mca",
+        "io",
+        "ompio",
+    ],
+    environment: &[
+        ("OMPI_MCA_mpi_yield_when_idle", "1"),
+        ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+    ],
 };
 
 /// An MPI with the program, and the shim, compiled for it.
@@ -137,12 +149,20 @@ impl Installed {
         fs::create_dir_all(&shims)?;
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let bind = here.join("../../bind");
-        sh("\"$1\" \"$2\" \"$3\"", &[&text(&bind.join("capi/install.sh")), &text(&archive), &text(&prefix)])?;
+        sh(
+            "\"$1\" \"$2\" \"$3\"",
+            &[&text(&bind.join("capi/install.sh")), &text(&archive), &text(&prefix)],
+        )?;
         let build = text(&bind.join("mpiio/build.sh"));
         sh("\"$1\" \"$2\" \"$3\" \"$4\"", &[&build, mpi.mpicc, &text(&prefix), &text(&shims)])?;
         let program = to.join(format!("share-{}", mpi.name));
         sh(COMPILE, &[mpi.mpicc, &text(&here.join("mpi/share.c")), &text(&program)])?;
-        Ok(Self { mpi, program, shim: shims.join("libbraid_mpiio.so"), libraries: prefix.join("lib") })
+        Ok(Self {
+            mpi,
+            program,
+            shim: shims.join("libbraid_mpiio.so"),
+            libraries: prefix.join("lib"),
+        })
     }
 
     /// Runs the program: with the shim, or with the MPI's own MPI-IO alone.
@@ -151,13 +171,19 @@ impl Installed {
     /// When it fails, with what it said.
     pub fn run(&self, place: &Place<'_>, with_shim: bool, ask: &Ask<'_>) -> Result<Times> {
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=10", LIMIT_SECONDS]).args(place.before).arg(self.mpi.mpirun).args(self.mpi.flags);
+        command
+            .args(["--kill-after=10", LIMIT_SECONDS])
+            .args(place.before)
+            .arg(self.mpi.mpirun)
+            .args(self.mpi.flags);
         command.args(["-n", &place.ranks.to_string(), "env"]);
         if with_shim {
             command.arg(format!("LD_PRELOAD={}", self.shim.display()));
             command.arg(format!("LD_LIBRARY_PATH={}", self.libraries.display()));
         }
-        command.args(place.environment.iter().map(|(name, value)| format!("{name}={value}"))).arg(&self.program);
+        command
+            .args(place.environment.iter().map(|(name, value)| format!("{name}={value}")))
+            .arg(&self.program);
         command.args([ask.file, ask.shape, &ask.bytes.to_string(), ask.how.word()]);
         command.args([ask.read_seed.to_string(), ask.write_seed.to_string()]).args(ask.hints);
         command.envs(self.mpi.environment.iter().copied()).stdin(Stdio::null());
@@ -179,7 +205,11 @@ fn times(said: &str) -> Option<Times> {
     let line = said.lines().find(|line| line.starts_with('{'))?;
     let report: serde_json::Value = serde_json::from_str(line).ok()?;
     let seconds = |name: &str| report[name].as_f64();
-    Some(Times { bytes: report["bytes"].as_u64()?, read: seconds("read")?, write: seconds("write")? })
+    Some(Times {
+        bytes: report["bytes"].as_u64()?,
+        read: seconds("read")?,
+        write: seconds("write")?,
+    })
 }
 
 #[cfg(test)]

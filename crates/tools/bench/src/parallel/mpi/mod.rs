@@ -63,8 +63,13 @@ const fn collective(name: &'static str, shape: &'static str, factor: f64) -> Sha
 /// `mpi_contiguous`: 64 MiB of each rank in one call, against the library.
 pub fn contiguous(bench: &Bench) -> Result<Vec<Measure>> {
     let mpis = install(bench, &[&MPICH, &OPEN_MPI])?;
-    let shape =
-        Shape { name: "mpi_contiguous", shape: "contiguous", is_collective: false, factor: OF_LIBRARY, hints: &[] };
+    let shape = Shape {
+        name: "mpi_contiguous",
+        shape: "contiguous",
+        is_collective: false,
+        factor: OF_LIBRARY,
+        hints: &[],
+    };
     let mut file = SharedFile::new(bench, &shape)?;
     let Some(first) = mpis.first() else { return Ok(Vec::new()) };
     file.run(first, None)?;
@@ -85,7 +90,9 @@ pub fn contiguous(bench: &Bench) -> Result<Vec<Measure>> {
         measures.push(library);
         for (mpi, taken) in mpis.iter().zip(&samples[1..]) {
             let ours = rate(format!("{}.{what}.shim_{}", shape.name, mpi.mpi.name), what, taken);
-            measures.push(ours.at_least(OF_LIBRARY * bar, format!("{OF_LIBRARY} x the library, {bar:.0}")));
+            measures.push(
+                ours.at_least(OF_LIBRARY * bar, format!("{OF_LIBRARY} x the library, {bar:.0}")),
+            );
         }
     }
     file.remove()?;
@@ -125,7 +132,12 @@ fn install(bench: &Bench, wanted: &[&'static Mpi]) -> Result<Vec<Installed>> {
 }
 
 /// Each MPI with the shim and without.
-fn against_own(bench: &Bench, mpis: &[Installed], mounted: &Mounted, shape: &Shape) -> Result<Vec<Measure>> {
+fn against_own(
+    bench: &Bench,
+    mpis: &[Installed],
+    mounted: &Mounted,
+    shape: &Shape,
+) -> Result<Vec<Measure>> {
     let mut file = SharedFile::new(bench, shape)?;
     let Some(first) = mpis.first() else { return Ok(Vec::new()) };
     file.run(first, None)?;
@@ -196,7 +208,11 @@ impl<'b> SharedFile<'b> {
         let environment = [("BRAID_MDS", cluster.mds_address.clone()), ("BRAID_KEY", key)];
         let place = Place { before: &[], environment: &environment, ranks: TASKS };
         let times = mpi.run(&place, mounted.is_none(), &ask).context(self.shape.name)?;
-        ensure!(times.write > 0.0 && (self.seed == 0 || times.read > 0.0), "{}: nothing was measured", self.shape.name);
+        ensure!(
+            times.write > 0.0 && (self.seed == 0 || times.read > 0.0),
+            "{}: nothing was measured",
+            self.shape.name
+        );
         self.seed += 1;
         Ok(times)
     }

@@ -52,7 +52,9 @@ impl Side for Local {
     }
 
     fn names(&self, at: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
-        let names = |dir: fs::ReadDir| dir.map(|entry| entry.and_then(|e| system::bytes(e.file_name()))).collect();
+        let names = |dir: fs::ReadDir| {
+            dir.map(|entry| entry.and_then(|e| system::bytes(e.file_name()))).collect()
+        };
         path(at).and_then(fs::read_dir).and_then(names).map_err(|e| fault("listing", at, &e))
     }
 
@@ -85,18 +87,24 @@ impl Side for Local {
     }
 
     fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Fault> {
-        let target = path(at).and_then(fs::read_link).and_then(|target| system::bytes(target.into_os_string()));
+        let target = path(at)
+            .and_then(fs::read_link)
+            .and_then(|target| system::bytes(target.into_os_string()));
         target.map_err(|e| fault("reading link", at, &e))
     }
 
     fn symlink(&self, target: &[u8], at: &[u8]) -> Result<(), Fault> {
         replace(at)?;
-        path(target).and_then(|target| system::symlink(target, path(at)?)).map_err(|e| fault("making link", at, &e))
+        path(target)
+            .and_then(|target| system::symlink(target, path(at)?))
+            .map_err(|e| fault("making link", at, &e))
     }
 
     fn hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Fault> {
         replace(at)?;
-        path(existing).and_then(|existing| fs::hard_link(existing, path(at)?)).map_err(|e| fault("making link", at, &e))
+        path(existing)
+            .and_then(|existing| fs::hard_link(existing, path(at)?))
+            .map_err(|e| fault("making link", at, &e))
     }
 
     fn set_meta(&self, at: &[u8], meta: &Meta, owner: bool) -> Result<(), Fault> {
@@ -110,7 +118,9 @@ impl Side for Local {
         if meta.kind == Kind::Symlink {
             return Ok(());
         }
-        let times = FileTimes::new().set_accessed(system_time(meta.atime)).set_modified(system_time(meta.mtime));
+        let times = FileTimes::new()
+            .set_accessed(system_time(meta.atime))
+            .set_modified(system_time(meta.mtime));
         let set_mode = || path(at).and_then(|path| system::set_mode(path, meta.mode & 0o7777));
         if system::TIMES_BEFORE_MODE {
             path(at).and_then(|path| system::set_times(path, times)).map_err(fail)?;
@@ -176,7 +186,8 @@ impl Source for LocalFile {
 
 impl Sink for LocalFile {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
-        system::write_all_at(&self.file, bytes, offset).map_err(|e| fault("writing", &self.path, &e))
+        system::write_all_at(&self.file, bytes, offset)
+            .map_err(|e| fault("writing", &self.path, &e))
     }
 
     fn set_size(&mut self, bytes: u64) -> Result<(), Fault> {
@@ -184,7 +195,11 @@ impl Sink for LocalFile {
     }
 
     fn close(self: Box<Self>, sync: bool) -> Result<(), Fault> {
-        if sync { self.file.sync_all().map_err(|e| fault("syncing", &self.path, &e)) } else { Ok(()) }
+        if sync {
+            self.file.sync_all().map_err(|e| fault("syncing", &self.path, &e))
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -198,12 +213,21 @@ mod tests {
     fn a_device_or_pipe_that_is_copied_to_keeps_its_mode() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
-        assert!(std::process::Command::new("mkfifo").args(["-m", "622"]).arg(&pipe).status().unwrap().success());
+        assert!(
+            std::process::Command::new("mkfifo")
+                .args(["-m", "622"])
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
         let file = dir.path().join("file");
         fs::write(&file, "x").unwrap();
         let meta = Local.meta(file.as_os_str().as_bytes()).unwrap().unwrap();
         for at in [&pipe, &file] {
-            Local.set_meta(at.as_os_str().as_bytes(), &Meta { mode: 0o640, ..meta.clone() }, false).unwrap();
+            Local
+                .set_meta(at.as_os_str().as_bytes(), &Meta { mode: 0o640, ..meta.clone() }, false)
+                .unwrap();
         }
         let mode = |at: &std::path::Path| fs::metadata(at).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&pipe), mode(&file)), (0o622, 0o640));

@@ -23,7 +23,8 @@ const READ_ONLY: u32 = 0o555;
 /// Only Unicode is a path here.
 pub(super) fn path(bytes: &[u8]) -> io::Result<&Path> {
     let name = std::str::from_utf8(bytes);
-    name.map(Path::new).map_err(|_| io::Error::new(ErrorKind::InvalidInput, "the name is not Unicode"))
+    name.map(Path::new)
+        .map_err(|_| io::Error::new(ErrorKind::InvalidInput, "the name is not Unicode"))
 }
 
 pub(super) fn bytes(name: OsString) -> io::Result<Vec<u8>> {

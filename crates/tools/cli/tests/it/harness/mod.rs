@@ -22,8 +22,12 @@ impl Cluster {
         let dir = tempfile::tempdir().unwrap();
         let cluster = Self { dir };
         let iods = iods.to_string();
-        let up =
-            braid().arg("up").arg(cluster.path()).args(["--port", "0", "--iods", &iods, "--detach"]).output().unwrap();
+        let up = braid()
+            .arg("up")
+            .arg(cluster.path())
+            .args(["--port", "0", "--iods", &iods, "--detach"])
+            .output()
+            .unwrap();
         assert!(up.status.success(), "{}", text(&up));
         cluster
     }
@@ -77,15 +81,26 @@ impl Drop for Cluster {
 /// The command without anything of the surroundings.
 pub fn braid() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_braid"));
-    for variable in ["BRAID_CONFIG", "BRAID_MDS", "BRAID_KEY", "BRAID_AGENT", "BRAID_TLS", "BRAID_TIMEOUT", "BRAID_LOG"]
-    {
+    for variable in [
+        "BRAID_CONFIG",
+        "BRAID_MDS",
+        "BRAID_KEY",
+        "BRAID_AGENT",
+        "BRAID_TLS",
+        "BRAID_TIMEOUT",
+        "BRAID_LOG",
+    ] {
         command.env_remove(variable);
     }
     command
 }
 
 pub fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 pub fn noise(bytes: usize) -> Vec<u8> {
@@ -145,7 +160,12 @@ impl Processes {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("c");
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let init = braid().arg("init").arg(&home).args(["--listen", &format!("127.0.0.1:{port}")]).output().unwrap();
+        let init = braid()
+            .arg("init")
+            .arg(&home)
+            .args(["--listen", &format!("127.0.0.1:{port}")])
+            .output()
+            .unwrap();
         assert!(init.status.success(), "{}", text(&init));
         let config = home.join("braid.toml").to_str().unwrap().to_owned();
         let mds = Daemon::start(&["--config", &config, "mds"]);
@@ -157,14 +177,16 @@ impl Processes {
 
     pub fn add_iod(&mut self, disk: &Path) {
         let disk = disk.to_str().unwrap();
-        let args = ["--config", &self.config, "iod", "--dir", disk, "--init", "--listen", "127.0.0.1:0"];
+        let args =
+            ["--config", &self.config, "iod", "--dir", disk, "--init", "--listen", "127.0.0.1:0"];
         self.iods.push(Daemon::start(&args));
         // It listens before it has registered: the map says when it is there.
         while self.up() < self.iods.len() {}
     }
 
     pub fn up(&self) -> usize {
-        let status: serde_json::Value = serde_json::from_str(&self.ok(&["--json", "status"])).unwrap();
+        let status: serde_json::Value =
+            serde_json::from_str(&self.ok(&["--json", "status"])).unwrap();
         status["iods"].as_array().unwrap().iter().filter(|iod| iod["state"] == "up").count()
     }
 

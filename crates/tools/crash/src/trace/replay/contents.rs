@@ -10,7 +10,11 @@ impl Replay {
             "write" | "pwrite64" => text::bytes(argument(call, 1)?)?,
             _ => text::vectors(argument(call, 1)?)?,
         };
-        ensure!(bytes.len() as i64 >= returned, "{returned} bytes were written, {} seen", bytes.len());
+        ensure!(
+            bytes.len() as i64 >= returned,
+            "{returned} bytes were written, {} seen",
+            bytes.len()
+        );
         bytes.truncate(returned as usize);
         let given = match call.name {
             "write" | "writev" => None,
@@ -18,13 +22,21 @@ impl Replay {
             _ => Some(number(call, 3)?),
         };
         let end = self.tree.bytes(node).len() as u64;
-        let offset = if file.append { end } else { given.map_or(file.position.get(), |offset| offset as u64) };
+        let offset = if file.append {
+            end
+        } else {
+            given.map_or(file.position.get(), |offset| offset as u64)
+        };
         if given.is_none() {
             file.position.set(offset + bytes.len() as u64);
         }
-        ensure!(offset as i64 <= FILE_BYTES_MAX, "a write at {offset}: too large a file to be recorded");
+        ensure!(
+            offset as i64 <= FILE_BYTES_MAX,
+            "a write at {offset}: too large a file to be recorded"
+        );
         let flags = call.arguments.get(4).copied().unwrap_or_default();
-        let lasting = file.lasting || text::has_flag(flags, "RWF_DSYNC") || text::has_flag(flags, "RWF_SYNC");
+        let lasting =
+            file.lasting || text::has_flag(flags, "RWF_DSYNC") || text::has_flag(flags, "RWF_SYNC");
         self.change(Change::Write { node, offset, bytes, lasting });
         Ok(())
     }
@@ -47,13 +59,20 @@ impl Replay {
             self.change(Change::Resize(node, bytes as u64));
             return Ok(());
         }
-        let (mode, offset, bytes) = (argument(call, 1)?, number(call, 2)? as u64, number(call, 3)? as u64);
+        let (mode, offset, bytes) =
+            (argument(call, 1)?, number(call, 2)? as u64, number(call, 3)? as u64);
         let keep_size = text::has_flag(mode, "FALLOC_FL_KEEP_SIZE");
-        if text::has_flag(mode, "FALLOC_FL_PUNCH_HOLE") || text::has_flag(mode, "FALLOC_FL_ZERO_RANGE") {
+        if text::has_flag(mode, "FALLOC_FL_PUNCH_HOLE")
+            || text::has_flag(mode, "FALLOC_FL_ZERO_RANGE")
+        {
             ensure!(keep_size, "a zeroed range that may make the file longer is not understood");
             self.change(Change::Punch(node, offset, bytes));
         } else {
-            ensure!(mode == b"0" || keep_size, "fallocate {} is not understood", text::excerpt(mode));
+            ensure!(
+                mode == b"0" || keep_size,
+                "fallocate {} is not understood",
+                text::excerpt(mode)
+            );
             if !keep_size && offset + bytes > self.tree.bytes(node).len() as u64 {
                 self.change(Change::Resize(node, offset + bytes));
             }
@@ -63,15 +82,25 @@ impl Replay {
 
     pub(super) fn copy(&mut self, call: &Call<'_>, returned: i64) -> Result<()> {
         let Some(to) = self.open_file(call, 2)? else { return Ok(()) };
-        let from = self.open_file(call, 0)?.context("a copy from a file that is not recorded is not understood")?;
+        let from = self
+            .open_file(call, 0)?
+            .context("a copy from a file that is not recorded is not understood")?;
         let (Target::Node(source), Target::Node(node)) = (from.target, to.target) else {
             bail!("a copy of marks is not understood");
         };
         for (file, offset) in [(&from, 1), (&to, 3)] {
-            ensure!(argument(call, offset)? == b"NULL" && !file.append, "a copy at an offset is not understood");
+            ensure!(
+                argument(call, offset)? == b"NULL" && !file.append,
+                "a copy at an offset is not understood"
+            );
         }
         let (start, bytes) = (from.position.get() as usize, returned as usize);
-        let bytes = self.tree.bytes(source).get(start..start + bytes).context("a copy from beyond the end")?.to_vec();
+        let bytes = self
+            .tree
+            .bytes(source)
+            .get(start..start + bytes)
+            .context("a copy from beyond the end")?
+            .to_vec();
         let offset = to.position.get();
         from.position.set(from.position.get() + returned as u64);
         to.position.set(offset + returned as u64);
@@ -88,7 +117,8 @@ impl Replay {
 
     pub(super) fn map(&mut self, call: &Call<'_>) -> Result<()> {
         let (protection, flags) = (argument(call, 2)?, argument(call, 3)?);
-        let shared = text::has_flag(flags, "MAP_SHARED") || text::has_flag(flags, "MAP_SHARED_VALIDATE");
+        let shared =
+            text::has_flag(flags, "MAP_SHARED") || text::has_flag(flags, "MAP_SHARED_VALIDATE");
         if !shared || !text::has_flag(protection, "PROT_WRITE") {
             return Ok(());
         }
@@ -125,7 +155,11 @@ impl Replay {
             "chmod" => (self.full_path(call, None, 0)?, 1),
             _ => (self.full_path(call, Some(0), 1)?, 2),
         };
-        let node = if call.name == "fchmod" { self.node(call, 0)? } else { self.existing(path.as_deref())? };
+        let node = if call.name == "fchmod" {
+            self.node(call, 0)?
+        } else {
+            self.existing(path.as_deref())?
+        };
         if let Some(node) = node {
             let mode = octal(argument(call, mode)?);
             self.tree.set_mode(node, mode);
@@ -139,7 +173,8 @@ impl Replay {
         let mut volumes = self.history.volumes.clone();
         volumes.sort_unstable();
         volumes.dedup();
-        let syncs = volumes.into_iter().map(|volume| Event::Sync { synced: Synced::Volume(volume), since });
+        let syncs =
+            volumes.into_iter().map(|volume| Event::Sync { synced: Synced::Volume(volume), since });
         self.history.events.extend(syncs);
         Ok(())
     }

@@ -46,7 +46,9 @@ pub(super) fn replay(calls: &Calls<'_>, root: &Path, marks: &Path) -> Result<His
         replay.descriptors.born(call.thread, calls.made_by.get(&call.thread).copied());
         let outcome = match step {
             Step::Enter(_) => replay.enter(index, call),
-            Step::Leave(_) => call.returned.map_or(Ok(()), |returned| replay.leave(index, call, returned)),
+            Step::Leave(_) => {
+                call.returned.map_or(Ok(()), |returned| replay.leave(index, call, returned))
+            }
         };
         outcome.with_context(|| format!("{} of thread {}", call.name, call.thread))?;
     }
@@ -122,12 +124,13 @@ impl Replay {
                 Ok(())
             }
             "sync" => self.sync_all(),
-            "setxattr" | "lsetxattr" | "fsetxattr" | "removexattr" | "lremovexattr" | "fremovexattr" => {
-                self.attribute(call)
-            }
+            "setxattr" | "lsetxattr" | "fsetxattr" | "removexattr" | "lremovexattr"
+            | "fremovexattr" => self.attribute(call),
             "chmod" | "fchmod" | "fchmodat" => self.mode(call),
             "mmap" => self.map(call),
-            "io_uring_setup" => bail!("io_uring: its writes are not system calls, and cannot be recorded"),
+            "io_uring_setup" => {
+                bail!("io_uring: its writes are not system calls, and cannot be recorded")
+            }
             "execve" => {
                 self.descriptors.executed(call.thread);
                 Ok(())

@@ -29,10 +29,16 @@ impl Replay {
         let from = self.place_of(call, from.0, from.1)?;
         let to = self.place_of(call, to.0, to.1)?;
         let (Some(from), Some(to)) = (&from, &to) else {
-            ensure!(from.is_none() && to.is_none(), "a rename across the border of what is recorded");
+            ensure!(
+                from.is_none() && to.is_none(),
+                "a rename across the border of what is recorded"
+            );
             return Ok(());
         };
-        let node = self.tree.lookup(from.directory, &from.name).context("a rename of what is not known")?;
+        let node = self
+            .tree
+            .lookup(from.directory, &from.name)
+            .context("a rename of what is not known")?;
         let flags = call.arguments.get(4).copied().unwrap_or_default();
         let exchanged = match text::has_flag(flags, "RENAME_EXCHANGE") {
             true => self.tree.lookup(to.directory, &to.name),
@@ -43,14 +49,24 @@ impl Replay {
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, call: &Call<'_>, directory: Option<usize>, path: usize) -> Result<()> {
+    pub(super) fn remove(
+        &mut self,
+        call: &Call<'_>,
+        directory: Option<usize>,
+        path: usize,
+    ) -> Result<()> {
         if let Some(place) = self.place_of(call, directory, path)? {
             self.change(Change::Names(vec![(place.directory, place.name, None)]));
         }
         Ok(())
     }
 
-    pub(super) fn make_directory(&mut self, call: &Call<'_>, directory: Option<usize>, path: usize) -> Result<()> {
+    pub(super) fn make_directory(
+        &mut self,
+        call: &Call<'_>,
+        directory: Option<usize>,
+        path: usize,
+    ) -> Result<()> {
         let full = self.full_path(call, directory, path)?;
         if let Some(Ok(place)) = self.place(full.as_deref())? {
             let mode = octal(argument(call, path + 1)?);
@@ -71,9 +87,11 @@ impl Replay {
         let node = match self.descriptor_behind(call, from.1)? {
             Some(number) => self.node_of(call.thread, number),
             None => match self.place_of(call, from.0, from.1)? {
-                Some(from) => {
-                    Some(self.tree.lookup(from.directory, &from.name).context("a link of what is not known")?)
-                }
+                Some(from) => Some(
+                    self.tree
+                        .lookup(from.directory, &from.name)
+                        .context("a link of what is not known")?,
+                ),
                 None => None,
             },
         };
@@ -85,7 +103,12 @@ impl Replay {
         Ok(())
     }
 
-    pub(super) fn symbolic(&mut self, call: &Call<'_>, directory: Option<usize>, path: usize) -> Result<()> {
+    pub(super) fn symbolic(
+        &mut self,
+        call: &Call<'_>,
+        directory: Option<usize>,
+        path: usize,
+    ) -> Result<()> {
         if let Some(place) = self.place_of(call, directory, path)? {
             let target = text::bytes(argument(call, 0)?)?;
             self.make(Kind::Link(target), &place);

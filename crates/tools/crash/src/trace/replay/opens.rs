@@ -59,7 +59,11 @@ impl Replay {
         match self.descriptors.find(call.thread, number) {
             Some(descriptor) => {
                 let until_exec = call.arguments.iter().any(|a| a.ends_with(b"CLOEXEC"));
-                self.descriptors.open(call.thread, returned, Descriptor { until_exec, ..descriptor });
+                self.descriptors.open(
+                    call.thread,
+                    returned,
+                    Descriptor { until_exec, ..descriptor },
+                );
             }
             None => self.descriptors.close(call.thread, returned),
         }
@@ -83,5 +87,9 @@ impl Replay {
 
 /// The mode that a new file is asked for.
 fn mode_of(call: &Call<'_>) -> u32 {
-    octal(if call.name == "openat2" { &b"0644"[..] } else { call.arguments.last().copied().unwrap_or(b"0644") })
+    octal(if call.name == "openat2" {
+        &b"0644"[..]
+    } else {
+        call.arguments.last().copied().unwrap_or(b"0644")
+    })
 }

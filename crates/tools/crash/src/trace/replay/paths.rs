@@ -26,7 +26,9 @@ impl Replay {
 
     /// Where a path lies below the root: the last name in its directory, or the root itself.
     pub(super) fn place(&self, path: Option<&Path>) -> Result<Option<Result<Place, Node>>> {
-        let Some(below) = path.and_then(|path| path.strip_prefix(&self.root).ok()) else { return Ok(None) };
+        let Some(below) = path.and_then(|path| path.strip_prefix(&self.root).ok()) else {
+            return Ok(None);
+        };
         let mut names = Vec::new();
         for component in below.components() {
             match component {
@@ -38,13 +40,20 @@ impl Replay {
         let Some(last) = names.pop() else { return Ok(Some(Err(Node::ROOT))) };
         let mut directory = Node::ROOT;
         for name in &names {
-            directory =
-                self.tree.lookup(directory, name).with_context(|| format!("{} is not known", below.display()))?;
+            directory = self
+                .tree
+                .lookup(directory, name)
+                .with_context(|| format!("{} is not known", below.display()))?;
         }
         Ok(Some(Ok(Place { directory, name: last })))
     }
 
-    pub(super) fn place_of(&mut self, call: &Call<'_>, directory: Option<usize>, path: usize) -> Result<Option<Place>> {
+    pub(super) fn place_of(
+        &mut self,
+        call: &Call<'_>,
+        directory: Option<usize>,
+        path: usize,
+    ) -> Result<Option<Place>> {
         let full = self.full_path(call, directory, path)?;
         Ok(self.place(full.as_deref())?.and_then(Result::ok))
     }
@@ -57,7 +66,11 @@ impl Replay {
         })
     }
 
-    pub(super) fn open_file(&mut self, call: &Call<'_>, descriptor: usize) -> Result<Option<Rc<OpenFile>>> {
+    pub(super) fn open_file(
+        &mut self,
+        call: &Call<'_>,
+        descriptor: usize,
+    ) -> Result<Option<Rc<OpenFile>>> {
         let number = number(call, descriptor)?;
         Ok(self.descriptors.find(call.thread, number).map(|descriptor| descriptor.file))
     }
@@ -76,7 +89,9 @@ impl Replay {
     /// The descriptor that a path in `/proc` stands for.
     pub(super) fn descriptor_behind(&self, call: &Call<'_>, path: usize) -> Result<Option<i64>> {
         let path = text::bytes(argument(call, path)?)?;
-        let number = path.strip_prefix(b"/proc/self/fd/").and_then(|number| std::str::from_utf8(number).ok());
+        let number = path
+            .strip_prefix(b"/proc/self/fd/")
+            .and_then(|number| std::str::from_utf8(number).ok());
         Ok(number.and_then(|number| number.parse().ok()))
     }
 }

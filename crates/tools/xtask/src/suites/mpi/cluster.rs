@@ -54,14 +54,21 @@ impl Cluster {
         }
         let (first, second) = (self.home().join("mnt"), self.root.join("second"));
         fs::create_dir_all(&second)?;
-        self.braid().env("BRAID_CONFIG", self.config()).args(["mount".as_ref(), second.as_os_str()]).run()?;
+        self.braid()
+            .env("BRAID_CONFIG", self.config())
+            .args(["mount".as_ref(), second.as_os_str()])
+            .run()?;
         let script = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
-        let words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "second"];
+        let words =
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "second"];
         let words = words.iter().map(|word| (*word).to_owned());
-        let command: Vec<String> = words.chain([&second, &first].map(|path| path.display().to_string())).collect();
+        let command: Vec<String> =
+            words.chain([&second, &first].map(|path| path.display().to_string())).collect();
         let device = |runner: &[String]| device_of(runner, &first);
         match (device(&[]), device(&command)) {
-            (Ok(one), Ok(other)) => ensure!(one != other, "the second mount is not seen in place of the first"),
+            (Ok(one), Ok(other)) => {
+                ensure!(one != other, "the second mount is not seen in place of the first")
+            }
             (_, Err(why)) => bail!("no mounts of its own for a rank (that needs root): {why:#}"),
             (Err(why), _) => return Err(why),
         }
@@ -106,13 +113,18 @@ impl Drop for Place {
 }
 
 fn device_of(runner: &[String], path: &Path) -> Result<String> {
-    let words: Vec<String> =
-        runner.iter().cloned().chain(["stat".into(), "-c%d".into(), path.display().to_string()]).collect();
+    let words: Vec<String> = runner
+        .iter()
+        .cloned()
+        .chain(["stat".into(), "-c%d".into(), path.display().to_string()])
+        .collect();
     let (program, args) = words.split_first().context("no command")?;
     Ok(Process::new(program).args(args).run()?.stdout)
 }
 
 fn is_mounted(point: &Path) -> bool {
     let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    table.lines().any(|line| line.split(' ').nth(1).is_some_and(|mounted| Path::new(mounted) == point))
+    table
+        .lines()
+        .any(|line| line.split(' ').nth(1).is_some_and(|mounted| Path::new(mounted) == point))
 }

@@ -37,14 +37,21 @@ pub fn install_library(context: &Context, home: &Path) -> Result<PathBuf> {
 }
 
 impl Compiler {
-    pub fn new(context: &Context, mpi: &Mpi, source: &Path, home: &Path, prefix: &Path) -> Result<Self> {
+    pub fn new(
+        context: &Context,
+        mpi: &Mpi,
+        source: &Path,
+        home: &Path,
+        prefix: &Path,
+    ) -> Result<Self> {
         let (mpicc, out) = (mpi.packages[0].0, home.join(mpi.name));
         fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
         let build = Process::new(context.root.join("crates/bind/mpiio/build.sh")).args([mpicc]);
         build.args([prefix, out.as_path()]).run()?;
         fs::write(out.join("mpitestconf.h"), CONFIGURED)?;
         let own = context.root.join("crates/bind/mpiio/tests/c");
-        let compiler = Self { mpicc, source: source.to_path_buf(), own, out, prefix: prefix.to_path_buf() };
+        let compiler =
+            Self { mpicc, source: source.to_path_buf(), own, out, prefix: prefix.to_path_buf() };
         for name in SHARED {
             compiler.object(name)?;
         }
@@ -54,7 +61,10 @@ impl Compiler {
     /// What has a program find the shim before the MPI.
     pub fn preload(&self) -> [String; 2] {
         let shim = self.out.join("libbraid_mpiio.so");
-        [format!("LD_PRELOAD={}", shim.display()), format!("LD_LIBRARY_PATH={}", self.prefix.join("lib").display())]
+        [
+            format!("LD_PRELOAD={}", shim.display()),
+            format!("LD_LIBRARY_PATH={}", self.prefix.join("lib").display()),
+        ]
     }
 
     /// The program, which knows nothing of the shim.
@@ -69,7 +79,8 @@ impl Compiler {
             From::RomioFname | From::RomioArgument => self.source.join("src/mpi/romio/test"),
             From::Own => self.own.clone(),
         };
-        let mut cc = self.cc().args(["-o"]).args([&partial, &folder.join(format!("{}.c", program.name))]);
+        let mut cc =
+            self.cc().args(["-o"]).args([&partial, &folder.join(format!("{}.c", program.name))]);
         if program.from == From::Io {
             cc = cc.args(SHARED.iter().map(|name| self.out.join(format!("{name}.o"))));
         }
@@ -94,6 +105,8 @@ impl Compiler {
         let test = self.source.join("test/mpi");
         let folders = [self.out.clone(), test.join("include"), test.join("util")];
         let folders = folders.iter().map(|folder| format!("-I{}", folder.display()));
-        Process::new(self.mpicc).args(["-w", "-DHAVE_CONFIG_H", "-DHAVE_PTHREAD_H", "-pthread"]).args(folders)
+        Process::new(self.mpicc)
+            .args(["-w", "-DHAVE_CONFIG_H", "-DHAVE_PTHREAD_H", "-pthread"])
+            .args(folders)
     }
 }

@@ -27,7 +27,8 @@ use programs::{PROGRAMS, Program};
 use std::path::Path;
 use std::time::Duration;
 
-pub const ABOUT: &str = "MPICH's test/mpi/io and ROMIO's programs over libbraid_mpiio and on two mounts, on both MPIs";
+pub const ABOUT: &str =
+    "MPICH's test/mpi/io and ROMIO's programs over libbraid_mpiio and on two mounts, on both MPIs";
 
 const PACKAGE: &str = "braid-mpiio";
 /// Of one program, which takes a second: ranks that poll wait for daemons that have no processor.
@@ -55,14 +56,21 @@ const MPIS: [Mpi; 2] = [
             "1",
         ],
     },
-    Mpi { name: "mpich", packages: [("mpicc.mpich", "libmpich-dev"), ("mpirun.mpich", "mpich")], flags: &[] },
+    Mpi {
+        name: "mpich",
+        packages: [("mpicc.mpich", "libmpich-dev"), ("mpirun.mpich", "mpich")],
+        flags: &[],
+    },
 ];
 
 /// Who carries collective calls out, as `BRAID_MPIIO_COLLECTIVE` has it.
 const WAYS: [&str; 2] = ["auto", "server"];
 
 pub fn subject(context: &Context) -> Result<()> {
-    ensure!(context.metadata.members().any(|package| package.name == PACKAGE), "no crate `{PACKAGE}`");
+    ensure!(
+        context.metadata.members().any(|package| package.name == PACKAGE),
+        "no crate `{PACKAGE}`"
+    );
     Ok(())
 }
 
@@ -73,28 +81,40 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
     let home = context.root.join("target/mpi");
     let source = match source::of_mpich(&home) {
         Ok(source) => source,
-        Err(why) => return Ok(SuiteResult::skip("all", format!("the sources of MPICH cannot be had: {why:#}"))),
+        Err(why) => {
+            return Ok(SuiteResult::skip(
+                "all",
+                format!("the sources of MPICH cannot be had: {why:#}"),
+            ));
+        }
     };
     context.build()?;
     let prefix = compiler::install_library(context, &home)?;
     let cluster = Cluster::start(context)?;
     let mut result = SuiteResult::default();
     for mpi in &MPIS {
-        let missing = mpi
-            .packages
-            .iter()
-            .find_map(|(program, package)| tools::need(program, package).err().map(|why| format!("{why:#}")));
+        let missing = mpi.packages.iter().find_map(|(program, package)| {
+            tools::need(program, package).err().map(|why| format!("{why:#}"))
+        });
         match missing {
             Some(why) => result.absorb(SuiteResult::skip(mpi.name, why)),
-            None => {
-                result.absorb(of_mpi(context, mpi, &Compiler::new(context, mpi, &source, &home, &prefix)?, &cluster)?)
-            }
+            None => result.absorb(of_mpi(
+                context,
+                mpi,
+                &Compiler::new(context, mpi, &source, &home, &prefix)?,
+                &cluster,
+            )?),
         }
     }
     Ok(result)
 }
 
-fn of_mpi(context: &Context, mpi: &Mpi, compiler: &Compiler, cluster: &Cluster) -> Result<SuiteResult> {
+fn of_mpi(
+    context: &Context,
+    mpi: &Mpi,
+    compiler: &Compiler,
+    cluster: &Cluster,
+) -> Result<SuiteResult> {
     let mut result = SuiteResult::default();
     let ways = if context.full { &WAYS[..] } else { &WAYS[..1] };
     for program in PROGRAMS.iter().filter(|program| context.full || program.in_sample) {
@@ -106,8 +126,10 @@ fn of_mpi(context: &Context, mpi: &Mpi, compiler: &Compiler, cluster: &Cluster) 
         for way in ways {
             let case = program.case(mpi.name, way);
             match cluster.place(&case)? {
-                Some(place) => result
-                    .absorb(judge(&case, through_shim(mpi, compiler, cluster, (program, way), &compiled, &place.0)?)),
+                Some(place) => result.absorb(judge(
+                    &case,
+                    through_shim(mpi, compiler, cluster, (program, way), &compiled, &place.0)?,
+                )),
                 None => result.absorb(SuiteResult::skip(&case, cluster::NOT_MOUNTED)),
             }
         }
@@ -126,14 +148,21 @@ struct Said {
 
 /// Passed if it exits with 0 and says so: every program does, and no other says "No Errors".
 fn judge(case: &str, said: Said) -> SuiteResult {
-    let good = said.success && said.text.contains("No Errors") && !said.text.contains("Error at line");
-    if good { SuiteResult { passed: 1, ..SuiteResult::default() } } else { SuiteResult::fail(case, said.text) }
+    let good =
+        said.success && said.text.contains("No Errors") && !said.text.contains("Error at line");
+    if good {
+        SuiteResult { passed: 1, ..SuiteResult::default() }
+    } else {
+        SuiteResult::fail(case, said.text)
+    }
 }
 
 fn mpirun(mpi: &Mpi, cluster: &Cluster, place: &Path) -> Process {
     let run = Process::new(mpi.packages[1].0).args(mpi.flags).dir(place).limit(LIMIT_PROGRAM);
     // Open MPI asks for a home.
-    run.env("HOME", &cluster.root).env("BRAID_CONFIG", cluster.config()).env("OMPI_MCA_rmaps_base_oversubscribe", "1")
+    run.env("HOME", &cluster.root)
+        .env("BRAID_CONFIG", cluster.config())
+        .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
 }
 
 fn through_shim(
@@ -148,19 +177,29 @@ fn through_shim(
     let run = run.args(["-n", &program.ranks.to_string(), "env"]).args(compiler.preload());
     let finished = run
         .args([compiled])
-        .args(program.args(&format!("braid:/{}/file", place.file_name().unwrap_or_default().display())))
+        .args(
+            program
+                .args(&format!("braid:/{}/file", place.file_name().unwrap_or_default().display())),
+        )
         .finish()?;
     Ok(Said { success: finished.status.success(), text: finished.output() })
 }
 
 /// The ranks see the same path, one of them on another mount of the cluster; no shim.
-fn on_two_mounts(mpi: &Mpi, cluster: &Cluster, program: &Program, compiled: &Path) -> Result<SuiteResult> {
+fn on_two_mounts(
+    mpi: &Mpi,
+    cluster: &Cluster,
+    program: &Program,
+    compiled: &Path,
+) -> Result<SuiteResult> {
     let case = program.case(mpi.name, "two_mounts");
     let second = match cluster.second_mount() {
         Ok(second) => second,
         Err(why) => return Ok(SuiteResult::skip(&case, format!("{why:#}"))),
     };
-    let Some(place) = cluster.place(&case)? else { return Ok(SuiteResult::skip(&case, cluster::NOT_MOUNTED)) };
+    let Some(place) = cluster.place(&case)? else {
+        return Ok(SuiteResult::skip(&case, cluster::NOT_MOUNTED));
+    };
     let name = place.0.join("file").display().to_string();
     let args = program.args(&name);
     let run = mpirun(mpi, cluster, &cluster.root).args(["-n", "1"]).args([compiled]).args(&args);

@@ -11,7 +11,8 @@ use std::time::Duration;
 /// 32 MB over a slow line; without one the suite is skipped.
 const LIMIT: Duration = Duration::from_secs(120);
 /// What of it the suite needs.
-const PARTS: &[&str] = &["*/test/mpi/io/*", "*/test/mpi/include/*", "*/test/mpi/util/*", "*/romio/test/*"];
+const PARTS: &[&str] =
+    &["*/test/mpi/io/*", "*/test/mpi/include/*", "*/test/mpi/util/*", "*/romio/test/*"];
 
 /// The unpacked sources, fetched if they are not there yet.
 pub fn of_mpich(home: &Path) -> Result<PathBuf> {
@@ -29,13 +30,17 @@ pub fn of_mpich(home: &Path) -> Result<PathBuf> {
     apt_get(&apt).args(["update"]).run().context("apt-get update")?;
     apt_get(&apt).args(["source", "--download-only", "mpich"]).run().context("apt-get source")?;
     let original = fs::read_dir(&apt)?.filter_map(|entry| Some(entry.ok()?.path()));
-    let original = original.into_iter().find(|path| path.display().to_string().contains(".orig.tar"));
+    let original =
+        original.into_iter().find(|path| path.display().to_string().contains(".orig.tar"));
     let original = original.context("apt-get source left no .orig.tar")?;
     // Under another name until it is whole.
     let partial = home.join("source.partial");
     let _ = fs::remove_dir_all(&partial);
     fs::create_dir_all(&partial)?;
-    let tar = Process::new("tar").args(["--strip-components=1", "--wildcards", "-C"]).args([&partial]).args(["-xf"]);
+    let tar = Process::new("tar")
+        .args(["--strip-components=1", "--wildcards", "-C"])
+        .args([&partial])
+        .args(["-xf"]);
     tar.args([&original]).args(PARTS).limit(LIMIT).run()?;
     fs::rename(&partial, &source)?;
     let _ = fs::remove_dir_all(&apt);
@@ -45,8 +50,10 @@ pub fn of_mpich(home: &Path) -> Result<PathBuf> {
 /// The same mirrors and releases as those of the binary packages.
 fn deb_src() -> Result<String> {
     let format = "$(ORIGIN)|$(COMPONENT)|$(SIGNED_BY)|$(REPO_URI)|$(RELEASE)";
-    let listed =
-        Process::new("apt-get").args(["indextargets", "--format", format, "Identifier: Packages"]).run()?.stdout;
+    let listed = Process::new("apt-get")
+        .args(["indextargets", "--format", format, "Identifier: Packages"])
+        .run()?
+        .stdout;
     let mut lines: Vec<String> = listed.lines().filter_map(deb_src_line).collect();
     lines.sort();
     lines.dedup();
@@ -55,10 +62,16 @@ fn deb_src() -> Result<String> {
 }
 
 fn deb_src_line(target: &str) -> Option<String> {
-    let [origin, component, key, mirror, release] = target.split('|').collect::<Vec<_>>().try_into().ok()?;
-    let of_distribution = matches!(origin, "Debian" | "Ubuntu") && matches!(component, "main" | "universe");
+    let [origin, component, key, mirror, release] =
+        target.split('|').collect::<Vec<_>>().try_into().ok()?;
+    let of_distribution =
+        matches!(origin, "Debian" | "Ubuntu") && matches!(component, "main" | "universe");
     // apt leaves what it does not know as it is.
-    let key = if key.is_empty() || key.starts_with('$') { String::new() } else { format!("[signed-by={key}] ") };
+    let key = if key.is_empty() || key.starts_with('$') {
+        String::new()
+    } else {
+        format!("[signed-by={key}] ")
+    };
     of_distribution.then(|| format!("deb-src {key}{mirror} {release} {component}\n"))
 }
 
@@ -83,8 +96,12 @@ mod tests {
     fn only_the_distributions_own_lines_become_sources() {
         let line = deb_src_line("Debian|main|$(SIGNED_BY)|http://mirror/debian/|bookworm").unwrap();
         assert_eq!(line, "deb-src http://mirror/debian/ bookworm main\n");
-        let line = deb_src_line("Ubuntu|universe|/usr/share/keyrings/u.gpg|http://mirror/|noble").unwrap();
-        assert_eq!(line, "deb-src [signed-by=/usr/share/keyrings/u.gpg] http://mirror/ noble universe\n");
+        let line =
+            deb_src_line("Ubuntu|universe|/usr/share/keyrings/u.gpg|http://mirror/|noble").unwrap();
+        assert_eq!(
+            line,
+            "deb-src [signed-by=/usr/share/keyrings/u.gpg] http://mirror/ noble universe\n"
+        );
         assert_eq!(deb_src_line("Vendor|main||http://vendor/|stable"), None);
         assert_eq!(deb_src_line("Debian|contrib||http://mirror/debian/|bookworm"), None);
         assert_eq!(deb_src_line("nonsense"), None);
