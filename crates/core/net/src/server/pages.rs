@@ -117,7 +117,10 @@ mod linux {
                     Ok(taken) => taken,
                     // A page that is not there, or is not to be had now; any other is the system's way to say that it wants none of this.
                     Err(why) => {
-                        return (sent, Ok(matches!(why, Errno::FAULT | Errno::NOMEM | Errno::INTR)));
+                        return (
+                            sent,
+                            Ok(matches!(why, Errno::FAULT | Errno::NOMEM | Errno::INTR)),
+                        );
                     }
                 };
                 IoSlice::advance_slices(&mut pieces, taken);
