@@ -8,6 +8,7 @@ mod id;
 mod id_hash;
 pub mod limits;
 mod offset;
+mod poison;
 mod random;
 mod range_map;
 mod status;
@@ -19,6 +20,7 @@ pub use id::{
 };
 pub use id_hash::{IdHasher, IdState};
 pub use offset::{ByteCount, FileOffset, ObjectOffset};
+pub use poison::poisoned;
 pub use random::Random;
 pub use range_map::RangeMap;
 pub use status::{Failure, Status};

@@ -3,7 +3,10 @@
 //! An operation either answers at once, or keeps the call and goes on when an I/O daemon or the log has
 //! answered, or waits at a file's gate and is done again from its beginning when the gate opens.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use braid_meta::{Identity, Replay};
 use braid_net::server::Responder;
@@ -31,6 +34,53 @@ pub(crate) struct Call {
     pub(crate) responder: Responder,
     /// What it keeps others from holding, until it is answered.
     pub(crate) hold: Option<Hold>,
+    /// Frees the call's replay slot if the call is dropped without a reply.
+    pub(crate) slot: SlotGuard,
+}
+
+/// Replay slots of calls that were dropped without a reply, to be freed by the next tick.
+#[derive(Debug, Default)]
+pub(crate) struct UnansweredSlots(Mutex<Vec<(SessionId, u32, u64)>>);
+
+impl UnansweredSlots {
+    /// The slots noted since the last time: session, slot and sequence.
+    pub(crate) fn take(&self) -> Vec<(SessionId, u32, u64)> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Holds a replay slot busy until its call is answered.
+///
+/// A call is dropped without a reply when its thread panics, or when what it waited for is dropped.
+/// Its slot must not stay busy then: the client got an error and uses the slot for its next call.
+/// The guard only notes the slot, because the thread that drops it may hold the state's lock.
+#[derive(Debug, Default)]
+pub(crate) struct SlotGuard(Option<(Arc<UnansweredSlots>, (SessionId, u32, u64))>);
+
+impl SlotGuard {
+    /// A guard of `slot` with `sequence`; one without a session or a sequence guards nothing.
+    pub(crate) fn new(
+        unanswered: &Arc<UnansweredSlots>,
+        session: Option<SessionId>,
+        slot: u32,
+        sequence: u64,
+    ) -> Self {
+        let session = session.filter(|_| sequence != 0);
+        Self(session.map(|session| (unanswered.clone(), (session, slot, sequence))))
+    }
+
+    /// The call is answered.
+    pub(crate) fn release(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for SlotGuard {
+    fn drop(&mut self) {
+        if let Some((unanswered, slot)) = self.0.take() {
+            unanswered.0.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+        }
+    }
 }
 
 impl Call {

@@ -22,14 +22,30 @@ use std::{
 
 use braid_meta::{ClientKey, Namespace};
 use braid_net::server::Responder;
-use braid_types::{ClusterUuid, Failure, IodId, KeyId, MdsEpoch};
+use braid_types::{ClusterUuid, Failure, IodId, KeyId, MdsEpoch, poisoned};
 use braid_wire::Secret;
 
 use crate::{
-    call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Standing,
-    deletion::Deleter, ending::Ending, environment::Environment, fan_out::Asked, fence::Fences,
-    force::Forcer, gate::Gates, intents::Intents, lease::Leases, lock::Locks, looks::Looks,
-    metrics::Counters, ops::NameSearch, session::Sessions, unended::Unended,
+    call::{Call, UnansweredSlots},
+    census::Census,
+    cluster::Cluster,
+    collect::Collector,
+    connection::Standing,
+    deletion::Deleter,
+    ending::Ending,
+    environment::Environment,
+    fan_out::Asked,
+    fence::Fences,
+    force::Forcer,
+    gate::Gates,
+    intents::Intents,
+    lease::Leases,
+    lock::Locks,
+    looks::Looks,
+    metrics::Counters,
+    ops::NameSearch,
+    session::Sessions,
+    unended::Unended,
 };
 
 /// The metadata server.
@@ -58,6 +74,8 @@ pub struct MdsCore {
     /// Whether file indexes are being reserved.
     pub(crate) reserving: AtomicBool,
     turn: AtomicU64,
+    /// Replay slots to free: of calls that were dropped without a reply.
+    pub(crate) unanswered: Arc<UnansweredSlots>,
     state: Mutex<State>,
     me: Weak<Self>,
 }
@@ -123,6 +141,7 @@ impl MdsCore {
             registering: Mutex::default(),
             reserving: AtomicBool::default(),
             turn: AtomicU64::new(epoch.0),
+            unanswered: Arc::default(),
             state: Mutex::new(state),
             me: me.clone(),
         })
@@ -156,7 +175,7 @@ impl MdsCore {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(poisoned)
     }
 
     pub(crate) fn weak(&self) -> Weak<Self> {

@@ -14,7 +14,7 @@ use braid_wire::{
 };
 
 use crate::{
-    call::{Call, Flow},
+    call::{Call, Flow, SlotGuard},
     connection::Connection,
     core::MdsCore,
     ops,
@@ -108,10 +108,12 @@ impl MdsCore {
             Err(failure) => return self.refuse(responder, &failure),
         };
         let digest = if envelope.sequence == 0 { 0 } else { self.digest(&who, op, asked) };
-        let call = |envelope, responder| {
+        let call = |envelope: Envelope, responder| {
             let connection = connection.clone();
+            let slot = SlotGuard::new(&self.unanswered, session, envelope.slot, envelope.sequence);
             Call {
                 connection,
+                slot,
                 envelope,
                 session,
                 who,
@@ -205,7 +207,18 @@ impl MdsCore {
                 self.state().sessions.answered(session, slot, sequence, done.then_some(&body[..]));
             waiters.into_iter().for_each(|waiter| waiter.send(body.clone()));
         }
+        call.slot.release();
         call.responder.send(body);
+    }
+
+    /// Frees the replay slots of calls that were dropped without a reply. Retries that waited for such a call get
+    /// an error; a later retry runs it again, and the store knows whether it was done (I7).
+    pub(crate) fn free_unanswered_slots(&self) {
+        for (session, slot, sequence) in self.unanswered.take() {
+            let waiters = self.state().sessions.answered(session, slot, sequence, None);
+            let failure = Failure::new(Status::Internal, "the call was dropped without a reply");
+            waiters.into_iter().for_each(|waiter| self.refuse(waiter, &failure));
+        }
     }
 
     fn refuse(&self, responder: Responder, failure: &Failure) {

@@ -27,6 +27,7 @@ impl MdsCore {
             }
             (state.ticks, back)
         };
+        me.free_unanswered_slots();
         me.give_up_asked(now);
         me.end_silent(now);
         me.look_at_doubt();

@@ -59,6 +59,29 @@ impl Op {
         use Op::{Create, CreateUnnamed, Mkdir, Mknod, SetAttributes, Symlink};
         matches!(self, Create | Mkdir | Mknod | Symlink | CreateUnnamed | SetAttributes)
     }
+
+    /// Whether it may use the log's reserve when the disk of the metadata is full: it frees space, or
+    /// records what has happened at the daemons or at clients.
+    pub(crate) fn may_use_reserve(self) -> bool {
+        use Op::{
+            BeginIntent, Close, Cluster, Collect, FinishIntent, Mend, Reap, RemoveXattr, Rmdir,
+            Sessions, Unlink,
+        };
+        matches!(
+            self,
+            Unlink
+                | Rmdir
+                | Close
+                | BeginIntent
+                | FinishIntent
+                | Collect
+                | Sessions
+                | Cluster
+                | Reap
+                | Mend
+                | RemoveXattr
+        )
+    }
 }
 
 pub(crate) struct Tx<'a> {

@@ -313,3 +313,18 @@ fn a_key_that_is_added_with_a_retry_is_one_key() {
     };
     assert_eq!(add().key, add().key);
 }
+
+#[test]
+fn slot_is_free_after_its_call_panicked() {
+    let (world, client) = world();
+    world.clock.1.store(true, std::sync::atomic::Ordering::Relaxed);
+    let panicking = client.next();
+    let call = std::panic::AssertUnwindSafe(|| {
+        client
+            .begin_as(panicking.clone(), MakeDirectory { at: at("d/one"), mode: 0o700, umask: 0 });
+    });
+    assert!(std::panic::catch_unwind(call).is_err(), "the fault did not happen");
+    world.pass(crate::TICK_MS);
+    let next = client.call(MakeDirectory { at: at("d/next"), mode: 0o700, umask: 0 });
+    assert_eq!(next.map(|made| made.attributes.links), Ok(2), "the slot stayed busy");
+}

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -39,7 +39,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[derive(Default)]
-pub struct ManualClock(AtomicU64);
+pub struct ManualClock(AtomicU64, /* the next question for the time panics */ pub AtomicBool);
 
 impl ManualClock {
     /// A number that no other call gets.
@@ -55,6 +55,7 @@ impl Clock for ManualClock {
     }
 
     fn wall(&self) -> Timestamp {
+        assert!(!self.1.swap(false, Ordering::Relaxed), "a fault that a test put here");
         let ms = self.0.load(Ordering::Relaxed);
         Timestamp { seconds: 1_000_000 + (ms / 1000) as i64, nanos: (ms % 1000) as u32 * 1_000_000 }
     }

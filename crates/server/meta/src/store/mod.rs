@@ -157,6 +157,7 @@ pub struct Change<'a> {
 pub struct Batch {
     body: Vec<u8>,
     count: u32,
+    may_use_reserve: bool,
 }
 
 /// Marks a removed key where a value's length stands.
@@ -167,7 +168,18 @@ pub const KEY_BYTES_MAX: usize = 511;
 impl Batch {
     /// A batch without changes.
     pub fn new() -> Self {
-        Self { body: Vec::with_capacity(1024), count: 0 }
+        Self { body: Vec::with_capacity(1024), count: 0, may_use_reserve: false }
+    }
+
+    /// Lets the batch use the space that the log reserves for changes which free space, or which
+    /// record what has already happened. Without it a full disk refuses the batch first.
+    pub fn allow_reserve(&mut self) {
+        self.may_use_reserve = true;
+    }
+
+    /// Whether [`Batch::allow_reserve`] was called.
+    pub fn may_use_reserve(&self) -> bool {
+        self.may_use_reserve
     }
 
     /// Sets `key`, of at most [`KEY_BYTES_MAX`], to `value`.
@@ -242,7 +254,7 @@ impl Batch {
         for _ in 0..count {
             rest = split_change(rest).filter(|(change, _)| !change.key.is_empty())?.1;
         }
-        rest.is_empty().then(|| Self { body: body.to_vec(), count })
+        rest.is_empty().then(|| Self { body: body.to_vec(), count, may_use_reserve: false })
     }
 
     pub(crate) fn check_size(&self) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::harness::{Cluster, Daemon, Processes, braid, noise, text};
+use crate::harness::{Cluster, Daemon, Mounted, Processes, braid, noise, text};
 use braid_meta::{Batch, Engine, EngineOptions, Identity, MetaStore, Namespace, Options};
 use braid_types::FileIndex;
 
@@ -374,23 +374,10 @@ fn an_io_daemon_that_joins_a_running_cluster_is_used_for_new_files_and_a_stopped
 
 #[test]
 fn a_disk_that_fills_in_the_middle_of_a_put_is_told_and_nothing_else_is_lost() {
-    if rustix::process::getuid().as_raw() != 0 {
-        println!("skipped: only root can mount a small disk");
-        return;
-    }
     let mut cluster = Processes::start();
     let disk = cluster.dir.path().join("small");
     fs::create_dir(&disk).unwrap();
-    let mount = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=24m", "none"])
-        .arg(&disk)
-        .output()
-        .unwrap();
-    if !mount.status.success() {
-        println!("skipped: a small tmpfs cannot be mounted here: {}", text(&mount));
-        return;
-    }
-    let _mounted = Mounted(disk.clone());
+    let Some(_mounted) = Mounted::tmpfs(&disk, "24m") else { return };
     cluster.add_iod(&disk);
     let small = noise(1_000_000);
     let (small_file, big_file) =
@@ -409,15 +396,6 @@ fn a_disk_that_fills_in_the_middle_of_a_put_is_told_and_nothing_else_is_lost() {
     while !cluster.run(&["put", &small_file, "/again"]).status.success() {}
     assert_eq!(cluster.run(&["cat", "/again"]).stdout, small);
     cluster.iods.clear();
-}
-
-/// A mount of the test's own, gone with it.
-struct Mounted(PathBuf);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).output();
-    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::{
 use braid_client::{Client, Config, Credential, OpenOptions};
 use serde_json::Value;
 
-use crate::harness::{Cluster, Daemon, Processes, braid, noise, text};
+use crate::harness::{Cluster, Daemon, Mounted, Processes, braid, noise, text};
 
 /// Far below the 30 s that a call waits for a server, and far above what an error costs.
 const AT_ONCE: Duration = Duration::from_secs(10);
@@ -420,4 +420,29 @@ fn a_metadata_server_whose_log_is_full_serves() {
     cluster.ok(&["key", "list"]);
     cluster.ok(&["mkdir", "/a"]);
     assert!(cluster.mds.0.try_wait().unwrap().is_none(), "it ended");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn files_are_removed_from_a_disk_that_is_full() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("cluster");
+    fs::create_dir(&disk).unwrap();
+    let Some(_mounted) = Mounted::tmpfs(&disk, "64m") else { return };
+    let cluster = Cluster::up_in(dir, 2);
+    let file = cluster.file("file", &noise(1_000_000));
+    for name in ["/a", "/b"] {
+        cluster.ok(&["put", "--sync", &file, name]);
+    }
+    // The metadata log and the objects share this disk with a stranger's file, which fills it.
+    let filler = disk.join("filler");
+    let mut stranger = fs::File::create(&filler).unwrap();
+    while std::io::Write::write_all(&mut stranger, &[1; 65536]).is_ok() {}
+    while std::io::Write::write_all(&mut stranger, &[1; 1]).is_ok() {}
+    cluster.fails(&["mkdir", "/c"], 6, "no space left");
+    cluster.ok(&["rm", "/a"]);
+    assert_eq!(cluster.ok(&["ls", "/"]).trim(), "b");
+    fs::remove_file(&filler).unwrap();
+    cluster.ok(&["mkdir", "/c"]);
+    assert_eq!(cluster.run(&["cat", "/b"]).stdout, fs::read(&file).unwrap());
 }

@@ -14,6 +14,9 @@
 //!    never a torn write: `recovery.rs` decides.
 //! 4. A segment is deleted only when the base holds, synced, every batch in it, and the name and the header of a
 //!    later segment are synced: a directory without a segment has lost one.
+//! 5. While the disk has space, [`RESERVE_BYTES`] are allocated behind the last record. On a full disk only batches
+//!    that free space may use them, so that files can always be removed. File systems without fallocate(2) have no
+//!    reserve.
 
 use std::fs::File;
 use std::io::Write;
@@ -34,10 +37,15 @@ const BODY_BYTES_MAX: usize = BATCH_BYTES_MAX + 64;
 /// Under this name a segment is made that must be whole when its real name appears.
 const NEW_NAME: &str = "new-segment";
 
+/// Space behind the last record for batches that free space: about 3,000 removals.
+const RESERVE_BYTES: u64 = 1 << 20;
+
 /// A segment that is being written.
 pub(super) struct Segment {
     file: File,
     path: PathBuf,
+    /// Space is allocated up to this offset.
+    allocated: u64,
     /// Length up to the last whole record.
     end: u64,
     buffer: Vec<u8>,
@@ -86,7 +94,8 @@ impl Segment {
             options.open(&path).map_err(|e| StoreError::disk("create a log segment", e))?;
         file.write_all(&header(first, store))
             .map_err(|e| StoreError::disk("write a log header", e))?;
-        Ok(Self { file, path, end: HEADER_BYTES as u64, buffer: Vec::with_capacity(4096) })
+        let end = HEADER_BYTES as u64;
+        Ok(Self { file, path, allocated: end, end, buffer: Vec::with_capacity(4096) })
     }
 
     /// Appends one record. On an error the segment is cut back to where it was; `Stopped` when that failed too.
@@ -99,6 +108,11 @@ impl Segment {
     ) -> Result<(), StoreError> {
         self.buffer.clear();
         encode(&mut self.buffer, batch, sequence, fence, synced);
+        if let Err(error) = self.allocate_ahead()
+            && !batch.may_use_reserve()
+        {
+            return Err(StoreError::disk("append to the log", error));
+        }
         match self.file.write_all(&self.buffer) {
             Ok(()) => {
                 self.end += self.buffer.len() as u64;
@@ -111,8 +125,21 @@ impl Segment {
         }
     }
 
+    /// Allocates the record in `buffer` and the reserve behind it (5).
+    fn allocate_ahead(&mut self) -> std::io::Result<()> {
+        let needed = self.end + self.buffer.len() as u64 + RESERVE_BYTES;
+        if self.allocated >= needed {
+            return Ok(());
+        }
+        // Twice as far, so that one call serves many records; on a disk that is nearly full, only what is needed.
+        self.allocated = allocate(&self.file, self.end, needed + RESERVE_BYTES)
+            .or_else(|_| allocate(&self.file, self.end, needed))?;
+        Ok(())
+    }
+
     fn cut_back(&mut self) -> Result<(), StoreError> {
         use std::io::{Seek, SeekFrom};
+        self.allocated = self.end; // a truncate also frees what is allocated behind the end
         let cut =
             self.file.set_len(self.end).and_then(|()| self.file.seek(SeekFrom::Start(self.end)));
         cut.map(|_| ()).map_err(|_| StoreError::Stopped)
@@ -124,6 +151,26 @@ impl Segment {
             self.file.try_clone().map_err(|e| StoreError::disk("duplicate a log handle", e))?;
         Ok((file, self.path.clone()))
     }
+}
+
+/// Allocates disk space for `[from, to)` of a file without a change of its length; up to where space is
+/// allocated, or `u64::MAX` where the file system cannot allocate ahead.
+#[cfg(target_os = "linux")]
+fn allocate(file: &File, from: u64, to: u64) -> std::io::Result<u64> {
+    use rustix::{
+        fs::{FallocateFlags, fallocate},
+        io::Errno,
+    };
+    match fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from) {
+        Ok(()) => Ok(to),
+        Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::INTR)) => Err(error.into()),
+        Err(_) => Ok(u64::MAX),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(_: &File, _: u64, _: u64) -> std::io::Result<u64> {
+    Ok(u64::MAX)
 }
 
 fn name(first: Sequence) -> String {

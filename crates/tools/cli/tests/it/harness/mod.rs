@@ -19,7 +19,11 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn up(iods: u16) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::up_in(tempfile::tempdir().unwrap(), iods)
+    }
+
+    /// A cluster in the directory `cluster` of `dir`, which may be a mount of its own.
+    pub fn up_in(dir: tempfile::TempDir, iods: u16) -> Self {
         let cluster = Self { dir };
         let iods = iods.to_string();
         let up = braid()
@@ -204,5 +208,33 @@ impl Processes {
         let path = self.dir.path().join(name);
         fs::write(&path, content).unwrap();
         path.to_str().unwrap().to_owned()
+    }
+}
+
+/// A mount of the test's own, which is unmounted with it.
+pub struct Mounted(PathBuf);
+
+impl Mounted {
+    /// A tmpfs of `size` on a directory; `None`, with a printed reason, where it cannot be mounted.
+    pub fn tmpfs(directory: &Path, size: &str) -> Option<Self> {
+        if rustix::process::getuid().as_raw() != 0 {
+            println!("skipped: only root can mount a small disk");
+            return None;
+        }
+        let size = format!("size={size}");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "none"]).arg(directory);
+        let mount = mount.output().unwrap();
+        if !mount.status.success() {
+            println!("skipped: a small tmpfs cannot be mounted here: {}", text(&mount));
+            return None;
+        }
+        Some(Self(directory.to_owned()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).output();
     }
 }
