@@ -221,7 +221,7 @@ impl Mounted {
             println!("skipped: only root can mount a small disk");
             return None;
         }
-        let size = format!("size={size}");
+        let size = format!("mode=755,size={size}");
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &size, "none"]).arg(directory);
         let mount = mount.output().unwrap();
