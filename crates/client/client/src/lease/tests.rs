@@ -77,7 +77,7 @@ fn a_recall_of_something_else_leaves_a_grant_alone() {
 }
 
 #[test]
-fn belief_ends_after_the_last_renewal_was_sent_and_nothing_is_believed_before_all_is_dropped() {
+fn leases_expire_and_none_is_valid_before_all_caches_are_dropped() {
     let mut holding = holding();
     let ticket = granted(&mut holding, DIR, LeaseMode::Read, 1).unwrap();
     let second = Duration::from_secs(1);
@@ -93,7 +93,7 @@ fn belief_ends_after_the_last_renewal_was_sent_and_nothing_is_believed_before_al
 }
 
 #[test]
-fn a_recall_that_comes_when_the_belief_has_ended_is_not_given_back_before_all_is_dropped() {
+fn a_recall_after_expiry_is_not_returned_before_all_is_dropped() {
     let mut holding = holding();
     granted(&mut holding, DIR, LeaseMode::Read, 1).unwrap();
     let recalls = [recall(2, DIR)];
@@ -123,7 +123,7 @@ fn another_run_of_the_server_takes_everything() {
 }
 
 #[test]
-fn a_data_lease_is_held_until_its_recall_is_carried_out_and_may_be_kept_in_part() {
+fn a_data_lease_is_held_until_its_recall_is_carried_out() {
     let mut holding = holding();
     let ticket = granted(&mut holding, FILE, LeaseMode::Write, 1).unwrap();
     let recalled =
