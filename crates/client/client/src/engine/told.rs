@@ -1,9 +1,12 @@
-//! What the daemons have told of a file that this client made and alone has written, or that an open file of a size on record was
-//! not written: the metadata server, told it with a call, need not ask them (ADR 0020).
+//! The size report of a file: the object states that the daemons reported to the file's sole
+//! writer, or the fact that an open file with a recorded size was not written. When the metadata
+//! server receives it with a call, it need not query the daemons (ADR 0020).
 //!
-//! Invariants: (1) only the open file that made the file writes it, or the server takes what is told for nothing; (2) what
-//! changes the file otherwise than by a write whose reply tells, and a write of which it is not known how it ended, make
-//! it unknown for good; (3) nothing is told while a write is under way: its effect may come before the answer or after.
+//! Invariants:
+//! 1. Only the handle that made the file writes it. Otherwise the server ignores the report.
+//! 2. The state becomes unknown for good by any change other than a write with a reply, and by a
+//!    write with an unknown outcome.
+//! 3. Nothing is reported while a write is in flight: it may take effect before or after the call.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -15,19 +18,20 @@ use braid_wire::message::{
 
 use super::gate::lock;
 
-/// What is known of one open file's objects; `None`: ask the daemons.
+/// What is known of one open file's objects. `None`: the daemons must be queried.
 #[derive(Debug, Default)]
 pub(crate) struct Told(Mutex<Option<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
     under_way: u32,
-    /// The file was there before: what is known ends with the first write.
+    /// The file existed before the open: the state ends with the first write.
     found: bool,
     daemons: BTreeMap<IodId, (WriteVerifier, BTreeMap<PartIndex, ObjectInfo>)>,
 }
 
-/// A write under way, each of whose replies is given to [`Told::wrote`]. Dropped before it ended, it may have done anything.
+/// A write in flight; each of its replies is passed to [`Told::wrote`]. Dropped before its end, its
+/// outcome is unknown.
 #[derive(Debug)]
 pub(crate) struct Telling<'a> {
     told: &'a Told,
@@ -46,7 +50,7 @@ impl<'a> Telling<'a> {
         Self { told, ended: false }
     }
 
-    /// Every daemon has said that it did its part.
+    /// Every daemon has confirmed its part.
     pub(crate) fn end(mut self) {
         self.ended = true;
     }
@@ -59,22 +63,22 @@ impl Drop for Telling<'_> {
 }
 
 impl Told {
-    /// Of a file that was made just now and has no objects.
+    /// For a new file, which has no objects.
     pub(crate) fn made() -> Self {
         Self(Mutex::new(Some(Known::default())))
     }
 
-    /// Of a file that was there, and that this handle has not written.
+    /// For an existing file that this handle has not written.
     pub(crate) fn found() -> Self {
         Self(Mutex::new(Some(Known { found: true, ..Known::default() })))
     }
 
-    /// Whether something can be told, or will be.
+    /// Whether a report exists, now or after the writes in flight.
     pub(crate) fn is_known(&self) -> bool {
         lock(&self.0).is_some()
     }
 
-    /// From now on the daemons must be asked.
+    /// Makes the state unknown for good.
     pub(crate) fn forget(&self) {
         *lock(&self.0) = None;
     }
@@ -87,7 +91,7 @@ impl Told {
         }
     }
 
-    /// A daemon has written, and tells how the objects are since.
+    /// A daemon has written, and reports its objects.
     pub(crate) fn wrote(&self, iod: IodId, verifier: WriteVerifier, objects: &[ObjectInfo]) {
         let mut table = lock(&self.0);
         let Some(known) = table.as_mut() else { return };
@@ -98,7 +102,7 @@ impl Told {
         }
         for object in objects {
             let kept = parts.entry(object.part).or_insert_with(|| object.clone());
-            // Replies to writes at the same time may come in another order than the writes.
+            // Replies to concurrent writes may arrive in another order than the writes took effect.
             kept.bytes = kept.bytes.max(object.bytes);
             kept.bytes_used = kept.bytes_used.max(object.bytes_used);
             kept.mtime = kept.mtime.max(object.mtime);
@@ -109,7 +113,7 @@ impl Told {
         }
     }
 
-    /// What to tell the server of it.
+    /// The report to the metadata server.
     pub(crate) fn tell(&self, open_id: u64) -> Option<ToldSize> {
         let table = lock(&self.0);
         let known = table.as_ref().filter(|known| known.under_way == 0)?;
