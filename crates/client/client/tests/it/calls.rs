@@ -1,4 +1,4 @@
-//! Calls of the metadata server, sessions, capabilities and failures, over a cluster in memory.
+//! Calls of the metadata server, sessions, capabilities and failures, on an in-memory cluster.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn open(fake: &Fake) -> File<Fake> {
     block_on(fake.client().open("/f", &writable())).unwrap()
 }
 
-/// One byte written and read back.
+/// Writes one byte and reads it back.
 fn works(file: &File<Fake>) -> Result<()> {
     block_on(file.write_at(b"x", 0))?;
     let mut buffer = [0; 1];
@@ -89,7 +89,7 @@ fn a_create_is_done_once_however_its_answer_is_lost() {
 }
 
 #[test]
-fn a_mkdir_is_answered_from_the_record_after_the_metadata_server_restarted() {
+fn a_mkdir_is_answered_from_the_replay_record_after_a_restart() {
     let fake = Fake::striped();
     fake.fault(mds::MakeDirectory::OP, Fault::RestartAfter);
     block_on(fake.client().mkdir("/d", 0o755)).unwrap();
@@ -119,11 +119,11 @@ fn a_change_whose_fate_died_with_its_session_is_not_repeated() {
     let client = fake.client();
     block_on(client.whoami()).unwrap();
     fake.fault(mds::MakeDirectory::OP, Fault::ReplyLost);
-    // The repetition finds no session, and with it no record.
+    // The repetition finds no session, and so no replay record.
     fake.fault(mds::OpenSession::OP, Fault::SessionForgotten);
     let error = block_on(client.mkdir("/d", 0o755)).unwrap_err();
     assert_eq!(error.status(), Status::ConnectionLost);
-    assert!(error.to_string().contains("whether it was done is not known"), "{error}");
+    assert!(error.to_string().contains("it is unknown whether it was done"), "{error}");
     assert_eq!(fake.cluster().done, ["mkdir"], "once");
 }
 
@@ -308,7 +308,7 @@ fn what_is_open_is_told_to_a_restarted_server_before_anything_else() {
     drop(block_on(client.open("/f", &writable())).unwrap());
     fake.cluster().restart_mds();
     fake.cluster().mds_calls.clear();
-    // The first answer is lost, and a file is closed before it is asked again.
+    // The first reply is lost, and a file is closed before the repetition.
     fake.fault(mds::Reclaim::OP, Fault::ReplyLost);
     block_on(client.stat("/f")).unwrap();
     let connect = [mds::OpenSession::OP, mds::Reclaim::OP];
@@ -423,7 +423,7 @@ fn a_fenced_client_is_told_for_good() {
     assert_eq!(error.status(), Status::Fenced);
     assert!(error.to_string().ends_with("try: open the file again"), "{error}");
     assert_eq!(fake.cluster().exchanges.len(), exchanges, "nothing is sent any more (I4)");
-    // A new session is another client.
+    // A new session counts as another client.
     block_on(client.stat("/f")).unwrap();
     works(&block_on(client.open("/f", &writable())).unwrap()).unwrap();
 }
@@ -451,7 +451,7 @@ fn unsynced_writes_that_a_daemon_lost_are_reported_at_close() {
 }
 
 #[test]
-fn a_loss_that_is_known_through_one_file_is_told_at_the_close_of_each_that_it_concerns() {
+fn a_loss_noticed_through_one_file_is_reported_by_every_affected_close() {
     let fake = Fake::striped();
     let client = fake.client();
     let open = || block_on(client.open("/f", &writable())).unwrap();

@@ -4,10 +4,10 @@ use std::{thread, time::Duration};
 
 use braid_client::{Group, Result, Status, ThreadGroup};
 
-/// Far beyond what a test takes.
+/// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Runs `work` on a thread for each task; what each returned, in the order of ranks.
+/// Runs `work` on a thread for each task. Returns their results, in the order of ranks.
 fn run<T: Send>(size: u32, work: impl Fn(ThreadGroup) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let work = &work;
@@ -62,7 +62,7 @@ fn a_task_that_panics_is_lost_and_leaves_nobody_waiting() {
         let come = |task: ThreadGroup| {
             task.all_gather(b"", LONG).unwrap();
             match task.rank() {
-                // Not `panic!`, whose message would be taken for a failure.
+                // Not `panic!`, whose message would look like a failure.
                 1 => std::panic::resume_unwind(Box::new("planted")),
                 _ => task.all_gather(b"", LONG),
             }

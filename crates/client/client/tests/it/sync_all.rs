@@ -1,4 +1,4 @@
-//! Everything made durable by one call, over a cluster in memory: who is asked, and who is told of what.
+//! `sync_all` on an in-memory cluster: which servers are called, and which losses are reported.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn sync_all(client: &Client<Fake>) -> Result<()> {
     block_on(client.sync_all())
 }
 
-/// The host of a daemon lost its power and is back.
+/// The host of a daemon lost power and is back.
 fn lose_power(fake: &Fake, iod: IodId) {
     fake.cluster().verifiers.get_mut(&iod).unwrap().0 += 1;
 }
@@ -43,7 +43,7 @@ fn flushes(fake: &Fake) -> [usize; 3] {
 }
 
 #[test]
-fn each_daemon_is_asked_once_however_many_files_were_written_and_the_log_is_forced() {
+fn sync_all_calls_each_daemon_once_and_syncs_the_log() {
     let fake = Fake::striped();
     let client = fake.client();
     (0..50).for_each(|number| write_and_close(&client, &format!("/{number}")));
@@ -106,7 +106,7 @@ fn a_file_that_was_synced_before_is_no_loss() {
 }
 
 #[test]
-fn a_daemon_that_is_away_is_named_in_time_the_others_flush_and_no_loss_is_forgotten() {
+fn an_unresponsive_daemon_is_named_while_the_others_flush() {
     let fake = Fake::striped();
     let client = fake.client();
     write_and_close(&client, "/a");

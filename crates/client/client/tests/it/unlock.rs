@@ -1,4 +1,4 @@
-//! Locks of owners that closed while the metadata server was away, over a cluster in memory.
+//! Locks of owners that closed while the metadata server was away, on an in-memory cluster.
 
 use std::{
     pin::pin,
@@ -41,7 +41,7 @@ fn scene() -> (Fake, Client<Fake>) {
     (fake, client)
 }
 
-/// The service looks what is to be done, once.
+/// One tick of the service thread.
 fn tick(fake: &Fake, client: &Client<Fake>) {
     fake.cluster().sleeps = Some(1);
     let service = client.serve();
