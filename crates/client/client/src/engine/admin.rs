@@ -13,7 +13,7 @@ use braid_wire::message::{
     types::{At, ClusterMap, Identity, IodState},
 };
 
-use super::{Caller, mds_call::Kind};
+use super::Caller;
 use crate::error::Result;
 
 impl<D: Driver> Caller<D> {
@@ -31,46 +31,49 @@ impl<D: Driver> Caller<D> {
 
     /// The cluster map; addresses of I/O daemons are taken from it at once.
     pub async fn cluster_map(&self) -> Result<ClusterMap> {
-        let map = self.ask("get the cluster map of", &cluster(), GetClusterMap {}).await?;
+        let map =
+            self.repeatable("get the cluster map of", &cluster(), GetClusterMap {}).send().await?;
         self.engine.take_map(&map);
         Ok(map)
     }
 
     /// What an agent writes into tickets.
     pub async fn agent_check(&self) -> Result<AgentCheckReply> {
-        self.ask("check the agent's session in", &cluster(), AgentCheck {}).await
+        self.repeatable("check the agent's session in", &cluster(), AgentCheck {}).send().await
     }
 
     /// The metadata server's status.
     pub async fn mds_status(&self) -> Result<MdsStatusReply> {
-        self.ask("get the status of", &cluster(), MdsStatus {}).await
+        self.repeatable("get the status of", &cluster(), MdsStatus {}).send().await
     }
 
     /// Counters of the metadata server.
     pub async fn daemon_status(&self) -> Result<DaemonStatusReply> {
         let engine = &self.engine;
         engine.check_process()?;
-        engine.common_call(DaemonStatus {}, engine.deadline()).await
+        engine.call_without_envelope(DaemonStatus {}, engine.deadline()).await
     }
 
     /// Makes a client key. Its secret is shown once.
     pub async fn key_add(&self, name: &str, rights: KeyRights) -> Result<KeyAddReply> {
-        self.change("add a key to", &cluster(), KeyAdd { name: name.to_owned(), rights }).await
+        self.once("add a key to", &cluster(), KeyAdd { name: name.to_owned(), rights }).send().await
     }
 
     /// All client keys.
     pub async fn keys(&self) -> Result<Vec<KeyInfo>> {
-        self.ask("list the keys of", &cluster(), KeyList {}).await
+        self.repeatable("list the keys of", &cluster(), KeyList {}).send().await
     }
 
     /// Revokes a client key: its sessions end and are fenced.
     pub async fn key_revoke(&self, key: KeyId) -> Result<()> {
-        self.change("revoke a key of", &cluster(), KeyRevoke { key }).await
+        self.once("revoke a key of", &cluster(), KeyRevoke { key }).send().await
     }
 
     /// Sets an I/O daemon draining, or up again.
     pub async fn set_iod_state(&self, iod: IodId, state: IodState) -> Result<()> {
-        self.change("set the state of a daemon of", &cluster(), SetIodState { iod, state }).await
+        self.once("set the state of a daemon of", &cluster(), SetIodState { iod, state })
+            .send()
+            .await
     }
 
     /// Takes an I/O daemon out of the cluster for good. Refused while it is up or while files have parts on it, unless
@@ -79,8 +82,7 @@ impl<D: Driver> Caller<D> {
         let call = IodRemove { iod, lost };
         // Done twice it is done once; it is given the time to look through all files.
         let deadline = self.engine.deadline();
-        let removed = self.engine.call(self.identity.number(), &call, Kind::Free, deadline).await;
-        removed.map_err(|error| error.during("remove a daemon of", super::show(&cluster())))
+        self.repeatable("remove a daemon of", &cluster(), call).until(deadline).send().await
     }
 
     /// Files of a shard after `after` of which an I/O daemon has a part, or may have one.
@@ -90,12 +92,12 @@ impl<D: Driver> Caller<D> {
         shard: ShardId,
         after: FileIndex,
     ) -> Result<FsckAffectedReply> {
-        self.ask("check", &cluster(), FsckAffected { iod, shard, after }).await
+        self.repeatable("check", &cluster(), FsckAffected { iod, shard, after }).send().await
     }
 
     /// Shards in use.
     pub async fn fsck_shards(&self) -> Result<Vec<ShardId>> {
-        self.ask("check", &cluster(), FsckShards {}).await
+        self.repeatable("check", &cluster(), FsckShards {}).send().await
     }
 
     /// Files of a shard after `after`, in the order of their index.
@@ -105,7 +107,7 @@ impl<D: Driver> Caller<D> {
         after: FileIndex,
         count_max: u32,
     ) -> Result<Vec<FsckFile>> {
-        self.ask("check", &cluster(), FsckFiles { shard, after, count_max }).await
+        self.repeatable("check", &cluster(), FsckFiles { shard, after, count_max }).send().await
     }
 
     /// Checks names, link counts and reachability of a shard; with `mend`, mends them.
@@ -113,23 +115,22 @@ impl<D: Driver> Caller<D> {
         let call = FsckNamespace { shard, mend };
         // Mending twice mends nothing more: no slot is needed, and a check of a large shard holds none.
         let deadline = self.engine.deadline();
-        let reply = self.engine.call(self.identity.number(), &call, Kind::Free, deadline).await;
-        reply.map_err(|error| error.during("check", super::show(&cluster())))
+        self.repeatable("check", &cluster(), call).until(deadline).send().await
     }
 
     /// Mends the record of a file.
     pub async fn fsck_mend(&self, file: FileIndex, mend: FsckMend) -> Result<()> {
-        self.change("mend", &At::file(file), FsckMendFile { file, mend }).await
+        self.once("mend", &At::file(file), FsckMendFile { file, mend }).send().await
     }
 
     /// Which of these objects belong to no file and to no pending deletion.
     pub async fn fsck_orphans(&self, objects: Vec<ObjectId>) -> Result<Vec<ObjectId>> {
-        self.ask("check", &cluster(), FsckOrphans { objects }).await
+        self.repeatable("check", &cluster(), FsckOrphans { objects }).send().await
     }
 
     /// Why the file system must be checked, where it must. `clear` takes the mark off.
     pub async fn fsck_mark(&self, clear: bool) -> Result<Option<String>> {
-        self.ask("check", &cluster(), FsckMark { clear }).await
+        self.repeatable("check", &cluster(), FsckMark { clear }).send().await
     }
 }
 

@@ -24,7 +24,7 @@ impl<D: Driver> OpenFile<D> {
     /// again.
     pub async fn attributes(&self) -> Result<Attributes> {
         let call = Stat { at: At::file(self.file()), follow: false };
-        let attributes = self.caller.ask("stat", &At::file(self.file()), call).await;
+        let attributes = self.caller.repeatable("stat", &At::file(self.file()), call).send().await;
         self.handle.check().map_err(|error| error.during("stat", self.path()))?;
         attributes
     }
@@ -53,7 +53,7 @@ impl<D: Driver> OpenFile<D> {
         self.settle_owed().await.map_err(|error| error.during("punch a hole in", self.path()))?;
         let call =
             PunchHole { file: self.file(), offset: FileOffset(offset), bytes: ByteCount(bytes) };
-        let result = self.caller.change("punch a hole in", &At::file(self.file()), call).await;
+        let result = self.caller.once("punch a hole in", &At::file(self.file()), call).send().await;
         self.mark_stale();
         result
     }
@@ -94,7 +94,10 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
+        Err(Error::new(
+            Status::TryAgain,
+            "the file was truncated, or its layout changed, too often",
+        ))
     }
 
     /// The next byte of data at or after `offset` (`SEEK_DATA`); `None` when there is none.
@@ -143,6 +146,9 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
+        Err(Error::new(
+            Status::TryAgain,
+            "the file was truncated, or its layout changed, too often",
+        ))
     }
 }

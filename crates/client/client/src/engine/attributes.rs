@@ -16,17 +16,17 @@ use crate::error::{Error, Result};
 impl<D: Driver> Caller<D> {
     /// Attributes; of what a symbolic link points to.
     pub async fn stat(&self, at: &At) -> Result<Attributes> {
-        self.ask("stat", at, Stat { at: at.clone(), follow: true }).await
+        self.repeatable("stat", at, Stat { at: at.clone(), follow: true }).send().await
     }
 
     /// Attributes; of a symbolic link itself.
     pub async fn lstat(&self, at: &At) -> Result<Attributes> {
-        self.ask("stat", at, Stat { at: at.clone(), follow: false }).await
+        self.repeatable("stat", at, Stat { at: at.clone(), follow: false }).send().await
     }
 
     /// Whether the caller may read (4), write (2), execute or search (1): the bits of `mask` together.
     pub async fn access(&self, at: &At, mask: u8) -> Result<()> {
-        self.ask("access", at, Access { at: at.clone(), mask }).await
+        self.repeatable("access", at, Access { at: at.clone(), mask }).send().await
     }
 
     /// Changes several attributes at once; of a symbolic link itself when `follow` is not set.
@@ -36,7 +36,8 @@ impl<D: Driver> Caller<D> {
         follow: bool,
         changes: AttributeChanges,
     ) -> Result<Attributes> {
-        self.change("set attributes of", at, SetAttributes { at: at.clone(), follow, changes })
+        self.once("set attributes of", at, SetAttributes { at: at.clone(), follow, changes })
+            .send()
             .await
     }
 
@@ -86,12 +87,12 @@ impl<D: Driver> Caller<D> {
 
     /// Room in the file system; in a directory with a quota, what that leaves.
     pub async fn statfs(&self, file: FileIndex) -> Result<StatFsReply> {
-        self.ask("statfs", &At::file(file), StatFs { file }).await
+        self.repeatable("statfs", &At::file(file), StatFs { file }).send().await
     }
 
     /// Where a file lies, and the default of its directory.
     pub async fn layout(&self, at: &At) -> Result<LayoutShowReply> {
-        self.ask("show layout of", at, LayoutShow { at: at.clone() }).await
+        self.repeatable("show layout of", at, LayoutShow { at: at.clone() }).send().await
     }
 
     /// Fails where a layout has more parts than the cluster has I/O daemons, whether they are up or not.
@@ -109,6 +110,6 @@ impl<D: Driver> Caller<D> {
 
     /// Sets the default layout of a directory, or that of a file that was never written.
     pub async fn set_layout(&self, at: &At, wish: LayoutWish) -> Result<()> {
-        self.change("set layout of", at, LayoutSet { at: at.clone(), wish }).await
+        self.once("set layout of", at, LayoutSet { at: at.clone(), wish }).send().await
     }
 }

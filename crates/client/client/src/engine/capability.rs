@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use braid_net::Driver;
 use braid_wire::message::mds::{GetClusterMap, RenewCapability};
 
-use super::{Engine, OpenFile, gate::lock, mds_call::Kind, open_file::Grant, transfer::Stop};
+use super::{Engine, OpenFile, gate::lock, open_file::Grant, transfer::Stop};
 use crate::error::Result;
 
 impl<D: Driver> OpenFile<D> {
@@ -31,7 +31,11 @@ impl<D: Driver> OpenFile<D> {
             // A repetition gives the same: no replay record is needed.
             let session = self.handle.session;
             let opened = engine
-                .call_in_session(session, self.caller.identity.number(), &call, deadline)
+                .repeatable(call)
+                .in_session(session)
+                .identity(self.caller.identity.number())
+                .until(deadline)
+                .send()
                 .await;
             // Why the server does not have it open is known better here.
             let opened = opened.map_err(|error| self.handle.check().err().unwrap_or(error))?;
@@ -53,7 +57,7 @@ impl<D: Driver> Engine<D> {
 
     /// Fetches the cluster map.
     pub(crate) async fn refresh_map(self: &Arc<Self>, deadline: Duration) -> Result<()> {
-        let map = self.call(0, &GetClusterMap {}, Kind::Free, deadline).await?;
+        let map = self.repeatable(GetClusterMap {}).until(deadline).send().await?;
         self.take_map(&map);
         Ok(())
     }

@@ -68,13 +68,15 @@ impl<D: Driver> Caller<D> {
         with_attributes: bool,
     ) -> Result<ReadDirectoryReply> {
         let dir = if at.path.is_empty() { at.dir } else { self.stat(at).await?.file };
-        self.ask("list", at, ReadDirectory { dir, cookie, bytes_max, with_attributes }).await
+        self.repeatable("list", at, ReadDirectory { dir, cookie, bytes_max, with_attributes })
+            .send()
+            .await
     }
 
     /// Forces a directory's changes to disk (I6).
     pub async fn sync_directory(&self, at: &At) -> Result<()> {
         let dir = if at.path.is_empty() { at.dir } else { self.stat(at).await?.file };
-        self.ask("sync directory", at, FsyncDirectory { dir }).await
+        self.repeatable("sync directory", at, FsyncDirectory { dir }).send().await
     }
 }
 
@@ -99,7 +101,7 @@ impl<D: Driver> Listing<D> {
         };
         let (engine, identity) = (&self.caller.engine, self.caller.identity.number());
         let reply =
-            engine.call(identity, &call, super::mds_call::Kind::Free, engine.deadline()).await;
+            engine.repeatable(call).identity(identity).until(engine.deadline()).send().await;
         let mut reply = reply.map_err(|error| error.during("list", &*self.shown))?;
         let until = *self.until.get_or_insert(reply.last);
         reply.end_at(until);

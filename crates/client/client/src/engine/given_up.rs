@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, sync::Mutex};
 use braid_net::Driver;
 use braid_types::MapEpoch;
 use braid_wire::message::{
-    mds::GetClusterMap,
+    mds::{Envelope, GetClusterMap},
     types::{ClusterMap, IodInfo, IodState},
 };
 
@@ -62,7 +62,9 @@ impl<D: Driver> Engine<D> {
             return false;
         };
         let soon = self.attempt(self.deadline());
-        match self.call_on(link, GetClusterMap {}, true, soon).await {
+        let map =
+            self.exchange(&link.shared, Some(&Envelope::PLAIN), &GetClusterMap {}, soon).await;
+        match map {
             Ok(map) => self.take_map(&map),
             Err(_) => return false,
         }

@@ -20,7 +20,7 @@ use braid_wire::message::{
     types::{At, Attributes},
 };
 
-use super::{Caller, Engine, Run, gate::lock, mds_call::Kind, recalls::Channel};
+use super::{Caller, Engine, Run, gate::lock, recalls::Channel};
 use crate::{
     error::{Error, Result},
     lease::{Ask, Duty, Holding, LeaseOf, LeaseTicket, Recalled},
@@ -184,7 +184,7 @@ impl<D: Driver> Engine<D> {
         if leases.is_empty() {
             return Ok(());
         }
-        self.call(0, &ReturnLeases { leases }, Kind::Free, self.deadline()).await
+        self.repeatable(ReturnLeases { leases }).until(self.deadline()).send().await
     }
 
     /// A recall has been carried out, and `keep` is kept. The server is told of it for as long as leases are believed: after that
@@ -200,14 +200,14 @@ impl<D: Driver> Engine<D> {
         let mut until = believed_until();
         loop {
             if self.driver.now() >= until {
-                let why = "the leases are lost: the server was not heard of in time";
+                let why = "the leases are lost: the server did not answer in time";
                 return Err(Error::new(Status::Unreachable, why).at(self.mds_name()));
             }
-            let told = self.call(0, &call, Kind::Free, until).await;
+            let reply = self.repeatable(call.clone()).until(until).send().await;
             let now_until = believed_until();
             // Where the server was heard of meanwhile, the lease is believed for longer.
-            if told.is_ok() || now_until <= until {
-                return told;
+            if reply.is_ok() || now_until <= until {
+                return reply;
             }
             until = now_until;
         }
@@ -231,7 +231,7 @@ impl<D: Driver> Caller<D> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
         let (at, call) = (At::file(dir), LeaseNames { dir });
         let (granted, run) =
-            self.answered("ask for the names lease of", &at, call, Kind::Free).await?;
+            self.repeatable("ask for the names lease of", &at, call).send_with_epoch().await?;
         let Some(NamesGrant { number, attributes }) = granted else { return Ok(None) };
         let grant = LeaseGrant { mode: LeaseMode::Read, number, ..LeaseGrant::NONE };
         let ticket = asking.answered(run, LeaseOf::Names(dir), grant, self.engine.driver.now());
@@ -247,7 +247,7 @@ impl<D: Driver> Caller<D> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
         let (at, call) = (At::file(file), LeaseLayout { file });
         let (granted, run) =
-            self.answered("ask for the layout lease of", &at, call, Kind::Free).await?;
+            self.repeatable("ask for the layout lease of", &at, call).send_with_epoch().await?;
         let Some(LayoutGrant { number, layout }) = granted else { return Ok(None) };
         let grant = LeaseGrant { mode: LeaseMode::Read, number, ..LeaseGrant::NONE };
         let ticket = asking.answered(run, LeaseOf::Layout(file), grant, self.engine.driver.now());
@@ -267,8 +267,10 @@ impl<D: Driver> Caller<D> {
     ) -> Result<Option<LeaseTicket>> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
         let call = LeaseData { file, mode, alone };
-        let (grant, run) =
-            self.answered("ask for the data lease of", &At::file(file), call, Kind::Free).await?;
+        let (grant, run) = self
+            .repeatable("ask for the data lease of", &At::file(file), call)
+            .send_with_epoch()
+            .await?;
         Ok(asking.answered(run, LeaseOf::Data(file), grant, self.engine.driver.now()))
     }
 

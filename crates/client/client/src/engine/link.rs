@@ -185,12 +185,34 @@ impl<D: Driver> Engine<D> {
             session: known.map(|known| known.id),
             client: self.config.client_name.clone(),
         };
-        let body = enveloped(&Envelope::PLAIN, &call);
+        let deadline = self.attempt(deadline);
+        let reply = self.exchange(shared, Some(&Envelope::PLAIN), &call, deadline).await;
+        reply.map_err(|failure| failure.into_error(server))
+    }
+
+    /// One attempt of a call on a connection to the metadata server, without retries. `envelope` is
+    /// `None` for calls that both kinds of server understand.
+    pub(super) async fn exchange<C: Call + Sync>(
+        &self,
+        shared: &D::Shared,
+        envelope: Option<&Envelope>,
+        call: &C,
+        deadline: Duration,
+    ) -> Result<C::Reply, Attempt>
+    where
+        C::Reply: Send,
+    {
+        let body = match envelope {
+            Some(envelope) => enveloped(envelope, call),
+            None => call.to_bytes(),
+        };
         let answer =
-            self.driver.call(shared, OpenSession::OP, &body, self.attempt(deadline)).await?;
-        decode_outcome::<OpenSessionReply>(&answer.body)
-            .map_err(|error| Error::broken(server, error))?
-            .map_err(|failure| Error::refused(server, failure))
+            self.driver.call(shared, C::OP, &body, deadline).await.map_err(Attempt::Net)?;
+        match decode_outcome::<C::Reply>(&answer.body) {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(failure)) => Err(Attempt::Refused(failure)),
+            Err(error) => Err(Attempt::Broken(error)),
+        }
     }
 
     pub(super) fn mds_endpoint(&self) -> Result<Endpoint> {
@@ -257,20 +279,9 @@ impl<D: Driver> Engine<D> {
             return Ok(());
         }
         let call = DefineIdentity { number, identity };
-        let body = enveloped(&Envelope::PLAIN, &call);
-        let answer = self
-            .driver
-            .call(&link.shared, DefineIdentity::OP, &body, deadline)
-            .await
-            .map_err(Attempt::Net)?;
-        match decode_outcome::<()>(&answer.body) {
-            Ok(Ok(())) => {
-                lock(&link.identities).insert(number, meaning);
-                Ok(())
-            }
-            Ok(Err(failure)) => Err(Attempt::Refused(failure)),
-            Err(error) => Err(Attempt::Broken(error)),
-        }
+        self.exchange(&link.shared, Some(&Envelope::PLAIN), &call, deadline).await?;
+        lock(&link.identities).insert(number, meaning);
+        Ok(())
     }
 }
 
@@ -291,7 +302,7 @@ impl Attempt {
     }
 }
 
-pub(crate) fn enveloped<C: Wire>(envelope: &Envelope, call: &C) -> Vec<u8> {
+fn enveloped<C: Wire>(envelope: &Envelope, call: &C) -> Vec<u8> {
     let mut body = Vec::with_capacity(BODY_BYTES);
     envelope.encode(&mut body);
     call.encode(&mut body);

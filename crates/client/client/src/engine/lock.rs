@@ -32,7 +32,6 @@ use super::{
     gate::Gate,
     handles::Run,
     held_locks::{Key, all, key},
-    mds_call::Kind,
 };
 use crate::error::{Error, Result};
 
@@ -110,18 +109,24 @@ impl<D: Driver> Caller<D> {
         cancel.0.cancelled.store(true, Ordering::Release);
         match cancel.0.ticket.load(Ordering::Acquire) {
             0 => Ok(()),
-            ticket => self.ask("cancel a wait in", &At::root(b""), LockCancel { ticket }).await,
+            ticket => {
+                self.repeatable("cancel a wait in", &At::root(b""), LockCancel { ticket })
+                    .send()
+                    .await
+            }
         }
     }
 
     /// Which lock would be in the way of this one.
     pub async fn test_lock(&self, lock: &LockRequest) -> Result<Option<LockHolder>> {
-        self.ask("test a lock of", &At::file(lock.file), LockTest { lock: lock.clone() }).await
+        self.repeatable("test a lock of", &At::file(lock.file), LockTest { lock: lock.clone() })
+            .send()
+            .await
     }
 
     /// Lets bytes go.
     pub async fn unlock_range(&self, range: &LockRange) -> Result<()> {
-        self.change(UNLOCK, &At::file(range.file), Unlock { range: range.clone() }).await?;
+        self.once(UNLOCK, &At::file(range.file), Unlock { range: range.clone() }).send().await?;
         self.engine().locks.remove(range);
         Ok(())
     }
@@ -162,8 +167,10 @@ impl<D: Driver> Caller<D> {
         locks.begin(lock);
         let mut answer;
         loop {
-            answer =
-                self.answered(LOCK, &at, LockSet { lock: lock.clone(), ticket }, Kind::Once).await;
+            answer = self
+                .once(LOCK, &at, LockSet { lock: lock.clone(), ticket })
+                .send_with_epoch()
+                .await;
             // Once more when a run of the server gave it that is no more: the next one was not told of it.
             if !matches!(&answer, Ok((reply, run)) if !self.take(lock, reply, *run)) {
                 break;
@@ -212,12 +219,13 @@ impl<D: Driver> Caller<D> {
         loop {
             if cancel.is_cancelled() {
                 // The handle's own call may have come before the server knew of the wait.
-                self.ask(LOCK, &At::file(lock.file), LockCancel { ticket }).await?;
+                self.repeatable(LOCK, &At::file(lock.file), LockCancel { ticket }).send().await?;
             }
             let crowded = engine.lock_waits.load(Ordering::Relaxed) > WAITS_ATTACHED_MAX;
             let call =
                 LockAwait { lock: lock.clone(), ticket, wait_ms: if crowded { 0 } else { slice } };
-            let (reply, run) = self.answered(LOCK, &At::file(lock.file), call, Kind::Free).await?;
+            let (reply, run) =
+                self.repeatable(LOCK, &At::file(lock.file), call).send_with_epoch().await?;
             match reply.outcome {
                 LockOutcome::Granted if !engine.locks.add(run, lock) => {
                     return Ok(LockOutcome::Gone);
@@ -247,7 +255,7 @@ impl<D: Driver> Engine<D> {
         let one_at_a_time = self.unlocking.of(owner).acquire(&self.driver, deadline).await;
         let _one = one_at_a_time.map_err(|refused| self.crowded(refused))?;
         if self.locks.is_owed(owner) {
-            self.call(0, &Unlock { range: all(owner) }, Kind::Once, deadline).await?;
+            self.once(Unlock { range: all(owner) }).until(deadline).send().await?;
             self.locks.remove(&all(owner));
         }
         Ok(())
@@ -306,6 +314,6 @@ fn interrupted(lock: &LockRequest) -> Error {
 }
 
 fn misbehaved(lock: &LockRequest) -> Error {
-    let why = "the metadata server answered a request for a lock with something else";
+    let why = "the metadata server sent an unexpected reply to a lock request";
     Error::new(Status::Malformed, why).during(LOCK, format!("file {}", lock.file))
 }

@@ -40,6 +40,7 @@ mod link;
 mod list;
 mod lock;
 mod mds_call;
+mod mds_retry;
 mod measure;
 mod modes;
 mod names;
@@ -266,7 +267,8 @@ impl<D: Driver> Caller<D> {
 }
 
 fn forked() -> Error {
-    let why = "the client was made before fork and this is the child: its connections belong to the parent";
+    let why = "the client was made before fork and this is the child: \
+               its connections belong to the parent";
     Error::new(Status::NoSession, why).with_hint("make a new client after fork")
 }
 

@@ -40,7 +40,7 @@ impl<D: Driver> OpenFile<D> {
 
     async fn change_modes(&self, rights: Rights, deny: Deny) -> Result<()> {
         if rights == Rights(0) {
-            let why = "neither reading nor writing is asked for";
+            let why = "neither reading nor writing is requested";
             return Err(Error::new(Status::Invalid, why).with_hint("File::close"));
         }
         self.allow(Rights(0))?;
@@ -56,18 +56,17 @@ impl<D: Driver> OpenFile<D> {
             .acquire(engine.driver(), deadline)
             .await
             .map_err(|refused| engine.crowded(refused))?;
-        let had = self.rights();
+        let previous = self.rights();
         // From before the server counts it as less, nothing more is begun. A reclaim names what it was until it is changed.
-        self.narrow(Rights(had.0 & rights.0));
+        self.narrow(Rights(previous.0 & rights.0));
         let call = SetOpenModes { open_id: self.open_id(), file: self.file(), rights, deny };
         let changed = loop {
             let answered = engine
-                .answered_in_session(
-                    self.handle.session,
-                    self.caller.identity.number(),
-                    &call,
-                    deadline,
-                )
+                .repeatable(call.clone())
+                .in_session(self.handle.session)
+                .identity(self.caller.identity.number())
+                .until(deadline)
+                .send_with_epoch()
                 .await;
             match answered {
                 // A server that restarted since was told the modes of before: it is asked again.

@@ -16,7 +16,7 @@ use braid_wire::{
     },
 };
 
-use super::{Caller, OpenFile, handles::Run, leases::Asking, mds_call::Kind, show, told::Told};
+use super::{Caller, OpenFile, handles::Run, leases::Asking, show, told::Told};
 use crate::{
     error::{Error, Result},
     lease::LeaseOf,
@@ -173,7 +173,7 @@ impl OpenOptions {
             (true, false) => Ok(Rights::READ),
             (false, true) => Ok(Rights::WRITE),
             (false, false) => {
-                Err(invalid("neither reading nor writing is asked for", "OpenOptions::read(true)"))
+                Err(invalid("neither reading nor writing is requested", "OpenOptions::read(true)"))
             }
         }
     }
@@ -304,14 +304,14 @@ impl<D: Driver> Caller<D> {
         let rights = options.check().map_err(|error| error.during("create in", show(at)))?;
         if !options.deny.is_none() {
             let error = invalid(
-                "nobody else reaches a file without a name",
+                "no other open can reach a file without a name",
                 "File::set_modes before it is given one",
             );
             return Err(error.during("create in", show(at)));
         }
         let (mode, umask, wish) = (options.mode, self.umask, options.wish.clone());
         let call = CreateUnnamed { at: at.clone(), mode, umask, rights, wish };
-        let (opened, run) = self.answered("create in", at, call, Kind::Once).await?;
+        let (opened, run) = self.once("create in", at, call).send_with_epoch().await?;
         let path = format!("unnamed file {}", opened.attributes.file);
         let opened = (opened, Told::default());
         OpenFile::new(self.clone(), path, (rights, Deny::NONE), opened, run, None).map(Arc::new)
@@ -335,7 +335,7 @@ impl<D: Driver> Caller<D> {
             lease,
             deny: options.deny,
         };
-        let (reply, run) = self.answered("create", at, call, Kind::Once).await?;
+        let (reply, run) = self.once("create", at, call).send_with_epoch().await?;
         let CreateReply { created, opened, directory, .. } = reply;
         let missing =
             || Error::new(Status::Malformed, "the server made the file and did not open it");
@@ -355,8 +355,11 @@ impl<D: Driver> Caller<D> {
             Open { at: at.clone(), rights, truncate: options.truncate, lease, deny: options.deny };
         // Opening for reading leaves nothing on the server's disk: a repetition costs a handle, not a record. Unless it denies
         // something: then it would exclude itself.
-        let kind = if options.write || !options.deny.is_none() { Kind::Once } else { Kind::Free };
-        self.answered("open", at, call, kind).await
+        let call = match options.write || !options.deny.is_none() {
+            true => self.once("open", at, call),
+            false => self.repeatable("open", at, call),
+        };
+        call.send_with_epoch().await
     }
 
     /// Makes a file without opening it. Unless `exclusive` an existing one is left as it is.
@@ -379,6 +382,6 @@ impl<D: Driver> Caller<D> {
             lease,
             deny,
         };
-        self.change("create", at, call).await
+        self.once("create", at, call).send().await
     }
 }

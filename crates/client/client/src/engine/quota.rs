@@ -45,7 +45,14 @@ impl<D: Driver> OpenFile<D> {
         let call = ExtendWriteEnd { open_id: self.open_id(), file: self.file(), end };
         // A repetition gives the same: no replay record is needed.
         let (session, identity) = (self.handle.session, self.caller.identity.number());
-        let extended = self.engine().call_in_session(session, identity, &call, deadline).await;
+        let extended = self
+            .engine()
+            .repeatable(call)
+            .in_session(session)
+            .identity(identity)
+            .until(deadline)
+            .send()
+            .await;
         // Why the server does not have it open is known better here.
         let extended = extended.map_err(|error| self.handle.check().err().unwrap_or(error))?;
         grant.write_end.fetch_max(extended.unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -56,22 +63,22 @@ impl<D: Driver> OpenFile<D> {
 impl<D: Driver> Caller<D> {
     /// Sets limits. When a directory is not counted completely after it, walk it ([`Caller::quota_walk`]).
     pub async fn quota_set(&self, owner: QuotaOwner, limits: QuotaLimits) -> Result<QuotaReport> {
-        self.ask("set a quota in", &At::root(b""), QuotaSet { owner, limits }).await
+        self.repeatable("set a quota in", &At::root(b""), QuotaSet { owner, limits }).send().await
     }
 
     /// Limits and usage.
     pub async fn quota(&self, owner: QuotaOwner) -> Result<QuotaReport> {
-        self.ask("show a quota of", &At::root(b""), QuotaGet { owner }).await
+        self.repeatable("show a quota of", &At::root(b""), QuotaGet { owner }).send().await
     }
 
     /// Everybody who has limits or uses something, in order, after `after`: some of them, none at the end.
     pub async fn quotas(&self, after: Option<QuotaOwner>) -> Result<Vec<QuotaReport>> {
-        self.ask("list the quotas of", &At::root(b""), QuotaList { after }).await
+        self.repeatable("list the quotas of", &At::root(b""), QuotaList { after }).send().await
     }
 
     /// Removes limits; whether there were any. A directory is to be walked then.
     pub async fn quota_remove(&self, owner: QuotaOwner) -> Result<bool> {
-        self.ask("remove a quota from", &At::root(b""), QuotaRemove { owner }).await
+        self.repeatable("remove a quota from", &At::root(b""), QuotaRemove { owner }).send().await
     }
 
     /// Counts everything below a directory where the directory is counted; how many inodes were counted elsewhere before. Doing it
@@ -82,7 +89,7 @@ impl<D: Driver> Caller<D> {
             let mut cookie = Some(0);
             while let Some(from) = cookie {
                 let call = QuotaWalk { dir, cookie: from };
-                let reply = match self.ask("count", &At::file(dir), call).await {
+                let reply = match self.repeatable("count", &At::file(dir), call).send().await {
                     Ok(reply) => reply,
                     // It was removed meanwhile.
                     Err(error) if is_gone(&error) && !stack.is_empty() => break,
@@ -97,12 +104,12 @@ impl<D: Driver> Caller<D> {
 
     /// Everything below a directory with a quota was walked.
     pub async fn quota_walked(&self, dir: FileIndex) -> Result<()> {
-        self.ask("count", &At::file(dir), QuotaWalked { dir }).await
+        self.repeatable("count", &At::file(dir), QuotaWalked { dir }).send().await
     }
 
     /// Counts a shard's usage anew; with `mend`, records it.
     pub async fn fsck_usage(&self, shard: ShardId, mend: bool) -> Result<Vec<QuotaDifference>> {
-        self.ask("check", &At::root(b""), FsckUsage { shard, mend }).await
+        self.repeatable("check", &At::root(b""), FsckUsage { shard, mend }).send().await
     }
 }
 

@@ -5,15 +5,9 @@ use std::{sync::Arc, time::Duration};
 
 use braid_net::Driver;
 use braid_types::{Status, limits::AWAIT_RECALLS_MS};
-use braid_wire::{
-    Call, decode_outcome,
-    message::{
-        lease::Recall,
-        mds::{AwaitRecalls, Envelope},
-    },
-};
+use braid_wire::message::mds::{AwaitRecalls, Envelope};
 
-use super::{Engine, Run, gate::lock, link::enveloped};
+use super::{Engine, Run, gate::lock};
 use crate::{
     error::{Error, Result},
     lease::{Duty, Recalled},
@@ -84,11 +78,9 @@ impl<D: Driver> Engine<D> {
             // dropped.
             return Ok(Vec::new());
         }
-        let body = enveloped(&Envelope::PLAIN, &AwaitRecalls { seen });
-        let answer = self.driver.call(&channel.shared, AwaitRecalls::OP, &body, deadline).await?;
-        let recalls: Vec<Recall> = decode_outcome(&answer.body)
-            .map_err(|error| Error::broken(&channel.server, error))?
-            .map_err(|failure| Error::refused(&channel.server, failure))?;
+        let call = AwaitRecalls { seen };
+        let recalls = self.exchange(&channel.shared, Some(&Envelope::PLAIN), &call, deadline).await;
+        let recalls = recalls.map_err(|failure| failure.into_error(&channel.server))?;
         let now = self.driver.now();
         let mut holding = self.leasing.holding();
         holding.renewed(channel.run, sent, now);

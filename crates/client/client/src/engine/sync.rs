@@ -9,9 +9,7 @@ use braid_wire::{
     message::{iod::FlushReply, mds::FsyncFile, types::Attributes},
 };
 
-use super::{
-    OpenFile, close::lost, iod_body::Body, mds_call::Kind, read::REPLANS_MAX, transfer::Stop,
-};
+use super::{OpenFile, close::lost, iod_body::Body, read::REPLANS_MAX, transfer::Stop};
 use crate::error::{Error, Result};
 
 impl<D: Driver> OpenFile<D> {
@@ -32,8 +30,13 @@ impl<D: Driver> OpenFile<D> {
         let wrote = !self.unsynced.pending().is_empty();
         self.flush_daemons(deadline).await?;
         let call = FsyncFile { file: self.file() };
-        let attributes =
-            self.engine().call(self.caller.identity.number(), &call, Kind::Free, deadline).await?;
+        let attributes = self
+            .engine()
+            .repeatable(call)
+            .identity(self.caller.identity.number())
+            .until(deadline)
+            .send()
+            .await?;
         // The server may have restarted on the way, and not have taken the file up.
         self.handle.check()?;
         if wrote {
@@ -97,6 +100,9 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
+        Err(Error::new(
+            Status::TryAgain,
+            "the file was truncated, or its layout changed, too often",
+        ))
     }
 }

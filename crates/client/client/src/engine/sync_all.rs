@@ -26,7 +26,6 @@ use super::{
     backoff::Backoff,
     close::lost,
     iod_error::Remedy,
-    mds_call::Kind,
     pool::{Lease, Meta, Pool, Pooled},
 };
 use crate::error::{Error, Result};
@@ -61,13 +60,16 @@ impl<D: Driver> Caller<D> {
 impl<D: Driver> Engine<D> {
     async fn sync_all(self: &Arc<Self>, identity: u32) -> Result<()> {
         let deadline = self.deadline();
-        let map = self.call(0, &GetClusterMap {}, Kind::Free, deadline).await?;
+        let map = self.repeatable(GetClusterMap {}).until(deadline).send().await?;
         self.take_map(&map);
         let (began, files) = self.unsynced.all();
         let files: Vec<_> = files.into_iter().map(|file| (file.pending(), file)).collect();
         // The log first: a daemon that is away would leave it no time.
         let log = self
-            .call(identity, &FsyncDirectory { dir: FileIndex::ROOT }, Kind::Free, deadline)
+            .repeatable(FsyncDirectory { dir: FileIndex::ROOT })
+            .identity(identity)
+            .until(deadline)
+            .send()
             .await;
         let written = files.iter().flat_map(|(pending, _)| pending.iter().map(|(iod, _)| *iod));
         let daemons =
