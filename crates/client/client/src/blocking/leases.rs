@@ -79,9 +79,10 @@ impl Leases {
             return Err(Error::new(Status::Exists, "this client serves its recalls already"));
         }
         let (state, names, data) = (Mutex::default(), Condvar::new(), Condvar::new());
-        let lanes = Arc::new(Lanes { engine: Arc::downgrade(engine), holder, state, names, data });
+        let workers =
+            Arc::new(Lanes { engine: Arc::downgrade(engine), holder, state, names, data });
         let started =
-            thread::Builder::new().name("braid-recall".into()).spawn(move || lanes.serve());
+            thread::Builder::new().name("braid-recall".into()).spawn(move || workers.serve());
         started.map(drop).map_err(|error| {
             Error::new(Status::LimitExceeded, format!("cannot start a thread for recalls: {error}"))
         })
@@ -286,12 +287,12 @@ impl Lanes {
             more
         };
         self.changed(kind).notify_one();
-        let lanes = Arc::clone(self);
+        let workers = Arc::clone(self);
         let name = if kind == Kind::Names { "braid-recall-names" } else { "braid-recall-data" };
         if more
             && thread::Builder::new()
                 .name(name.into())
-                .spawn(move || lanes.drain(kind, IDLE_TIME))
+                .spawn(move || workers.drain(kind, IDLE_TIME))
                 .is_err()
         {
             // No thread could be started: this thread carries it out, late but not lost.

@@ -94,7 +94,7 @@ pub(super) fn watch(engine: &Arc<Engine<Blocking>>) {
 }
 
 fn serve() {
-    let lanes = &service().lanes;
+    let workers = &service().lanes;
     loop {
         thread::sleep(TICK);
         let Some(clients) = living() else { return };
@@ -102,7 +102,7 @@ fn serve() {
         // error.
         clients
             .iter()
-            .for_each(|client| client.tick(lanes, |engine| drop(block_on(engine.tick()))));
+            .for_each(|client| client.tick(workers, |engine| drop(block_on(engine.tick()))));
     }
 }
 
@@ -112,12 +112,12 @@ impl Watched {
     }
 
     /// Lets a worker run the tick, unless one still does, and waits for it, up to a limit.
-    fn tick(&self, lanes: &Arc<Workers>, tick: Tick) {
+    fn tick(&self, workers: &Arc<Workers>, tick: Tick) {
         if self.is_ticking.swap(true, Ordering::AcqRel) {
             return;
         }
         let (client, (done, ended)) = (self.clone(), mpsc::channel::<()>());
-        lanes.run(Box::new(move || {
+        workers.run(Box::new(move || {
             if let Some(engine) = client.engine.upgrade() {
                 tick(&engine);
             }
@@ -161,19 +161,19 @@ mod tests {
         static HELD: Mutex<()> = Mutex::new(());
         static BEGUN: AtomicUsize = AtomicUsize::new(0);
         static TICKS: AtomicUsize = AtomicUsize::new(0);
-        let lanes = Workers::new();
+        let workers = Workers::new();
         let engines: Vec<_> = (0..5).map(|_| engine()).collect();
         let clients: Vec<_> = engines.iter().map(Watched::new).collect();
         let (last, silent) = clients.split_last().unwrap();
         let held = lock(&HELD);
         for round in 1..=3 {
             for client in silent {
-                client.tick(&lanes, |_| {
+                client.tick(&workers, |_| {
                     BEGUN.fetch_add(1, Ordering::Relaxed);
                     drop(lock(&HELD));
                 });
             }
-            last.tick(&lanes, |_| _ = TICKS.fetch_add(1, Ordering::Relaxed));
+            last.tick(&workers, |_| _ = TICKS.fetch_add(1, Ordering::Relaxed));
             while TICKS.load(Ordering::Relaxed) < round {
                 thread::yield_now();
             }

@@ -1,5 +1,5 @@
-//! Fresh capabilities, fresh sessions, a fresh cluster map: the three things that a data call may need the
-//! metadata server for (I1).
+//! Capabilities, sessions and the cluster map: the three things for which a data call may need the
+//! metadata server (I1).
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use super::{Engine, OpenFile, gate::lock, open_file::Grant, transfer::Stop};
 use crate::error::Result;
 
 impl<D: Driver> OpenFile<D> {
-    /// A fresh capability in place of `old`'s, unless another call fetched one meanwhile.
+    /// A new capability in place of `old`'s, unless another call has renewed it meanwhile.
     pub(crate) async fn renew(
         &self,
         old: &Arc<Grant<D>>,
@@ -28,7 +28,7 @@ impl<D: Driver> OpenFile<D> {
                 file: self.file(),
                 rights: self.rights(),
             };
-            // A repetition gives the same: no replay record is needed.
+            // A repetition returns the same: it needs no replay record.
             let session = self.handle.session;
             let opened = engine
                 .repeatable(call)
@@ -37,7 +37,7 @@ impl<D: Driver> OpenFile<D> {
                 .until(deadline)
                 .send()
                 .await;
-            // Why the server does not have it open is known better here.
+            // If the server does not have the file open, the handle knows the reason.
             let opened = opened.map_err(|error| self.handle.check().err().unwrap_or(error))?;
             self.set_grant(opened)?
         };
@@ -46,7 +46,8 @@ impl<D: Driver> OpenFile<D> {
 }
 
 impl<D: Driver> Engine<D> {
-    /// Connects to the metadata server anew and reclaims the session: its proof for I/O daemons is old.
+    /// Reconnects to the metadata server and reclaims the session, since its proof for I/O daemons
+    /// is old.
     pub(crate) async fn relink(self: &Arc<Self>, deadline: Duration) -> Result<()> {
         let link = lock(&self.link).clone();
         if let Some(link) = link {

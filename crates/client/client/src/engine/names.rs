@@ -1,4 +1,5 @@
-//! Names: made, removed, moved. One call of the metadata server each, done once (I7).
+//! Names: making, removing and moving them. Each is one call of the metadata server, executed once
+//! (I7).
 
 use braid_net::Driver;
 use braid_wire::message::{
@@ -19,7 +20,8 @@ impl<D: Driver> Caller<D> {
         self.mkdir_told(at, mode).await.map(|made| made.attributes)
     }
 
-    /// Makes a directory; told as well is how the one is now that it is in, if this client holds leases.
+    /// Makes a directory. If this client holds leases, the reply also contains the attributes of
+    /// the parent directory.
     pub async fn mkdir_told(&self, at: &At, mode: u32) -> Result<Made> {
         self.once("mkdir", at, MakeDirectory { at: at.clone(), mode, umask: self.umask })
             .send()
@@ -46,22 +48,23 @@ impl<D: Driver> Caller<D> {
             .await
     }
 
-    /// What a symbolic link points to.
+    /// The target of a symbolic link.
     pub async fn read_link(&self, at: &At) -> Result<Vec<u8>> {
         self.repeatable("readlink", at, ReadLink { at: at.clone() }).send().await
     }
 
-    /// Gives a file another name.
+    /// Makes a hard link: gives the file `from` the additional name `to`.
     pub async fn hard_link(&self, from: &At, to: &At) -> Result<Attributes> {
         self.once("link", to, MakeLink { from: from.clone(), to: to.clone() }).send().await
     }
 
-    /// Removes a name of something that is not a directory.
+    /// Removes a name of anything but a directory.
     pub async fn unlink(&self, at: &At) -> Result<()> {
         self.unlink_told(at).await.map(drop)
     }
 
-    /// As `unlink`; told is how the directory is now, if this client holds leases.
+    /// As `unlink`. If this client holds leases, the reply also contains the attributes of the
+    /// parent directory.
     pub async fn unlink_told(&self, at: &At) -> Result<Removed> {
         self.once("unlink", at, Unlink { at: at.clone() }).send().await
     }
@@ -71,12 +74,13 @@ impl<D: Driver> Caller<D> {
         self.rmdir_told(at).await.map(drop)
     }
 
-    /// As `rmdir`; told is how the directory is now that it was in, if this client holds leases.
+    /// As `rmdir`. If this client holds leases, the reply also contains the attributes of the
+    /// parent directory.
     pub async fn rmdir_told(&self, at: &At) -> Result<Removed> {
         self.once("rmdir", at, RemoveDirectory { at: at.clone() }).send().await
     }
 
-    /// Renames, atomic to every observer.
+    /// Renames. Every observer sees the rename as one atomic step.
     pub async fn rename(&self, from: &At, to: &At, mode: RenameMode) -> Result<()> {
         self.once("rename", from, Rename { from: from.clone(), to: to.clone(), mode }).send().await
     }

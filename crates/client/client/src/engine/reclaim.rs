@@ -1,4 +1,5 @@
-//! Telling a metadata server of a new epoch what is open and locked, before anything else is asked of it. ADR 0008.
+//! Reclaim: sends the open files and locks to a new epoch of the metadata server before any other
+//! call. ADR 0008.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,8 +14,8 @@ use super::{Engine, link::Link};
 use crate::error::Result;
 
 impl<D: Driver> Engine<D> {
-    /// Names every lock and every open file on a connection that nobody else uses yet. A repetition, after an answer that was lost,
-    /// changes nothing.
+    /// Reclaims every lock and every open file, on a connection that no other call uses yet. A
+    /// repetition after a lost reply changes nothing.
     pub(crate) async fn reclaim(
         self: &Arc<Self>,
         link: &Link<D>,

@@ -95,17 +95,18 @@ impl Told {
     pub(crate) fn wrote(&self, iod: IodId, verifier: WriteVerifier, objects: &[ObjectInfo]) {
         let mut table = lock(&self.0);
         let Some(known) = table.as_mut() else { return };
-        let (said, parts) = known.daemons.entry(iod).or_insert_with(|| (verifier, BTreeMap::new()));
-        if objects.is_empty() || *said != verifier {
+        let (known_verifier, parts) =
+            known.daemons.entry(iod).or_insert_with(|| (verifier, BTreeMap::new()));
+        if objects.is_empty() || *known_verifier != verifier {
             *table = None;
             return;
         }
         for object in objects {
-            let kept = parts.entry(object.part).or_insert_with(|| object.clone());
+            let entry = parts.entry(object.part).or_insert_with(|| object.clone());
             // Replies to concurrent writes may arrive in another order than the writes took effect.
-            kept.bytes = kept.bytes.max(object.bytes);
-            kept.bytes_used = kept.bytes_used.max(object.bytes_used);
-            kept.mtime = kept.mtime.max(object.mtime);
+            entry.bytes = entry.bytes.max(object.bytes);
+            entry.bytes_used = entry.bytes_used.max(object.bytes_used);
+            entry.mtime = entry.mtime.max(object.mtime);
         }
         let objects: usize = known.daemons.values().map(|(_, parts)| parts.len()).sum();
         if objects > TOLD_OBJECTS_MAX {

@@ -10,7 +10,7 @@ use super::Caller;
 use crate::error::Result;
 
 impl<D: Driver> Caller<D> {
-    /// The value of an extended attribute; `name` with its `user.` or other prefix.
+    /// The value of an extended attribute. `name` includes its prefix, such as `user.`.
     pub async fn xattr(&self, at: &At, name: &[u8]) -> Result<Vec<u8>> {
         self.repeatable("get xattr of", at, GetXattr { at: at.clone(), name: name.to_vec() })
             .send()
@@ -35,8 +35,8 @@ impl<D: Driver> Caller<D> {
         self.once("set xattr of", at, call).send().await
     }
 
-    /// As [`Caller::set_xattr`] of an access control list, by who has checked the user, who is not in the file's group:
-    /// setgid goes.
+    /// As [`Caller::set_xattr`] for an access control list, and clears the set-group-ID bit. The
+    /// caller has checked the user, who is not in the file's group.
     pub async fn set_acl_dropping_setgid(&self, at: &At, name: &[u8], value: &[u8]) -> Result<()> {
         let (at, name, value) = (at.clone(), name.to_vec(), value.to_vec());
         let call =
@@ -44,7 +44,7 @@ impl<D: Driver> Caller<D> {
         self.once("set access control list of", &at, call).send().await
     }
 
-    /// Names of all extended attributes.
+    /// The names of all extended attributes.
     pub async fn xattrs(&self, at: &At) -> Result<Vec<Vec<u8>>> {
         self.repeatable("list xattrs of", at, ListXattrs { at: at.clone() }).send().await
     }

@@ -39,14 +39,14 @@ pub(super) struct ListWindow {
 /// the kernel. Then the request is planned like other views.
 pub(super) fn by_daemon(map: &FileMap, request: &Request) -> Option<Vec<Listed>> {
     let Pattern::Extents(extents) = &request.view.pattern else { return None };
-    let mut lanes: Vec<Listed> = map.targets().iter().map(|_| Listed::new()).collect();
+    let mut lists: Vec<Listed> = map.targets().iter().map(|_| Listed::new()).collect();
     let (mut skip, mut left, mut position, mut end) = (request.start, request.bytes, 0, 0);
     for extent in extents {
-        let behind = extent
+        let extent_end = extent
             .offset
             .checked_add(extent.bytes)
             .filter(|_| extent.bytes > 0 && extent.offset >= end)?;
-        end = behind;
+        end = extent_end;
         let skipped = skip.min(extent.bytes);
         skip -= skipped;
         let wanted = (extent.bytes - skipped).min(left);
@@ -60,13 +60,13 @@ pub(super) fn by_daemon(map: &FileMap, request: &Request) -> Option<Vec<Listed>>
         while at < wanted {
             let (target, contiguous) = map.daemon_at(FileOffset(from + at))?;
             let bytes = contiguous.min(wanted - at);
-            lanes[target].push(own, at, Piece { position: position + at, bytes })?;
+            lists[target].push(own, at, Piece { position: position + at, bytes })?;
             at += bytes;
         }
         (position, left) = (position + wanted, left - wanted);
     }
     // A list that is repeated after its end is not supported here.
-    (left == 0 && request.view.extent >= end).then_some(lanes)
+    (left == 0 && request.view.extent >= end).then_some(lists)
 }
 
 impl Listed {

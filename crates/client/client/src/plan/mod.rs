@@ -142,8 +142,8 @@ impl<'f> Planner<'f> {
 
     fn open_lanes(&mut self) -> Result<(), LayoutError> {
         if let Some(lists) = listed::by_daemon(self.map, &self.request) {
-            let lane = |(target, list)| Lane { target, windows: LaneWindows::Listed(list) };
-            self.lanes = lists.into_iter().enumerate().map(lane).collect();
+            let queue = |(target, list)| Lane { target, windows: LaneWindows::Listed(list) };
+            self.lanes = lists.into_iter().enumerate().map(queue).collect();
             return Ok(());
         }
         self.starts = starts(&self.request.view);
@@ -162,13 +162,13 @@ impl<'f> Planner<'f> {
         let mut round = Vec::new();
         let (mut bytes, mut pieces) = (0, 0);
         // Alternates between the daemons, so that every daemon has work in every round.
-        while let Some(mut lane) = self.lanes.pop_front() {
-            let Some(planned) = self.next_of(&mut lane) else { continue };
+        while let Some(mut queue) = self.lanes.pop_front() {
+            let Some(planned) = self.next_of(&mut queue) else { continue };
             debug_assert!(planned.payload <= WINDOW_BYTES, "1: a window has a bounded payload");
             bytes += planned.payload;
             pieces += planned.memory.len();
             round.push(planned);
-            self.lanes.push_back(lane);
+            self.lanes.push_back(queue);
             if bytes >= ROUND_BYTES_MAX || pieces >= ROUND_PIECES_MAX {
                 break;
             }
@@ -176,9 +176,9 @@ impl<'f> Planner<'f> {
         (!round.is_empty()).then_some(round)
     }
 
-    fn next_of(&self, lane: &mut Lane) -> Option<Planned> {
-        let target = lane.target;
-        match &mut lane.windows {
+    fn next_of(&self, queue: &mut Lane) -> Option<Planned> {
+        let target = queue.target;
+        match &mut queue.windows {
             LaneWindows::Unfolded(windows) => self.next_unfolded(target, windows),
             LaneWindows::Listed(list) => {
                 list.next_window(&self.request.view, WINDOW_BYTES).map(|window| {

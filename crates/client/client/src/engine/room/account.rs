@@ -111,12 +111,13 @@ impl PoolRoom {
     /// The reservation part of a write that uses `uses` reserved bytes.
     pub(crate) fn ask(&self, uses: u64, now: Duration) -> RoomAsk {
         let state = lock(&self.state);
-        let has = state.granted - state.released;
-        let likes = state.held.saturating_add(SPARE_BYTES.max(state.missed));
-        let wanted = if state.missed > 0 || uses > 0 { likes.saturating_sub(has) } else { 0 };
+        let available = state.granted - state.released;
+        let target = state.held.saturating_add(SPARE_BYTES.max(state.missed));
+        let wanted =
+            if state.missed > 0 || uses > 0 { target.saturating_sub(available) } else { 0 };
         // After a restart, the daemon may have granted less than is held. Then all writes share
         // what is there, until there is more.
-        let uses = if state.held <= has { uses } else { 0 };
+        let uses = if state.held <= available { uses } else { 0 };
         RoomAsk { term: state.term, released: state.released, wanted, uses, sent: now }
     }
 

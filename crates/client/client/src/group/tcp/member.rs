@@ -138,8 +138,8 @@ impl Line {
             Err(_) => Instant::now() + LAST_WORD_TIME,
         };
         let bytes_max = ALL_BYTES_MAX + 4 + 4 * size as usize;
-        let heard = self.from_root.receive(&self.stream, bytes_max, Some(until));
-        match (sent, heard) {
+        let received = self.from_root.receive(&self.stream, bytes_max, Some(until));
+        match (sent, received) {
             (_, Ok((Kind::Failed, body))) => Err(failed_of(&body)),
             (Err(error), _) | (Ok(()), Err(error)) if error.kind() == io::ErrorKind::TimedOut => {
                 Err(late(&[0], time_max))
