@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_given_up_says_so_whatever_the_server_said_last() {
+    fn giving_up_is_reported_whatever_the_last_reply_was() {
         for status in
             [Status::NotServing, Status::TryAgain, Status::Cancelled, Status::ConnectionLost]
         {

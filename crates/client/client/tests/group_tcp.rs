@@ -57,7 +57,7 @@ fn come<'t>(
 }
 
 #[test]
-fn every_task_gets_what_every_task_gave_round_after_round() {
+fn every_task_receives_all_payloads_in_every_round() {
     for size in [1, 2, 5] {
         let tasks = tasks(size);
         assert_eq!(
@@ -86,7 +86,7 @@ fn every_task_gets_what_every_task_gave_round_after_round() {
 }
 
 #[test]
-fn a_root_that_listens_later_than_the_others_come_is_waited_for() {
+fn members_wait_for_a_root_that_listens_later() {
     let (reserved, address) = listener();
     drop(reserved);
     let other = thread::spawn(move || join(address, 1, 2));
@@ -140,7 +140,7 @@ fn a_task_that_is_lost_between_two_rounds_fails_all() {
 }
 
 #[test]
-fn those_who_wait_are_told_of_a_loss_though_the_root_is_busy_elsewhere() {
+fn waiting_tasks_are_notified_of_a_loss_while_the_root_is_busy() {
     let mut tasks = tasks(3);
     let lost = tasks.pop().unwrap();
     thread::scope(|scope| {
@@ -162,7 +162,7 @@ fn a_root_that_is_lost_fails_the_others() {
 }
 
 #[test]
-fn a_task_that_goes_after_the_last_round_takes_nothing_from_the_others() {
+fn a_task_that_ends_after_the_last_round_does_no_harm() {
     for _ in 0..20 {
         let got: Vec<_> = tasks(3)
             .into_iter()
@@ -244,7 +244,7 @@ fn a_wrong_secret_is_refused_in_both_directions() {
 }
 
 #[test]
-fn a_rank_that_is_taken_or_of_another_size_is_refused() {
+fn a_rank_in_use_or_a_different_size_is_refused() {
     let (listener, address) = listener();
     let root = thread::spawn(move || TcpGroup::listen(listener, 3, &secret(), LONG));
     let other_size = join(address, 1, 2).unwrap_err();
@@ -294,7 +294,7 @@ fn connections_of_strangers_keep_no_task_out() {
 }
 
 #[test]
-fn what_is_no_root_is_not_taken_for_one() {
+fn a_listener_without_the_secret_is_not_taken_for_the_root() {
     let (listener, address) = listener();
     let impostor = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_agent_is_refused() {
+    fn a_reply_that_is_not_from_an_agent_is_refused() {
         for bad in [
             &b""[..],
             b"BR",

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_future_that_is_woken_by_another_thread_goes_on() {
+    fn a_future_woken_by_another_thread_continues() {
         let polls = AtomicU32::new(0);
         let value =
             block_on(std::future::poll_fn(|context| match polls.fetch_add(1, Ordering::Relaxed) {

@@ -135,7 +135,7 @@ mod tests {
     use crate::blocking::Started;
 
     #[test]
-    fn what_was_started_goes_on_at_the_same_time() {
+    fn started_operations_run_at_the_same_time() {
         let workers = Workers::new();
         // No thread passes this barrier before all threads reach it.
         let barrier = Arc::new(Barrier::new(THREADS_MAX));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_can_wait_is_done_by_who_starts_it() {
+    fn beyond_the_queue_the_caller_runs_the_operation() {
         let workers = Workers::new();
         let (open, opened) = mpsc::channel::<()>();
         let opened = Arc::new(Mutex::new(opened));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_over_is_not_waited_for() {
+    fn an_operation_in_progress_is_not_waited_for() {
         let workers = Workers::new();
         let (open, opened) = mpsc::channel::<()>();
         let started = Started::new(&workers, move || opened.recv().is_err());

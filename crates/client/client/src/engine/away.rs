@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_over_before_what_is_remembered() {
+    fn a_probe_ends_before_the_unresponsive_state_does() {
         const { assert!(PROBE.as_millis() * 2 < REMEMBERED.as_millis()) };
     }
 }

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_is_given_up_while_it_is_down_and_until_the_map_changes() {
+    fn a_down_daemon_is_not_waited_for_until_the_map_changes() {
         let (given_up, server) = (GivenUp::default(), "I/O daemon 2 at h:1");
         let waited = Error::new(Status::TryAgain, "it is down").at(server);
         given_up.see(&map(1, IodState::Up));

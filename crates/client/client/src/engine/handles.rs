@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_epoch_is_told_the_modes_that_a_file_has_by_then() {
+    fn a_new_epoch_is_sent_the_current_modes_of_a_file() {
         let handles = Handles::default();
         handles.to_tell(run(1, 1));
         let file = open(&handles, run(1, 1), 1);

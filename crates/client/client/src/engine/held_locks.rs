@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_epoch_is_told_what_is_held_and_a_new_session_nothing() {
+    fn a_new_epoch_is_sent_the_locks_and_a_new_session_none() {
         let held = HeldLocks::default();
         assert_eq!(held.to_tell(run(1, 1)), []);
         held.begin(&wanted(0, 9));

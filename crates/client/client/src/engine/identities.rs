@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_means_somebody_else_only_when_nobody_holds_it() {
+    fn a_number_is_reused_only_when_nobody_holds_it() {
         let mut identities = Identities::default();
         let held: Vec<Named> =
             (0..NUMBERS_MAX as u64 - 2).map(|uid| identities.name(user(uid)).unwrap()).collect();

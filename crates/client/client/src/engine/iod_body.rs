@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn borrowed_bodies_are_the_messages() {
+    fn borrowed_bodies_encode_like_the_messages() {
         let request = Request::contiguous(FileOffset(5), 7);
         let present = vec![1, 2, 3];
         let read = Read { handle: 9, present: present.clone(), request: request.clone() };

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_stays_owed_until_the_daemon_has_abandoned_it() {
+    fn a_connection_is_listed_until_the_daemon_has_abandoned_it() {
         let owed = Owed::default();
         assert_eq!(owed.of(SessionId(1)), []);
         owed.add(SessionId(1), id(1));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_message_takes_is_owed_in_turns() {
+    fn more_connections_than_fit_one_message_are_abandoned_in_parts() {
         let owed = Owed::default();
         let number = |n: usize| ConnectionId(std::array::from_fn(|at| (n >> (8 * (at % 2))) as u8));
         (0..=ABANDONED_CONNECTIONS_MAX).for_each(|n| owed.add(SessionId(1), number(n)));

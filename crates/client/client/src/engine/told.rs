@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_of_each_object_is_told_in_whatever_order_it_came() {
+    fn the_latest_state_of_each_object_is_reported_in_any_order() {
         let told = Told::made();
         assert_eq!(
             told.tell(7),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_file_that_was_there_it_is_told_that_nobody_wrote_and_no_more() {
+    fn an_existing_file_is_reported_only_as_not_written() {
         let told = Told::found();
         assert_eq!(told.tell(7), Some(ToldSize { open_id: 7, daemons: Vec::new() }));
         write(&told, VERIFIER, &[object(0, 5)]);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_while_a_write_is_under_way() {
+    fn nothing_is_reported_while_a_write_is_in_flight() {
         let told = Told::made();
         let telling = Telling::begin(&told);
         assert_eq!(told.tell(7), None);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_for_certain_is_not_told() {
+    fn an_uncertain_state_is_not_reported() {
         let unknown: [fn(&Told); 5] = [
             |told| told.forget(),
             |told| drop(Telling::begin(told)),

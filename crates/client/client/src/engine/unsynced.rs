@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verifier_that_changes_between_writes_is_a_loss_told_once() {
+    fn a_verifier_that_changes_between_writes_is_a_loss_reported_once() {
         let unsynced = Unsynced::default();
         unsynced.wrote(IOD, WriteVerifier(1), server);
         unsynced.wrote(IOD, WriteVerifier(1), server);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_another_one_overtook_takes_no_later_write_for_synced() {
+    fn an_overtaken_flush_does_not_mark_later_writes_synced() {
         let unsynced = Unsynced::default();
         unsynced.wrote(IOD, WriteVerifier(1), server);
         let before = unsynced.pending()[0].1;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn two_flushes_of_one_loss_tell_it_once() {
+    fn two_flushes_report_one_loss_once() {
         let unsynced = Unsynced::default();
         unsynced.wrote(IOD, WriteVerifier(1), server);
         let first = unsynced.pending()[0].1;
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_closed_file_lost_is_told_by_the_next_sync_of_all_and_no_other() {
+    fn losses_of_a_closed_file_are_reported_by_the_next_sync_all_only() {
         let ledger = Ledger::default();
         let file = ledger.open();
         file.wrote(IOD, WriteVerifier(1), server);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sync_of_all_covered_is_lost_to_nobody_after_it() {
+    fn writes_covered_by_sync_all_are_never_reported_as_lost() {
         let ledger = Ledger::default();
         let (open, closed) = (ledger.open(), ledger.open());
         open.wrote(IOD, WriteVerifier(1), server);

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_thread_of_a_task_is_refused_and_spoils_nothing() {
+    fn a_second_thread_of_a_task_is_refused_without_harm() {
         const LONG: Duration = Duration::from_secs(60);
         let tasks = ThreadGroup::of(2);
         thread::scope(|scope| {

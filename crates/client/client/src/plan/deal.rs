@@ -120,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_window_gets_its_bytes_and_nobody_elses(
+        fn every_window_gets_exactly_its_bytes(
             lengths in prop::collection::vec(0usize..20, 0..8),
             cuts in prop::collection::vec((1u64..9, 0usize..4), 0..30),
         ) {

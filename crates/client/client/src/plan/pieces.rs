@@ -107,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_byte_is_the_latest_pieces_and_in_order(pieces in list()) {
+        fn every_byte_belongs_to_the_latest_piece_and_in_order(pieces in list()) {
             let mut model = std::collections::BTreeMap::new();
             for (piece, extent) in pieces.iter().enumerate() {
                 for at in 0..extent.bytes {
@@ -129,7 +129,7 @@ mod tests {
         }
 
         #[test]
-        fn a_formula_is_what_its_list_is(
+        fn a_strided_view_equals_its_list(
             first in 0u64..100, bytes in 1u64..20, gap in 1u64..20, count in 1u64..9,
             short in 0u64..20,
         ) {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_none_has_no_formula() {
+    fn an_irregular_list_has_no_strided_view() {
         let list = |runs: &[(u64, u64)]| {
             runs.iter().map(|(offset, bytes)| Extent { offset: *offset, bytes: *bytes }).collect()
         };

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for text in [
             "[cluster]\nmds = 'a:1'",
             "[cluster]\ntls = 'perhaps'",

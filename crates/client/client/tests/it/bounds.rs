@@ -101,7 +101,7 @@ fn a_change_waits_for_its_whole_time_whatever_was_waited_for_before() {
 }
 
 #[test]
-fn a_metadata_server_that_is_back_is_asked_as_any_other() {
+fn a_metadata_server_that_is_back_is_called_as_usual() {
     let fake = Fake::striped();
     let client = fake.client();
     fake.cluster().mds_down = true;

@@ -109,7 +109,7 @@ fn ranges_of_one_file_that_overlap_and_handles_that_may_not_are_refused() {
 }
 
 #[test]
-fn a_daemon_that_is_away_fails_the_copy_with_its_name() {
+fn an_unresponsive_daemon_fails_the_copy_with_its_name() {
     let fake = Fake::striped();
     let (source, target) = two(&fake);
     block_on(source.write_at(&pattern(20_000), 0)).unwrap();
@@ -120,7 +120,7 @@ fn a_daemon_that_is_away_fails_the_copy_with_its_name() {
 
 proptest! {
     #[test]
-    fn a_copy_is_what_reading_and_writing_would_leave(
+    fn a_copy_equals_a_read_followed_by_a_write(
         length in 0..30_000_usize,
         from in 0..30_000_u64,
         to in prop_oneof![0..30_000_u64, (0..3_u64).prop_map(|cycles| cycles * 12_288)],

@@ -30,7 +30,7 @@ fn read(file: &File<Fake>, position: u64, room: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_written_is_read_back_at_any_position() {
+fn written_bytes_are_read_back_at_any_position() {
     let fake = Fake::striped();
     let (file, data) = (open(&fake), pattern(50_000));
     assert_eq!(block_on(file.write_at(&data, 0)).unwrap(), data.len());
@@ -216,7 +216,7 @@ fn past_the_largest_file_writes_are_refused_and_reads_are_empty() {
 }
 
 #[test]
-fn what_the_file_was_not_opened_for_is_refused_before_anything_is_sent() {
+fn missing_rights_are_refused_before_anything_is_sent() {
     let fake = Fake::striped();
     drop(open(&fake));
     let file = block_on(fake.client().open("/f", &OpenOptions::new().read(true))).unwrap();
@@ -267,7 +267,7 @@ fn a_failed_write_is_abandoned_before_the_next_one_on_any_address() {
 }
 
 #[test]
-fn a_write_that_was_given_up_is_abandoned_before_a_truncate_of_the_file() {
+fn a_failed_write_is_abandoned_before_a_truncate_of_the_file() {
     let fake = Fake::striped();
     let file = open(&fake);
     fake.fault(iod::Write::OP, Fault::RequestLate);
@@ -304,7 +304,7 @@ fn nothing_is_written_before_the_first_attempt_is_abandoned() {
 }
 
 #[test]
-fn a_read_that_is_given_up_owes_nothing() {
+fn an_abandoned_read_needs_no_abandon() {
     let fake = Fake::striped();
     let file = open(&fake);
     block_on(file.write_at(&[1; 4096], 0)).unwrap();
@@ -381,7 +381,7 @@ fn limited(quota: Option<u64>, ahead: u64) -> Fake {
 }
 
 #[test]
-fn where_nobody_has_a_limit_no_write_asks() {
+fn without_limits_no_write_calls_the_metadata_server() {
     let fake = limited(None, 0);
     let file = open(&fake);
     block_on(file.write_at(&pattern(50_000), 1 << 20)).unwrap();
@@ -436,7 +436,7 @@ fn allocation_obeys_the_quota_and_reserved_writes_need_no_call() {
 }
 
 #[test]
-fn a_write_end_goes_with_its_capability() {
+fn a_growth_grant_ends_with_its_capability() {
     let fake = limited(Some(20_000), 0);
     let file = open(&fake);
     block_on(file.write_at(&pattern(20_000), 0)).unwrap();
@@ -455,7 +455,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_file_is_a_vector_of_bytes_whatever_goes_wrong_on_the_way(
+    fn a_file_behaves_like_a_vector_of_bytes_despite_faults(
         layout in layouts(), steps in steps(), pad in any::<bool>(),
     ) {
         let fake = Fake::new(layout);

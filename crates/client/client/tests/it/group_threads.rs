@@ -18,7 +18,7 @@ fn run<T: Send>(size: u32, work: impl Fn(ThreadGroup) -> T + Sync) -> Vec<T> {
 }
 
 #[test]
-fn every_task_gets_what_every_task_gave_round_after_round() {
+fn every_task_receives_all_payloads_in_every_round() {
     let rounds = |task: ThreadGroup| {
         for round in 0..200u32 {
             // Of different lengths, some empty.
@@ -57,7 +57,7 @@ fn a_task_that_does_not_come_fails_all_and_for_good() {
 }
 
 #[test]
-fn a_task_that_panics_is_lost_and_leaves_nobody_waiting() {
+fn a_task_that_panics_is_lost_and_no_task_keeps_waiting() {
     let outcomes: Vec<Result<Vec<Vec<u8>>>> = thread::scope(|scope| {
         let come = |task: ThreadGroup| {
             task.all_gather(b"", LONG).unwrap();
@@ -80,7 +80,7 @@ fn a_task_that_panics_is_lost_and_leaves_nobody_waiting() {
 }
 
 #[test]
-fn a_task_that_goes_after_the_last_round_takes_nothing_from_the_others() {
+fn a_task_that_ends_after_the_last_round_does_no_harm() {
     for _ in 0..200 {
         let got = run(3, |task| task.all_gather(&[task.rank() as u8], LONG));
         assert!(got.into_iter().all(|got| got.unwrap() == [[0], [1], [2]]));

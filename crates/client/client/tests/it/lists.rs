@@ -40,7 +40,7 @@ proptest! {
     })]
 
     #[test]
-    fn pieces_do_what_one_call_for_each_in_their_order_would(
+    fn pieces_behave_like_one_call_for_each_in_order(
         writes in prop::collection::vec(list(), 1..4), reads in list()
     ) {
         let file = open(&Fake::striped());
@@ -201,7 +201,7 @@ fn bytes_that_several_pieces_want_travel_once() {
 }
 
 #[test]
-fn bytes_that_a_later_piece_overwrites_do_not_travel() {
+fn bytes_that_a_later_piece_overwrites_are_not_sent() {
     let fake = Fake::striped();
     let (file, mut data) = written(&fake, 40_000);
     let (low, high) = ([1; 10_000], [2; 10_000]);
@@ -218,7 +218,7 @@ fn bytes_that_a_later_piece_overwrites_do_not_travel() {
 }
 
 #[test]
-fn a_list_of_nothing_asks_nobody() {
+fn an_empty_list_sends_no_request() {
     let fake = Fake::striped();
     let (file, _) = written(&fake, 100);
     assert_eq!(block_on(file.read_pieces(&mut [])).unwrap(), 0);

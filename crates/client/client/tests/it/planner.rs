@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn each_window_is_for_the_daemon_what_its_pieces_are_for_the_caller(
+    fn each_window_matches_its_pieces(
         layout in layouts(), view in lists(), skip in 0u64..50_000,
     ) {
         let map = FileMap::new(layout).unwrap();

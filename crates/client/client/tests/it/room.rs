@@ -92,14 +92,14 @@ fn room_is_held_without_a_call_and_used_by_the_write_and_let_go_after_it() {
 }
 
 #[test]
-fn who_does_not_gather_asks_for_nothing() {
+fn a_client_that_does_not_buffer_requests_nothing() {
     let (fake, _client, file) = opened(16 * MIB);
     block_on(file.write_at(&[1; 50_000], 0)).unwrap();
     assert_eq!(ALL.map(|iod| fake.cluster().requests_to(iod, iod::WriteWithRoom::OP)), [0; 3]);
 }
 
 #[test]
-fn where_there_is_no_room_nothing_is_held_and_writes_go_through() {
+fn without_space_nothing_is_reserved_and_writes_go_through() {
     let (fake, _client, file) = with_room(0);
     let mut held = HeldRoom::default();
     assert!(!file.hold_room(0, 100, &mut held));
@@ -158,7 +158,7 @@ fn a_write_that_fails_for_good_lets_its_room_go() {
 }
 
 #[test]
-fn a_write_in_room_goes_on_after_a_truncate_by_somebody_else() {
+fn a_reserved_write_continues_after_a_truncate_by_another_client() {
     let (fake, _client, file) = with_room(16 * MIB);
     let mut held = HeldRoom::default();
     assert!(file.hold_room(0, 1000, &mut held));
@@ -194,7 +194,7 @@ fn a_restarted_daemon_reserves_again_what_is_held() {
 }
 
 #[test]
-fn idle_room_goes_back_after_a_while_and_all_of_it_at_the_end() {
+fn idle_reservations_are_returned_after_a_while_and_at_the_end() {
     let fake = Fake::striped();
     fake.cluster().room_bytes_max = 16 * MIB;
     let secret = fake.cluster().server_key.clone();

@@ -71,7 +71,7 @@ fn connections_that_end_again_and_again_do_not_fail_a_call_that_moves() {
 }
 
 #[test]
-fn a_daemon_that_goes_silent_in_a_long_call_is_named_in_one_calls_time() {
+fn a_daemon_that_becomes_silent_is_named_in_the_time_of_a_call() {
     let fake = fake(1);
     let (file, data) = (open(&fake), pattern(LARGE));
     fake.cluster().answer_time = Duration::from_secs(3);
@@ -94,7 +94,7 @@ fn a_daemon_that_goes_silent_in_a_long_call_is_named_in_one_calls_time() {
 }
 
 #[test]
-fn what_the_other_daemons_do_gives_a_silent_one_no_more_time() {
+fn active_daemons_do_not_extend_the_time_of_a_silent_one() {
     let fake = fake(3);
     let (file, data) = (open(&fake), pattern(LARGE));
     fake.cluster().answer_time = Duration::from_secs(1);
@@ -159,7 +159,7 @@ fn a_file_truncated_during_a_long_read_is_read_again() {
 }
 
 #[test]
-fn what_waits_for_its_turn_loses_no_time_and_blames_no_daemon() {
+fn a_wait_for_a_turn_costs_no_time_and_blames_no_daemon() {
     const TURN: Duration = Duration::from_secs(100);
     let (fake, file, data) = uneven();
     for bytes in [1, WINDOW_BYTES as usize, UNEVEN] {

@@ -128,7 +128,7 @@ fn child_asks() {
 }
 
 #[test]
-fn no_ticket_is_given_when_the_agents_session_is_gone() {
+fn no_ticket_is_issued_when_the_agents_session_has_ended() {
     let agent =
         Running::start(|| Err(Error::new(Status::Unreachable, "the metadata server is away")));
     let error = ask(&agent.socket()).unwrap_err();

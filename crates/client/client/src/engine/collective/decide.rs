@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_make_different_calls_are_told() {
+    fn tasks_that_make_different_calls_get_an_error() {
         let of = |is_write| {
             task(Request::contiguous(FileOffset(0), 1), 1, is_write, CollectiveOptions::default())
         };

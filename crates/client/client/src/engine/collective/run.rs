@@ -325,7 +325,7 @@ mod tests {
     use crate::engine::collective::{CollectiveOptions, decide::Way, outcome::Outcome};
 
     #[test]
-    fn borrowed_bodies_are_the_messages() {
+    fn borrowed_bodies_encode_like_the_messages() {
         let request = Request { view: View::strided(1, 2, 3), start: 4, bytes: 5 };
         let tasks = TaskFamily::of(&[request]);
         let sessions = vec![(SessionId(3), 1)];

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_asked_for_when_it_was_missed_and_by_nobody_else() {
+    fn space_is_requested_only_when_it_was_missing() {
         let pool = PoolRoom::default();
         assert!(!pool.asks());
         assert!(!pool.hold(10, NOW));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_let_go_and_what_was_not_is_spare_again() {
+    fn written_space_is_released_and_unwritten_space_is_spare_again() {
         let pool = Arc::new(granted());
         let mut held = HeldRoom::default();
         assert!(pool.hold(300, NOW));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_has_nothing_for_us_any_more_is_believed() {
+    fn a_daemon_that_reports_no_reservation_is_trusted() {
         let pool = granted();
         pool.heard(&pool.ask(1, NOW), None);
         assert!(!pool.hold(1, NOW));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_room_goes_back_when_it_is_idle_and_is_not_used_after_that() {
+    fn idle_spare_space_is_returned_and_not_used_afterwards() {
         let pool = granted();
         assert!(pool.hold(100, NOW));
         assert_eq!(pool.to_return(NOW + IDLE, false), None, "it is held");

@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_all_gave_is_read_back_and_anything_else_is_refused() {
+    fn all_payloads_are_decoded_and_anything_else_is_refused() {
         let all = vec![b"one".to_vec(), Vec::new(), vec![7; 1000]];
         let body = all_body(&all);
         assert_eq!(all_of(&body, 3), Some(all));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_gives_says_how_long_it_waits() {
+    fn a_payload_says_how_long_its_task_waits() {
         for (time_max, bytes) in
             [(Duration::from_millis(1500), &b"bytes"[..]), (Duration::ZERO, b"")]
         {

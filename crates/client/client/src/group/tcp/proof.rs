@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hello_is_read_back_and_another_version_is_none() {
+    fn a_hello_is_decoded_and_another_version_is_refused() {
         let hello = Hello { size: 5, rank: 3, nonce: [9; NONCE_BYTES] };
         let mut bytes = hello.to_bytes();
         assert_eq!(Hello::from_bytes(&bytes), Some(hello));

@@ -40,7 +40,7 @@ fn one_collect_per_daemon_and_one_join_per_task_move_each_byte_once() {
 }
 
 #[test]
-fn what_several_tasks_want_is_read_once_and_sent_to_each() {
+fn shared_bytes_are_read_once_and_sent_to_each_task() {
     let cluster = Cluster::start(2);
     let files: Vec<_> =
         (0..TASKS).map(|_| cluster.client().open("/same", &striped(65536, 2)).unwrap()).collect();

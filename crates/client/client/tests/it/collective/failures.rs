@@ -48,7 +48,7 @@ fn part(collective: &mut Collective<'_, '_, Blocking>, all: &[Vec<u8>]) -> Vec<u
 }
 
 #[test]
-fn a_task_that_cannot_make_the_call_is_heard_of_and_not_waited_for() {
+fn a_task_that_cannot_make_the_call_reports_it_without_a_wait() {
     let cluster = Cluster::start(1);
     let files: Vec<_> =
         (0..3).map(|_| cluster.client().open("/refused", &striped(65536, 1)).unwrap()).collect();
@@ -247,7 +247,7 @@ fn a_daemon_that_dies_fails_the_call_for_all_with_one_error() {
 }
 
 #[test]
-fn a_task_that_may_not_is_everybodys_failure_before_anything_is_sent() {
+fn a_task_without_rights_fails_the_call_before_anything_is_sent() {
     let cluster = Cluster::start(2);
     let files: Vec<_> = (0..3)
         .map(|rank| {
