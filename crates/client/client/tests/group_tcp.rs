@@ -342,7 +342,7 @@ fn bytes_that_are_changed_on_the_way_end_the_group_and_are_never_taken() {
     for (position, why) in [
         (frame, "not understood"),
         (frame + 1, "lost"),
-        (frame + 7, "is the most"),
+        (frame + 7, "the limit is"),
         (frame + 20, "no task of this group"),
         (frame + 41, "no task of this group"),
     ] {

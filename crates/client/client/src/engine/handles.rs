@@ -35,8 +35,9 @@ use crate::error::Error;
 /// rest (I9).
 const CLOSES_MAX: usize = 65_536;
 
-const REFUSED: &str = "the metadata server restarted and could not take the open file up again: \
-                       it is gone, or the right to it is; unsynced writes may be lost";
+const REFUSED: &str = "the metadata server restarted and could not reclaim the open file: \
+                       it was deleted, or the right to open it was removed; \
+                       unsynced writes may be lost";
 const ENDED: &str = "the session that had the file open has ended; unsynced writes may be lost";
 
 /// One epoch of the metadata server, as known by one session.

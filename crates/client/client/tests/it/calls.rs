@@ -353,7 +353,7 @@ fn a_refused_handle_fails_at_its_next_use_sync_and_close() {
     fake.cluster().restart_mds();
     let error = works(&file).unwrap_err();
     assert_eq!(error.status(), Status::StaleHandle);
-    assert!(error.to_string().contains("could not take the open file up again"), "{error}");
+    assert!(error.to_string().contains("could not reclaim the open file"), "{error}");
     assert!(error.to_string().ends_with("try: open the file again"), "{error}");
     let exchanges = fake.cluster().exchanges.len();
     for _ in 0..2 {
