@@ -1,11 +1,13 @@
-//! Tasks that share one file, and read and write it together: each has 4 KiB of every 16 KiB. Times each way.
+//! Tasks that share one file, and read and write it together: each has 4 KiB of every 16 KiB.
+//! Prints the time of each mode.
 //!
 //! ```sh
-//! cargo run --release -p braid-client --example collective -- MDS_ADDRESS KEY_FILE [MIB] [PIECE_BYTES] [TASKS] [ROUNDS] [MODE] [read|write]
+//! cargo run --release -p braid-client --example collective -- \
+//!     MDS_ADDRESS KEY_FILE [MIB] [PIECE_BYTES] [TASKS] [ROUNDS] [MODE] [read|write]
 //! ```
 //!
-//! The tasks are threads here, each with a session of its own, and meet in memory; processes meet over whatever they have (MPI, sockets): all
-//! that is asked of them is [`Group`].
+//! The tasks here are threads, each with its own session, that exchange bytes in memory. Processes
+//! can use any other means (MPI, sockets): they only have to implement [`Group`].
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -34,7 +36,7 @@ impl Group for Task<'_> {
         self.given.lock().unwrap().len() as u32
     }
 
-    // For an example: a task that is lost is waited for without end.
+    // For an example: waits forever for a lost task.
     fn all_gather(&self, mine: &[u8], _: Duration) -> Result<Vec<Vec<u8>>> {
         self.given.lock().unwrap()[self.rank] = mine.to_vec();
         self.all_are_there.wait();
@@ -57,7 +59,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let config = Config::new([mds.as_str()], Credential::from_key_file(key)?);
     let options = OpenOptions::new().read(true).write(true).create(true);
     let open = |rank: u64| -> Result<File> {
-        // Its own session, as a process would have.
+        // Its own session, like a process.
         let file = Client::connect(config.clone())?.open("/collective", &options)?;
         file.with_view(View::strided(rank * piece, piece, tasks * piece))
     };
@@ -101,7 +103,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Runs a call in all tasks at once; how long the slowest took.
+/// Runs a call in all tasks at the same time. Returns the time of the slowest.
 fn timed(
     group: &[Task<'_>],
     files: &[File],

@@ -1,5 +1,9 @@
-//! How long a change takes that recalls names leases, beside one that recalls none and a stat:
-//! `cargo run --release -p braid-client --example recall_latency -- MDS KEYFILE` on a cluster of its own.
+//! The time of a change that recalls names leases, of one that recalls none, and of a stat. Run it
+//! on a cluster that nothing else uses:
+//!
+//! ```sh
+//! cargo run --release -p braid-client --example recall_latency -- MDS KEYFILE
+//! ```
 
 use std::{
     sync::{Arc, Weak},
@@ -8,7 +12,7 @@ use std::{
 
 use braid_client::{Client, Config, Credential, FileIndex, LeaseHolder, LeaseMode, Leases};
 
-/// Holds names and has nothing to forget.
+/// Holds names leases and caches nothing.
 struct Empty;
 
 impl LeaseHolder for Empty {

@@ -1,4 +1,4 @@
-//! How a program reaches a cluster and who it is.
+//! The address of a cluster and the identity of the program.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -8,27 +8,28 @@ use braid_wire::{Role, Secret, Ticket};
 
 use crate::{error::Result, keyfile::KeyFile};
 
-/// How a program reaches a cluster and who it is.
+/// The address of a cluster and the identity of the program.
 ///
 /// ```
 /// use braid_client::{Config, Credential};
-/// let config = Config::new(["mds.example:7000"], Credential::Agent("/run/braid/agent.sock".into()));
+/// let agent = Credential::Agent("/run/braid/agent.sock".into());
+/// let config = Config::new(["mds.example:7000"], agent);
 /// assert_eq!(config.timeout.as_secs(), 30);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Addresses of the metadata server, `host:port`, tried in order. May be empty with
-    /// [`Credential::Agent`]: the agent knows them.
+    /// [`Credential::Agent`], since the agent knows them.
     pub mds: Vec<String>,
-    /// Who the program is.
+    /// The identity of the program.
     pub credential: Credential,
     /// When connections are encrypted.
     pub tls: TlsPolicy,
-    /// How long one call may take when a server is gone (I8).
+    /// The longest time of a call when a server is gone (I8).
     pub timeout: Duration,
-    /// What the server shows for this client, for `braid status`.
+    /// The name of this client in `braid status`.
     pub client_name: String,
-    /// The cluster that is expected; `None` accepts the one that knows the key.
+    /// The expected cluster; `None` accepts the cluster that knows the key.
     pub cluster: Option<ClusterUuid>,
 }
 
@@ -46,7 +47,7 @@ impl Config {
     }
 }
 
-/// `program[pid]`, so that a row of `braid status` can be found with `ps`.
+/// `program[pid]`, so that a line of `braid status` can be found with `ps`.
 fn default_name() -> String {
     let program = std::env::args_os().next().map(PathBuf::from);
     let name = program
@@ -56,7 +57,7 @@ fn default_name() -> String {
     format!("{}[{}]", name.as_deref().unwrap_or("braid"), std::process::id())
 }
 
-/// Who a program is, and the key that proves it.
+/// The identity of a program, and the key that proves it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Credential {
@@ -76,16 +77,16 @@ pub enum Credential {
         /// The key.
         secret: Secret,
     },
-    /// A program of an ordinary user: the host's agent, at this Unix socket, says who it is.
+    /// A program of an ordinary user. The host's agent, at this Unix socket, confirms its identity.
     Agent(PathBuf),
-    /// A ticket that an agent gave before.
+    /// A ticket that an agent issued before.
     Ticket {
         /// The ticket.
         ticket: Ticket,
         /// Its key.
         secret: Secret,
     },
-    /// Something else that vouches, asked at every new session.
+    /// Any other source of a proof, called for every new session.
     Source(SourceBox),
 }
 
@@ -99,27 +100,27 @@ impl Credential {
     }
 }
 
-/// What a connection to the metadata server is to prove.
+/// What a connection to the metadata server must prove.
 #[derive(Clone, Debug)]
 pub struct Proof {
-    /// What the caller wants to be.
+    /// The requested role.
     pub role: Role,
-    /// Which key it proves.
+    /// The key to prove.
     pub credential: braid_wire::Credential,
-    /// That key.
+    /// The secret of that key.
     pub secret: Secret,
-    /// Addresses of the metadata server, when the source knows them better; else empty.
+    /// Addresses of the metadata server, if the source knows better ones; otherwise empty.
     pub mds: Vec<String>,
-    /// The cluster, when the source knows it.
+    /// The cluster, if the source knows it.
     pub cluster: Option<ClusterUuid>,
 }
 
-/// Says who the program is, each time a session is made.
+/// Supplies the identity of the program, each time a session is opened.
 pub trait Source: Send + Sync {
     /// The proof for a new connection to the metadata server.
     ///
     /// # Errors
-    /// Whatever keeps it from being had.
+    /// The reason why there is none.
     fn proof(&self) -> Result<Proof>;
 }
 

@@ -1,4 +1,4 @@
-//! The one error of the library: what failed, why, on which server, and what to try.
+//! The error type of the library: what failed, why, at which server, and what to try.
 
 use std::{fmt, io, time::Duration};
 
@@ -7,13 +7,14 @@ use braid_net::NetError;
 use braid_types::{Failure, Status};
 use braid_wire::WireError;
 
-/// Why a call of the library failed. Prints as `what failed: why; try: command`.
+/// The failure of a call of the library. Prints as `what failed: why; try: command`.
 ///
 /// ```
 /// use braid_client::{Error, Status};
 /// let error = Error::new(Status::NotFound, "no such file or directory").during("open", "/a");
 /// assert_eq!(error.errno(), 2);
-/// assert_eq!(error.to_string(), "open /a: no such file or directory; try: braid ls on the directory above it");
+/// let shown = "open /a: no such file or directory; try: braid ls on the directory above it";
+/// assert_eq!(error.to_string(), shown);
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Parts>);
@@ -26,16 +27,16 @@ struct Parts {
     subject: Option<String>,
     server: Option<String>,
     hint: Option<String>,
-    /// Nobody is at the other end at all, by this host's own word.
+    /// According to this host, nobody listens at the address.
     absent: bool,
-    /// How long the server had moved nothing.
+    /// How long the server had moved no byte.
     silent: Duration,
-    /// How long it was not asked before, since it was others' turn.
+    /// How long it was not asked before that, while other servers were.
     unasked: Duration,
     tried: Option<Tried>,
 }
 
-/// A call that was given up.
+/// A call that gave up.
 #[derive(Clone, PartialEq, Eq)]
 struct Tried {
     time: Duration,
@@ -73,23 +74,23 @@ impl Error {
         self.0.status.errno()
     }
 
-    /// Which server failed or refused, as a person would name it; `None` when none is to blame.
+    /// The name of the server that failed or refused, for people; `None` if no server is the cause.
     pub fn server(&self) -> Option<&str> {
         self.0.server.as_deref()
     }
 
-    /// Whether all the time that a call may take was spent in vain, whatever the last attempt failed by: the same again would wait as
-    /// long.
+    /// Whether the call used up all its time, whatever the last attempt's failure. The same call
+    /// again would wait as long.
     pub fn was_given_up(&self) -> bool {
         self.0.tried.is_some()
     }
 
-    /// Which file the call was about.
+    /// The file of the call.
     pub fn path(&self) -> Option<&str> {
         self.0.subject.as_deref()
     }
 
-    /// Why, without what failed and what to try.
+    /// The reason, without what failed and what to try.
     pub fn why(&self) -> &str {
         &self.0.why
     }
@@ -99,13 +100,14 @@ impl Error {
         self.0.hint.as_deref().unwrap_or_else(|| hint(self.0.status))
     }
 
-    /// Whether nobody nearer to the cause said what to try, so that [`Error::hint`] is advice for any error of this status: a face
-    /// with words of its own, such as options of a command, may give those instead.
+    /// Whether [`Error::hint`] is general advice for this status, because no code nearer to the
+    /// cause supplied a hint. Then a front end with its own terms, such as command options, may use
+    /// those instead.
     pub fn has_general_hint(&self) -> bool {
         self.0.hint.is_none() && !self.0.why.contains("; try: ")
     }
 
-    /// Names the operation and the file, unless that was done nearer to the cause.
+    /// Names the operation and the file, unless code nearer to the cause has named them.
     #[must_use]
     pub fn during(mut self, what: &'static str, subject: impl fmt::Display) -> Self {
         if self.0.what.is_none() {
@@ -115,21 +117,21 @@ impl Error {
         self
     }
 
-    /// Names the server, unless that was done nearer to the cause.
+    /// Names the server, unless code nearer to the cause has named it.
     #[must_use]
     pub fn at(mut self, server: impl fmt::Display) -> Self {
         self.0.server.get_or_insert_with(|| server.to_string());
         self
     }
 
-    /// Says what to try instead of the general advice.
+    /// Replaces the general advice.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// What `server` said; of the server that it blames, where it blames another.
+    /// The refusal by `server`. If it names another server as the cause, the error names that one.
     pub(crate) fn refused(server: impl fmt::Display, failure: Failure) -> Self {
         let error = Self::new(failure.status, failure.to_string());
         match failure.blamed() {
@@ -138,7 +140,7 @@ impl Error {
         }
     }
 
-    /// Says that nobody is there, and has not been for as long as this host knows.
+    /// Records whether this host knows that nobody listens at the address.
     pub(crate) fn absent(mut self, absent: bool) -> Self {
         self.0.absent = absent;
         self
@@ -156,13 +158,14 @@ impl Error {
         self.0.unasked
     }
 
-    /// The same of a server that was given up.
+    /// The same error, for a server that the call gave up on.
     pub(crate) fn unreachable(mut self) -> Self {
         self.0.status = Status::Unreachable;
         self
     }
 
-    /// The reason of the last attempt, of a call that was tried for so long: whatever step failed, the call is named.
+    /// The error of a call that gave up after this time, with the reason of the last attempt. It
+    /// names the call, whichever step failed.
     pub(crate) fn given_up(mut self, time: Duration) -> Self {
         (self.0.what, self.0.subject) = (None, None);
         if self.status() == Status::ConnectionLost {
@@ -173,7 +176,7 @@ impl Error {
         self.tried_for(time).at("the server")
     }
 
-    /// Of a call that was given up in a later step: how long all of it was tried.
+    /// For a call that gave up in a later step: the time of the whole call.
     pub(crate) fn tried_for(mut self, time: Duration) -> Self {
         if let Some(tried) = &mut self.0.tried {
             tried.time = tried.time.max(time);
@@ -189,7 +192,7 @@ impl Error {
     }
 }
 
-/// What a person can do about it.
+/// The general advice for a status.
 fn hint(status: Status) -> &'static str {
     match status {
         Status::Unreachable | Status::ConnectionLost | Status::NotServing => "braid status",
@@ -227,7 +230,7 @@ impl fmt::Display for Error {
         if let Some(what) = parts.what {
             write!(f, "{what} {}: ", parts.subject.as_deref().unwrap_or_default())?;
         }
-        // A reason that came with its own advice needs no second one, and advice stands last.
+        // A reason with its own advice needs no second one, and the advice comes last.
         let (why, hint) = parts.why.split_once("; try: ").unwrap_or((&parts.why, self.hint()));
         f.write_str(why)?;
         if let Some(server) = parts.server.as_deref().filter(|server| !why.contains(*server)) {
@@ -329,7 +332,8 @@ mod tests {
             Error::refused("metadata server at h:2", Status::NotFound.into()).during("stat", "/x");
         assert_eq!(
             refused.to_string(),
-            "stat /x: no such file or directory (metadata server at h:2); try: braid ls on the directory above it"
+            "stat /x: no such file or directory (metadata server at h:2); \
+             try: braid ls on the directory above it"
         );
     }
 
@@ -348,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_given_up_in_a_late_step_says_how_long_all_of_it_was_tried() {
+    fn giving_up_in_a_late_step_reports_the_time_of_the_whole_call() {
         let late =
             Error::new(Status::ConnectionLost, "no route").at("h:1").given_up(Duration::ZERO);
         assert_eq!(late.why(), "gave up after 0.0 s: no route");
@@ -363,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_given_up_says_so_whatever_the_server_said_last() {
+    fn giving_up_is_reported_whatever_the_last_reply_was() {
         for status in
             [Status::NotServing, Status::TryAgain, Status::Cancelled, Status::ConnectionLost]
         {

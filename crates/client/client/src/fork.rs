@@ -1,19 +1,24 @@
-//! Which process this is, counted along a line of `fork`s: a child must not use its parent's connections.
+//! A number for this process that differs from those of its `fork` ancestors: a child must not use
+//! its parent's connections.
 //!
-//! The engine asks before every call, so that the answer must cost nothing beside the two system calls of a small
-//! read. `getpid` would be a third: 0.2 µs on a virtual machine, of the 14 µs that the read takes. So:
+//! The engine checks the number before every call, so the check must cost almost nothing compared
+//! with the two system calls of a small read. `getpid` would be a third one: 0.2 µs on a virtual
+//! machine, of the 14 µs of the read. So:
 //!
 //! ```text
-//!   parent   [ mark 1 ] ──fork──> child   [ 0 ] ──first question──> [ mark 2 ]
-//!              one page that the kernel hands to a child as zeros (MADV_WIPEONFORK): a load, 1 ns
+//!   parent   [ mark 1 ] ──fork──> child   [ 0 ] ──first check──> [ mark 2 ]
+//!              one page that the kernel zeroes in a child (MADV_WIPEONFORK): a load, 1 ns
 //! ```
 //!
-//! It holds for every kind of `fork`, also one that runs no `pthread_atfork` handlers (`_Fork`, `clone`). A child
-//! of `vfork` shares the page and may do nothing but `exec`. Where there is no such page (Linux before 4.14,
-//! other Unix systems) the process number stands in; Windows has no `fork`.
+//! This works for every kind of `fork`, also for those that run no `pthread_atfork` handlers
+//! (`_Fork`, `clone`). A child of `vfork` shares the page and may only call `exec`. Where such
+//! pages do not exist (Linux before 4.14, other Unix systems), the process number is used. Windows
+//! has no `fork`.
 //!
-//! Invariants: (1) the marks along a line of forks rise, so that a child never has its parent's; (2) nothing here
-//! waits for a lock that another thread may have held at the fork, but for the moment of the first question of all.
+//! Invariants:
+//! 1. The marks along a line of forks rise, so that a child never has its parent's mark.
+//! 2. Nothing here waits for a lock that another thread may have held at the fork, except during
+//!    the very first check.
 
 #[cfg(target_os = "linux")]
 use std::sync::{
@@ -21,7 +26,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// The mark of this process: the same at every question, another one in a child.
+/// The mark of this process: constant within a process, different in a child.
 #[cfg(target_os = "linux")]
 pub(crate) fn mark() -> u64 {
     static PAGE: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
@@ -31,10 +36,10 @@ pub(crate) fn mark() -> u64 {
     }
 }
 
-/// The mark on the page; drawn by the first who asks in this process.
+/// The mark on the page. The first check in a process sets it.
 #[cfg(target_os = "linux")]
 fn marked(page: &AtomicU64) -> u64 {
-    /// Inherited by children, so that a child draws a higher one.
+    /// Inherited by children, so that a child sets a higher mark.
     static DRAWN: AtomicU64 = AtomicU64::new(0);
     let found = page.load(Ordering::Relaxed);
     if found != 0 {
@@ -45,7 +50,7 @@ fn marked(page: &AtomicU64) -> u64 {
         .map_or_else(|other| other, |_| drawn)
 }
 
-/// The mark of this process: the same at every question, another one in a child.
+/// The mark of this process: constant within a process, different in a child.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn mark() -> u64 {
     if cfg!(unix) { u64::from(std::process::id()) } else { 1 }
@@ -58,11 +63,11 @@ mod page {
 
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-    /// The kernel maps and wipes whole pages, whatever their size; the first eight bytes are used.
+    /// The kernel maps and zeroes whole pages, whatever their size; the first eight bytes are used.
     const BYTES: usize = size_of::<AtomicU64>();
 
-    /// A number that is 0 in every child, on a page of its own for as long as the process lives; `None` where the
-    /// kernel has no such pages.
+    /// A number that is 0 in every new child, on its own page, which exists as long as the process;
+    /// `None` if the kernel has no such pages.
     pub(super) fn wiped_on_fork() -> Option<&'static AtomicU64> {
         // SAFETY: a null address lets the kernel choose a range that nothing else uses.
         let page = unsafe {
@@ -80,8 +85,9 @@ mod page {
             let _ = unsafe { munmap(page, BYTES) };
             return None;
         }
-        // SAFETY: mapped readable and writable and never unmapped, aligned to a page, zeros, which are a valid
-        // `AtomicU64`; only atomics touch it, and what the kernel wipes at a fork is the child's copy.
+        // SAFETY: mapped readable and writable, never unmapped, and aligned to a page. It contains
+        // zeros, which are a valid `AtomicU64`. Only atomics access it, and the kernel zeroes only
+        // the child's copy at a fork.
         Some(unsafe { &*page.cast::<AtomicU64>() })
     }
 }
@@ -90,16 +96,18 @@ mod page {
 pub(crate) mod tests {
     use super::*;
 
-    /// What a test may take in a child before the kernel ends it.
+    /// How long a test may run in a child before the kernel ends it.
     const CHILD_SECONDS: u32 = 60;
 
-    /// Runs `judge` in a real child of this process; whether it said yes in time.
+    /// Runs `judge` in a real child of this process. Returns whether it returned true in time.
     #[allow(unsafe_code)]
     pub(crate) fn holds_in_child(judge: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child calls `judge`, whose locks are free or its own, and ends without unwinding into the harness.
+        // SAFETY: the child calls `judge`, whose locks are free or its own, and ends without
+        // unwinding into the test harness.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: plain system calls; a child that hangs is ended by the alarm, which counts as a no.
+            // SAFETY: plain system calls; a child that hangs is ended by the alarm, which counts as
+            // false.
             unsafe {
                 libc::alarm(CHILD_SECONDS);
                 let holds =

@@ -1,4 +1,4 @@
-//! Key files: one key each, readable by its owner only.
+//! Key files: one key each, readable only by its owner.
 //!
 //! ```text
 //!   braid-key-v1
@@ -8,8 +8,10 @@
 //!   secret = 64 hexadecimal digits
 //! ```
 //!
-//! Invariants: (1) the file has mode 0600 or stricter, else it is refused: a key that others can read
-//! is no key; (2) a line that is not understood is refused (I10); (3) it is written whole or not at all.
+//! Invariants:
+//! 1. The file has mode 0600 or stricter. Otherwise it is refused: others may have read the key.
+//! 2. A line that is not understood is refused (I10).
+//! 3. The file is written completely or not at all.
 
 use std::{
     fs::{self, OpenOptions},
@@ -26,17 +28,17 @@ use crate::{
 };
 
 const HEADER: &str = "braid-key-v1";
-/// A key file is a few lines; more is something else, and is not read into memory (I9).
+/// A key file has a few lines. A larger file is something else and is not read into memory (I9).
 const FILE_BYTES_MAX: u64 = 4096;
 
 /// The content of a key file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyFile {
-    /// Which key; 0 is the server key.
+    /// The id of the key; 0 is the server key.
     pub id: KeyId,
-    /// What a person calls it. One line.
+    /// Its name. One line.
     pub name: String,
-    /// Whether it is used as an administrator's.
+    /// Whether it is used as an administrator's key.
     pub admin: bool,
     /// The key.
     pub secret: Secret,
@@ -46,7 +48,7 @@ impl KeyFile {
     /// Reads a key file.
     ///
     /// # Errors
-    /// When it cannot be read, others may read it, or it is not a key file. The error names the path.
+    /// It cannot be read, others may read it, or it is not a key file. The error names the path.
     pub fn load(path: &Path) -> Result<Self> {
         Self::load_checked(path).map_err(|error| error.during("load key", path.display()))
     }
@@ -60,10 +62,10 @@ impl KeyFile {
         Self::parse(&fs::read_to_string(path).map_err(from_io)?)
     }
 
-    /// Reads the text of a key file.
+    /// Parses the text of a key file.
     ///
     /// # Errors
-    /// When it is not one; the error says which line.
+    /// It is not a key file; the error names the line.
     pub fn parse(text: &str) -> Result<Self> {
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         if lines.next() != Some(HEADER) {
@@ -72,7 +74,7 @@ impl KeyFile {
         let (mut id, mut name, mut admin, mut secret) = (None, String::new(), false, None);
         for line in lines {
             let (key, value) =
-                line.split_once('=').ok_or_else(|| not_a_key("a line is not `word = value`"))?;
+                line.split_once('=').ok_or_else(|| not_a_key("a line is not `keyword = value`"))?;
             let value = value.trim();
             match key.trim() {
                 "id" => {
@@ -91,7 +93,7 @@ impl KeyFile {
                             .ok_or_else(|| not_a_key("its secret is not 64 hex digits"))?,
                     )
                 }
-                _ => return Err(not_a_key("a word in it is not understood")),
+                _ => return Err(not_a_key("it has an unknown keyword")),
             }
         }
         let id = id.ok_or_else(|| not_a_key("it has no id"))?;
@@ -108,10 +110,10 @@ impl KeyFile {
         format!("{HEADER}\nid = {}\nname = {name}\n{admin}secret = {secret}\n", self.id)
     }
 
-    /// Writes the file with mode 0600. An existing one is never replaced: it may be the only copy.
+    /// Writes the file with mode 0600. An existing file is never replaced: it may be the only copy.
     ///
     /// # Errors
-    /// [`Status::Exists`], or what the local file system says.
+    /// [`Status::Exists`], or an error of the local file system.
     pub fn save(&self, path: &Path) -> Result<()> {
         self.save_whole(path).map_err(|error| error.during("write key", path.display()))
     }
@@ -126,13 +128,13 @@ impl KeyFile {
             file.write_all(self.to_text().as_bytes())?;
             file.sync_all()
         });
-        // A hard link fails when the name exists; a rename would replace it.
+        // A hard link fails if the name exists; a rename would replace it.
         let linked = written.and_then(|()| fs::hard_link(&scratch, path));
         let removed = fs::remove_file(&scratch);
         linked.and(removed).map_err(from_io)
     }
 
-    /// What a [`crate::Config`] takes.
+    /// The credential for a [`crate::Config`].
     pub fn into_credential(self) -> Credential {
         match (self.id, self.admin) {
             (KeyId(0), _) => Credential::ServerKey(self.secret),
@@ -183,7 +185,7 @@ fn check_mode(path: &Path, meta: &fs::Metadata) -> Result<()> {
         .with_hint(format!("chmod 600 {}", path.display())))
 }
 
-/// Elsewhere the file's access list is the administrator's affair.
+/// On other systems the administrator manages the file's access list.
 #[cfg(not(unix))]
 fn check_mode(_: &Path, _: &fs::Metadata) -> Result<()> {
     Ok(())
@@ -214,7 +216,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_key_file_that_others_can_read_is_refused_with_the_command_that_mends_it() {
+    fn a_key_file_readable_by_others_is_refused_with_the_repair_command() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");

@@ -1,5 +1,5 @@
-//! The client library: plans jobs, talks to the metadata server and the I/O daemons.
-// The one exception is a page that the kernel wipes in children: `fork.rs`.
+//! The client library: plans jobs, and sends requests to the metadata server and the I/O daemons.
+// The only exception is the page that the kernel zeroes in child processes: `fork.rs`.
 #![deny(unsafe_code)]
 
 pub mod agent;

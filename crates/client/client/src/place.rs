@@ -1,4 +1,4 @@
-//! What names a place in the namespace, in every call.
+//! Path references: how calls name a file or directory.
 
 use std::{
     borrow::Cow,
@@ -9,8 +9,8 @@ use std::{
 use braid_types::FileIndex;
 use braid_wire::message::types::At;
 
-/// What names a place: a path (always from the root of the file system), a file by its index, or a path from
-/// a directory.
+/// A value that names a file or directory: a path (always from the root of the file system), a file
+/// index, or a path from a directory.
 ///
 /// ```
 /// use braid_client::{At, FileIndex, ToAt};
@@ -18,11 +18,11 @@ use braid_wire::message::types::At;
 /// assert_eq!((FileIndex(7), "c").to_at(), At { dir: FileIndex(7), path: b"c".to_vec() });
 /// ```
 pub trait ToAt {
-    /// The place as it travels.
+    /// The path reference as it is sent.
     fn to_at(&self) -> At;
 }
 
-/// Paths are bytes; on Windows a backslash separates too.
+/// Paths are bytes. On Windows a backslash separates names, too.
 fn from_root(path: &OsStr) -> At {
     let bytes = path.as_encoded_bytes();
     let bytes = if cfg!(windows) {

@@ -1,4 +1,4 @@
-//! A group over TCP: rounds, late and lost tasks, wrong secrets, and a network that is hostile.
+//! A group over TCP: rounds, late and lost tasks, wrong secrets, and a hostile network.
 
 use std::{
     io::{Read, Write},
@@ -9,7 +9,7 @@ use std::{
 
 use braid_client::{Error, Group, Result, Secret, Status, TcpGroup, refuse_all};
 
-/// Far beyond what a test takes.
+/// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -27,7 +27,7 @@ fn join(address: SocketAddr, rank: u32, size: u32) -> Result<TcpGroup> {
     TcpGroup::join(address, rank, size, &secret(), LONG)
 }
 
-/// The tasks of a group, in the order of ranks; `address_of` says where each finds the root.
+/// The tasks of a group, in the order of ranks; `address_of` returns the root's address for each.
 fn tasks_by(size: u32, address_of: impl Fn(u32, SocketAddr) -> SocketAddr) -> Vec<TcpGroup> {
     let (listener, address) = listener();
     let others: Vec<_> = (1..size)
@@ -42,7 +42,7 @@ fn tasks(size: u32) -> Vec<TcpGroup> {
     tasks_by(size, |_, address| address)
 }
 
-/// What each task that comes returns, in their order.
+/// The results of the tasks that come, in their order.
 fn come<'t>(
     tasks: impl IntoIterator<Item = &'t TcpGroup>,
     time_max: Duration,
@@ -57,7 +57,7 @@ fn come<'t>(
 }
 
 #[test]
-fn every_task_gets_what_every_task_gave_round_after_round() {
+fn every_task_receives_all_payloads_in_every_round() {
     for size in [1, 2, 5] {
         let tasks = tasks(size);
         assert_eq!(
@@ -68,7 +68,7 @@ fn every_task_gets_what_every_task_gave_round_after_round() {
             for task in &tasks {
                 scope.spawn(move || {
                     for round in 0..50u32 {
-                        // Of different lengths: none, some, more than a socket's buffer takes.
+                        // Different lengths: none, some, more than a socket's buffer.
                         let bytes = |rank: u32| [0, 100, 3 << 20][((rank + round) % 3) as usize];
                         let give = |rank: u32| {
                             vec![(rank + round) as u8; if round < 45 { 10 } else { bytes(rank) }]
@@ -86,7 +86,7 @@ fn every_task_gets_what_every_task_gave_round_after_round() {
 }
 
 #[test]
-fn a_root_that_listens_later_than_the_others_come_is_waited_for() {
+fn members_wait_for_a_root_that_listens_later() {
     let (reserved, address) = listener();
     drop(reserved);
     let other = thread::spawn(move || join(address, 1, 2));
@@ -140,7 +140,7 @@ fn a_task_that_is_lost_between_two_rounds_fails_all() {
 }
 
 #[test]
-fn those_who_wait_are_told_of_a_loss_though_the_root_is_busy_elsewhere() {
+fn waiting_tasks_are_notified_of_a_loss_while_the_root_is_busy() {
     let mut tasks = tasks(3);
     let lost = tasks.pop().unwrap();
     thread::scope(|scope| {
@@ -162,7 +162,7 @@ fn a_root_that_is_lost_fails_the_others() {
 }
 
 #[test]
-fn a_task_that_goes_after_the_last_round_takes_nothing_from_the_others() {
+fn a_task_that_ends_after_the_last_round_does_no_harm() {
     for _ in 0..20 {
         let got: Vec<_> = tasks(3)
             .into_iter()
@@ -172,13 +172,15 @@ fn a_task_that_goes_after_the_last_round_takes_nothing_from_the_others() {
     }
 }
 
-/// Runs `judge` in a real child of this process; whether it said yes before the kernel ended it.
+/// Runs `judge` in a real child of this process. Returns whether it returned true before the kernel
+/// ended it.
 #[cfg(target_os = "linux")]
 fn holds_in_child(judge: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child calls `judge`, which waits for nothing of other threads, and ends without unwinding.
+    // SAFETY: the child calls `judge`, which waits for no other thread, and ends without unwinding.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: plain system calls; a child that hangs is ended by the alarm, which counts as a no.
+        // SAFETY: plain system calls; a child that hangs is ended by the alarm, which counts as
+        // false.
         unsafe {
             libc::alarm(60);
             let holds =
@@ -195,11 +197,11 @@ fn holds_in_child(judge: impl FnOnce() -> bool) -> bool {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_child_after_fork_lets_its_copy_of_a_group_go_and_the_parent_loses_nothing() {
+fn a_child_after_fork_drops_its_copy_of_a_group_without_harm() {
     for rank in 0..3 {
         let mut tasks: Vec<Option<TcpGroup>> = tasks(3).into_iter().map(Some).collect();
         let lets_go = holds_in_child(|| {
-            // In the child alone: the parent's are all there afterwards.
+            // Only in the child: afterwards all tasks of the parent still exist.
             drop(tasks[rank].take());
             true
         });
@@ -242,13 +244,14 @@ fn a_wrong_secret_is_refused_in_both_directions() {
 }
 
 #[test]
-fn a_rank_that_is_taken_or_of_another_size_is_refused() {
+fn a_rank_in_use_or_a_different_size_is_refused() {
     let (listener, address) = listener();
     let root = thread::spawn(move || TcpGroup::listen(listener, 3, &secret(), LONG));
     let other_size = join(address, 1, 2).unwrap_err();
     assert_eq!(other_size.status(), Status::Invalid);
     assert!(other_size.to_string().contains("this one has 3"), "{other_size}");
-    // Of two that both say that they are task 1 one is refused, which hears of it at once; the other waits for the last.
+    // Of two that claim to be task 1, one is refused immediately; the other waits for the last
+    // task.
     let (tell, told) = std::sync::mpsc::channel();
     for tell in [tell.clone(), tell] {
         thread::spawn(move || tell.send(join(address, 1, 3)).unwrap());
@@ -291,13 +294,13 @@ fn connections_of_strangers_keep_no_task_out() {
 }
 
 #[test]
-fn what_is_no_root_is_not_taken_for_one() {
+fn a_listener_without_the_secret_is_not_taken_for_the_root() {
     let (listener, address) = listener();
     let impostor = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut hello = [0; 48];
         stream.read_exact(&mut hello).unwrap();
-        // The task's own words back, and more.
+        // The task's own bytes back, and more.
         stream.write_all(&[&hello[..], &[0; 16]].concat()).unwrap();
         stream
     });
@@ -306,7 +309,7 @@ fn what_is_no_root_is_not_taken_for_one() {
     drop(impostor.join().unwrap());
 }
 
-/// A wire to the root on which the byte at `position` from the task is changed.
+/// A relay to the root that changes the byte at `position` from the task.
 fn bad_wire(root: SocketAddr, position: usize) -> SocketAddr {
     let (listener, address) = listener();
     thread::spawn(move || {
@@ -339,7 +342,7 @@ fn bytes_that_are_changed_on_the_way_end_the_group_and_are_never_taken() {
     for (position, why) in [
         (frame, "not understood"),
         (frame + 1, "lost"),
-        (frame + 7, "is the most"),
+        (frame + 7, "the limit is"),
         (frame + 20, "no task of this group"),
         (frame + 41, "no task of this group"),
     ] {
@@ -347,7 +350,7 @@ fn bytes_that_are_changed_on_the_way_end_the_group_and_are_never_taken() {
             tasks_by(3, |rank, root| if rank == 1 { bad_wire(root, position) } else { root });
         let got = come(&tasks, Duration::from_secs(1));
         let told = got[0].as_ref().unwrap_err().to_string();
-        // A length that grew is waited for until the task is late.
+        // For a longer length, the root waits until the task is late.
         let is_longer = position == frame + 1 && told.contains("task 1 did not come");
         assert!(told.contains(why) || is_longer, "byte {position}: {told}");
         assert!(got.iter().all(Result::is_err), "byte {position}");

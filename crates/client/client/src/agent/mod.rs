@@ -1,25 +1,28 @@
-//! The agent: the one process of a host that holds the host's client key and vouches for its users.
+//! The agent: the process of a host that holds the host's client key and issues tickets to its
+//! users.
 //!
 //! ```text
 //!   program (any user)             agent (holds the client key)            metadata server
 //!     | connect(unix socket) -------> |                                        |
-//!     |                               | who is it? SO_PEERCRED, /proc groups   |
+//!     |                               | which user? SO_PEERCRED, /proc groups  |
 //!     |                               | AgentCheck --------------------------> |
-//!     |                               | <------- session, key, epoch ---------- |
+//!     |                               | <------- session, key, epoch --------- |
 //!     | <-- "BRDA" v1 · ticket, key --|                                        |
 //!     | handshake with the ticket -------------------------------------------> |
 //! ```
 //!
 //! Invariants:
-//! 1. Nothing is read from the program: who it is comes from the kernel and from nowhere else.
-//! 2. A ticket says uid, gid and groups, and its key is derived from all of it and the client key: a program that
-//!    changes a byte has a ticket without a key.
+//! 1. Nothing is read from the program: its identity comes only from the kernel.
+//! 2. A ticket contains uid, gid and groups, and its key is derived from all of them and the client
+//!    key. A program that changes a byte has a ticket without a valid key.
 //! 3. The client key never leaves this process.
-//! 4. A ticket is given only while the agent's own session lives.
+//! 4. A ticket is issued only while the agent's own session is valid.
 //!
-//! The groups are those of the process that connected, read from `/proc/PID/status` while its socket is held. The
-//! kernel's `SO_PEERGROUPS` would be exact, and is not reachable from safe code. A process that dies at once and whose
-//! number is taken by another process *of the same user and group* before the file is read gets that one's groups.
+//! The groups are those of the process that connected, read from `/proc/PID/status` while its
+//! socket is open. The kernel's `SO_PEERGROUPS` would be exact, but safe code cannot use it.
+//! Suppose that the process dies immediately, and its number is taken by another process *of the
+//! same user and group* before the file is read. Then the ticket contains the groups of that
+//! process.
 
 mod protocol;
 
@@ -35,16 +38,16 @@ use std::path::Path;
 
 use crate::{config::Proof, error::Result};
 
-/// Asks the agent at a socket for a ticket.
+/// Requests a ticket from the agent at a socket.
 ///
 /// # Errors
-/// No agent is there, or it refuses.
+/// No agent listens there, or it refuses.
 #[cfg(unix)]
 pub(crate) fn ask(socket: &Path) -> Result<Proof> {
     protocol::ask(socket).map_err(|error| error.during("ask the agent at", socket.display()))
 }
 
-/// Elsewhere there is no agent.
+/// Other systems have no agent.
 #[cfg(not(unix))]
 pub(crate) fn ask(socket: &Path) -> Result<Proof> {
     let why = "the agent needs Unix sockets with credentials, which this system lacks";

@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket, by the kernel's word.
+//! The identity of the process at the other end of a Unix socket, according to the kernel.
 
 use std::{
     fs::File,
@@ -8,14 +8,15 @@ use std::{
 
 use braid_wire::message::types::Identity;
 
-/// `/proc/PID/status` with the kernel's most groups (65,536 of up to 11 characters).
+/// The largest `/proc/PID/status`: with the kernel's maximum of groups (65,536 of up to 11
+/// characters).
 const STATUS_BYTES_MAX: u64 = 1 << 20;
 
 /// User, group and groups of the process that connected.
 pub(super) fn identity(stream: &UnixStream) -> io::Result<Identity> {
     let peer = rustix::net::sockopt::socket_peercred(stream)?;
     let (uid, gid) = (u64::from(peer.uid.as_raw()), u64::from(peer.gid.as_raw()));
-    // A process that is gone, or in another process namespace, keeps its user and group and no more.
+    // A process that has ended, or is in another PID namespace, keeps only its user and group.
     let groups = groups(peer.pid.as_raw_nonzero().get(), uid, gid).unwrap_or_default();
     Ok(Identity { uid, gid, groups, checked: false })
 }
@@ -28,8 +29,8 @@ fn groups(pid: i32, uid: u64, gid: u64) -> io::Result<Vec<u64>> {
     Ok(groups_in(&status, uid, gid))
 }
 
-/// The groups in a status file, if it is that of a process with this effective user and group: the process may have
-/// died and its number may belong to somebody else now.
+/// The groups in a status file, if it belongs to a process with this effective user and group: the
+/// process may have died, and its number may belong to another process now.
 fn groups_in(status: &str, uid: u64, gid: u64) -> Vec<u64> {
     let numbers = |name: &str| -> Vec<u64> {
         let line = status.lines().find_map(|line| line.strip_prefix(name));

@@ -1,7 +1,8 @@
-//! What the agent says to a program: one message, right after the program connected.
+//! The agent's message to a program, sent immediately after the program connected.
 //!
 //! ```text
-//!   "BRDA" · version u16 = 1 · the body of a final frame (status, then ticket · key · addresses · cluster)
+//!   "BRDA" · version u16 = 1 · the body of a final frame: status, then
+//!                              ticket · key · addresses · cluster
 //! ```
 #![cfg(unix)]
 
@@ -25,9 +26,9 @@ use crate::{
 
 const MAGIC: [u8; 4] = *b"BRDA";
 const VERSION: u16 = 1;
-/// The kernel's most groups (65,536) take 512 KiB (I9).
+/// The kernel's maximum of groups (65,536) takes 512 KiB (I9).
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
-/// The agent asks the metadata server before it answers, and gives up before this.
+/// How long to wait for the agent, which gives up its call of the metadata server before this.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Ticket, its key, addresses of the metadata server, cluster.
@@ -57,12 +58,10 @@ pub(super) fn ask(socket: &Path) -> Result<Proof> {
 }
 
 fn parse(message: &[u8]) -> Result<Given> {
-    let strange = |what: &str| {
-        Error::new(Status::Malformed, format!("what answers there is no agent: {what}"))
-    };
+    let strange = |what: &str| Error::new(Status::Malformed, format!("not an agent: {what}"));
     let mut from = Decoder::new(message);
     if from.array() != Ok(MAGIC) {
-        return Err(strange("it does not begin as one"));
+        return Err(strange("its reply has an unknown format"));
     }
     match u16::decode(&mut from) {
         Ok(VERSION) => {}
@@ -71,7 +70,7 @@ fn parse(message: &[u8]) -> Result<Given> {
             return Err(Error::new(Status::Unsupported, why)
                 .with_hint("the same version of braid for both"));
         }
-        Err(_) => return Err(strange("it ends at once")),
+        Err(_) => return Err(strange("its reply ends early")),
     }
     let body = from.take(from.remaining()).unwrap_or_default();
     match decode_outcome::<Given>(body) {
@@ -86,7 +85,7 @@ fn from_io(error: io::Error) -> Error {
         io::ErrorKind::PermissionDenied => Status::PermissionDenied,
         _ => Status::Unreachable,
     };
-    // No socket, or one that a process left behind.
+    // No socket, or one left behind by a process.
     let absent = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
     Error::new(status, error.to_string())
         .absent(absent)
@@ -98,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_agent_is_refused() {
+    fn a_reply_that_is_not_from_an_agent_is_refused() {
         for bad in [
             &b""[..],
             b"BR",

@@ -1,4 +1,4 @@
-//! The agent's side: a socket that every user of the host may connect to.
+//! The agent's server: a socket to which every user of the host may connect.
 
 use std::{
     fs, io,
@@ -30,14 +30,14 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Programs that are answered at the same time; more are told to try again (I9).
+/// Programs that are served at the same time; others must try again (I9).
 const PROGRAMS_MAX: usize = 64;
-/// How long the metadata server is waited for, so that programs learn in time that it is away.
+/// How long the agent waits for the metadata server, so that programs get an error in time.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(15);
-/// A program that does not take its answer is left alone.
+/// How long a program may take to receive its reply.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Checks that the agent's session lives.
+/// Checks that the agent's session is valid.
 type Check = Box<dyn Fn() -> Result<AgentCheckReply> + Send + Sync>;
 
 /// An agent that listens.
@@ -78,7 +78,8 @@ pub fn serve(socket: &Path, config: Config) -> Result<()> {
 }
 
 impl Agent {
-    /// Connects to the cluster with the host's client key and listens at `socket`, open to every user.
+    /// Connects to the cluster with the host's client key and listens at `socket`, which is open to
+    /// every user.
     ///
     /// # Errors
     /// The credential is no client key; the cluster refuses it; an agent listens there already.
@@ -116,12 +117,12 @@ impl Agent {
         Ok(Self { listener, socket: socket.to_owned(), vouch, stopping: Arc::default() })
     }
 
-    /// What ends [`Agent::run`].
+    /// A handle that ends [`Agent::run`].
     pub fn stopper(&self) -> Stopper {
         Stopper { socket: self.socket.clone(), stopping: Arc::clone(&self.stopping) }
     }
 
-    /// Answers programs until it is stopped.
+    /// Serves programs until it is stopped.
     ///
     /// # Errors
     /// The socket fails.
@@ -132,7 +133,8 @@ impl Agent {
             }
             match stream {
                 Ok(stream) => self.answer(stream),
-                // The program went away, or descriptors are short for the moment: others are still served.
+                // The program disconnected, or descriptors are temporarily exhausted: other
+                // programs are still served.
                 Err(error) if is_passing(&error) => thread::sleep(Duration::from_millis(10)),
                 Err(error) => {
                     return Err(Error::new(Status::DiskError, error.to_string())
@@ -155,7 +157,7 @@ impl Agent {
             send(stream, &outcome);
             vouch.busy.fetch_sub(1, Ordering::AcqRel);
         };
-        // Without a thread the program sees the connection end, and is told that no agent answers.
+        // Without a thread, the connection ends, and the program reports that no agent answers.
         if thread::Builder::new().name("braid-agent".into()).spawn(work).is_err() {
             self.vouch.busy.fetch_sub(1, Ordering::AcqRel);
         }
@@ -164,16 +166,16 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // Should it be gone already, so much the better.
+        // It may have been removed already.
         let _ = fs::remove_file(&self.socket);
     }
 }
 
 impl Stopper {
-    /// Ends the agent; answers under way are finished.
+    /// Ends the agent. Replies in progress are completed.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        // Wakes it from `accept`.
+        // Wakes the thread in `accept`.
         let _ = UnixStream::connect(&self.socket);
     }
 }
@@ -181,10 +183,7 @@ impl Stopper {
 impl Voucher {
     fn outcome(&self, stream: &UnixStream) -> Result<protocol::Given, Failure> {
         let identity = peer::identity(stream).map_err(|error| {
-            Failure::new(
-                Status::Internal,
-                format!("the kernel does not say who is asking: {error}"),
-            )
+            Failure::new(Status::Internal, format!("the kernel does not report the user: {error}"))
         })?;
         let check = (self.check)().map_err(|error| Failure::new(error.status(), error.why()))?;
         let ticket = ticket(identity, &check, random_bytes());
@@ -207,13 +206,13 @@ fn ticket(identity: Identity, check: &AgentCheckReply, nonce: [u8; 16]) -> Ticke
 }
 
 fn send(mut stream: UnixStream, outcome: &Result<protocol::Given, Failure>) {
-    // A program that went away has no use for an answer.
+    // A program that has disconnected needs no reply.
     let _ = stream
         .set_write_timeout(Some(WRITE_TIMEOUT))
         .and_then(|()| stream.write_all(&protocol::message(outcome)));
 }
 
-/// Takes over a socket that nobody listens at any more.
+/// Replaces a socket that nobody listens at any more.
 fn listen(socket: &Path) -> io::Result<UnixListener> {
     if fs::symlink_metadata(socket).is_ok() {
         if UnixStream::connect(socket).is_ok() {
@@ -228,7 +227,7 @@ fn listen(socket: &Path) -> io::Result<UnixListener> {
 
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted};
-    // EMFILE and ENFILE have no kind of their own.
+    // EMFILE and ENFILE have no `ErrorKind`.
     matches!(error.kind(), ConnectionAborted | Interrupted)
         || matches!(error.raw_os_error(), Some(23 | 24))
 }

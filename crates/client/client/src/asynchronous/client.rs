@@ -44,8 +44,8 @@ impl<D: Driver> Clone for Client<D> {
 }
 
 impl Client<Tokio> {
-    /// Connects to the metadata server, starts a session, and a task that takes care of it. To be called within a
-    /// tokio runtime.
+    /// Connects to the metadata server, opens a session, and starts a task that renews it. Must be
+    /// called within a tokio runtime.
     ///
     /// ```no_run
     /// use braid_client::{Config, Credential, OpenOptions, asynchronous::Client};
@@ -60,7 +60,7 @@ impl Client<Tokio> {
     /// ```
     ///
     /// # Errors
-    /// The server is not reached in [`Config::timeout`], or refuses the credential.
+    /// The server is not reached within [`Config::timeout`], or refuses the credential.
     pub async fn connect(config: Config) -> Result<Self> {
         let client = Self::over(Tokio::new(), config);
         client.whoami().await?;
@@ -70,24 +70,28 @@ impl Client<Tokio> {
 }
 
 impl<D: Driver> Client<D> {
-    /// A client over a driver. It connects with its first call; whoever makes it runs [`Client::serve`] in a task.
+    /// A client over any driver. It connects at its first call. The owner runs [`Client::serve`] in
+    /// a task.
     pub fn over(driver: D, config: Config) -> Self {
         Self { caller: Engine::new(driver, config).caller() }
     }
 
-    /// Renews the session and sends closes, as long as the client or a file of it lives. To be run in a task.
+    /// Renews the session and sends closes as long as the client or one of its files exists. Run
+    /// this in a task.
     pub fn serve(&self) -> impl Future<Output = ()> + Send + 'static {
         let weak = Arc::downgrade(self.caller.engine());
         async move {
             while let Some(engine) = weak.upgrade() {
-                // A server that is away is tried again at the next tick; calls report it to those who wait for it.
+                // The next tick tries an unresponsive server again. Calls that wait for it report
+                // the error.
                 let _ = engine.tick().await;
                 engine.driver().sleep(TICK).await;
             }
         }
     }
 
-    /// Ends the session: what is open is closed. Without it the server ends the session after a silence.
+    /// Ends the session and closes all open files. Without this call, the server ends the session
+    /// when it was silent for too long.
     pub async fn close(self) {
         self.caller.engine().shut_down().await;
     }
@@ -96,8 +100,8 @@ impl<D: Driver> Client<D> {
         &self.caller
     }
 
-    /// A client that shares this one's connections and acts as somebody else. Only the holder of a client key
-    /// may vouch for others.
+    /// A client that shares this one's connections and acts as another identity. Only the holder of
+    /// a client key may do so.
     ///
     /// # Errors
     /// Too many identities.
@@ -105,14 +109,15 @@ impl<D: Driver> Client<D> {
         Ok(Self { caller: self.caller.with_identity(identity).await? })
     }
 
-    /// A client that shares this one's connections and masks these bits out of the mode of what it makes, unless the directory's
-    /// default access control list takes their place. Without it modes are taken as they are.
+    /// A client that shares this one's connections and clears these bits from the mode of every
+    /// file that it makes. A default access control list of the directory takes precedence. Without
+    /// an umask, modes are used unchanged.
     #[must_use]
     pub fn with_umask(&self, umask: u32) -> Self {
         Self { caller: self.caller.with_umask(umask) }
     }
 
-    /// Opens a file, or makes it.
+    /// Opens a file; makes it if the options say so.
     ///
     /// # Errors
     /// With the path, and the server that refused.
@@ -121,7 +126,7 @@ impl<D: Driver> Client<D> {
         File::new(self.caller.open(&at, options).await?)
     }
 
-    /// Opens a file, or makes it; tells whether this call made it.
+    /// Opens or makes a file. Returns also whether this call made it.
     ///
     /// # Errors
     /// With the path, and the server that refused.
@@ -135,8 +140,8 @@ impl<D: Driver> Client<D> {
         Ok((File::new(file)?, created))
     }
 
-    /// Makes and opens a file as [`Client::create`] does; told as well is how the directory is now that it is in, if this call
-    /// made it and this client holds leases.
+    /// Makes and opens a file as [`Client::create`] does. If this call made the file and this
+    /// client holds leases, it also returns the attributes of the parent directory.
     ///
     /// # Errors
     /// With the path, and the server that refused.
@@ -150,8 +155,8 @@ impl<D: Driver> Client<D> {
         Ok((File::new(file)?, directory))
     }
 
-    /// Makes a file without a name, as if in the directory `at` (`O_TMPFILE`). It goes when it is closed, unless
-    /// [`Client::hard_link`] from its index gave it a name.
+    /// Makes a file without a name, as if in the directory `at` (`O_TMPFILE`). Closing it deletes
+    /// it, unless [`Client::hard_link`] has given it a name.
     ///
     /// # Errors
     /// With the path, and the server that refused.
@@ -167,7 +172,7 @@ impl<D: Driver> Client<D> {
     /// Lists a directory.
     ///
     /// # Errors
-    /// When it is not found. Later failures come with the entry.
+    /// The directory is not found. Later failures are returned in place of an entry.
     pub async fn read_dir(
         &self,
         at: impl ToAt + Send,
@@ -177,34 +182,38 @@ impl<D: Driver> Client<D> {
         self.caller.read_dir(&at, with_attributes).await
     }
 
-    /// Lists a directory after the cookie of an entry of an earlier listing; 0 for the beginning.
+    /// Lists a directory from the entry after this cookie of an earlier listing; 0 for the
+    /// beginning.
     pub fn read_dir_from(&self, dir: FileIndex, cookie: u64, with_attributes: bool) -> Listing<D> {
         self.caller.read_dir_from(dir, &format!("directory {dir}"), cookie, with_attributes)
     }
 
-    /// Whether an owner may have something of a file locked. Asks nobody.
+    /// Whether an owner may have locked something of a file. Sends nothing.
     pub fn has_locks(&self, file: FileIndex, owner: u64) -> bool {
         self.caller.has_locks(file, owner)
     }
 
-    /// Tells the metadata server now which files were closed, instead of a little later.
+    /// Sends the pending closes to the metadata server now.
     ///
     /// # Errors
-    /// It is not reached.
+    /// The server is not reached.
     pub async fn flush_closes(&self) -> Result<()> {
         self.caller.engine().flush_closes().await
     }
 }
 
 macro_rules! asynchronous {
-    ($( $(#[$doc:meta])* fn $name:ident[$($at:ident),*]($($arg:ident: $ty:ty),*) -> $ret:ty; )*) => {
+    ($( $(#[$doc:meta])*
+        fn $name:ident[$($at:ident),*]($($arg:ident: $ty:ty),*) -> $ret:ty; )*) => {
         impl<D: Driver> Client<D> {
             $(
                 $(#[$doc])*
-                ///
                 /// # Errors
-                /// With what failed, and the server that refused.
-                pub async fn $name(&self, $($at: impl ToAt + Send,)* $($arg: $ty),*) -> Result<$ret> {
+                /// With the operation that failed, and the server that refused.
+                pub async fn $name(
+                    &self,
+                    $($at: impl ToAt + Send,)* $($arg: $ty),*
+                ) -> Result<$ret> {
                     $( let $at = $at.to_at(); )*
                     self.caller.$name($(&$at,)* $($arg),*).await
                 }

@@ -1,4 +1,5 @@
-//! Collective calls of async programs, which exchange bytes between their tasks by a function of their own.
+//! Collective calls of async programs. The program supplies the function that exchanges bytes
+//! between its tasks.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -11,17 +12,21 @@ use crate::{
 };
 
 impl<D: Driver> File<D> {
-    /// Reads at a position of this task's view, all tasks together, this one being task `rank`; see [`crate::File::read_all_at`].
+    /// Reads at a position of this task's view, together with all tasks; this is task `rank`. See
+    /// [`crate::File::read_all_at`].
     ///
-    /// `all_gather` gives bytes to all tasks, and returns what each gave, in the order of ranks. It is awaited some times, as often in every
-    /// task, and fails when a task is lost or does not come in the time that it allows. When it fails for one task it should for all.
+    /// `all_gather` passes bytes to all tasks, and returns those of each, in the order of ranks. It
+    /// is awaited several times, equally often in every task. It must fail when a task is lost or
+    /// does not come within the time that it allows. When it fails for one task, it should fail for
+    /// all.
     ///
     /// ```no_run
     /// # use braid_client::{CollectiveOptions, Result, asynchronous::File};
     /// # async fn all_gather(mine: Vec<u8>) -> Result<Vec<Vec<u8>>> { Ok(vec![mine]) }
     /// # async fn example(file: &File<braid_net::Tokio>) -> Result<()> {
     /// let mut buffer = vec![0; 1 << 20];
-    /// let bytes = file.read_all_at(0, all_gather, &mut buffer, 0, &CollectiveOptions::default()).await?;
+    /// let options = CollectiveOptions::default();
+    /// let bytes = file.read_all_at(0, all_gather, &mut buffer, 0, &options).await?;
     /// # Ok(()) }
     /// ```
     ///
@@ -44,10 +49,11 @@ impl<D: Driver> File<D> {
             .await
     }
 
-    /// Writes all of `buffer` at a position of this task's view, all tasks together; otherwise as [`File::read_all_at`].
+    /// Writes all of `buffer` at a position of this task's view, together with all tasks; otherwise
+    /// as [`File::read_all_at`].
     ///
     /// # Errors
-    /// As [`File::read_all_at`]. After one, any of the bytes of any task may have been written.
+    /// As [`File::read_all_at`]. After an error, any bytes of any task may have been written.
     pub async fn write_all_at<G, F>(
         &self,
         rank: u32,
@@ -66,7 +72,7 @@ impl<D: Driver> File<D> {
     }
 }
 
-/// Goes through the steps with the other tasks.
+/// Executes the steps with the other tasks.
 async fn meet<D, G, F>(
     (mut collective, mut mine): (Collective<'_, '_, D>, Vec<u8>),
     mut all_gather: G,

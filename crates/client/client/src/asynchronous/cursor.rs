@@ -10,14 +10,15 @@ use braid_net::Driver;
 use super::File;
 use crate::error::Result;
 
-/// An open file with a position of its own that its calls move. They take it by `&mut`, so that two tasks never
-/// fight over it; what does not move it is on [`Cursor::file`].
+/// An open file with its own position, which its calls move. They take `&mut self`, so that two
+/// tasks cannot conflict over it. Calls that do not move it are available through [`Cursor::file`].
 ///
 /// ```no_run
 /// use std::io::SeekFrom;
 /// use braid_client::{Config, Credential, OpenOptions, asynchronous::Client};
 /// # async fn example() -> Result<(), braid_client::Error> {
-/// # let client = Client::connect(Config::new(["mds:7000"], Credential::from_key_file("/etc/braid/client.key")?)).await?;
+/// # let credential = Credential::from_key_file("/etc/braid/client.key")?;
+/// # let client = Client::connect(Config::new(["mds:7000"], credential)).await?;
 /// let mut log = client.open("/log", &OpenOptions::new().write(true)).await?.cursor();
 /// log.seek(SeekFrom::End(0)).await?;
 /// log.write(b"one more line\n").await?;
@@ -43,7 +44,7 @@ impl<D: Driver> Cursor<D> {
         Self { file, position: 0 }
     }
 
-    /// The file behind.
+    /// The file, which the cursor does not affect.
     pub fn file(&self) -> &File<D> {
         &self.file
     }
@@ -58,25 +59,26 @@ impl<D: Driver> Cursor<D> {
         self.position
     }
 
-    /// Moves the cursor; past the end is allowed, and a write there leaves a hole that reads as zeros.
+    /// Moves the cursor. It may pass the end; a write there leaves a hole that reads as zeros.
     ///
     /// # Errors
-    /// [`crate::Status::Invalid`] before the beginning: the cursor stays where it was.
+    /// [`crate::Status::Invalid`] before the beginning: the cursor does not move.
     pub async fn seek(&mut self, to: SeekFrom) -> Result<u64> {
         self.position =
             self.file.file.position_after_seek(&self.file.view, self.position, to).await?;
         Ok(self.position)
     }
 
-    /// Reads on. Returns how many bytes: fewer than asked for only at the end of the file.
+    /// Reads from the cursor. Returns the number of bytes, which is less than requested only at the
+    /// end of the file.
     ///
     /// # Errors
-    /// With the path and the daemon: the cursor stays where it was.
+    /// With the path and the daemon: the cursor does not move.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         self.read_vectored(&mut [IoSliceMut::new(buffer)]).await
     }
 
-    /// Reads on, into several buffers, one after the other.
+    /// Reads from the cursor into several buffers, one after the other.
     ///
     /// # Errors
     /// As [`Cursor::read`].
@@ -86,15 +88,15 @@ impl<D: Driver> Cursor<D> {
         Ok(bytes)
     }
 
-    /// Writes all of `buffer` where the cursor is.
+    /// Writes all of `buffer` at the cursor.
     ///
     /// # Errors
-    /// With the path and the daemon: the cursor stays where it was.
+    /// With the path and the daemon: the cursor does not move.
     pub async fn write(&mut self, buffer: &[u8]) -> Result<usize> {
         self.write_vectored(&[IoSlice::new(buffer)]).await
     }
 
-    /// Writes several buffers, one after the other, where the cursor is.
+    /// Writes several buffers, one after the other, at the cursor.
     ///
     /// # Errors
     /// As [`Cursor::write`].

@@ -19,7 +19,8 @@ use crate::{
     lease::LeaseTicket,
 };
 
-/// An open file. It has no cursor, over which calls that run at the same time would fight: [`File::cursor`] has.
+/// An open file. It has no cursor, since concurrent calls would conflict over it. [`File::cursor`]
+/// adds one.
 pub struct File<D: Driver> {
     pub(super) file: Arc<OpenFile<D>>,
     pub(super) view: FileView,
@@ -42,47 +43,49 @@ impl<D: Driver> File<D> {
         Ok(Self { file, view: FileView::whole()? })
     }
 
-    /// Which file.
+    /// The file's index.
     pub fn index(&self) -> FileIndex {
         self.file.file()
     }
 
-    /// The data lease that came with it, if one was wished and nothing conflicted.
+    /// The data lease that was granted with the open, if one was requested and nothing conflicted.
     pub fn lease(&self) -> Option<LeaseTicket> {
         self.file.lease()
     }
 
-    /// Where its parts lie.
+    /// The layout of the file.
     pub fn layout(&self) -> Layout {
         self.file.layout()
     }
 
-    /// Its attributes when it was opened.
+    /// The attributes at the time of the open.
     pub fn opened_attributes(&self) -> Attributes {
         self.file.known_attributes()
     }
 
-    /// Another handle of the same open file, with this view. Positions are bytes of the view's stream.
+    /// Another handle of the same open file, with this view. Positions are bytes of the view's
+    /// stream.
     ///
     /// # Errors
-    /// [`crate::Status::Invalid`] for a view that makes no sense.
+    /// [`crate::Status::Invalid`] for an invalid view.
     pub fn with_view(&self, view: View) -> Result<Self> {
         let view =
             FileView::new(view).map_err(|error| error.during("set a view on", self.file.path()))?;
         Ok(Self { file: Arc::clone(&self.file), view })
     }
 
-    /// What this handle sees of the file, for conversions between positions and offsets.
+    /// The view of this handle, for conversions between positions and offsets.
     pub fn view(&self) -> &FileView {
         &self.view
     }
 
-    /// This handle with a cursor at 0: for reading and writing on, and seeking.
+    /// This handle with a cursor at 0, for sequential reads and writes, and seeks.
     pub fn cursor(self) -> Cursor<D> {
         Cursor::new(self)
     }
 
-    /// Reads at a position. Returns how many bytes: fewer than asked for only at the end of the file.
+    /// Reads at a position. Returns the number of bytes, which is less than requested only at the
+    /// end of the file.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -118,15 +121,17 @@ impl<D: Driver> File<D> {
         self.file.write_at(&self.view, position, buffers).await
     }
 
-    /// Holds room for bytes of the file that are gathered in memory, on the disk of every daemon that they go to; positions are
-    /// the file's, whatever the view. Waits for nobody: `false` when there is no room for them now. Then they are to be
-    /// written through, which asks for some. `held` is of this file alone, and of one stretch.
+    /// Reserves disk space for buffered bytes of the file on every daemon that stores them.
+    /// Positions are those of the file, whatever the view. Never waits. `false`: too little space
+    /// is reserved now; write the bytes through, which requests more. `held` belongs to this file
+    /// and to one contiguous range.
     pub fn hold_room(&self, offset: u64, bytes: u64, held: &mut HeldRoom) -> bool {
         self.file.hold_room(offset, bytes, held)
     }
 
-    /// Writes bytes that `held` holds room for, at an offset of the file: as [`File::write_at`], but a full disk does not refuse
-    /// them. What was held is let go, also after an error.
+    /// Writes bytes with the space reserved in `held`, at an offset of the file. As
+    /// [`File::write_at`], but a full disk does not refuse them. Releases the reservation, also
+    /// after an error.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -139,8 +144,9 @@ impl<D: Driver> File<D> {
         self.file.write_held(held, offset, &[IoSlice::new(buffer)], None).await
     }
 
-    /// Reads pieces of the file, whatever the view, in any order, also overlapping ones: as few requests as if it were one read, and
-    /// each byte travels once. Returns how many bytes came in all; each piece says how many of them are its own.
+    /// Reads pieces of the file, whatever the view. They may come in any order and overlap. This
+    /// takes as few requests as one read, and each byte is sent once. Returns the number of bytes
+    /// read in total; each piece contains its own number.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -148,8 +154,9 @@ impl<D: Driver> File<D> {
         self.file.read_pieces(pieces).await
     }
 
-    /// Writes pieces of the file, whatever the view, in any order. Where they overlap, the later one of the list is what the file
-    /// has, as if each were written after the one before it. Returns how many bytes the pieces have.
+    /// Writes pieces of the file, whatever the view, in any order. Where pieces overlap, the later
+    /// one in the list is stored, as if they were written one after the other. Returns the number
+    /// of bytes in all pieces.
     ///
     /// # Errors
     /// With the path and the daemon; any of the pieces may have been written.
@@ -157,9 +164,10 @@ impl<D: Driver> File<D> {
         self.file.write_pieces(pieces).await
     }
 
-    /// Reads a list of extents of the file, in any order, into the buffers, one after the other. Returns how many bytes came in all;
-    /// where the list passes the end of the file, only one that ascends has its bytes together, and of another
-    /// [`File::read_pieces`] tells which came.
+    /// Reads a list of extents of the file, in any order, into the buffers, one after the other.
+    /// Returns the number of bytes read in total. If the list passes the end of the file, these
+    /// bytes are contiguous in the buffers only for an ascending list. For any other list use
+    /// [`File::read_pieces`], which returns the number of each piece.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -171,7 +179,8 @@ impl<D: Driver> File<D> {
         self.file.read_list(extents, buffers).await
     }
 
-    /// Writes the buffers to a list of extents of the file, in any order; where they overlap, the later one is what the file has.
+    /// Writes the buffers to a list of extents of the file, in any order. Where extents overlap,
+    /// the later one in the list is stored.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -179,11 +188,12 @@ impl<D: Driver> File<D> {
         self.file.write_list(extents, buffers).await
     }
 
-    /// Copies up to `bytes` from `source` at `from` to this file at `to`, within the I/O daemons where both lie alike on them; how
-    /// many. Fewer where the source ends, and where one call would take too long.
+    /// Copies up to `bytes` from `source` at `from` to this file at `to`. The I/O daemons copy the
+    /// bytes themselves if both ranges have an identical placement. Returns the number of copied
+    /// bytes, which is less at the end of the source and where one call would take too long.
     ///
     /// # Errors
-    /// With the path and the daemon, when nothing was copied before.
+    /// With the path and the daemon, if nothing was copied before the failure.
     pub async fn copy_range_from(
         &self,
         source: &Self,
@@ -194,10 +204,11 @@ impl<D: Driver> File<D> {
         self.file.copy_range_from(&source.file, from, to, bytes).await
     }
 
-    /// Closes the file. Without it, dropping the last handle does, silently.
+    /// Closes the file. Dropping the last handle does the same, without reporting errors.
     ///
     /// # Errors
-    /// [`crate::Status::UnsyncedDataLost`] when a daemon lost writes that it had acknowledged and nobody synced.
+    /// [`crate::Status::UnsyncedDataLost`] if a daemon lost writes that it had acknowledged and
+    /// that were never synced.
     pub async fn close(self) -> Result<()> {
         self.file.close().await
     }

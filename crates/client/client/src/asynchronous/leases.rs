@@ -17,18 +17,19 @@ use crate::{
 };
 
 impl<D: Driver> Client<D> {
-    /// The lease of something, if it is held now. What is asked of the server after this, and answered while
-    /// [`Client::still`] says yes, may be kept for as long as it does.
+    /// A lease, if it is held now. A reply may be cached if its request was sent after this call
+    /// and [`Client::still`] returns true after the reply came. It may be used as long as
+    /// [`Client::still`] returns true.
     pub fn lease_ticket(&self, of: LeaseOf) -> Option<LeaseTicket> {
         self.caller().engine().ticket(of)
     }
 
-    /// Whether a lease was held, and allowed the same, from the moment of the ticket until now.
+    /// Whether the lease was held, and allowed the same, from the moment of the ticket until now.
     pub fn still(&self, ticket: &LeaseTicket) -> bool {
         self.caller().engine().still(ticket)
     }
 
-    /// Asks for the names lease of a directory; `None` when something is in its way.
+    /// Requests the names lease of a directory; `None` if something conflicts.
     ///
     /// # Errors
     /// As any call.
@@ -36,10 +37,10 @@ impl<D: Driver> Client<D> {
         self.caller().ask_names(dir).await
     }
 
-    /// Asks for the data lease of a file, and waits while it is recalled from others.
+    /// Requests the data lease of a file, and waits while it is recalled from other clients.
     ///
     /// # Errors
-    /// As any call; `TryAgain` with the name of a client that does not give it back.
+    /// As any call; `TryAgain` with the name of a client that does not return its lease.
     pub async fn ask_data(
         &self,
         file: FileIndex,
@@ -49,7 +50,8 @@ impl<D: Driver> Client<D> {
         self.caller().ask_data(file, mode, alone).await
     }
 
-    /// Asks for the layout lease of a file, with the layout, which may be kept under it; `None` when something is in its way.
+    /// Requests the layout lease of a file. Returns also the layout, which may be cached under the
+    /// lease. `None` if something conflicts.
     ///
     /// # Errors
     /// As any call.
@@ -57,7 +59,7 @@ impl<D: Driver> Client<D> {
         self.caller().ask_layout(file).await
     }
 
-    /// Gives a lease back that is of no more use: first forget what was kept under it.
+    /// Returns a lease that is not needed any more. First drop what is cached under it.
     ///
     /// # Errors
     /// As any call; the lease is lost in any case.
@@ -67,7 +69,8 @@ impl<D: Driver> Client<D> {
 }
 
 impl<D: Driver> Client<D> {
-    /// As `serve_leases`, for a holder that never blocks: it is called within the task. For drivers without threads.
+    /// As `serve_leases`, for a holder that never blocks: it is called within the task. For drivers
+    /// without threads.
     pub fn serve_leases_here(
         &self,
         holder: Weak<dyn LeaseHolder>,
@@ -89,7 +92,8 @@ impl<D: Driver> Client<D> {
                                 .upgrade()
                                 .filter(|_| one.held)
                                 .map_or(LeaseMode::None, |holder| tell(&*holder, one));
-                            // Not heard of it, the server ends the session: the next notice says so.
+                            // If the server does not receive this, it ends the session, and the
+                            // next notice reports that.
                             let _ = engine.carried_out(one, keep).await;
                         }
                     }
@@ -101,7 +105,7 @@ impl<D: Driver> Client<D> {
     }
 }
 
-/// Has a recall carried out; what is kept.
+/// Lets the holder carry out a recall. Returns the mode that it keeps.
 fn tell(holder: &dyn LeaseHolder, recalled: &Recalled) -> LeaseMode {
     match recalled.of {
         LeaseOf::Names(dir) => {
@@ -117,8 +121,8 @@ fn tell(holder: &dyn LeaseHolder, recalled: &Recalled) -> LeaseMode {
 }
 
 impl Client<Tokio> {
-    /// Carries recalls out as long as the client lives: before this runs nothing is granted. To be run in a task; the
-    /// holder is called on threads that may block.
+    /// Carries out recalls as long as the client exists. Before this runs, no lease is granted. Run
+    /// this in a task; the holder is called on threads that may block.
     pub fn serve_leases(
         &self,
         holder: Weak<dyn LeaseHolder>,
@@ -135,7 +139,8 @@ impl Client<Tokio> {
                     }
                     Notice::Recalled(recalled) => {
                         for one in recalled {
-                            // Others of the same lease are carried out by the task that has the first.
+                            // Later recalls of the same lease are carried out by the task of the
+                            // first one.
                             if turns.begin(one) {
                                 let turns = Arc::clone(&turns);
                                 drop(tokio::spawn(carry_out_all(
@@ -155,14 +160,15 @@ impl Client<Tokio> {
     }
 }
 
-/// Recalls of one lease are carried out one after the other, in their order: of two at once the one that keeps something would
-/// let its holder use it while the other takes it away. Each lease is recalled once at a time, and has one more here
-/// only where the server has told a recall again (I9).
+/// Recalls of one lease are carried out one after the other, in order. If two ran at the same time,
+/// the one that keeps a mode would let the holder use it while the other removes it. The server
+/// recalls each lease once at a time; a second one waits here only if the server has repeated a
+/// recall (I9).
 #[derive(Debug, Default)]
 struct Turns(Mutex<HashMap<LeaseOf, VecDeque<Recalled>>>);
 
 impl Turns {
-    /// Whether the caller is to carry it out, and what comes after it; else somebody does when it is its turn.
+    /// Whether the caller carries out this recall and those after it. If not, another task does.
     fn begin(&self, recalled: Recalled) -> bool {
         match lock(&self.0).entry(recalled.of) {
             Entry::Occupied(mut waiting) => {
@@ -176,7 +182,7 @@ impl Turns {
         }
     }
 
-    /// One was carried out: the next of its lease.
+    /// A recall was carried out. Returns the next one of its lease.
     fn next(&self, of: LeaseOf) -> Option<Recalled> {
         let mut leases = lock(&self.0);
         let next = leases.get_mut(&of)?.pop_front();
@@ -208,7 +214,7 @@ async fn carry_out(engine: Arc<Engine<Tokio>>, holder: Weak<dyn LeaseHolder>, re
     } else {
         LeaseMode::None
     };
-    // Not heard of it, the server ends the session: the next notice says so.
+    // If the server does not receive this, it ends the session, and the next notice reports that.
     let _ = engine.carried_out(&recalled, keep).await;
 }
 

@@ -1,4 +1,4 @@
-//! The async face: the same engine, over any driver whose futures wait without blocking.
+//! The async API: the same engine, over any driver whose futures wait without blocking.
 
 mod client;
 mod collective;

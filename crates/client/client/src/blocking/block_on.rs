@@ -1,5 +1,6 @@
-//! Runs a future on the calling thread. Over the blocking driver it is ready when first polled, unless the call
-//! waits for another call of the process (a connection, a replay slot): then the thread sleeps until it is its turn.
+//! Runs a future on the calling thread. With the blocking driver a future is ready at its first
+//! poll, unless the call waits for another call of the process (for a connection or a replay slot).
+//! Then the thread sleeps until it may go on.
 
 use std::{
     future::Future,
@@ -13,7 +14,7 @@ use crate::engine::TICK;
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
-    // The usual case makes no waker.
+    // Most futures are ready now and need no waker.
     if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return value;
     }
@@ -23,7 +24,8 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return value;
         }
-        // Also now and then unasked: the thread that tells late waiters may wait for a server itself (I8).
+        // Also wakes up periodically: the service thread, which ends expired waits, may itself be
+        // waiting for a server (I8).
         thread::park_timeout(TICK);
     }
 }
@@ -43,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_future_that_is_woken_by_another_thread_goes_on() {
+    fn a_future_woken_by_another_thread_continues() {
         let polls = AtomicU32::new(0);
         let value =
             block_on(std::future::poll_fn(|context| match polls.fetch_add(1, Ordering::Relaxed) {

@@ -26,14 +26,15 @@ use crate::{
     error::Result,
 };
 
-/// A client of a cluster. Cheap to clone; clones share connections. Usable from many threads at once.
+/// A client of a cluster. Cheap to clone; clones share connections. Many threads may use it at the
+/// same time.
 ///
 /// ```no_run
 /// use std::io::Write;
 /// use braid_client::{Client, Config, Credential, OpenOptions};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let config = Config::new(["mds.example:7000"], Credential::Agent("/run/braid/agent.sock".into()));
-/// let client = Client::connect(config)?;
+/// let credential = Credential::Agent("/run/braid/agent.sock".into());
+/// let client = Client::connect(Config::new(["mds.example:7000"], credential))?;
 /// client.mkdir("/results", 0o755)?;
 /// let mut file = client.open("/results/run1", &OpenOptions::new().write(true).create(true))?;
 /// file.write_all(b"42\n")?;
@@ -49,7 +50,7 @@ pub struct Client {
     pub(super) session: Arc<Farewell>,
 }
 
-/// Ends the session when the last client and the last file are gone.
+/// Ends the session when the last client and the last file are dropped.
 #[derive(Debug)]
 pub(super) struct Farewell {
     caller: Caller<Blocking>,
@@ -57,7 +58,7 @@ pub(super) struct Farewell {
 }
 
 impl Farewell {
-    /// The threads that do what was started.
+    /// The threads that run started operations.
     pub(super) fn workers(&self) -> &Arc<Workers> {
         &self.workers
     }
@@ -71,17 +72,17 @@ impl Drop for Farewell {
 }
 
 impl Client {
-    /// Connects to the metadata server and starts a session.
+    /// Connects to the metadata server and opens a session.
     ///
     /// # Errors
-    /// The server is not reached in [`Config::timeout`], or refuses the credential.
+    /// The server is not reached within [`Config::timeout`], or refuses the credential.
     pub fn connect(config: Config) -> Result<Self> {
         let client = Self::lazy(config);
         client.whoami()?;
         Ok(client)
     }
 
-    /// A client that connects with its first call.
+    /// A client that connects at its first call.
     pub fn lazy(config: Config) -> Self {
         let engine = Engine::new(Blocking::new(), config);
         service::watch(&engine);
@@ -90,8 +91,9 @@ impl Client {
         Self { session: Arc::new(farewell), caller }
     }
 
-    /// Ends the session now, for all clients and files that share it, and not with the last of them: what it holds is free for
-    /// others when this returns. For a process that ends while threads of it may still hold some. A call after it begins a new session.
+    /// Ends the session now, for all clients and files that share it. When this returns, everything
+    /// that the session held is free for others. For a process that ends while some of its threads
+    /// still hold clients or files. The next call opens a new session.
     pub fn leave(&self) {
         block_on(self.caller.engine().shut_down());
     }
@@ -100,15 +102,16 @@ impl Client {
         &self.caller
     }
 
-    /// One time bound, that of [`Config::timeout`], for all that this thread asks of any client until it is dropped: for a gateway
-    /// that makes several calls for one call of a program (I8). Where that is in vain, what is asked again in the next seconds
-    /// within another bound fails at once, unless the server is back.
+    /// Begins one deadline, [`Config::timeout`] from now, for all calls of this thread through any
+    /// client until the returned value is dropped. A gateway uses it when one call of a program
+    /// needs several calls (I8). If these wait for a server in vain, calls under another deadline
+    /// in the next seconds fail quickly, unless the server is back.
     pub fn bound(&self) -> Bound {
         Bound::begin(self.caller.engine().timeout())
     }
 
-    /// A client that shares this one's connections and acts as somebody else. Only the holder of a client key
-    /// may vouch for others.
+    /// A client that shares this one's connections and acts as another identity. Only the holder of
+    /// a client key may do so.
     ///
     /// # Errors
     /// Too many identities.
@@ -117,14 +120,15 @@ impl Client {
         Ok(Self { caller, session: Arc::clone(&self.session) })
     }
 
-    /// A client that shares this one's connections and masks these bits out of the mode of what it makes, unless the directory's
-    /// default access control list takes their place. Without it modes are taken as they are.
+    /// A client that shares this one's connections and clears these bits from the mode of every
+    /// file that it makes. A default access control list of the directory takes precedence. Without
+    /// an umask, modes are used unchanged.
     #[must_use]
     pub fn with_umask(&self, umask: u32) -> Self {
         Self { caller: self.caller.with_umask(umask), session: Arc::clone(&self.session) }
     }
 
-    /// Opens a file, or makes it.
+    /// Opens a file; makes it if the options say so.
     ///
     /// # Errors
     /// With the path, and the server that refused.
@@ -133,7 +137,7 @@ impl Client {
         File::new(file, Arc::clone(&self.session))
     }
 
-    /// Opens a file, or makes it; tells whether this call made it.
+    /// Opens or makes a file. Returns also whether this call made it.
     ///
     /// # Errors
     /// With the path, and the server that refused.
@@ -142,8 +146,8 @@ impl Client {
         Ok((File::new(file, Arc::clone(&self.session))?, created))
     }
 
-    /// Makes and opens a file as [`Client::create`] does; told as well is how the directory is now that it is in, if this call
-    /// made it and this client holds leases.
+    /// Makes and opens a file as [`Client::create`] does. If this call made the file and this
+    /// client holds leases, it also returns the attributes of the parent directory.
     ///
     /// # Errors
     /// With the path, and the server that refused.
@@ -156,8 +160,8 @@ impl Client {
         Ok((File::new(file, Arc::clone(&self.session))?, directory))
     }
 
-    /// Makes a file without a name, as if in the directory `at` (`O_TMPFILE`). It goes when it is closed, unless
-    /// [`Client::hard_link`] from its index gave it a name.
+    /// Makes a file without a name, as if in the directory `at` (`O_TMPFILE`). Closing it deletes
+    /// it, unless [`Client::hard_link`] has given it a name.
     ///
     /// # Errors
     /// With the path, and the server that refused.
@@ -169,12 +173,13 @@ impl Client {
     /// Lists a directory.
     ///
     /// # Errors
-    /// When it is not found. Later failures come with the entry.
+    /// The directory is not found. Later failures are returned in place of an entry.
     pub fn read_dir(&self, at: impl ToAt, with_attributes: bool) -> Result<Listing> {
         block_on(self.caller.read_dir(&at.to_at(), with_attributes)).map(Listing)
     }
 
-    /// Lists a directory after the cookie of an entry of an earlier listing; 0 for the beginning.
+    /// Lists a directory from the entry after this cookie of an earlier listing; 0 for the
+    /// beginning.
     pub fn read_dir_from(&self, dir: FileIndex, cookie: u64, with_attributes: bool) -> Listing {
         Listing(self.caller.read_dir_from(
             dir,
@@ -184,34 +189,34 @@ impl Client {
         ))
     }
 
-    /// Whether an owner may have something of a file locked. Asks nobody.
+    /// Whether an owner may have locked something of a file. Sends nothing.
     pub fn has_locks(&self, file: FileIndex, owner: u64) -> bool {
         self.caller.has_locks(file, owner)
     }
 
-    /// Notes that an owner has closed a file, before [`Client::unlock_owners`] lets go what it has of it: an owner of the same number
-    /// that comes meanwhile waits for that. Asks nobody.
+    /// Notes that an owner has closed a file, before [`Client::unlock_owners`] removes its locks. A
+    /// later owner of the same number waits until these locks are removed. Sends nothing.
     pub fn owe_unlock(&self, file: FileIndex, space: LockSpace, owner: u64) {
         self.caller.owe_unlock(file, space, owner);
     }
 
-    /// Tells the metadata server now which files were closed, instead of a little later.
+    /// Sends the pending closes to the metadata server now.
     ///
     /// # Errors
-    /// It is not reached.
+    /// The server is not reached.
     pub fn flush_closes(&self) -> Result<()> {
         block_on(self.caller.engine().flush_closes())
     }
 }
 
 macro_rules! blocking {
-    ($( $(#[$doc:meta])* fn $name:ident[$($at:ident),*]($($arg:ident: $ty:ty),*) -> $ret:ty; )*) => {
+    ($( $(#[$doc:meta])*
+        fn $name:ident[$($at:ident),*]($($arg:ident: $ty:ty),*) -> $ret:ty; )*) => {
         impl Client {
             $(
                 $(#[$doc])*
-                ///
                 /// # Errors
-                /// With what failed, and the server that refused.
+                /// With the operation that failed, and the server that refused.
                 pub fn $name(&self, $($at: impl ToAt,)* $($arg: $ty),*) -> Result<$ret> {
                     block_on(self.caller.$name($(&$at.to_at(),)* $($arg),*))
                 }

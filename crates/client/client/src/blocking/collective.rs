@@ -17,23 +17,25 @@ use crate::{
     group::Group,
 };
 
-/// Takes part in the collective call that the other tasks make, with a failure: for a task that cannot make it itself, since it has no
-/// open file, or what it was given makes no sense. The call fails in all tasks, and nobody waits for this one. Returns what the others
-/// see: the failure of the lowest rank that has one.
+/// Takes part in a collective call of the other tasks by reporting a failure. For a task that
+/// cannot make the call itself, because it has no open file or invalid arguments. The call fails in
+/// all tasks, and no task waits for this one. Returns the error that all tasks return: the failure
+/// of the task with the lowest rank.
 ///
 /// # Errors
-/// The tasks did not meet.
+/// The group failed before all tasks came.
 pub fn refuse_all(group: &dyn Group, error: &Error, time_max: Duration) -> Result<Error> {
     Ok(refused_by(&group.all_gather(&announce_refusal(error), time_max)?))
 }
 
 impl File {
-    /// Reads at a position of this task's view, all tasks of the group together: what each gets is what [`File::read_at`] gives, but
-    /// the I/O daemons read each byte once and in the order of their disks, where that is the faster way
-    /// (`docs/adr/0015-collective-requests.md`).
+    /// Reads at a position of this task's view, together with all tasks of the group. Each task
+    /// reads what [`File::read_at`] would return. Where it is faster, the I/O daemons read each
+    /// byte once and in the order of their disks (`docs/adr/0015-collective-requests.md`).
     ///
-    /// Each task calls it on its own open file, in the same order as other calls of the group. A task without bytes calls
-    /// it with an empty buffer. All end with success, or all with one failure.
+    /// Each task calls this on its own open file, and all calls of a group come in the same order
+    /// in every task. A task without bytes passes an empty buffer. Either all tasks succeed, or all
+    /// fail with the same error.
     ///
     /// ```no_run
     /// # use braid_client::{File, Group, View};
@@ -46,7 +48,7 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// With the path, the task and the daemon; the same in all tasks. That a task was lost.
+    /// With the path, the task and the daemon, the same in all tasks; or a task was lost.
     pub fn read_all_at(
         &self,
         group: &dyn Group,
@@ -73,11 +75,11 @@ impl File {
         self.meet(group, begun)
     }
 
-    /// Writes all of `buffer` at a position of this task's view, all tasks of the group together. Where tasks write the same bytes,
-    /// those of the highest rank are in the file after it.
+    /// Writes all of `buffer` at a position of this task's view, together with all tasks of the
+    /// group. Where tasks write the same bytes, those of the highest rank are stored.
     ///
     /// # Errors
-    /// As [`File::read_all_at`]. After one, any of the bytes of any task may have been written.
+    /// As [`File::read_all_at`]. After an error, any bytes of any task may have been written.
     pub fn write_all_at(&self, group: &dyn Group, buffer: &[u8], position: u64) -> Result<usize> {
         self.write_all_vectored_at(
             group,
@@ -87,10 +89,11 @@ impl File {
         )
     }
 
-    /// As [`File::write_all_at`], of several buffers, one after the other.
+    /// As [`File::write_all_at`], for several buffers, one after the other.
     ///
     /// # Errors
-    /// As [`File::write_all_at`]; [`crate::Status::Invalid`] when the tasks overlap and are not to.
+    /// As [`File::write_all_at`]; [`crate::Status::Invalid`] if the tasks overlap and the options
+    /// refuse that.
     pub fn write_all_vectored_at(
         &self,
         group: &dyn Group,
@@ -103,11 +106,12 @@ impl File {
         self.meet(group, begun)
     }
 
-    /// Whether two tasks of the group see the same byte of the file in `bytes` bytes from a position of their views; all tasks of the group
-    /// call it together. It moves nothing and asks no daemon: it takes time for the pieces of all tasks.
+    /// Whether two tasks of the group see the same byte of the file in the `bytes` bytes from a
+    /// position of their views. All tasks of the group call it together. It transfers no data and
+    /// queries no daemon. Its time grows with the number of pieces of all tasks.
     ///
     /// # Errors
-    /// The tasks did not meet, or one has refused ([`refuse_all`]).
+    /// The group failed, or a task has refused ([`refuse_all`]).
     pub fn overlap_all(
         &self,
         group: &dyn Group,
@@ -120,7 +124,7 @@ impl File {
         )
     }
 
-    /// Goes through the steps with the other tasks.
+    /// Executes the steps with the other tasks.
     fn meet(
         &self,
         group: &dyn Group,

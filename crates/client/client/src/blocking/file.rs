@@ -18,16 +18,17 @@ use crate::{
     lease::LeaseTicket,
 };
 
-/// An open file: [`Read`], [`Write`] and [`Seek`] with a cursor, and calls at positions that leave it alone.
-/// Usable from many threads at once. What it sees of the file is its view: the whole file, unless
-/// [`File::with_view`] says otherwise.
+/// An open file: [`Read`], [`Write`] and [`Seek`] with a cursor, and calls with an explicit
+/// position, which do not use the cursor. Many threads may use it at the same time. Its view
+/// defines which bytes of the file it sees: all, unless [`File::with_view`] sets another view.
 ///
 /// ```no_run
 /// # use braid_client::{Client, Config, Credential, OpenOptions, View};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = Client::connect(Config::new(["mds:7000"], Credential::Agent("/run/braid/agent.sock".into())))?;
+/// # let credential = Credential::Agent("/run/braid/agent.sock".into());
+/// # let client = Client::connect(Config::new(["mds:7000"], credential))?;
 /// let file = client.open("/matrix", &OpenOptions::new().read(true))?;
-/// // Task 3 of 16 sees 4 KiB in every 64 KiB: one request to each I/O daemon fetches its part of 1 MiB.
+/// // Task 3 of 16 sees 4 KiB in every 64 KiB: one request to each I/O daemon reads 1 MiB of them.
 /// let mine = file.with_view(View::strided(3 * 4096, 4096, 65536))?;
 /// let mut buffer = vec![0; 1 << 20];
 /// let bytes = mine.read_at(&mut buffer, 0)?;
@@ -37,7 +38,7 @@ use crate::{
 pub struct File {
     pub(super) file: Arc<OpenFile<Blocking>>,
     pub(super) view: FileView,
-    /// Held during a call that moves it, so that two threads never read the same bytes.
+    /// Locked during a call that moves it, so that two threads never read the same bytes.
     pub(super) cursor: Mutex<u64>,
     pub(super) session: Arc<Farewell>,
 }
@@ -47,31 +48,31 @@ impl File {
         Ok(Self { file, view: FileView::whole()?, cursor: Mutex::new(0), session })
     }
 
-    /// Which file.
+    /// The file's index.
     pub fn index(&self) -> FileIndex {
         self.file.file()
     }
 
-    /// The data lease that came with it, if one was wished and nothing conflicted.
+    /// The data lease that was granted with the open, if one was requested and nothing conflicted.
     pub fn lease(&self) -> Option<LeaseTicket> {
         self.file.lease()
     }
 
-    /// Where its parts lie.
+    /// The layout of the file.
     pub fn layout(&self) -> Layout {
         self.file.layout()
     }
 
-    /// Its attributes when it was opened.
+    /// The attributes at the time of the open.
     pub fn opened_attributes(&self) -> Attributes {
         self.file.known_attributes()
     }
 
-    /// Another handle of the same open file, with this view and a cursor of its own at 0. Positions are
+    /// Another handle of the same open file, with this view and its own cursor at 0. Positions are
     /// bytes of the view's stream.
     ///
     /// # Errors
-    /// [`crate::Status::Invalid`] for a view that makes no sense.
+    /// [`crate::Status::Invalid`] for an invalid view.
     pub fn with_view(&self, view: View) -> Result<Self> {
         let view =
             FileView::new(view).map_err(|error| error.during("set a view on", self.file.path()))?;
@@ -83,12 +84,13 @@ impl File {
         })
     }
 
-    /// What this handle sees of the file, for conversions between positions and offsets.
+    /// The view of this handle, for conversions between positions and offsets.
     pub fn view(&self) -> &FileView {
         &self.view
     }
 
-    /// Reads at a position. Returns how many bytes: fewer than asked for only at the end of the file.
+    /// Reads at a position. Returns the number of bytes, which is less than requested only at the
+    /// end of the file.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -96,8 +98,9 @@ impl File {
         self.read_vectored_at(&mut [IoSliceMut::new(buffer)], position)
     }
 
-    /// As [`File::read_at`], but the bytes may be left in a pipe that was begun, on their way from the socket to a device: then
-    /// [`Pipe::payload_bytes`] says how many, as many as there was room for, and nothing is in `buffer`.
+    /// As [`File::read_at`], but may leave the bytes in a pipe that was begun, on their way from
+    /// the socket to a device. Then [`Pipe::payload_bytes`] returns their number, which is at most
+    /// the capacity of the pipe, and `buffer` is unused.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -134,16 +137,17 @@ impl File {
         block_on(self.file.write_at(&self.view, position, buffers))
     }
 
-    /// Holds room for bytes of the file that are gathered in memory, on the disk of every daemon that they go to; positions are
-    /// the file's, whatever the view. Waits for nobody: `false` when there is no room for them now. Then they are to be
-    /// written through, which asks for some. `held` is of this file alone, and of one stretch.
+    /// Reserves disk space for buffered bytes of the file on every daemon that stores them.
+    /// Positions are those of the file, whatever the view. Never waits. `false`: too little space
+    /// is reserved now; write the bytes through, which requests more. `held` belongs to this file
+    /// and to one contiguous range.
     ///
     /// ```no_run
     /// # fn example(file: &braid_client::File) -> Result<(), braid_client::Error> {
     /// let mut held = braid_client::HeldRoom::default();
-    /// let line = b"gathered\n";
+    /// let line = b"buffered\n";
     /// if file.hold_room(0, line.len() as u64, &mut held) {
-    ///     // The program is told that it is written; within 10 s:
+    ///     // Report success to the program, and write the bytes within 10 s.
     ///     file.write_held(&mut held, line, 0)?;
     /// } else {
     ///     file.write_at(line, 0)?;
@@ -154,8 +158,9 @@ impl File {
         self.file.hold_room(offset, bytes, held)
     }
 
-    /// Writes bytes that `held` holds room for, at an offset of the file: as [`File::write_at`], but a full disk does not refuse
-    /// them. What was held is let go, also after an error.
+    /// Writes bytes with the space reserved in `held`, at an offset of the file. As
+    /// [`File::write_at`], but a full disk does not refuse them. Releases the reservation, also
+    /// after an error.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -163,8 +168,9 @@ impl File {
         block_on(self.file.write_held(held, offset, &[IoSlice::new(buffer)], None))
     }
 
-    /// As [`File::write_held`], of bytes that the program wrote at `modified`, by the metadata server's clock: that is the file's
-    /// time then. A time more than a minute ago, or in the future, counts as now.
+    /// As [`File::write_held`], for bytes that the program wrote at `modified`, a time of the
+    /// metadata server's clock, which becomes the modification time of the file. A time more than a
+    /// minute ago, or in the future, counts as now.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -178,14 +184,16 @@ impl File {
         block_on(self.file.write_held(held, offset, &[IoSlice::new(buffer)], modified))
     }
 
-    /// Reads pieces of the file, whatever the view, in any order, also overlapping ones: as few requests as if it were one read, and
-    /// each byte travels once. Returns how many bytes came in all; each piece says how many of them are its own.
+    /// Reads pieces of the file, whatever the view. They may come in any order and overlap. This
+    /// takes as few requests as one read, and each byte is sent once. Returns the number of bytes
+    /// read in total; each piece contains its own number.
     ///
     /// ```no_run
+    /// # use braid_client::ReadPiece;
     /// # fn example(file: &braid_client::File) -> Result<(), braid_client::Error> {
     /// let (mut trailer, mut index) = ([0; 8], vec![0; 4096]);
     /// let mut pieces =
-    ///     [braid_client::ReadPiece::new(1 << 30, &mut trailer), braid_client::ReadPiece::new(65_536, &mut index)];
+    ///     [ReadPiece::new(1 << 30, &mut trailer), ReadPiece::new(65_536, &mut index)];
     /// file.read_pieces(&mut pieces)?;
     /// assert_eq!(pieces[0].bytes, 8, "or the file ends there");
     /// # Ok(()) }
@@ -197,8 +205,9 @@ impl File {
         block_on(self.file.read_pieces(pieces))
     }
 
-    /// Writes pieces of the file, whatever the view, in any order. Where they overlap, the later one of the list is what the file
-    /// has, as if each were written after the one before it. Returns how many bytes the pieces have.
+    /// Writes pieces of the file, whatever the view, in any order. Where pieces overlap, the later
+    /// one in the list is stored, as if they were written one after the other. Returns the number
+    /// of bytes in all pieces.
     ///
     /// # Errors
     /// With the path and the daemon; any of the pieces may have been written.
@@ -206,9 +215,11 @@ impl File {
         block_on(self.file.write_pieces(pieces))
     }
 
-    /// Reads a list of extents of the file, in any order, into the buffers, one after the other: one request to each daemon, however
-    /// many extents there are. Returns how many bytes came in all; where the list passes the end of the file, only one that ascends
-    /// has its bytes together, and of another [`File::read_pieces`] tells which came.
+    /// Reads a list of extents of the file, in any order, into the buffers, one after the other.
+    /// This takes one request to each daemon, whatever the number of extents. Returns the number of
+    /// bytes read in total. If the list passes the end of the file, these bytes are contiguous in
+    /// the buffers only for an ascending list. For any other list use [`File::read_pieces`], which
+    /// returns the number of each piece.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -216,7 +227,8 @@ impl File {
         block_on(self.file.read_list(extents, buffers))
     }
 
-    /// Writes the buffers to a list of extents of the file, in any order; where they overlap, the later one is what the file has.
+    /// Writes the buffers to a list of extents of the file, in any order. Where extents overlap,
+    /// the later one in the list is stored.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -224,19 +236,22 @@ impl File {
         block_on(self.file.write_list(extents, buffers))
     }
 
-    /// Copies up to `bytes` from `source` at `from` to this file at `to`, within the I/O daemons where both lie alike on them; how
-    /// many. Fewer where the source ends, and where one call would take too long. Positions are the file's, whatever the views.
+    /// Copies up to `bytes` from `source` at `from` to this file at `to`. The I/O daemons copy the
+    /// bytes themselves if both ranges have an identical placement. Returns the number of copied
+    /// bytes, which is less at the end of the source and where one call would take too long.
+    /// Positions are those of the files, whatever the views.
     ///
     /// # Errors
-    /// With the path and the daemon, when nothing was copied before.
+    /// With the path and the daemon, if nothing was copied before the failure.
     pub fn copy_range_from(&self, source: &Self, from: u64, to: u64, bytes: u64) -> Result<u64> {
         block_on(self.file.copy_range_from(&source.file, from, to, bytes))
     }
 
-    /// Closes the file. Without it, dropping the last handle does, silently.
+    /// Closes the file. Dropping the last handle does the same, without reporting errors.
     ///
     /// # Errors
-    /// [`crate::Status::UnsyncedDataLost`] when a daemon lost writes that it had acknowledged and nobody synced.
+    /// [`crate::Status::UnsyncedDataLost`] if a daemon lost writes that it had acknowledged and
+    /// that were never synced.
     pub fn close(self) -> Result<()> {
         block_on(self.file.close())
     }
@@ -273,7 +288,7 @@ impl Write for &File {
         Ok(bytes)
     }
 
-    /// Nothing is held back here; [`File::sync`] is what forces data to disk.
+    /// Does nothing, since nothing is buffered here. [`File::sync`] forces data to disk.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -19,15 +19,19 @@ use crate::{
     lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled},
 };
 
-/// Threads that carry out recalls of data and layouts at a time, started when there is something to do and gone when there was not: each
-/// may wait for I/O daemons to take what was gathered, and files on daemons that are away must not hold up every other's.
+/// Threads that carry out recalls of data and layout leases at the same time; they start and end on
+/// demand. Each may wait for I/O daemons to accept buffered bytes. Files on unresponsive daemons
+/// must not delay the recalls of other files.
 const DATA_LANES_MAX: usize = 64;
-/// The same for names: each may wait for the metadata server to open what is open late, and for its answer to the return.
+/// The same for names leases. Each may wait for the metadata server to process lazy opens, and for
+/// its reply to the returned lease.
 const NAMES_LANES_MAX: usize = 16;
-/// A lane without work ends after this time: recalls come in bursts, and a new thread for each would cost more than the recall.
+/// An idle thread ends after this time. Recalls come in bursts, and starting a thread costs more
+/// than a recall.
 const IDLE_TIME: Duration = Duration::from_secs(10);
 
-/// The leases of a client: what it may keep of what it was told, until the server wants it back.
+/// The leases of a client. Under a lease it may cache what the server replied, until the server
+/// recalls the lease.
 ///
 /// ```no_run
 /// use std::sync::{Arc, Weak};
@@ -35,9 +39,9 @@ const IDLE_TIME: Duration = Duration::from_secs(10);
 ///
 /// struct Cache;
 /// impl LeaseHolder for Cache {
-///     fn recall_names(&self, dir: FileIndex) { /* forget what was kept of the directory */ }
+///     fn recall_names(&self, dir: FileIndex) { /* drop what is cached of the directory */ }
 ///     fn recall_data(&self, file: FileIndex, keep: LeaseMode) -> LeaseMode { LeaseMode::None }
-///     fn lost_all(&self) { /* forget everything */ }
+///     fn lost_all(&self) { /* drop everything */ }
 /// }
 /// # fn example(client: &Client, cache: &Arc<Cache>) -> braid_client::Result<()> {
 /// let leases = client.leases();
@@ -46,7 +50,7 @@ const IDLE_TIME: Duration = Duration::from_secs(10);
 /// let ticket = leases.ask_names(FileIndex::ROOT)?;
 /// let found = client.stat("/a")?;
 /// if ticket.is_some_and(|ticket| leases.still(&ticket)) && !found.shared {
-///     // `found` may be kept until `recall_names` is called.
+///     // `found` may be cached until `recall_names` is called.
 /// }
 /// # Ok(()) }
 /// ```
@@ -56,52 +60,55 @@ pub struct Leases {
 }
 
 impl Client {
-    /// The leases that this client holds: none, unless [`Leases::serve`] was called.
+    /// The leases that this client holds. It holds none before [`Leases::serve`].
     pub fn leases(&self) -> Leases {
         Leases { caller: self.caller().clone() }
     }
 }
 
 impl Leases {
-    /// Starts the threads that carry recalls out: before this nothing is granted. Once for a client.
+    /// Starts the threads that carry out recalls. Before this call no lease is granted. Once for
+    /// each client.
     ///
     /// # Errors
-    /// [`Status::Exists`] the second time, [`Status::LimitExceeded`] when there are too many threads.
+    /// [`Status::Exists`] at the second call; [`Status::LimitExceeded`] when the host has too many
+    /// threads.
     pub fn serve(&self, holder: Weak<dyn LeaseHolder>) -> Result<()> {
         let engine = self.caller.engine();
         if !engine.serve_recalls() {
-            return Err(Error::new(
-                Status::Exists,
-                "the recalls of this client are carried out already",
-            ));
+            return Err(Error::new(Status::Exists, "this client serves its recalls already"));
         }
         let (state, names, data) = (Mutex::default(), Condvar::new(), Condvar::new());
-        let lanes = Arc::new(Lanes { engine: Arc::downgrade(engine), holder, state, names, data });
+        let workers =
+            Arc::new(Lanes { engine: Arc::downgrade(engine), holder, state, names, data });
         let started =
-            thread::Builder::new().name("braid-recall".into()).spawn(move || lanes.serve());
+            thread::Builder::new().name("braid-recall".into()).spawn(move || workers.serve());
         started.map(drop).map_err(|error| {
-            Error::new(Status::LimitExceeded, format!("no thread for recalls: {error}"))
+            Error::new(Status::LimitExceeded, format!("cannot start a thread for recalls: {error}"))
         })
     }
 
-    /// The names lease of a directory, if it is held now. What is asked of the server after this, and answered while
-    /// [`Leases::still`] says yes, may be kept for as long as it does: the directory's entries, absent ones too, its
-    /// attributes, and those of its children that are not directories and not `shared`.
+    /// The names lease of a directory, if it is held now.
+    ///
+    /// A reply may be cached if its request was sent after this call and [`Leases::still`] returns
+    /// true after the reply came. It may be used as long as [`Leases::still`] returns true. The
+    /// lease covers the directory's entries and negative entries, its attributes, and the
+    /// attributes of those children that are not directories and not `shared`.
     pub fn names_ticket(&self, dir: FileIndex) -> Option<LeaseTicket> {
         self.caller.engine().ticket(LeaseOf::Names(dir))
     }
 
-    /// The data lease of a file, if one is held now.
+    /// The data lease of a file, if it is held now.
     pub fn data_ticket(&self, file: FileIndex) -> Option<LeaseTicket> {
         self.caller.engine().ticket(LeaseOf::Data(file))
     }
 
-    /// Whether a lease was held, and allowed the same, from the moment of the ticket until now.
+    /// Whether the lease was held, and allowed the same, from the moment of the ticket until now.
     pub fn still(&self, ticket: &LeaseTicket) -> bool {
         self.caller.engine().still(ticket)
     }
 
-    /// Asks for the names lease of a directory; `None` when something is in its way.
+    /// Requests the names lease of a directory; `None` if something conflicts.
     ///
     /// # Errors
     /// As any call.
@@ -109,7 +116,8 @@ impl Leases {
         block_on(self.caller.ask_names(dir))
     }
 
-    /// As [`Leases::ask_names`], with the directory's own attributes, which may be kept under the ticket.
+    /// As [`Leases::ask_names`]; also returns the directory's own attributes, which may be cached
+    /// under the ticket.
     ///
     /// # Errors
     /// As any call.
@@ -117,12 +125,12 @@ impl Leases {
         block_on(self.caller.ask_names_told(dir))
     }
 
-    /// Asks for the data lease of a file, and waits while it is recalled from others. What comes may be another mode
-    /// than the one wished, unless it is to be had `alone`: see [`LeaseTicket::mode`]. `None`: it was recalled again before
-    /// it came.
+    /// Requests the data lease of a file, and waits while it is recalled from other clients. Unless
+    /// `alone` is set, the granted mode may differ from the requested one: see
+    /// [`LeaseTicket::mode`]. `None`: the lease was recalled again before the reply came.
     ///
     /// # Errors
-    /// As any call; [`Status::TryAgain`] with the name of a client that does not give it back.
+    /// As any call; [`Status::TryAgain`] with the name of a client that does not return its lease.
     pub fn ask_data(
         &self,
         file: FileIndex,
@@ -137,9 +145,10 @@ impl Leases {
         self.caller.engine().ticket(LeaseOf::Layout(file))
     }
 
-    /// Asks for the layout lease of a file, with the layout, which may be kept and used while [`Leases::still`] says yes:
-    /// before it changes, [`LeaseHolder::recall_layout`] is called. `None` when something is in its way. A truncate changes
-    /// the size generation, not the layout; what a program of this client changes itself it knows.
+    /// Requests the layout lease of a file. Returns also the layout, which may be cached and used
+    /// while [`Leases::still`] returns true. Before the layout changes,
+    /// [`LeaseHolder::recall_layout`] is called. `None` if something conflicts. A truncate changes
+    /// the size generation, not the layout. Changes by this client itself cause no recall.
     ///
     /// # Errors
     /// As any call.
@@ -147,12 +156,13 @@ impl Leases {
         block_on(self.caller.ask_layout(file))
     }
 
-    /// As [`Leases::give_back`], but the server learns of it a little later, together with closes.
+    /// As [`Leases::give_back`], but the server learns of it a little later, together with the
+    /// closes.
     pub fn give_back_later(&self, of: LeaseOf) {
         self.caller.engine().give_back_later(of);
     }
 
-    /// Gives a lease back that is of no more use: first forget what was kept under it.
+    /// Returns a lease that is not needed any more. First drop what is cached under it.
     ///
     /// # Errors
     /// As any call; the lease is lost in any case.
@@ -161,18 +171,21 @@ impl Leases {
     }
 }
 
-/// Carries recalls out.
+/// Carries out recalls.
 ///
 /// ```text
-///   notice thread: AwaitRecalls ──┬── names, and what is not held ──> lanes of names ──┐ recall_…, ReturnLeases
-///     drops all when it is lost   └── data, layouts ────────────────> lanes of data ───┘
+///   recall thread: AwaitRecalls ─┬─ names, leases not held ─> workers of names ─┐ recall_…,
+///     drops all at a lease loss  └─ data, layouts ──────────> workers of data ──┘ ReturnLeases
 /// ```
 ///
-/// Invariants: (1) the notice thread only waits for the server and drops everything when leases are lost: whatever a recall waits for,
-/// nothing is used for longer than leases are believed; (2) recalls of one lease are carried out one after the other, in their
-/// order: of two at once the one that keeps something would let its holder use it while the other takes it away; (3) a
-/// recall of names never waits behind one of data; (4) at most as many recalls wait as the server has out at a time:
-/// `RECALLS_MAX`, and each lease once (I9).
+/// Invariants:
+/// 1. The recall thread only waits for the server, and drops everything at a lease loss. So nothing
+///    is used after its lease became invalid, whatever a recall waits for.
+/// 2. Recalls of one lease are carried out one after the other, in order. If two ran at the same
+///    time, the one that keeps a mode would let the holder use it while the other removes it.
+/// 3. A recall of names never waits behind a recall of data.
+/// 4. At most `RECALLS_MAX` recalls wait, the number that the server sends at a time, and each
+///    lease occurs once (I9).
 struct Lanes {
     engine: Weak<Engine<Blocking>>,
     holder: Weak<dyn LeaseHolder>,
@@ -185,7 +198,7 @@ struct Lanes {
 struct State {
     names: Queue,
     data: Queue,
-    /// Of these one is being carried out.
+    /// Leases with a recall that is being carried out.
     busy: HashSet<LeaseOf>,
 }
 
@@ -193,11 +206,11 @@ struct State {
 struct Queue {
     waiting: VecDeque<Recalled>,
     threads: usize,
-    /// Those of them that wait for work.
+    /// The idle threads among them.
     idle: usize,
 }
 
-/// Which of the two queues.
+/// One of the two queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Names,
@@ -228,7 +241,7 @@ impl State {
         }
     }
 
-    /// The next that may be carried out.
+    /// The next recall that may be carried out now.
     fn next(&mut self, kind: Kind) -> Option<Recalled> {
         let Self { names, data, busy } = self;
         let queue = if kind == Kind::Names { names } else { data };
@@ -274,33 +287,34 @@ impl Lanes {
             more
         };
         self.changed(kind).notify_one();
-        let lanes = Arc::clone(self);
+        let workers = Arc::clone(self);
         let name = if kind == Kind::Names { "braid-recall-names" } else { "braid-recall-data" };
         if more
             && thread::Builder::new()
                 .name(name.into())
-                .spawn(move || lanes.drain(kind, IDLE_TIME))
+                .spawn(move || workers.drain(kind, IDLE_TIME))
                 .is_err()
         {
-            // Late is better than never.
+            // No thread could be started: this thread carries it out, late but not lost.
             self.drain(kind, Duration::ZERO);
         }
     }
 
-    /// Carries recalls out until there was none for a while.
+    /// Carries out recalls until none came for `idle_time`.
     fn drain(&self, kind: Kind, idle_time: Duration) {
         while let Some(recalled) = self.next(kind, idle_time) {
             if let Some(engine) = self.engine.upgrade() {
                 self.carry_out(&engine, &recalled);
             }
             lock(&self.state).busy.remove(&recalled.of);
-            // Others of the same lease may be in either queue, and may be what a lane waits for.
+            // Other recalls of this lease may be in either queue, and a worker may wait for them.
             self.names.notify_one();
             self.data.notify_one();
         }
     }
 
-    /// The next recall, waited for; `None`, and the thread's place is free, when there was none for a while.
+    /// The next recall. Waits for it; `None` if none came for `idle_time`, and then the thread is
+    /// not counted any more.
     fn next(&self, kind: Kind, idle_time: Duration) -> Option<Recalled> {
         let mut state = lock(&self.state);
         let mut waited = false;
@@ -308,7 +322,7 @@ impl Lanes {
             if let Some(recalled) = state.next(kind) {
                 return Some(recalled);
             }
-            // One that waits behind another of its lease is carried out by whoever is left.
+            // A recall that waits behind another one of its lease is left to the remaining workers.
             let others_left = state.queue(kind).waiting.is_empty() || state.queue(kind).idle > 0;
             if waited && (others_left || idle_time.is_zero()) {
                 state.queue(kind).threads -= 1;
@@ -337,7 +351,8 @@ impl Lanes {
             (Some(holder), LeaseOf::Data(file)) => holder.recall_data(file, recalled.keep),
             (None, _) => LeaseMode::None,
         };
-        // Not heard of it, the server ends the session: the next notice says so.
+        // If the server does not receive this, it ends the session, and the next notice reports
+        // that.
         let _ = block_on(engine.carried_out(recalled, keep));
     }
 }

@@ -1,4 +1,4 @@
-//! A listing as an iterator.
+//! A directory listing as an iterator.
 
 use braid_net::Blocking;
 use braid_wire::message::types::DirectoryEntry;

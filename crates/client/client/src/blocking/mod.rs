@@ -1,4 +1,4 @@
-//! The blocking face: the calling thread itself sends and receives.
+//! The blocking API: the calling thread itself sends and receives.
 
 mod block_on;
 mod client;

@@ -1,16 +1,20 @@
-//! The one service thread of a process: renews sessions and sends closes for every client in it.
+//! The service thread of a process: renews the sessions and sends the closes of all clients in it.
 //!
 //! ```text
 //!   first process [clients, thread] ──> its child [clients, thread] ──> the child's child …
 //! ```
 //!
-//! The thread itself talks to no server. It hands each client's tick to a lane and waits [`PATIENCE`] for it: then the
-//! next client has its turn, while the lane stays with the one whose servers do not answer.
+//! The service thread itself sends nothing. It gives each client's tick to a worker and waits for
+//! it, for [`PATIENCE`] at most. Then it continues with the next client, while the worker stays
+//! with the client whose servers do not answer.
 //!
-//! Invariants: (1) at most one service thread in a process, and lanes as [`Workers`] bounds them; (2) neither holds a
-//! client alive but for a tick under way; (3) the thread ends when there are no clients, lanes when they are idle for
-//! a while; (4) after `fork` the child starts its own when it makes a client, and never touches its parent's lock,
-//! which another thread may have held at that moment; (5) a client has one tick at a time.
+//! Invariants:
+//! 1. A process has at most one service thread, and as many workers as [`Workers`] allows.
+//! 2. Neither keeps a client alive, except during its tick.
+//! 3. The thread ends when there are no clients; workers end when they are idle for a while.
+//! 4. After `fork` the child starts its own thread when it makes a client. It never takes its
+//!    parent's lock, which another thread may have held at the fork.
+//! 5. A client has one tick at a time.
 
 use std::{
     sync::{
@@ -30,12 +34,12 @@ use crate::{
     fork,
 };
 
-/// How long a client's tick holds up those of the others: longer than servers take that answer.
+/// How long a client's tick may delay the next client: longer than a server that answers takes.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// One for each process of a line of forks; a child finds its parents' before its own.
+/// One for each process in a line of forks. A child finds those of its ancestors before its own.
 struct Service {
-    /// Whose it is.
+    /// The process that it belongs to.
     mark: u64,
     state: Mutex<State>,
     lanes: Arc<Workers>,
@@ -51,14 +55,14 @@ struct State {
 #[derive(Clone)]
 struct Watched {
     engine: Weak<Engine<Blocking>>,
-    /// Whether a lane is with it (invariant 5).
+    /// Whether a worker runs its tick (invariant 5).
     is_ticking: Arc<AtomicBool>,
 }
 
-/// What is done for a client at its turn.
+/// What runs at each tick of a client.
 type Tick = fn(&Arc<Engine<Blocking>>);
 
-/// This process's.
+/// The service of this process.
 fn service() -> &'static Service {
     static FIRST: OnceLock<Box<Service>> = OnceLock::new();
     let mark = fork::mark();
@@ -78,25 +82,27 @@ fn service() -> &'static Service {
     }
 }
 
-/// Takes care of a client as long as it lives.
+/// Renews the session and sends the closes of a client as long as it exists.
 pub(super) fn watch(engine: &Arc<Engine<Blocking>>) {
     let mut state = lock(&service().state);
     if !state.runs {
-        // Without a thread the session lasts as long as calls are made; that is no reason to refuse service.
+        // If no thread can be started, the session is valid as long as the program makes calls.
+        // That is better than to fail here.
         state.runs = thread::Builder::new().name("braid-service".into()).spawn(serve).is_ok();
     }
     state.clients.push(Watched::new(engine));
 }
 
 fn serve() {
-    let lanes = &service().lanes;
+    let workers = &service().lanes;
     loop {
         thread::sleep(TICK);
         let Some(clients) = living() else { return };
-        // A server that is away is tried again at the next tick; calls report it to those who wait for it.
+        // The next tick tries an unresponsive server again. Calls that wait for it report the
+        // error.
         clients
             .iter()
-            .for_each(|client| client.tick(lanes, |engine| drop(block_on(engine.tick()))));
+            .for_each(|client| client.tick(workers, |engine| drop(block_on(engine.tick()))));
     }
 }
 
@@ -105,25 +111,26 @@ impl Watched {
         Self { engine: Arc::downgrade(engine), is_ticking: Arc::default() }
     }
 
-    /// Has a lane do it, unless one is at it, and waits for that as long as the other clients can.
-    fn tick(&self, lanes: &Arc<Workers>, tick: Tick) {
+    /// Lets a worker run the tick, unless one still does, and waits for it, up to a limit.
+    fn tick(&self, workers: &Arc<Workers>, tick: Tick) {
         if self.is_ticking.swap(true, Ordering::AcqRel) {
             return;
         }
         let (client, (done, ended)) = (self.clone(), mpsc::channel::<()>());
-        lanes.run(Box::new(move || {
+        workers.run(Box::new(move || {
             if let Some(engine) = client.engine.upgrade() {
                 tick(&engine);
             }
             client.is_ticking.store(false, Ordering::Release);
             drop(done);
         }));
-        // It is over when the sender is gone.
+        // The tick has ended when the sender is dropped.
         let _ = ended.recv_timeout(PATIENCE);
     }
 }
 
-/// The clients that live; `None`, and the thread's place is free, when there are none.
+/// The clients that still exist; `None` if there are none, and then the thread does not count any
+/// more.
 fn living() -> Option<Vec<Watched>> {
     let mut state = lock(&service().state);
     state.clients.retain(|client| client.engine.strong_count() > 0);
@@ -149,24 +156,24 @@ mod tests {
     }
 
     #[test]
-    fn clients_whose_servers_never_answer_hold_up_no_other_and_have_one_tick_at_a_time() {
-        /// Ends when the test says so.
+    fn silent_servers_delay_no_other_client_and_each_client_has_one_tick() {
+        /// Unlocked when the test ends.
         static HELD: Mutex<()> = Mutex::new(());
         static BEGUN: AtomicUsize = AtomicUsize::new(0);
         static TICKS: AtomicUsize = AtomicUsize::new(0);
-        let lanes = Workers::new();
+        let workers = Workers::new();
         let engines: Vec<_> = (0..5).map(|_| engine()).collect();
         let clients: Vec<_> = engines.iter().map(Watched::new).collect();
         let (last, silent) = clients.split_last().unwrap();
         let held = lock(&HELD);
         for round in 1..=3 {
             for client in silent {
-                client.tick(&lanes, |_| {
+                client.tick(&workers, |_| {
                     BEGUN.fetch_add(1, Ordering::Relaxed);
                     drop(lock(&HELD));
                 });
             }
-            last.tick(&lanes, |_| _ = TICKS.fetch_add(1, Ordering::Relaxed));
+            last.tick(&workers, |_| _ = TICKS.fetch_add(1, Ordering::Relaxed));
             while TICKS.load(Ordering::Relaxed) < round {
                 thread::yield_now();
             }

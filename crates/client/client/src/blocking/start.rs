@@ -1,5 +1,5 @@
-//! The calls of a client and of an open file as operations that go on by themselves: for programs that have something else to do
-//! meanwhile, and no executor.
+//! Calls of a client and of an open file as operations in the background, for programs that do
+//! something else meanwhile and have no async executor.
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -13,7 +13,8 @@ use super::{Client, File, Started};
 use crate::{engine::CollectiveOptions, error::Result, group::Group};
 
 impl Client {
-    /// Starts work with a client that shares this one's connections, and returns at once.
+    /// Starts an operation with a client that shares this one's connections, and returns
+    /// immediately.
     ///
     /// ```no_run
     /// # fn example(client: &braid_client::Client) -> Result<(), braid_client::Error> {
@@ -23,9 +24,10 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// Sixteen operations of one client and its files go on at a time and begin in the order in which they were started; what was
-    /// started later may be over earlier. Work must not wait for other work that was started ([`File::start_together`] may). When 4,096 wait already, and in a child
-    /// after `fork`, the calling thread does it.
+    /// Sixteen operations of one client and its files run at a time. They begin in the order in
+    /// which they were started; a later one may end earlier. An operation must not wait for another
+    /// started operation ([`File::start_together`] may). When 4,096 operations wait already, and in
+    /// a child after `fork`, the calling thread runs the operation itself.
     pub fn start<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> T + Send + 'static,
@@ -36,8 +38,9 @@ impl Client {
 }
 
 impl File {
-    /// Starts work with another handle of the same open file, with the same view and a cursor of its own, and returns at once:
-    /// the asynchronous form of every call. See [`Client::start`] for how many go on at a time.
+    /// Starts an operation with another handle of the same open file, with the same view and its
+    /// own cursor, and returns immediately. This is the asynchronous form of every call.
+    /// [`Client::start`] describes how many run at a time.
     ///
     /// ```no_run
     /// # fn example(file: &braid_client::File) -> Result<(), braid_client::Error> {
@@ -57,7 +60,7 @@ impl File {
         Started::new(self.session.workers(), move || work(&file))
     }
 
-    /// Starts [`File::read_at`] into `buffer`, which comes back with the outcome.
+    /// Starts [`File::read_at`] into `buffer`, which is returned with the result.
     pub fn start_read_at<B>(&self, mut buffer: B, position: u64) -> Started<(Result<usize>, B)>
     where
         B: AsMut<[u8]> + Send + 'static,
@@ -65,7 +68,7 @@ impl File {
         self.start(move |file| (file.read_at(buffer.as_mut(), position), buffer))
     }
 
-    /// Starts [`File::write_at`] of `buffer`, which comes back with the outcome.
+    /// Starts [`File::write_at`] of `buffer`, which is returned with the result.
     pub fn start_write_at<B>(&self, buffer: B, position: u64) -> Started<(Result<usize>, B)>
     where
         B: AsRef<[u8]> + Send + 'static,
@@ -73,7 +76,7 @@ impl File {
         self.start(move |file| (file.write_at(buffer.as_ref(), position), buffer))
     }
 
-    /// Starts [`File::read_list`] into `buffers`, which come back with the outcome.
+    /// Starts [`File::read_list`] into `buffers`, which are returned with the result.
     pub fn start_read_list<B>(
         &self,
         extents: Vec<Extent>,
@@ -89,7 +92,7 @@ impl File {
         })
     }
 
-    /// Starts [`File::write_list`] of `buffers`, which come back with the outcome.
+    /// Starts [`File::write_list`] of `buffers`, which are returned with the result.
     pub fn start_write_list<B>(
         &self,
         extents: Vec<Extent>,
@@ -105,8 +108,9 @@ impl File {
         })
     }
 
-    /// As [`File::start`], on a thread of its own: for collective calls, in which tasks wait for each other. Calls of one group go on one
-    /// after the other, also those that were started: wait for one before the next.
+    /// As [`File::start`], on its own thread: for collective calls, in which tasks wait for each
+    /// other. The calls of one group must run one after the other, also started ones: wait for one
+    /// before starting the next.
     ///
     /// ```no_run
     /// # use std::sync::Arc;
@@ -128,7 +132,8 @@ impl File {
         Started::apart(move || work(&file))
     }
 
-    /// Starts [`File::read_all_at`] into `buffer`, which comes back with the outcome; see [`File::start_together`].
+    /// Starts [`File::read_all_at`] into `buffer`, which is returned with the result; see
+    /// [`File::start_together`].
     pub fn start_read_all_at<B>(
         &self,
         group: Arc<dyn Group>,
@@ -145,7 +150,8 @@ impl File {
         })
     }
 
-    /// Starts [`File::write_all_at`] of `buffer`, which comes back with the outcome; see [`File::start_together`].
+    /// Starts [`File::write_all_at`] of `buffer`, which is returned with the result; see
+    /// [`File::start_together`].
     pub fn start_write_all_at<B>(
         &self,
         group: Arc<dyn Group>,

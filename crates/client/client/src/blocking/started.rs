@@ -1,4 +1,4 @@
-//! An operation that goes on while the thread that started it does something else.
+//! An operation that runs in the background while the thread that started it does something else.
 
 use std::{
     any::Any,
@@ -12,15 +12,16 @@ use std::{
 use super::workers::{Work, Workers};
 use crate::{engine::gate::lock, fork};
 
-/// An operation that was started; [`crate::File::start`] says how. Dropped, it goes on, and nobody learns what came of it. After `fork` it
-/// is the parent's: a child that waits for it panics.
-#[must_use = "nobody learns what came of it"]
+/// An operation that was started; see [`crate::File::start`]. When this is dropped, the operation
+/// continues and its result is discarded. After `fork` the operation belongs to the parent: a child
+/// that waits for it panics.
+#[must_use = "the result is lost when this is dropped"]
 pub struct Started<T>(Arc<Place<T>>);
 
 /// The panic of the operation, if it panicked.
 type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
-/// Where the outcome is put.
+/// Holds the result.
 struct Place<T> {
     process: u64,
     outcome: Mutex<Option<Outcome<T>>>,
@@ -34,8 +35,9 @@ impl<T: Send + 'static> Started<T> {
         place
     }
 
-    /// Starts work on a thread of its own: for work that waits for other work, such as [`crate::refuse_all`]. The sixteen threads of
-    /// [`crate::Client::start`] might wait for each other for ever. Where no thread is to be had the calling one does it.
+    /// Runs an operation on its own thread: for operations that wait for other operations, such as
+    /// [`crate::refuse_all`]. The sixteen threads of [`crate::Client::start`] could wait for each
+    /// other forever. If no thread can be started, the calling thread runs the operation.
     pub fn apart(work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (place, work) = Self::of(work);
         let once = Arc::new(Mutex::new(Some(work)));
@@ -59,7 +61,7 @@ impl<T: Send + 'static> Started<T> {
         });
         let there = Arc::clone(&place);
         let work = Box::new(move || {
-            // A panic is the waiter's, as if it had made the call itself.
+            // A panic is passed to the waiting thread, as if it had made the call itself.
             let outcome = catch_unwind(AssertUnwindSafe(work));
             *lock(&there.outcome) = Some(outcome);
             there.put.notify_all();
@@ -69,12 +71,12 @@ impl<T: Send + 'static> Started<T> {
 }
 
 impl<T> Started<T> {
-    /// Whether it is over, so that [`Started::wait`] returns at once.
+    /// Whether the operation has ended, so that [`Started::wait`] returns immediately.
     pub fn is_done(&self) -> bool {
         self.outcome().is_some()
     }
 
-    /// Waits until it is over; what came of it.
+    /// Waits until the operation has ended. Returns its result.
     pub fn wait(self) -> T {
         let mut outcome = self.outcome();
         loop {
@@ -88,10 +90,10 @@ impl<T> Started<T> {
         }
     }
 
-    /// As [`Started::wait`], for `time` at most. Gives itself back when it goes on longer.
+    /// As [`Started::wait`], for `time` at most. Returns the operation itself if it still runs.
     ///
     /// # Errors
-    /// It goes on.
+    /// It still runs.
     pub fn wait_for(self, time: Duration) -> Result<T, Self> {
         let started = Instant::now();
         let mut outcome = self.outcome();
@@ -112,15 +114,15 @@ impl<T> Started<T> {
         assert_eq!(
             self.0.process,
             fork::mark(),
-            "waits for what the parent of this process started"
+            "the parent of this process started the operation"
         );
         lock(&self.0.outcome)
     }
 
-    /// What came of it, when it is over; else itself.
+    /// The result if the operation has ended, else the operation itself.
     ///
     /// # Errors
-    /// It goes on.
+    /// It still runs.
     pub fn test(self) -> Result<T, Self> {
         self.wait_for(Duration::ZERO)
     }

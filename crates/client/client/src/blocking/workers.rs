@@ -1,8 +1,12 @@
-//! The threads that do what was started: made when there is work, gone when there was none for a while.
+//! The threads that run started operations. They start on demand, and end when they were idle for a
+//! while.
 //!
-//! Invariants: (1) at most [`THREADS_MAX`] threads and [`QUEUE_MAX`] operations that wait for one (I9): whoever starts one more does
-//! it himself; (2) all others begin in the order in which they were started; (3) a child after `fork`, which has none of these
-//! threads, does its operations itself, and takes no lock that its parent may have held.
+//! Invariants:
+//! 1. At most [`THREADS_MAX`] threads exist, and at most [`QUEUE_MAX`] operations wait for one
+//!    (I9). Beyond that, the calling thread runs its operation itself.
+//! 2. All other operations begin in the order in which they were started.
+//! 3. A child after `fork` has none of these threads. It runs its operations itself, and takes no
+//!    lock that its parent may have held.
 
 use std::{
     collections::VecDeque,
@@ -13,11 +17,11 @@ use std::{
 
 use crate::{engine::gate::lock, fork};
 
-/// Operations at a time. As many as a program has connections to one I/O daemon.
+/// Operations that run at a time: as many as a program has connections to one I/O daemon.
 const THREADS_MAX: usize = 16;
 /// Operations that wait for a thread, some hundred bytes each.
 const QUEUE_MAX: usize = 4096;
-/// A thread without work goes after this time.
+/// An idle thread ends after this time.
 const IDLE_TIME: Duration = Duration::from_secs(10);
 
 pub(super) type Work = Box<dyn FnOnce() + Send>;
@@ -51,14 +55,14 @@ impl Workers {
         Arc::new(Self { process: fork::mark(), state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// Has a thread do it, or does it at once when there is none for it.
+    /// Lets a thread run the operation, or runs it immediately if no thread can.
     pub(super) fn run(self: &Arc<Self>, work: Work) {
         if let Some(mine) = self.hand_over(work) {
             mine();
         }
     }
 
-    /// Threads without work go at once.
+    /// Lets idle threads end now.
     pub(super) fn close(&self) {
         // Invariant 3.
         if fork::mark() == self.process {
@@ -67,7 +71,7 @@ impl Workers {
         }
     }
 
-    /// Gives the work back when no thread will do it.
+    /// Queues the operation; returns it if no thread will run it.
     fn hand_over(self: &Arc<Self>, work: Work) -> Option<Work> {
         if fork::mark() != self.process {
             return Some(work);
@@ -86,7 +90,7 @@ impl Workers {
             match thread::Builder::new().name("braid-started".into()).spawn(move || workers.work())
             {
                 Ok(_) => state.threads += 1,
-                // No thread at all would come to it.
+                // No thread exists that would ever take it.
                 Err(_) if state.threads == 0 => return state.queue.pop_back(),
                 Err(_) => {}
             }
@@ -131,9 +135,9 @@ mod tests {
     use crate::blocking::Started;
 
     #[test]
-    fn what_was_started_goes_on_at_the_same_time() {
+    fn started_operations_run_at_the_same_time() {
         let workers = Workers::new();
-        // Nobody passes it alone.
+        // No thread passes this barrier before all threads reach it.
         let barrier = Arc::new(Barrier::new(THREADS_MAX));
         let started: Vec<_> = (0..THREADS_MAX)
             .map(|at| {
@@ -156,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_can_wait_is_done_by_who_starts_it() {
+    fn beyond_the_queue_the_caller_runs_the_operation() {
         let workers = Workers::new();
         let (open, opened) = mpsc::channel::<()>();
         let opened = Arc::new(Mutex::new(opened));
@@ -165,11 +169,11 @@ mod tests {
             let (opened, begun) = (Arc::clone(&opened), Arc::clone(&begun));
             Started::new(&workers, move || {
                 begun.fetch_add(1, Ordering::Relaxed);
-                // Until the other end is gone.
+                // Waits until the other end is dropped.
                 let _ = lock(&opened).recv();
             })
         };
-        // Each thread has one, and the queue is full.
+        // Every thread is busy, and the queue is full.
         let mut started = Vec::new();
         while begun.load(Ordering::Relaxed) < THREADS_MAX
             || lock(&workers.state).queue.len() < QUEUE_MAX
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_over_is_not_waited_for() {
+    fn an_operation_in_progress_is_not_waited_for() {
         let workers = Workers::new();
         let (open, opened) = mpsc::channel::<()>();
         let started = Started::new(&workers, move || opened.recv().is_err());

@@ -1,4 +1,4 @@
-//! Room, holes and size of an open file.
+//! Allocation, holes and size of an open file.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ use super::{OpenFile, iod_body::Body, read::REPLANS_MAX, transfer::Stop};
 use crate::error::{Error, Result};
 
 impl<D: Driver> OpenFile<D> {
-    /// The file's attributes now.
+    /// The current attributes of the file.
     ///
     /// # Errors
-    /// As any call of the metadata server. [`Status::StaleHandle`] when a restarted one could not take the open file up
-    /// again.
+    /// As any call of the metadata server. [`Status::StaleHandle`] if a restarted one could not
+    /// reclaim the open file.
     pub async fn attributes(&self) -> Result<Attributes> {
         let call = Stat { at: At::file(self.file()), follow: false };
-        let attributes = self.caller.ask("stat", &At::file(self.file()), call).await;
+        let attributes = self.caller.repeatable("stat", &At::file(self.file()), call).send().await;
         self.handle.check().map_err(|error| error.during("stat", self.path()))?;
         attributes
     }
 
-    /// Cuts the file to `bytes`, or extends it with zeros (I5).
+    /// Truncates the file to `bytes`, or extends it with zeros (I5).
     ///
     /// # Errors
     /// As any call of the metadata server.
@@ -39,12 +39,12 @@ impl<D: Driver> OpenFile<D> {
         let changes =
             AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
         let result = self.caller.set_attributes(&At::file(self.file()), false, changes).await;
-        // The daemons refuse the old size generation from now on, whatever became of the answer.
+        // From now on the daemons refuse the old size generation, even if the reply was lost.
         self.mark_stale();
         result
     }
 
-    /// Makes a range read as zeros; the size stays (I5).
+    /// Makes a range read as zeros; the size does not change (I5).
     ///
     /// # Errors
     /// As any call of the metadata server.
@@ -53,12 +53,13 @@ impl<D: Driver> OpenFile<D> {
         self.settle_owed().await.map_err(|error| error.during("punch a hole in", self.path()))?;
         let call =
             PunchHole { file: self.file(), offset: FileOffset(offset), bytes: ByteCount(bytes) };
-        let result = self.caller.change("punch a hole in", &At::file(self.file()), call).await;
+        let result = self.caller.once("punch a hole in", &At::file(self.file()), call).send().await;
         self.mark_stale();
         result
     }
 
-    /// Reserves room for a range on the I/O daemons; extends the file to its end unless `keep_size`.
+    /// Allocates disk space for a range on the I/O daemons. Extends the file to the end of the
+    /// range unless `keep_size` is set.
     ///
     /// # Errors
     /// [`Status::NoSpace`], with the daemon.
@@ -94,10 +95,13 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
+        Err(Error::new(
+            Status::TryAgain,
+            "the file was truncated, or its layout changed, too often",
+        ))
     }
 
-    /// The next byte of data at or after `offset` (`SEEK_DATA`); `None` when there is none.
+    /// The next byte of data at or after `offset` (`SEEK_DATA`); `None` if there is none.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -108,7 +112,8 @@ impl<D: Driver> OpenFile<D> {
             .map_err(|error| error.during("seek in", self.path()))
     }
 
-    /// The next hole at or after `offset` (`SEEK_HOLE`), at the latest the end of the file; `None` past it.
+    /// The next hole at or after `offset` (`SEEK_HOLE`), at the latest the end of the file; `None`
+    /// past the end.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -143,6 +148,9 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
+        Err(Error::new(
+            Status::TryAgain,
+            "the file was truncated, or its layout changed, too often",
+        ))
     }
 }

@@ -1,4 +1,4 @@
-//! Attributes, permissions, size, room, and layouts.
+//! Attributes, permissions, size, free space, and layouts.
 
 use braid_net::Driver;
 use braid_types::{ByteCount, FileIndex, Status};
@@ -14,29 +14,32 @@ use super::Caller;
 use crate::error::{Error, Result};
 
 impl<D: Driver> Caller<D> {
-    /// Attributes; of what a symbolic link points to.
+    /// Attributes of a file or directory. Follows a symbolic link.
     pub async fn stat(&self, at: &At) -> Result<Attributes> {
-        self.ask("stat", at, Stat { at: at.clone(), follow: true }).await
+        self.repeatable("stat", at, Stat { at: at.clone(), follow: true }).send().await
     }
 
-    /// Attributes; of a symbolic link itself.
+    /// Attributes of a file, directory or symbolic link. Does not follow a symbolic link.
     pub async fn lstat(&self, at: &At) -> Result<Attributes> {
-        self.ask("stat", at, Stat { at: at.clone(), follow: false }).await
+        self.repeatable("stat", at, Stat { at: at.clone(), follow: false }).send().await
     }
 
-    /// Whether the caller may read (4), write (2), execute or search (1): the bits of `mask` together.
+    /// Succeeds if the caller may read (4), write (2), execute or search (1); `mask` combines these
+    /// bits.
     pub async fn access(&self, at: &At, mask: u8) -> Result<()> {
-        self.ask("access", at, Access { at: at.clone(), mask }).await
+        self.repeatable("access", at, Access { at: at.clone(), mask }).send().await
     }
 
-    /// Changes several attributes at once; of a symbolic link itself when `follow` is not set.
+    /// Changes several attributes in one step. If `follow` is not set, a symbolic link itself is
+    /// changed.
     pub async fn set_attributes(
         &self,
         at: &At,
         follow: bool,
         changes: AttributeChanges,
     ) -> Result<Attributes> {
-        self.change("set attributes of", at, SetAttributes { at: at.clone(), follow, changes })
+        self.once("set attributes of", at, SetAttributes { at: at.clone(), follow, changes })
+            .send()
             .await
     }
 
@@ -50,7 +53,8 @@ impl<D: Driver> Caller<D> {
         .await
     }
 
-    /// Changes owner and group; `None` leaves one alone. Of a symbolic link itself when `follow` is not set.
+    /// Changes owner and group; `None` leaves a value unchanged. If `follow` is not set, a symbolic
+    /// link itself is changed.
     pub async fn chown(
         &self,
         at: &At,
@@ -62,7 +66,7 @@ impl<D: Driver> Caller<D> {
             .await
     }
 
-    /// Changes the times of last read and last write; `None` leaves one alone.
+    /// Changes the times of the last read and the last write; `None` leaves a value unchanged.
     pub async fn set_times(
         &self,
         at: &At,
@@ -78,28 +82,29 @@ impl<D: Driver> Caller<D> {
         .await
     }
 
-    /// Cuts the file to `bytes`, or extends it with zeros (I5).
+    /// Truncates the file to `bytes`, or extends it with zeros (I5).
     pub async fn truncate(&self, at: &At, bytes: u64) -> Result<Attributes> {
         let bytes = Some(ByteCount(bytes));
         self.set_attributes(at, true, AttributeChanges { bytes, ..AttributeChanges::none() }).await
     }
 
-    /// Room in the file system; in a directory with a quota, what that leaves.
+    /// Free space of the file system; in a directory with a quota, the space that the quota leaves.
     pub async fn statfs(&self, file: FileIndex) -> Result<StatFsReply> {
-        self.ask("statfs", &At::file(file), StatFs { file }).await
+        self.repeatable("statfs", &At::file(file), StatFs { file }).send().await
     }
 
-    /// Where a file lies, and the default of its directory.
+    /// The layout of a file, and the default layout of its directory.
     pub async fn layout(&self, at: &At) -> Result<LayoutShowReply> {
-        self.ask("show layout of", at, LayoutShow { at: at.clone() }).await
+        self.repeatable("show layout of", at, LayoutShow { at: at.clone() }).send().await
     }
 
-    /// Fails where a layout has more parts than the cluster has I/O daemons, whether they are up or not.
+    /// Fails if a layout has more parts than the cluster has I/O daemons, whether they are up or
+    /// not.
     pub async fn check_iod_count(&self, wish: &LayoutWish) -> Result<()> {
         let Some(parts) = wish.parts else { return Ok(()) };
         let map = self.cluster_map().await?;
         let iods = map.iods.iter().filter(|iod| iod.state != IodState::Removed).count();
-        // None at all is for the server to say, with another status.
+        // If there are no daemons at all, the server fails the call with another status.
         if usize::from(parts) <= iods.max(1) {
             return Ok(());
         }
@@ -107,8 +112,8 @@ impl<D: Driver> Caller<D> {
         Err(Error::new(Status::Invalid, why).with_hint(format!("at most {iods} of them")))
     }
 
-    /// Sets the default layout of a directory, or that of a file that was never written.
+    /// Sets the default layout of a directory, or the layout of a file that was never written.
     pub async fn set_layout(&self, at: &At, wish: LayoutWish) -> Result<()> {
-        self.change("set layout of", at, LayoutSet { at: at.clone(), wish }).await
+        self.once("set layout of", at, LayoutSet { at: at.clone(), wish }).send().await
     }
 }

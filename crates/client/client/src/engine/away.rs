@@ -1,13 +1,19 @@
-//! Servers that a program's call waited for in vain a moment ago: what the kernel asks again for the same call of a program does
-//! not wait once more (I8). A read whose read-ahead fails is asked for again, page by page.
+//! Servers that a program's call has just waited for in vain. When the kernel repeats parts of the
+//! same call, the client does not wait for the server again (I8): after a failed read-ahead, the
+//! kernel reads each page by itself.
 //!
 //! ```text
-//!   answered ──a bounded call had all its time──> away for REMEMBERED: questions get PROBE ──time over, an answer──> answered
+//!   responsive ──a call used its whole deadline──> unresponsive for REMEMBERED, queries get PROBE
+//!        ^                                                 │
+//!        └──────────── time over, or a reply ──────────────┘
 //! ```
 //!
-//! Invariants: (1) only a call that had all the time of its bound says that a server is away, so that short attempts do not
-//! prolong it; (2) an answer ends it; (3) what changes something, and a call outside of any bound, is never cut short; (4) it is
-//! one word for each server (I9).
+//! Invariants:
+//! 1. Only a call that used its whole deadline makes a server unresponsive, so short attempts do
+//!    not prolong the state.
+//! 2. A reply ends the state.
+//! 3. Calls that change something, and calls without a program's deadline, are never shortened.
+//! 4. The state is one word for each server (I9).
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -20,15 +26,17 @@ use braid_types::Status;
 use super::{Engine, backoff};
 use crate::error::Error;
 
-/// How long it is remembered: the kernel asks again within milliseconds, and a server that comes back is to be used soon.
+/// How long a server counts as unresponsive. The kernel repeats its requests within milliseconds,
+/// and a server that is back should be used soon.
 const REMEMBERED: Duration = Duration::from_secs(3);
-/// What a question of such a server may take: enough for a connection and an answer, if it is back.
+/// The time of a query to an unresponsive server: enough for a connection and a reply if it is
+/// back.
 const PROBE: Duration = Duration::from_millis(500);
 
-/// Whether one server is away, for all that is known.
+/// Whether one server is unresponsive.
 #[derive(Debug, Default)]
 pub(crate) struct Away {
-    /// Until when it is remembered, in milliseconds of the driver's time; 0: it is not.
+    /// The end of the state, in milliseconds of the driver's time; 0: responsive.
     until_ms: AtomicU64,
 }
 
@@ -38,14 +46,14 @@ impl Away {
         self.until_ms.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// It has answered.
+    /// The server has answered.
     pub(crate) fn answered(&self) {
         if self.until_ms.load(Ordering::Relaxed) != 0 {
             self.until_ms.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Whether it is away; `now` is asked for where that is not plain.
+    /// Whether the server is unresponsive. Reads the clock only if necessary.
     fn is_at(&self, now: impl FnOnce() -> Duration) -> bool {
         let until_ms = self.until_ms.load(Ordering::Relaxed);
         until_ms != 0 && now().as_millis() < u128::from(until_ms)
@@ -53,7 +61,7 @@ impl Away {
 }
 
 impl<D: Driver> Engine<D> {
-    /// The deadline of a question that these servers are asked.
+    /// The deadline of a query to these servers: earlier if one is unresponsive.
     pub(crate) fn cut_short<'a>(
         &self,
         servers: impl IntoIterator<Item = &'a Away>,
@@ -68,14 +76,14 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    /// A call was given up after it had waited for the server of the error.
+    /// A call gave up after it had waited for the server that the error names.
     pub(crate) fn waited_in_vain(&self, server: Option<&Away>, error: &Error) {
         let Some(bound) = self.driver.bound() else { return };
         if let Some(name) = error.server() {
             self.driver.blame(name);
         }
         let now = self.driver.now();
-        // A call gives up when there is no time for another wait between two attempts.
+        // A call gives up when no time is left for another wait between two attempts.
         if let Some(server) = server
             && self.is_whole(bound)
             && now.saturating_add(backoff::LONGEST) >= bound.until
@@ -84,13 +92,13 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    /// Whether it is the time of a program's call, and not a shorter one.
+    /// Whether this is the deadline of a program's call, and not a shorter one.
     fn is_whole(&self, bound: CallBound) -> bool {
         bound.time >= self.config.timeout
     }
 
-    /// Fails when there is no time left for a call of `server`: nothing is sent then, since a connection whose answer is
-    /// not waited for would be lost.
+    /// Fails if no time is left for a call of `server`. Then nothing is sent: without time to
+    /// receive the reply, the connection would be lost.
     pub(crate) fn check_time(
         &self,
         deadline: Duration,
@@ -100,7 +108,7 @@ impl<D: Driver> Engine<D> {
             return Ok(());
         }
         let error =
-            Error::new(Status::Unreachable, "no time was left after it had been waited for");
+            Error::new(Status::Unreachable, "no time was left after an earlier wait for it");
         Err(error.at(self.driver.blamed().unwrap_or_else(server)).given_up(self.config.timeout))
     }
 }
@@ -120,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_over_before_what_is_remembered() {
+    fn a_probe_ends_before_the_unresponsive_state_does() {
         const { assert!(PROBE.as_millis() * 2 < REMEMBERED.as_millis()) };
     }
 }

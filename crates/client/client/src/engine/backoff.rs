@@ -1,5 +1,6 @@
-//! Waits between attempts: short at first, since a restarted daemon is back within milliseconds; bounded,
-//! so that its return is noticed; never past the call's deadline (I8).
+//! Waits between attempts. They are short at first, since a restarted daemon is back within
+//! milliseconds. They are bounded, so that its return is noticed, and never end after the call's
+//! deadline (I8).
 
 use std::time::Duration;
 
@@ -19,12 +20,12 @@ impl Backoff {
         Self { next: FIRST, deadline }
     }
 
-    /// There is time until then.
+    /// Changes the deadline.
     pub(crate) fn until(&mut self, deadline: Duration) {
         self.deadline = deadline;
     }
 
-    /// Waits; `false`, and at once, when the deadline would pass.
+    /// Waits. Returns `false` immediately if the wait would pass the deadline.
     pub(crate) async fn wait<D: Driver>(&mut self, driver: &D) -> bool {
         let left = self.deadline.saturating_sub(driver.now());
         if left <= self.next {

@@ -1,16 +1,16 @@
-//! Fresh capabilities, fresh sessions, a fresh cluster map: the three things that a data call may need the
-//! metadata server for (I1).
+//! Capabilities, sessions and the cluster map: the three things for which a data call may need the
+//! metadata server (I1).
 
 use std::{sync::Arc, time::Duration};
 
 use braid_net::Driver;
 use braid_wire::message::mds::{GetClusterMap, RenewCapability};
 
-use super::{Engine, OpenFile, gate::lock, mds_call::Kind, open_file::Grant, transfer::Stop};
+use super::{Engine, OpenFile, gate::lock, open_file::Grant, transfer::Stop};
 use crate::error::Result;
 
 impl<D: Driver> OpenFile<D> {
-    /// A fresh capability in place of `old`'s, unless another call fetched one meanwhile.
+    /// A new capability in place of `old`'s, unless another call has renewed it meanwhile.
     pub(crate) async fn renew(
         &self,
         old: &Arc<Grant<D>>,
@@ -28,12 +28,16 @@ impl<D: Driver> OpenFile<D> {
                 file: self.file(),
                 rights: self.rights(),
             };
-            // A repetition gives the same: no replay record is needed.
+            // A repetition returns the same: it needs no replay record.
             let session = self.handle.session;
             let opened = engine
-                .call_in_session(session, self.caller.identity.number(), &call, deadline)
+                .repeatable(call)
+                .in_session(session)
+                .identity(self.caller.identity.number())
+                .until(deadline)
+                .send()
                 .await;
-            // Why the server does not have it open is known better here.
+            // If the server does not have the file open, the handle knows the reason.
             let opened = opened.map_err(|error| self.handle.check().err().unwrap_or(error))?;
             self.set_grant(opened)?
         };
@@ -42,7 +46,8 @@ impl<D: Driver> OpenFile<D> {
 }
 
 impl<D: Driver> Engine<D> {
-    /// Connects to the metadata server anew and reclaims the session: its proof for I/O daemons is old.
+    /// Reconnects to the metadata server and reclaims the session, since its proof for I/O daemons
+    /// is old.
     pub(crate) async fn relink(self: &Arc<Self>, deadline: Duration) -> Result<()> {
         let link = lock(&self.link).clone();
         if let Some(link) = link {
@@ -53,7 +58,7 @@ impl<D: Driver> Engine<D> {
 
     /// Fetches the cluster map.
     pub(crate) async fn refresh_map(self: &Arc<Self>, deadline: Duration) -> Result<()> {
-        let map = self.call(0, &GetClusterMap {}, Kind::Free, deadline).await?;
+        let map = self.repeatable(GetClusterMap {}).until(deadline).send().await?;
         self.take_map(&map);
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Closing: many files in one message, late. A close that never arrives is made up for by the end of the
-//! session; until then an orphan keeps its space, so the queue is short.
+//! Closing. Closes are delayed and sent together. If a close is never sent, the end of the session
+//! replaces it. Until then a deleted file keeps its space, so the queue is short.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,11 +10,11 @@ use braid_wire::{Rights, message::mds::Close};
 use super::{Engine, OpenFile};
 use crate::error::{Error, Result};
 
-/// So many files are closed at most by one message; the call that makes the queue this long sends it.
+/// The largest number of closes in one message. The call that makes the queue this long sends it.
 const BATCH: usize = 64;
 
 impl<D: Driver> Engine<D> {
-    /// Sends the closes that wait.
+    /// Sends the pending closes.
     pub async fn flush_closes(self: &Arc<Self>) -> Result<()> {
         self.flush_closes_until(self.deadline()).await
     }
@@ -22,11 +22,18 @@ impl<D: Driver> Engine<D> {
     pub(crate) async fn flush_closes_until(self: &Arc<Self>, deadline: Duration) -> Result<()> {
         self.flush_returns().await;
         while let Some((session, handles)) = self.handles.take_closes(BATCH) {
-            let told =
+            let reports =
                 handles.iter().filter_map(|handle| handle.told.tell(handle.open_id)).collect();
             let call = Close { open_ids: handles.iter().map(|handle| handle.open_id).collect() };
-            match self.tell_in_session(session, told, &call, deadline).await {
-                // With the session everything is closed.
+            match self
+                .repeatable(call)
+                .in_session(session)
+                .size_reports(reports)
+                .until(deadline)
+                .send()
+                .await
+            {
+                // The end of the session has closed everything.
                 Err(error) if error.status() != Status::NoSession => {
                     self.handles.put_back(session, handles);
                     return Err(error.during("close", "files"));
@@ -37,27 +44,28 @@ impl<D: Driver> Engine<D> {
         Ok(())
     }
 
-    /// Sends the closes that wait when there are many.
+    /// Sends the pending closes if there are many.
     pub(crate) async fn flush_closes_when_due(self: &Arc<Self>) {
         if self.handles.closes() >= BATCH || self.returns() >= BATCH {
-            // What fails stays in the queue, for the service or the next call.
+            // On failure they stay in the queue, for the service thread or the next call.
             let _ = self.flush_closes().await;
         }
     }
 }
 
 impl<D: Driver> OpenFile<D> {
-    /// Closes the file. The metadata server learns it a little later; what is reported here is whether
-    /// writes that were never synced are known to be lost, or may be (I6).
+    /// Closes the file. The metadata server learns of it a little later. The result reports whether
+    /// writes that were never synced are lost, or may be (I6).
     ///
     /// # Errors
-    /// [`Status::UnsyncedDataLost`], once. [`Status::StaleHandle`], once, of a file open for writing that a restarted
-    /// metadata server could not take up again.
+    /// [`Status::UnsyncedDataLost`], once. [`Status::StaleHandle`], once, for a file open for
+    /// writing that a restarted metadata server could not reclaim.
     pub async fn close(&self) -> Result<()> {
         if !self.engine().is_ours() {
-            return Ok(()); // a child after `fork` closes its copy of the handle; the file is its parent's
+            // A child after `fork` closes its copy of the handle; the file belongs to its parent.
+            return Ok(());
         }
-        // While the handle is good for it.
+        // Flushing needs the open handle.
         self.clear_doubts().await;
         if self.handle.mark_closed() {
             self.engine().handles.close(&self.handle);
@@ -67,15 +75,16 @@ impl<D: Driver> OpenFile<D> {
             if self.handle.deny().is_none() {
                 self.engine().flush_closes_when_due().await;
             } else {
-                // What it denies is denied no longer than the file is open. What fails stays in the queue.
+                // The denials must end with the open. On failure the close stays in the queue.
                 let _ = self.engine().flush_closes().await;
             }
         }
         self.told_loss()
     }
 
-    /// Tells whether writes that were never synced are known to be lost (I6). Asks nobody, but for a daemon that is known,
-    /// through whatever file of this client, to have lost something.
+    /// Reports whether writes that were never synced are known to be lost (I6). Sends nothing,
+    /// unless a daemon is known to have lost something, possibly through another file of this
+    /// client.
     ///
     /// # Errors
     /// [`Status::UnsyncedDataLost`], once.

@@ -1,5 +1,5 @@
-//! Copying a range from one open file to another: within the I/O daemons where both lie alike on them, else over this
-//! program in bounded pieces.
+//! Copying a range from one open file to another. The I/O daemons copy it themselves if both ranges
+//! have an identical placement. Otherwise it passes through this program in bounded parts.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -17,11 +17,12 @@ use crate::{
 };
 
 impl<D: Driver> OpenFile<D> {
-    /// Copies up to `bytes` from `source` at `from` to this file at `to`; how many. Fewer where the source ends, and where one
-    /// call would take too long: call again. One range of one file must not overlap the other.
+    /// Copies up to `bytes` from `source` at `from` to this file at `to`. Returns the number of
+    /// copied bytes, which is less at the end of the source and where one call would take too long:
+    /// call again. Ranges of the same file must not overlap.
     ///
     /// # Errors
-    /// With the path and the daemon, when nothing was copied before.
+    /// With the path and the daemon, if nothing was copied before the failure.
     pub async fn copy_range_from(
         &self,
         source: &Self,
@@ -50,7 +51,7 @@ impl<D: Driver> OpenFile<D> {
         self.copy_over(source, from, to, bytes).await
     }
 
-    /// Lets the daemons copy; false when they cannot, and some of it may have been copied.
+    /// Lets the daemons copy. False if they cannot; some of it may have been copied.
     async fn copy_within(&self, source: &Self, from: u64, to: u64, bytes: u64) -> Result<bool> {
         if source.is_stale() || !std::sync::Arc::ptr_eq(source.engine(), self.engine()) {
             return Ok(false);
@@ -65,7 +66,7 @@ impl<D: Driver> OpenFile<D> {
         let mut deadline = self.engine().deadline();
         let replies: Result<Vec<WriteReply>, Stop> =
             self.ask_targets(&mine, &targets, body, &mut deadline).await;
-        // A capability that is old, of the one or the other: reading and writing find out which.
+        // One of the capabilities may be old: reading and writing find that out.
         let Ok(replies) = replies else { return Ok(false) };
         for (target, reply) in targets.into_iter().zip(&replies) {
             let iod = mine.map.targets()[target].iod;
@@ -90,7 +91,8 @@ impl<D: Driver> OpenFile<D> {
             };
             match piece.await {
                 Err(error) if done == 0 => return Err(error),
-                // The source was cut meanwhile, or the rest fails: what was copied was copied.
+                // The source was truncated meanwhile, or the rest fails: what was copied so far
+                // counts.
                 Ok(0) | Err(_) => break,
                 Ok(got) => done += got as u64,
             }
@@ -99,7 +101,7 @@ impl<D: Driver> OpenFile<D> {
     }
 }
 
-/// The daemons that have bytes of a range.
+/// The daemons that store bytes of a range.
 fn touched(map: &FileMap, start: u64, bytes: u64) -> Result<Vec<usize>> {
     let mut touched = Vec::new();
     for (target, on) in map.targets().iter().enumerate() {

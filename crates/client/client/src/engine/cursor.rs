@@ -1,4 +1,4 @@
-//! Where a seek leads: arithmetic that both faces share.
+//! The target of a seek: arithmetic that both APIs share.
 
 use std::io::SeekFrom;
 
@@ -9,8 +9,8 @@ use super::{FileView, OpenFile};
 use crate::error::{Error, Result};
 
 impl<D: Driver> OpenFile<D> {
-    /// The position that a seek from `cursor` leads to, in bytes of the view's stream; past the end is allowed. Only
-    /// a seek from the end asks anybody: the I/O daemons, for the size (I1).
+    /// The position after a seek from `cursor`, in bytes of the view's stream; it may be past the
+    /// end. Only a seek from the end sends requests: to the I/O daemons, for the size (I1).
     pub(crate) async fn position_after_seek(
         &self,
         view: &FileView,
@@ -25,7 +25,7 @@ impl<D: Driver> OpenFile<D> {
         base.checked_add_signed(offset).ok_or_else(|| {
             let why = match offset < 0 {
                 true => format!("{offset} from {base} is before the beginning"),
-                false => format!("{offset} from {base} is more than 64 bits can say"),
+                false => format!("{offset} from {base} is beyond 64-bit positions"),
             };
             Error::new(Status::Invalid, why).during("seek in", self.path())
         })

@@ -1,6 +1,7 @@
-//! Listings: fetched in stretches, resumed by cookie, so that a listing under concurrent change returns every
-//! untouched name exactly once. A name that is made or moved meanwhile gets a later cookie than all there were: a listing ends at
-//! the last cookie of its beginning, or it would run after names that are moved as fast as they are listed.
+//! Directory listings. They are fetched in batches and resumed by cookie, so that a listing under
+//! concurrent changes returns every unchanged name exactly once. A name that is made or moved
+//! meanwhile gets a later cookie than all existing ones. A listing ends at the last cookie at its
+//! beginning: otherwise it could follow names forever that are moved as fast as they are listed.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -14,17 +15,17 @@ use braid_wire::message::{
 use super::Caller;
 use crate::error::Result;
 
-/// About what one reply of a listing holds. 64 KiB is some thousand names: one round trip for most directories,
-/// and memory that does not grow with the others (I9).
+/// The approximate size of one reply. 64 KiB are some thousand names: one round trip for most
+/// directories, and bounded memory for the others (I9).
 const STRETCH_BYTES: u32 = 64 * 1024;
 
-/// A listing under way.
+/// A listing in progress.
 pub struct Listing<D: Driver> {
     caller: Caller<D>,
     shown: Arc<str>,
     dir: FileIndex,
     cookie: u64,
-    /// Where it ends; `None` before the first stretch.
+    /// The last cookie; `None` before the first batch.
     until: Option<u64>,
     with_attributes: bool,
     fetched: VecDeque<DirectoryEntry>,
@@ -38,7 +39,8 @@ impl<D: Driver> Caller<D> {
         Ok(self.read_dir_from(dir, &super::show(at), 0, with_attributes))
     }
 
-    /// Lists a directory after a cookie of an earlier listing; 0 for the beginning. `shown` is how errors name it.
+    /// Lists a directory from the entry after this cookie of an earlier listing; 0 for the
+    /// beginning. `shown` is its name in errors.
     pub fn read_dir_from(
         &self,
         dir: FileIndex,
@@ -59,7 +61,7 @@ impl<D: Driver> Caller<D> {
         }
     }
 
-    /// A stretch of a listing, for callers that keep the cookie themselves.
+    /// A batch of entries, for callers that keep the cookie themselves.
     pub async fn read_directory(
         &self,
         at: &At,
@@ -68,13 +70,15 @@ impl<D: Driver> Caller<D> {
         with_attributes: bool,
     ) -> Result<ReadDirectoryReply> {
         let dir = if at.path.is_empty() { at.dir } else { self.stat(at).await?.file };
-        self.ask("list", at, ReadDirectory { dir, cookie, bytes_max, with_attributes }).await
+        self.repeatable("list", at, ReadDirectory { dir, cookie, bytes_max, with_attributes })
+            .send()
+            .await
     }
 
     /// Forces a directory's changes to disk (I6).
     pub async fn sync_directory(&self, at: &At) -> Result<()> {
         let dir = if at.path.is_empty() { at.dir } else { self.stat(at).await?.file };
-        self.ask("sync directory", at, FsyncDirectory { dir }).await
+        self.repeatable("sync directory", at, FsyncDirectory { dir }).send().await
     }
 }
 
@@ -99,11 +103,11 @@ impl<D: Driver> Listing<D> {
         };
         let (engine, identity) = (&self.caller.engine, self.caller.identity.number());
         let reply =
-            engine.call(identity, &call, super::mds_call::Kind::Free, engine.deadline()).await;
+            engine.repeatable(call).identity(identity).until(engine.deadline()).send().await;
         let mut reply = reply.map_err(|error| error.during("list", &*self.shown))?;
         let until = *self.until.get_or_insert(reply.last);
         reply.end_at(until);
-        // A server that sends nothing and no end would keep us here for ever (I8).
+        // A server that sends no entries and no end would make this loop forever (I8).
         self.end = reply.end || reply.entries.is_empty();
         self.cookie = reply.entries.last().map_or(self.cookie, |entry| entry.cookie);
         self.fetched = reply.entries.into();

@@ -1,9 +1,12 @@
-//! A bounded number of permits, waited for without a runtime: used for replay slots, connections, and
-//! "one at a time" sections that hold over an `.await`.
+//! A semaphore without a runtime: for replay slots, connections, and critical sections that contain
+//! an `.await`.
 //!
-//! Invariants: (1) `free` permits plus those held are always `size`; (2) a permit that is dropped wakes one
-//! waiter; (3) no more than [`WAITERS_MAX`] wait (I9); (4) a waiter whose deadline has passed gives up when it is
-//! next woken: by a permit, or by [`Gate::nudge`], which the service calls at every tick (I8).
+//! Invariants:
+//! 1. Free and held permits together are always `size`.
+//! 2. Dropping a permit wakes one waiter.
+//! 3. At most [`WAITERS_MAX`] tasks wait (I9).
+//! 4. A waiter whose deadline has passed gives up when it wakes up next: by a permit, or by
+//!    [`Gate::nudge`], which the service thread calls at every tick (I8).
 
 use std::{
     collections::VecDeque,
@@ -16,20 +19,22 @@ use std::{
 
 use braid_net::Driver;
 
-/// Calls of one process that may wait for one thing. More than the threads that a process can have.
+/// Calls of one process that may wait for one semaphore: more than the threads that a process can
+/// have.
 const WAITERS_MAX: usize = 65_536;
 
-/// Locks, also after a panic elsewhere: every state behind our locks is whole between two statements.
+/// Locks a mutex, also after a panic elsewhere: every state behind our mutexes is consistent
+/// between two statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why no permit was given.
+/// The reason why no permit was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
     /// The deadline passed.
     Late,
-    /// Too many wait already.
+    /// Too many tasks wait already.
     Crowded,
 }
 
@@ -45,7 +50,7 @@ struct State {
     waiters: VecDeque<(u64, Waker)>,
 }
 
-/// One of the gate's permits; dropped, it is free again.
+/// One permit. Dropping it frees it.
 #[derive(Debug)]
 pub(crate) struct Permit<'a>(&'a Gate);
 
@@ -54,7 +59,7 @@ impl Gate {
         Self { state: Mutex::new(State { free: size, next_ticket: 0, waiters: VecDeque::new() }) }
     }
 
-    /// Waits for a permit until `deadline`, in the driver's time.
+    /// Waits for a permit until `deadline`, a time of the driver.
     pub(crate) fn acquire<'g, 'd, D: Driver>(
         &'g self,
         driver: &'d D,
@@ -63,7 +68,7 @@ impl Gate {
         Acquire { gate: self, driver, deadline, ticket: None }
     }
 
-    /// Wakes every waiter, so that those whose time is over find out.
+    /// Wakes all waiters, so that those whose deadline has passed give up.
     pub(crate) fn nudge(&self) {
         let waiters = std::mem::take(&mut lock(&self.state).waiters);
         waiters.into_iter().for_each(|(_, waker)| waker.wake());
@@ -86,7 +91,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// The wait for a permit.
+/// A future that waits for a permit.
 #[derive(Debug)]
 pub(crate) struct Acquire<'g, 'd, D> {
     gate: &'g Gate,
@@ -123,7 +128,7 @@ impl<'g, D: Driver> Future for Acquire<'g, '_, D> {
 }
 
 impl<D> Drop for Acquire<'_, '_, D> {
-    /// A waiter that was woken and goes away hands the wake on.
+    /// A waiter that was woken but does not take its permit wakes the next one.
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
         let mut state = lock(&self.gate.state);

@@ -1,15 +1,17 @@
-//! I/O daemons that a call of this client waited for in vain: as long as the metadata server's map stays what it was then, nobody
-//! waits for them again.
+//! I/O daemons that a call of this client has waited for in vain. They are not waited for again
+//! until the metadata server sends a new cluster map.
 //!
-//! Invariants: (1) a daemon is given up only by a call that had all its time, and while the map has it as down; (2) each new map
-//! ends that: a daemon that was up in between is waited for as any other.
+//! Invariants:
+//! 1. A daemon is added only by a call that used all its time, and only while the map says that it
+//!    is down.
+//! 2. Each new map empties the list: a daemon that was up in between is waited for again.
 
 use std::{collections::BTreeSet, sync::Mutex};
 
 use braid_net::Driver;
 use braid_types::MapEpoch;
 use braid_wire::message::{
-    mds::GetClusterMap,
+    mds::{Envelope, GetClusterMap},
     types::{ClusterMap, IodInfo, IodState},
 };
 
@@ -22,7 +24,7 @@ pub(super) struct GivenUp(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     epoch: Option<MapEpoch>,
-    /// As the metadata server names them when it says for whom it waits.
+    /// The names that the metadata server uses for the daemons it waits for.
     down: BTreeSet<String>,
     given_up: BTreeSet<String>,
 }
@@ -37,7 +39,7 @@ impl GivenUp {
         *known = Known { epoch: Some(map.epoch), down, given_up: BTreeSet::new() };
     }
 
-    /// A call that the server of the error kept waiting is over.
+    /// A call has ended that the server of the error kept waiting.
     pub(super) fn waited_for(&self, error: &Error) {
         let Some(server) = error.server() else { return };
         let mut known = lock(&self.0);
@@ -52,7 +54,7 @@ impl GivenUp {
 }
 
 impl<D: Driver> Engine<D> {
-    /// Whether the daemon that keeps a call waiting was given up, and is still down by the map as it is now.
+    /// Whether the daemon that delays a call is in this list, and is still down in the current map.
     pub(super) async fn is_given_up(
         self: &std::sync::Arc<Self>,
         link: &Link<D>,
@@ -62,7 +64,9 @@ impl<D: Driver> Engine<D> {
             return false;
         };
         let soon = self.attempt(self.deadline());
-        match self.call_on(link, GetClusterMap {}, true, soon).await {
+        let map =
+            self.exchange(&link.shared, Some(&Envelope::PLAIN), &GetClusterMap {}, soon).await;
+        match map {
             Ok(map) => self.take_map(&map),
             Err(_) => return false,
         }
@@ -96,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_is_given_up_while_it_is_down_and_until_the_map_changes() {
+    fn a_down_daemon_is_not_waited_for_until_the_map_changes() {
         let (given_up, server) = (GivenUp::default(), "I/O daemon 2 at h:1");
         let waited = Error::new(Status::TryAgain, "it is down").at(server);
         given_up.see(&map(1, IodState::Up));

@@ -1,15 +1,18 @@
-//! The handles that the metadata server gave: those that are open, and those whose close is not sent yet.
+//! The handles that the metadata server returned: the open ones, and those whose close is not sent
+//! yet.
 //!
 //! ```text
-//!   open reply ──> open ──close, drop──> closes ──Close──> gone
-//!                   | a new epoch: named in Reclaim         ^ dropped: what is not named is closed
-//!                   |   └── refused ──> the file says so    |
-//!                   `── a new session: all are refused ─────'
+//!   open reply ──> open ──close, drop──> pending close ──Close──> removed
+//!                   | new epoch: named in Reclaim          ^ dropped: the server closes
+//!                   |   └── refused ──> the file is stale  | what is not named
+//!                   `── new session: all are stale ────────'
 //! ```
 //!
-//! Invariants: (1) a handle is in the table only while the run of the server that `known` names knows it, or will once
-//! it was reclaimed; (2) a close is sent only in the session of its handle: another one has the same numbers;
-//! (3) what is named in a `Reclaim` and closed since keeps its place in `closes`.
+//! Invariants:
+//! 1. A handle is in the table only while the server epoch in `known` knows it, or will know it
+//!    after the reclaim.
+//! 2. A close is sent only in the session of its handle: another session uses the same numbers.
+//! 3. A handle that was named in a `Reclaim` and closed since stays in `closes`.
 
 use std::{
     collections::HashMap,
@@ -28,19 +31,21 @@ use braid_wire::{
 use super::{gate::lock, identities::Named, told::Told};
 use crate::error::Error;
 
-/// Of a server that is away so many closes are remembered; the end of the session covers the rest (I9).
+/// The pending closes that are remembered while a server is away; the end of the session covers the
+/// rest (I9).
 const CLOSES_MAX: usize = 65_536;
 
-const REFUSED: &str = "the metadata server restarted and could not take the open file up again: \
-                       it is gone, or the right to it is; what was not synced may be lost";
-const ENDED: &str = "the session that had the file open has ended; what was not synced may be lost";
+const REFUSED: &str = "the metadata server restarted and could not reclaim the open file: \
+                       it was deleted, or the right to open it was removed; \
+                       unsynced writes may be lost";
+const ENDED: &str = "the session that had the file open has ended; unsynced writes may be lost";
 
-/// One run of the metadata server, as one session knows it.
+/// One epoch of the metadata server, as known by one session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Run {
     /// The session.
     pub session: SessionId,
-    /// The run.
+    /// The epoch.
     pub epoch: MdsEpoch,
 }
 
@@ -52,7 +57,7 @@ pub(crate) struct Handle {
     modes: AtomicU16,
     pub(crate) identity: Named,
     pub(crate) session: SessionId,
-    /// How it is, if this handle made it.
+    /// The size report of the file, if this handle is its sole writer.
     pub(crate) told: Told,
     refused: OnceLock<&'static str>,
     closed: AtomicBool,
@@ -66,14 +71,14 @@ pub(crate) struct Handles(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     open: HashMap<Key, Arc<Handle>>,
-    /// Of the session that was told last.
+    /// Pending closes, in the session that was reclaimed last.
     closes: Vec<Arc<Handle>>,
-    /// Those, open or about to be closed, that made their file and know how it is.
+    /// Sole writers with a valid size report, open or with a pending close.
     made: HashMap<FileIndex, Arc<Handle>>,
     known: Option<Known>,
 }
 
-/// Who was told last what is open, and whether that was all.
+/// The epoch that was last sent the open files, and whether it has received all of them.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     run: Run,
@@ -88,7 +93,7 @@ impl Handle {
         Self { open_id, file, modes, identity, session: run.session, told, refused, closed }
     }
 
-    /// What it is open for.
+    /// The rights that it is open with.
     pub(crate) fn rights(&self) -> Rights {
         Rights(self.modes.load(Ordering::Acquire).to_le_bytes()[0])
     }
@@ -102,7 +107,7 @@ impl Handle {
         self.modes.store(packed(rights, deny), Ordering::Release);
     }
 
-    /// Fails once the server does not have it open any more.
+    /// Fails if the server does not have it open any more.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.refused.get() {
             None => Ok(()),
@@ -116,7 +121,7 @@ impl Handle {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Marks it closed; whether this was the first time.
+    /// Marks it closed. Returns whether this was the first time.
     pub(crate) fn mark_closed(&self) -> bool {
         !self.closed.swap(true, Ordering::Relaxed)
     }
@@ -135,20 +140,22 @@ impl Handle {
     }
 }
 
-/// Both together, so that a reclaim never names what the file was not open for.
+/// Both in one word, so that a reclaim never names a combination that was never open.
 fn packed(rights: Rights, deny: Deny) -> u16 {
     u16::from_le_bytes([rights.0, deny.0])
 }
 
 impl Handles {
-    /// Notes an open file that `run` answered with.
+    /// Adds an open file that epoch `run` returned.
     ///
     /// # Errors
-    /// [`Status::ConnectionLost`] when another run has been told meanwhile what is open, without this.
+    /// [`Status::ConnectionLost`] if another epoch was sent the open files meanwhile, without this
+    /// one.
     pub(crate) fn add(&self, run: Run, handle: Handle) -> Result<Arc<Handle>, Error> {
         let mut table = lock(&self.0);
         if table.known.is_some_and(|known| known.run != run) {
-            let why = "the metadata server restarted while the file was opened: whether it was made is not known";
+            let why = "the metadata server restarted while the file was opened: \
+                       it is unknown whether it was made";
             return Err(Error::new(Status::ConnectionLost, why).with_hint("open it again"));
         }
         let handle = Arc::new(handle);
@@ -159,8 +166,8 @@ impl Handles {
         Ok(handle)
     }
 
-    /// `run` has changed what a file is open for and denies. False when another run has been told meanwhile what is open, with
-    /// the modes of before.
+    /// Epoch `run` has changed the rights and denials of an open file. False if another epoch was
+    /// sent the previous modes meanwhile.
     pub(crate) fn change(&self, run: Run, handle: &Handle, rights: Rights, deny: Deny) -> bool {
         let table = lock(&self.0);
         let known = table.known.is_none_or(|known| known.run == run);
@@ -170,7 +177,7 @@ impl Handles {
         known
     }
 
-    /// A handle was closed: the server is to learn it.
+    /// The handle was closed: queues its close.
     pub(crate) fn close(&self, handle: &Handle) {
         let mut table = lock(&self.0);
         if let Some(handle) = table.open.remove(&handle.key()) {
@@ -178,18 +185,18 @@ impl Handles {
         }
     }
 
-    /// What is to be told of a file with a call about it.
+    /// The size report to send with a call about the file.
     pub(crate) fn tell(&self, file: FileIndex) -> Option<ToldSize> {
         let handle = lock(&self.0).made.get(&file).map(Arc::clone)?;
         handle.told.tell(handle.open_id)
     }
 
-    /// How many closes wait.
+    /// The number of pending closes.
     pub(crate) fn closes(&self) -> usize {
         lock(&self.0).closes.len()
     }
 
-    /// Takes some of the closes that wait, newest first, with the session that they are of.
+    /// Takes some of the pending closes, newest first, with their session.
     pub(crate) fn take_closes(&self, count_max: usize) -> Option<(SessionId, Vec<Arc<Handle>>)> {
         let mut table = lock(&self.0);
         let session = table.known?.run.session;
@@ -207,23 +214,24 @@ impl Handles {
         }
     }
 
-    /// The server knows that these are closed, and what they told.
+    /// The server has received these closes and their size reports.
     pub(crate) fn closed(&self, handles: &[Arc<Handle>]) {
         let mut table = lock(&self.0);
         handles.iter().for_each(|handle| table.forget_made(handle));
     }
 
-    /// A connection to `run` was made: what it is to be told before anything else is asked on it, in the order of
-    /// identity and handle; `None` when it knows.
+    /// A connection to epoch `run` was made. Returns the open files to send before any other call,
+    /// by identity and handle; `None` if the epoch knows them.
     pub(crate) fn to_tell(&self, run: Run) -> Option<Vec<(u32, ReclaimedOpen)>> {
         let mut table = lock(&self.0);
         match table.known {
             Some(known) if known.run == run && known.complete => return None,
             Some(known) if known.run == run => {}
             Some(known) if known.run.session == run.session => {
-                // Not named is closed. What is closed after this may have been named in an attempt that failed.
+                // The server closes what is not named. A handle closed later may have been named in
+                // an attempt that failed.
                 table.closes.clear();
-                // The new run knows no makers.
+                // The new epoch knows no sole writers.
                 table.made.clear();
                 table.known = Some(Known { run, complete: false });
             }
@@ -243,7 +251,7 @@ impl Handles {
         Some(open)
     }
 
-    /// The server did not take these handles up.
+    /// The server refused to reclaim these handles.
     pub(crate) fn refused(&self, session: SessionId, open_ids: &[u64]) {
         let mut table = lock(&self.0);
         for open_id in open_ids {
@@ -253,7 +261,7 @@ impl Handles {
         }
     }
 
-    /// `run` was told everything.
+    /// Epoch `run` has received all open files.
     pub(crate) fn told_all(&self, run: Run) {
         if let Some(known) = lock(&self.0).known.as_mut().filter(|known| known.run == run) {
             known.complete = true;
@@ -295,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_epoch_is_told_what_is_open_until_it_has_heard_all_and_no_other_is() {
+    fn only_a_new_epoch_is_sent_the_open_files_until_it_has_all() {
         let handles = Handles::default();
         assert!(handles.to_tell(run(1, 1)).is_none(), "a new session has nothing open");
         for open_id in [3, 1, 2] {
@@ -309,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_epoch_is_told_the_modes_that_a_file_has_by_then() {
+    fn a_new_epoch_is_sent_the_current_modes_of_a_file() {
         let handles = Handles::default();
         handles.to_tell(run(1, 1));
         let file = open(&handles, run(1, 1), 1);
@@ -324,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn closes_of_an_older_epoch_are_dropped_and_those_of_what_was_named_are_not() {
+    fn a_new_epoch_drops_older_closes_but_not_those_of_named_handles() {
         let handles = Handles::default();
         handles.to_tell(run(1, 1));
         let (before, after) = (open(&handles, run(1, 1), 1), open(&handles, run(1, 1), 2));

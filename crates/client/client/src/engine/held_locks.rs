@@ -1,10 +1,13 @@
-//! The locks that this client holds: a restarted metadata server is told them again, and who closes a file learns
-//! whether there is anything to let go.
+//! The locks that this client holds. They are reclaimed from a restarted metadata server, and a
+//! close needs to know whether there is anything to unlock.
 //!
-//! Invariants: (1) a range is in the table only when the run of the server that `told` names gave it, or was told of it;
-//! (2) an owner is in the table from before its first request goes out until all its bytes were let go with no request
-//! under way: what became of a request whose answer was lost does not matter to who closes the file; (3) an owner that closed is
-//! *owed* an unlock from then until the server has let go: nothing of it is told to a restarted server.
+//! Invariants:
+//! 1. A range is in the table only if the server epoch in `told` granted it, or was sent it in a
+//!    reclaim.
+//! 2. An owner is in the table from before its first request is sent until all its ranges are
+//!    unlocked and no request is in flight. So a close also covers a request whose reply was lost.
+//! 3. A closed owner has a pending unlock until the server has answered it. None of its locks are
+//!    reclaimed.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -22,15 +25,15 @@ struct Table {
     owners: BTreeMap<Key, Owned>,
 }
 
-/// An owner, and on what.
+/// An owner of locks, with the file and the kind of lock.
 pub(crate) type Key = (FileIndex, u64, LockSpace);
 
 #[derive(Debug, Default)]
 struct Owned {
-    /// Exclusive or not, and the process.
+    /// Each range: whether it is exclusive, and its process.
     ranges: RangeMap<(bool, u32)>,
     under_way: u32,
-    /// It closed.
+    /// The owner has closed the file, and the unlock is not answered yet.
     owed: bool,
 }
 
@@ -38,18 +41,18 @@ pub(crate) fn key(lock: &LockRequest) -> Key {
     (lock.file, lock.owner, lock.space)
 }
 
-/// Everything that an owner may have.
+/// The range of all possible locks of an owner.
 pub(crate) fn all((file, owner, space): Key) -> LockRange {
     LockRange { file, space, owner, start: 0, last: u64::MAX }
 }
 
 impl HeldLocks {
-    /// A request goes out.
+    /// A request is about to be sent.
     pub(crate) fn begin(&self, wanted: &LockRequest) {
         lock(&self.0).owners.entry(key(wanted)).or_default().under_way += 1;
     }
 
-    /// A request is over. `refused`: the server said that it changed nothing.
+    /// A request has ended. `refused`: the server said that it changed nothing.
     pub(crate) fn end(&self, wanted: &LockRequest, refused: bool) {
         let mut table = lock(&self.0);
         let Some(owned) = table.owners.get_mut(&key(wanted)) else { return };
@@ -59,7 +62,8 @@ impl HeldLocks {
         }
     }
 
-    /// `run` gave a lock; false when another run has been told meanwhile what is held, without this.
+    /// Epoch `run` granted a lock. False if another epoch was sent a reclaim meanwhile, without
+    /// this lock.
     pub(crate) fn add(&self, run: Run, given: &LockRequest) -> bool {
         let mut table = lock(&self.0);
         if table.told.is_some_and(|told| told != run) {
@@ -70,7 +74,7 @@ impl HeldLocks {
         true
     }
 
-    /// Bytes were let go.
+    /// A range was unlocked.
     pub(crate) fn remove(&self, range: &LockRange) {
         let mut table = lock(&self.0);
         let key = (range.file, range.owner, range.space);
@@ -84,30 +88,31 @@ impl HeldLocks {
         }
     }
 
-    /// An owner closed: it is owed an unlock, if it may have something.
+    /// The owner has closed the file: it has a pending unlock, if it may have locks.
     pub(crate) fn owe(&self, key: Key) {
         if let Some(owned) = lock(&self.0).owners.get_mut(&key) {
             owned.owed = true;
         }
     }
 
-    /// Whether an owner is owed an unlock.
+    /// Whether the owner has a pending unlock.
     pub(crate) fn is_owed(&self, key: Key) -> bool {
         lock(&self.0).owners.get(&key).is_some_and(|owned| owned.owed)
     }
 
-    /// All that are.
+    /// All owners with a pending unlock.
     pub(crate) fn owed(&self) -> Vec<Key> {
         lock(&self.0).owners.iter().filter(|(_, owned)| owned.owed).map(|(key, _)| *key).collect()
     }
 
-    /// Whether an owner may have something locked of a file, in any space.
+    /// Whether an owner may have locks of any kind on a file.
     pub(crate) fn has(&self, file: FileIndex, owner: u64) -> bool {
         let keys = (file, owner, LockSpace::Range)..=(file, owner, LockSpace::Whole);
         lock(&self.0).owners.range(keys).next().is_some()
     }
 
-    /// A connection to `run` was made: what it is to be told. A new session has none of the old one's locks.
+    /// A connection to epoch `run` was made. Returns the locks to reclaim. A new session has none
+    /// of the old session's locks.
     pub(crate) fn to_tell(&self, run: Run) -> Vec<LockRequest> {
         let mut table = lock(&self.0);
         let before: Option<SessionId> = table.told.map(|told| told.session);
@@ -133,7 +138,7 @@ impl HeldLocks {
             .collect()
     }
 
-    /// A restarted server gave a lock to somebody else.
+    /// A restarted server granted this lock to another client.
     pub(crate) fn lost(&self, lost: &LockRequest) {
         if let Some(owned) = lock(&self.0).owners.get_mut(&key(lost)) {
             owned.ranges.clear(lost.start, lost.last);
@@ -168,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_epoch_is_told_what_is_held_and_a_new_session_nothing() {
+    fn a_new_epoch_is_sent_the_locks_and_a_new_session_none() {
         let held = HeldLocks::default();
         assert_eq!(held.to_tell(run(1, 1)), []);
         held.begin(&wanted(0, 9));
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_closed_is_owed_an_unlock_and_nobody_is_told_that_it_has_something() {
+    fn a_closed_owner_has_a_pending_unlock_and_is_not_reclaimed() {
         let held = HeldLocks::default();
         let mine = key(&wanted(0, 9));
         held.owe(mine);

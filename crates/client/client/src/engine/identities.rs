@@ -1,10 +1,11 @@
-//! The numbers that the metadata server knows identities by.
+//! The numbers by which the metadata server knows identities.
 //!
-//! A server knows so many numbers of a connection and no more. One that nobody here holds is given to somebody else when there is no
-//! other, that which was asked for longest ago first; to define a number anew takes the place of what it was.
+//! A server knows a limited number of them for each connection. If all are used, the unused number
+//! that was requested longest ago is given to a new identity. Defining a number again replaces its
+//! meaning.
 //!
-//! Invariant: a number means one identity as long as somebody holds its [`Named`]: every caller and open file does, and so every call
-//! that is under way.
+//! Invariant: a number means the same identity as long as its [`Named`] exists. Every caller and
+//! open file has one, and so does every call in flight.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,21 +14,22 @@ use braid_wire::message::types::Identity;
 
 use crate::error::{Error, Result};
 
-/// Numbers of one client; some fewer than a server knows.
+/// Numbers of one client: somewhat fewer than a server knows.
 const NUMBERS_MAX: usize = 4_000;
 
-/// Whoever the connection is, or an identity by its number.
+/// The identity of the connection, or another one by its number.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Named(Option<Arc<u32>>);
 
 impl Named {
-    /// 0: whoever the connection is; else a number of [`braid_wire::message::mds::DefineIdentity`].
+    /// 0: the identity of the connection; else a number of
+    /// [`braid_wire::message::mds::DefineIdentity`].
     pub(crate) fn number(&self) -> u32 {
         self.0.as_deref().copied().unwrap_or(0)
     }
 }
 
-/// Who a number means at one time; never used twice.
+/// The meaning of a number at one time. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Meaning(u64);
 
@@ -43,21 +45,21 @@ struct Key {
 #[derive(Debug)]
 struct Known {
     named: Arc<u32>,
-    /// When it was asked for last.
+    /// When it was last requested.
     used: u64,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Identities {
     known: HashMap<Key, Known>,
-    /// From number 1 on.
+    /// From number 1.
     numbers: Vec<(Key, Meaning)>,
-    /// How often a number was asked for.
+    /// Counts requests for numbers.
     asked: u64,
 }
 
 impl Identities {
-    /// The number of an identity; known to the server from the first call made with it.
+    /// The number of an identity. The server learns it with the first call.
     pub(crate) fn name(&mut self, identity: Identity) -> Result<Named> {
         let Identity { uid, gid, groups, checked } = identity;
         let key = Key { uid, gid, groups, checked };
@@ -80,7 +82,7 @@ impl Identities {
         Ok(Named(Some(named)))
     }
 
-    /// What a number means; `None`: nothing.
+    /// The identity of a number, if any.
     pub(crate) fn meaning(&self, number: u32) -> Option<(Meaning, Identity)> {
         let (key, meaning) = self.numbers.get((number as usize).checked_sub(1)?)?;
         let Key { uid, gid, groups, checked } = key.clone();
@@ -92,12 +94,8 @@ impl Identities {
         let unheld = self.known.iter().filter(|(_, known)| Arc::strong_count(&known.named) == 1);
         let oldest = unheld.min_by_key(|(_, known)| known.used).map(|(key, _)| key.clone());
         let known = oldest.and_then(|key| self.known.remove(&key));
-        let crowded = || {
-            Error::new(
-                Status::LimitExceeded,
-                "this client vouches for too many identities at a time",
-            )
-        };
+        let crowded =
+            || Error::new(Status::LimitExceeded, "this client uses too many identities at a time");
         known.map(|known| *known.named).ok_or_else(crowded)
     }
 }
@@ -115,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_means_somebody_else_only_when_nobody_holds_it() {
+    fn a_number_is_reused_only_when_nobody_holds_it() {
         let mut identities = Identities::default();
         let held: Vec<Named> =
             (0..NUMBERS_MAX as u64 - 2).map(|uid| identities.name(user(uid)).unwrap()).collect();
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn that_which_was_asked_for_longest_ago_goes_first_and_none_when_all_are_held() {
+    fn the_longest_unused_number_is_reused_and_none_while_all_are_held() {
         let mut identities = Identities::default();
         (0..NUMBERS_MAX as u64).for_each(|uid| _ = identities.name(user(uid)).unwrap());
         let first = identities.name(user(0)).unwrap().number();

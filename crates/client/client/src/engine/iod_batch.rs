@@ -1,5 +1,5 @@
-//! One attempt: a batch of exchanges with the I/O daemons of a file, all at the same time. Where it changes objects, what
-//! is owed to the daemon is abandoned before.
+//! One attempt: a batch of exchanges with the I/O daemons of a file, all at the same time. Before a
+//! call that changes objects, the daemon abandons the writes of dropped connections.
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -20,9 +20,9 @@ use super::{
 };
 use crate::error::Error;
 
-/// One exchange to be made.
+/// One exchange.
 pub(crate) struct IodCall<'a> {
-    /// Ordinal of the daemon in the file's targets.
+    /// Index of the daemon in the file's targets.
     pub(crate) target: usize,
     pub(crate) body: Body<'a>,
     pub(crate) send: Vec<IoSlice<'a>>,
@@ -30,16 +30,17 @@ pub(crate) struct IodCall<'a> {
 }
 
 impl<'a> IodCall<'a> {
-    /// Without payload.
+    /// A call without payload.
     pub(crate) fn plain(target: usize, body: Body<'a>) -> Self {
         Self { target, body, send: Vec::new(), recv: Vec::new() }
     }
 }
 
-/// The connections of one batch, in the order of their daemons, which is the same for all tasks of a collective request. A task may
-/// await its answers one daemon after the other, and a daemon that waits for that task's window keeps the others of the round waiting
-/// ([`Driver::exchange`]). So whoever waits at a daemon waits for tasks that are at an earlier round or daemon, or at the same: never
-/// in a circle.
+/// The connections of one batch, in the order of their daemons, which is the same for all tasks of
+/// a collective request. A task may receive replies from one daemon after the other. A daemon that
+/// waits for a window of this task delays the other tasks of the round ([`Driver::exchange`]). With
+/// the common order, a task that waits at a daemon waits only for tasks at an earlier or the same
+/// round and daemon. So no cycle of waits is possible.
 struct Connections<'p, D: Driver> {
     targets: Vec<usize>,
     leases: Vec<Lease<'p, D>>,
@@ -48,8 +49,8 @@ struct Connections<'p, D: Driver> {
 }
 
 impl<D: Driver> OpenFile<D> {
-    /// Makes the exchanges. One outcome for each, in order, and how much of the time was no daemon's silence ([`Engine::moved`]); an
-    /// error when a connection did not come about.
+    /// Makes the exchanges. Returns one outcome for each, in order, and how long daemons were
+    /// active ([`Engine::moved`]). Fails if a connection could not be made.
     pub(crate) async fn batch(
         &self,
         grant: &Arc<Grant<D>>,
@@ -62,7 +63,7 @@ impl<D: Driver> OpenFile<D> {
         self.exchange_batch(grant, calls, deadline).await
     }
 
-    /// As [`OpenFile::batch`], with daemons of which none is known to be out of the cluster.
+    /// As [`OpenFile::batch`], if no daemon is known to be removed.
     pub(crate) async fn exchange_batch(
         &self,
         grant: &Arc<Grant<D>>,
@@ -96,8 +97,8 @@ impl<D: Driver> OpenFile<D> {
         Ok((outcomes, moved))
     }
 
-    /// Takes one connection for each daemon of the calls: in the order of the daemons, so that two calls that
-    /// want the same ones never wait for each other.
+    /// Takes one connection for each daemon of the calls. Always in the order of the daemons, so
+    /// that two calls never wait for each other.
     async fn connections<'p>(
         &'p self,
         grant: &'p Arc<Grant<D>>,
@@ -142,7 +143,8 @@ impl<D: Driver> Connections<'_, D> {
     fn exchanges<'a>(&mut self, grant: &Grant<D>, calls: Vec<IodCall<'a>>) -> Vec<Exchange<'a>> {
         let exchange = |call: IodCall<'a>| {
             let connection = self.targets.binary_search(&call.target).unwrap_or_default();
-            // The first exchange of a connection presents the capability; the daemon takes them in order.
+            // The first exchange on a connection presents the capability; the daemon executes them
+            // in order.
             let is_new = self.metas[connection].presented.insert(grant.handle);
             let present = if is_new { &grant.capability[..] } else { &[] };
             let body = call.body.encode(grant.handle, present);
@@ -158,8 +160,9 @@ impl<D: Driver> Connections<'_, D> {
         calls.into_iter().map(exchange).collect()
     }
 
-    /// Makes the connections ready for these calls: where one changes objects, its daemon has abandoned what is owed to
-    /// it. After a failure all have gone back.
+    /// Prepares the connections for these calls. Where a call changes objects, its daemon first
+    /// abandons the writes of dropped connections. After a failure all connections have been put
+    /// back.
     async fn make_ready(
         &mut self,
         engine: &Arc<Engine<D>>,
@@ -176,7 +179,7 @@ impl<D: Driver> Connections<'_, D> {
         Ok(())
     }
 
-    /// The connections that carry a call which changes objects.
+    /// The connections that carry a call that changes objects.
     fn changing(&self, calls: &[IodCall<'_>]) -> impl Iterator<Item = usize> {
         let targets = self.targets.iter().enumerate();
         targets.filter(|(_, target)| changes(calls, **target)).map(|(at, _)| at)
@@ -218,7 +221,7 @@ impl<D: Driver> Connections<'_, D> {
         }
     }
 
-    /// The connections go back into their pools, but for those that are broken.
+    /// Puts the connections back into their pools, except the broken ones.
     fn end(mut self, broken: impl Fn(usize) -> bool) {
         self.part(broken);
     }
@@ -239,18 +242,18 @@ impl<D: Driver> Connections<'_, D> {
 }
 
 impl<D: Driver> Drop for Connections<'_, D> {
-    /// A caller that goes away in the middle leaves connections whose calls it knows nothing about.
+    /// A future dropped in the middle leaves connections with calls in an unknown state.
     fn drop(&mut self) {
         self.part(|_| true);
     }
 }
 
-/// Whether one of the calls changes objects of the daemon.
+/// Whether one of the calls changes objects of this daemon.
 fn changes(calls: &[IodCall<'_>], target: usize) -> bool {
     calls.iter().any(|call| call.target == target && call.body.changes())
 }
 
-/// Whether the connection is not to be used again.
+/// Whether the connection must not be used again.
 struct Lost(bool);
 
 fn outcome_of<D: Driver>(

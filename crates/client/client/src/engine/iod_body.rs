@@ -1,5 +1,6 @@
-//! Bodies of calls of an I/O daemon, encoded from borrowed parts: the structs of `braid_wire::message::iod` own
-//! their request and capability, and a read of 4 KiB should copy neither.
+//! Bodies of I/O daemon calls, encoded from borrowed parts. The structs of
+//! `braid_wire::message::iod` own their request and capability; a read of 4 KiB should copy
+//! neither.
 
 use braid_layout::Request;
 use braid_types::{ByteCount, FileOffset, SessionId, Timestamp};
@@ -16,7 +17,7 @@ use braid_wire::{
 
 use super::room::RoomAsk;
 
-/// What is asked, besides the capability.
+/// The call, without the capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Body<'a> {
     Read(&'a Request),
@@ -31,7 +32,7 @@ pub(crate) enum Body<'a> {
     Join(JoinAsk),
 }
 
-/// What a master asks for all tasks.
+/// A collective request, sent by the leader task for all tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CollectAsk {
     pub(crate) collective: [u8; 16],
@@ -40,7 +41,7 @@ pub(crate) struct CollectAsk {
     pub(crate) sessions: Vec<(SessionId, u32)>,
 }
 
-/// What a task asks of a collective request.
+/// One task's part in a collective request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct JoinAsk {
     pub(crate) writes: bool,
@@ -68,8 +69,9 @@ impl Body<'_> {
         }
     }
 
-    /// Whether it changes objects, or makes durable what changed them: what is carried out late of a write that was given up
-    /// would spoil a write after it, and grow the file past the size that is recorded after a flush.
+    /// Whether the call changes objects, or makes changes durable. If an abandoned write were
+    /// executed late, it could overwrite a later write, or extend the file beyond the size recorded
+    /// after a flush.
     pub(crate) fn changes(&self) -> bool {
         let writes =
             matches!(self, Self::Write(_) | Self::WriteWithRoom(..) | Self::CopyRange { .. });
@@ -80,13 +82,13 @@ impl Body<'_> {
             )
     }
 
-    /// Whether other tasks wait for it, so that it must not wait for them.
+    /// Whether other tasks wait for the call, so that it must not wait for them.
     pub(crate) fn is_collective(&self) -> bool {
         matches!(self, Self::Collect(_) | Self::Join(_))
     }
 
-    /// How far it may make the file grow; a write's end is known to who planned it. Room past the end of the file counts as growth:
-    /// else it would be had for nothing.
+    /// How far the call may extend the file. For a write, the planner knows it. Space allocated
+    /// past the end of the file counts as growth, since otherwise no quota would limit it.
     pub(crate) fn extends_to(&self) -> u64 {
         match self {
             Self::Allocate { offset, bytes, .. } => offset.0.saturating_add(bytes.0),
@@ -95,12 +97,12 @@ impl Body<'_> {
         }
     }
 
-    /// Whether it tells what a file looks like.
+    /// Whether the reply describes the state of the file.
     pub(crate) fn looks(&self) -> bool {
         matches!(self, Self::Read(_) | Self::ObjectSizes | Self::Seek { .. })
     }
 
-    /// The encoded message; `present` is empty when the daemon knows the handle on this connection.
+    /// The encoded message. `present` is empty if the daemon knows the handle on this connection.
     pub(crate) fn encode(&self, handle: u32, present: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + present.len());
         handle.encode(&mut out);
@@ -157,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn borrowed_bodies_are_the_messages() {
+    fn borrowed_bodies_encode_like_the_messages() {
         let request = Request::contiguous(FileOffset(5), 7);
         let present = vec![1, 2, 3];
         let read = Read { handle: 9, present: present.clone(), request: request.clone() };

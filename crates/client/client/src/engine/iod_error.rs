@@ -1,11 +1,11 @@
 //! What a failed exchange with an I/O daemon means for the call.
 //!
-//! | the daemon says | the call |
+//! | the daemon replies | the call |
 //! |---|---|
 //! | `UnknownHandle` | presents the capability again |
-//! | `StaleGeneration`, `StaleEpoch`, `BadCapability` | asks the metadata server for a fresh one, goes on |
-//! | `TryAgain`, `NotServing`; no connection | waits, goes on, until its time is over (I8) |
-//! | handshake: key refused, `NoSession` | reclaims the session, goes on |
+//! | `StaleGeneration`, `StaleEpoch`, `BadCapability` | requests a new capability, continues |
+//! | `TryAgain`, `NotServing`; no connection | waits, continues, until its deadline (I8) |
+//! | handshake: key refused, `NoSession` | reclaims the session, continues |
 //! | `Fenced` | fails, and so does every later call of the file (I4) |
 //! | anything else | fails |
 
@@ -15,7 +15,7 @@ use braid_types::{Failure, Status};
 
 use crate::error::Error;
 
-/// What is to be done about a failure, the gravest last.
+/// The action after a failure; the most severe last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Remedy {
     Present,
@@ -41,13 +41,14 @@ impl Remedy {
         }
     }
 
-    /// For a connection that did not come about.
+    /// For a connection that could not be made.
     pub(crate) fn of_connect(error: Error) -> Self {
         match error.status() {
             Status::AuthenticationFailed | Status::NoSession | Status::StaleEpoch => {
                 Self::Reclaim(error)
             }
-            // Another daemon at an old address answers what does not fit: the map is fetched and it is tried again.
+            // A different daemon at an old address sends unexpected replies: the map is fetched,
+            // and the call is retried.
             Status::Unreachable
             | Status::ConnectionLost
             | Status::TryAgain
@@ -62,7 +63,8 @@ impl Remedy {
         if error.status() == Status::Malformed { Self::Fail(error) } else { Self::Wait(error) }
     }
 
-    /// How long the server had been silent when it was given up, and not asked before that; nothing for any other reason.
+    /// How long the server had been silent when the call gave up, and how long it was not asked
+    /// before; zero for other failures.
     pub(crate) fn silent(&self) -> (Duration, Duration) {
         match self {
             Self::Present => (Duration::ZERO, Duration::ZERO),
@@ -72,7 +74,7 @@ impl Remedy {
         }
     }
 
-    /// As a failure, where nothing is repeated.
+    /// The error, for a call that is not retried.
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Present => {
@@ -84,7 +86,7 @@ impl Remedy {
         }
     }
 
-    /// The graver of two.
+    /// The more severe of two.
     pub(crate) fn graver(self, other: Option<Self>) -> Self {
         match other {
             Some(other) if other.weight() > self.weight() => other,

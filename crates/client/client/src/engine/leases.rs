@@ -1,7 +1,8 @@
-//! Leases of one client: asking, giving back, and whether what was kept may still be used. What is believed is decided
-//! in [`crate::lease`]; this gives it the time, the messages and a lock.
+//! Leases of one client: requesting and returning them, and whether cached data may still be used.
+//! The state machine is in [`crate::lease`]; this module supplies the time, the messages and a
+//! lock.
 //!
-//! A client that serves no recalls asks for nothing and pays nothing.
+//! A client that does not serve recalls requests no leases and pays nothing.
 
 use std::{
     sync::{
@@ -20,7 +21,7 @@ use braid_wire::message::{
     types::{At, Attributes},
 };
 
-use super::{Caller, Engine, Run, gate::lock, mds_call::Kind, recalls::Channel};
+use super::{Caller, Engine, Run, gate::lock, recalls::Channel};
 use crate::{
     error::{Error, Result},
     lease::{Ask, Duty, Holding, LeaseOf, LeaseTicket, Recalled},
@@ -29,10 +30,10 @@ use crate::{
 /// The leases of one client.
 pub(crate) struct Leasing<D: Driver> {
     holding: Mutex<Holding>,
-    /// Somebody carries recalls out.
+    /// Some thread or task carries out recalls.
     served: AtomicBool,
     ended: AtomicBool,
-    /// Given back, and the server does not know it yet.
+    /// Returned leases that the server does not know of yet.
     returns: Mutex<Vec<ReturnedLease>>,
     pub(super) channel: Mutex<Option<Arc<Channel<D>>>>,
 }
@@ -51,7 +52,7 @@ impl<D: Driver> Default for Leasing<D> {
 }
 
 impl<D: Driver> Leasing<D> {
-    /// Recalls are carried out from now on; whether they were not before.
+    /// Recalls are carried out from now on. Returns whether they were not before.
     pub(crate) fn serve(&self) -> bool {
         !self.served.swap(true, Ordering::AcqRel)
     }
@@ -60,7 +61,7 @@ impl<D: Driver> Leasing<D> {
         self.served.load(Ordering::Acquire)
     }
 
-    /// The session ends: nothing is believed any more.
+    /// The session ends: no lease is valid any more.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
         *lock(&self.channel) = None;
@@ -70,12 +71,12 @@ impl<D: Driver> Leasing<D> {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// A connection to this run of the server was made.
+    /// A connection to this epoch of the server was made.
     pub(super) fn met(&self, run: Run) {
         lock(&self.holding).met(run);
     }
 
-    /// Whether leases of another run of the server may still be used.
+    /// Whether leases of another epoch may still be in use.
     pub(super) fn may_believe(&self) -> bool {
         self.is_served() && lock(&self.holding).owes_dropping()
     }
@@ -90,7 +91,7 @@ impl<D: Driver> Leasing<D> {
         lock(&self.holding).duty(now)
     }
 
-    /// Whether recalls may be awaited of this run, having seen those up to this number.
+    /// Whether recalls of this epoch after this number may be awaited.
     pub(super) fn may_await(&self, run: Run, seen: u64, now: Duration) -> bool {
         let mut holding = lock(&self.holding);
         holding.is_of(run) && matches!(holding.duty(now), Duty::Await(known, _) if known == seen)
@@ -101,7 +102,7 @@ impl<D: Driver> Leasing<D> {
     }
 }
 
-/// An ask that is under way: forgotten when it is dropped without an answer.
+/// A lease request in flight. Cancelled when dropped without a reply.
 pub(crate) struct Asking<'a, D: Driver> {
     leasing: &'a Leasing<D>,
     ask: Option<Ask>,
@@ -116,7 +117,8 @@ impl<D: Driver> Drop for Asking<'_, D> {
 }
 
 impl<D: Driver> Asking<'_, D> {
-    /// The answer came, from `run`: the lease, if it is one and no recall has overtaken it.
+    /// The reply came, from epoch `run`. Returns the lease if one was granted and no recall has
+    /// overtaken it.
     pub(crate) fn answered(
         mut self,
         run: Run,
@@ -138,25 +140,27 @@ impl<D: Driver> Engine<D> {
         lock(&self.leasing.holding).ticket(of, self.driver.now())
     }
 
-    /// Whether a lease was held, and allowed the same, from the moment of the ticket until now. What a call answered
-    /// that was sent after the ticket was taken may be kept if it says so, for as long as it says so.
+    /// Whether the lease was held, and allowed the same, from the moment of the ticket until now. A
+    /// reply to a call that was sent after the ticket was taken may be cached, and used, as long as
+    /// this returns true.
     pub fn still(&self, ticket: &LeaseTicket) -> bool {
         self.ticket(ticket.of()).as_ref() == Some(ticket)
     }
 
-    /// Gives a lease back that is of no more use; the server is told with the next closes.
+    /// Returns a lease that is not needed any more. The server learns of it with the next closes.
     pub(crate) fn give_back_later(&self, of: LeaseOf) {
         if let Some(returned) = self.leasing.holding().give_back(of) {
             lock(&self.leasing.returns).push(returned);
         }
     }
 
-    /// How many leases the server is still to be told of.
+    /// The number of returned leases that the server does not know of yet.
     pub(super) fn returns(&self) -> usize {
         lock(&self.leasing.returns).len()
     }
 
-    /// Tells the server of leases that were given back. One that it does not learn of it recalls when it wants it.
+    /// Sends the returned leases to the server. If one is not received, the server recalls it when
+    /// another client needs it.
     pub(super) async fn flush_returns(self: &Arc<Self>) {
         let mut waiting = std::mem::take(&mut *lock(&self.leasing.returns));
         while !waiting.is_empty() {
@@ -166,12 +170,13 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    /// Says that recalls are carried out from now on: before this nothing is asked for. Whether they were not before.
+    /// Recalls are carried out from now on; before this, no lease is requested. Returns whether
+    /// they were not before.
     pub fn serve_recalls(&self) -> bool {
         self.is_ours() && self.leasing.serve()
     }
 
-    /// Begins to ask for a lease; `None` when nobody carries recalls out.
+    /// Begins a lease request; `None` if nobody carries out recalls.
     pub(crate) fn asking(&self) -> Option<Asking<'_, D>> {
         self.leasing.is_served().then(|| {
             let ask = lock(&self.leasing.holding).ask(self.driver.now());
@@ -179,19 +184,20 @@ impl<D: Driver> Engine<D> {
         })
     }
 
-    /// Tells the server that leases are given back.
+    /// Sends returned leases to the server.
     pub(super) async fn return_leases(self: &Arc<Self>, leases: Vec<ReturnedLease>) -> Result<()> {
         if leases.is_empty() {
             return Ok(());
         }
-        self.call(0, &ReturnLeases { leases }, Kind::Free, self.deadline()).await
+        self.repeatable(ReturnLeases { leases }).until(self.deadline()).send().await
     }
 
-    /// A recall has been carried out, and `keep` is kept. The server is told of it for as long as leases are believed: after that
-    /// they are lost, and it learns so when it is heard again.
+    /// A recall has been carried out, and the mode `keep` is kept. Reports it to the server for as
+    /// long as leases are valid. After that they are lost, which the server learns at the next
+    /// contact.
     ///
     /// # Errors
-    /// The server is not reached: it recalls again, or ends the session.
+    /// The server is not reached: it repeats the recall, or ends the session.
     pub async fn carried_out(self: &Arc<Self>, recalled: &Recalled, keep: LeaseMode) -> Result<()> {
         let returned = self.leasing.holding().carried_out(recalled, keep);
         let call = ReturnLeases { leases: vec![returned] };
@@ -200,14 +206,14 @@ impl<D: Driver> Engine<D> {
         let mut until = believed_until();
         loop {
             if self.driver.now() >= until {
-                let why = "the leases are lost: the server was not heard of in time";
+                let why = "the leases are lost: the server did not answer in time";
                 return Err(Error::new(Status::Unreachable, why).at(self.mds_name()));
             }
-            let told = self.call(0, &call, Kind::Free, until).await;
+            let reply = self.repeatable(call.clone()).until(until).send().await;
             let now_until = believed_until();
-            // Where the server was heard of meanwhile, the lease is believed for longer.
-            if told.is_ok() || now_until <= until {
-                return told;
+            // If the server has answered a renewal meanwhile, the lease is valid longer.
+            if reply.is_ok() || now_until <= until {
+                return reply;
             }
             until = now_until;
         }
@@ -215,7 +221,8 @@ impl<D: Driver> Engine<D> {
 }
 
 impl<D: Driver> Caller<D> {
-    /// Asks for the names lease of a directory. `None`: something is in its way; it is not waited for.
+    /// Requests the names lease of a directory. `None`: something conflicts; the call does not
+    /// wait.
     ///
     /// # Errors
     /// As any call.
@@ -223,7 +230,8 @@ impl<D: Driver> Caller<D> {
         Ok(self.ask_names_told(dir).await?.map(|(ticket, _)| ticket))
     }
 
-    /// As `ask_names`; told as well are the directory's own attributes, which may be kept under the ticket.
+    /// As `ask_names`; also returns the directory's own attributes, which may be cached under the
+    /// ticket.
     pub async fn ask_names_told(
         &self,
         dir: FileIndex,
@@ -231,15 +239,15 @@ impl<D: Driver> Caller<D> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
         let (at, call) = (At::file(dir), LeaseNames { dir });
         let (granted, run) =
-            self.answered("ask for the names lease of", &at, call, Kind::Free).await?;
+            self.repeatable("ask for the names lease of", &at, call).send_with_epoch().await?;
         let Some(NamesGrant { number, attributes }) = granted else { return Ok(None) };
         let grant = LeaseGrant { mode: LeaseMode::Read, number, ..LeaseGrant::NONE };
         let ticket = asking.answered(run, LeaseOf::Names(dir), grant, self.engine.driver.now());
         Ok(ticket.map(|ticket| (ticket, attributes)))
     }
 
-    /// Asks for the layout lease of a file; told as well is the layout, which may be kept under the ticket. `None`: something
-    /// is in its way; it is not waited for.
+    /// Requests the layout lease of a file. Returns also the layout, which may be cached under the
+    /// ticket. `None`: something conflicts; the call does not wait.
     ///
     /// # Errors
     /// As any call.
@@ -247,18 +255,20 @@ impl<D: Driver> Caller<D> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
         let (at, call) = (At::file(file), LeaseLayout { file });
         let (granted, run) =
-            self.answered("ask for the layout lease of", &at, call, Kind::Free).await?;
+            self.repeatable("ask for the layout lease of", &at, call).send_with_epoch().await?;
         let Some(LayoutGrant { number, layout }) = granted else { return Ok(None) };
         let grant = LeaseGrant { mode: LeaseMode::Read, number, ..LeaseGrant::NONE };
         let ticket = asking.answered(run, LeaseOf::Layout(file), grant, self.engine.driver.now());
         Ok(ticket.map(|ticket| (ticket, layout)))
     }
 
-    /// Asks for the data lease of a file, and waits while it is recalled from others. What comes may be less than what
-    /// was wished, unless it is to be had `alone`; `None` when it was recalled again before it came: ask again.
+    /// Requests the data lease of a file, and waits while it is recalled from other clients. Unless
+    /// `alone` is set, the granted mode may be less than the requested one. `None` if it was
+    /// recalled again before the reply came: call again.
     ///
     /// # Errors
-    /// As any call; [`braid_types::Status::TryAgain`] with the name of a client that does not give it back.
+    /// As any call; [`braid_types::Status::TryAgain`] with the name of a client that does not
+    /// return its lease.
     pub async fn ask_data(
         &self,
         file: FileIndex,
@@ -267,15 +277,18 @@ impl<D: Driver> Caller<D> {
     ) -> Result<Option<LeaseTicket>> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
         let call = LeaseData { file, mode, alone };
-        let (grant, run) =
-            self.answered("ask for the data lease of", &At::file(file), call, Kind::Free).await?;
+        let (grant, run) = self
+            .repeatable("ask for the data lease of", &At::file(file), call)
+            .send_with_epoch()
+            .await?;
         Ok(asking.answered(run, LeaseOf::Data(file), grant, self.engine.driver.now()))
     }
 
-    /// Gives a lease back that is of no more use. It is lost at once; nothing that was kept under it may be used.
+    /// Returns a lease that is not needed any more. It is lost immediately; nothing cached under it
+    /// may be used.
     ///
     /// # Errors
-    /// As any call: the server learns it when it wants the lease.
+    /// As any call. The server then learns of it when it recalls the lease.
     pub async fn give_back(&self, of: LeaseOf) -> Result<()> {
         self.engine.check_process()?;
         let returned = self.engine.leasing.holding().give_back(of);

@@ -1,14 +1,17 @@
-//! The connection to the metadata server, and the session that lives longer than it.
+//! The connection to the metadata server, and the session, which outlives it.
 //!
 //! ```text
-//!   no link --connect, OpenSession(known session)--> Reclaim, if the epoch is new --> linked
-//!      ^            | NoSession: OpenSession(None), a new session                       |
-//!      `-- connection lost, timed out, NoSession ---------------------------------------'
+//!   no connection ──connect, OpenSession(known session)──> Reclaim, in a new epoch ──> connected
+//!      ^                 | NoSession: OpenSession(None), a new session                    |
+//!      `── connection lost, timed out, NoSession ─────────────────────────────────────────'
 //! ```
 //!
-//! Invariants: (1) one task connects at a time, the others wait for it; (2) a session that is known is
-//! reclaimed before a new one is asked for, so that replay records stay valid (I7); (3) nobody else uses a connection
-//! before the server has been told on it what is open.
+//! Invariants:
+//! 1. One task connects at a time; the others wait for it.
+//! 2. A known session is reclaimed before a new one is requested, so that replay records stay valid
+//!    (I7).
+//! 3. A new connection carries no other call before the server has been sent the open files and
+//!    locks on it.
 
 use std::{
     collections::HashMap,
@@ -39,24 +42,25 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Room for the body of a usual call, which is not to be made larger field by field.
+/// Initial capacity for the body of a typical call, so that it is not reallocated field by field.
 const BODY_BYTES: usize = 256;
-/// How long a program that begins tries an agent that is not there: it may be starting anew, and does so in milliseconds. Whoever
-/// had a session waits as for any server, since the agent was there.
+/// How long a new program retries an agent that does not listen: an agent that restarts is back
+/// within milliseconds. A program with a session waits as for any server, since the agent was there
+/// before.
 const AGENT_ABSENT_MS_MAX: u64 = 2_000;
 
 pub(crate) struct Link<D: Driver> {
     pub(crate) shared: D::Shared,
     pub(crate) session: Arc<Session>,
     pub(crate) server: String,
-    /// Who is at the other end.
+    /// The server epoch at the other end.
     pub(crate) run: Run,
-    /// What the server was told of numbers.
+    /// The identity numbers that the server knows on this connection.
     identities: Mutex<HashMap<u32, Meaning>>,
 }
 
 impl<D: Driver> Engine<D> {
-    /// The connection to the metadata server, made if need be.
+    /// The connection to the metadata server. Makes one if necessary.
     pub(crate) async fn link(self: &Arc<Self>, deadline: Duration) -> Result<Arc<Link<D>>> {
         if let Some(link) = lock(&self.link).clone() {
             return Ok(link);
@@ -76,7 +80,7 @@ impl<D: Driver> Engine<D> {
         Ok(link)
     }
 
-    /// The session that I/O daemons are shown. The metadata server is asked only when there is none yet.
+    /// The session for I/O daemons. Calls the metadata server only if there is no session yet.
     pub(crate) async fn session(self: &Arc<Self>, deadline: Duration) -> Result<Arc<Session>> {
         let known = lock(&self.session).clone();
         match known {
@@ -85,7 +89,7 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    /// Forgets a connection that does not work, unless another took its place already.
+    /// Drops a broken connection, unless another one has replaced it.
     pub(crate) fn unlink(&self, link: &Arc<Link<D>>) {
         let mut current = lock(&self.link);
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
@@ -93,7 +97,8 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    /// Why a call got no turn at the metadata server; all its time may have gone into the wait for somebody who connects.
+    /// The error of a call that got no connection or slot. It may have used its whole time while
+    /// another task tried to connect.
     pub(crate) fn waited(&self, refused: Refused) -> Error {
         let error = self.crowded(refused);
         if refused == Refused::Late {
@@ -112,7 +117,7 @@ impl<D: Driver> Engine<D> {
         Error::new(Status::Unreachable, why).at(self.mds_name())
     }
 
-    /// How errors name the metadata server.
+    /// The name of the metadata server in errors.
     pub(crate) fn mds_name(&self) -> String {
         format!(
             "metadata server at {}",
@@ -128,7 +133,8 @@ impl<D: Driver> Engine<D> {
                 Ok(link) => return Ok(link),
                 Err(error) => error,
             };
-            // A session that ended while it was reclaimed: the next attempt finds that out, and begins another.
+            // The session ended while it was reclaimed: the next attempt notices that and opens a
+            // new one.
             if !is_passing(error.status()) && error.status() != Status::NoSession {
                 return Err(error);
             }
@@ -185,12 +191,34 @@ impl<D: Driver> Engine<D> {
             session: known.map(|known| known.id),
             client: self.config.client_name.clone(),
         };
-        let body = enveloped(&Envelope::PLAIN, &call);
+        let deadline = self.attempt(deadline);
+        let reply = self.exchange(shared, Some(&Envelope::PLAIN), &call, deadline).await;
+        reply.map_err(|failure| failure.into_error(server))
+    }
+
+    /// One attempt of a call on a connection to the metadata server, without retries. `envelope` is
+    /// `None` for calls that both kinds of server understand.
+    pub(super) async fn exchange<C: Call + Sync>(
+        &self,
+        shared: &D::Shared,
+        envelope: Option<&Envelope>,
+        call: &C,
+        deadline: Duration,
+    ) -> Result<C::Reply, Attempt>
+    where
+        C::Reply: Send,
+    {
+        let body = match envelope {
+            Some(envelope) => enveloped(envelope, call),
+            None => call.to_bytes(),
+        };
         let answer =
-            self.driver.call(shared, OpenSession::OP, &body, self.attempt(deadline)).await?;
-        decode_outcome::<OpenSessionReply>(&answer.body)
-            .map_err(|error| Error::broken(server, error))?
-            .map_err(|failure| Error::refused(server, failure))
+            self.driver.call(shared, C::OP, &body, deadline).await.map_err(Attempt::Net)?;
+        match decode_outcome::<C::Reply>(&answer.body) {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(failure)) => Err(Attempt::Refused(failure)),
+            Err(error) => Err(Attempt::Broken(error)),
+        }
     }
 
     pub(super) fn mds_endpoint(&self) -> Result<Endpoint> {
@@ -214,18 +242,20 @@ impl<D: Driver> Engine<D> {
         })
     }
 
-    /// One attempt gets a third of a call's time, so that a connection that swallows an answer leaves
-    /// room for two more.
+    /// The deadline of one attempt: a third of a call's time. If a connection loses a reply, time
+    /// is left for two more attempts.
     pub(crate) fn attempt(&self, deadline: Duration) -> Duration {
         deadline.min(self.driver.now().saturating_add(self.config.timeout / 3))
     }
 
-    /// How long an I/O daemon may be silent in one attempt, for the same reason: what moves is not cut short.
+    /// How long an I/O daemon may move no byte in one attempt: for the same reason, but a transfer
+    /// that makes progress is not interrupted.
     pub(crate) fn silence(&self, deadline: Duration) -> Duration {
         self.attempt(deadline).saturating_sub(self.driver.now())
     }
 
-    /// How much of an exchange that began then was no daemon's silence, whatever came of it: bytes moved, or it waited for its turn.
+    /// The part of an exchange since `begun` in which no daemon was idle, whatever its outcome:
+    /// bytes moved, or the exchange waited for its turn.
     pub(crate) fn moved(&self, begun: Duration, silence_max: Duration) -> Duration {
         self.driver.now().saturating_sub(begun).saturating_sub(silence_max)
     }
@@ -242,14 +272,14 @@ impl<D: Driver> Engine<D> {
         self.given_up.see(map);
     }
 
-    /// Tells the server of this connection who the number is, once as long as it is the same.
+    /// Defines the identity number on this connection, unless the server knows its current meaning.
     pub(crate) async fn ensure_identity(
         &self,
         link: &Link<D>,
         number: u32,
         deadline: Duration,
     ) -> Result<(), Attempt> {
-        // Whoever calls holds the number: it means the same until the answer.
+        // The caller holds the number, so its meaning cannot change before the reply.
         let Some((meaning, identity)) = lock(&self.identities).meaning(number) else {
             return Ok(());
         };
@@ -257,20 +287,9 @@ impl<D: Driver> Engine<D> {
             return Ok(());
         }
         let call = DefineIdentity { number, identity };
-        let body = enveloped(&Envelope::PLAIN, &call);
-        let answer = self
-            .driver
-            .call(&link.shared, DefineIdentity::OP, &body, deadline)
-            .await
-            .map_err(Attempt::Net)?;
-        match decode_outcome::<()>(&answer.body) {
-            Ok(Ok(())) => {
-                lock(&link.identities).insert(number, meaning);
-                Ok(())
-            }
-            Ok(Err(failure)) => Err(Attempt::Refused(failure)),
-            Err(error) => Err(Attempt::Broken(error)),
-        }
+        self.exchange(&link.shared, Some(&Envelope::PLAIN), &call, deadline).await?;
+        lock(&link.identities).insert(number, meaning);
+        Ok(())
     }
 }
 
@@ -291,7 +310,7 @@ impl Attempt {
     }
 }
 
-pub(crate) fn enveloped<C: Wire>(envelope: &Envelope, call: &C) -> Vec<u8> {
+fn enveloped<C: Wire>(envelope: &Envelope, call: &C) -> Vec<u8> {
     let mut body = Vec::with_capacity(BODY_BYTES);
     envelope.encode(&mut body);
     call.encode(&mut body);

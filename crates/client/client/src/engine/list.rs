@@ -4,10 +4,11 @@
 //!   pieces, in any order, overlapping      (offset, memory) (offset, memory) …
 //!        |  lay: each byte of the file once, ascending
 //!        v
-//!   extents + slices of the memory ──► a formula when they are regular, else lists of what one message holds (I2)
-//!        |  a read: pieces that overlap get their bytes from the one that was read into
+//!   extents + slices of the memory ──► a strided view if regular, else lists that fit
+//!       |                              one message (I2)
+//!        |  read: overlapping pieces are copied from the piece that received the bytes
 //!        v
-//!   how many bytes each piece got
+//!   the number of bytes of each piece
 //! ```
 
 use std::io::{IoSlice, IoSliceMut};
@@ -25,43 +26,44 @@ use crate::{
     plan::{Laid, formula, laid_extents, lay},
 };
 
-/// One piece of a list that is read.
+/// One piece of a list to read.
 #[derive(Debug)]
 pub struct ReadPiece<'b> {
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: u64,
-    /// Where its bytes go.
+    /// The memory for its bytes.
     pub memory: IoSliceMut<'b>,
-    /// How many came: fewer than there is room for only at the end of the file. Set by the call.
+    /// The number of bytes read: less than the capacity only at the end of the file. Set by the
+    /// call.
     pub bytes: usize,
 }
 
 impl<'b> ReadPiece<'b> {
-    /// As many bytes from `offset` as `memory` has room for.
+    /// Reads from `offset` into all of `memory`.
     pub fn new(offset: u64, memory: &'b mut [u8]) -> Self {
         Self { offset, memory: IoSliceMut::new(memory), bytes: 0 }
     }
 }
 
-/// One piece of a list that is written.
+/// One piece of a list to write.
 #[derive(Clone, Copy, Debug)]
 pub struct WritePiece<'b> {
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: u64,
     /// Its bytes.
     pub memory: IoSlice<'b>,
 }
 
 impl<'b> WritePiece<'b> {
-    /// All of `memory` from `offset`.
+    /// Writes all of `memory` at `offset`.
     pub fn new(offset: u64, memory: &'b [u8]) -> Self {
         Self { offset, memory: IoSlice::new(memory) }
     }
 }
 
 impl<D: Driver> OpenFile<D> {
-    /// Reads pieces of the file in any order, also overlapping ones: each byte travels once. Returns how many bytes came in all;
-    /// each piece says how many of them are its own.
+    /// Reads pieces of the file, in any order, also overlapping ones; each byte is sent once.
+    /// Returns the number of bytes read in total; each piece contains its own number.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -76,8 +78,9 @@ impl<D: Driver> OpenFile<D> {
         Ok(pieces.iter().map(|piece| piece.bytes).sum())
     }
 
-    /// Writes pieces of the file in any order. Where they overlap, the later one of the list is what the file has, as if each were
-    /// written after the one before it; no byte is sent that another piece overwrites. Returns how many bytes the pieces have.
+    /// Writes pieces of the file in any order. Where pieces overlap, the later one in the list is
+    /// stored, as if they were written one after the other. Bytes that another piece overwrites are
+    /// not sent. Returns the number of bytes in all pieces.
     ///
     /// # Errors
     /// With the path and the daemon; any of the pieces may have been written.
@@ -96,9 +99,11 @@ impl<D: Driver> OpenFile<D> {
         Ok(pieces.iter().map(|piece| piece.memory.len()).sum())
     }
 
-    /// Reads a list of extents of the file into the buffers, one after the other: extents in any order, also overlapping ones.
-    /// Returns how many bytes came in all, fewer than there are only where the list passes the end of the file: then a list that
-    /// ascends has filled the buffers so far, and of another one [`OpenFile::read_pieces`] tells which pieces came.
+    /// Reads a list of extents of the file, in any order and possibly overlapping, into the
+    /// buffers, one after the other. Returns the number of bytes read in total, which is less than
+    /// requested only if the list passes the end of the file. Then an ascending list has filled the
+    /// buffers up to that number; for any other list, use [`OpenFile::read_pieces`], which returns
+    /// the number of each piece.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -130,8 +135,9 @@ impl<D: Driver> OpenFile<D> {
         self.read_pieces(&mut pieces).await
     }
 
-    /// Writes the buffers to a list of extents of the file: in any order, and where they overlap the later one is what the file has.
-    /// The last extents stay as they are when the buffers are shorter than the list. Returns how many bytes were written.
+    /// Writes the buffers to a list of extents of the file, in any order. Where extents overlap,
+    /// the later one is stored. If the buffers are shorter than the list, the last extents are not
+    /// written. Returns the number of written bytes.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -186,7 +192,7 @@ impl<D: Driver> OpenFile<D> {
         Ok(done)
     }
 
-    /// The calls that an ascending list takes: view, position, bytes.
+    /// The calls for an ascending list: view, position, bytes.
     fn calls_of(&self, extents: &[Extent]) -> Result<Vec<(FileView, u64, u64)>> {
         let call = |list: &[Extent]| {
             let (view, start) = formula(list).unwrap_or_else(|| (View::extents(list), 0));
@@ -200,7 +206,7 @@ impl<D: Driver> OpenFile<D> {
         }
     }
 
-    /// Nothing of a list is written when some of it cannot be.
+    /// Nothing of a list is written if some of it cannot be written.
     fn check_end(&self, extents: &[Extent]) -> Result<()> {
         let passes = |extent: &&Extent| {
             extent.bytes > 0 && extent.offset.saturating_add(extent.bytes) > FILE_BYTES_MAX
@@ -213,7 +219,7 @@ impl<D: Driver> OpenFile<D> {
     }
 }
 
-/// Whether a list ascends, without overlap and without extents of nothing.
+/// Whether a list ascends, without overlaps and without empty extents.
 fn ascends(extents: &[Extent]) -> bool {
     let end =
         |extent: &Extent| extent.offset.checked_add(extent.bytes).filter(|_| extent.bytes > 0);
@@ -221,7 +227,7 @@ fn ascends(extents: &[Extent]) -> bool {
         && extents.is_sorted_by(|before, after| end(before).is_some_and(|end| end <= after.offset))
 }
 
-/// An ascending list without what no file can have.
+/// An ascending list without the parts past the largest file.
 fn below_the_largest(extents: &[Extent]) -> std::borrow::Cow<'_, [Extent]> {
     let end = |extent: &Extent| extent.offset.saturating_add(extent.bytes);
     match extents.last() {
@@ -238,9 +244,9 @@ fn below_the_largest(extents: &[Extent]) -> std::borrow::Cow<'_, [Extent]> {
     }
 }
 
-/// The memory of each run, in order.
+/// The memory of each extent, in order.
 fn own_memory<'p>(laid: &[Laid], pieces: &'p mut [ReadPiece<'_>]) -> Vec<IoSliceMut<'p>> {
-    // What is left of each piece's memory, and from where on: its runs ascend.
+    // The unused rest of each piece's memory, and where it begins: the extents of a piece ascend.
     let mut rest: Vec<(u64, &mut [u8])> =
         pieces.iter_mut().map(|piece| (0, &mut *piece.memory)).collect();
     let own = |run: &Laid| {
@@ -253,7 +259,7 @@ fn own_memory<'p>(laid: &[Laid], pieces: &'p mut [ReadPiece<'_>]) -> Vec<IoSlice
     laid.iter().map(own).collect()
 }
 
-/// Where the file ended, when `got` bytes of the runs came; the end of everything when all did.
+/// The end of the file if `got` bytes of the extents came; past everything if all came.
 fn end_of(laid: &[Laid], mut got: u64) -> u64 {
     for run in laid {
         if got < run.bytes {
@@ -264,7 +270,7 @@ fn end_of(laid: &[Laid], mut got: u64) -> u64 {
     u64::MAX
 }
 
-/// Gives every piece the bytes that were read for another one, and counts what it has of the file.
+/// Copies bytes to every piece that were read for another piece, and counts the bytes of each.
 fn share(laid: &[Laid], end: u64, pieces: &mut [ReadPiece<'_>]) {
     let mut runs_bytes = vec![0; pieces.len()];
     laid.iter().for_each(|run| runs_bytes[run.piece] += run.bytes);
@@ -278,7 +284,7 @@ fn share(laid: &[Laid], end: u64, pieces: &mut [ReadPiece<'_>]) {
     }
 }
 
-/// Gives the piece those of its first `mine` bytes that were read for others.
+/// Copies those of the first `mine` bytes of a piece that were read for others.
 fn share_with(at: usize, laid: &[Laid], mine: u64, pieces: &mut [ReadPiece<'_>]) {
     let offset = pieces[at].offset;
     let first = laid.partition_point(|run| run.offset + run.bytes <= offset);
@@ -289,7 +295,7 @@ fn share_with(at: usize, laid: &[Laid], mine: u64, pieces: &mut [ReadPiece<'_>])
     {
         let (from, to) = (run.offset.max(offset), (run.offset + run.bytes).min(offset + mine));
         let (source, target) = ((run.at + from - run.offset) as usize, (from - offset) as usize);
-        // Two different pieces: always there.
+        // The indices differ, so both exist.
         if let Ok([theirs, mine]) = pieces.get_disjoint_mut([run.piece, at]) {
             let bytes = (to - from) as usize;
             mine.memory[target..target + bytes]
@@ -298,7 +304,7 @@ fn share_with(at: usize, laid: &[Laid], mine: u64, pieces: &mut [ReadPiece<'_>])
     }
 }
 
-/// The buffers from byte `skip` on, `bytes` at most.
+/// The buffers from byte `skip`, at most `bytes` bytes.
 pub(super) fn advanced<'b>(
     buffers: &'b [IoSlice<'_>],
     mut skip: usize,

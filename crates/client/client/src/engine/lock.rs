@@ -1,15 +1,17 @@
-//! Locks on bytes and on whole files, held by the metadata server for owners that the caller names.
+//! Locks on byte ranges and on whole files. The metadata server holds them for owners that the
+//! caller names.
 //!
 //! ```text
 //!   LockSet ──granted──> held                       Unlock ──> free
-//!      └─waits─> LockAwait ─slice over─> LockAwait ... ──granted──> held
-//!                    └─cancelled, the server forgot─> an error, LockSet again
+//!      └─waits─> LockAwait ─wait_ms over─> LockAwait ... ──granted──> held
+//!                    └─cancelled, or forgotten by the server─> an error, LockSet again
 //!
-//!   an owner closes ──> owed ── Unlock, by whoever closed, or by the service, until it is answered ──> free
+//!   an owner closes ──> unlock pending ── Unlock, by the closing call or the service thread,
+//!                                         until it is answered ──> free
 //! ```
 //!
-//! Owners have numbers that are used again. So one that is owed asks for nothing before that is settled: an Unlock that comes late
-//! would let go what the next one of that number got.
+//! Owner numbers are reused. So an owner with a pending unlock requests no lock before the unlock
+//! is answered: a late Unlock would release the locks of the next owner with the same number.
 
 use std::{
     sync::{
@@ -32,32 +34,32 @@ use super::{
     gate::Gate,
     handles::Run,
     held_locks::{Key, all, key},
-    mds_call::Kind,
 };
 use crate::error::{Error, Result};
 
-/// Waits that have a call at the server at once: the rest of the connection's credits stays for the calls that end them.
+/// Lock waits that have a call at the server at the same time. The other credits of the connection
+/// are left for the calls that end the waits.
 const WAITS_ATTACHED_MAX: u64 = 128;
-/// How often a wait beyond those asks.
+/// How often a wait beyond this number polls the server.
 const POLL: Duration = Duration::from_millis(200);
 const LOCK: &str = "lock";
 const UNLOCK: &str = "unlock";
-/// Unlocks of owners that closed that may be under way at a time.
+/// Unlocks of closed owners that may be in flight at the same time.
 const UNLOCKING: usize = 64;
 
-/// Ends a wait for a lock from another thread. One for each wait.
+/// Ends a lock wait from another thread. Use one for each wait.
 #[derive(Clone, Debug, Default)]
 pub struct LockCancelHandle(Arc<Cancel>);
 
 #[derive(Debug, Default)]
 struct Cancel {
     cancelled: AtomicBool,
-    /// The wait that is under way; 0 for none.
+    /// The wait in progress; 0 for none.
     ticket: AtomicU64,
 }
 
 impl LockCancelHandle {
-    /// For a wait that is about to begin.
+    /// A handle for a wait that is about to begin.
     pub fn new() -> Self {
         Self::default()
     }
@@ -69,7 +71,8 @@ impl LockCancelHandle {
 }
 
 impl<D: Driver> Caller<D> {
-    /// Asks for a lock without waiting: `None` when the owner has it now, else who is in the way.
+    /// Requests a lock without waiting. `None`: the owner has the lock now. Otherwise the holder of
+    /// the conflicting lock.
     pub async fn try_lock_range(&self, lock: &LockRequest) -> Result<Option<LockHolder>> {
         let reply = self.ask_for(lock, 0).await?;
         match (reply.outcome, reply.holder) {
@@ -79,8 +82,8 @@ impl<D: Driver> Caller<D> {
         }
     }
 
-    /// Asks for a lock and waits for it. [`Status::Interrupted`] when `cancel` ended the wait, [`Status::Deadlock`] when
-    /// the holder waits for the caller.
+    /// Requests a lock and waits for it. Fails with [`Status::Interrupted`] when `cancel` ended the
+    /// wait, and with [`Status::Deadlock`] when the holder waits for the caller.
     pub async fn lock_range(&self, lock: &LockRequest, cancel: &LockCancelHandle) -> Result<()> {
         loop {
             if cancel.is_cancelled() {
@@ -105,39 +108,47 @@ impl<D: Driver> Caller<D> {
         }
     }
 
-    /// Ends a wait of another thread; one that is over already, or has not begun, too.
+    /// Ends a lock wait of another thread. Does nothing if that wait has ended, and prevents it if
+    /// it has not begun.
     pub async fn cancel_lock(&self, cancel: &LockCancelHandle) -> Result<()> {
         cancel.0.cancelled.store(true, Ordering::Release);
         match cancel.0.ticket.load(Ordering::Acquire) {
             0 => Ok(()),
-            ticket => self.ask("cancel a wait in", &At::root(b""), LockCancel { ticket }).await,
+            ticket => {
+                self.repeatable("cancel a wait in", &At::root(b""), LockCancel { ticket })
+                    .send()
+                    .await
+            }
         }
     }
 
-    /// Which lock would be in the way of this one.
+    /// The lock that would conflict with this one, if any.
     pub async fn test_lock(&self, lock: &LockRequest) -> Result<Option<LockHolder>> {
-        self.ask("test a lock of", &At::file(lock.file), LockTest { lock: lock.clone() }).await
+        self.repeatable("test a lock of", &At::file(lock.file), LockTest { lock: lock.clone() })
+            .send()
+            .await
     }
 
-    /// Lets bytes go.
+    /// Unlocks a range of bytes.
     pub async fn unlock_range(&self, range: &LockRange) -> Result<()> {
-        self.change(UNLOCK, &At::file(range.file), Unlock { range: range.clone() }).await?;
+        self.once(UNLOCK, &At::file(range.file), Unlock { range: range.clone() }).send().await?;
         self.engine().locks.remove(range);
         Ok(())
     }
 
-    /// Notes that an owner has closed a file: what it has of it is told to no restarted server, and let go, by
-    /// [`Caller::unlock_owners`] or a little later. Asks nobody.
+    /// Notes that an owner has closed a file. Its locks are not reclaimed from a restarted server,
+    /// and are removed by [`Caller::unlock_owners`] or a little later. Sends nothing.
     pub fn owe_unlock(&self, file: FileIndex, space: LockSpace, owner: u64) {
         if self.engine().is_ours() {
             self.engine().locks.owe((file, owner, space));
         }
     }
 
-    /// Owners have closed a file: whatever they have of it is let go. What an error says could not be, the service lets go when it can.
+    /// Removes all locks of owners that have closed a file. If this fails, the service thread
+    /// retries it.
     ///
     /// # Errors
-    /// Of the first of them; the others are left to the service, too.
+    /// The first failure. The locks of the remaining owners are left to the service thread, too.
     pub async fn unlock_owners(&self, file: FileIndex, owners: &[(LockSpace, u64)]) -> Result<()> {
         let engine = self.engine();
         engine.check_process()?;
@@ -149,7 +160,7 @@ impl<D: Driver> Caller<D> {
         Ok(())
     }
 
-    /// Whether an owner may have something of a file locked. Asks nobody.
+    /// Whether an owner may have locked something of a file. Sends nothing.
     pub fn has_locks(&self, file: FileIndex, owner: u64) -> bool {
         self.engine().locks.has(file, owner)
     }
@@ -162,9 +173,12 @@ impl<D: Driver> Caller<D> {
         locks.begin(lock);
         let mut answer;
         loop {
-            answer =
-                self.answered(LOCK, &at, LockSet { lock: lock.clone(), ticket }, Kind::Once).await;
-            // Once more when a run of the server gave it that is no more: the next one was not told of it.
+            answer = self
+                .once(LOCK, &at, LockSet { lock: lock.clone(), ticket })
+                .send_with_epoch()
+                .await;
+            // Repeat if the lock was granted by an epoch that has ended: the next epoch has not
+            // been told of it.
             if !matches!(&answer, Ok((reply, run)) if !self.take(lock, reply, *run)) {
                 break;
             }
@@ -177,12 +191,13 @@ impl<D: Driver> Caller<D> {
         answer.map(|(reply, _)| reply)
     }
 
-    /// Notes a lock that was given; false when it is lost again.
+    /// Records a granted lock. False if it is already lost again.
     fn take(&self, lock: &LockRequest, reply: &LockReply, run: Run) -> bool {
         reply.outcome != LockOutcome::Granted || self.engine().locks.add(run, lock)
     }
 
-    /// Waits in slices until the lock is given, the wait cancelled, or the server does not know of it.
+    /// Waits in bounded calls until the lock is granted, the wait is cancelled, or the server does
+    /// not know the wait.
     async fn wait(
         &self,
         lock: &LockRequest,
@@ -206,18 +221,19 @@ impl<D: Driver> Caller<D> {
         cancel: &LockCancelHandle,
     ) -> Result<LockOutcome> {
         let engine = self.engine();
-        // Below one attempt, so that silence means that the server is away.
+        // Shorter than one attempt, so that a missing reply means that the server is away.
         let slice =
             (engine.config.timeout / 5).as_millis().min(u128::from(LOCK_WAIT_MS_MAX)) as u32;
         loop {
             if cancel.is_cancelled() {
-                // The handle's own call may have come before the server knew of the wait.
-                self.ask(LOCK, &At::file(lock.file), LockCancel { ticket }).await?;
+                // The cancel call of the handle may have reached the server before the wait did.
+                self.repeatable(LOCK, &At::file(lock.file), LockCancel { ticket }).send().await?;
             }
             let crowded = engine.lock_waits.load(Ordering::Relaxed) > WAITS_ATTACHED_MAX;
             let call =
                 LockAwait { lock: lock.clone(), ticket, wait_ms: if crowded { 0 } else { slice } };
-            let (reply, run) = self.answered(LOCK, &At::file(lock.file), call, Kind::Free).await?;
+            let (reply, run) =
+                self.repeatable(LOCK, &At::file(lock.file), call).send_with_epoch().await?;
             match reply.outcome {
                 LockOutcome::Granted if !engine.locks.add(run, lock) => {
                     return Ok(LockOutcome::Gone);
@@ -231,7 +247,7 @@ impl<D: Driver> Caller<D> {
 }
 
 impl<D: Driver> Engine<D> {
-    /// Lets go what owners have that closed, until a server is away.
+    /// Sends the pending unlocks of closed owners, until one fails.
     pub(super) async fn settle_unlocks(self: &Arc<Self>, deadline: Duration) -> Result<()> {
         for owner in self.locks.owed() {
             self.settle_unlock(owner, deadline).await?;
@@ -239,7 +255,8 @@ impl<D: Driver> Engine<D> {
         Ok(())
     }
 
-    /// The same of one owner, if it is owed that. When this returns well no other such call is under way that is older.
+    /// Sends the pending unlock of one owner, if any. After success no older unlock of the owner is
+    /// in flight.
     async fn settle_unlock(self: &Arc<Self>, owner: Key, deadline: Duration) -> Result<()> {
         if !self.locks.is_owed(owner) {
             return Ok(());
@@ -247,14 +264,14 @@ impl<D: Driver> Engine<D> {
         let one_at_a_time = self.unlocking.of(owner).acquire(&self.driver, deadline).await;
         let _one = one_at_a_time.map_err(|refused| self.crowded(refused))?;
         if self.locks.is_owed(owner) {
-            self.call(0, &Unlock { range: all(owner) }, Kind::Once, deadline).await?;
+            self.once(Unlock { range: all(owner) }).until(deadline).send().await?;
             self.locks.remove(&all(owner));
         }
         Ok(())
     }
 }
 
-/// Of each owner one unlock is under way at a time.
+/// Allows one unlock in flight for each owner.
 #[derive(Debug)]
 pub(super) struct Unlocking([Gate; UNLOCKING]);
 
@@ -276,7 +293,7 @@ impl Unlocking {
     }
 }
 
-/// Counts a wait while it lasts.
+/// Counts a lock wait while it exists.
 struct Waits<'a>(&'a AtomicU64);
 
 impl<'a> Waits<'a> {
@@ -292,7 +309,7 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// Whether a failure leaves open what became of the call.
+/// Whether the failure leaves the outcome of the call unknown.
 fn is_doubtful(status: Status) -> bool {
     matches!(
         status,
@@ -306,6 +323,6 @@ fn interrupted(lock: &LockRequest) -> Error {
 }
 
 fn misbehaved(lock: &LockRequest) -> Error {
-    let why = "the metadata server answered a request for a lock with something else";
+    let why = "the metadata server sent an unexpected reply to a lock request";
     Error::new(Status::Malformed, why).during(LOCK, format!("file {}", lock.file))
 }

@@ -1,21 +1,29 @@
-//! One call of the metadata server: sent until it is answered or its time is over.
+//! Calls of the metadata server: how a call is described and sent, in which session, and with which
+//! replay slot.
 //!
 //! ```text
-//!   answer: done           refused: an error        TryAgain: wait, again
-//!   lost, late, NoSession: connect again, reclaim the session, the same call again
+//!   send ─┬─ repeatable ──> attempt, retried in any session (or in the given one only)
+//!         └─ once ──> session ──> replay slot ──> attempt, retried with the same slot
+//!                        ^                           │ the session was replaced
+//!                        └── no attempt was executed ┴── else: an error, outcome unknown
 //! ```
 //!
-//! Invariants: (1) a call that changes something goes out with the same slot and sequence every time, so that
-//! the server answers a repetition from its record (I7); (2) when the session itself is gone together with its
-//! records, a change whose fate is not known is not repeated: the caller is told; (3) all attempts end by the
-//! deadline, and the error names the server (I8).
+//! `mds_retry.rs` decides when an attempt is retried, and for how long. `link.rs` makes the connection
+//! and the session.
+//!
+//! Invariants:
+//! 1. All attempts of a call that runs once carry the same slot and sequence, so that the server answers
+//!    a repetition from its replay record (I7).
+//! 2. When the session ended together with its replay records, a call that may have been executed is not
+//!    repeated: it fails, and the error says that its outcome is unknown.
+//! 3. All attempts end by the call's deadline, and the error names the server (I8).
 
 use std::{sync::Arc, time::Duration};
 
-use braid_net::{Driver, NetError};
-use braid_types::{Failure, SessionId, Status};
+use braid_net::Driver;
+use braid_types::{SessionId, Status};
 use braid_wire::{
-    Call, decode_outcome,
+    Call,
     message::{
         mds::{Envelope, Open, SetAttributes, Stat, ToldSize},
         types::At,
@@ -24,410 +32,269 @@ use braid_wire::{
 
 use super::{
     Caller, Engine,
-    backoff::Backoff,
     handles::Run,
-    link::{Attempt, Link, enveloped, is_passing},
+    link::{Attempt, Link, is_passing},
+    mds_retry::{CallRetry, FailedAttempt},
     session::Session,
     show,
     slots::Held,
 };
 use crate::error::{Error, Result};
 
-/// Whether a repetition must be answered from the server's record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    /// Changes nothing, or may be done twice: sent without a slot.
-    Free,
-    /// Done once: sent with a slot.
-    Once,
+/// One call of the metadata server, ready to be sent.
+///
+/// Made by [`Caller::repeatable`] or [`Caller::once`]; for calls of the engine itself by
+/// [`Engine::repeatable`] or [`Engine::once`], which use the connection's own identity.
+pub(crate) struct MdsCall<'r, D: Driver, C> {
+    engine: &'r Arc<Engine<D>>,
+    call: C,
+    /// It must not be executed twice: it is sent with a replay slot (I7).
+    once: bool,
+    /// The number of the identity that calls; 0 for that of the connection.
+    identity: u32,
+    /// The only session in which it may be sent.
+    session: Option<SessionId>,
+    deadline: Option<Duration>,
+    size_reports: Vec<ToldSize>,
+    /// What failed, for errors.
+    context: Option<(&'static str, &'r At)>,
 }
 
 impl<D: Driver> Caller<D> {
-    /// A call that changes nothing.
-    pub(crate) async fn ask<C: Call + Sync>(
-        &self,
+    /// A call that changes nothing, or that may be executed twice. `what` and `at` name it in
+    /// errors.
+    pub(crate) fn repeatable<'r, C: Call>(
+        &'r self,
         what: &'static str,
-        at: &At,
+        at: &'r At,
         call: C,
-    ) -> Result<C::Reply>
-    where
-        C::Reply: Send,
-    {
-        self.named(what, at, call, Kind::Free).await
+    ) -> MdsCall<'r, D, C> {
+        self.with_context(self.engine.repeatable(call), what, at)
     }
 
-    /// A call that changes something, once (I7).
-    pub(crate) async fn change<C: Call + Sync>(
-        &self,
+    /// A call that the server executes at most once (I7). `what` and `at` name it in errors.
+    pub(crate) fn once<'r, C: Call>(
+        &'r self,
         what: &'static str,
-        at: &At,
+        at: &'r At,
         call: C,
-    ) -> Result<C::Reply>
-    where
-        C::Reply: Send,
-    {
-        self.named(what, at, call, Kind::Once).await
+    ) -> MdsCall<'r, D, C> {
+        self.with_context(self.engine.once(call), what, at)
     }
 
-    async fn named<C: Call + Sync>(
+    fn with_context<'r, C: Call>(
         &self,
+        call: MdsCall<'r, D, C>,
         what: &'static str,
-        at: &At,
-        call: C,
-        kind: Kind,
-    ) -> Result<C::Reply>
-    where
-        C::Reply: Send,
-    {
-        self.answered(what, at, call, kind).await.map(|(reply, _)| reply)
-    }
-
-    /// A call, with who answered it: a handle is of use to that run of the server alone.
-    pub(crate) async fn answered<C: Call + Sync>(
-        &self,
-        what: &'static str,
-        at: &At,
-        call: C,
-        kind: Kind,
-    ) -> Result<(C::Reply, Run)>
-    where
-        C::Reply: Send,
-    {
-        let engine = &self.engine;
-        // The file whose size the answer has.
-        let sized = at.path.is_empty() && [Stat::OP, SetAttributes::OP, Open::OP].contains(&C::OP);
-        let told =
-            if sized { engine.handles.tell(at.dir).into_iter().collect() } else { Vec::new() };
-        let asker = Asker { identity: self.identity.number(), told };
-        let deadline = match kind {
-            Kind::Free => engine.cut_short([&engine.mds_away], engine.deadline()),
-            // What became of a change that is cut short would not be known.
-            Kind::Once => engine.deadline(),
+        at: &'r At,
+    ) -> MdsCall<'r, D, C> {
+        let engine = call.engine;
+        // The reply of these calls contains the size of the file that `at` is.
+        let returns_size = [Stat::OP, SetAttributes::OP, Open::OP].contains(&C::OP);
+        // After a fork another thread may have held the table's lock; the call fails when it is
+        // sent.
+        let report = if returns_size && at.path.is_empty() && engine.is_ours() {
+            engine.handles.tell(at.dir)
+        } else {
+            None
         };
-        let reply = engine.call_as(&asker, &call, kind, deadline).await;
-        reply.map_err(|error| error.during(what, show(at)))
-    }
-}
-
-/// Who calls, and what is known of files that the call is about.
-#[derive(Debug)]
-struct Asker {
-    identity: u32,
-    told: Vec<ToldSize>,
-}
-
-impl Asker {
-    const fn plain(identity: u32) -> Self {
-        Self { identity, told: Vec::new() }
-    }
-
-    fn envelope(&self, slot: u32, sequence: u64) -> Envelope {
-        Envelope { slot, sequence, identity: self.identity, told: self.told.clone() }
+        MdsCall { context: Some((what, at)), ..call }
+            .identity(self.identity.number())
+            .size_reports(report.into_iter().collect())
     }
 }
 
 impl<D: Driver> Engine<D> {
-    pub(crate) async fn call<C: Call + Sync>(
-        self: &Arc<Self>,
-        identity: u32,
-        call: &C,
-        kind: Kind,
-        deadline: Duration,
-    ) -> Result<C::Reply>
-    where
-        C::Reply: Send,
-    {
-        self.call_answered(identity, call, kind, deadline).await.map(|(reply, _)| reply)
-    }
-
-    pub(crate) async fn call_answered<C: Call + Sync>(
-        self: &Arc<Self>,
-        identity: u32,
-        call: &C,
-        kind: Kind,
-        deadline: Duration,
-    ) -> Result<(C::Reply, Run)>
-    where
-        C::Reply: Send,
-    {
-        self.call_as(&Asker::plain(identity), call, kind, deadline).await
-    }
-
-    async fn call_as<C: Call + Sync>(
-        self: &Arc<Self>,
-        asker: &Asker,
-        call: &C,
-        kind: Kind,
-        deadline: Duration,
-    ) -> Result<(C::Reply, Run)>
-    where
-        C::Reply: Send,
-    {
-        self.check_process()?;
-        match kind {
-            Kind::Free => self.call_free(asker, call, None, deadline).await,
-            Kind::Once => self.call_once(asker, call, deadline).await,
+    /// A call that changes nothing, or that may be executed twice.
+    pub(crate) fn repeatable<C: Call>(self: &Arc<Self>, call: C) -> MdsCall<'_, D, C> {
+        MdsCall {
+            engine: self,
+            call,
+            once: false,
+            identity: 0,
+            session: None,
+            deadline: None,
+            size_reports: Vec::new(),
+            context: None,
         }
     }
 
-    /// A call about handles of one session, which may be done twice, and tells of their files.
-    pub(super) async fn tell_in_session<C: Call + Sync>(
-        self: &Arc<Self>,
-        session: SessionId,
-        told: Vec<ToldSize>,
-        call: &C,
-        deadline: Duration,
-    ) -> Result<C::Reply>
-    where
-        C::Reply: Send,
-    {
-        self.check_process()?;
-        let asker = Asker { told, ..Asker::plain(0) };
-        self.call_free(&asker, call, Some(session), deadline).await.map(|(reply, _)| reply)
+    /// A call that the server executes at most once (I7).
+    pub(crate) fn once<C: Call>(self: &Arc<Self>, call: C) -> MdsCall<'_, D, C> {
+        MdsCall { once: true, ..self.repeatable(call) }
+    }
+}
+
+impl<D: Driver, C: Call> MdsCall<'_, D, C> {
+    /// Calls as the identity of this number.
+    pub(crate) fn identity(self, identity: u32) -> Self {
+        Self { identity, ..self }
     }
 
-    /// A call that may be done twice, about handles of one session: another session has other files under their numbers.
-    pub(crate) async fn call_in_session<C: Call + Sync>(
-        self: &Arc<Self>,
-        session: SessionId,
-        identity: u32,
-        call: &C,
-        deadline: Duration,
-    ) -> Result<C::Reply>
-    where
-        C::Reply: Send,
-    {
-        self.answered_in_session(session, identity, call, deadline).await.map(|(reply, _)| reply)
+    /// Ends by this deadline instead of the default: a call's time from now, and less for a
+    /// repeatable call while the server is unresponsive (ADR 0031).
+    pub(crate) fn until(self, deadline: Duration) -> Self {
+        Self { deadline: Some(deadline), ..self }
     }
 
-    /// As `call_in_session`, with who answered it.
-    pub(crate) async fn answered_in_session<C: Call + Sync>(
-        self: &Arc<Self>,
-        session: SessionId,
-        identity: u32,
-        call: &C,
-        deadline: Duration,
-    ) -> Result<(C::Reply, Run)>
-    where
-        C::Reply: Send,
-    {
-        self.check_process()?;
-        self.call_free(&Asker::plain(identity), call, Some(session), deadline).await
+    /// Is sent in this session only, since it names handles: in another session their numbers
+    /// belong to other files.
+    pub(crate) fn in_session(self, session: SessionId) -> Self {
+        debug_assert!(!self.once, "a replay slot is of the current session, whichever that is");
+        Self { session: Some(session), ..self }
     }
 
-    async fn call_free<C: Call + Sync>(
-        self: &Arc<Self>,
-        asker: &Asker,
-        call: &C,
-        only: Option<SessionId>,
-        deadline: Duration,
-    ) -> Result<(C::Reply, Run)>
-    where
-        C::Reply: Send,
-    {
-        self.check_time(deadline, || self.mds_name())?;
-        let mut attempts = Attempts::new(self, deadline);
+    /// Reports the sizes of files whose sole writer this client is (ADR 0020).
+    pub(crate) fn size_reports(self, size_reports: Vec<ToldSize>) -> Self {
+        Self { size_reports, ..self }
+    }
+
+    fn deadline(&self) -> Duration {
+        let engine = self.engine;
+        match self.deadline {
+            Some(deadline) => deadline,
+            // A shortened call that changes something would end with an unknown outcome.
+            None if self.once => engine.deadline(),
+            None => engine.cut_short([&engine.mds_away], engine.deadline()),
+        }
+    }
+
+    fn envelope(&self, slot: u32, sequence: u64) -> Envelope {
+        Envelope { slot, sequence, identity: self.identity, told: self.size_reports.clone() }
+    }
+}
+
+impl<D: Driver, C: Call + Sync> MdsCall<'_, D, C>
+where
+    C::Reply: Send,
+{
+    /// Sends the call, again where needed, until it is answered or its deadline has passed.
+    pub(crate) async fn send(self) -> Result<C::Reply> {
+        self.send_with_epoch().await.map(|(reply, _)| reply)
+    }
+
+    /// As [`MdsCall::send`]; returns also the epoch of the server that answered: a handle, lock or
+    /// lease is valid in that epoch only, until it is reclaimed.
+    pub(crate) async fn send_with_epoch(self) -> Result<(C::Reply, Run)> {
+        let answer = self.answer().await;
+        answer.map_err(|error| match self.context {
+            Some((what, at)) => error.during(what, show(at)),
+            None => error,
+        })
+    }
+
+    async fn answer(&self) -> Result<(C::Reply, Run)> {
+        let engine = self.engine;
+        engine.check_process()?;
+        let deadline = self.deadline();
+        engine.check_time(deadline, || engine.mds_name())?;
+        let mut retry = CallRetry::new(engine, deadline);
+        match self.once {
+            true => self.answer_once(&mut retry).await,
+            false => self.answer_repeatable(&mut retry).await,
+        }
+    }
+
+    async fn answer_repeatable(&self, retry: &mut CallRetry) -> Result<(C::Reply, Run)> {
         loop {
-            let link = self.link(deadline).await.map_err(|error| attempts.whole(self, error))?;
-            if only.is_some_and(|only| only != link.run.session) {
+            let link = self.link(retry).await?;
+            if self.session.is_some_and(|only| only != link.run.session) {
                 return Err(Error::refused(&link.server, Status::NoSession.into()));
             }
-            match self.try_call(&link, asker.envelope(0, 0), call, deadline).await {
+            match self.attempt(&link, self.envelope(0, 0), retry.deadline()).await {
                 Ok(reply) => return Ok((reply, link.run)),
-                Err(attempt) => attempts.next(self, &link, attempt).await?,
-            };
+                Err(failure) => self.prepare_retry(retry, &link, failure).await?,
+            }
         }
     }
 
-    async fn call_once<C: Call + Sync>(
-        self: &Arc<Self>,
-        asker: &Asker,
-        call: &C,
-        deadline: Duration,
-    ) -> Result<(C::Reply, Run)>
-    where
-        C::Reply: Send,
-    {
-        self.check_time(deadline, || self.mds_name())?;
-        let mut attempts = Attempts::new(self, deadline);
-        let mut may_be_done = false;
+    async fn answer_once(&self, retry: &mut CallRetry) -> Result<(C::Reply, Run)> {
+        let engine = self.engine;
         loop {
-            let link = self.link(deadline).await.map_err(|error| attempts.whole(self, error))?;
-            let session = Arc::clone(&link.session);
-            let mut held = session
-                .slots
-                .take(&self.driver, deadline)
-                .await
-                .map_err(|refused| self.waited(refused))?;
-            let attempt = self.call_in(
-                &session,
-                &mut held,
-                asker,
-                call,
-                deadline,
-                &mut attempts,
-                &mut may_be_done,
-            );
-            if let Some(reply) = attempt.await? {
-                return Ok(reply);
+            let session = Arc::clone(&self.link(retry).await?.session);
+            let slot = session.slots.take(&engine.driver, retry.deadline()).await;
+            let mut slot = slot.map_err(|refused| engine.waited(refused))?;
+            if let Some(answer) = self.answer_in_session(&session, &mut slot, retry).await? {
+                return Ok(answer);
             }
-            if may_be_done {
-                let why = "the session ended while the call was under way: whether it was done is not known";
-                return Err(Error::new(Status::ConnectionLost, why)
-                    .with_hint("look whether it was done, then again"));
+            // Invariant 2.
+            if retry.may_be_done() {
+                return Err(outcome_unknown());
             }
         }
     }
 
-    /// Repeats the call with one slot as long as the session lives; `None` when another took its place.
-    #[allow(clippy::too_many_arguments)]
-    async fn call_in<C: Call + Sync>(
-        self: &Arc<Self>,
+    /// Repeats the call with one slot for as long as the session lives; `None` when another session
+    /// replaced it.
+    async fn answer_in_session(
+        &self,
         session: &Arc<Session>,
-        held: &mut Held<'_>,
-        asker: &Asker,
-        call: &C,
-        deadline: Duration,
-        attempts: &mut Attempts,
-        may_be_done: &mut bool,
-    ) -> Result<Option<(C::Reply, Run)>>
-    where
-        C::Reply: Send,
-    {
-        let envelope = asker.envelope(held.number, held.sequence);
+        slot: &mut Held<'_>,
+        retry: &mut CallRetry,
+    ) -> Result<Option<(C::Reply, Run)>> {
+        // Invariant 1: one envelope for all attempts.
+        debug_assert!(slot.sequence > 0, "1: a call that runs once has a sequence number");
+        let envelope = self.envelope(slot.number, slot.sequence);
         loop {
-            let link = self.link(deadline).await.map_err(|error| attempts.whole(self, error))?;
+            let link = self.link(retry).await?;
             if !Arc::ptr_eq(&link.session, session) {
                 return Ok(None);
             }
-            match self.try_call(&link, envelope.clone(), call, deadline).await {
+            match self.attempt(&link, envelope.clone(), retry.deadline()).await {
                 Ok(reply) => {
-                    held.answered();
+                    slot.answered();
                     return Ok(Some((reply, link.run)));
                 }
-                Err(Attempt::Refused(failure)) if !is_repeated(failure.status) => {
-                    held.answered();
+                Err(Attempt::Refused(failure)) if is_answer(failure.status) => {
+                    slot.answered();
                     return Err(Error::refused(&link.server, failure));
                 }
-                Err(attempt) => *may_be_done |= attempts.next(self, &link, attempt).await?,
+                Err(failure) => self.prepare_retry(retry, &link, failure).await?,
             }
         }
     }
 
-    async fn try_call<C: Call + Sync>(
+    /// The connection for the next attempt, with the session that belongs to it.
+    async fn link(&self, retry: &CallRetry) -> Result<Arc<Link<D>>> {
+        let link = self.engine.link(retry.deadline()).await;
+        link.map_err(|error| retry.with_total_time(self.engine, error))
+    }
+
+    async fn attempt(
         &self,
         link: &Link<D>,
         envelope: Envelope,
-        call: &C,
         deadline: Duration,
-    ) -> Result<C::Reply, Attempt>
-    where
-        C::Reply: Send,
-    {
-        let deadline = self.attempt(deadline);
-        self.ensure_identity(link, envelope.identity, deadline).await?;
-        let body = enveloped(&envelope, call);
-        let answer =
-            self.driver.call(&link.shared, C::OP, &body, deadline).await.map_err(Attempt::Net)?;
-        match decode_outcome::<C::Reply>(&answer.body) {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(failure)) => Err(Attempt::Refused(failure)),
-            Err(error) => Err(Attempt::Broken(error)),
-        }
-    }
-}
-
-/// Whether a refusal is not the answer: the same call is sent again.
-fn is_repeated(status: Status) -> bool {
-    status == Status::NoSession || is_passing(status)
-}
-
-/// What the attempts of one call share.
-pub(crate) struct Attempts {
-    backoff: Backoff,
-    started: Duration,
-    /// The last that the metadata server said of a daemon that it waits for.
-    blamed: Option<Error>,
-    /// What it said to the attempt before, if it bade to ask again.
-    said: Option<Error>,
-}
-
-impl Attempts {
-    fn new<D: Driver>(engine: &Engine<D>, deadline: Duration) -> Self {
-        Self {
-            backoff: Backoff::new(deadline),
-            started: engine.driver.now(),
-            blamed: None,
-            said: None,
-        }
+    ) -> Result<C::Reply, Attempt> {
+        let engine = self.engine;
+        let deadline = engine.attempt(deadline);
+        engine.ensure_identity(link, envelope.identity, deadline).await?;
+        engine.exchange(&link.shared, Some(&envelope), &self.call, deadline).await
     }
 
-    fn time<D: Driver>(&self, engine: &Engine<D>) -> Duration {
-        engine.driver.now().saturating_sub(self.started)
-    }
-
-    /// Why a later attempt found nobody, its time being that of the call so far.
-    fn whole<D: Driver>(&self, engine: &Engine<D>, error: Error) -> Error {
-        error.tried_for(self.time(engine))
-    }
-
-    /// Makes ready for the next attempt, or fails with why there is none. Tells whether the failed one may
-    /// have been carried out.
-    async fn next<D: Driver>(
-        &mut self,
-        engine: &Arc<Engine<D>>,
+    /// Drops a connection that cannot be used again, and waits until the call may be sent again.
+    async fn prepare_retry(
+        &self,
+        retry: &mut CallRetry,
         link: &Arc<Link<D>>,
-        failed: Attempt,
-    ) -> Result<bool> {
-        let said = self.said.take();
-        let is_cut = matches!(failed, Attempt::Net(NetError::TimedOut { .. }));
-        let (error, may_be_done) = match failed {
-            Attempt::Refused(Failure { status: Status::NoSession, .. }) => {
-                engine.unlink(link);
-                // The session is reclaimed, or a new one made, when the next attempt connects.
-                let error = Error::refused(&link.server, Status::NoSession.into());
-                return if self.backoff.wait(&engine.driver).await {
-                    Ok(false)
-                } else {
-                    Err(error)
-                };
-            }
-            Attempt::Refused(failure) => {
-                let blames = failure.blamed().is_some();
-                let error = Error::refused(&link.server, failure);
-                self.blamed = (blames && is_passing(error.status())).then(|| error.clone());
-                self.said = is_passing(error.status()).then(|| error.clone());
-                (error, false)
-            }
-            Attempt::Broken(error) => (Error::broken(&link.server, error), true),
-            Attempt::Net(error) => {
-                let sent =
-                    matches!(error, NetError::ConnectionLost { .. } | NetError::TimedOut { .. });
-                (Error::from(error), sent)
-            }
-        };
-        if may_be_done || error.status() == Status::Unreachable {
-            engine.unlink(link);
+        failure: Attempt,
+    ) -> Result<()> {
+        let failed = FailedAttempt::new(&link.server, failure);
+        // The session is reclaimed, or a new one opened, when the next attempt connects.
+        if failed.needs_new_connection() {
+            self.engine.unlink(link);
         }
-        if !is_passing(error.status()) {
-            return Err(error);
-        }
-        if let Some(blamed) = &self.blamed
-            && engine.is_given_up(link, blamed).await
-        {
-            return Err(blamed.clone().unreachable());
-        }
-        if self.backoff.wait(&engine.driver).await {
-            return Ok(may_be_done);
-        }
-        if let Some(blamed) = &self.blamed {
-            engine.given_up.waited_for(blamed);
-        }
-        // An attempt that the deadline cut short says nothing of who is gone: what was said just before it does.
-        let told = self.blamed.take().or(said.filter(|_| is_cut));
-        let is_silent = told.is_none();
-        let error = told.map_or(error, Error::unreachable).given_up(self.time(engine));
-        engine.waited_in_vain(is_silent.then_some(&engine.mds_away), &error);
-        Err(error)
+        retry.wait_after(self.engine, link, failed).await
     }
+}
+
+/// Whether a refusal answers the call: other refusals are retried.
+fn is_answer(status: Status) -> bool {
+    status != Status::NoSession && !is_passing(status)
+}
+
+fn outcome_unknown() -> Error {
+    let why = "the session ended while the call was in flight: it is unknown whether it was done";
+    Error::new(Status::ConnectionLost, why)
+        .with_hint("check whether it was done, and repeat the command if not")
 }

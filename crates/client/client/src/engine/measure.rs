@@ -1,4 +1,4 @@
-//! What an I/O daemon's disk does by itself, for `braid bench`.
+//! Disk measurements by an I/O daemon itself, for `braid bench`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::{Caller, Engine, pool::Pooled};
 use crate::error::{Error, Result};
 
 impl<D: Driver> Caller<D> {
-    /// Has an I/O daemon measure its disk by itself. Asked once: who is told `Busy` may ask again.
+    /// Lets an I/O daemon measure its own disk. Does not retry: after `Busy` the caller may call
+    /// again.
     pub async fn measure_disk(&self, iod: IodId, load: MeasureDisk) -> Result<DiskRates> {
         self.engine.check_process()?;
         let outcome = self.engine.measure_disk(iod, &load).await;
@@ -26,7 +27,8 @@ impl<D: Driver> Engine<D> {
         let deadline = self.deadline();
         let pool = self.pool(iod);
         let server = pool.server();
-        // Its own: the call takes seconds, and others wait for a connection of the pool.
+        // On its own connection: the call takes seconds, and other calls wait for the pool's
+        // connections.
         let (lease, pooled) = pool.checkout_apart(self, deadline).await?;
         let Pooled { connection, meta } = *pooled;
         let (mut connections, op, body) = ([connection], MeasureDisk::OP, load.to_bytes());

@@ -1,20 +1,25 @@
-//! The engine: everything the library does, once, over any [`Driver`].
+//! The engine: everything that the library does, written once for any [`Driver`].
 //!
 //! ```text
-//!   blocking face ──┐                             ┌── blocking driver: the calling thread sends and receives
-//!   async face ─────┼──> Caller / OpenFile ──────>┼── tokio driver
-//!   simulation ─────┘    (async fn over Driver)   └── simulated driver
+//!   blocking API ──┐                            ┌── blocking driver: the caller does the I/O
+//!   async API ─────┼──> Caller / OpenFile ─────>┼── tokio driver
+//!   simulation ────┘    (async fn over Driver)  └── simulated driver
 //! ```
 //!
 //! Invariants:
-//! 1. No thread, no wall clock and no runtime in here: time is [`Driver::now`] and [`Driver::sleep`].
-//! 2. No lock is held over an `.await`; what must be done one at a time waits at a gate (`gate.rs`).
-//! 3. After open, reads and writes talk to I/O daemons only (I1). The metadata server is asked again only when
-//!    a daemon refuses the capability or a connection to it cannot be made.
-//! 4. Every call ends in bounded time when a server is gone (I8): its deadline is taken when it starts, and anew only when every I/O
-//!    daemon that it waits for has answered something (`transfer.rs`); within an attempt a daemon is waited for while its bytes move.
-//!    Calls that are parts of one program's call have one deadline ([`Driver::bound`]), and a server that was waited for in vain
-//!    is not waited for again a moment later (`away.rs`).
+//! 1. The engine uses no thread, no wall clock and no runtime: time is [`Driver::now`] and
+//!    [`Driver::sleep`].
+//! 2. No mutex is held over an `.await`. What must be done one at a time uses a semaphore
+//!    (`gate.rs`).
+//! 3. After an open, reads and writes send requests to I/O daemons only (I1). The metadata server
+//!    is called only when a daemon refuses the capability or cannot be connected to.
+//! 4. Every call ends in bounded time when a server is gone (I8).
+//!
+//! On invariant 4: the deadline is set when the call starts. It is extended only when every I/O
+//! daemon that the call waits for has answered something (`transfer.rs`). Within an attempt, a
+//! daemon is waited for while it sends or receives bytes. Calls that belong to one call of a
+//! program share one deadline ([`Driver::bound`]). A server that was waited for in vain is not
+//! waited for again shortly afterwards (`away.rs`).
 
 mod admin;
 mod allocate;
@@ -40,6 +45,7 @@ mod link;
 mod list;
 mod lock;
 mod mds_call;
+mod mds_retry;
 mod measure;
 mod modes;
 mod names;
@@ -113,13 +119,13 @@ use unsynced::Ledger;
 pub struct Engine<D: Driver> {
     driver: D,
     config: Config,
-    /// The process that made it; a child after `fork` must not touch its connections.
+    /// The process that made this engine. A child after `fork` must not use its connections.
     process: u64,
     /// The connection to the metadata server.
     link: Mutex<Option<Arc<Link<D>>>>,
-    /// One at a time connects to it.
+    /// Allows one task at a time to connect to it.
     linking: Gate,
-    /// The last known session; I/O daemons are shown it also while the metadata server is away (I1).
+    /// The last known session. I/O daemons accept it also while the metadata server is away (I1).
     session: Mutex<Option<Arc<Session>>>,
     pools: Mutex<HashMap<IodId, Arc<Pool<D>>>>,
     identities: Mutex<Identities>,
@@ -127,23 +133,24 @@ pub struct Engine<D: Driver> {
     unsynced: Ledger,
     locks: HeldLocks,
     unlocking: lock::Unlocking,
-    /// Numbers of waits for locks; never used twice in a session.
+    /// Numbers lock waits. Never reused in a session.
     next_ticket: AtomicU64,
-    /// How many wait for a lock now.
+    /// The number of lock waits now.
     lock_waits: AtomicU64,
     leasing: Leasing<D>,
     next_handle: AtomicU32,
     service: Mutex<service::Schedule>,
     given_up: GivenUp,
-    /// Whether the metadata server was waited for in vain a moment ago.
+    /// Whether the metadata server is unresponsive.
     mds_away: Away,
 }
 
-/// Who asks: every call of the namespace is made through one. Cheap to clone.
+/// The identity and umask of calls: every call of the namespace is made through a `Caller`. Cheap
+/// to clone.
 pub struct Caller<D: Driver> {
     engine: Arc<Engine<D>>,
     identity: Named,
-    /// What is masked out of the mode of what it makes.
+    /// Bits that are cleared from the mode of new files.
     umask: u32,
 }
 
@@ -167,7 +174,7 @@ impl<D: Driver> std::fmt::Debug for Caller<D> {
 }
 
 impl<D: Driver> Engine<D> {
-    /// An engine that is not connected yet: the first call connects.
+    /// An engine without a connection; the first call connects.
     pub fn new(driver: D, config: Config) -> Arc<Self> {
         Arc::new(Self {
             driver,
@@ -202,19 +209,20 @@ impl<D: Driver> Engine<D> {
         &self.driver
     }
 
-    /// How long one call may take when a server is gone (I8).
+    /// The longest time of a call when a server is gone (I8).
     pub fn timeout(&self) -> Duration {
         self.config.timeout
     }
 
-    /// Until when a call that begins now may take, and no longer than the program's call that it is a part of.
+    /// The deadline of a call that begins now: at most that of the program's call that it belongs
+    /// to.
     fn deadline(&self) -> Duration {
         let own = self.driver.now().saturating_add(self.config.timeout);
         self.driver.bound().map_or(own, |bound| bound.until.min(own))
     }
 
-    /// The same of a transfer for which every server that it waited for has answered: its time begins anew, and with it that
-    /// of the program's call.
+    /// A new deadline for a transfer after every server that it waited for has answered. Extends
+    /// the deadline of the program's call, too.
     fn renewed_deadline(&self) -> Duration {
         let until = self.driver.now().saturating_add(self.config.timeout);
         self.driver.extend_bound(until);
@@ -225,9 +233,9 @@ impl<D: Driver> Engine<D> {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A child after `fork` shares the parent's sockets: whatever it sent would tear the parent's calls.
-    /// Costs a load (`fork.rs`): asked before every call, and before any lock that another thread may have held at
-    /// the fork.
+    /// Fails in a child after `fork`, which shares the parent's sockets: whatever it sent would
+    /// corrupt the parent's calls. Costs one load (`fork.rs`). Checked before every call, and
+    /// before taking any lock that another thread may have held at the fork.
     fn check_process(&self) -> Result<()> {
         if self.is_ours() { Ok(()) } else { Err(forked()) }
     }
@@ -242,13 +250,13 @@ impl<D: Driver> Engine<D> {
 }
 
 impl<D: Driver> Caller<D> {
-    /// The engine behind.
+    /// The engine of this caller.
     pub fn engine(&self) -> &Arc<Engine<D>> {
         &self.engine
     }
 
-    /// A caller with another identity. Only the holder of a client key may vouch for others; the
-    /// metadata server refuses the first call of anybody else.
+    /// A caller with another identity. Only the holder of a client key may act as others; for
+    /// anyone else the metadata server refuses the first call.
     ///
     /// # Errors
     /// [`Status::NotPermitted`], and as any call.
@@ -257,8 +265,8 @@ impl<D: Driver> Caller<D> {
         Ok(Self { engine: Arc::clone(&self.engine), identity, umask: self.umask })
     }
 
-    /// A caller that masks bits out of the mode of what it makes, unless the directory's default access control list takes
-    /// their place. That of a new client is 0: modes are taken as they are.
+    /// A caller that clears these bits from the mode of new files. A default access control list of
+    /// the directory takes precedence. The umask of a new client is 0: modes are used unchanged.
     #[must_use]
     pub fn with_umask(&self, umask: u32) -> Self {
         Self { umask: umask & 0o777, ..self.clone() }
@@ -266,11 +274,12 @@ impl<D: Driver> Caller<D> {
 }
 
 fn forked() -> Error {
-    let why = "the client was made before fork and this is the child: its connections belong to the parent";
+    let why = "the client was made before fork and this is the child: \
+               its connections belong to the parent";
     Error::new(Status::NoSession, why).with_hint("make a new client after fork")
 }
 
-/// How a place is printed in errors.
+/// Formats a path reference for errors.
 pub(crate) fn show(at: &At) -> String {
     let path = String::from_utf8_lossy(&at.path);
     match (at.dir, at.path.is_empty()) {

@@ -1,5 +1,5 @@
-//! Open modes: what an open file is open for and denies to others, changed while it is open; and closes that wait here and
-//! would be in the way. ADR 0009.
+//! Open modes: changes the rights and denials of an open file, and sends pending closes that would
+//! conflict with an open. ADR 0009.
 
 use braid_net::Driver;
 use braid_types::Status;
@@ -9,15 +9,16 @@ use super::{Caller, OpenFile};
 use crate::error::{Error, Result};
 
 impl<D: Driver> Caller<D> {
-    /// Before an open that denies something: what this client has closed, and not told yet, is not to exclude it.
+    /// Called before an open that denies something: sends pending closes, which would conflict with
+    /// it.
     pub(super) async fn make_way(&self, deny: Deny) {
         if !deny.is_none() {
-            // What fails stays in the queue: then the open fails too, or is refused.
+            // On failure they stay in the queue. Then the open fails, too, or is refused.
             let _ = self.engine.flush_closes().await;
         }
     }
 
-    /// Whether an open may have been refused for the sake of what this client has closed, which the server knows by now.
+    /// Whether the open may have been refused because of pending closes, which have been sent now.
     pub(super) async fn may_be_in_its_own_way(&self, error: &Error) -> bool {
         error.status() == Status::SharingViolation
             && self.engine.handles.closes() > 0
@@ -26,12 +27,13 @@ impl<D: Driver> Caller<D> {
 }
 
 impl<D: Driver> OpenFile<D> {
-    /// Changes what the file is open for, and what it denies to other opens, to exactly this. Who gives up writing has what it
-    /// wrote synced first: afterwards it has no right to.
+    /// Changes the rights of the open file, and what it denies to other opens, to exactly these. If
+    /// it loses the right to write, its writes are synced first, since it may not do so afterwards.
     ///
     /// # Errors
-    /// [`Status::SharingViolation`] when another open excludes it: then nothing has changed. When the server is not reached it
-    /// is not known whether it was done; the file may be used for what both allow.
+    /// [`Status::SharingViolation`] if another open conflicts; then nothing has changed. If the
+    /// server is not reached, the outcome is unknown, and the file may be used for what both modes
+    /// allow.
     pub async fn set_modes(&self, rights: Rights, deny: Deny) -> Result<()> {
         self.change_modes(rights, deny)
             .await
@@ -40,7 +42,7 @@ impl<D: Driver> OpenFile<D> {
 
     async fn change_modes(&self, rights: Rights, deny: Deny) -> Result<()> {
         if rights == Rights(0) {
-            let why = "neither reading nor writing is asked for";
+            let why = "neither reading nor writing is requested";
             return Err(Error::new(Status::Invalid, why).with_hint("File::close"));
         }
         self.allow(Rights(0))?;
@@ -50,27 +52,27 @@ impl<D: Driver> OpenFile<D> {
             self.flush_daemons(deadline).await?;
         }
         self.caller.make_way(deny).await;
-        // A flush may have asked for a fresh capability: only now is nobody else to.
+        // The flush may have renewed the capability. From here on nothing else may.
         let _one = self
             .renewing
             .acquire(engine.driver(), deadline)
             .await
             .map_err(|refused| engine.crowded(refused))?;
-        let had = self.rights();
-        // From before the server counts it as less, nothing more is begun. A reclaim names what it was until it is changed.
-        self.narrow(Rights(had.0 & rights.0));
+        let previous = self.rights();
+        // No new operation uses a right that is being removed. A reclaim names the old modes until
+        // they are changed.
+        self.narrow(Rights(previous.0 & rights.0));
         let call = SetOpenModes { open_id: self.open_id(), file: self.file(), rights, deny };
         let changed = loop {
             let answered = engine
-                .answered_in_session(
-                    self.handle.session,
-                    self.caller.identity.number(),
-                    &call,
-                    deadline,
-                )
+                .repeatable(call.clone())
+                .in_session(self.handle.session)
+                .identity(self.caller.identity.number())
+                .until(deadline)
+                .send_with_epoch()
                 .await;
             match answered {
-                // A server that restarted since was told the modes of before: it is asked again.
+                // The server restarted meanwhile and was sent the old modes: repeat.
                 Ok((_, run)) if !engine.handles.change(run, &self.handle, rights, deny) => {}
                 answered => break answered,
             }
@@ -84,7 +86,7 @@ impl<D: Driver> OpenFile<D> {
                 if !matches!(error.status(), Status::Unreachable | Status::ConnectionLost) {
                     self.narrow(Rights::READ_WRITE);
                 }
-                // Why the server does not have it open is known better here.
+                // If the server does not have the file open, the handle knows the reason.
                 Err(self.handle.check().err().unwrap_or(error))
             }
         }

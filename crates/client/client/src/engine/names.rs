@@ -1,4 +1,5 @@
-//! Names: made, removed, moved. One call of the metadata server each, done once (I7).
+//! Names: making, removing and moving them. Each is one call of the metadata server, executed once
+//! (I7).
 
 use braid_net::Driver;
 use braid_wire::message::{
@@ -19,9 +20,12 @@ impl<D: Driver> Caller<D> {
         self.mkdir_told(at, mode).await.map(|made| made.attributes)
     }
 
-    /// Makes a directory; told as well is how the one is now that it is in, if this client holds leases.
+    /// Makes a directory. If this client holds leases, the reply also contains the attributes of
+    /// the parent directory.
     pub async fn mkdir_told(&self, at: &At, mode: u32) -> Result<Made> {
-        self.change("mkdir", at, MakeDirectory { at: at.clone(), mode, umask: self.umask }).await
+        self.once("mkdir", at, MakeDirectory { at: at.clone(), mode, umask: self.umask })
+            .send()
+            .await
     }
 
     /// Makes a pipe, socket or device.
@@ -32,33 +36,37 @@ impl<D: Driver> Caller<D> {
         mode: u32,
         device: u64,
     ) -> Result<Attributes> {
-        self.change("mknod", at, MakeNode { at: at.clone(), kind, mode, umask: self.umask, device })
+        self.once("mknod", at, MakeNode { at: at.clone(), kind, mode, umask: self.umask, device })
+            .send()
             .await
     }
 
     /// Makes a symbolic link to `target`.
     pub async fn symlink(&self, at: &At, target: &[u8]) -> Result<Attributes> {
-        self.change("symlink", at, MakeSymlink { at: at.clone(), target: target.to_vec() }).await
+        self.once("symlink", at, MakeSymlink { at: at.clone(), target: target.to_vec() })
+            .send()
+            .await
     }
 
-    /// What a symbolic link points to.
+    /// The target of a symbolic link.
     pub async fn read_link(&self, at: &At) -> Result<Vec<u8>> {
-        self.ask("readlink", at, ReadLink { at: at.clone() }).await
+        self.repeatable("readlink", at, ReadLink { at: at.clone() }).send().await
     }
 
-    /// Gives a file another name.
+    /// Makes a hard link: gives the file `from` the additional name `to`.
     pub async fn hard_link(&self, from: &At, to: &At) -> Result<Attributes> {
-        self.change("link", to, MakeLink { from: from.clone(), to: to.clone() }).await
+        self.once("link", to, MakeLink { from: from.clone(), to: to.clone() }).send().await
     }
 
-    /// Removes a name of something that is not a directory.
+    /// Removes a name of anything but a directory.
     pub async fn unlink(&self, at: &At) -> Result<()> {
         self.unlink_told(at).await.map(drop)
     }
 
-    /// As `unlink`; told is how the directory is now, if this client holds leases.
+    /// As `unlink`. If this client holds leases, the reply also contains the attributes of the
+    /// parent directory.
     pub async fn unlink_told(&self, at: &At) -> Result<Removed> {
-        self.change("unlink", at, Unlink { at: at.clone() }).await
+        self.once("unlink", at, Unlink { at: at.clone() }).send().await
     }
 
     /// Removes an empty directory.
@@ -66,13 +74,14 @@ impl<D: Driver> Caller<D> {
         self.rmdir_told(at).await.map(drop)
     }
 
-    /// As `rmdir`; told is how the directory is now that it was in, if this client holds leases.
+    /// As `rmdir`. If this client holds leases, the reply also contains the attributes of the
+    /// parent directory.
     pub async fn rmdir_told(&self, at: &At) -> Result<Removed> {
-        self.change("rmdir", at, RemoveDirectory { at: at.clone() }).await
+        self.once("rmdir", at, RemoveDirectory { at: at.clone() }).send().await
     }
 
-    /// Renames, atomic to every observer.
+    /// Renames. Every observer sees the rename as one atomic step.
     pub async fn rename(&self, from: &At, to: &At, mode: RenameMode) -> Result<()> {
-        self.change("rename", from, Rename { from: from.clone(), to: to.clone(), mode }).await
+        self.once("rename", from, Rename { from: from.clone(), to: to.clone(), mode }).send().await
     }
 }

@@ -1,4 +1,4 @@
-//! Opening and creating files: one round trip each.
+//! Opening and creating files, with one round trip each.
 
 use std::sync::Arc;
 
@@ -16,23 +16,26 @@ use braid_wire::{
     },
 };
 
-use super::{Caller, OpenFile, handles::Run, leases::Asking, mds_call::Kind, show, told::Told};
+use super::{Caller, OpenFile, handles::Run, leases::Asking, show, told::Told};
 use crate::{
     error::{Error, Result},
     lease::LeaseOf,
 };
 
-/// Permission bits of a new file, unless [`OpenOptions::mode`] says otherwise. The caller's umask is its own affair.
+/// Permission bits of a new file, unless [`OpenOptions::mode`] sets others. The caller applies its
+/// umask itself.
 const MODE_DEFAULT: u32 = 0o644;
 
-/// How a file is opened, and where a new one lies: the 2008 paper's parameters of `open`.
+/// How a file is opened, and the layout of a new file: the 2008 paper's parameters of `open`.
 ///
 /// ```no_run
 /// use braid_client::{Client, Config, Credential, OpenOptions};
 /// # fn main() -> Result<(), braid_client::Error> {
-/// let client = Client::connect(Config::new(["mds:7000"], Credential::from_key_file("/etc/braid/client.key")?))?;
+/// let credential = Credential::from_key_file("/etc/braid/client.key")?;
+/// let client = Client::connect(Config::new(["mds:7000"], credential))?;
 /// // Stripes of 64 KiB over 4 I/O daemons, the first stripe on the third of them.
-/// let options = OpenOptions::new().read(true).write(true).create(true).stripe_size(65536).iod_count(4).first_iod(2);
+/// let options = OpenOptions::new().read(true).write(true).create(true);
+/// let options = options.stripe_size(65536).iod_count(4).first_iod(2);
 /// let file = client.open("/results", &options)?;
 /// # Ok(()) }
 /// ```
@@ -57,7 +60,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Nothing is set: such an open fails until reading or writing is asked for.
+    /// Nothing is set: the open fails unless reading or writing is requested.
     pub fn new() -> Self {
         Self {
             read: false,
@@ -72,31 +75,32 @@ impl OpenOptions {
         }
     }
 
-    /// For reading.
+    /// Open for reading.
     pub fn read(mut self, yes: bool) -> Self {
         self.read = yes;
         self
     }
 
-    /// For writing.
+    /// Open for writing.
     pub fn write(mut self, yes: bool) -> Self {
         self.write = yes;
         self
     }
 
-    /// Make it when it does not exist, also for reading: what makes it may use it, whatever its mode will deny to others and later.
+    /// Make the file if it does not exist, also for reading. The handle of a new file has all
+    /// requested rights, whatever the file's mode denies later opens.
     pub fn create(mut self, yes: bool) -> Self {
         self.create = yes;
         self
     }
 
-    /// Make it, and fail when it exists.
+    /// Make the file, and fail if it exists.
     pub fn create_new(mut self, yes: bool) -> Self {
         self.exclusive = yes;
         self
     }
 
-    /// Make an existing one empty.
+    /// Truncate an existing file to 0 bytes.
     pub fn truncate(mut self, yes: bool) -> Self {
         self.truncate = yes;
         self
@@ -114,51 +118,53 @@ impl OpenOptions {
         self
     }
 
-    /// The I/O daemon that gets the first stripe, as an ordinal in the list of usable ones, from 0.
+    /// The I/O daemon of the first stripe: its number, from 0, in the list of usable daemons.
     pub fn first_iod(mut self, ordinal: u16) -> Self {
         self.wish.first_iod = Some(ordinal);
         self
     }
 
-    /// How many parts a new file has: over how many I/O daemons it is spread. With more parts than daemons some have several;
+    /// The number of parts of a new file, that is, the I/O daemons that it is distributed over.
+    /// With more parts than daemons, some daemons have several parts;
     /// [`crate::Client::check_iod_count`] refuses that.
     pub fn iod_count(mut self, count: u16) -> Self {
         self.wish.parts = Some(count);
         self
     }
 
-    /// How the bytes of a new file are spread.
+    /// How the bytes of a new file are distributed.
     pub fn distribution(mut self, distribution: WishedDistribution) -> Self {
         self.wish.distribution = Some(distribution);
         self
     }
 
-    /// How the I/O daemons of a new file are picked.
+    /// How the I/O daemons of a new file are chosen.
     pub fn placement(mut self, placement: Placement) -> Self {
         self.wish.placement = Some(placement);
         self
     }
 
-    /// Everything about the layout at once: strips, groups, labels.
+    /// The complete layout hint: strips, groups, labels.
     pub fn layout(mut self, wish: LayoutWish) -> Self {
         self.wish = wish;
         self
     }
 
-    /// The data lease that is to come with the open file, where nothing conflicts: see `Leases`.
+    /// The data lease to request with the open. It is granted if nothing conflicts: see `Leases`.
     pub fn lease(mut self, mode: LeaseMode) -> Self {
         self.lease = mode;
         self
     }
 
-    /// What every other open of the file is denied for as long as this one is open, as share modes of SMB and share
-    /// reservations of NFSv4 have it: also those of a mount, which deny nothing themselves. An open that another excludes fails
-    /// with [`Status::SharingViolation`], and is not waited for.
+    /// What all other opens of the file are denied while this one is open: share modes of SMB,
+    /// share reservations of NFSv4. It applies also to opens by a mount, which never deny anything
+    /// themselves. An open that conflicts with another one fails with [`Status::SharingViolation`]
+    /// and does not wait.
     ///
     /// ```no_run
     /// # use braid_client::{Client, Deny, OpenOptions};
     /// # fn example(client: &Client) -> braid_client::Result<()> {
-    /// // Nobody writes the file while it is copied.
+    /// // No other open may write the file while it is copied.
     /// let source = client.open("/database", &OpenOptions::new().read(true).deny(Deny::WRITE))?;
     /// # Ok(()) }
     /// ```
@@ -173,7 +179,7 @@ impl OpenOptions {
             (true, false) => Ok(Rights::READ),
             (false, true) => Ok(Rights::WRITE),
             (false, false) => {
-                Err(invalid("neither reading nor writing is asked for", "OpenOptions::read(true)"))
+                Err(invalid("neither reading nor writing is requested", "OpenOptions::read(true)"))
             }
         }
     }
@@ -183,7 +189,8 @@ impl OpenOptions {
         if !self.write && self.truncate {
             return Err(invalid("truncating needs writing", "OpenOptions::write(true)"));
         }
-        // The server checks it where it makes a file: of one that exists nobody would say that it makes no sense.
+        // The server checks this only when it makes a file. For an existing file, an invalid value
+        // would go unnoticed.
         match self.wish.stripe_bytes {
             Some(bytes) if !is_stripe_size(bytes) => Err(invalid(
                 &format!("a stripe of {bytes} bytes"),
@@ -204,7 +211,7 @@ fn invalid(why: &str, hint: &str) -> Error {
     Error::new(Status::Invalid, why).with_hint(hint)
 }
 
-/// What is known of a file's objects when it is opened.
+/// The initial state of a file's size report.
 fn told(created: bool, rights: Rights) -> Told {
     match (rights.allow(Rights::WRITE), created) {
         (false, _) => Told::default(),
@@ -214,7 +221,7 @@ fn told(created: bool, rights: Rights) -> Told {
 }
 
 impl<D: Driver> Caller<D> {
-    /// Opens a file, or makes it.
+    /// Opens a file; makes it if the options say so.
     pub async fn open(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("open", show(at)))?;
         self.make_way(options.deny).await;
@@ -244,13 +251,13 @@ impl<D: Driver> Caller<D> {
         self.opened(at, (rights, options.deny), opened, run, asking)
     }
 
-    /// Opens a file, or makes it; tells whether this call made it.
+    /// Opens or makes a file. Returns also whether this call made it.
     pub async fn create(&self, at: &At, options: &OpenOptions) -> Result<(Arc<OpenFile<D>>, bool)> {
         self.create_told(at, options).await.map(|(file, created, _)| (file, created))
     }
 
-    /// As `create`; told as well is how the directory is now that the file is in, if it was made and this client holds
-    /// leases.
+    /// As `create`. If the file was made and this client holds leases, it also returns the
+    /// attributes of the parent directory.
     pub async fn create_told(
         &self,
         at: &At,
@@ -298,20 +305,20 @@ impl<D: Driver> Caller<D> {
         OpenFile::new(self.clone(), show(at), modes, opened, run, lease).map(Arc::new)
     }
 
-    /// Makes a file without a name, as if in the directory `at`. It goes when it is closed, unless [`Caller::hard_link`]
-    /// from its index gave it a name.
+    /// Makes a file without a name, as if in the directory `at`. Closing it deletes it, unless
+    /// [`Caller::hard_link`] has given it a name.
     pub async fn create_unnamed(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("create in", show(at)))?;
         if !options.deny.is_none() {
             let error = invalid(
-                "nobody else reaches a file without a name",
+                "no other open can reach a file without a name",
                 "File::set_modes before it is given one",
             );
             return Err(error.during("create in", show(at)));
         }
         let (mode, umask, wish) = (options.mode, self.umask, options.wish.clone());
         let call = CreateUnnamed { at: at.clone(), mode, umask, rights, wish };
-        let (opened, run) = self.answered("create in", at, call, Kind::Once).await?;
+        let (opened, run) = self.once("create in", at, call).send_with_epoch().await?;
         let path = format!("unnamed file {}", opened.attributes.file);
         let opened = (opened, Told::default());
         OpenFile::new(self.clone(), path, (rights, Deny::NONE), opened, run, None).map(Arc::new)
@@ -335,7 +342,7 @@ impl<D: Driver> Caller<D> {
             lease,
             deny: options.deny,
         };
-        let (reply, run) = self.answered("create", at, call, Kind::Once).await?;
+        let (reply, run) = self.once("create", at, call).send_with_epoch().await?;
         let CreateReply { created, opened, directory, .. } = reply;
         let missing =
             || Error::new(Status::Malformed, "the server made the file and did not open it");
@@ -353,13 +360,18 @@ impl<D: Driver> Caller<D> {
     ) -> Result<(Opened, Run)> {
         let call =
             Open { at: at.clone(), rights, truncate: options.truncate, lease, deny: options.deny };
-        // Opening for reading leaves nothing on the server's disk: a repetition costs a handle, not a record. Unless it denies
-        // something: then it would exclude itself.
-        let kind = if options.write || !options.deny.is_none() { Kind::Once } else { Kind::Free };
-        self.answered("open", at, call, kind).await
+        // An open for reading writes nothing to the server's disk: a repetition costs a handle, not
+        // a replay record. An open that denies something must run once: a repetition would conflict
+        // with itself.
+        let call = match options.write || !options.deny.is_none() {
+            true => self.once("open", at, call),
+            false => self.repeatable("open", at, call),
+        };
+        call.send_with_epoch().await
     }
 
-    /// Makes a file without opening it. Unless `exclusive` an existing one is left as it is.
+    /// Makes a file without opening it. Unless `exclusive` is set, an existing file is left
+    /// unchanged.
     pub async fn touch(
         &self,
         at: &At,
@@ -379,6 +391,6 @@ impl<D: Driver> Caller<D> {
             lease,
             deny,
         };
-        self.change("create", at, call).await
+        self.once("create", at, call).send().await
     }
 }

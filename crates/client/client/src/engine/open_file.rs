@@ -1,4 +1,5 @@
-//! An open file: where its parts lie, what the daemons are shown for it, what was not synced yet.
+//! An open file: its layout, the capability for the daemons, and the writes that are not synced
+//! yet.
 
 use std::{
     fmt,
@@ -32,50 +33,53 @@ use crate::{
     plan::FileMap,
 };
 
-/// An open file. Views, cursors and clones share one; the last that goes away closes it.
+/// An open file. Views, cursors and clones share one; dropping the last closes it.
 pub struct OpenFile<D: Driver> {
     pub(crate) caller: Caller<D>,
     shown: Box<str>,
     pub(crate) handle: Arc<Handle>,
     grant: Mutex<Arc<Grant<D>>>,
-    /// One at a time asks for a fresh capability.
+    /// Allows one task at a time to request a new capability.
     pub(crate) renewing: Gate,
-    /// A capability that daemons will refuse is not shown to them: set by our own truncate.
+    /// The daemons would refuse the capability, so it is renewed before the next use. Set by our
+    /// own truncate.
     stale: AtomicBool,
-    /// A sync has recorded parts that the capability does not know of: a read asks for a fresh one first, or it would take a
-    /// part that is lost for one that was never written (I11).
+    /// A sync has recorded parts that the capability does not contain. A read renews the capability
+    /// first. Otherwise it would take a lost part for one that was never written (I11).
     parts_unknown: AtomicBool,
-    /// What of its rights may be used: all, unless they are being changed, or it is not known whether they were.
+    /// Those of its rights that may be used. All, except while they are changed and after a change
+    /// with an unknown outcome.
     usable: AtomicU8,
     pub(crate) unsynced: Arc<Unsynced>,
-    /// A daemon said so (I4): for good.
+    /// A daemon has reported the fence (I4). Never reset.
     fenced: AtomicBool,
     lease: Option<LeaseTicket>,
 }
 
-/// What the metadata server last said about the file, ready for use.
+/// What the metadata server last returned about the file, prepared for use.
 pub(crate) struct Grant<D: Driver> {
-    /// Names `capability` on each connection that it was presented on. New with each capability.
+    /// Names `capability` on each connection on which it was presented. New with each capability.
     pub(crate) handle: u32,
     pub(crate) capability: Vec<u8>,
     pub(crate) map: FileMap,
     pub(crate) layout_version: LayoutVersion,
-    /// Whether the capability has every part of the file as existing: none can become so.
+    /// Whether the capability lists every part of the file as existing, so that no part can be
+    /// added.
     knows_all_parts: bool,
-    /// Pools of `map.targets()`, in order.
+    /// The pools of `map.targets()`, in order.
     pub(crate) pools: Vec<Arc<Pool<D>>>,
     pub(crate) attributes: Attributes,
-    /// The parts that exist, the lowest in bit 0 of byte 0.
+    /// The existing parts; the lowest is bit 0 of byte 0.
     existing_parts: Vec<u8>,
-    /// Targets whose daemon was known to be out of the cluster when the metadata server was asked: only then is it said what went
-    /// with it.
+    /// Targets whose daemon was known to be removed when the metadata server was queried. Only then
+    /// does its reply say which parts were lost with the daemon.
     pub(crate) known_removed: Vec<usize>,
-    /// See `quota.rs`.
+    /// The growth grant; see `quota.rs`.
     pub(crate) write_end: AtomicU64,
 }
 
 impl<D: Driver> OpenFile<D> {
-    /// A file that `run` of the metadata server opened.
+    /// A file that epoch `run` of the metadata server opened.
     pub(crate) fn new(
         caller: Caller<D>,
         shown: String,
@@ -115,28 +119,28 @@ impl<D: Driver> OpenFile<D> {
         })
     }
 
-    /// Which file.
+    /// The file's index.
     pub fn file(&self) -> FileIndex {
         self.handle.file
     }
 
-    /// The data lease that came with it, if one was wished and nothing conflicted.
+    /// The data lease that was granted with the open, if one was requested and nothing conflicted.
     pub fn lease(&self) -> Option<LeaseTicket> {
         self.lease
     }
 
-    /// The path that it was opened by.
+    /// The path that was opened.
     pub fn path(&self) -> &str {
         &self.shown
     }
 
-    /// Its attributes when it was opened or its capability last renewed. The size may have changed since; use
-    /// [`OpenFile::attributes`] for the truth.
+    /// The attributes at the open or at the last renewal of the capability. The size may have
+    /// changed since; [`OpenFile::attributes`] returns the current one.
     pub fn known_attributes(&self) -> Attributes {
         self.grant().attributes.clone()
     }
 
-    /// The layout by which it was opened.
+    /// The layout at the open.
     pub fn layout(&self) -> braid_layout::Layout {
         self.grant().map.layout().clone()
     }
@@ -172,14 +176,14 @@ impl<D: Driver> OpenFile<D> {
         self.stale.load(Ordering::Acquire)
     }
 
-    /// What was written through this file is recorded now.
+    /// The metadata server has recorded the parts that were written through this file.
     pub(super) fn parts_were_recorded(&self) {
         if !self.grant().knows_all_parts {
             self.parts_unknown.store(true, Ordering::Release);
         }
     }
 
-    /// Before a read: see [`OpenFile::parts_were_recorded`].
+    /// Called before a read: see [`OpenFile::parts_were_recorded`].
     pub(super) fn learn_parts(&self) {
         if self.parts_unknown.load(Ordering::Relaxed)
             && self.parts_unknown.swap(false, Ordering::AcqRel)
@@ -188,7 +192,8 @@ impl<D: Driver> OpenFile<D> {
         }
     }
 
-    /// Refuses what the file was not opened for, before anything is sent.
+    /// Fails if the file was not opened for this, before anything is sent. A right to write also
+    /// invalidates the size report.
     pub(crate) fn allow(&self, wanted: Rights) -> Result<()> {
         if wanted.allow(Rights::WRITE) {
             self.handle.told.forget();
@@ -196,7 +201,8 @@ impl<D: Driver> OpenFile<D> {
         self.allow_telling(wanted)
     }
 
-    /// The same of what changes nothing, or of a write whose replies are told ([`Told`]).
+    /// As [`OpenFile::allow`], for what changes nothing, and for writes whose replies update the
+    /// size report ([`Told`]).
     pub(crate) fn allow_telling(&self, wanted: Rights) -> Result<()> {
         self.engine().check_process()?;
         if self.handle.is_closed() {
@@ -206,7 +212,7 @@ impl<D: Driver> OpenFile<D> {
         if self.fenced.load(Ordering::Relaxed) {
             return Err(Error::new(
                 Status::Fenced,
-                "the cluster took this client for dead and fenced it",
+                "the cluster considered this client dead and fenced it",
             ));
         }
         if self.rights().allow(wanted) && Rights(self.usable.load(Ordering::Acquire)).allow(wanted)
@@ -217,11 +223,12 @@ impl<D: Driver> OpenFile<D> {
             Rights::READ => ("the file is not open for reading", "OpenOptions::read(true)"),
             _ => ("the file is not open for writing", "OpenOptions::write(true)"),
         };
-        // POSIX says EBADF; the nearest of our statuses is the one for a call that the handle does not allow.
+        // POSIX specifies EBADF. This is the nearest of our statuses: the handle does not allow the
+        // call.
         Err(Error::new(Status::NotPermitted, what).with_hint(hint))
     }
 
-    /// From now on only these of its rights are used.
+    /// From now on only these rights are used.
     pub(super) fn narrow(&self, rights: Rights) {
         self.usable.store(rights.0, Ordering::Release);
     }
@@ -233,7 +240,7 @@ impl<D: Driver> OpenFile<D> {
 
 impl<D: Driver> Drop for OpenFile<D> {
     fn drop(&mut self) {
-        // A child after `fork` has a copy of the handle; the file is its parent's.
+        // A child after `fork` has a copy of the handle, but the file belongs to its parent.
         if !self.engine().is_ours() {
             return;
         }

@@ -1,15 +1,19 @@
-//! Connections to one daemon that were given up with a call on them that changes objects, and that has no answer.
+//! Connections to one daemon that were dropped while a call that changes objects had no reply.
 //!
 //! ```text
-//!   write ── connection A, no answer ──> A is owed      what was sent on A may still lie in a socket
-//!   write (repeated, or the program's next) ── connection B: Abandon(A), answered ── then the write
+//!   write ── connection A, no reply ──> A is listed here     its bytes may still wait in a socket
+//!   retry or next write ── connection B: Abandon(A), answered ── then the write
 //! ```
 //!
-//! Invariants: (1) a connection is owed before its call ends or is repeated; (2) while one is owed, no call that
-//! changes objects goes to its daemon, over whichever connection and address: the daemon abandons what is owed
-//! first, so that no earlier write lands on a later one; (3) it is as long as there are connections to the daemon at
-//! the most, since each of them carries one batch; (4) those of a session that ended are not owed: its fence
-//! refuses what is left of them.
+//! Invariants:
+//! 1. A connection is added before its call ends or is retried.
+//! 2. While a connection is listed, no call that changes objects is sent to its daemon, on any
+//!    connection or address. The daemon first abandons the listed ones, so that no earlier write
+//!    overwrites a later one.
+//! 3. The list is at most as long as the number of connections to the daemon, since each carries
+//!    one batch.
+//! 4. Connections of an ended session are removed: the session's fence refuses what is left of
+//!    them.
 
 use std::sync::{
     Mutex,
@@ -22,25 +26,25 @@ use super::gate::lock;
 
 #[derive(Debug, Default)]
 pub(crate) struct Owed {
-    /// Whether there are any.
+    /// Whether the list is not empty.
     some: AtomicBool,
     connections: Mutex<Vec<(SessionId, ConnectionId)>>,
 }
 
 impl Owed {
-    /// The connection was given up.
+    /// The connection was dropped.
     pub(crate) fn add(&self, session: SessionId, connection: ConnectionId) {
         let mut connections = lock(&self.connections);
         connections.push((session, connection));
         self.some.store(true, Ordering::Release);
     }
 
-    /// Whether nothing is owed: without a lock, so that a write that owes nothing pays nothing.
+    /// Whether the list is empty. Takes no lock, so that the usual write pays nothing.
     pub(crate) fn is_empty(&self) -> bool {
         !self.some.load(Ordering::Acquire)
     }
 
-    /// What is owed in this session, as much as one message takes.
+    /// The listed connections of this session, at most as many as fit one message.
     pub(crate) fn of(&self, session: SessionId) -> Vec<ConnectionId> {
         let mut connections = lock(&self.connections);
         connections.retain(|(of, _)| *of == session);
@@ -69,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_stays_owed_until_the_daemon_has_abandoned_it() {
+    fn a_connection_is_listed_until_the_daemon_has_abandoned_it() {
         let owed = Owed::default();
         assert_eq!(owed.of(SessionId(1)), []);
         owed.add(SessionId(1), id(1));
@@ -94,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_message_takes_is_owed_in_turns() {
+    fn more_connections_than_fit_one_message_are_abandoned_in_parts() {
         let owed = Owed::default();
         let number = |n: usize| ConnectionId(std::array::from_fn(|at| (n >> (8 * (at % 2))) as u8));
         (0..=ABANDONED_CONNECTIONS_MAX).for_each(|n| owed.add(SessionId(1), number(n)));

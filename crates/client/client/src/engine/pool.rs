@@ -1,11 +1,16 @@
-//! Connections to one I/O daemon: each is used by one call at a time, and kept for the next.
+//! Connections to one I/O daemon. Each is used by one call at a time, and then kept for the next
+//! call.
 //!
-//! Invariants: (1) at most [`CONNECTIONS_MAX`] are open, besides one for each task that is in a collective request (those wait for
-//! each other, and must not wait for each other's connections); further calls wait for one, in a bounded queue;
-//! (2) connections are spread over all addresses of the daemon (one per network card), round robin; (3) a
-//! connection is used in the session that it was made in and in no other; (4) a connection that failed is
-//! dropped, never put back; (5) `presented` are the capability handles that the daemon knows on it; (6) one that
-//! is dropped while `unsettled` is owed to the daemon: see `owed.rs`.
+//! Invariants:
+//! 1. At most [`CONNECTIONS_MAX`] are open, plus one for each task in a collective request. (Those
+//!    tasks wait for each other, so they must not wait for each other's connections.) More calls
+//!    wait in a bounded queue.
+//! 2. Connections are distributed over all addresses of the daemon (one for each network
+//!    interface), round robin.
+//! 3. A connection is used only in the session in which it was made.
+//! 4. A connection that failed is dropped, never put back.
+//! 5. `presented` contains the capability handles that the daemon knows on the connection.
+//! 6. A connection dropped while `unsettled` is added to the abandoned writes: see `owed.rs`.
 
 use std::{
     collections::HashSet,
@@ -31,10 +36,11 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// Connections of one program to one I/O daemon. Sixteen calls at a time keep a disk and a network card busy;
-/// each costs the daemon up to 2 MiB.
+/// Connections of one program to one I/O daemon. Sixteen calls at a time keep a disk and a network
+/// interface busy; each connection costs the daemon up to 2 MiB.
 const CONNECTIONS_MAX: usize = 16;
-/// So many handles are presented on one connection before it is made anew: far below what daemons allow.
+/// A connection on which this many handles were presented is replaced. Far below the limit of the
+/// daemons.
 const HANDLES_MAX: usize = 4096;
 
 pub(crate) struct Pool<D: Driver> {
@@ -46,15 +52,15 @@ pub(crate) struct Pool<D: Driver> {
     pub(crate) owed: Owed,
     pub(crate) room: Arc<PoolRoom>,
     pub(crate) away: Away,
-    /// The write verifier of an answer that was heard lately. Of two that come at the same time either may stay: who finds
-    /// another one than it knows asks the daemon.
+    /// A recent write verifier of the daemon. If two replies arrive at the same time, either may be
+    /// stored. A caller that finds an unexpected value queries the daemon.
     verifier: AtomicU64,
-    /// It is out of the cluster for good.
+    /// The daemon was removed from the cluster for good.
     removed: AtomicBool,
 }
 
-/// A connection with what belongs to it. Boxed between calls: its TLS state makes it some KiB, which would be copied at
-/// every hand-over.
+/// A connection with its state. Boxed between calls, since its TLS state has some KiB, which would
+/// be copied at every move.
 pub(crate) struct Pooled<D: Driver> {
     pub(crate) connection: D::Connection,
     pub(crate) meta: Meta,
@@ -63,14 +69,14 @@ pub(crate) struct Pooled<D: Driver> {
 pub(crate) struct Meta {
     pub(crate) session: SessionId,
     pub(crate) presented: HashSet<u32>,
-    /// A call that changes objects was sent on it, or is about to be, and has no answer.
+    /// A call that changes objects was sent on it, or is about to be, and has no reply.
     pub(crate) unsettled: bool,
 }
 
-/// The right to one connection of a pool.
+/// The right to use one connection of a pool.
 pub(crate) struct Lease<'p, D: Driver> {
     pool: &'p Pool<D>,
-    /// `None`: it is apart from the pool's number.
+    /// `None`: not counted against the limit of the pool.
     permit: Option<Permit<'p>>,
 }
 
@@ -90,19 +96,19 @@ impl<D: Driver> Pool<D> {
         }
     }
 
-    /// The cluster map says that the daemon is out for good: its connections are of no use any more.
+    /// The cluster map says that the daemon was removed for good: its connections are useless.
     pub(crate) fn set_removed(&self) {
         if !self.removed.swap(true, Ordering::AcqRel) {
             lock(&self.idle).clear();
         }
     }
 
-    /// Whether the daemon is out of the cluster for good.
+    /// Whether the daemon was removed from the cluster for good.
     pub(crate) fn is_removed(&self) -> bool {
         self.removed.load(Ordering::Acquire)
     }
 
-    /// What whoever needs it is told, of an object where one is meant.
+    /// The error of a call that needs the daemon; names the lost object, if any.
     pub(crate) fn gone(&self, object: Option<ObjectId>) -> Error {
         let why = match object {
             Some(object) => {
@@ -114,17 +120,17 @@ impl<D: Driver> Pool<D> {
         Error::new(Status::ObjectLost, why).at(self.server()).with_hint(hint)
     }
 
-    /// An answer had this write verifier.
+    /// A reply had this write verifier.
     pub(crate) fn said(&self, verifier: WriteVerifier) {
         self.verifier.store(verifier.0, Ordering::Relaxed);
     }
 
-    /// The write verifier as last heard, through whatever file.
+    /// The write verifier of the last reply, through any file.
     pub(crate) fn last_verifier(&self) -> WriteVerifier {
         WriteVerifier(self.verifier.load(Ordering::Relaxed))
     }
 
-    /// How errors name the daemon.
+    /// The name of the daemon in errors.
     pub(crate) fn server(&self) -> String {
         let addresses = lock(&self.addresses);
         format!(
@@ -134,7 +140,7 @@ impl<D: Driver> Pool<D> {
         )
     }
 
-    /// Whether its connections are not encrypted, wherever they go.
+    /// Whether none of its connections is encrypted, whatever the address.
     pub(crate) fn is_plain(&self, tls: TlsPolicy) -> bool {
         let is_loopback = |address: &String| {
             address
@@ -159,7 +165,7 @@ impl<D: Driver> Pool<D> {
         self.gate.nudge();
     }
 
-    /// Waits for a connection's turn and takes an idle one, or makes one.
+    /// Waits for a permit, and takes an idle connection or makes one.
     pub(crate) async fn checkout<'p>(
         &'p self,
         engine: &'p Arc<Engine<D>>,
@@ -174,7 +180,7 @@ impl<D: Driver> Pool<D> {
         self.take(engine, Some(permit), deadline).await
     }
 
-    /// As [`Pool::checkout`], but waits for nobody else's connection.
+    /// As [`Pool::checkout`], but without waiting for other calls.
     pub(crate) async fn checkout_apart<'p>(
         &'p self,
         engine: &'p Arc<Engine<D>>,
@@ -201,7 +207,7 @@ impl<D: Driver> Pool<D> {
         }
     }
 
-    /// The connection used last is taken first: its buffers and windows are warm.
+    /// Takes the connection that was used last: its buffers and TCP windows are warm.
     fn take_idle(&self, session: SessionId) -> Option<Box<Pooled<D>>> {
         let mut idle = lock(&self.idle);
         loop {
@@ -234,7 +240,7 @@ impl<D: Driver> Pool<D> {
         Ok(Box::new(Pooled { connection, meta }))
     }
 
-    /// All of them, beginning with the one whose turn it is.
+    /// All addresses, rotated so that the next one in turn is first.
     fn rotated_addresses(&self, session: SessionId) -> Result<Vec<String>> {
         let known = Arc::clone(&lock(&self.addresses));
         if known.is_empty() {
@@ -259,8 +265,9 @@ impl<D: Driver> Pool<D> {
     }
 }
 
-/// Which of a daemon's addresses is tried first by the connection of this number. Most clients have one connection to a daemon, so that
-/// each begins with another address, and with another one at the next daemon.
+/// The address that the connection of this number tries first. Most clients have one connection to
+/// a daemon. So clients begin with different addresses of a daemon, and each client with different
+/// ones at different daemons.
 fn first_address(session: SessionId, iod: IodId, connection: usize, addresses: usize) -> usize {
     let turn = session.0.wrapping_add(u64::from(iod.0)).wrapping_add(connection as u64);
     (turn % addresses.max(1) as u64) as usize
@@ -271,14 +278,14 @@ impl<D: Driver> Lease<'_, D> {
         self.pool
     }
 
-    /// Drops a connection that is not to be used again.
+    /// Drops a connection that must not be used again.
     pub(crate) fn give_up(self, connection: D::Connection, meta: &Meta) {
         if meta.unsettled {
             self.pool.owed.add(meta.session, D::connection_id(&connection));
         }
     }
 
-    /// Puts a connection that works back, before the next waiter's turn.
+    /// Puts a working connection back before the next waiter gets the permit.
     pub(crate) fn give_back(self, pooled: Box<Pooled<D>>) {
         let mut idle = lock(&self.pool.idle);
         if self.permit.is_some() || idle.len() < CONNECTIONS_MAX {
@@ -292,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_spread_over_the_cards_of_a_daemon_and_daemons_over_those_of_a_client() {
+    fn connections_are_distributed_over_all_addresses() {
         let count = |of: &dyn Fn(u64) -> usize| (1..=60).filter(|number| of(*number) == 0).count();
         assert_eq!(count(&|client| first_address(SessionId(client), IodId(3), 0, 2)), 30);
         assert_eq!(count(&|daemon| first_address(SessionId(7), IodId(daemon as u32), 0, 2)), 30);

@@ -1,8 +1,9 @@
-//! Quota: the write end, which nothing is sent past before the metadata server has extended it (ADR 0012), and what
-//! administrators set.
+//! Quota. No write passes the growth grant before the metadata server has extended it (ADR 0012).
+//! Also the calls by which administrators set quotas.
 //!
-//! Invariants: (1) a write end goes with the capability that it came with: a truncate voids both; (2) where nobody has a limit it
-//! is past every file, and costs a comparison.
+//! Invariants:
+//! 1. A growth grant belongs to the capability that it came with: a truncate invalidates both.
+//! 2. Without a limit the growth grant is larger than any file, and its check costs one comparison.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -24,8 +25,8 @@ use super::{Caller, OpenFile, open_file::Grant};
 use crate::error::Result;
 
 impl<D: Driver> OpenFile<D> {
-    /// Makes sure that the file may be written up to `end`: then no quota refuses a write below it while the file is open. For
-    /// whoever takes bytes in to send them later.
+    /// Ensures that the file may be written up to `end`: no quota refuses a write below it while
+    /// the file is open. For callers that buffer bytes before they send them.
     ///
     /// # Errors
     /// [`braid_types::Status::QuotaExceeded`], and as any call of the metadata server.
@@ -37,16 +38,23 @@ impl<D: Driver> OpenFile<D> {
         reserved.await.map_err(|error| error.during("write", self.path()))
     }
 
-    /// Asks for a farther write end where `end` is past it.
+    /// Requests a larger growth grant if `end` is past it.
     pub(crate) async fn reach(&self, grant: &Grant<D>, end: u64, deadline: Duration) -> Result<()> {
         if end <= grant.write_end.load(Ordering::Relaxed) {
             return Ok(());
         }
         let call = ExtendWriteEnd { open_id: self.open_id(), file: self.file(), end };
-        // A repetition gives the same: no replay record is needed.
+        // A repetition returns the same: it needs no replay record.
         let (session, identity) = (self.handle.session, self.caller.identity.number());
-        let extended = self.engine().call_in_session(session, identity, &call, deadline).await;
-        // Why the server does not have it open is known better here.
+        let extended = self
+            .engine()
+            .repeatable(call)
+            .in_session(session)
+            .identity(identity)
+            .until(deadline)
+            .send()
+            .await;
+        // If the server does not have the file open, the handle knows the reason.
         let extended = extended.map_err(|error| self.handle.check().err().unwrap_or(error))?;
         grant.write_end.fetch_max(extended.unwrap_or(u64::MAX), Ordering::Relaxed);
         Ok(())
@@ -54,37 +62,40 @@ impl<D: Driver> OpenFile<D> {
 }
 
 impl<D: Driver> Caller<D> {
-    /// Sets limits. When a directory is not counted completely after it, walk it ([`Caller::quota_walk`]).
+    /// Sets limits. If the report says that a directory is not counted completely, count it with
+    /// [`Caller::quota_walk`].
     pub async fn quota_set(&self, owner: QuotaOwner, limits: QuotaLimits) -> Result<QuotaReport> {
-        self.ask("set a quota in", &At::root(b""), QuotaSet { owner, limits }).await
+        self.repeatable("set a quota in", &At::root(b""), QuotaSet { owner, limits }).send().await
     }
 
     /// Limits and usage.
     pub async fn quota(&self, owner: QuotaOwner) -> Result<QuotaReport> {
-        self.ask("show a quota of", &At::root(b""), QuotaGet { owner }).await
+        self.repeatable("show a quota of", &At::root(b""), QuotaGet { owner }).send().await
     }
 
-    /// Everybody who has limits or uses something, in order, after `after`: some of them, none at the end.
+    /// Owners that have limits or use something, in order, after `after`. Returns a batch; empty at
+    /// the end.
     pub async fn quotas(&self, after: Option<QuotaOwner>) -> Result<Vec<QuotaReport>> {
-        self.ask("list the quotas of", &At::root(b""), QuotaList { after }).await
+        self.repeatable("list the quotas of", &At::root(b""), QuotaList { after }).send().await
     }
 
-    /// Removes limits; whether there were any. A directory is to be walked then.
+    /// Removes limits. Returns whether there were any. A directory must be counted again
+    /// afterwards.
     pub async fn quota_remove(&self, owner: QuotaOwner) -> Result<bool> {
-        self.ask("remove a quota from", &At::root(b""), QuotaRemove { owner }).await
+        self.repeatable("remove a quota from", &At::root(b""), QuotaRemove { owner }).send().await
     }
 
-    /// Counts everything below a directory where the directory is counted; how many inodes were counted elsewhere before. Doing it
-    /// again changes nothing.
+    /// Counts everything below a directory towards that directory. Returns how many inodes were
+    /// counted elsewhere before. Repeating it changes nothing.
     pub async fn quota_walk(&self, dir: FileIndex) -> Result<u64> {
         let (mut stack, mut moved) = (vec![dir], 0);
         while let Some(dir) = stack.pop() {
             let mut cookie = Some(0);
             while let Some(from) = cookie {
                 let call = QuotaWalk { dir, cookie: from };
-                let reply = match self.ask("count", &At::file(dir), call).await {
+                let reply = match self.repeatable("count", &At::file(dir), call).send().await {
                     Ok(reply) => reply,
-                    // It was removed meanwhile.
+                    // The directory was removed meanwhile.
                     Err(error) if is_gone(&error) && !stack.is_empty() => break,
                     Err(error) => return Err(error),
                 };
@@ -95,14 +106,14 @@ impl<D: Driver> Caller<D> {
         Ok(moved)
     }
 
-    /// Everything below a directory with a quota was walked.
+    /// Records that everything below a directory with a quota has been counted.
     pub async fn quota_walked(&self, dir: FileIndex) -> Result<()> {
-        self.ask("count", &At::file(dir), QuotaWalked { dir }).await
+        self.repeatable("count", &At::file(dir), QuotaWalked { dir }).send().await
     }
 
-    /// Counts a shard's usage anew; with `mend`, records it.
+    /// Counts a shard's usage again; with `mend`, records the result.
     pub async fn fsck_usage(&self, shard: ShardId, mend: bool) -> Result<Vec<QuotaDifference>> {
-        self.ask("check", &At::root(b""), FsckUsage { shard, mend }).await
+        self.repeatable("check", &At::root(b""), FsckUsage { shard, mend }).send().await
     }
 }
 

@@ -1,12 +1,12 @@
-//! Reading: into the caller's buffers, holes as zeros, to the end of the file and no further.
+//! Reading: fills the caller's buffers, with zeros for holes, up to the end of the file.
 //!
-//! The end of the file is nowhere written down while somebody writes: it is where the farthest object ends.
-//! Every read reply carries the ends of the objects at its daemon.
+//! While a file is being written, no record contains its size: the file ends where its farthest
+//! object ends. Every read reply contains the ends of the objects at its daemon.
 //!
 //! ```text
-//!   all payload came, and an object seen so far ends at or after the last byte wanted:   done, nothing is asked
-//!   else: the other daemons of the layout are asked for their objects, all at once (I1); the file ends
-//!         where the farthest object does; what is missing before it is a hole: zeros
+//!   complete payload, and a known object ends at or after the last requested byte:  done
+//!   otherwise: query the other daemons of the layout for their objects, all at the same time (I1);
+//!              the file ends where the farthest object ends; missing bytes before it are zeros
 //! ```
 
 use std::{io::IoSliceMut, sync::Arc, time::Duration};
@@ -31,19 +31,21 @@ use crate::{
     plan::{FileMap, Memory, Piece, Planned, Planner, deal_mut, scatter},
 };
 
-/// A file whose layout changes, or that is truncated, faster than that is not read in one call.
+/// If a file's layout changes, or the file is truncated, more often than this during one call, the
+/// call fails.
 pub(super) const REPLANS_MAX: usize = 8;
 
-/// What a call has learned of the file's end.
+/// What a call knows about the end of the file.
 pub(super) struct End {
-    /// No byte lies at or after this offset, as far as the daemons in `asked` know.
+    /// According to the daemons in `asked`, no byte exists at or after this offset.
     bytes: u64,
     asked: Vec<bool>,
 }
 
 impl<D: Driver> OpenFile<D> {
-    /// Reads the view's bytes from stream position `start` into `buffers`, one after the other. Returns how many:
-    /// fewer than there is room for only at the end of the file.
+    /// Reads the view's bytes from stream position `start` into `buffers`, one after the other.
+    /// Returns the number of bytes, which is less than the buffers' capacity only at the end of the
+    /// file.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -58,8 +60,9 @@ impl<D: Driver> OpenFile<D> {
             .map_err(|error| error.during("read", self.path()))
     }
 
-    /// As [`OpenFile::read_at`] into one buffer, but the bytes may be left in `pipe`, which was begun: then it says how many, as
-    /// many as there was room for, and nothing is in `buffer`. Otherwise no payload is in the pipe.
+    /// As [`OpenFile::read_at`] into one buffer, but may leave the bytes in `pipe`, which was
+    /// begun. Then the pipe contains their number, at most its capacity, and `buffer` is unused.
+    /// Otherwise no payload is in the pipe.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -104,7 +107,10 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
+        Err(Error::new(
+            Status::TryAgain,
+            "the file was truncated, or its layout changed, too often",
+        ))
     }
 
     async fn read_request(
@@ -115,11 +121,11 @@ impl<D: Driver> OpenFile<D> {
         deadline: &mut Duration,
     ) -> Result<u64, Stop> {
         let plan = self.grant();
-        // With which capability what was seen was seen; see `Job::is_one_view`.
+        // The capability of the replies so far; see `Job::is_one_view`.
         let mut grant = Arc::clone(&plan);
         let mut is_first = true;
         let mut end = End::new(&plan.map);
-        // Bytes of the request before the end of the file; known after the first short reply.
+        // Bytes of the request before the end of the file; corrected at the first short reply.
         let mut wanted = request.bytes;
         let mut planner = Planner::new(&plan.map, request.clone())?;
         while let Some(mut round) = planner.next_round() {
@@ -133,20 +139,21 @@ impl<D: Driver> OpenFile<D> {
             }
             (grant, is_first) = (used, false);
             if round.iter().zip(&got).any(|(planned, got)| *got < planned.payload) {
-                // Where the file grows meanwhile, it ends where it did: what an earlier round did not get from behind that is not there.
+                // If the file grows meanwhile, the earlier end counts: bytes behind it were not
+                // read in an earlier round.
                 wanted =
                     wanted.min(self.find_end(&grant, view, request, &mut end, deadline).await?);
                 zero_missing(&round, &got, wanted, buffers);
             }
         }
         if wanted == request.bytes && !end.reaches(view.file_end(request)?) {
-            // Every byte came, but the daemons may have filled up with zeros past the end.
+            // Every byte came, but the daemons may have added zeros past the end.
             wanted = self.find_end(&grant, view, request, &mut end, deadline).await?;
         }
         Ok(wanted)
     }
 
-    /// How many bytes of the request lie before the end of the file.
+    /// The number of bytes of the request before the end of the file.
     pub(super) async fn find_end(
         &self,
         grant: &Arc<Grant<D>>,
@@ -170,7 +177,7 @@ impl<D: Driver> OpenFile<D> {
         Ok(view.bytes_below(end.bytes).saturating_sub(request.start).min(request.bytes))
     }
 
-    /// How long the file is now, as its objects have it. Asks the I/O daemons only.
+    /// The current length of the file, according to its objects. Queries the I/O daemons only.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -201,7 +208,10 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
+        Err(Error::new(
+            Status::TryAgain,
+            "the file was truncated, or its layout changed, too often",
+        ))
     }
 }
 
@@ -229,7 +239,7 @@ impl End {
         Ok(())
     }
 
-    /// Whether the file is known to go on up to here.
+    /// Whether the file is known to reach this offset.
     pub(super) fn reaches(&self, offset: u64) -> bool {
         self.bytes >= offset
     }
@@ -244,15 +254,15 @@ impl End {
     }
 }
 
-/// The windows of one round, read.
+/// Reads the windows of one round.
 pub(super) struct ReadRound<'r, 'b, 'd, D: Driver> {
     grant: &'r Grant<D>,
     round: &'r [Planned],
-    /// The windows as parts of a collective request; empty: each is a read of its own.
+    /// The windows as parts of a collective request; if empty, each window is a separate read.
     joins: &'r [JoinAsk],
     buffers: &'b mut [IoSliceMut<'d>],
     end: &'r mut End,
-    /// Bounce buffers of the windows that have one, else empty.
+    /// Bounce buffers of the windows that need one; empty for the others.
     staged: Vec<Vec<u8>>,
     got: Vec<u64>,
 }
@@ -279,7 +289,7 @@ impl<'r, 'b, 'd, D: Driver> ReadRound<'r, 'b, 'd, D> {
         }
     }
 
-    /// As parts of a collective request.
+    /// For the parts of a collective request.
     pub(super) fn joining(
         grant: &'r Grant<D>,
         round: &'r [Planned],
@@ -290,7 +300,7 @@ impl<'r, 'b, 'd, D: Driver> ReadRound<'r, 'b, 'd, D> {
         Self { joins, ..Self::new(grant, round, buffers, end) }
     }
 
-    /// How many bytes of each window came.
+    /// The number of bytes received for each window.
     pub(super) fn got(self) -> Vec<u64> {
         self.got
     }
@@ -329,7 +339,8 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
         let pool = &self.grant.pools[planned.target];
         let reply: ReadReply = reply(|| pool.server(), &answer)?;
         if reply.bytes.0 != answer.payload_bytes || answer.payload_bytes > planned.payload {
-            let why = format!("said {} payload bytes, sent {}", reply.bytes, answer.payload_bytes);
+            let why =
+                format!("announced {} payload bytes, sent {}", reply.bytes, answer.payload_bytes);
             return Err(Error::new(Status::Malformed, why).at(pool.server()));
         }
         self.got[index] = answer.payload_bytes;
@@ -339,7 +350,7 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
             reply.ends.iter().map(|end| (end.part, end.bytes.0)),
         )?;
         if matches!(planned.memory, Memory::Staged) {
-            // An attempt that failed may have left bytes past what came now.
+            // A failed attempt may have left bytes behind those received now.
             self.staged[index][answer.payload_bytes as usize..].fill(0);
             scatter(&self.grant.map, planned, &self.staged[index], self.buffers)?;
         }
@@ -351,7 +362,7 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
     }
 }
 
-/// Fills with zeros what did not come and lies before `wanted`, the end of the file.
+/// Fills missing bytes before `wanted`, the end of the file, with zeros.
 pub(super) fn zero_missing(
     round: &[Planned],
     got: &[u64],

@@ -1,9 +1,10 @@
-//! The usual small read: contiguous, in one strip, of one I/O daemon. One exchange, and none of the lists that many
-//! daemons and many windows need: half of the library's instructions in a 4 KiB read were theirs.
+//! The typical small read: contiguous, in one strip, at one I/O daemon. It takes one exchange, and
+//! none of the lists that a read with many daemons and windows needs. These lists took half of the
+//! library's instructions in a 4 KiB read.
 //!
-//! Invariant: it ends in one of two ways. The daemon answered with success, and the call is finished from this
-//! answer (I2: the daemon is not asked again); or nothing of the answer is used, and the general way begins anew,
-//! which knows every remedy. A read may be repeated.
+//! Invariant: it ends in one of two ways. Either the daemon answered with success, and the call is
+//! completed from this reply (I2: no second request); or nothing of the reply is used, and the
+//! general read, which handles every failure, starts from the beginning. A read may be repeated.
 
 use std::{io::IoSliceMut, slice, sync::Arc, time::Duration};
 
@@ -25,7 +26,8 @@ use crate::{
 };
 
 impl<D: Driver> OpenFile<D> {
-    /// Reads a request that fills `buffers`, or is left in the pipe; `None` when the general way has to be gone.
+    /// Reads a request that fills `buffers`, or that is left in the pipe. `None`: use the general
+    /// read.
     pub(super) async fn read_strip(
         &self,
         view: &FileView,
@@ -57,8 +59,8 @@ impl<D: Driver> OpenFile<D> {
         }
     }
 
-    /// The same exchange by a pipe. The bytes stay in it only if they are all that was asked for, and of the file; what is
-    /// left of any other answer goes into the buffer.
+    /// The same exchange through a pipe. The bytes stay in the pipe only if the reply is complete
+    /// and within the file; the payload of any other reply is moved to the buffer.
     async fn pipe_strip(
         &self,
         grant: &Arc<Grant<D>>,
@@ -87,7 +89,8 @@ impl<D: Driver> OpenFile<D> {
         Ok(answer)
     }
 
-    /// The one exchange: the reply, and how many bytes came; `None` for anything but a success.
+    /// Makes the exchange. Returns the reply and the number of payload bytes; `None` for anything
+    /// but success.
     async fn ask_for_strip(
         &self,
         grant: &Arc<Grant<D>>,
@@ -143,7 +146,7 @@ impl<D: Driver> OpenFile<D> {
                 success(&answer, request.bytes).map(|reply| (reply, answer.payload_bytes))
             }
             Err(NetError::NotAsked { .. }) => None,
-            // A connection whose exchange failed is not put back.
+            // A connection is not put back after its exchange failed.
             Err(_) => return None,
         };
         if done.is_none() {
@@ -153,7 +156,8 @@ impl<D: Driver> OpenFile<D> {
         done
     }
 
-    /// How many bytes of the request there are; what is missing before the end of the file is a hole.
+    /// The number of bytes of the request that exist. What is missing before the end of the file is
+    /// a hole.
     async fn end_of_strip(
         &self,
         grant: &Arc<Grant<D>>,
@@ -182,7 +186,7 @@ impl<D: Driver> OpenFile<D> {
     }
 }
 
-/// Whether every byte came, and the file is known to go on to the last.
+/// Whether every byte came, and the file is known to reach the last one.
 fn is_whole<D: Driver>(
     grant: &Grant<D>,
     view: &FileView,
@@ -198,7 +202,7 @@ fn is_whole<D: Driver>(
     Ok(false)
 }
 
-/// The reply of a success that makes sense.
+/// The reply, if it is a valid success.
 fn success(answer: &Answer, wanted: u64) -> Option<ReadReply> {
     let reply = decode_outcome::<ReadReply>(&answer.body).ok()?.ok()?;
     (reply.bytes.0 == answer.payload_bytes && answer.payload_bytes <= wanted).then_some(reply)

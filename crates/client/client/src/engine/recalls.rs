@@ -1,27 +1,22 @@
-//! The channel of recalls: a connection of its own, so that nobody else's answer is read by the thread that waits there,
-//! and one `AwaitRecalls` on it that the server answers when it has something to say. ADR 0009.
+//! The recall channel: a separate connection with one pending `AwaitRecalls`, which the server
+//! answers when it recalls leases. It is separate so that the thread that waits here never receives
+//! replies to other calls. ADR 0009.
 
 use std::{sync::Arc, time::Duration};
 
 use braid_net::Driver;
 use braid_types::{Status, limits::AWAIT_RECALLS_MS};
-use braid_wire::{
-    Call, decode_outcome,
-    message::{
-        lease::Recall,
-        mds::{AwaitRecalls, Envelope},
-    },
-};
+use braid_wire::message::mds::{AwaitRecalls, Envelope};
 
-use super::{Engine, Run, gate::lock, link::enveloped};
+use super::{Engine, Run, gate::lock};
 use crate::{
     error::{Error, Result},
     lease::{Duty, Recalled},
 };
 
-/// What an answer may take beyond the time that the server holds it back.
+/// Additional time for a reply, beyond the time that the server may hold it back.
 const ANSWER_MS: u64 = 2_000;
-/// The wait after a failure, while leases are believed or not.
+/// The wait after a failure.
 const REST: Duration = Duration::from_millis(100);
 
 /// A connection that waits for recalls.
@@ -31,22 +26,22 @@ pub(crate) struct Channel<D: Driver> {
     server: String,
 }
 
-/// What whoever carries recalls out is told.
+/// What the thread that carries out recalls must do.
 #[derive(Debug)]
 pub enum Notice {
-    /// Every lease is lost: drop everything, then say so to [`Engine::all_dropped`] with this number.
+    /// All leases are lost: drop everything, then call [`Engine::all_dropped`] with this number.
     LostAll(u64),
-    /// These are wanted back, each to be ended with [`Engine::carried_out`].
+    /// Recalled leases; end each with [`Engine::carried_out`].
     Recalled(Vec<Recalled>),
-    /// Nothing for now: ask again.
+    /// Nothing to do: call again.
     Quiet,
     /// The client is closed.
     Ended,
 }
 
 impl<D: Driver> Engine<D> {
-    /// Waits, bounded, for something to do about leases. To be called again and again by one task or thread, which
-    /// serves nobody else.
+    /// Waits, for a bounded time, for something to do about leases. Called repeatedly by one task
+    /// or thread that does nothing else.
     pub async fn next_notice(self: &Arc<Self>) -> Notice {
         if !self.is_ours() || self.leasing.has_ended() {
             return Notice::Ended;
@@ -65,7 +60,7 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    /// Everything that was lost up to this number is dropped.
+    /// The caches were dropped for all lease losses up to this number.
     pub fn all_dropped(&self, lost: u64) {
         self.leasing.holding().all_dropped(lost);
     }
@@ -80,15 +75,13 @@ impl<D: Driver> Engine<D> {
         let deadline = until.map_or(deadline, |until| until.min(deadline));
         let channel = self.recall_channel(deadline).await?;
         if !self.leasing.may_await(channel.run, seen, sent) {
-            // Another run of the server was met meanwhile: it takes this question for the word that all of before is
-            // dropped.
+            // The client connected to another epoch meanwhile, which would take this call as the
+            // confirmation that everything cached before is dropped.
             return Ok(Vec::new());
         }
-        let body = enveloped(&Envelope::PLAIN, &AwaitRecalls { seen });
-        let answer = self.driver.call(&channel.shared, AwaitRecalls::OP, &body, deadline).await?;
-        let recalls: Vec<Recall> = decode_outcome(&answer.body)
-            .map_err(|error| Error::broken(&channel.server, error))?
-            .map_err(|failure| Error::refused(&channel.server, failure))?;
+        let call = AwaitRecalls { seen };
+        let recalls = self.exchange(&channel.shared, Some(&Envelope::PLAIN), &call, deadline).await;
+        let recalls = recalls.map_err(|failure| failure.into_error(&channel.server))?;
         let now = self.driver.now();
         let mut holding = self.leasing.holding();
         holding.renewed(channel.run, sent, now);
@@ -106,7 +99,8 @@ impl<D: Driver> Engine<D> {
         let reply = self.open_session(&shared, &link.server, Some(&link.session), deadline).await?;
         let run = Run { session: reply.session, epoch: reply.epoch };
         if run != link.run {
-            // The server restarted, and the other connection has not noticed yet: first it tells what is open.
+            // The server restarted, and the other connection has not noticed yet. That connection
+            // must reclaim first.
             self.unlink(&link);
             return Err(Error::refused(&link.server, Status::TryAgain.into()));
         }

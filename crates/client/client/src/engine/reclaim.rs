@@ -1,26 +1,21 @@
-//! Telling a metadata server of a new epoch what is open and locked, before anything else is asked of it. ADR 0008.
+//! Reclaim: sends the open files and locks to a new epoch of the metadata server before any other
+//! call. ADR 0008.
 
 use std::{sync::Arc, time::Duration};
 
 use braid_net::Driver;
 use braid_types::limits::{RECLAIM_LOCKS_MAX, RECLAIM_OPENS_MAX};
-use braid_wire::{
-    Call, decode_outcome,
-    message::{
-        lock::LockRequest,
-        mds::{Envelope, LockReclaim, Reclaim, ReclaimedOpen},
-    },
+use braid_wire::message::{
+    lock::LockRequest,
+    mds::{Envelope, LockReclaim, Reclaim, ReclaimedOpen},
 };
 
-use super::{
-    Engine,
-    link::{Link, enveloped},
-};
-use crate::error::{Error, Result};
+use super::{Engine, link::Link};
+use crate::error::Result;
 
 impl<D: Driver> Engine<D> {
-    /// Names every lock and every open file on a connection that nobody else uses yet. A repetition, after an answer that was lost,
-    /// changes nothing.
+    /// Reclaims every lock and every open file, on a connection that no other call uses yet. A
+    /// repetition after a lost reply changes nothing.
     pub(crate) async fn reclaim(
         self: &Arc<Self>,
         link: &Link<D>,
@@ -52,12 +47,10 @@ impl<D: Driver> Engine<D> {
         some: &[LockRequest],
         deadline: Duration,
     ) -> Result<()> {
-        let body = enveloped(&Envelope::PLAIN, &LockReclaim { locks: some.to_vec() });
-        let answer =
-            self.driver.call(&link.shared, LockReclaim::OP, &body, self.attempt(deadline)).await?;
-        let refused = decode_outcome::<Vec<u32>>(&answer.body)
-            .map_err(|error| Error::broken(&link.server, error))?
-            .map_err(|failure| Error::refused(&link.server, failure))?;
+        let call = LockReclaim { locks: some.to_vec() };
+        let deadline = self.attempt(deadline);
+        let refused = self.exchange(&link.shared, Some(&Envelope::PLAIN), &call, deadline).await;
+        let refused = refused.map_err(|failure| failure.into_error(&link.server))?;
         refused
             .iter()
             .filter_map(|at| some.get(*at as usize))
@@ -82,11 +75,9 @@ impl<D: Driver> Engine<D> {
             complete,
             leases,
         };
-        let body = enveloped(&Envelope { identity, ..Envelope::PLAIN }, &call);
-        let answer = self.driver.call(&link.shared, Reclaim::OP, &body, deadline).await?;
-        let refused = decode_outcome::<Vec<u64>>(&answer.body)
-            .map_err(|error| Error::broken(&link.server, error))?
-            .map_err(|failure| Error::refused(&link.server, failure))?;
+        let envelope = Envelope { identity, ..Envelope::PLAIN };
+        let refused = self.exchange(&link.shared, Some(&envelope), &call, deadline).await;
+        let refused = refused.map_err(|failure| failure.into_error(&link.server))?;
         self.handles.refused(link.run.session, &refused);
         Ok(())
     }

@@ -1,15 +1,19 @@
-//! Files of which a part was on a daemon that is out of the cluster for good.
+//! Files with a part on a daemon that was removed from the cluster for good.
 //!
-//! | asked of the daemon | it has no part that exists | it had one |
+//! | request to the daemon | it has no existing part | it has one |
 //! |---|---|---|
-//! | read | nothing is there: a hole, or past the end | fails, naming daemon and object, at once (I8, I11) |
-//! | sizes of objects | none | as the recorded size of the file makes them |
-//! | data or hole from an offset | no data, a hole at once | fails |
-//! | flush | done, with a verifier that no daemon has: what was written to it and not synced is told as lost (I6) | the same |
+//! | read | no bytes: a hole, or past the end | fails, with daemon and object (I8, I11) |
+//! | sizes of objects | none | according to the recorded size of the file |
+//! | data or hole from an offset | no data, a hole at the offset | fails |
+//! | flush | succeeds, with a verifier that no daemon has | the same |
 //! | anything that writes | fails | fails |
 //!
-//! Invariant: which parts existed is believed only of a capability that came after the daemon was known to be out: the
-//! metadata server took stock before it said so. An older one is renewed first.
+//! The verifier of the flush reports unsynced writes to the daemon as lost (I6). All failures are
+//! immediate.
+//!
+//! Invariant: a capability tells which parts existed only if it was issued after the removal was
+//! known: the metadata server recorded the parts before it reported the removal. An older
+//! capability is renewed first.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +32,7 @@ use super::{OpenFile, iod_batch::IodCall, iod_body::Body, iod_error::Remedy, ope
 use crate::error::Error;
 
 impl<D: Driver> OpenFile<D> {
-    /// Asks the daemons that are there, and answers for those that are out.
+    /// Sends the calls for existing daemons, and answers those for removed ones.
     pub(crate) async fn batch_of_rest(
         &self,
         grant: &Arc<Grant<D>>,
@@ -61,7 +65,7 @@ impl<D: Driver> OpenFile<D> {
 }
 
 impl<D: Driver> Grant<D> {
-    /// Whether a daemon of the file is out of the cluster.
+    /// Whether a daemon of the file was removed.
     pub(crate) fn has_removed(&self) -> bool {
         self.pools.iter().any(|pool| pool.is_removed())
     }
@@ -112,7 +116,7 @@ impl<D: Driver> Grant<D> {
         Some(ObjectId { file: self.attributes.file, part, generation })
     }
 
-    /// An object as long as the recorded size of its file makes it.
+    /// The state of an object according to the recorded size of its file.
     fn info(&self, part: PartIndex) -> Result<ObjectInfo, LayoutError> {
         let bytes = ByteCount(self.map.ready().object_bytes(self.attributes.bytes.0, part)?);
         Ok(ObjectInfo {
@@ -124,7 +128,7 @@ impl<D: Driver> Grant<D> {
         })
     }
 
-    /// The first byte of the file at or after an offset that is of this part; `None` where there is none.
+    /// The first byte of this part at or after an offset of the file; `None` if there is none.
     fn next_byte(
         &self,
         part: PartIndex,

@@ -1,4 +1,5 @@
-//! What must be done now and then: the session renewed, closes sent, locks of owners that closed let go, late waiters told.
+//! Periodic work: renews the session, sends closes and pending unlocks, returns unused
+//! reservations, wakes waiters whose deadline has passed.
 
 use std::{
     future::{Future, poll_fn},
@@ -11,29 +12,23 @@ use std::{
 use braid_net::Driver;
 use braid_types::{MapEpoch, SessionId, limits::GRACE_MS};
 use braid_wire::{
-    Call, decode_outcome,
-    message::mds::{CloseSession, Renew},
+    Call,
+    message::mds::{CloseSession, Envelope, Renew},
 };
 
-use super::{
-    Engine,
-    gate::lock,
-    handles::Run,
-    link::{Link, enveloped},
-    mds_call::Kind,
-};
-use crate::error::{Error, Result};
+use super::{Engine, gate::lock, handles::Run};
+use crate::error::Result;
 
-/// A session is renewed so many times in the silence that would end it, at least.
+/// The session is renewed at least this often within the silence that would end it.
 const RENEWALS_PER_SILENCE: u32 = 4;
-/// A session is renewed this often, at least: a client that calls nothing learns by it that the metadata server
-/// restarted, and must tell it in time what it has open.
+/// The longest time between renewals. An idle client notices a restart of the metadata server this
+/// way, and must reclaim in time.
 const RENEW_PERIOD: Duration = Duration::from_secs(5);
-/// How long a tick may wait for a server, so that one that is away keeps no other client's session waiting.
+/// The longest time of a tick, so that an unresponsive server delays no other client's session.
 const TICK_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the end of a session may keep a program that exits.
+/// The longest delay of an exiting program by the end of its session.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How often the faces call [`Engine::tick`].
+/// How often both APIs call [`Engine::tick`].
 pub const TICK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -43,10 +38,11 @@ pub(crate) struct Schedule {
 }
 
 impl<D: Driver> Engine<D> {
-    /// To be called about once a [`TICK`]: renews the session when it is time, sends closes, gives idle room back, wakes late waiters.
+    /// Must be called about once per [`TICK`]: renews the session when necessary, sends closes,
+    /// returns unused reservations, wakes waiters whose deadline has passed.
     ///
     /// # Errors
-    /// Those of the calls; the next tick tries again.
+    /// Those of the calls; the next tick retries them.
     pub async fn tick(self: &Arc<Self>) -> Result<()> {
         self.nudge();
         if lock(&self.session).is_none() {
@@ -58,7 +54,7 @@ impl<D: Driver> Engine<D> {
         outcome
     }
 
-    /// Wakes late waiters also while `work` waits for a server that is away (I8).
+    /// Wakes expired waiters also while `work` waits for an unresponsive server (I8).
     async fn nudging<T>(&self, work: impl Future<Output = T> + Send) -> T {
         let mut work = pin!(work);
         let mut alarm = None;
@@ -112,7 +108,7 @@ impl<D: Driver> Engine<D> {
 
     async fn renew_session(self: &Arc<Self>, deadline: Duration) -> Result<()> {
         let now = self.driver.now();
-        let reply = self.call(0, &Renew {}, Kind::Free, deadline).await?;
+        let reply = self.repeatable(Renew {}).until(deadline).send().await?;
         let (session, stale_map) = (lock(&self.session).clone(), {
             let known = lock(&self.service).map_epoch;
             known != Some(reply.map_epoch)
@@ -131,8 +127,8 @@ impl<D: Driver> Engine<D> {
         if stale_map { self.refresh_map(deadline).await } else { Ok(()) }
     }
 
-    /// Ends the session in good order: closes are sent, what is open is closed. Errors are of no use to
-    /// a program that ends; the server ends a silent session by itself.
+    /// Ends the session: sends closes, and closes open files. A program that ends has no use for
+    /// errors, and the server ends a silent session by itself.
     pub async fn shut_down(self: &Arc<Self>) {
         if self.check_process().is_err() {
             return;
@@ -142,12 +138,14 @@ impl<D: Driver> Engine<D> {
         let link = lock(&self.link).take();
         if let Some(link) = link {
             let deadline = self.driver.now().saturating_add(FAREWELL.min(self.config.timeout));
-            let _ = self.call_on::<CloseSession>(&link, CloseSession {}, true, deadline).await;
+            let _ = self
+                .exchange(&link.shared, Some(&Envelope::PLAIN), &CloseSession {}, deadline)
+                .await;
         }
     }
 
-    /// A message that both kinds of server understand, to the metadata server.
-    pub(crate) async fn common_call<C: Call + Sync>(
+    /// One attempt of a call that both kinds of server understand, to the metadata server.
+    pub(crate) async fn call_without_envelope<C: Call + Sync>(
         self: &Arc<Self>,
         call: C,
         deadline: Duration,
@@ -156,29 +154,8 @@ impl<D: Driver> Engine<D> {
         C::Reply: Send,
     {
         let link = self.link(deadline).await?;
-        self.call_on(&link, call, false, deadline).await
-    }
-
-    /// One attempt on a connection, outside of any retry.
-    pub(super) async fn call_on<C: Call + Sync>(
-        &self,
-        link: &Link<D>,
-        call: C,
-        envelope: bool,
-        deadline: Duration,
-    ) -> Result<C::Reply>
-    where
-        C::Reply: Send,
-    {
-        let body = if envelope {
-            enveloped(&braid_wire::message::mds::Envelope::PLAIN, &call)
-        } else {
-            call.to_bytes()
-        };
-        let answer = self.driver.call(&link.shared, C::OP, &body, deadline).await?;
-        decode_outcome::<C::Reply>(&answer.body)
-            .map_err(|error| Error::broken(&link.server, error))?
-            .map_err(|failure| Error::refused(&link.server, failure))
+        let reply = self.exchange(&link.shared, None, &call, deadline).await;
+        reply.map_err(|failure| failure.into_error(&link.server))
     }
 }
 

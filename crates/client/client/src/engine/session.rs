@@ -1,4 +1,4 @@
-//! The session: who this client is to every server of the cluster.
+//! The session: the state of this client at all servers of the cluster.
 
 use std::sync::Mutex;
 
@@ -7,22 +7,22 @@ use braid_wire::{Credential, Secret, message::mds::OpenSessionReply, message::ty
 
 use super::{gate::lock, slots::Slots};
 
-/// One session of one client. Outlives connections, and restarts of the metadata server.
+/// One session of one client. Outlives connections and restarts of the metadata server.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
-    /// Replay slots (I7). They last as long as the session, over every connection.
+    /// Replay slots (I7). They are valid for the whole session, on every connection.
     pub(crate) slots: Slots,
     pub(crate) silent_ms_max: u32,
-    /// Whether it may name other identities.
+    /// Whether it may act as other identities.
     pub(crate) vouches: bool,
-    /// Who the caller is, as the server sees it.
+    /// The identity of the caller, according to the server.
     pub(crate) identity: Identity,
     pub(crate) cluster: Option<ClusterUuid>,
     proof: Mutex<SessionProof>,
 }
 
-/// What I/O daemons are shown. New with every epoch of the metadata server.
+/// The proof for I/O daemons. New in every epoch of the metadata server.
 #[derive(Clone, Debug)]
 struct SessionProof {
     key: KeyId,
@@ -44,7 +44,7 @@ impl Session {
         }
     }
 
-    /// Takes over the proof of a reclaimed session.
+    /// Takes the proof of a reclaimed session from the reply.
     pub(crate) fn reclaimed(&self, reply: &OpenSessionReply) {
         *lock(&self.proof) = SessionProof::new(reply);
     }
@@ -53,7 +53,7 @@ impl Session {
         lock(&self.proof).epoch
     }
 
-    /// What is proved to I/O daemons.
+    /// The proof of the session for I/O daemons.
     pub(crate) fn credential(&self) -> (Credential, Secret) {
         let proof = lock(&self.proof);
         (

@@ -1,8 +1,11 @@
-//! Replay slots (I7): a mutating call holds one, with a sequence number that is its own.
+//! Replay slots (I7). A call that changes something holds a slot with its own sequence number.
 //!
-//! Invariants: (1) a slot has one call in flight; (2) its sequence rises by one per call, when the call starts:
-//! a retry of the call carries the same number, the next call another; (3) a call that was given up keeps its
-//! number for ever, so that a late execution of it can never be taken for the call after it.
+//! Invariants:
+//! 1. A slot has one call in flight.
+//! 2. Its sequence rises by one for each call, when the call starts. Retries of the call carry the
+//!    same number, the next call another one.
+//! 3. The number of an abandoned call is never reused. So a late execution of it can never be taken
+//!    for the next call.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -10,7 +13,7 @@ use braid_net::Driver;
 
 use super::gate::{Gate, Permit, Refused, lock};
 
-/// More are not used, whatever the server grants: a table that arrives from the network is bounded (I9).
+/// More slots are not used, whatever the server grants: a size from the network is bounded (I9).
 const SLOTS_MAX: u32 = 1024;
 
 #[derive(Debug)]
@@ -38,7 +41,7 @@ pub(crate) struct Held<'a> {
 impl Slots {
     pub(crate) fn new(count: u32) -> Self {
         let count = count.clamp(1, SLOTS_MAX);
-        // Popped from the end: low numbers are used first, so that the server's table stays small.
+        // Taken from the end: low numbers are used first, so that the server's table stays small.
         let free = (0..count).rev().map(|number| Slot { number, sequence: 0 }).collect();
         Self { gate: Gate::new(count as usize), free: Mutex::new(free) }
     }
@@ -51,7 +54,7 @@ impl Slots {
     ) -> Result<Held<'_>, Refused> {
         let permit = self.gate.acquire(driver, deadline).await?;
         let slot = lock(&self.free).pop();
-        // The gate has as many permits as there are slots, and a slot is put back before its permit.
+        // There are as many permits as slots, and a slot is put back before its permit.
         let slot = slot.expect("a permit without a slot");
         Ok(Held {
             slots: self,
@@ -68,7 +71,7 @@ impl Slots {
 }
 
 impl Held<'_> {
-    /// The server is done with the call.
+    /// The server has finished the call.
     pub(crate) fn answered(&mut self) {
         self.answered = true;
     }
@@ -78,7 +81,11 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         let slot = Slot { number: self.number, sequence: self.sequence };
         let mut free = lock(&self.slots.free);
-        // The server may still be busy with a call that was given up: its slot is used again last.
+        debug_assert!(
+            free.iter().all(|free| free.number != self.number),
+            "1: a slot has one call in flight"
+        );
+        // The server may still execute an abandoned call: its slot is reused last.
         if self.answered { free.push(slot) } else { free.insert(0, slot) }
     }
 }

@@ -9,17 +9,16 @@ use braid_wire::{
     message::{iod::FlushReply, mds::FsyncFile, types::Attributes},
 };
 
-use super::{
-    OpenFile, close::lost, iod_body::Body, mds_call::Kind, read::REPLANS_MAX, transfer::Stop,
-};
+use super::{OpenFile, close::lost, iod_body::Body, read::REPLANS_MAX, transfer::Stop};
 use crate::error::{Error, Result};
 
 impl<D: Driver> OpenFile<D> {
-    /// Forces everything written through this file to disk: data on every daemon, then size and name (I6).
+    /// Forces everything written through this file to disk: data on every daemon, then size and
+    /// name (I6).
     ///
     /// # Errors
-    /// [`Status::UnsyncedDataLost`], once, when a daemon lost writes that it had acknowledged;
-    /// [`Status::StaleHandle`] when a restarted metadata server could not take the open file up again.
+    /// [`Status::UnsyncedDataLost`], once, if a daemon lost writes that it had acknowledged;
+    /// [`Status::StaleHandle`] if a restarted metadata server could not reclaim the open file.
     pub async fn sync(&self) -> Result<Attributes> {
         self.force(self.engine().deadline())
             .await
@@ -32,9 +31,14 @@ impl<D: Driver> OpenFile<D> {
         let wrote = !self.unsynced.pending().is_empty();
         self.flush_daemons(deadline).await?;
         let call = FsyncFile { file: self.file() };
-        let attributes =
-            self.engine().call(self.caller.identity.number(), &call, Kind::Free, deadline).await?;
-        // The server may have restarted on the way, and not have taken the file up.
+        let attributes = self
+            .engine()
+            .repeatable(call)
+            .identity(self.caller.identity.number())
+            .until(deadline)
+            .send()
+            .await?;
+        // The server may have restarted meanwhile and not reclaimed the file.
         self.handle.check()?;
         if wrote {
             self.parts_were_recorded();
@@ -45,7 +49,8 @@ impl<D: Driver> OpenFile<D> {
         }
     }
 
-    /// The daemons that said through another file that they may have lost something are asked about this one.
+    /// If a daemon showed, through another file, that it may have lost writes, it is queried for
+    /// this file.
     pub(super) async fn clear_doubts(&self) {
         let grant = self.grant();
         let last = |iod: IodId| {
@@ -53,27 +58,28 @@ impl<D: Driver> OpenFile<D> {
             Some(grant.pools[target].last_verifier())
         };
         if self.unsynced.is_doubted(last) {
-            // Who does not answer has not said that anything is lost.
+            // A daemon that does not answer has not reported a loss.
             let _ = self.flush_daemons(self.engine().deadline()).await;
         }
     }
 
-    /// Before a truncate or a hole: nothing that was sent on a connection which was given up is carried out after it. An object
-    /// that does not exist yet refuses no size generation.
+    /// Called before a truncate or a hole: bytes sent on a dropped connection must not be written
+    /// afterwards. An object that does not exist yet cannot refuse an old size generation.
     pub(super) async fn settle_owed(&self) -> Result<()> {
         let is_owed = self.grant().pools.iter().any(|pool| !pool.owed.is_empty());
         if is_owed { self.flush_daemons(self.engine().deadline()).await } else { Ok(()) }
     }
 
-    /// Forces the file's data to disk on all its daemons at once, also what other handles and programs wrote: that is
-    /// what `fsync` means, and a program that writes and closes leaves nobody else to do it. A handle that may not
-    /// write has no right to flush, and wrote nothing.
+    /// Forces the file's data to disk on all its daemons at the same time. This includes what other
+    /// handles and programs wrote: `fsync` means that, and a program that has written and closed
+    /// the file leaves nobody else to flush it. A handle without the right to write may not flush,
+    /// and has written nothing.
     pub(super) async fn flush_daemons(&self, mut deadline: Duration) -> Result<()> {
         if !self.rights().allow(Rights::WRITE) {
             return Ok(());
         }
         for _ in 0..REPLANS_MAX {
-            // A daemon that the layout names no more has no part of the file to flush.
+            // A daemon that the layout does not name any more has no part of the file to flush.
             let (grant, pending) = (self.grant(), self.unsynced.pending());
             let targets: Vec<usize> = (0..grant.map.targets().len()).collect();
             let replies: Result<Vec<FlushReply>, Stop> =
@@ -97,6 +103,9 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
+        Err(Error::new(
+            Status::TryAgain,
+            "the file was truncated, or its layout changed, too often",
+        ))
     }
 }

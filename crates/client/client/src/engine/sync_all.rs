@@ -1,13 +1,17 @@
-//! Forcing everything to disk: what `syncfs(2)` is on a local file system (I6).
+//! Forcing everything to disk, as `syncfs(2)` does on a local file system (I6).
 //!
 //! ```text
-//!   cluster map ──> metadata log forced ──> FlushAll to every daemon at once ──> their verifiers against what was written under
-//!                                             └ away: again, until the call's time is over
+//!   cluster map ──> metadata log synced ──> FlushAll to all daemons ──> compare their verifiers
+//!                                              │             with those of the unflushed writes
+//!                                              └ unresponsive: retried until the deadline
 //! ```
 //!
-//! Invariants: (1) what was acknowledged to anybody before the call is durable when it succeeds; (2) a daemon that fails keeps no
-//! other from its flush; (3) losses are told only by a call in which every daemon has answered: one that fails before
-//! leaves them for the next.
+//! Invariants:
+//! 1. When the call succeeds, everything is durable that was acknowledged to any client before the
+//!    call.
+//! 2. A failing daemon does not prevent the flush of another one.
+//! 3. Losses are reported only by a call in which every daemon has answered. A call that fails
+//!    earlier leaves them for the next one.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -26,29 +30,30 @@ use super::{
     backoff::Backoff,
     close::lost,
     iod_error::Remedy,
-    mds_call::Kind,
     pool::{Lease, Meta, Pool, Pooled},
 };
 use crate::error::{Error, Result};
 
-/// How long the cluster map is waited for when a daemon is not reached.
+/// How long to wait for the cluster map when a daemon is not reached.
 const MAP_WAIT: Duration = Duration::from_millis(500);
-/// A daemon has at least this long to take a connection, however many others are to be asked in the call's time.
+/// The shortest time for connecting to a daemon, however many others must be flushed in the same
+/// call.
 const CONNECT_MIN: Duration = Duration::from_secs(1);
 
-/// What became of each daemon.
+/// The state of the flush at each daemon.
 struct Flushes<D: Driver> {
     done: BTreeMap<IodId, WriteVerifier>,
-    /// Still to be asked, and why not yet.
+    /// Daemons still to be flushed, and why the last attempt failed.
     left: BTreeMap<IodId, (Arc<Pool<D>>, Option<Remedy>)>,
     failed: Option<Error>,
 }
 
 impl<D: Driver> Caller<D> {
-    /// Makes everything durable that was acknowledged before, to whomever.
+    /// Makes everything durable that was acknowledged before to any client.
     ///
     /// # Errors
-    /// With the server that did not; [`Status::UnsyncedDataLost`] when a daemon lost writes of this client, once.
+    /// With the server that failed; [`Status::UnsyncedDataLost`], once, if a daemon lost writes of
+    /// this client.
     pub async fn sync_all(&self) -> Result<()> {
         self.engine.check_process()?;
         self.engine
@@ -61,13 +66,16 @@ impl<D: Driver> Caller<D> {
 impl<D: Driver> Engine<D> {
     async fn sync_all(self: &Arc<Self>, identity: u32) -> Result<()> {
         let deadline = self.deadline();
-        let map = self.call(0, &GetClusterMap {}, Kind::Free, deadline).await?;
+        let map = self.repeatable(GetClusterMap {}).until(deadline).send().await?;
         self.take_map(&map);
         let (began, files) = self.unsynced.all();
         let files: Vec<_> = files.into_iter().map(|file| (file.pending(), file)).collect();
-        // The log first: a daemon that is away would leave it no time.
+        // The log first: an unresponsive daemon would leave it no time.
         let log = self
-            .call(identity, &FsyncDirectory { dir: FileIndex::ROOT }, Kind::Free, deadline)
+            .repeatable(FsyncDirectory { dir: FileIndex::ROOT })
+            .identity(identity)
+            .until(deadline)
+            .send()
             .await;
         let written = files.iter().flat_map(|(pending, _)| pending.iter().map(|(iod, _)| *iod));
         let daemons =
@@ -75,7 +83,7 @@ impl<D: Driver> Engine<D> {
         let mut flushes = Flushes { done: BTreeMap::new(), left: BTreeMap::new(), failed: None };
         for (iod, pool) in daemons {
             if pool.is_removed() {
-                // It has lost everything, and says so no more.
+                // It has lost everything, and will not report that.
                 flushes.done.insert(iod, WriteVerifier(0));
             } else {
                 flushes.left.insert(iod, (pool, None));
@@ -96,7 +104,7 @@ impl<D: Driver> Engine<D> {
         self.unsynced.ended(began).map_or(Ok(()), |server| Err(lost(&server)))
     }
 
-    /// Has all daemons flush everything, as long as there is time.
+    /// Flushes all daemons, with retries until the deadline.
     async fn flush_all(self: &Arc<Self>, flushes: &mut Flushes<D>, deadline: Duration) {
         let (started, mut backoff) = (self.driver.now(), Backoff::new(deadline));
         loop {
@@ -110,7 +118,7 @@ impl<D: Driver> Engine<D> {
             }
             match remedy {
                 Remedy::Reclaim(_) => _ = self.relink(deadline).await,
-                // The daemon may have moved; if the map is not to be had, the old address is tried again.
+                // The daemon may have moved. Without a map, the old address is tried again.
                 Remedy::Wait(error) if error.status() == Status::Unreachable => {
                     _ = self
                         .refresh_map(deadline.min(self.driver.now().saturating_add(MAP_WAIT)))
@@ -121,13 +129,14 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    /// One attempt, of all of them at the same time.
+    /// One attempt at all daemons at the same time.
     async fn flush_once(self: &Arc<Self>, flushes: &mut Flushes<D>, deadline: Duration) {
         let pools: Vec<(IodId, Arc<Pool<D>>)> =
             flushes.left.iter().map(|(iod, (pool, _))| (*iod, Arc::clone(pool))).collect();
         let (mut leases, mut connections) =
             (Vec::with_capacity(pools.len()), Vec::with_capacity(pools.len()));
-        // In the order of the daemons, as everybody who wants several.
+        // In the order of the daemons, like every call that needs several connections: otherwise
+        // two calls could wait for each other.
         for (at, (iod, pool)) in pools.iter().enumerate() {
             let left = deadline.saturating_sub(self.driver.now()) / (2 * (pools.len() - at) as u32);
             let connected_by = self.driver.now().saturating_add(left.max(CONNECT_MIN));
@@ -157,7 +166,7 @@ impl<D: Driver> Engine<D> {
 }
 
 impl<D: Driver> Flushes<D> {
-    /// A daemon's outcome. Its connection goes back, unless it broke.
+    /// Records a daemon's outcome. Puts its connection back, unless it broke.
     fn take(
         &mut self,
         iod: IodId,
@@ -198,7 +207,7 @@ impl<D: Driver> Flushes<D> {
         }
     }
 
-    /// What waiting does not mend is told in the end, and not asked again.
+    /// Failures that a retry cannot repair are reported at the end, and not retried.
     fn drop_failed(&mut self) {
         let Self { left, failed, .. } = self;
         left.retain(|_, (_, remedy)| match remedy {
@@ -210,7 +219,7 @@ impl<D: Driver> Flushes<D> {
         });
     }
 
-    /// What is to be done for those that are left; `None`: there are none.
+    /// The action for the remaining daemons; `None` if none is left.
     fn gravest(&self) -> Option<Remedy> {
         let remedies = self.left.values().filter_map(|(_, remedy)| remedy.clone());
         remedies.fold(None, |gravest, remedy| Some(remedy.graver(gravest)))

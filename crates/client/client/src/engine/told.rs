@@ -1,9 +1,12 @@
-//! What the daemons have told of a file that this client made and alone has written, or that an open file of a size on record was
-//! not written: the metadata server, told it with a call, need not ask them (ADR 0020).
+//! The size report of a file: the object states that the daemons reported to the file's sole
+//! writer, or the fact that an open file with a recorded size was not written. When the metadata
+//! server receives it with a call, it need not query the daemons (ADR 0020).
 //!
-//! Invariants: (1) only the open file that made the file writes it, or the server takes what is told for nothing; (2) what
-//! changes the file otherwise than by a write whose reply tells, and a write of which it is not known how it ended, make
-//! it unknown for good; (3) nothing is told while a write is under way: its effect may come before the answer or after.
+//! Invariants:
+//! 1. Only the handle that made the file writes it. Otherwise the server ignores the report.
+//! 2. The state becomes unknown for good by any change other than a write with a reply, and by a
+//!    write with an unknown outcome.
+//! 3. Nothing is reported while a write is in flight: it may take effect before or after the call.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -15,19 +18,20 @@ use braid_wire::message::{
 
 use super::gate::lock;
 
-/// What is known of one open file's objects; `None`: ask the daemons.
+/// What is known of one open file's objects. `None`: the daemons must be queried.
 #[derive(Debug, Default)]
 pub(crate) struct Told(Mutex<Option<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
     under_way: u32,
-    /// The file was there before: what is known ends with the first write.
+    /// The file existed before the open: the state ends with the first write.
     found: bool,
     daemons: BTreeMap<IodId, (WriteVerifier, BTreeMap<PartIndex, ObjectInfo>)>,
 }
 
-/// A write under way, each of whose replies is given to [`Told::wrote`]. Dropped before it ended, it may have done anything.
+/// A write in flight; each of its replies is passed to [`Told::wrote`]. Dropped before its end, its
+/// outcome is unknown.
 #[derive(Debug)]
 pub(crate) struct Telling<'a> {
     told: &'a Told,
@@ -46,7 +50,7 @@ impl<'a> Telling<'a> {
         Self { told, ended: false }
     }
 
-    /// Every daemon has said that it did its part.
+    /// Every daemon has confirmed its part.
     pub(crate) fn end(mut self) {
         self.ended = true;
     }
@@ -59,22 +63,22 @@ impl Drop for Telling<'_> {
 }
 
 impl Told {
-    /// Of a file that was made just now and has no objects.
+    /// For a new file, which has no objects.
     pub(crate) fn made() -> Self {
         Self(Mutex::new(Some(Known::default())))
     }
 
-    /// Of a file that was there, and that this handle has not written.
+    /// For an existing file that this handle has not written.
     pub(crate) fn found() -> Self {
         Self(Mutex::new(Some(Known { found: true, ..Known::default() })))
     }
 
-    /// Whether something can be told, or will be.
+    /// Whether a report exists, now or after the writes in flight.
     pub(crate) fn is_known(&self) -> bool {
         lock(&self.0).is_some()
     }
 
-    /// From now on the daemons must be asked.
+    /// Makes the state unknown for good.
     pub(crate) fn forget(&self) {
         *lock(&self.0) = None;
     }
@@ -87,21 +91,22 @@ impl Told {
         }
     }
 
-    /// A daemon has written, and tells how the objects are since.
+    /// A daemon has written, and reports its objects.
     pub(crate) fn wrote(&self, iod: IodId, verifier: WriteVerifier, objects: &[ObjectInfo]) {
         let mut table = lock(&self.0);
         let Some(known) = table.as_mut() else { return };
-        let (said, parts) = known.daemons.entry(iod).or_insert_with(|| (verifier, BTreeMap::new()));
-        if objects.is_empty() || *said != verifier {
+        let (known_verifier, parts) =
+            known.daemons.entry(iod).or_insert_with(|| (verifier, BTreeMap::new()));
+        if objects.is_empty() || *known_verifier != verifier {
             *table = None;
             return;
         }
         for object in objects {
-            let kept = parts.entry(object.part).or_insert_with(|| object.clone());
-            // Replies to writes at the same time may come in another order than the writes.
-            kept.bytes = kept.bytes.max(object.bytes);
-            kept.bytes_used = kept.bytes_used.max(object.bytes_used);
-            kept.mtime = kept.mtime.max(object.mtime);
+            let entry = parts.entry(object.part).or_insert_with(|| object.clone());
+            // Replies to concurrent writes may arrive in another order than the writes took effect.
+            entry.bytes = entry.bytes.max(object.bytes);
+            entry.bytes_used = entry.bytes_used.max(object.bytes_used);
+            entry.mtime = entry.mtime.max(object.mtime);
         }
         let objects: usize = known.daemons.values().map(|(_, parts)| parts.len()).sum();
         if objects > TOLD_OBJECTS_MAX {
@@ -109,7 +114,7 @@ impl Told {
         }
     }
 
-    /// What to tell the server of it.
+    /// The report to the metadata server.
     pub(crate) fn tell(&self, open_id: u64) -> Option<ToldSize> {
         let table = lock(&self.0);
         let known = table.as_ref().filter(|known| known.under_way == 0)?;
@@ -154,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_of_each_object_is_told_in_whatever_order_it_came() {
+    fn the_latest_state_of_each_object_is_reported_in_any_order() {
         let told = Told::made();
         assert_eq!(
             told.tell(7),
@@ -172,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_file_that_was_there_it_is_told_that_nobody_wrote_and_no_more() {
+    fn an_existing_file_is_reported_only_as_not_written() {
         let told = Told::found();
         assert_eq!(told.tell(7), Some(ToldSize { open_id: 7, daemons: Vec::new() }));
         write(&told, VERIFIER, &[object(0, 5)]);
@@ -180,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_while_a_write_is_under_way() {
+    fn nothing_is_reported_while_a_write_is_in_flight() {
         let told = Told::made();
         let telling = Telling::begin(&told);
         assert_eq!(told.tell(7), None);
@@ -190,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_for_certain_is_not_told() {
+    fn an_uncertain_state_is_not_reported() {
         let unknown: [fn(&Told); 5] = [
             |told| told.forget(),
             |told| drop(Telling::begin(told)),

@@ -1,15 +1,17 @@
-//! A set of exchanges with the daemons of a file, repeated until each is done or the call must fail.
+//! A set of exchanges with the daemons of a file, retried until each is done or the call fails.
 //!
-//! Invariant: time counts against the daemons that are still to answer (I8), a call's time for each:
+//! Invariant: each daemon that still has to answer has the time of one call (I8). What happens to
+//! that time depends on what the daemon did in an attempt:
 //!
-//! | in an attempt the daemon | its time |
-//! |---|---|
-//! | answered something | begins anew when it last moved a byte |
-//! | was silent | goes on, also for what the others do meanwhile; not for a wait for the call's turn |
-//! | refused, or lost its connection | goes on for as long as a daemon may be silent: an attempt that takes longer moves elsewhere, and the daemon is asked again when it has ended |
+//! - It answered something: its time starts again from the last byte that it moved.
+//! - It was silent: its time runs, also while other daemons are active, but not while the call
+//!   waited for its turn.
+//! - It refused, or lost its connection: its time runs for as long as a daemon may be silent. If
+//!   the attempt takes longer, because other daemons are active, the daemon is asked again at its
+//!   end, and the additional time does not count.
 //!
-//! That of the daemon which has the least is the call's. A large transfer over a slow network is not late; a daemon that is silent is,
-//! in one call's time.
+//! The daemon with the least time left determines the call's time. So a large transfer over a slow
+//! network does not time out, but a silent daemon does, after the time of one call.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,20 +29,21 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// Fresh capabilities and sessions that one call asks for. A file that is truncated faster than that by others
-/// is not read in one call.
+/// New capabilities and sessions that one call may request. If others truncate a file more often
+/// than this, the call fails.
 const REMEDIES_MAX: u32 = 8;
-/// A connection that does not know a handle is shown the capability; a daemon that forgets it again and again is broken.
+/// How often a call presents the capability to connections that do not know its handle. A daemon
+/// that forgets it repeatedly is broken.
 const PRESENTS_MAX: u32 = 16;
-/// How long the cluster map is waited for when a daemon is not reached.
+/// How long to wait for the cluster map when a daemon is not reached.
 const MAP_WAIT: Duration = Duration::from_millis(500);
 
-/// Why a transfer ended early.
+/// The reason why a transfer ended early.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The call fails.
     Failed(Error),
-    /// The file has another layout now: the call is planned anew.
+    /// The layout of the file has changed: the call must be planned again.
     Replan,
 }
 
@@ -56,33 +59,35 @@ impl From<braid_layout::LayoutError> for Stop {
     }
 }
 
-/// Exchanges that are to be made, each once.
+/// A set of exchanges, each to be made once.
 pub(crate) trait Job: Send {
-    /// How many there are.
+    /// The number of exchanges.
     fn len(&self) -> usize;
 
-    /// Which of the file's daemons one is made with.
+    /// The target (daemon of the file) of an exchange.
     fn target(&self, index: usize) -> usize;
 
-    /// Those that are still pending, in this order.
+    /// The calls of the pending exchanges, in this order.
     fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>>;
 
-    /// One is done.
+    /// An exchange has succeeded.
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()>;
 
-    /// How far it may make the file grow: nothing is sent past the write end.
+    /// How far the exchanges may extend the file: nothing is sent past the growth grant.
     fn extends_to(&self) -> u64 {
         0
     }
 
-    /// Whether all answers must be of one capability. Daemons that take the same capability stand on the same side of
-    /// every truncate; answers of two are half of the one and half of the other (I5).
+    /// Whether all replies must come under one capability. Daemons that accept the same capability
+    /// are all before or all after each truncate; replies under two capabilities would mix both
+    /// states (I5).
     fn is_one_view(&self) -> bool;
 }
 
 impl<D: Driver> OpenFile<D> {
-    /// Makes all exchanges of a job; the capability with which the last was made, and with [`Job::is_one_view`] all. The deadline is
-    /// pushed on while daemons move, also for a call that is planned anew.
+    /// Makes all exchanges of a job. Returns the capability of the last exchange; with
+    /// [`Job::is_one_view`], of all. Extends the deadline while daemons make progress, also for a
+    /// call that is planned again.
     pub(crate) async fn run<J: Job>(
         &self,
         grant: &Arc<Grant<D>>,
@@ -136,7 +141,7 @@ impl<D: Driver> OpenFile<D> {
         }
     }
 
-    /// Fails when no time is left for any daemon of the job.
+    /// Fails if no time is left for any daemon of the job.
     fn check_time<J: Job>(&self, grant: &Grant<D>, job: &J, deadline: Duration) -> Result<()> {
         let first = || {
             if job.len() == 0 {
@@ -148,7 +153,7 @@ impl<D: Driver> OpenFile<D> {
         self.engine().check_time(deadline, first)
     }
 
-    /// A call that still waited for these daemons failed.
+    /// The call failed while it waited for these daemons.
     fn gave_up(&self, grant: &Grant<D>, mut targets: impl Iterator<Item = usize>, error: &Error) {
         if error.was_given_up() {
             let blamed =
@@ -157,8 +162,9 @@ impl<D: Driver> OpenFile<D> {
         }
     }
 
-    /// One call without payload to each of `targets`; the replies in the same order. A call that looks is planned anew
-    /// when `grant` is not good any more, so that its answers fit what was seen with it before.
+    /// Sends one call without payload to each of `targets`. Returns the replies in the same order.
+    /// If the call is a query and `grant` is not valid any more, the call must be planned again, so
+    /// that the replies match what was read before under `grant`.
     pub(crate) async fn ask_targets<R: Wire + Send>(
         &self,
         grant: &Arc<Grant<D>>,
@@ -177,22 +183,22 @@ impl<D: Driver> OpenFile<D> {
     }
 }
 
-/// What an attempt has left over.
+/// What is left after an attempt.
 struct Left {
     pending: Vec<usize>,
     gravest: Option<Remedy>,
-    /// The daemons of those.
+    /// The daemons of the pending exchanges.
     daemons: BTreeMap<usize, LeftDaemon>,
 }
 
-/// A daemon that is to be asked again.
+/// A daemon that must be asked again.
 #[derive(Default)]
 struct LeftDaemon {
-    /// It has answered some of what it was asked.
+    /// It has answered some of its exchanges.
     answered: bool,
-    /// For how long it was silent in the end.
+    /// How long it was silent at the end.
     silent: Duration,
-    /// How long it was not asked before.
+    /// How long it was not asked before that.
     unasked: Duration,
 }
 
@@ -225,7 +231,7 @@ fn take_outcomes<J: Job>(
     Ok(left)
 }
 
-/// What the attempts of one transfer share.
+/// The state that the attempts of one transfer share.
 struct Tries {
     backoff: Backoff,
     started: Duration,
@@ -243,7 +249,7 @@ impl Tries {
         }
     }
 
-    /// Until when there is time after an attempt in which something moved for so long at least; see the module.
+    /// The deadline after an attempt in which bytes moved for at least `moved`; see the module.
     fn go_on<D: Driver>(
         &mut self,
         file: &OpenFile<D>,
@@ -271,7 +277,7 @@ impl Tries {
         until
     }
 
-    /// Makes ready for the next attempt, or says why there is none.
+    /// Prepares the next attempt, or returns why there is none.
     async fn mend<D: Driver>(
         &mut self,
         file: &OpenFile<D>,
@@ -281,8 +287,9 @@ impl Tries {
     ) -> Result<Arc<Grant<D>>, Stop> {
         match remedy {
             Remedy::Present => {
-                let forgets =
-                    || Error::new(Status::UnknownHandle, "a daemon forgets the capability at once");
+                let forgets = || {
+                    Error::new(Status::UnknownHandle, "a daemon forgets the capability immediately")
+                };
                 self.presents_left = self.presents_left.checked_sub(1).ok_or_else(forgets)?;
                 Ok(grant)
             }
@@ -310,7 +317,7 @@ impl Tries {
         }
     }
 
-    /// The outcome of a step, its time being that of the call so far.
+    /// The result of a step; its error reports the time of the whole call.
     fn whole<D: Driver, T>(&self, file: &OpenFile<D>, step: Result<T, Stop>) -> Result<T, Stop> {
         let time = file.engine().driver().now().saturating_sub(self.started);
         step.map_err(|stop| match stop {
@@ -330,7 +337,7 @@ impl Tries {
             return Err(error.given_up(driver.now().saturating_sub(self.started)));
         }
         if error.status() == Status::Unreachable {
-            // The daemon may have moved; if the map is not to be had, the old address is tried again.
+            // The daemon may have moved. Without a map, the old address is tried again.
             let _ = engine.refresh_map(deadline.min(driver.now().saturating_add(MAP_WAIT))).await;
         }
         Ok(())
@@ -372,7 +379,7 @@ impl<R: Wire + Send> Job for Plain<'_, R> {
     }
 }
 
-/// The reply in an answer that is a success.
+/// Decodes the reply of a success.
 pub(crate) fn reply<R: Wire>(server: impl Fn() -> String, answer: &Answer) -> Result<R> {
     let outcome =
         decode_outcome::<R>(&answer.body).map_err(|error| Error::broken(server(), error))?;

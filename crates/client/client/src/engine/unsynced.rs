@@ -1,19 +1,22 @@
-//! What I/O daemons acknowledged and were not told to sync yet (I6).
+//! Writes that I/O daemons acknowledged and have not flushed (I6).
 //!
-//! Every write and flush reply carries the daemon's write verifier. It changes when writes that were never flushed
-//! may be gone: the host lost power, a write-back failed. This layer holds no bytes, so it cannot send them again:
-//! it tells the caller, once.
+//! Every reply to a write or flush contains the daemon's write verifier. It changes when unflushed
+//! writes may be lost: after a power failure, or a failed write-back. This layer keeps no data, so
+//! it cannot send the writes again. It reports the loss to the caller, once.
 //!
 //! ```text
-//!   Unsynced   of one open file ──┬── its sync, its close: told of its own losses, once
-//!      │ closed, its writes not synced
+//!   Unsynced   of one open file ──┬── sync or close of the file reports its losses, once
+//!      │ closed with unsynced writes
 //!      v                          │
-//!   Ledger     of the client: open files, what closed ones left, losses ── a sync of all: told of those of anybody
+//!   Ledger     of the client: open files, rest of closed files, losses ── sync_all reports them
 //! ```
 //!
-//! Invariants: (1) a daemon is in a table from its first unsynced write until a flush that began after its last
-//! one succeeds; (2) a verifier other than the one in the table is a loss; (3) a loss is reported once, at the
-//! next sync or close of the file, and to each sync of all that began before another one had told it.
+//! Invariants:
+//! 1. A daemon is in a table from its first unsynced write until a flush succeeds that began after
+//!    its last write.
+//! 2. A verifier that differs from the one in the table means a loss.
+//! 3. A loss is reported once at the next sync or close of the file, and to each `sync_all` that
+//!    began before another one reported it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,7 +27,7 @@ use braid_types::{IodId, WriteVerifier};
 
 use super::gate::lock;
 
-/// Of one open file.
+/// The unflushed writes of one open file.
 #[derive(Debug, Default)]
 pub(crate) struct Unsynced {
     table: Mutex<Table>,
@@ -36,14 +39,14 @@ struct Table {
     daemons: BTreeMap<IodId, Daemon>,
     /// Rises with every write to any daemon.
     writes: u64,
-    /// The first daemon that lost something.
+    /// The first daemon that lost writes.
     lost: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Daemon {
     verifier: WriteVerifier,
-    /// The table's number of the last write.
+    /// The value of `writes` at the last write to the daemon.
     last: u64,
 }
 
@@ -58,7 +61,7 @@ impl Unsynced {
         }
     }
 
-    /// A flush that began when the daemon stood so in the table ended with this verifier.
+    /// A flush ended with this verifier; `before` is the daemon's entry when the flush began.
     pub(super) fn flushed(
         &self,
         iod: IodId,
@@ -67,13 +70,14 @@ impl Unsynced {
         server: impl Fn() -> String,
     ) {
         let mut table = lock(&self.table);
-        // Of none, another flush that covers these writes was quicker, and has told what became of them.
+        // No entry: another flush has covered these writes and reported their fate.
         let Some(daemon) = table.daemons.get_mut(&iod) else { return };
         let known = daemon.verifier;
         if daemon.last == before.last {
             table.daemons.remove(&iod);
         } else if known == before.verifier {
-            // What was written since is not synced; its verifier is that of the flush or newer.
+            // Writes since the flush began are not synced; their verifier is that of the flush or
+            // newer.
             daemon.verifier = verifier;
         } else {
             return;
@@ -92,7 +96,7 @@ impl Unsynced {
         lock(&self.table).daemons.iter().map(|(iod, daemon)| (*iod, *daemon)).collect()
     }
 
-    /// Whether a daemon that was written to and not flushed has another verifier by now.
+    /// Whether the verifier of a daemon with unflushed writes has changed.
     pub(super) fn is_doubted(&self, last: impl Fn(IodId) -> Option<WriteVerifier>) -> bool {
         lock(&self.table)
             .daemons
@@ -105,14 +109,14 @@ impl Unsynced {
     }
 }
 
-/// The losses of a client's files, whoever was told of them.
+/// The losses of all files of a client, whether reported or not.
 #[derive(Debug, Default)]
 struct Losses(Mutex<Told>);
 
 #[derive(Debug, Default)]
 struct Told {
     count: u64,
-    /// How many of them a sync of all has told.
+    /// How many of them a `sync_all` has reported.
     told: u64,
     last: String,
 }
@@ -125,20 +129,20 @@ impl Losses {
     }
 }
 
-/// Of all files of a client, those that it has closed too.
+/// The unflushed writes of all files of a client, also of closed ones.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// By where they lie in memory.
+    /// By their address in memory.
     open: Mutex<HashMap<usize, Arc<Unsynced>>>,
     left: Arc<Unsynced>,
 }
 
-/// Where a sync of all began.
+/// The losses reported before a `sync_all` began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Began(u64);
 
 impl Ledger {
-    /// For a file that was opened.
+    /// Adds an opened file.
     pub(super) fn open(&self) -> Arc<Unsynced> {
         let file =
             Arc::new(Unsynced { table: Mutex::default(), losses: Arc::clone(&self.left.losses) });
@@ -146,9 +150,9 @@ impl Ledger {
         file
     }
 
-    /// The file is closed, and no write to it under way.
+    /// The file is closed, and no write to it is in flight.
     pub(super) fn close(&self, file: &Arc<Unsynced>, server: impl Fn(IodId) -> String) {
-        // Held: whoever looks at all finds it open, or what it left.
+        // Locked until the end: a concurrent `all` sees the open file, or what it left.
         let mut open = lock(&self.open);
         open.remove(&Arc::as_ptr(file).addr());
         for (iod, daemon) in file.pending() {
@@ -156,14 +160,15 @@ impl Ledger {
         }
     }
 
-    /// A sync of all begins: the files that are open, and what closed ones left.
+    /// A `sync_all` begins. Returns the open files and what closed files left.
     pub(super) fn all(&self) -> (Began, Vec<Arc<Unsynced>>) {
         let told = lock(&self.left.losses.0).told;
         let open = lock(&self.open);
         (Began(told), open.values().cloned().chain([Arc::clone(&self.left)]).collect())
     }
 
-    /// A sync of all has seen everything: who lost something that no sync had told before this one began.
+    /// A `sync_all` has flushed everything. Returns a daemon that lost writes, if that was not
+    /// reported before this call began.
     pub(super) fn ended(&self, began: Began) -> Option<String> {
         let mut losses = lock(&self.left.losses.0);
         losses.told = losses.count;
@@ -181,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verifier_that_changes_between_writes_is_a_loss_told_once() {
+    fn a_verifier_that_changes_between_writes_is_a_loss_reported_once() {
         let unsynced = Unsynced::default();
         unsynced.wrote(IOD, WriteVerifier(1), server);
         unsynced.wrote(IOD, WriteVerifier(1), server);
@@ -205,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_another_one_overtook_takes_no_later_write_for_synced() {
+    fn an_overtaken_flush_does_not_mark_later_writes_synced() {
         let unsynced = Unsynced::default();
         unsynced.wrote(IOD, WriteVerifier(1), server);
         let before = unsynced.pending()[0].1;
@@ -216,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn two_flushes_of_one_loss_tell_it_once() {
+    fn two_flushes_report_one_loss_once() {
         let unsynced = Unsynced::default();
         unsynced.wrote(IOD, WriteVerifier(1), server);
         let first = unsynced.pending()[0].1;
@@ -228,7 +233,7 @@ mod tests {
         assert_eq!((unsynced.pending().len(), unsynced.take_lost()), (0, None));
     }
 
-    /// What a sync of all tells when every daemon answers with this verifier.
+    /// What a `sync_all` reports when every daemon replies with this verifier.
     fn sync_all(ledger: &Ledger, verifier: u64) -> Option<String> {
         let (began, files) = ledger.all();
         for file in files {
@@ -240,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_closed_file_lost_is_told_by_the_next_sync_of_all_and_no_other() {
+    fn losses_of_a_closed_file_are_reported_by_the_next_sync_all_only() {
         let ledger = Ledger::default();
         let file = ledger.open();
         file.wrote(IOD, WriteVerifier(1), server);
@@ -250,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sync_of_all_covered_is_lost_to_nobody_after_it() {
+    fn writes_covered_by_sync_all_are_never_reported_as_lost() {
         let ledger = Ledger::default();
         let (open, closed) = (ledger.open(), ledger.open());
         open.wrote(IOD, WriteVerifier(1), server);
@@ -261,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_told_by_the_file_and_by_each_sync_of_all_that_began_before_it_was_told() {
+    fn a_loss_is_reported_by_the_file_and_by_each_earlier_sync_all() {
         let ledger = Ledger::default();
         let file = ledger.open();
         file.wrote(IOD, WriteVerifier(1), server);

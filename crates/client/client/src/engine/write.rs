@@ -1,4 +1,4 @@
-//! Writing: straight through to the I/O daemons, from the caller's buffers.
+//! Writing: sends the caller's buffers directly to the I/O daemons.
 
 use std::{io::IoSlice, sync::Arc, time::Duration};
 
@@ -27,10 +27,11 @@ use crate::{
 };
 
 impl<D: Driver> OpenFile<D> {
-    /// Writes `buffers`, one after the other, to the view's bytes from stream position `start`: all of them, or
-    /// an error, after which any of them may have been written.
+    /// Writes `buffers`, one after the other, to the view's bytes from stream position `start`.
+    /// Writes all of them, or fails; after an error, any of them may have been written.
     ///
-    /// What is acknowledged survives the kill of any process, not the loss of power before [`OpenFile::sync`] (I6).
+    /// Acknowledged bytes survive the kill of any process, but not a power failure before
+    /// [`OpenFile::sync`] (I6).
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -45,9 +46,10 @@ impl<D: Driver> OpenFile<D> {
             .map_err(|error| error.during("write", self.path()))
     }
 
-    /// Writes bytes that `held` holds room for, at an offset of the file: in all things as [`OpenFile::write_at`], but a full
-    /// disk does not refuse them. What was held is let go, also after an error. `modified` is when the program wrote them, by the
-    /// metadata server's clock; `None`: now.
+    /// Writes bytes with the space reserved in `held`, at an offset of the file. As
+    /// [`OpenFile::write_at`], but a full disk does not refuse them. Releases the reservation, also
+    /// after an error. `modified` is the time of the write by the program, on the metadata server's
+    /// clock; `None`: now.
     ///
     /// # Errors
     /// With the path and the daemon.
@@ -77,7 +79,8 @@ impl<D: Driver> OpenFile<D> {
         let request = view.request(start, bytes);
         if request.bytes < bytes {
             let why = format!(
-                "{bytes} bytes from position {start} go past the end of the view or byte {FILE_BYTES_MAX}"
+                "{bytes} bytes from position {start} go past the end of the view \
+                 or byte {FILE_BYTES_MAX}"
             );
             return Err(Error::new(Status::TooLarge, why).with_hint("a smaller offset"));
         }
@@ -96,7 +99,10 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => self.handle.told.forget(),
             }
         }
-        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
+        Err(Error::new(
+            Status::TryAgain,
+            "the file was truncated, or its layout changed, too often",
+        ))
     }
 
     async fn write_request(
@@ -122,33 +128,35 @@ impl<D: Driver> OpenFile<D> {
     }
 }
 
-/// What gathered bytes were held in, and when the program wrote them.
+/// The reservation of buffered bytes, and the time when the program wrote them.
 type Held<'a> = (Option<&'a Spent>, Option<Timestamp>);
 
-/// The windows of one round, written.
+/// Writes the windows of one round.
 pub(super) struct WriteRound<'r, 'd, D: Driver> {
     grant: &'r Grant<D>,
     round: &'r [Planned],
-    /// The windows as parts of a collective request; empty: each is a write of its own.
+    /// The windows as parts of a collective request; if empty, each window is a separate write.
     joins: &'r [JoinAsk],
-    /// Where the whole write ends: it is refused before its first byte is sent, not half-way.
+    /// The end of the complete write. A write that is too large is refused before its first byte is
+    /// sent.
     end: u64,
     buffers: &'r [IoSlice<'d>],
     unsynced: &'r Unsynced,
     told: &'r Told,
     driver: &'r D,
-    /// What the bytes were held in.
+    /// The reservation that the bytes use.
     room: Option<&'r Spent>,
-    /// When they were written by the program, if that was before now.
+    /// The time when the program wrote the bytes, if not now.
     modified: Option<Timestamp>,
-    /// What each window said of room, when it was last sent.
+    /// The reservation message last sent with each window.
     asked: Vec<Option<RoomAsk>>,
-    /// Bounce buffers of the windows that need one, made when they are first sent.
+    /// Bounce buffers of the windows that need one, filled when they are first sent.
     staged: Vec<Vec<u8>>,
 }
 
 impl<'r, 'd, D: Driver> WriteRound<'r, 'd, D> {
-    /// A round without room; as parts of a collective request where `joins` says which.
+    /// A round without a reservation; for the parts of a collective request if `joins` is not
+    /// empty.
     pub(super) fn joining(
         file: &'r OpenFile<D>,
         grant: &'r Grant<D>,
@@ -244,7 +252,7 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
         self.end
     }
 
-    /// What is written on both sides of a truncate came before it or after it, byte by byte.
+    /// Each byte of a write comes before or after a concurrent truncate by itself.
     fn is_one_view(&self) -> bool {
         false
     }

@@ -10,9 +10,11 @@ use super::Caller;
 use crate::error::Result;
 
 impl<D: Driver> Caller<D> {
-    /// The value of an extended attribute; `name` with its `user.` or other prefix.
+    /// The value of an extended attribute. `name` includes its prefix, such as `user.`.
     pub async fn xattr(&self, at: &At, name: &[u8]) -> Result<Vec<u8>> {
-        self.ask("get xattr of", at, GetXattr { at: at.clone(), name: name.to_vec() }).await
+        self.repeatable("get xattr of", at, GetXattr { at: at.clone(), name: name.to_vec() })
+            .send()
+            .await
     }
 
     /// Sets an extended attribute.
@@ -30,26 +32,27 @@ impl<D: Driver> Caller<D> {
             mode,
             drop_setgid: false,
         };
-        self.change("set xattr of", at, call).await
+        self.once("set xattr of", at, call).send().await
     }
 
-    /// As [`Caller::set_xattr`] of an access control list, by who has checked the user, who is not in the file's group:
-    /// setgid goes.
+    /// As [`Caller::set_xattr`] for an access control list, and clears the set-group-ID bit. The
+    /// caller has checked the user, who is not in the file's group.
     pub async fn set_acl_dropping_setgid(&self, at: &At, name: &[u8], value: &[u8]) -> Result<()> {
         let (at, name, value) = (at.clone(), name.to_vec(), value.to_vec());
         let call =
             SetXattr { at: at.clone(), name, value, mode: XattrMode::Either, drop_setgid: true };
-        self.change("set access control list of", &at, call).await
+        self.once("set access control list of", &at, call).send().await
     }
 
-    /// Names of all extended attributes.
+    /// The names of all extended attributes.
     pub async fn xattrs(&self, at: &At) -> Result<Vec<Vec<u8>>> {
-        self.ask("list xattrs of", at, ListXattrs { at: at.clone() }).await
+        self.repeatable("list xattrs of", at, ListXattrs { at: at.clone() }).send().await
     }
 
     /// Removes an extended attribute.
     pub async fn remove_xattr(&self, at: &At, name: &[u8]) -> Result<()> {
-        self.change("remove xattr of", at, RemoveXattr { at: at.clone(), name: name.to_vec() })
+        self.once("remove xattr of", at, RemoveXattr { at: at.clone(), name: name.to_vec() })
+            .send()
             .await
     }
 }

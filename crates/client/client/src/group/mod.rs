@@ -1,7 +1,9 @@
-//! Tasks that work on one file together: a parallel program's processes, or the threads of one.
+//! Tasks that work on one file together: the processes of a parallel program, or threads of one
+//! process.
 //!
-//! All that a collective call needs of a program is one exchange of bytes among its tasks, so that any means that a program has
-//! (MPI, threads, sockets) makes a group. Two are here: [`ThreadGroup`] and [`TcpGroup`].
+//! The only operation that a collective call needs from a program is an exchange of bytes among its
+//! tasks. So any means of the program (MPI, threads, sockets) can implement a group. Two
+//! implementations are here: [`ThreadGroup`] and [`TcpGroup`].
 
 mod tcp;
 mod threads;
@@ -19,35 +21,37 @@ pub use threads::ThreadGroup;
 ///
 /// Every task calls the same methods in the same order. Ranks are `0..size`.
 pub trait Group: Send + Sync {
-    /// Which task this is.
+    /// The rank of this task.
     fn rank(&self) -> u32;
 
-    /// How many there are; at least 1.
+    /// The number of tasks, at least 1.
     fn size(&self) -> u32;
 
-    /// Gives `mine` to all tasks; returns what each gave, in the order of ranks. Returns nowhere before every task has called it.
+    /// Passes `mine` to all tasks. Returns the bytes of each, in the order of ranks. Returns in no
+    /// task before every task has called it.
     ///
     /// # Errors
-    /// A task was lost, or did not come within `time_max`: then no later call succeeds either.
+    /// A task was lost, or did not come within `time_max`. After that, every later call fails, too.
     fn all_gather(&self, mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>>;
 }
 
-/// No group waits longer than this, whatever it is told (I8): far beyond any program, and far from the end of the clock.
+/// No group waits longer than this, whatever the caller passes (I8): longer than any program runs,
+/// and far below the limit of the clock.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
-/// Missing tasks that an error names.
+/// The number of missing tasks that an error lists.
 const NAMED_MAX: usize = 3;
 
-/// When a wait of `time_max` that begins now is over.
+/// The end of a wait of `time_max` that begins now.
 fn deadline(time_max: Duration) -> Instant {
     Instant::now() + time_max.min(WAIT_MAX)
 }
 
-/// What failed, for every error of a group.
+/// Names the operation, for all errors of a group.
 fn meeting(error: Error) -> Error {
     error.during("meet", "the other tasks")
 }
 
-/// A task went away.
+/// The error for a lost task.
 fn lost(rank: u32, why: &str) -> Error {
     meeting(
         Error::new(Status::ConnectionLost, format!("task {rank} is lost: {why}"))
@@ -55,7 +59,7 @@ fn lost(rank: u32, why: &str) -> Error {
     )
 }
 
-/// Tasks that did not come in time.
+/// The error for tasks that did not come in time.
 fn late(missing: &[u32], time_max: Duration) -> Error {
     let named: Vec<String> =
         missing.iter().take(NAMED_MAX).map(|rank| format!("task {rank}")).collect();
@@ -65,20 +69,21 @@ fn late(missing: &[u32], time_max: Duration) -> Error {
     };
     let why =
         format!("{}{more} did not come within {:.1} s", named.join(", "), time_max.as_secs_f64());
-    meeting(Error::new(Status::Unreachable, why).with_hint("see whether that task still runs"))
+    meeting(Error::new(Status::Unreachable, why).with_hint("check whether that task still runs"))
 }
 
-/// Two threads of one task in one group at a time: which of them comes first is not the same in every task.
+/// The error for two concurrent calls of one task: their order would differ between tasks.
 fn crowded() -> Error {
     meeting(
-        Error::new(Status::Busy, "another thread of this task is meeting them")
+        Error::new(Status::Busy, "another thread of this task is in a call of the group")
             .with_hint("one call after the other"),
     )
 }
 
-/// A child after `fork` is no task.
+/// The error in a child after `fork`, which is not a task.
 fn inherited() -> Error {
-    let why = "the group was made before fork and this is the child: its connections belong to the parent";
+    let why = "the group was made before fork and this is the child: \
+               its connections belong to the parent";
     meeting(Error::new(Status::NoSession, why).with_hint("join a new group after fork"))
 }
 
@@ -89,8 +94,9 @@ mod tests {
     #[test]
     fn an_error_names_some_of_the_missing_tasks() {
         let error = late(&[1, 2, 5, 7, 9], Duration::from_millis(1500));
-        let shown = "meet the other tasks: task 1, task 2, task 5 and 2 more did not come within 1.5 s; \
-                     try: see whether that task still runs";
+        let shown = "meet the other tasks: task 1, task 2, task 5 and 2 more \
+                     did not come within 1.5 s; \
+                     try: check whether that task still runs";
         assert_eq!(error.to_string(), shown);
         assert_eq!(error.status(), Status::Unreachable);
     }

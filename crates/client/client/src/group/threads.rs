@@ -5,9 +5,12 @@
 //!   closed      (r, [a, b, c])            each task takes it before it comes to round r + 1
 //! ```
 //!
-//! Invariants: (1) a round is closed by the last task that comes to it, or never: what came of it is the same for all tasks,
-//! whatever the clock says when they wake; (2) no task comes to round r + 1 before it has left r, so that what r was closed with is
-//! there for whoever sleeps long; (3) once `failed`, no round is closed.
+//! Invariants:
+//! 1. A round is closed by the last task that comes to it, or never. So its outcome is the same for
+//!    all tasks, whenever they wake up.
+//! 2. No task comes to round r + 1 before it has left r. So the result of r still exists for a task
+//!    that wakes up late.
+//! 3. Once `failed` is set, no round is closed.
 
 use std::{
     fmt,
@@ -18,7 +21,8 @@ use std::{
 use super::{Group, crowded, deadline, late, lost};
 use crate::{Error, Result, engine::gate::lock};
 
-/// A task that is a thread. Dropped, it is lost to the others: a thread that panics leaves nobody waiting.
+/// A task that is a thread. When it is dropped, it is lost for the others: so a thread that panics
+/// does not leave the others waiting.
 ///
 /// ```
 /// use std::{thread, time::Duration};
@@ -43,11 +47,11 @@ struct Meeting {
 }
 
 struct State {
-    /// The round that is open.
+    /// The current round.
     round: u64,
     given: Vec<Option<Vec<u8>>>,
     came: u32,
-    /// What the round before it was closed with.
+    /// The result of the previous round.
     closed: Arc<[Vec<u8>]>,
     /// Tasks that have not left their round.
     inside: Vec<bool>,
@@ -69,7 +73,7 @@ impl ThreadGroup {
         (0..size).map(|rank| Self { rank, meeting: Arc::clone(&meeting) }).collect()
     }
 
-    /// Comes to the open round; which that is.
+    /// Comes to the current round. Returns its number.
     fn come(&self, state: &mut State, mine: &[u8]) -> Result<u64> {
         let at = self.rank as usize;
         if state.inside[at] {
@@ -98,12 +102,13 @@ impl ThreadGroup {
     ) -> Result<Arc<[Vec<u8>]>> {
         let deadline = deadline(time_max);
         loop {
+            debug_assert!(state.round <= round + 1, "2: this task has not left its round");
             let left = deadline.saturating_duration_since(Instant::now());
             if state.round == round && state.failed.is_none() && left.is_zero() {
                 state.failed = Some(late(&state.missing(), time_max));
                 self.meeting.changed.notify_all();
             }
-            // Invariant 1: first whether it is closed.
+            // Invariant 1: a closed round counts before a failure.
             let outcome = match &state.failed {
                 _ if state.round > round => Some(Ok(Arc::clone(&state.closed))),
                 Some(failed) => Some(Err(failed.clone())),
@@ -149,7 +154,7 @@ impl Group for ThreadGroup {
 impl Drop for ThreadGroup {
     fn drop(&mut self) {
         let mut state = lock(&self.meeting.state);
-        state.failed.get_or_insert_with(|| lost(self.rank, "its thread has let the group go"));
+        state.failed.get_or_insert_with(|| lost(self.rank, "its thread dropped the group"));
         self.meeting.changed.notify_all();
     }
 }
@@ -172,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_thread_of_a_task_is_refused_and_spoils_nothing() {
+    fn a_second_thread_of_a_task_is_refused_without_harm() {
         const LONG: Duration = Duration::from_secs(60);
         let tasks = ThreadGroup::of(2);
         thread::scope(|scope| {

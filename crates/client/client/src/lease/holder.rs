@@ -1,34 +1,38 @@
-//! Who caches under leases, as the client sees it.
+//! The interface of a cache under leases.
 
 use braid_types::FileIndex;
 
 use super::LeaseMode;
 
-/// Who caches under leases. It is told on threads that serve nobody else: a recall of names never waits behind one of
-/// data or of a layout.
+/// A cache under leases. Threads reserved for recalls call it: a recall of names never waits behind
+/// one of data or of a layout.
 ///
-/// Recalls of one lease come one after the other, those of different leases at the same time; [`LeaseHolder::lost_all`] may be called
-/// while any of them is carried out.
+/// Recalls of one lease come one after the other, those of different leases at the same time.
+/// [`LeaseHolder::lost_all`] may be called while any of them runs.
 ///
-/// A callback may make calls of the client. What takes longer than `RECALL_MS`, for data `RECALL_DATA_MS`, costs the session.
+/// A callback may make calls of the client. If it takes longer than `RECALL_MS`, or
+/// `RECALL_DATA_MS` for data, the server ends the session.
 pub trait LeaseHolder: Send + Sync {
-    /// The names lease of a directory is lost: `Leases::still` says so since before this call. When it returns, nothing
-    /// that was kept under the lease is used any more; then the server is told.
+    /// The names lease of a directory is recalled. `Leases::still` has returned false since before
+    /// this call. When this returns, nothing cached under the lease may be used any more; then the
+    /// lease is returned to the server.
     fn recall_names(&self, dir: FileIndex);
 
-    /// The data lease of a file is to go, or to become `keep`. It is held until this returns, with what is kept now,
-    /// which is `keep` or nothing; then the server is told. Nothing is kept when what was gathered could not be written.
-    /// [`LeaseHolder::lost_all`] may be called meanwhile.
+    /// The data lease of a file is recalled, entirely or down to the mode `keep`. The lease is held
+    /// until this returns. The result is the mode that is kept: `keep` or none. Return none if
+    /// buffered bytes could not be written. [`LeaseHolder::lost_all`] may be called meanwhile.
     fn recall_data(&self, file: FileIndex, keep: LeaseMode) -> LeaseMode;
 
-    /// The layout lease of a file is to go. It is held until this returns: then nothing is read or written by the layout that was
-    /// kept, and the server is told. Nobody is handed it meanwhile. [`LeaseHolder::lost_all`] may be called before it returns. A
-    /// layout that nobody was handed needs nothing.
+    /// The layout lease of a file is recalled. The lease is held until this returns; then nothing
+    /// may be read or written with the cached layout. Nobody receives the lease meanwhile.
+    /// [`LeaseHolder::lost_all`] may be called before it returns. A holder that has not cached the
+    /// layout need not do anything.
     fn recall_layout(&self, file: FileIndex) {
         let _ = file;
     }
 
-    /// Every lease is lost: the server was not heard of in time, has ended the session, or has restarted. When this
-    /// returns, nothing that was kept is used any more; then leases are asked for again.
+    /// All leases are lost: the server did not answer in time, has ended the session, or has
+    /// restarted. When this returns, nothing cached may be used any more; then new leases are
+    /// requested.
     fn lost_all(&self);
 }

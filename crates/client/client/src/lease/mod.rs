@@ -1,17 +1,20 @@
-//! Leases as their holder sees them: a state machine that takes messages and times, and returns what is to be done.
-//! No I/O, no clock, no lock: the model of ADR 0009 runs this very code.
+//! Leases as their holder sees them: a state machine without I/O, clock and locks. Its inputs are
+//! messages and times; it returns the required action. The model of ADR 0009 runs this code.
 //!
 //! ```text
-//!   none ──grant──> held ──recall──> recalled ──carried out──> none, or held with less
-//!                    │ a names lease is lost at once; another is its holder's until that is done
-//!                    ├── LEASE_STOP_MS after the last answered renewal was sent ──┐
-//!                    └── another run of the server, another session ──────────────┴──> none, and all is to be dropped
+//!   none ──grant──> held ──recall──> recalled ──carried out──> none, or held in a lower mode
+//!                    │ a recalled names lease is lost immediately, others when carried out
+//!                    ├── LEASE_STOP_MS after the last answered renewal was sent ─┐
+//!                    └── new epoch of the server, new session ───────────────────┴──> lease loss
 //! ```
 //!
-//! Invariants: (1) a lease is believed only within `LEASE_STOP_MS` of the sending of a renewal that the run which
-//! granted it has answered; (2) a grant that a recall with a higher number has overtaken is void; (3) until all that was
-//! believed before is dropped, nothing new is believed, and no recall is awaited: the server takes the first
-//! `AwaitRecalls` of a run for the word that it was.
+//! Invariants:
+//! 1. A lease is valid only within `LEASE_STOP_MS` of the moment when a renewal was sent that the
+//!    granting epoch has answered.
+//! 2. A grant is void if a recall with a higher number has overtaken it.
+//! 3. After a lease loss, no new lease is valid and no recall is awaited until everything cached
+//!    before is dropped. The server takes the first `AwaitRecalls` of an epoch as the confirmation
+//!    that it was dropped.
 
 mod holder;
 mod state;
@@ -27,15 +30,15 @@ pub use state::{Ask, Duty, Holding};
 
 pub use crate::engine::Run;
 
-/// What a lease is of.
+/// The object of a lease.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LeaseOf {
-    /// A directory's entries, those that are absent too, its attributes, and those of its children that are not
-    /// directories and not `shared`.
+    /// A directory's entries and negative entries, its attributes, and the attributes of those
+    /// children that are not directories and not `shared`.
     Names(FileIndex),
-    /// A file's bytes.
+    /// The bytes of a file.
     Data(FileIndex),
-    /// Where a file's bytes lie.
+    /// The layout of a file.
     Layout(FileIndex),
 }
 
@@ -64,7 +67,7 @@ impl LeaseOf {
     }
 }
 
-/// A lease at one moment. `still` tells later whether it was held ever since, without a break.
+/// A lease at one moment. `still` checks later whether it has been held without a break since.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LeaseTicket {
     of: LeaseOf,
@@ -74,32 +77,33 @@ pub struct LeaseTicket {
 }
 
 impl LeaseTicket {
-    /// What the lease is of.
+    /// The object of the lease.
     pub fn of(&self) -> LeaseOf {
         self.of
     }
 
-    /// What it allowed then.
+    /// The mode that was granted.
     pub fn mode(&self) -> LeaseMode {
         self.mode
     }
 
-    /// Of a data lease: whether a write takes something away: setuid or setgid, of somebody without the right to keep them, or file
-    /// capabilities. While the lease is held no other client gives the file any; this one may.
+    /// For a data lease: whether a write must clear set-id bits or file capabilities that the
+    /// writer has no right to keep. While the lease is held, no other client sets any of them on
+    /// the file; this client may.
     pub fn has_set_ids(&self) -> bool {
         self.set_ids
     }
 }
 
-/// A lease that the server wants back.
+/// A lease that the server recalls.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Recalled {
-    /// What it is of.
+    /// The object of the lease.
     pub of: LeaseOf,
-    /// The recall's number, which its return repeats.
+    /// The number of the recall; the return repeats it.
     pub number: u64,
-    /// What may be kept.
+    /// The mode that the client may keep.
     pub keep: LeaseMode,
-    /// Whether it is held: else it is given back without a word to the holder.
+    /// Whether the lease is held. If not, it is returned without a call of the holder.
     pub held: bool,
 }

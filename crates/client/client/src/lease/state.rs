@@ -12,24 +12,24 @@ use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
 use super::{LeaseOf, LeaseTicket, Recalled};
 use crate::engine::Run;
 
-/// Recalls that are remembered for the sake of grants that they may have overtaken (I9). Beyond it, older grants are void
-/// whatever they are of.
+/// Recalls that are remembered because they may have overtaken grants (I9). Beyond this number, all
+/// older grants are void.
 const RECALLS_REMEMBERED_MAX: usize = 4096;
 
-/// A question for a lease that is under way.
+/// A request for a lease that is in flight.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Ask {
-    /// The newest recall that had been seen when it was sent.
+    /// The newest recall that was received before the request was sent.
     begun: u64,
     sent: Duration,
 }
 
-/// What is to be done before anything else.
+/// The action that is required before anything else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Duty {
-    /// To drop everything, and say so with [`Holding::all_dropped`] of this number.
+    /// Drop everything, then confirm it with [`Holding::all_dropped`] and this number.
     Drop(u64),
-    /// To await recalls, having seen those up to this number; all is lost at the time given, unless a renewal is
+    /// Await recalls after this number. All leases are lost at the given time, unless a renewal is
     /// answered.
     Await(u64, Option<Duration>),
 }
@@ -39,38 +39,38 @@ struct Held {
     number: u64,
     mode: LeaseMode,
     set_ids: bool,
-    /// When it began to be held: rises with every lease that was not held before.
+    /// The moment from which it is held: a number that rises with every new lease.
     since: u64,
 }
 
-/// Every lease of one client.
+/// All leases of one client.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Holding {
     run: Option<Run>,
     held: HashMap<LeaseOf, Held>,
     next_since: u64,
-    /// The newest recall of this run that was taken in.
+    /// The newest recall of this epoch that was received.
     seen: u64,
-    /// Recalls that may have overtaken a grant, and leases that were given back, in the order of their numbers.
+    /// Recalls that may have overtaken a grant, and leases that were returned, by their numbers.
     recalls: VecDeque<(u64, LeaseOf)>,
-    /// Grants below it are void.
+    /// Grants with a lower number are void.
     floor: u64,
-    /// Asks that are under way, by what had been seen when they were sent.
+    /// Requests in flight, by the newest recall received before they were sent.
     asks: BTreeMap<u64, u32>,
     believed_until: Duration,
-    /// How often everything was lost, and up to which of these it was dropped.
+    /// The number of lease losses, and up to which of them the caches are dropped.
     lost: u64,
     dropped: u64,
 }
 
 impl Holding {
-    /// Nothing is held, of nobody.
+    /// No leases, and no server yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The client speaks to this run of the server from now on. Whether there may be leases of another one: then
-    /// everything is lost.
+    /// From now on the client is connected to this epoch of the server. Leases of another epoch are
+    /// lost. Returns whether caches must be dropped.
     pub fn met(&mut self, run: Run) -> bool {
         if self.run == Some(run) {
             return false;
@@ -86,17 +86,17 @@ impl Holding {
         self.owes_dropping()
     }
 
-    /// Whether the leases are of this run.
+    /// Whether the leases are of this epoch.
     pub fn is_of(&self, run: Run) -> bool {
         self.run == Some(run)
     }
 
-    /// Whether what was believed before is not dropped yet.
+    /// Whether something cached before a lease loss is not dropped yet.
     pub fn owes_dropping(&self) -> bool {
         self.dropped != self.lost
     }
 
-    /// What is to be done now.
+    /// The action that is required now.
     pub fn duty(&mut self, now: Duration) -> Duty {
         self.look_at(now);
         if self.owes_dropping() {
@@ -105,18 +105,18 @@ impl Holding {
         Duty::Await(self.seen, (!self.held.is_empty()).then_some(self.believed_until))
     }
 
-    /// Everything that was lost up to this number is dropped.
+    /// The caches were dropped for all lease losses up to this number.
     pub fn all_dropped(&mut self, lost: u64) {
         self.dropped = self.dropped.max(lost);
     }
 
-    /// A lease is asked for at `now`.
+    /// A request for a lease is sent at `now`.
     pub fn ask(&mut self, now: Duration) -> Ask {
         *self.asks.entry(self.seen).or_default() += 1;
         Ask { begun: self.seen, sent: now }
     }
 
-    /// An ask has ended, with a grant or without; the grant was `run`'s.
+    /// A request was answered by epoch `run`, with or without a grant.
     pub fn answered(
         &mut self,
         ask: Ask,
@@ -129,12 +129,12 @@ impl Holding {
         ticket
     }
 
-    /// An ask has ended without an answer: should there be one, nobody will see it.
+    /// A request ended without a reply; a later reply is ignored.
     pub fn unanswered(&mut self, ask: Ask) {
         self.forget_ask(&ask);
     }
 
-    /// A call of the session that was sent then was answered by this run.
+    /// This epoch has answered a call of the session that was sent at `sent`.
     pub fn renewed(&mut self, run: Run, sent: Duration, now: Duration) {
         self.look_at(now);
         if self.run == Some(run) {
@@ -143,27 +143,27 @@ impl Holding {
         }
     }
 
-    /// Takes in what an `AwaitRecalls` of this run was answered with; what is to be carried out.
+    /// Applies the recalls in a reply of this epoch to `AwaitRecalls`. Returns those to carry out.
     pub fn recalls(&mut self, run: Run, recalls: &[Recall], now: Duration) -> Vec<Recalled> {
         self.look_at(now);
-        // While something that was lost is not dropped yet, nothing is given back as if it were: what is not taken in is
-        // told again.
+        // While something is not dropped after a lease loss, no lease may be returned as if it were
+        // dropped. Recalls that are not applied here are sent again.
         if self.run != Some(run) || self.owes_dropping() {
             return Vec::new();
         }
         recalls.iter().filter_map(|recall| self.recall(recall)).collect()
     }
 
-    /// Until when leases are believed, as far as the server was heard.
+    /// The time until which leases are valid, according to the last answered renewal.
     pub fn believed_until(&self) -> Duration {
         self.believed_until
     }
 
-    /// A recall has been carried out; what to tell the server.
+    /// A recall has been carried out. Returns the message to the server.
     pub fn carried_out(&mut self, recalled: &Recalled, keep: LeaseMode) -> ReturnedLease {
         let keep = if keep == recalled.keep { keep } else { LeaseMode::None };
         if let Some(held) = self.held.get_mut(&recalled.of).filter(|_| recalled.held) {
-            // What its holder uses no more since the recall it knows from what it has now by the ticket.
+            // The ticket changes, so that the holder stops using what it cached before the recall.
             self.next_since += 1;
             held.since = self.next_since;
         }
@@ -179,10 +179,10 @@ impl Holding {
         returned(recalled.of, recalled.number, keep)
     }
 
-    /// Gives a lease back that nobody wants; what to tell the server.
+    /// Returns a lease that is not needed any more. The result is the message to the server.
     pub fn give_back(&mut self, of: LeaseOf) -> Option<ReturnedLease> {
         let held = self.held.remove(&of)?;
-        // A grant of before that crossed this one goes with it at the server.
+        // The server drops grants that crossed this return, too.
         if !self.asks.is_empty() {
             let at = self.recalls.partition_point(|(number, _)| *number <= held.number);
             self.recalls.insert(at, (held.number, of));
@@ -190,7 +190,7 @@ impl Holding {
         Some(returned(of, held.number, LeaseMode::None))
     }
 
-    /// A lease, if it is held and believed now.
+    /// A lease, if it is held and valid now.
     pub fn ticket(&self, of: LeaseOf, now: Duration) -> Option<LeaseTicket> {
         if now >= self.believed_until || self.owes_dropping() {
             return None;
@@ -224,7 +224,7 @@ impl Holding {
             *next
         };
         match self.held.get_mut(&of) {
-            // A late answer to an earlier ask.
+            // A late reply to an earlier request.
             Some(held) if held.number > grant.number => return self.ticket(of, now),
             Some(held) => {
                 if (held.mode, held.set_ids) != (grant.mode, grant.set_ids) {
@@ -280,7 +280,7 @@ impl Holding {
         }
     }
 
-    /// The time is over for what was not renewed.
+    /// Loses all leases if their time is over.
     fn look_at(&mut self, now: Duration) {
         if now >= self.believed_until && !self.held.is_empty() {
             self.lose_all();

@@ -68,7 +68,7 @@ fn a_grant_that_a_recall_has_overtaken_is_void() {
 }
 
 #[test]
-fn a_recall_of_something_else_leaves_a_grant_alone() {
+fn a_recall_of_another_lease_does_not_void_a_grant() {
     let mut holding = holding();
     let ask = holding.ask(NOW);
     holding.recalls(run(1), &[recall(5, FILE)], NOW);
@@ -77,7 +77,7 @@ fn a_recall_of_something_else_leaves_a_grant_alone() {
 }
 
 #[test]
-fn belief_ends_after_the_last_renewal_was_sent_and_nothing_is_believed_before_all_is_dropped() {
+fn leases_expire_and_none_is_valid_before_all_caches_are_dropped() {
     let mut holding = holding();
     let ticket = granted(&mut holding, DIR, LeaseMode::Read, 1).unwrap();
     let second = Duration::from_secs(1);
@@ -93,7 +93,7 @@ fn belief_ends_after_the_last_renewal_was_sent_and_nothing_is_believed_before_al
 }
 
 #[test]
-fn a_recall_that_comes_when_the_belief_has_ended_is_not_given_back_before_all_is_dropped() {
+fn a_recall_after_expiry_is_not_returned_before_all_is_dropped() {
     let mut holding = holding();
     granted(&mut holding, DIR, LeaseMode::Read, 1).unwrap();
     let recalls = [recall(2, DIR)];
@@ -107,7 +107,7 @@ fn a_recall_that_comes_when_the_belief_has_ended_is_not_given_back_before_all_is
 }
 
 #[test]
-fn another_run_of_the_server_takes_everything() {
+fn a_new_epoch_of_the_server_ends_all_leases() {
     let mut holding = holding();
     let ticket = granted(&mut holding, DIR, LeaseMode::Read, 1).unwrap();
     let ask = holding.ask(NOW);
@@ -123,7 +123,7 @@ fn another_run_of_the_server_takes_everything() {
 }
 
 #[test]
-fn a_data_lease_is_held_until_its_recall_is_carried_out_and_may_be_kept_in_part() {
+fn a_data_lease_is_held_until_its_recall_is_carried_out() {
     let mut holding = holding();
     let ticket = granted(&mut holding, FILE, LeaseMode::Write, 1).unwrap();
     let recalled =
@@ -136,7 +136,7 @@ fn a_data_lease_is_held_until_its_recall_is_carried_out_and_may_be_kept_in_part(
 }
 
 #[test]
-fn what_is_kept_after_a_recall_has_a_new_ticket_even_if_it_is_the_same() {
+fn a_lease_kept_after_a_recall_has_a_new_ticket() {
     let mut holding = holding();
     let ticket = granted(&mut holding, FILE, LeaseMode::Read, 1).unwrap();
     // The server had granted more, which this recall overtook.

@@ -1,10 +1,10 @@
-//! Deals the user's buffers out to the windows of a round: each byte to one window at most.
+//! Assigns the user's buffers to the windows of a round: each byte to at most one window.
 
 use std::io::{IoSlice, IoSliceMut};
 
 use super::Piece;
 
-/// For each of `windows` lists of pieces the slices of `buffers` that they name, in order.
+/// For each window, a list of pieces: the slices of `buffers` that they name, in order.
 pub(crate) fn deal<'b>(buffers: &'b [IoSlice<'_>], windows: &[&[Piece]]) -> Vec<Vec<IoSlice<'b>>> {
     let mut dealt: Vec<Vec<IoSlice<'b>>> =
         windows.iter().map(|pieces| Vec::with_capacity(pieces.len())).collect();
@@ -39,7 +39,7 @@ pub(crate) fn deal_mut<'b>(
     dealt
 }
 
-/// All pieces by their position. Those of one window ascend already; of one window only, nothing is sorted.
+/// All pieces by position. Those of one window ascend already, so a single window needs no sort.
 fn in_order(windows: &[&[Piece]]) -> Vec<(usize, Piece)> {
     let pieces = windows
         .iter()
@@ -47,13 +47,13 @@ fn in_order(windows: &[&[Piece]]) -> Vec<(usize, Piece)> {
         .flat_map(|(at, pieces)| pieces.iter().map(move |piece| (at, *piece)));
     let mut pieces: Vec<(usize, Piece)> = pieces.collect();
     if windows.len() > 1 {
-        // The stable sort merges runs that ascend.
+        // The stable sort merges ascending sequences.
         pieces.sort_by_key(|(_, piece)| piece.position);
     }
     pieces
 }
 
-/// Where the dealing is in the buffers.
+/// The current position in the buffers.
 struct Cursor<S, I> {
     buffers: I,
     rest: Option<S>,
@@ -103,7 +103,8 @@ mod tests {
 
     use super::*;
 
-    /// Cuts `0..total` into pieces and deals them to windows at random; some pieces belong to nobody.
+    /// Divides `0..total` into pieces and assigns them to windows at random; some pieces belong to
+    /// none.
     fn cut(total: u64, cuts: &[(u64, usize)], windows: usize) -> Vec<Vec<Piece>> {
         let mut dealt = vec![Vec::new(); windows];
         let mut position = 0;
@@ -119,26 +120,36 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_window_gets_its_bytes_and_nobody_elses(
+        fn every_window_gets_exactly_its_bytes(
             lengths in prop::collection::vec(0usize..20, 0..8),
             cuts in prop::collection::vec((1u64..9, 0usize..4), 0..30),
         ) {
             let total: usize = lengths.iter().sum();
             let mut next = 0..=u8::MAX;
-            let mut user: Vec<Vec<u8>> = lengths.iter().map(|n| (0..*n).map(|_| next.next().unwrap()).collect()).collect();
+            let mut buffer =
+                |n: &usize| (0..*n).map(|_| next.next().unwrap()).collect::<Vec<u8>>();
+            let mut user: Vec<Vec<u8>> = lengths.iter().map(&mut buffer).collect();
             let flat: Vec<u8> = user.concat();
             let windows = cut(total as u64, &cuts, 3);
             let lists: Vec<&[Piece]> = windows.iter().map(Vec::as_slice).collect();
             let wanted: Vec<Vec<u8>> = windows.iter().map(|pieces| {
-                pieces.iter().flat_map(|p| flat[p.position as usize..(p.position + p.bytes) as usize].to_vec()).collect()
+                let range = |p: &Piece| p.position as usize..(p.position + p.bytes) as usize;
+                pieces.iter().flat_map(|p| flat[range(p)].to_vec()).collect()
             }).collect();
 
             let shared: Vec<IoSlice<'_>> = user.iter().map(|buffer| IoSlice::new(buffer)).collect();
-            let got: Vec<Vec<u8>> = deal(&shared, &lists).iter().map(|slices| slices.iter().flat_map(|slice| slice.to_vec()).collect()).collect();
+            let got: Vec<Vec<u8>> = deal(&shared, &lists)
+                .iter()
+                .map(|slices| slices.iter().flat_map(|slice| slice.to_vec()).collect())
+                .collect();
             prop_assert_eq!(&got, &wanted);
 
-            let mut own: Vec<IoSliceMut<'_>> = user.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-            let got: Vec<Vec<u8>> = deal_mut(&mut own, &lists).iter().map(|slices| slices.iter().flat_map(|slice| slice.to_vec()).collect()).collect();
+            let mut own: Vec<IoSliceMut<'_>> =
+                user.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+            let got: Vec<Vec<u8>> = deal_mut(&mut own, &lists)
+                .iter()
+                .map(|slices| slices.iter().flat_map(|slice| slice.to_vec()).collect())
+                .collect();
             prop_assert_eq!(&got, &wanted);
         }
     }

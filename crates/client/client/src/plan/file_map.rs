@@ -1,4 +1,4 @@
-//! A file's layout, seen by daemon: which parts each of them holds.
+//! A file's layout by daemon: which parts each daemon stores.
 
 use braid_layout::{Layout, LayoutError, LayoutMap, PartSet, Request, Unfold};
 use braid_types::{
@@ -9,29 +9,29 @@ use braid_types::{
 /// One I/O daemon of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// Which daemon.
+    /// The daemon.
     pub iod: IodId,
-    /// The file's parts that it holds.
+    /// The file's parts that it stores.
     pub parts: PartSet,
 }
 
-/// A layout made ready for use.
+/// A layout prepared for use.
 #[derive(Clone, Debug)]
 pub struct FileMap {
     layout: Layout,
     ready: LayoutMap,
-    /// In the order of their ids: connections are always taken in this order, so that no two calls wait for
+    /// By ascending ids: connections are always taken in this order, so that no two calls wait for
     /// each other.
     targets: Vec<Target>,
-    /// Ordinal in `targets` of each part's daemon.
+    /// The index in `targets` of each part's daemon.
     target_of: Vec<u16>,
 }
 
 impl FileMap {
-    /// Makes a layout ready.
+    /// Prepares a layout.
     ///
     /// # Errors
-    /// The layout is malformed, or a part is kept nowhere.
+    /// The layout is malformed, or a part has no daemon.
     pub fn new(layout: Layout) -> Result<Self, LayoutError> {
         layout.validate()?;
         let ready = layout.map()?;
@@ -55,7 +55,7 @@ impl FileMap {
         &self.layout
     }
 
-    /// The layout, ready for use.
+    /// The prepared layout.
     pub fn ready(&self) -> &LayoutMap {
         &self.ready
     }
@@ -65,13 +65,14 @@ impl FileMap {
         &self.targets
     }
 
-    /// The ordinal of the daemon that has a byte, and how many bytes from there on are one run of one object. `None` past the largest file.
+    /// The index of the daemon that stores a byte, and how many bytes from there on are contiguous
+    /// in one object. `None` past the largest file.
     pub(super) fn daemon_at(&self, offset: FileOffset) -> Option<(usize, u64)> {
         let location = self.ready.locate(offset).ok()?;
         Some((usize::from(self.target_of[usize::from(location.part.0)]), location.contiguous))
     }
 
-    /// What one daemon unfolds of a request.
+    /// The accesses of one daemon for a request.
     ///
     /// # Errors
     /// The request is malformed.
@@ -79,13 +80,14 @@ impl FileMap {
         self.ready.unfold(request, &self.targets[target].parts)
     }
 
-    /// What `[start, end)` of the file takes at most on the disk of each daemon that it touches, in bytes: whole blocks, and
-    /// what each object takes beside them. By ordinal in [`FileMap::targets`], each once.
+    /// The largest space that `[start, end)` of the file can take on the disk of each daemon that
+    /// stores a byte of it: whole blocks, and what each object takes besides. By index in
+    /// [`FileMap::targets`], each once.
     pub(crate) fn room(&self, start: u64, end: u64) -> Result<Vec<(usize, u64)>, LayoutError> {
         let Some(bytes) = end.checked_sub(start).filter(|bytes| *bytes > 0) else {
             return Ok(Vec::new());
         };
-        // Its ends may lie anywhere in their blocks.
+        // Both ends may lie within a block.
         let takes = |bytes: u64| bytes.saturating_add(2 * ROOM_BLOCK_BYTES + ROOM_OBJECT_BYTES);
         if let Some(target) = self.only_target(&Request::contiguous(FileOffset(start), bytes))?
             && self.targets[target].parts.len() == 1
@@ -106,7 +108,8 @@ impl FileMap {
         Ok(room)
     }
 
-    /// The one daemon that holds a contiguous request that falls into one strip; `None` for any other.
+    /// The one daemon that stores a contiguous request within one strip; `None` for any other
+    /// request.
     pub(crate) fn only_target(&self, request: &Request) -> Result<Option<usize>, LayoutError> {
         if request.view != braid_layout::View::whole() {
             return Ok(None);

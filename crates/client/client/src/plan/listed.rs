@@ -1,28 +1,29 @@
-//! The windows of an explicit list, cut by daemon in one pass over it.
+//! The windows of an explicit list, divided by daemon in one pass over it.
 //!
 //! ```text
-//!   list          e0    e1    e2    e3         of a daemon: the extents that touch its parts, each whole
-//!   daemon A      e0          e2               its own list, of which it unfolds every entry
+//!   list          e0    e1    e2    e3         for a daemon: the extents that touch its parts
+//!   daemon A      e0          e2               its own list; it unfolds every entry
 //!   daemon B            e1    e2    e3
 //! ```
 //!
-//! A daemon is sent, and unfolds, no extent that it has nothing of, and the list is not unfolded here once for each daemon. Extents stay
-//! whole, so that no daemon's list is longer than the call's.
+//! A daemon receives, and unfolds, no extent without a byte on it, and the list is not unfolded
+//! here once for each daemon. Extents are not divided, so no daemon's list is longer than the
+//! call's.
 
 use braid_layout::{Extent, Pattern, Request, View};
 use braid_types::{FileOffset, limits::FILE_BYTES_MAX};
 
 use super::{FileMap, PIECES_MAX, Piece};
 
-/// What one daemon has of a list.
+/// One daemon's part of a list.
 pub(super) struct Listed {
     /// Its extents, as in the view.
     extents: Vec<Extent>,
-    /// Where each begins in the stream of its own list, and where the last ends.
+    /// Where each begins in the stream of the daemon's list, and where the last ends.
     starts: Vec<u64>,
     /// Its pieces of the caller's buffers, and where each begins in that stream.
     pieces: Vec<(Piece, u64)>,
-    /// The first of them that is in no window yet.
+    /// The first piece that is in no window yet.
     next: usize,
 }
 
@@ -33,18 +34,19 @@ pub(super) struct ListWindow {
     pub(super) pieces: Vec<Piece>,
 }
 
-/// What each daemon has of the request, in the order of [`FileMap::targets`]. `None` for what is no list, for one that would be refused,
-/// and where a daemon has more pieces than are named to the kernel: that is planned as other views are.
+/// Each daemon's part of the request, in the order of [`FileMap::targets`]. `None` if the view is
+/// not a list, if the list would be refused, or if a daemon has more pieces than may be passed to
+/// the kernel. Then the request is planned like other views.
 pub(super) fn by_daemon(map: &FileMap, request: &Request) -> Option<Vec<Listed>> {
     let Pattern::Extents(extents) = &request.view.pattern else { return None };
-    let mut lanes: Vec<Listed> = map.targets().iter().map(|_| Listed::new()).collect();
+    let mut lists: Vec<Listed> = map.targets().iter().map(|_| Listed::new()).collect();
     let (mut skip, mut left, mut position, mut end) = (request.start, request.bytes, 0, 0);
     for extent in extents {
-        let behind = extent
+        let extent_end = extent
             .offset
             .checked_add(extent.bytes)
             .filter(|_| extent.bytes > 0 && extent.offset >= end)?;
-        end = behind;
+        end = extent_end;
         let skipped = skip.min(extent.bytes);
         skip -= skipped;
         let wanted = (extent.bytes - skipped).min(left);
@@ -58,13 +60,13 @@ pub(super) fn by_daemon(map: &FileMap, request: &Request) -> Option<Vec<Listed>>
         while at < wanted {
             let (target, contiguous) = map.daemon_at(FileOffset(from + at))?;
             let bytes = contiguous.min(wanted - at);
-            lanes[target].push(own, at, Piece { position: position + at, bytes })?;
+            lists[target].push(own, at, Piece { position: position + at, bytes })?;
             at += bytes;
         }
         (position, left) = (position + wanted, left - wanted);
     }
-    // What the list shows again after its end is no list.
-    (left == 0 && request.view.extent >= end).then_some(lanes)
+    // A list that is repeated after its end is not supported here.
+    (left == 0 && request.view.extent >= end).then_some(lists)
 }
 
 impl Listed {
@@ -72,7 +74,7 @@ impl Listed {
         Self { extents: Vec::new(), starts: vec![0], pieces: Vec::new(), next: 0 }
     }
 
-    /// Adds the bytes of an extent from `at` on. `None` when it has too many pieces.
+    /// Adds the bytes of an extent from `at`. `None` if there are too many pieces.
     fn push(&mut self, extent: Extent, at: u64, piece: Piece) -> Option<()> {
         if self.extents.last() != Some(&extent) {
             self.extents.push(extent);
@@ -80,7 +82,8 @@ impl Listed {
         }
         let stream = self.end() - extent.bytes + at;
         match self.pieces.last_mut() {
-            // What is adjacent in the buffers is so in the stream: nothing of another daemon lies between.
+            // Pieces adjacent in the buffers are adjacent in the stream: no byte of another daemon
+            // is between.
             Some((last, _)) if last.position + last.bytes == piece.position => {
                 last.bytes += piece.bytes
             }
@@ -93,7 +96,7 @@ impl Listed {
         self.starts.last().copied().unwrap_or_default()
     }
 
-    /// The next window, of `window` bytes at most.
+    /// The next window, of at most `window` bytes.
     pub(super) fn next_window(&mut self, view: &View, window: u64) -> Option<ListWindow> {
         let start = self.pieces.get(self.next)?.1;
         let (mut payload, mut end, mut pieces) = (0, start, Vec::new());

@@ -1,4 +1,4 @@
-//! From one call of the library to what each I/O daemon is asked.
+//! From one call of the library to the requests for each I/O daemon.
 //!
 //! ```text
 //!   request (view, start, bytes)          the user's buffers, one after the other
@@ -9,15 +9,18 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Each daemon gets `ceil(its payload / WINDOW_BYTES)` windows per call (I2): windows are cut per daemon, in
-//!    its own payload bytes, through the whole call; a round only says how many of them go out together.
-//! 2. The pieces of all windows of a call cover the call's bytes that lie on parts exactly once, and each
-//!    window's pieces in order are its payload as the daemon packs it: both sides unfold the same request.
-//! 3. A round holds at most [`ROUND_BYTES_MAX`] of payload (or one window for each daemon) and about
-//!    [`ROUND_PIECES_MAX`] pieces, however large the call is (I9). A window of more than [`PIECES_MAX`] pieces goes
-//!    through a bounce buffer.
-//! 4. Of an explicit list each window takes along only the extents that it touches and, but where it is unfolded as other views are, that
-//!    touch its daemon: all windows of a daemon together send it its part of the list once, not once each.
+//! 1. Each daemon gets `ceil(its payload / WINDOW_BYTES)` windows per call (I2). The windows of a
+//!    daemon are counted in its own payload bytes through the whole call; a round only says how
+//!    many of them are sent together.
+//! 2. The pieces of all windows of a call cover the call's bytes on the parts exactly once. The
+//!    pieces of a window, in order, are its payload as the daemon packs it: both sides unfold the
+//!    same request.
+//! 3. A round has at most [`ROUND_BYTES_MAX`] of payload (or one window for each daemon) and about
+//!    [`ROUND_PIECES_MAX`] pieces, however large the call is (I9). A window of more than
+//!    [`PIECES_MAX`] pieces uses a bounce buffer.
+//! 4. A window of an explicit list contains only the extents that it touches and, unless it is
+//!    unfolded like other views, only those of its daemon. So all windows of a daemon together send
+//!    it its part of the list once.
 
 mod deal;
 mod file_map;
@@ -36,44 +39,46 @@ use listed::{ListWindow, Listed};
 pub(crate) use pieces::{Laid, extents as laid_extents, formula, lay};
 pub(crate) use staging::{gather, scatter};
 
-/// Payload of one round. Sixteen windows keep every link full while the next round is planned.
+/// The largest payload of one round. Sixteen windows keep every network link busy while the next
+/// round is planned.
 pub const ROUND_BYTES_MAX: u64 = 64 << 20;
-/// Pieces of one round: a few MiB of lists.
+/// The largest number of pieces of one round: a few MiB of lists.
 pub const ROUND_PIECES_MAX: usize = 65_536;
-/// Pieces of one window that are sent from or received into the user's memory. Beyond it the pieces average less
-/// than 256 bytes, and copying them once is cheaper than naming them all to the kernel.
+/// The largest number of pieces of a window that are sent from, or received into, the user's
+/// memory. With more, the pieces average less than 256 bytes, and copying them once is cheaper than
+/// passing each to the kernel.
 pub const PIECES_MAX: usize = 16_384;
 
-/// A run of the user's buffers that belongs to a window.
+/// A contiguous range of the user's buffers that belongs to a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
     /// Position in the call's buffers, in bytes from their start.
     pub position: u64,
-    /// How long it is.
+    /// Its length.
     pub bytes: u64,
 }
 
-/// What one daemon is asked in one exchange.
+/// The request to one daemon in one exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Planned {
-    /// Ordinal of the daemon in [`FileMap::targets`].
+    /// Index of the daemon in [`FileMap::targets`].
     pub target: usize,
-    /// What it is asked.
+    /// The request.
     pub request: Request,
     /// Position in the call's buffers of the first byte of `request`.
     pub position: u64,
-    /// The daemon's bytes of it.
+    /// The number of its bytes at this daemon.
     pub payload: u64,
-    /// Where they lie in the user's buffers.
+    /// Where they are in the user's buffers.
     pub memory: Memory,
 }
 
-/// Where the payload of a window lies.
+/// Where the payload of a window is in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Memory {
     /// In these pieces, in order.
     Pieces(Vec<Piece>),
-    /// In so many small ones that they are copied.
+    /// In so many small pieces that they are copied through a bounce buffer.
     Staged,
 }
 
@@ -82,9 +87,10 @@ pub struct Planner<'f> {
     map: &'f FileMap,
     request: Request,
     lanes: VecDeque<Lane>,
-    /// Where each extent of an explicit list begins in the stream, and where the last ends; empty for other views.
+    /// Where each extent of an explicit list begins in the stream, and where the last ends; empty
+    /// for other views.
     starts: Vec<u64>,
-    /// A window for the whole call, when that is all there is.
+    /// The window for the whole call, if there is only one.
     single: Option<Planned>,
 }
 
@@ -95,7 +101,7 @@ struct Lane {
 
 #[expect(
     clippy::large_enum_variant,
-    reason = "nearly all are the large one, and a box for each would be an allocation a daemon and call"
+    reason = "nearly all are the large variant; a box would be one more allocation"
 )]
 enum LaneWindows {
     Unfolded(Windows),
@@ -117,7 +123,7 @@ impl<'f> Planner<'f> {
         Ok(planner)
     }
 
-    /// A contiguous call that falls into one strip, the usual small one, is not unfolded at all.
+    /// A contiguous call within one strip, the typical small one, is not unfolded.
     fn only_window(&self) -> Result<Option<Planned>, LayoutError> {
         let bytes = self.request.bytes;
         if bytes > WINDOW_BYTES {
@@ -136,8 +142,8 @@ impl<'f> Planner<'f> {
 
     fn open_lanes(&mut self) -> Result<(), LayoutError> {
         if let Some(lists) = listed::by_daemon(self.map, &self.request) {
-            let lane = |(target, list)| Lane { target, windows: LaneWindows::Listed(list) };
-            self.lanes = lists.into_iter().enumerate().map(lane).collect();
+            let queue = |(target, list)| Lane { target, windows: LaneWindows::Listed(list) };
+            self.lanes = lists.into_iter().enumerate().map(queue).collect();
             return Ok(());
         }
         self.starts = starts(&self.request.view);
@@ -148,20 +154,21 @@ impl<'f> Planner<'f> {
         Ok(())
     }
 
-    /// The next round; `None` when everything was planned.
+    /// The next round; `None` when everything is planned.
     pub fn next_round(&mut self) -> Option<Vec<Planned>> {
         if let Some(single) = self.single.take() {
             return Some(vec![single]);
         }
         let mut round = Vec::new();
         let (mut bytes, mut pieces) = (0, 0);
-        // Lane after lane takes a turn, so that every daemon has work in every round.
-        while let Some(mut lane) = self.lanes.pop_front() {
-            let Some(planned) = self.next_of(&mut lane) else { continue };
+        // Alternates between the daemons, so that every daemon has work in every round.
+        while let Some(mut queue) = self.lanes.pop_front() {
+            let Some(planned) = self.next_of(&mut queue) else { continue };
+            debug_assert!(planned.payload <= WINDOW_BYTES, "1: a window has a bounded payload");
             bytes += planned.payload;
             pieces += planned.memory.len();
             round.push(planned);
-            self.lanes.push_back(lane);
+            self.lanes.push_back(queue);
             if bytes >= ROUND_BYTES_MAX || pieces >= ROUND_PIECES_MAX {
                 break;
             }
@@ -169,9 +176,9 @@ impl<'f> Planner<'f> {
         (!round.is_empty()).then_some(round)
     }
 
-    fn next_of(&self, lane: &mut Lane) -> Option<Planned> {
-        let target = lane.target;
-        match &mut lane.windows {
+    fn next_of(&self, queue: &mut Lane) -> Option<Planned> {
+        let target = queue.target;
+        match &mut queue.windows {
             LaneWindows::Unfolded(windows) => self.next_unfolded(target, windows),
             LaneWindows::Listed(list) => {
                 list.next_window(&self.request.view, WINDOW_BYTES).map(|window| {
@@ -210,7 +217,7 @@ impl<'f> Planner<'f> {
         let Window { start, bytes, .. } = window;
         let view = &self.request.view;
         match (&view.pattern, self.starts.last()) {
-            // Within the first copy of the list, as all lists are laid that programs give.
+            // Within the first copy of the list; all lists that programs pass are.
             (Pattern::Extents(extents), Some(end))
                 if start.checked_add(bytes).is_some_and(|last| last <= *end) =>
             {
@@ -231,7 +238,7 @@ fn starts(view: &View) -> Vec<u64> {
     let mut end = 0u64;
     starts.push(end);
     for extent in extents {
-        // A list past the 64-bit edge is refused where it is used.
+        // A list that passes 64 bits is refused where it is used.
         end = end.saturating_add(extent.bytes);
         starts.push(end);
     }
@@ -239,7 +246,7 @@ fn starts(view: &View) -> Vec<u64> {
 }
 
 impl Planned {
-    /// Its pieces in the user's buffers; none when it is staged.
+    /// Its pieces in the user's buffers; none if it uses a bounce buffer.
     pub fn pieces(&self) -> &[Piece] {
         match &self.memory {
             Memory::Pieces(pieces) => pieces,

@@ -1,27 +1,28 @@
-//! A list in any order becomes extents in ascending order: which piece of the list has each byte of the file.
+//! Converts a list in any order to ascending extents, and assigns each byte of the file to a piece
+//! of the list.
 
 use std::collections::BinaryHeap;
 
 use braid_layout::{Extent, View};
 
-/// A run of the file that one piece of a list has.
+/// A contiguous range of the file that is assigned to one piece of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Laid {
-    /// Where in the file.
+    /// Its offset in the file.
     pub(crate) offset: u64,
-    /// How long.
+    /// Its length.
     pub(crate) bytes: u64,
-    /// Which piece.
+    /// The index of the piece.
     pub(crate) piece: usize,
-    /// Where in its memory.
+    /// Its start in the memory of the piece.
     pub(crate) at: u64,
 }
 
-/// The bytes of a list, ascending, each once: where pieces overlap, the later one of the list has the byte. At most two runs for
-/// each piece. What passes the 64-bit edge is nobody's.
+/// The bytes of a list, ascending, each once. Where pieces overlap, the later one of the list has
+/// the byte. At most two ranges for each piece. Bytes past 64-bit offsets belong to none.
 pub(crate) fn lay(pieces: &[Extent]) -> Vec<Laid> {
     let end = |piece: usize| pieces[piece].offset.saturating_add(pieces[piece].bytes);
-    // With their offsets, so that the sort looks nothing up.
+    // With their offsets, so that the sort needs no lookups.
     let offsets = pieces.iter().enumerate().map(|(piece, extent)| (extent.offset, piece));
     let mut order: Vec<(u64, usize)> =
         offsets.filter(|(offset, piece)| end(*piece) > *offset).collect();
@@ -35,7 +36,7 @@ pub(crate) fn lay(pieces: &[Extent]) -> Vec<Laid> {
         return laid;
     }
     let mut coming = order.into_iter().map(|(_, piece)| piece).peekable();
-    // Those that have begun, the latest of the list first; some have ended.
+    // Pieces that have begun, the latest of the list first; some have ended.
     let mut begun: BinaryHeap<usize> = BinaryHeap::new();
     let mut offset = 0;
     loop {
@@ -65,7 +66,7 @@ pub(crate) fn lay(pieces: &[Extent]) -> Vec<Laid> {
     }
 }
 
-/// The runs as extents, adjacent ones as one.
+/// The ranges as extents; adjacent ones are merged.
 pub(crate) fn extents(laid: &[Laid]) -> Vec<Extent> {
     let mut extents: Vec<Extent> = Vec::with_capacity(laid.len());
     for Laid { offset, bytes, .. } in laid {
@@ -77,8 +78,9 @@ pub(crate) fn extents(laid: &[Laid]) -> Vec<Extent> {
     extents
 }
 
-/// Ascending extents as a view and a position in it. Those of one length and one distance, the last perhaps shorter, are a formula:
-/// it travels in the same few bytes however many they are. `None` for others, and for none.
+/// Converts ascending extents to a view and a position in it. Extents of the same length and
+/// distance (the last may be shorter) become a strided view, which has the same small size in a
+/// message for any number of extents. `None` for other lists, and for an empty one.
 pub(crate) fn formula(extents: &[Extent]) -> Option<(View, u64)> {
     let (first, last) = (extents.first()?, extents.last()?);
     let Some(second) = extents.get(1) else { return Some((View::whole(), first.offset)) };
@@ -105,11 +107,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_byte_is_the_latest_pieces_and_in_order(pieces in list()) {
+        fn every_byte_belongs_to_the_latest_piece_and_in_order(pieces in list()) {
             let mut model = std::collections::BTreeMap::new();
             for (piece, extent) in pieces.iter().enumerate() {
                 for at in 0..extent.bytes {
-                    if let Some(offset) = extent.offset.checked_add(at).filter(|offset| *offset < u64::MAX) {
+                    let offset = extent.offset.checked_add(at);
+                    if let Some(offset) = offset.filter(|offset| *offset < u64::MAX) {
                         model.insert(offset, (piece, at));
                     }
                 }
@@ -117,27 +120,38 @@ mod tests {
             let laid = lay(&pieces);
             let bytes: Vec<(u64, (usize, u64))> = laid
                 .iter()
-                .flat_map(|run| (0..run.bytes).map(|at| (run.offset + at, (run.piece, run.at + at))))
+                .flat_map(|run| {
+                    (0..run.bytes).map(|at| (run.offset + at, (run.piece, run.at + at)))
+                })
                 .collect();
             prop_assert_eq!(bytes, model.into_iter().collect::<Vec<_>>());
             prop_assert!(laid.len() <= 2 * pieces.len());
         }
 
         #[test]
-        fn a_formula_is_what_its_list_is(first in 0u64..100, bytes in 1u64..20, gap in 1u64..20, count in 1u64..9, short in 0u64..20) {
+        fn a_strided_view_equals_its_list(
+            first in 0u64..100, bytes in 1u64..20, gap in 1u64..20, count in 1u64..9,
+            short in 0u64..20,
+        ) {
             let mut list: Vec<Extent> =
                 (0..count).map(|at| Extent { offset: first + at * (bytes + gap), bytes }).collect();
             list.last_mut().unwrap().bytes -= short.min(bytes - 1);
             let (view, start) = formula(&list).expect("regular");
             let map = view.map().unwrap();
-            let expected: Vec<u64> = list.iter().flat_map(|extent| extent.offset..extent.offset + extent.bytes).collect();
-            let found: Vec<u64> = (start..).take(expected.len()).map(|position| map.file_offset(position).unwrap().0).collect();
+            let expected: Vec<u64> = list
+                .iter()
+                .flat_map(|extent| extent.offset..extent.offset + extent.bytes)
+                .collect();
+            let found: Vec<u64> = (start..)
+                .take(expected.len())
+                .map(|position| map.file_offset(position).unwrap().0)
+                .collect();
             prop_assert_eq!(found, expected);
         }
     }
 
     #[test]
-    fn a_list_that_is_none_has_no_formula() {
+    fn an_irregular_list_has_no_strided_view() {
         let list = |runs: &[(u64, u64)]| {
             runs.iter().map(|(offset, bytes)| Extent { offset: *offset, bytes: *bytes }).collect()
         };

@@ -1,4 +1,5 @@
-//! Windows of very many very small pieces: one copy between the user's buffers and a bounce buffer.
+//! Bounce buffers, for windows of very many very small pieces: one copy between the user's buffers
+//! and a buffer of the whole window.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -6,7 +7,7 @@ use braid_layout::LayoutError;
 
 use super::{FileMap, Planned};
 
-/// The payload of a window to be written, gathered from the user's buffers.
+/// Collects the payload of a window to write from the user's buffers.
 pub(crate) fn gather(
     map: &FileMap,
     planned: &Planned,
@@ -27,7 +28,7 @@ pub(crate) fn gather(
     Ok(staged)
 }
 
-/// Puts the payload of a window that was read where the user wants it.
+/// Copies the payload of a window that was read to the user's buffers.
 pub(crate) fn scatter(
     map: &FileMap,
     planned: &Planned,

@@ -1,4 +1,5 @@
-//! `braid.toml`, the one configuration file of clients and daemons: read here for the `braid` command and for the C library alike.
+//! `braid.toml`, the one configuration file of clients and daemons. The `braid` command and the C
+//! library read it here.
 
 use std::{
     fmt, io,
@@ -9,11 +10,11 @@ use std::{
 use braid_net::TlsPolicy;
 use serde::{Deserialize, Serialize};
 
-/// The file. Unknown keys are refused: a misspelt one must not be ignored.
+/// The file. Unknown keys are refused, so that a misspelt key is not ignored.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Document {
-    /// Which cluster.
+    /// The cluster.
     pub cluster: ClusterSection,
     /// This host as a client.
     pub client: ClientSection,
@@ -27,7 +28,7 @@ pub struct Document {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct ClusterSection {
-    /// The cluster's UUID; daemons refuse directories of another one.
+    /// The cluster's UUID; daemons refuse directories of another cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// Addresses of the metadata server.
@@ -42,7 +43,7 @@ pub struct ClusterSection {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tls {
-    /// Unless both ends are on this machine.
+    /// Except when both ends are on this machine.
     UnlessLoopback,
     /// Always.
     Always,
@@ -60,7 +61,7 @@ pub struct ClientSection {
     /// The agent's socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<PathBuf>,
-    /// How long a call may wait, such as "30s".
+    /// The longest time of a call, such as "30s".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
 }
@@ -72,16 +73,16 @@ pub struct MdsSection {
     /// The metadata server's directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
-    /// Where it listens.
+    /// The addresses at which it listens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub listen: Vec<String>,
-    /// What clients and I/O daemons are told, when not `listen`.
+    /// The addresses announced to clients and I/O daemons, if different from `listen`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub advertise: Vec<String>,
     /// The server key file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_key: Option<PathBuf>,
-    /// Where Prometheus metrics are served.
+    /// The address of the Prometheus metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
 }
@@ -93,10 +94,10 @@ pub struct IodSection {
     /// The I/O daemon's directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
-    /// Where it listens.
+    /// The addresses at which it listens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub listen: Vec<String>,
-    /// What clients are told, when not `listen`.
+    /// The addresses announced to clients, if different from `listen`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub advertise: Vec<String>,
     /// Labels for placement.
@@ -105,18 +106,18 @@ pub struct IodSection {
     /// The server key file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_key: Option<PathBuf>,
-    /// Where Prometheus metrics are served.
+    /// The address of the Prometheus metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
 }
 
-/// Why a configuration file was not understood.
+/// Why a configuration file could not be used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// It could not be read at all.
+    /// It could not be read.
     Io(io::Error),
-    /// What it says makes no sense: `line N: ` and why.
+    /// It is invalid: `line N: ` and the reason.
     Wrong(String),
 }
 
@@ -132,27 +133,29 @@ impl fmt::Display for ReadError {
 impl std::error::Error for ReadError {}
 
 impl Document {
-    /// Reads one file; relative paths in it are taken from its own directory.
+    /// Reads a file. Relative paths in it are relative to its own directory.
     ///
     /// # Errors
-    /// [`ReadError::Io`] as the system says; [`ReadError::Wrong`] for what is no TOML, an unknown key, a value of another kind.
+    /// [`ReadError::Io`] with the error of the system; [`ReadError::Wrong`] for invalid TOML, an
+    /// unknown key, or a value of a wrong type.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let text = std::fs::read_to_string(path).map_err(ReadError::Io)?;
         Self::parse(&text, path.parent().unwrap_or(Path::new(""))).map_err(ReadError::Wrong)
     }
 
-    /// What this text says; relative paths in it are taken from `base`.
+    /// Parses a text. Relative paths in it are relative to `base`.
     ///
     /// ```
     /// use braid_client::settings::Document;
-    /// let document = Document::parse("[client]\nkey = 'client.key'\n", "/etc/braid".as_ref()).unwrap();
+    /// let text = "[client]\nkey = 'client.key'\n";
+    /// let document = Document::parse(text, "/etc/braid".as_ref()).unwrap();
     /// assert_eq!(document.client.key.unwrap(), std::path::Path::new("/etc/braid/client.key"));
     /// let wrong = Document::parse("[cluster]\nmsd = ['a:1']\n", "".as_ref()).unwrap_err();
     /// assert!(wrong.starts_with("line 2: unknown field `msd`"));
     /// ```
     ///
     /// # Errors
-    /// Where and why it is none.
+    /// The line and the reason why it is invalid.
     pub fn parse(text: &str, base: &Path) -> Result<Self, String> {
         let mut document: Self = toml::from_str(text).map_err(|error| at_line(text, &error))?;
         document.timeout()?;
@@ -171,18 +174,18 @@ impl Document {
         Ok(document)
     }
 
-    /// The text of a file that says this.
+    /// The text of a file with these settings.
     ///
     /// # Errors
-    /// Why it cannot be written: a path that is no text.
+    /// A path that is not valid UTF-8.
     pub fn to_text(&self) -> Result<String, String> {
         toml::to_string(self).map_err(|error| error.to_string())
     }
 
-    /// `client.timeout`.
+    /// The value of `client.timeout`.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason why it is invalid.
     pub fn timeout(&self) -> Result<Option<Duration>, String> {
         let read = |text| super::duration(text).map_err(|why| format!("client.timeout: {why}"));
         self.client.timeout.as_deref().map(read).transpose()
@@ -199,7 +202,7 @@ impl From<Tls> for TlsPolicy {
     }
 }
 
-/// In one line, as errors are told.
+/// The error in one line.
 fn at_line(text: &str, error: &toml::de::Error) -> String {
     let why = error.message().replace('\n', " ");
     match error.span().and_then(|span| text.get(..span.start)) {
@@ -218,7 +221,8 @@ mod tests {
 
     #[test]
     fn every_section_is_read_and_its_paths_are_relative_to_the_file() {
-        let text = "[cluster]\nuuid = 'x'\nmds = ['a:1', 'b:2']\ntls = 'always'\n[client]\nkey = 'keys/client.key'\n\
+        let text = "[cluster]\nuuid = 'x'\nmds = ['a:1', 'b:2']\ntls = 'always'\n\
+                    [client]\nkey = 'keys/client.key'\n\
                     timeout = '5s'\n[mds]\ndir = 'mds'\n[iod]\nserver-key = '/abs.key'\n";
         let read = Document::parse(text, Path::new("/etc/braid")).unwrap();
         assert_eq!((read.cluster.mds.len(), read.cluster.tls), (2, Some(Tls::Always)));
@@ -249,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for text in [
             "[cluster]\nmds = 'a:1'",
             "[cluster]\ntls = 'perhaps'",

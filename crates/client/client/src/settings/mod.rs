@@ -1,5 +1,5 @@
-//! How settings of a client are written, and where they are found: for the `braid` command and for every library that reads what it
-//! reads.
+//! The format of client settings, and where they are found: for the `braid` command and for every
+//! library that reads the same files.
 
 mod document;
 
@@ -15,16 +15,16 @@ use std::{
 
 use braid_net::TlsPolicy;
 
-/// Where an agent listens unless told otherwise.
+/// The default socket of the agent.
 pub const AGENT_SOCKET_DEFAULT: &str = "/run/braid/agent.sock";
-/// Where a metadata server is looked for unless told otherwise.
+/// The default address of the metadata server.
 pub const MDS_DEFAULT: &str = "127.0.0.1:7700";
 
-/// The configuration file that is used when none is named: ./braid.toml, ~/.config/braid/braid.toml, /etc/braid/braid.toml, the
-/// first that is there.
+/// The default configuration file: the first that exists of ./braid.toml,
+/// ~/.config/braid/braid.toml and /etc/braid/braid.toml.
 ///
-/// That of the current directory is passed over where somebody else wrote it, or may write it: it would say to which server this
-/// program proves its key ([`passed_over`]).
+/// The file in the current directory is ignored if another user wrote it, or may write it: it would
+/// choose the server to which this program proves its key ([`passed_over`]).
 pub fn file() -> Option<PathBuf> {
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".config/braid/braid.toml"));
     let here = Some(PathBuf::from(HERE)).filter(|here| distrust(here).is_none());
@@ -35,7 +35,8 @@ pub fn file() -> Option<PathBuf> {
 /// The configuration file of the current directory.
 const HERE: &str = "braid.toml";
 
-/// Why the configuration file of the current directory is not used; `None`: it is, or there is none.
+/// Why the configuration file in the current directory is ignored; `None` if it is used, or does
+/// not exist.
 pub fn passed_over() -> Option<String> {
     let here = Path::new(HERE);
     let why = distrust(here).filter(|_| here.is_file())?;
@@ -47,7 +48,7 @@ pub fn passed_over() -> Option<String> {
     ))
 }
 
-/// Why a file is not to be trusted unless it is named.
+/// Why a file must not be used unless it is named explicitly.
 #[cfg(unix)]
 fn distrust(path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
@@ -60,13 +61,13 @@ fn distrust(path: &Path) -> Option<String> {
     }
 }
 
-/// Elsewhere directories have other rules.
+/// Other systems have different rules for directories.
 #[cfg(not(unix))]
 fn distrust(_: &Path) -> Option<String> {
     None
 }
 
-/// An address of a metadata server as people write it: without a port it has the default one.
+/// An address of a metadata server in the form that users write: the port is optional.
 ///
 /// ```
 /// use braid_client::settings::with_port;
@@ -83,7 +84,7 @@ pub fn with_port(address: &str) -> String {
     }
 }
 
-/// Reads `500ms`, `30s`, `2m`; a bare number is seconds.
+/// Parses `500ms`, `30s`, `2m`; a bare number is in seconds.
 ///
 /// ```
 /// use std::time::Duration;
@@ -92,7 +93,7 @@ pub fn with_port(address: &str) -> String {
 /// ```
 ///
 /// # Errors
-/// Why it is none.
+/// The reason why it is invalid.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let error = || format!("'{text}' is not a time such as 500ms, 30s or 2m");
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
@@ -105,7 +106,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a byte count with an optional K, M, G or T (powers of 1024).
+/// Parses a byte count with an optional K, M, G or T (powers of 1024).
 ///
 /// ```
 /// use braid_client::settings::size;
@@ -114,7 +115,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// ```
 ///
 /// # Errors
-/// Why it is none.
+/// The reason why it is invalid.
 pub fn size(text: &str) -> Result<u64, String> {
     let error = || format!("'{text}' is not a size such as 65536, 64K, 1M or 4GiB");
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
@@ -135,10 +136,10 @@ pub fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(error)
 }
 
-/// Reads `unless-loopback`, `always`, `never`.
+/// Parses `unless-loopback`, `always`, `never`.
 ///
 /// # Errors
-/// Why it is none.
+/// The reason why it is invalid.
 pub fn tls(text: &str) -> Result<TlsPolicy, String> {
     match text {
         "unless-loopback" => Ok(TlsPolicy::UnlessLoopback),

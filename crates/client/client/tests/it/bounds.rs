@@ -1,4 +1,5 @@
-//! One bound of time for all that is asked for one call of a program (I8), over a cluster in memory whose clock is the test's.
+//! One deadline for all calls that belong to one call of a program (I8), on an in-memory cluster
+//! with a test clock.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use braid_net::block_on;
 use braid_types::IodId;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// What a server gets that was waited for in vain a moment ago.
+/// The time for a query to an unresponsive server.
 const PROBE: Duration = Duration::from_millis(500);
-/// How long that is remembered.
+/// How long a server counts as unresponsive.
 const REMEMBERED: Duration = Duration::from_secs(3);
 
-/// How long the call took on the cluster's clock, and what came of it.
+/// The duration of the call on the cluster's clock, and its result.
 fn timed<T>(
     fake: &Fake,
     call: impl Future<Output = Result<T, Error>>,
@@ -35,7 +36,7 @@ fn written(fake: &Fake) -> (Client<Fake>, File<Fake>) {
     (client, file)
 }
 
-/// A read of a strip at the daemon that is gone.
+/// A read of a strip at the lost daemon.
 fn read(file: &File<Fake>) -> impl Future<Output = Result<usize, Error>> {
     let mut buffer = [0; 4096];
     async move { file.read_at(&mut buffer, 0).await }
@@ -80,7 +81,7 @@ fn a_question_to_a_metadata_server_that_was_just_waited_for_fails_at_once() {
     fake.bound_by(Some(TIMEOUT));
     let (time, failed) = timed(&fake, client.lstat("/f"));
     assert!(time <= PROBE && failed.is_err(), "{time:?}");
-    // What is remembered ends, though it was asked in vain again.
+    // The state ends, although another query was in vain meanwhile.
     fake.cluster().now += REMEMBERED;
     fake.bound_by(Some(TIMEOUT));
     let (time, failed) = timed(&fake, client.lstat("/f"));
@@ -100,7 +101,7 @@ fn a_change_waits_for_its_whole_time_whatever_was_waited_for_before() {
 }
 
 #[test]
-fn a_metadata_server_that_is_back_is_asked_as_any_other() {
+fn a_metadata_server_that_is_back_is_called_as_usual() {
     let fake = Fake::striped();
     let client = fake.client();
     fake.cluster().mds_down = true;
@@ -126,7 +127,7 @@ fn a_shorter_bound_of_the_client_itself_is_no_word_about_the_server() {
 }
 
 #[test]
-fn a_second_read_of_a_daemon_that_is_gone_fails_at_once_and_one_that_is_back_answers() {
+fn a_second_read_of_a_lost_daemon_fails_quickly_unless_it_is_back() {
     let fake = Fake::striped();
     let (_client, file) = written(&fake);
     fake.cluster().answers_max = Some(0);
@@ -143,7 +144,7 @@ fn a_second_read_of_a_daemon_that_is_gone_fails_at_once_and_one_that_is_back_ans
     fake.cluster().down.clear();
     fake.bound_by(Some(TIMEOUT));
     assert_eq!(block_on(read(&file)).unwrap(), 4096);
-    // And is waited for as any other the next time.
+    // The next time it is waited for as usual.
     fake.cluster().answers_max = Some(0);
     fake.cluster().down.insert(IodId(1));
     fake.bound_by(Some(TIMEOUT));
@@ -152,7 +153,7 @@ fn a_second_read_of_a_daemon_that_is_gone_fails_at_once_and_one_that_is_back_ans
 }
 
 #[test]
-fn what_moves_may_take_longer_than_the_bound_and_what_comes_after_it_has_its_time() {
+fn moving_bytes_extend_the_deadline_also_for_later_steps() {
     let fake = Fake::new(braid_client::Layout::one(
         braid_client::Distribution::SimpleStripe { stripe_size: 1 << 20 },
         (1..=3).map(IodId),

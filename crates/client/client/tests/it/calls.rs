@@ -1,4 +1,4 @@
-//! Calls of the metadata server, sessions, capabilities and failures, over a cluster in memory.
+//! Calls of the metadata server, sessions, capabilities and failures, on an in-memory cluster.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn open(fake: &Fake) -> File<Fake> {
     block_on(fake.client().open("/f", &writable())).unwrap()
 }
 
-/// One byte written and read back.
+/// Writes one byte and reads it back.
 fn works(file: &File<Fake>) -> Result<()> {
     block_on(file.write_at(b"x", 0))?;
     let mut buffer = [0; 1];
@@ -89,7 +89,7 @@ fn a_create_is_done_once_however_its_answer_is_lost() {
 }
 
 #[test]
-fn a_mkdir_is_answered_from_the_record_after_the_metadata_server_restarted() {
+fn a_mkdir_is_answered_from_the_replay_record_after_a_restart() {
     let fake = Fake::striped();
     fake.fault(mds::MakeDirectory::OP, Fault::RestartAfter);
     block_on(fake.client().mkdir("/d", 0o755)).unwrap();
@@ -119,11 +119,11 @@ fn a_change_whose_fate_died_with_its_session_is_not_repeated() {
     let client = fake.client();
     block_on(client.whoami()).unwrap();
     fake.fault(mds::MakeDirectory::OP, Fault::ReplyLost);
-    // The repetition finds no session, and with it no record.
+    // The repetition finds no session, and so no replay record.
     fake.fault(mds::OpenSession::OP, Fault::SessionForgotten);
     let error = block_on(client.mkdir("/d", 0o755)).unwrap_err();
     assert_eq!(error.status(), Status::ConnectionLost);
-    assert!(error.to_string().contains("whether it was done is not known"), "{error}");
+    assert!(error.to_string().contains("it is unknown whether it was done"), "{error}");
     assert_eq!(fake.cluster().done, ["mkdir"], "once");
 }
 
@@ -138,7 +138,7 @@ fn a_call_that_never_reached_the_dead_session_is_done_in_the_new_one() {
 }
 
 #[test]
-fn a_metadata_server_that_is_gone_is_named_within_the_timeout() {
+fn a_lost_metadata_server_is_named_within_the_timeout() {
     let fake = Fake::striped();
     fake.cluster().mds_down = true;
     let error = block_on(fake.client().stat("/f")).unwrap_err();
@@ -153,7 +153,7 @@ fn a_metadata_server_that_is_gone_is_named_within_the_timeout() {
 
 #[cfg(unix)]
 #[test]
-fn an_agent_that_is_not_there_is_told_soon_and_how_to_start_it() {
+fn a_missing_agent_is_reported_soon_with_a_hint() {
     let dir = tempfile::tempdir().unwrap();
     let left_behind = dir.path().join("left-behind.sock");
     drop(std::os::unix::net::UnixListener::bind(&left_behind).unwrap());
@@ -177,7 +177,7 @@ fn an_agent_that_is_not_there_is_told_soon_and_how_to_start_it() {
 }
 
 #[test]
-fn a_server_that_swallows_every_answer_is_given_up_at_the_deadline() {
+fn a_call_whose_replies_are_all_lost_gives_up_at_the_deadline() {
     let fake = Fake::striped();
     let file = open(&fake);
     let start = fake.cluster().now;
@@ -195,7 +195,7 @@ fn a_server_that_swallows_every_answer_is_given_up_at_the_deadline() {
 }
 
 #[test]
-fn a_server_that_bade_to_ask_again_is_not_said_to_be_silent() {
+fn a_server_that_replied_try_again_is_not_reported_as_silent() {
     use Fault::{Refused, ReplyLate};
     let again = Refused(Status::TryAgain);
     for (faults, is_silent) in [
@@ -301,14 +301,14 @@ fn a_session_that_ended_is_replaced_and_its_open_files_say_so() {
 }
 
 #[test]
-fn what_is_open_is_told_to_a_restarted_server_before_anything_else() {
+fn open_files_are_reclaimed_before_any_other_call() {
     let fake = Fake::striped();
     let client = fake.client();
     let files: Vec<_> = (0..3).map(|_| block_on(client.open("/f", &writable())).unwrap()).collect();
     drop(block_on(client.open("/f", &writable())).unwrap());
     fake.cluster().restart_mds();
     fake.cluster().mds_calls.clear();
-    // The first answer is lost, and a file is closed before it is asked again.
+    // The first reply is lost, and a file is closed before the repetition.
     fake.fault(mds::Reclaim::OP, Fault::ReplyLost);
     block_on(client.stat("/f")).unwrap();
     let connect = [mds::OpenSession::OP, mds::Reclaim::OP];
@@ -329,7 +329,7 @@ fn what_is_open_is_told_to_a_restarted_server_before_anything_else() {
 }
 
 #[test]
-fn more_open_files_than_a_message_holds_are_told_in_several() {
+fn more_open_files_than_fit_one_message_are_sent_in_several() {
     let fake = Fake::striped();
     let client = fake.client();
     let count = braid_types::limits::RECLAIM_OPENS_MAX + 1;
@@ -343,7 +343,7 @@ fn more_open_files_than_a_message_holds_are_told_in_several() {
 }
 
 #[test]
-fn a_refused_handle_tells_at_its_next_use_at_sync_and_at_close() {
+fn a_refused_handle_fails_at_its_next_use_sync_and_close() {
     let fake = Fake::striped();
     let client = fake.client();
     let file = block_on(client.open("/f", &writable())).unwrap();
@@ -353,7 +353,7 @@ fn a_refused_handle_tells_at_its_next_use_at_sync_and_at_close() {
     fake.cluster().restart_mds();
     let error = works(&file).unwrap_err();
     assert_eq!(error.status(), Status::StaleHandle);
-    assert!(error.to_string().contains("could not take the open file up again"), "{error}");
+    assert!(error.to_string().contains("could not reclaim the open file"), "{error}");
     assert!(error.to_string().ends_with("try: open the file again"), "{error}");
     let exchanges = fake.cluster().exchanges.len();
     for _ in 0..2 {
@@ -386,7 +386,7 @@ fn an_idle_client_notices_a_restart_long_before_the_grace_period_is_over() {
 }
 
 #[test]
-fn a_truncate_by_somebody_else_costs_a_renewal_and_no_error() {
+fn a_truncate_by_another_client_costs_a_renewal_and_no_error() {
     let fake = Fake::striped();
     let file = open(&fake);
     block_on(file.write_at(&[1; 10_000], 0)).unwrap();
@@ -408,7 +408,7 @@ fn a_daemon_that_always_refuses_the_capability_ends_the_call() {
 }
 
 #[test]
-fn a_fenced_client_is_told_for_good() {
+fn a_fenced_client_fails_for_good() {
     let fake = Fake::striped();
     let client = fake.client();
     let file = block_on(client.open("/f", &writable())).unwrap();
@@ -423,7 +423,7 @@ fn a_fenced_client_is_told_for_good() {
     assert_eq!(error.status(), Status::Fenced);
     assert!(error.to_string().ends_with("try: open the file again"), "{error}");
     assert_eq!(fake.cluster().exchanges.len(), exchanges, "nothing is sent any more (I4)");
-    // A new session is another client.
+    // A new session counts as another client.
     block_on(client.stat("/f")).unwrap();
     works(&block_on(client.open("/f", &writable())).unwrap()).unwrap();
 }
@@ -451,7 +451,7 @@ fn unsynced_writes_that_a_daemon_lost_are_reported_at_close() {
 }
 
 #[test]
-fn a_loss_that_is_known_through_one_file_is_told_at_the_close_of_each_that_it_concerns() {
+fn a_loss_noticed_through_one_file_is_reported_by_every_affected_close() {
     let fake = Fake::striped();
     let client = fake.client();
     let open = || block_on(client.open("/f", &writable())).unwrap();
@@ -491,7 +491,7 @@ fn a_sync_flushes_every_daemon_of_the_file_and_then_the_name() {
 }
 
 #[test]
-fn what_a_sync_recorded_is_missed_through_the_handle_that_made_the_file() {
+fn a_lost_part_is_noticed_through_the_handle_that_made_the_file() {
     let fake = Fake::striped();
     let file = open(&fake);
     let renewals =
@@ -551,7 +551,7 @@ fn a_listing_comes_in_stretches_and_says_every_name_once() {
 }
 
 #[test]
-fn the_session_is_renewed_when_nothing_is_called() {
+fn the_session_is_renewed_without_other_calls() {
     let fake = Fake::striped();
     let client = fake.client();
     block_on(client.whoami()).unwrap();
@@ -586,7 +586,7 @@ fn an_error_about_a_file_by_index_says_so() {
 
 #[test]
 #[cfg(unix)]
-fn an_agent_that_is_not_there_is_named_with_what_to_do() {
+fn a_missing_agent_is_named_with_a_hint() {
     let fake = Fake::striped();
     let config = Config::new(["mds:1"], Credential::Agent("/nope/agent.sock".into()));
     let error = block_on(Client::over(fake.clone(), config).whoami()).unwrap_err();

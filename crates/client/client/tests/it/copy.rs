@@ -1,4 +1,4 @@
-//! Copying ranges from file to file over a cluster in memory.
+//! Copying ranges from file to file on an in-memory cluster.
 
 use crate::fake::{Fake, Fault};
 use braid_client::{OpenOptions, Status, asynchronous::Client, asynchronous::File};
@@ -27,7 +27,7 @@ fn all(file: &File<Fake>) -> Vec<u8> {
     buffer
 }
 
-/// Requests of a kind that daemons got, and the payload that they sent or took.
+/// The requests of a kind at the daemons, and their payload in both directions.
 fn counted(fake: &Fake, op: u16) -> (usize, u64) {
     let cluster = fake.cluster();
     let of_op = cluster.exchanges.iter().filter(|(_, of, _)| *of == op);
@@ -35,7 +35,7 @@ fn counted(fake: &Fake, op: u16) -> (usize, u64) {
 }
 
 #[test]
-fn a_range_that_lies_alike_is_copied_by_one_request_to_each_daemon_and_no_byte_travels() {
+fn a_range_with_identical_placement_is_copied_by_the_daemons() {
     let fake = Fake::striped();
     let (source, target) = two(&fake);
     let data = pattern(50_000);
@@ -109,7 +109,7 @@ fn ranges_of_one_file_that_overlap_and_handles_that_may_not_are_refused() {
 }
 
 #[test]
-fn a_daemon_that_is_away_fails_the_copy_with_its_name() {
+fn an_unresponsive_daemon_fails_the_copy_with_its_name() {
     let fake = Fake::striped();
     let (source, target) = two(&fake);
     block_on(source.write_at(&pattern(20_000), 0)).unwrap();
@@ -120,7 +120,7 @@ fn a_daemon_that_is_away_fails_the_copy_with_its_name() {
 
 proptest! {
     #[test]
-    fn a_copy_is_what_reading_and_writing_would_leave(
+    fn a_copy_equals_a_read_followed_by_a_write(
         length in 0..30_000_usize,
         from in 0..30_000_u64,
         to in prop_oneof![0..30_000_u64, (0..3_u64).prop_map(|cycles| cycles * 12_288)],
@@ -134,7 +134,8 @@ proptest! {
         block_on(target.write_at(&before, 0)).unwrap();
         let to = if aligned { from + to / 12_288 * 12_288 } else { to };
         let want_bytes = (length as u64).saturating_sub(from).min(bytes);
-        prop_assert_eq!(block_on(target.copy_range_from(&source, from, to, bytes)).unwrap(), want_bytes);
+        let copied = block_on(target.copy_range_from(&source, from, to, bytes)).unwrap();
+        prop_assert_eq!(copied, want_bytes);
         let mut want = before;
         if want_bytes > 0 {
             let (start, end) = (to as usize, (to + want_bytes) as usize);

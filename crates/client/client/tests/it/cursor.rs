@@ -1,5 +1,5 @@
-//! The cursor of the async face, against the standard library's over a vector of bytes. (That of the blocking face
-//! is held against a real cluster: `crates/tools/cli/tests/library.rs`.)
+//! The cursor of the async API, compared with the standard library's over a vector of bytes. (That
+//! of the blocking API is tested on a real cluster: `crates/tools/cli/tests/library.rs`.)
 
 use std::io::{Cursor as ModelCursor, Read, Seek, SeekFrom, Write};
 
@@ -14,7 +14,7 @@ fn cursor(fake: &Fake) -> Cursor<Fake> {
 }
 
 fn read(cursor: &mut Cursor<Fake>, room: usize) -> Vec<u8> {
-    // Dirty, so that a byte that nobody wrote is seen.
+    // Filled, so that a byte that was not written is noticed.
     let mut buffer = vec![0xee; room];
     let bytes = block_on(cursor.read(&mut buffer)).unwrap();
     buffer.truncate(bytes);
@@ -69,7 +69,7 @@ fn a_cursor_counts_bytes_of_its_view() {
     let mut whole = cursor(&fake);
     let bytes: Vec<u8> = (0..100).collect();
     block_on(whole.write(&bytes)).unwrap();
-    // 10 bytes of every 20, from 5 on.
+    // 10 bytes of every 20, from byte 5.
     let mut mine = whole.file().with_view(View::strided(5, 10, 20)).unwrap().cursor();
     assert_eq!(block_on(mine.seek(SeekFrom::End(-15))).unwrap(), 35);
     let expected: Vec<u8> = [70..75, 85..95].into_iter().flatten().collect();
@@ -99,14 +99,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_walk_of_the_cursor_is_that_of_the_standard_library(steps in prop::collection::vec(step(), 1..20)) {
+    fn every_walk_of_the_cursor_is_that_of_the_standard_library(
+        steps in prop::collection::vec(step(), 1..20)
+    ) {
         let fake = Fake::striped();
         let (mut ours, mut model) = (cursor(&fake), ModelCursor::new(Vec::new()));
         for step in steps {
             match step {
                 Step::Seek(to) => match model.seek(to) {
                     Ok(position) => prop_assert_eq!(block_on(ours.seek(to)).unwrap(), position),
-                    Err(_) => prop_assert_eq!(block_on(ours.seek(to)).unwrap_err().status(), Status::Invalid),
+                    Err(_) => {
+                        let refused = block_on(ours.seek(to)).unwrap_err();
+                        prop_assert_eq!(refused.status(), Status::Invalid);
+                    }
                 },
                 Step::Read(room) => {
                     let mut expected = vec![0; room];

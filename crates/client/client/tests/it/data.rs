@@ -1,4 +1,4 @@
-//! Reads and writes over a cluster in memory, against a model that is one vector of bytes.
+//! Reads and writes on an in-memory cluster, compared with a model in one vector of bytes.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -22,7 +22,7 @@ fn pattern(bytes: usize) -> Vec<u8> {
 }
 
 fn read(file: &File<Fake>, position: u64, room: usize) -> Vec<u8> {
-    // Dirty, so that a byte that nobody wrote is seen.
+    // Filled, so that a byte that was not written is noticed.
     let mut buffer = vec![0xee; room];
     let bytes = block_on(file.read_at(&mut buffer, position)).unwrap();
     buffer.truncate(bytes);
@@ -30,7 +30,7 @@ fn read(file: &File<Fake>, position: u64, room: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_written_is_read_back_at_any_position() {
+fn written_bytes_are_read_back_at_any_position() {
     let fake = Fake::striped();
     let (file, data) = (open(&fake), pattern(50_000));
     assert_eq!(block_on(file.write_at(&data, 0)).unwrap(), data.len());
@@ -58,7 +58,7 @@ fn a_hole_reads_as_zeros_and_the_end_is_where_the_farthest_object_ends() {
         let fake = Fake::striped();
         fake.cluster().pad_reads = pad;
         let file = open(&fake);
-        // One byte in the fifth strip: daemon 2's object is the only one.
+        // One byte in the fifth strip: only daemon 2 has an object.
         block_on(file.write_at(&[9], 4 * 4096)).unwrap();
         let mut expected = vec![0; 4 * 4096];
         expected.push(9);
@@ -101,7 +101,7 @@ fn a_strided_read_of_64_mib_sends_each_daemon_its_windows_and_no_more() {
     let layout =
         Layout::one(Distribution::SimpleStripe { stripe_size: 65_536 }, (1..=4).map(IodId));
     let fake = Fake::new(layout);
-    // Shifted by 20 KiB in every 1 MiB, so that the groups fall on all four daemons.
+    // Shifted by 20 KiB in every 1 MiB, so that all four daemons have groups.
     let view = View::vector(0, 16, 4096, 65_536, (1 << 20) + 5 * 4096);
     let (file, wanted) = (open(&fake).with_view(view).unwrap(), 64usize << 20);
     assert_eq!(block_on(file.write_at(&pattern(wanted), 0)).unwrap(), wanted);
@@ -143,8 +143,9 @@ fn a_huge_call_goes_in_rounds_of_bounded_memory() {
 }
 
 #[test]
-fn a_read_of_several_rounds_ends_where_the_file_did_or_has_every_byte_of_what_grew_meanwhile() {
-    // Three daemons do not share the 16 windows of a round evenly: of one the first round has a window more.
+fn a_read_of_several_rounds_has_no_gap_when_the_file_grows() {
+    // The 16 windows of a round cannot be divided evenly by three daemons: one has one more window
+    // in the first round.
     let layout =
         Layout::one(Distribution::SimpleStripe { stripe_size: 1 << 20 }, (1..=3).map(IodId));
     for reads in [1, 9, 16, 17, 18] {
@@ -166,7 +167,7 @@ fn a_read_of_several_rounds_ends_where_the_file_did_or_has_every_byte_of_what_gr
 fn a_window_of_very_many_pieces_goes_through_a_bounce_buffer() {
     let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, (1..=2).map(IodId));
     let fake = Fake::new(layout);
-    // One byte of every strip: the daemons alternate with every byte.
+    // One byte of every strip: the daemon changes with every byte.
     let file = open(&fake).with_view(View::strided(0, 1, 4096)).unwrap();
     let data = pattern(3 * braid_client::plan::PIECES_MAX);
     block_on(file.write_at(&data, 0)).unwrap();
@@ -197,7 +198,7 @@ fn vectored_buffers_and_extent_lists_meet_in_the_middle() {
 }
 
 #[test]
-fn positions_past_the_largest_file_are_refused_for_writing_and_empty_for_reading() {
+fn past_the_largest_file_writes_are_refused_and_reads_are_empty() {
     let fake = Fake::striped();
     let file = open(&fake);
     let error = block_on(file.write_at(&[1, 2], i64::MAX as u64 - 1)).unwrap_err();
@@ -215,7 +216,7 @@ fn positions_past_the_largest_file_are_refused_for_writing_and_empty_for_reading
 }
 
 #[test]
-fn what_the_file_was_not_opened_for_is_refused_before_anything_is_sent() {
+fn missing_rights_are_refused_before_anything_is_sent() {
     let fake = Fake::striped();
     drop(open(&fake));
     let file = block_on(fake.client().open("/f", &OpenOptions::new().read(true))).unwrap();
@@ -242,12 +243,12 @@ fn a_write_that_arrives_after_it_was_repeated_is_not_carried_out() {
 }
 
 #[test]
-fn a_write_that_failed_for_good_is_abandoned_before_the_programs_next_one_also_on_another_address()
-{
+fn a_failed_write_is_abandoned_before_the_next_one_on_any_address() {
     let fake = Fake::striped();
     let file = open(&fake);
     fake.fault(iod::Write::OP, Fault::RequestLate);
-    fake.fault(iod::Write::OP, Fault::Refused(Status::NoSpace)); // of another daemon: the call fails at once
+    // Of another daemon: the call fails immediately.
+    fake.fault(iod::Write::OP, Fault::Refused(Status::NoSpace));
     assert_eq!(block_on(file.write_at(&[1; 10_000], 0)).unwrap_err().status(), Status::NoSpace);
     assert_eq!(
         fake.cluster().requests_to(IodId(1), iod::Abandon::OP),
@@ -266,11 +267,12 @@ fn a_write_that_failed_for_good_is_abandoned_before_the_programs_next_one_also_o
 }
 
 #[test]
-fn a_write_that_was_given_up_is_abandoned_before_a_truncate_of_the_file() {
+fn a_failed_write_is_abandoned_before_a_truncate_of_the_file() {
     let fake = Fake::striped();
     let file = open(&fake);
     fake.fault(iod::Write::OP, Fault::RequestLate);
-    fake.fault(iod::Write::OP, Fault::Refused(Status::NoSpace)); // of another daemon: the call fails at once
+    // Of another daemon: the call fails immediately.
+    fake.fault(iod::Write::OP, Fault::Refused(Status::NoSpace));
     block_on(file.write_at(&[1; 10_000], 0)).unwrap_err();
     block_on(file.set_len(0)).unwrap();
     assert_eq!(fake.cluster().requests_to(IodId(1), iod::Abandon::OP), 1);
@@ -280,7 +282,7 @@ fn a_write_that_was_given_up_is_abandoned_before_a_truncate_of_the_file() {
 }
 
 #[test]
-fn nothing_is_written_before_the_daemon_has_answered_that_it_abandoned_the_first_attempt() {
+fn nothing_is_written_before_the_first_attempt_is_abandoned() {
     for fault in
         [Fault::RequestLost, Fault::ReplyLost, Fault::ReplyLate, Fault::Refused(Status::TryAgain)]
     {
@@ -302,7 +304,7 @@ fn nothing_is_written_before_the_daemon_has_answered_that_it_abandoned_the_first
 }
 
 #[test]
-fn a_read_that_is_given_up_owes_nothing() {
+fn an_abandoned_read_needs_no_abandon() {
     let fake = Fake::striped();
     let file = open(&fake);
     block_on(file.write_at(&[1; 4096], 0)).unwrap();
@@ -359,7 +361,7 @@ fn layouts() -> impl Strategy<Value = Layout> {
     ])
 }
 
-/// What a plain file does.
+/// The behaviour of a plain file.
 fn model_write(model: &mut Vec<u8>, position: usize, data: &[u8]) {
     if !data.is_empty() {
         model.resize(model.len().max(position + data.len()), 0);
@@ -367,7 +369,7 @@ fn model_write(model: &mut Vec<u8>, position: usize, data: &[u8]) {
     }
 }
 
-/// How often the metadata server was asked for a farther write end.
+/// The number of requests for a larger growth grant.
 fn extensions(fake: &Fake) -> usize {
     fake.cluster().mds_calls.iter().filter(|op| **op == mds::ExtendWriteEnd::OP).count()
 }
@@ -379,7 +381,7 @@ fn limited(quota: Option<u64>, ahead: u64) -> Fake {
 }
 
 #[test]
-fn where_nobody_has_a_limit_no_write_asks() {
+fn without_limits_no_write_calls_the_metadata_server() {
     let fake = limited(None, 0);
     let file = open(&fake);
     block_on(file.write_at(&pattern(50_000), 1 << 20)).unwrap();
@@ -419,7 +421,7 @@ fn a_write_past_the_quota_is_refused_before_its_first_byte_is_sent() {
 }
 
 #[test]
-fn room_past_the_quota_is_not_allocated_and_what_is_reserved_needs_no_call_at_the_write() {
+fn allocation_obeys_the_quota_and_reserved_writes_need_no_call() {
     let fake = limited(Some(20_000), 0);
     let file = open(&fake);
     for keep_size in [false, true] {
@@ -434,7 +436,7 @@ fn room_past_the_quota_is_not_allocated_and_what_is_reserved_needs_no_call_at_th
 }
 
 #[test]
-fn a_write_end_goes_with_its_capability() {
+fn a_growth_grant_ends_with_its_capability() {
     let fake = limited(Some(20_000), 0);
     let file = open(&fake);
     block_on(file.write_at(&pattern(20_000), 0)).unwrap();
@@ -453,7 +455,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_file_is_a_vector_of_bytes_whatever_goes_wrong_on_the_way(
+    fn a_file_behaves_like_a_vector_of_bytes_despite_faults(
         layout in layouts(), steps in steps(), pad in any::<bool>(),
     ) {
         let fake = Fake::new(layout);
@@ -474,7 +476,8 @@ proptest! {
                     model_write(&mut model, position as usize, &data);
                 }
                 Step::Read { position, bytes } => {
-                    let (from, to) = (model.len().min(position as usize), model.len().min(position as usize + bytes));
+                    let from = model.len().min(position as usize);
+                    let to = model.len().min(position as usize + bytes);
                     prop_assert_eq!(read(&file, position, bytes), &model[from..to]);
                 }
                 Step::Truncate { bytes } => {
@@ -492,16 +495,19 @@ proptest! {
 
     #[test]
     fn a_view_is_the_bytes_that_it_shows(
-        offset in 0u64..5000, group in 1u64..3000, gap in 0u64..9000, start in 0u64..5000, bytes in 1usize..30_000,
+        offset in 0u64..5000, group in 1u64..3000, gap in 0u64..9000, start in 0u64..5000,
+        bytes in 1usize..30_000,
     ) {
         let fake = Fake::striped();
         let file = open(&fake);
         let base = pattern(60_000);
         block_on(file.write_at(&base, 0)).unwrap();
         let stride = group + gap;
-        let shown = |position: u64| (offset + position / group * stride + position % group) as usize;
+        let shown =
+            |position: u64| (offset + position / group * stride + position % group) as usize;
         let view = file.with_view(View::strided(offset, group, stride)).unwrap();
-        let wanted: Vec<u8> = (start..start + bytes as u64).map_while(|p| base.get(shown(p)).copied()).collect();
+        let wanted: Vec<u8> =
+            (start..start + bytes as u64).map_while(|p| base.get(shown(p)).copied()).collect();
         prop_assert_eq!(read(&view, start, bytes), wanted);
     }
 }

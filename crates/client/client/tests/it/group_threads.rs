@@ -4,10 +4,10 @@ use std::{thread, time::Duration};
 
 use braid_client::{Group, Result, Status, ThreadGroup};
 
-/// Far beyond what a test takes.
+/// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Runs `work` on a thread for each task; what each returned, in the order of ranks.
+/// Runs `work` on a thread for each task. Returns their results, in the order of ranks.
 fn run<T: Send>(size: u32, work: impl Fn(ThreadGroup) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let work = &work;
@@ -18,7 +18,7 @@ fn run<T: Send>(size: u32, work: impl Fn(ThreadGroup) -> T + Sync) -> Vec<T> {
 }
 
 #[test]
-fn every_task_gets_what_every_task_gave_round_after_round() {
+fn every_task_receives_all_payloads_in_every_round() {
     let rounds = |task: ThreadGroup| {
         for round in 0..200u32 {
             // Of different lengths, some empty.
@@ -57,12 +57,12 @@ fn a_task_that_does_not_come_fails_all_and_for_good() {
 }
 
 #[test]
-fn a_task_that_panics_is_lost_and_leaves_nobody_waiting() {
+fn a_task_that_panics_is_lost_and_no_task_keeps_waiting() {
     let outcomes: Vec<Result<Vec<Vec<u8>>>> = thread::scope(|scope| {
         let come = |task: ThreadGroup| {
             task.all_gather(b"", LONG).unwrap();
             match task.rank() {
-                // Not `panic!`, whose message would be taken for a failure.
+                // Not `panic!`, whose message would look like a failure.
                 1 => std::panic::resume_unwind(Box::new("planted")),
                 _ => task.all_gather(b"", LONG),
             }
@@ -80,7 +80,7 @@ fn a_task_that_panics_is_lost_and_leaves_nobody_waiting() {
 }
 
 #[test]
-fn a_task_that_goes_after_the_last_round_takes_nothing_from_the_others() {
+fn a_task_that_ends_after_the_last_round_does_no_harm() {
     for _ in 0..200 {
         let got = run(3, |task| task.all_gather(&[task.rank() as u8], LONG));
         assert!(got.into_iter().all(|got| got.unwrap() == [[0], [1], [2]]));

@@ -1,5 +1,5 @@
-//! The integration tests of this crate, one module a subject, in one binary: each binary more is
-//! compiled and linked by itself. `group_tcp` is one of its own, since it forks.
+//! The integration tests of this crate, one module for each subject, in one binary, since each
+//! binary is compiled and linked by itself. `group_tcp` is a separate binary because it forks.
 
 mod bounds;
 mod calls;

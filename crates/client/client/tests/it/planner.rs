@@ -1,4 +1,5 @@
-//! Properties of the planner: what each daemon is asked, and which bytes of the caller's buffers it gets.
+//! Properties of the planner: the request to each daemon, and the bytes of the caller's buffers
+//! that it gets.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ fn views() -> impl Strategy<Value = View> {
     ]
 }
 
-/// A list, again and again.
+/// A repeated list.
 fn lists() -> impl Strategy<Value = View> {
     let extent = (0u64..100_000, prop_oneof![9 => 512u64..20_000, 1 => 512u64..4 << 20]);
     (prop::collection::vec(extent, 1..400), 0u64..50_000).prop_map(|(extents, displacement)| {
@@ -74,7 +75,7 @@ proptest! {
         let request = Request { view, start, bytes };
         let mut pieces = Vec::new();
         for planned in rounds(&map, &request).concat() {
-            // A staged window is the one case whose pieces are not listed; these views have none.
+            // Only a window with a bounce buffer does not list its pieces; these views have none.
             prop_assert!(matches!(planned.memory, Memory::Pieces(_)));
             let sum: u64 = planned.pieces().iter().map(|piece| piece.bytes).sum();
             prop_assert_eq!(sum, planned.payload);
@@ -82,7 +83,9 @@ proptest! {
             pieces.extend_from_slice(planned.pieces());
         }
         pieces.sort_unstable_by_key(|piece| piece.position);
-        let end = pieces.iter().try_fold(0, |end, piece| (piece.position == end).then_some(end + piece.bytes));
+        let end = pieces
+            .iter()
+            .try_fold(0, |end, piece| (piece.position == end).then_some(end + piece.bytes));
         prop_assert_eq!(end, Some(bytes), "no gap and no overlap");
     }
 
@@ -100,13 +103,14 @@ proptest! {
         for (target, (payload, count)) in daemons {
             prop_assert_eq!(count, payload.div_ceil(WINDOW_BYTES), "I2, daemon {}", target);
             let steps = &mut usize::MAX.clone();
-            let own = map.ready().payload_bytes(&request, &map.targets()[target].parts, steps).unwrap();
+            let parts = &map.targets()[target].parts;
+            let own = map.ready().payload_bytes(&request, parts, steps).unwrap();
             prop_assert_eq!(Some(payload), own);
         }
     }
 
     #[test]
-    fn each_window_is_for_the_daemon_what_its_pieces_are_for_the_caller(
+    fn each_window_matches_its_pieces(
         layout in layouts(), view in lists(), skip in 0u64..50_000,
     ) {
         let map = FileMap::new(layout).unwrap();
@@ -114,12 +118,15 @@ proptest! {
         let bytes = extents.iter().map(|extent| extent.bytes).sum::<u64>().saturating_sub(skip);
         let request = Request { view, start: skip, bytes };
         for planned in rounds(&map, &request).concat() {
-            // Where in the file each run of bytes lies, in the order of the payload.
+            // The file ranges of the payload, in its order.
             let runs = |request: &Request| {
                 let unfolded = map.accesses(planned.target, request).unwrap().by_file();
                 unfolded.map(|access| (access.file_offset.0, access.bytes)).collect::<Vec<_>>()
             };
-            let own = |piece: &Piece| Request { start: skip + piece.position, bytes: piece.bytes, ..request.clone() };
+            let own = |piece: &Piece| {
+                let start = skip + piece.position;
+                Request { start, bytes: piece.bytes, ..request.clone() }
+            };
             let wanted = planned.pieces().iter().flat_map(|piece| runs(&own(piece)));
             prop_assert_eq!(joined(runs(&planned.request).into_iter()), joined(wanted));
         }
@@ -137,7 +144,7 @@ proptest! {
     }
 }
 
-/// Runs of the file, adjacent ones as one.
+/// File ranges, with adjacent ones merged.
 fn joined(runs: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (offset, bytes) in runs {
@@ -167,7 +174,7 @@ fn a_daemon_is_sent_the_extents_alone_that_touch_it() {
             other => panic!("{other:?} is no list"),
         })
         .sum::<usize>();
-    // Each once, and those that cross from one strip into the next twice.
+    // Each once; those that cross into the next strip, twice.
     assert!((1000..1100).contains(&sent), "{sent}");
 }
 

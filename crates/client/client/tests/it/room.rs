@@ -1,4 +1,5 @@
-//! Room for what is gathered, over a cluster in memory: what is asked, when, and what is let go.
+//! Reservations for buffered bytes, on an in-memory cluster: what is requested, when, and what is
+//! released.
 
 use std::{io::IoSlice, time::Duration};
 
@@ -18,7 +19,7 @@ use braid_wire::{
 const MIB: u64 = 1 << 20;
 const ALL: [IodId; 3] = [IodId(1), IodId(2), IodId(3)];
 
-/// A cluster of three daemons with so much room for a session each, and an open file.
+/// A cluster of three daemons that reserve this much for each session, and an open file.
 fn opened(room: u64) -> (Fake, Client<Fake>, File<Fake>) {
     let fake = Fake::striped();
     fake.cluster().room_bytes_max = room;
@@ -32,14 +33,14 @@ fn open(client: &Client<Fake>, path: &str) -> File<Fake> {
     block_on(client.open(path, &options)).unwrap()
 }
 
-/// The same, and room has come with the first writes.
+/// The same, after the first writes have brought reservations.
 fn with_room(room: u64) -> (Fake, Client<Fake>, File<Fake>) {
     let (fake, client, file) = opened(room);
     assert!(
         !file.hold_room(0, 1, &mut HeldRoom::default()),
         "nothing is there before it is asked for"
     );
-    // Of three daemons, each is found wanting in its turn.
+    // Each of the three daemons lacks space in its turn.
     for _ in ALL {
         block_on(file.write_at(&[0; 3 * 4096], 0)).unwrap();
         file.hold_room(0, 1, &mut HeldRoom::default());
@@ -47,7 +48,7 @@ fn with_room(room: u64) -> (Fake, Client<Fake>, File<Fake>) {
     (fake, client, file)
 }
 
-/// What the daemons keep: granted less released, in the order of their ids.
+/// What the daemons have reserved: granted less released, in the order of their ids.
 fn kept(fake: &Fake) -> Vec<u64> {
     let cluster = fake.cluster();
     let of = |iod| {
@@ -56,7 +57,7 @@ fn kept(fake: &Fake) -> Vec<u64> {
     ALL.into_iter().map(of).collect()
 }
 
-/// What the first daemon has heard that was let go.
+/// What was reported to the first daemon as released.
 fn released_at_first(fake: &Fake) -> u64 {
     fake.cluster().rooms.iter().find(|((at, _), _)| *at == IodId(1)).map_or(0, |(_, room)| room.2)
 }
@@ -91,14 +92,14 @@ fn room_is_held_without_a_call_and_used_by_the_write_and_let_go_after_it() {
 }
 
 #[test]
-fn who_does_not_gather_asks_for_nothing() {
+fn a_client_that_does_not_buffer_requests_nothing() {
     let (fake, _client, file) = opened(16 * MIB);
     block_on(file.write_at(&[1; 50_000], 0)).unwrap();
     assert_eq!(ALL.map(|iod| fake.cluster().requests_to(iod, iod::WriteWithRoom::OP)), [0; 3]);
 }
 
 #[test]
-fn where_there_is_no_room_nothing_is_held_and_writes_go_through() {
+fn without_space_nothing_is_reserved_and_writes_go_through() {
     let (fake, _client, file) = with_room(0);
     let mut held = HeldRoom::default();
     assert!(!file.hold_room(0, 100, &mut held));
@@ -111,7 +112,7 @@ fn where_there_is_no_room_nothing_is_held_and_writes_go_through() {
 }
 
 #[test]
-fn what_one_stretch_holds_no_other_has_and_one_that_is_dropped_is_free_again() {
+fn a_reservation_is_exclusive_and_free_again_when_dropped() {
     let (_fake, client, file) = with_room(2 * MIB);
     let other = open(&client, "/g");
     let mut held = HeldRoom::default();
@@ -157,7 +158,7 @@ fn a_write_that_fails_for_good_lets_its_room_go() {
 }
 
 #[test]
-fn a_write_in_room_goes_on_after_a_truncate_by_somebody_else() {
+fn a_reserved_write_continues_after_a_truncate_by_another_client() {
     let (fake, _client, file) = with_room(16 * MIB);
     let mut held = HeldRoom::default();
     assert!(file.hold_room(0, 1000, &mut held));
@@ -172,7 +173,7 @@ fn a_write_in_room_goes_on_after_a_truncate_by_somebody_else() {
 }
 
 #[test]
-fn a_daemon_that_restarted_has_nothing_for_us_and_gives_anew_for_what_is_held() {
+fn a_restarted_daemon_reserves_again_what_is_held() {
     let (fake, client, file) = with_room(16 * MIB);
     let other = open(&client, "/g");
     let (mut held, mut more) = (HeldRoom::default(), HeldRoom::default());
@@ -193,7 +194,7 @@ fn a_daemon_that_restarted_has_nothing_for_us_and_gives_anew_for_what_is_held() 
 }
 
 #[test]
-fn idle_room_goes_back_after_a_while_and_all_of_it_at_the_end() {
+fn idle_reservations_are_returned_after_a_while_and_at_the_end() {
     let fake = Fake::striped();
     fake.cluster().room_bytes_max = 16 * MIB;
     let secret = fake.cluster().server_key.clone();

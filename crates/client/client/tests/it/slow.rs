@@ -1,5 +1,5 @@
-//! Servers that are slow and servers that are gone, over a cluster in memory whose clock is the test's: what moves is waited for, what
-//! does not is given up in a call's time, 30 s (I8).
+//! Slow and lost servers, on an in-memory cluster with a test clock. A call waits as long as bytes
+//! move, and gives up after the time of a call, 30 s, when they do not (I8).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use braid_net::block_on;
 use braid_types::{IodId, limits::WINDOW_BYTES};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// More than a round of a call.
+/// More than one round.
 const LARGE: usize = 66 << 20;
 
 fn fake(iods: u32) -> Fake {
@@ -29,7 +29,7 @@ fn pattern(bytes: usize) -> Vec<u8> {
     one.iter().copied().cycle().take(bytes).collect()
 }
 
-/// How long the call took on the cluster's clock, and what came of it.
+/// The duration of the call on the cluster's clock, and its result.
 fn timed<T>(
     fake: &Fake,
     call: impl Future<Output = Result<T, Error>>,
@@ -71,7 +71,7 @@ fn connections_that_end_again_and_again_do_not_fail_a_call_that_moves() {
 }
 
 #[test]
-fn a_daemon_that_goes_silent_in_a_long_call_is_named_in_one_calls_time() {
+fn a_daemon_that_becomes_silent_is_named_in_the_time_of_a_call() {
     let fake = fake(1);
     let (file, data) = (open(&fake), pattern(LARGE));
     fake.cluster().answer_time = Duration::from_secs(3);
@@ -94,7 +94,7 @@ fn a_daemon_that_goes_silent_in_a_long_call_is_named_in_one_calls_time() {
 }
 
 #[test]
-fn what_the_other_daemons_do_gives_a_silent_one_no_more_time() {
+fn active_daemons_do_not_extend_the_time_of_a_silent_one() {
     let fake = fake(3);
     let (file, data) = (open(&fake), pattern(LARGE));
     fake.cluster().answer_time = Duration::from_secs(1);
@@ -110,7 +110,7 @@ const REFUSES: IodId = IodId(2);
 /// Five windows of the first daemon, one of the second.
 const UNEVEN: usize = 6 * WINDOW_BYTES as usize;
 
-/// A daemon that takes longer than a call's time for what it is asked, and one that is asked once.
+/// A daemon that needs more than a call's time for its exchanges, and one with a single exchange.
 fn uneven() -> (Fake, File<Fake>, Vec<u8>) {
     let stripe_size = 5 * WINDOW_BYTES;
     let fake = Fake::new(Layout::one(Distribution::SimpleStripe { stripe_size }, [MOVES, REFUSES]));
@@ -121,7 +121,7 @@ fn uneven() -> (Fake, File<Fake>, Vec<u8>) {
 }
 
 #[test]
-fn a_daemon_that_refused_or_was_lost_early_in_a_long_attempt_is_asked_again() {
+fn a_daemon_lost_early_in_a_long_attempt_is_asked_again() {
     let (fake, file, data) = uneven();
     let refused =
         [Status::UnknownHandle, Status::TryAgain, Status::StaleEpoch, Status::BadCapability];
@@ -136,7 +136,7 @@ fn a_daemon_that_refused_or_was_lost_early_in_a_long_attempt_is_asked_again() {
 }
 
 #[test]
-fn a_daemon_that_refuses_for_ever_is_named_in_one_calls_time_after_the_others_end() {
+fn a_daemon_that_always_refuses_is_named_in_the_time_of_a_call() {
     for fault in [Fault::Refused(Status::TryAgain), Fault::RequestLost] {
         let (fake, file, data) = uneven();
         fake.cluster().faults_at = vec![(REFUSES, fault); 1000];
@@ -148,7 +148,7 @@ fn a_daemon_that_refuses_for_ever_is_named_in_one_calls_time_after_the_others_en
 }
 
 #[test]
-fn a_file_that_is_truncated_before_the_last_answer_of_a_long_read_is_read_again() {
+fn a_file_truncated_during_a_long_read_is_read_again() {
     let (fake, file, data) = uneven();
     fake.cluster().faults_at.push((REFUSES, Fault::Refused(Status::StaleGeneration)));
     let mut buffer = vec![0; UNEVEN];
@@ -159,7 +159,7 @@ fn a_file_that_is_truncated_before_the_last_answer_of_a_long_read_is_read_again(
 }
 
 #[test]
-fn what_waits_for_its_turn_loses_no_time_and_blames_no_daemon() {
+fn a_wait_for_a_turn_costs_no_time_and_blames_no_daemon() {
     const TURN: Duration = Duration::from_secs(100);
     let (fake, file, data) = uneven();
     for bytes in [1, WINDOW_BYTES as usize, UNEVEN] {

@@ -1,4 +1,4 @@
-//! Everything made durable by one call, over a cluster in memory: who is asked, and who is told of what.
+//! `sync_all` on an in-memory cluster: which servers are called, and which losses are reported.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn sync_all(client: &Client<Fake>) -> Result<()> {
     block_on(client.sync_all())
 }
 
-/// The host of a daemon lost its power and is back.
+/// The host of a daemon lost power and is back.
 fn lose_power(fake: &Fake, iod: IodId) {
     fake.cluster().verifiers.get_mut(&iod).unwrap().0 += 1;
 }
@@ -43,7 +43,7 @@ fn flushes(fake: &Fake) -> [usize; 3] {
 }
 
 #[test]
-fn each_daemon_is_asked_once_however_many_files_were_written_and_the_log_is_forced() {
+fn sync_all_calls_each_daemon_once_and_syncs_the_log() {
     let fake = Fake::striped();
     let client = fake.client();
     (0..50).for_each(|number| write_and_close(&client, &format!("/{number}")));
@@ -54,7 +54,7 @@ fn each_daemon_is_asked_once_however_many_files_were_written_and_the_log_is_forc
 }
 
 #[test]
-fn what_a_closed_file_lost_is_told_once_with_the_daemon() {
+fn losses_of_a_closed_file_are_reported_once_with_the_daemon() {
     let fake = Fake::striped();
     let client = fake.client();
     write_and_close(&client, "/a");
@@ -70,7 +70,7 @@ fn what_a_closed_file_lost_is_told_once_with_the_daemon() {
 }
 
 #[test]
-fn a_loss_that_a_close_has_told_is_told_by_the_sync_of_all_too() {
+fn a_loss_reported_by_a_close_is_also_reported_by_sync_all() {
     let fake = Fake::striped();
     let client = fake.client();
     let file = written(&client, "/a");
@@ -82,7 +82,7 @@ fn a_loss_that_a_close_has_told_is_told_by_the_sync_of_all_too() {
 }
 
 #[test]
-fn after_it_a_loss_of_power_takes_nothing_of_what_was_written_before() {
+fn a_power_failure_after_sync_all_loses_no_earlier_write() {
     let fake = Fake::striped();
     let client = fake.client();
     let (before, after) = (written(&client, "/a"), written(&client, "/b"));
@@ -106,7 +106,7 @@ fn a_file_that_was_synced_before_is_no_loss() {
 }
 
 #[test]
-fn a_daemon_that_is_away_is_named_in_time_the_others_flush_and_no_loss_is_forgotten() {
+fn an_unresponsive_daemon_is_named_while_the_others_flush() {
     let fake = Fake::striped();
     let client = fake.client();
     write_and_close(&client, "/a");
@@ -126,7 +126,7 @@ fn a_daemon_that_is_away_is_named_in_time_the_others_flush_and_no_loss_is_forgot
 }
 
 #[test]
-fn a_daemon_that_fails_is_told_and_the_others_flush() {
+fn a_failing_daemon_is_reported_and_the_others_flush() {
     let fake = Fake::striped();
     let client = fake.client();
     fake.fault(FlushAll::OP, Fault::Refused(Status::DiskError));
@@ -152,7 +152,7 @@ fn without_the_metadata_server_it_fails_in_time_and_names_it() {
 }
 
 #[test]
-fn an_answer_that_is_lost_or_late_is_asked_for_again() {
+fn a_call_with_a_lost_or_late_reply_is_retried() {
     for fault in
         [Fault::RequestLost, Fault::ReplyLost, Fault::ReplyLate, Fault::Refused(Status::TryAgain)]
     {

@@ -1,4 +1,4 @@
-//! Locks of owners that closed while the metadata server was away, over a cluster in memory.
+//! Locks of owners that closed while the metadata server was away, on an in-memory cluster.
 
 use std::{
     pin::pin,
@@ -41,7 +41,7 @@ fn scene() -> (Fake, Client<Fake>) {
     (fake, client)
 }
 
-/// The service looks what is to be done, once.
+/// One tick of the service thread.
 fn tick(fake: &Fake, client: &Client<Fake>) {
     fake.cluster().sleeps = Some(1);
     let service = client.serve();
@@ -54,7 +54,7 @@ fn unlocks(fake: &Fake) -> usize {
 }
 
 #[test]
-fn the_service_lets_go_what_whoever_closed_could_not() {
+fn the_service_sends_unlocks_that_the_close_could_not() {
     let (fake, client) = scene();
     assert_eq!(fake.cluster().locks, [lock(1), lock(2)]);
     tick(&fake, &client);
@@ -64,7 +64,7 @@ fn the_service_lets_go_what_whoever_closed_could_not() {
 }
 
 #[test]
-fn a_server_that_restarted_is_not_told_of_an_owner_that_closed() {
+fn a_closed_owner_is_not_reclaimed_from_a_restarted_server() {
     let (fake, client) = scene();
     fake.cluster().restart_mds();
     tick(&fake, &client);
@@ -73,7 +73,7 @@ fn a_server_that_restarted_is_not_told_of_an_owner_that_closed() {
 }
 
 #[test]
-fn the_next_owner_of_the_same_number_keeps_what_it_gets() {
+fn the_next_owner_of_the_same_number_keeps_its_locks() {
     let (fake, client) = scene();
     fake.cluster().mds_calls.clear();
     assert_eq!(block_on(client.try_lock_range(&lock(1))).unwrap(), None);

@@ -1,4 +1,5 @@
-//! Views on open files, many at once and overlapping, against a model that is one vector of bytes; and what of them travels.
+//! Many overlapping views on open files, compared with a model in one vector of bytes; and the size
+//! of their requests.
 
 use std::io::IoSliceMut;
 
@@ -16,7 +17,7 @@ fn open(fake: &Fake) -> File<Fake> {
     block_on(fake.client().open("/f", &options)).unwrap()
 }
 
-/// Where in the file the first `bytes` bytes of a view are, one by one.
+/// The file offsets of the first `bytes` bytes of a view.
 fn stream(view: &View, bytes: usize) -> Vec<u64> {
     let pattern = expand(&view.pattern);
     let copies = (0..).map(|copy| view.displacement + copy * view.extent);
@@ -82,15 +83,20 @@ fn views() -> impl Strategy<Value = View> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 128, failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn overlapping_views_of_one_open_file_write_and_read_what_a_plain_file_would(
+    fn overlapping_views_of_one_file_behave_like_a_plain_file(
         views in prop::collection::vec(views(), 1..7),
-        steps in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>(), 0u64..20_000, 0usize..20_000), 1..20),
+        steps in prop::collection::vec(
+            (any::<prop::sample::Index>(), any::<bool>(), 0u64..20_000, 0usize..20_000), 1..20
+        ),
     ) {
         let file = open(&Fake::striped());
-        let handles: Vec<File<Fake>> = views.iter().map(|view| file.with_view(view.clone()).unwrap()).collect();
+        let handles: Vec<File<Fake>> =
+            views.iter().map(|view| file.with_view(view.clone()).unwrap()).collect();
         let mut model: Vec<u8> = Vec::new();
         for (turn, (which, is_write, start, bytes)) in steps.into_iter().enumerate() {
             let (view, handle) = (which.get(&views), which.get(&handles));
@@ -100,13 +106,16 @@ proptest! {
                 prop_assert_eq!(block_on(handle.write_at(&data, start)).unwrap(), bytes);
                 let end = offsets.last().map_or(0, |last| *last as usize + 1);
                 model.resize(model.len().max(end), 0);
-                offsets.iter().zip(&data).for_each(|(offset, byte)| model[*offset as usize] = *byte);
+                for (offset, byte) in offsets.iter().zip(&data) {
+                    model[*offset as usize] = *byte;
+                }
             } else {
                 let mut buffer = vec![0xee; bytes];
                 let got = block_on(handle.read_at(&mut buffer, start)).unwrap();
                 let expected: Vec<u8> =
-                    offsets.iter().map_while(|offset| model.get(*offset as usize)).copied().collect();
-                prop_assert!(buffer[..got] == expected, "{} bytes of {:?} from {}", bytes, view, start);
+                    offsets.iter().map_while(|at| model.get(*at as usize)).copied().collect();
+                let shown = format!("{bytes} bytes of {view:?} from {start}");
+                prop_assert!(buffer[..got] == expected, "{}", shown);
             }
         }
         let mut whole = vec![0xee; model.len() + 1];
@@ -115,21 +124,28 @@ proptest! {
     }
 
     #[test]
-    fn positions_lead_to_the_file_and_back_and_to_other_views(one in views(), other in views(), start in 0u64..5000) {
-        let (from, to) = (FileView::new(one.clone()).unwrap(), FileView::new(other.clone()).unwrap());
-        // As far as the model has a file that is seen whole.
-        let others: Vec<u64> = stream(&other, 300_000).into_iter().take_while(|offset| *offset < 1 << 32).collect();
-        for (position, offset) in (0u64..).zip(stream(&one, start as usize + 200)).skip(start as usize) {
+    fn positions_lead_to_the_file_and_back_and_to_other_views(
+        one in views(), other in views(), start in 0u64..5000
+    ) {
+        let from = FileView::new(one.clone()).unwrap();
+        let to = FileView::new(other.clone()).unwrap();
+        // As far as the model goes for a view of the whole file.
+        let others: Vec<u64> =
+            stream(&other, 300_000).into_iter().take_while(|offset| *offset < 1 << 32).collect();
+        let places = (0u64..).zip(stream(&one, start as usize + 200));
+        for (position, offset) in places.skip(start as usize) {
             prop_assert_eq!(from.file_offset(position).unwrap(), offset);
             prop_assert_eq!(from.position(offset), Some(position));
             if offset < *others.last().unwrap() {
                 let next = others.partition_point(|seen| *seen < offset);
                 prop_assert_eq!(to.next_seen(offset), Some((next as u64, others[next])));
-                prop_assert_eq!(from.position_in(position, &to).unwrap(), (others[next] == offset).then_some(next as u64));
+                let expected = (others[next] == offset).then_some(next as u64);
+                prop_assert_eq!(from.position_in(position, &to).unwrap(), expected);
             }
         }
         let extents = from.extents(start, 1000).unwrap();
-        let bytes: Vec<u64> = extents.flat_map(|extent| extent.offset..extent.offset + extent.bytes).collect();
+        let bytes: Vec<u64> =
+            extents.flat_map(|extent| extent.offset..extent.offset + extent.bytes).collect();
         prop_assert_eq!(bytes, stream(&one, start as usize + 1000).split_off(start as usize));
     }
 }
@@ -147,7 +163,8 @@ fn no_view_leads_past_the_largest_file() {
     );
 }
 
-/// Bytes of the longest request that a read and a write through a view take, when the capability is known already.
+/// The size of the longest request of a read and a write through a view, when the capability is
+/// known already.
 fn longest_request(view: View, bytes: usize) -> usize {
     let fake = Fake::striped();
     let file = open(&fake).with_view(view).unwrap();
@@ -168,7 +185,7 @@ fn longest_request(view: View, bytes: usize) -> usize {
     cluster.request_bytes.iter().map(|(_, bytes)| *bytes).max().unwrap()
 }
 
-/// What a request may take that is one formula of some levels.
+/// The largest request for a view without explicit lists.
 const FORMULA_BYTES_MAX: usize = 250;
 
 /// The request of `count` blocks, for 1, 100 and 10,000 of them.

@@ -40,7 +40,8 @@ impl Running {
     /// Runs [`child_asks`] as another user.
     fn ask_as(&self, uid: u32) -> Output {
         let program = self.dir.path().join("child");
-        // By another process: one that a test beside this forks while the copy is open for writing would keep it busy.
+        // By another process. If a parallel test forked while the copy is open for writing, the
+        // file would be busy.
         let copied = Command::new("cp")
             .arg(std::env::current_exe().unwrap())
             .arg(&program)
@@ -74,7 +75,7 @@ fn ticket_of(proof: &Proof) -> &Ticket {
 }
 
 #[test]
-fn a_program_gets_a_ticket_with_its_own_identity_and_the_key_of_that_ticket() {
+fn a_program_gets_a_ticket_with_its_own_identity_and_its_key() {
     let agent = Running::start(alive);
     let proof = ask(&agent.socket()).unwrap();
     let ticket = ticket_of(&proof);
@@ -117,7 +118,7 @@ fn another_user_gets_its_own_identity_whatever_it_says() {
 #[ignore = "the child process of another_user_gets_its_own_identity_whatever_it_says"]
 fn child_asks() {
     let socket = PathBuf::from(std::env::var_os("BRAID_TEST_AGENT").unwrap());
-    // A claim to be root, before anything else: nobody reads it.
+    // Claims to be root before anything else. The agent does not read it.
     let mut stream = UnixStream::connect(&socket).unwrap();
     let _ = stream.write_all(b"uid=0 gid=0");
     drop(stream);
@@ -127,7 +128,7 @@ fn child_asks() {
 }
 
 #[test]
-fn no_ticket_is_given_when_the_agents_session_is_gone() {
+fn no_ticket_is_issued_when_the_agents_session_has_ended() {
     let agent =
         Running::start(|| Err(Error::new(Status::Unreachable, "the metadata server is away")));
     let error = ask(&agent.socket()).unwrap_err();

@@ -1,4 +1,4 @@
-//! What a task tells all others before a collective call.
+//! What a task sends to all others before a collective call.
 
 use braid_layout::Request;
 use braid_types::FileIndex;
@@ -10,26 +10,26 @@ use super::{
 };
 use crate::error::Result;
 
-/// Begins every announcement, so that another version's is not taken for one.
+/// The first bytes of each message, so that a message of another version is not misread.
 const VERSION: u32 = 0x4252_4302;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Announcement {
-    /// Why the task cannot take part; else the length of its pieces.
+    /// The reason why the task cannot take part; otherwise the length of its pieces.
     pub(super) verdict: Outcome,
-    /// Names the collective request, should this task be its master.
+    /// The identifier of the collective request, if this task is its leader.
     pub(super) id: [u8; 16],
     pub(super) file: FileIndex,
     pub(super) session: u64,
     pub(super) is_write: bool,
-    /// What it reads comes unencrypted.
+    /// Whether its connections are unencrypted.
     pub(super) is_plain: bool,
     pub(super) options: CollectiveOptions,
     pub(super) request: Request,
 }
 
 impl Announcement {
-    /// How long its pieces are on average, in bytes.
+    /// The average length of its pieces, in bytes.
     pub(super) fn pieces(&self) -> u64 {
         self.verdict.bytes()
     }

@@ -1,4 +1,4 @@
-//! Which tasks go together, and how: from what all have announced, the same in every task.
+//! Decides which tasks work together, and how. All tasks decide the same, from the requests of all.
 
 use braid_layout::Request;
 use braid_types::{
@@ -16,32 +16,36 @@ use crate::{
     plan::FileMap,
 };
 
-/// Pieces of this length on average and longer are left to independent calls: a daemon's work on each piece is little against what
-/// it costs to go together (`docs/adr/0015-collective-requests.md`, Numbers).
+/// Requests whose pieces have at least this average length use independent calls: the daemon's work
+/// for each piece is small compared with the cost of coordination
+/// (`docs/adr/0015-collective-requests.md`, Numbers).
 const PIECE_BYTES_MIN: u64 = 4096;
-/// The same of what is read over plain connections, which daemons send from a mapping (`docs/adr/0025-sending-from-a-mapping.md`).
+/// The same for reads over unencrypted connections, for which daemons send from a mapping
+/// (`docs/adr/0025-sending-from-a-mapping.md`).
 const READ_PIECE_BYTES_MIN: u64 = 256;
-/// The same of what is written over plain connections: one thread of a daemon receives it, but need not decrypt it.
+/// The same for writes over unencrypted connections: one thread of a daemon receives them, without
+/// decryption.
 const WRITTEN_PIECE_BYTES_MIN: u64 = 16 * 1024;
-/// How many pieces of a request are looked at for their length.
+/// How many pieces of a request are sampled for their length.
 const PIECES_LOOKED_AT: usize = 64;
-/// What a `Collect` has besides its formulas and sessions, at most: the capability of a wide layout.
+/// The largest size of a collective request without its task families and sessions: the capability
+/// of a wide layout.
 const COLLECT_REST_BYTES: usize = 128 * 1024;
 
-/// How a circle's tasks do their parts.
+/// How the tasks of a subgroup transfer their parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     /// By a collective request.
     Server,
-    /// Each by itself, all at once.
+    /// Each by itself, all at the same time.
     Independent,
-    /// Each by itself, one after the other: what they write overlaps.
+    /// Each by itself, one after the other: their writes overlap.
     InTurn,
-    /// They have done it.
+    /// They have finished.
     Done,
 }
 
-/// Tasks whose file ranges overlap, directly or through others.
+/// Tasks whose file ranges overlap, directly or through other tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Circle {
     /// Their ranks, ascending.
@@ -49,13 +53,13 @@ pub(super) struct Circle {
     pub(super) way: Way,
 }
 
-/// Who does what when.
+/// The slots and methods of all tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Plan {
     circles: Vec<Circle>,
 }
 
-/// When and how a task does its part.
+/// The slot and method of one task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn<'p> {
     pub(super) slot: usize,
@@ -63,7 +67,7 @@ pub(super) struct Turn<'p> {
     pub(super) circle: &'p Circle,
 }
 
-/// How long the pieces of a request are on average on a daemon, in bytes; 0 for no bytes.
+/// The average length of a request's pieces on a daemon, in bytes; 0 for an empty request.
 pub(super) fn piece_bytes(map: &FileMap, request: &Request) -> Result<u64> {
     for target in 0..map.targets().len() {
         let mut accesses = map
@@ -83,7 +87,7 @@ pub(super) fn piece_bytes(map: &FileMap, request: &Request) -> Result<u64> {
 /// The plan for these tasks.
 ///
 /// # Errors
-/// [`Status::Invalid`]: they do not make the same call, or overlap and do not want to.
+/// [`Status::Invalid`]: they make different calls, or overlap although the options refuse that.
 pub(super) fn plan(all: &[Announcement]) -> Result<Plan> {
     let first = &all[0];
     let alike = |task: &Announcement| {
@@ -91,13 +95,14 @@ pub(super) fn plan(all: &[Announcement]) -> Result<Plan> {
     };
     if let Some(rank) = all.iter().position(|task| !alike(task)) {
         let why = format!(
-            "task {rank} makes another collective call than task 0: another file, direction or option"
+            "task {rank} makes another collective call than task 0: \
+             another file, direction or option"
         );
         return Err(Error::new(Status::Invalid, why)
             .with_hint("the same calls in the same order in every task"));
     }
     if first.is_write && first.options.overlap == Overlap::Refuse && overlap(all.iter())? {
-        let why = "the tasks' requests overlap, and the call is to refuse that";
+        let why = "the tasks' requests overlap, and the options refuse that";
         return Err(Error::new(Status::Invalid, why)
             .with_hint("Overlap::HighestRank, or views that do not overlap"));
     }
@@ -109,7 +114,7 @@ pub(super) fn plan(all: &[Announcement]) -> Result<Plan> {
 }
 
 impl Plan {
-    /// How many slots there are, at least 1.
+    /// The number of slots, at least 1.
     pub(super) fn slots(&self) -> usize {
         let slots = self
             .circles
@@ -118,7 +123,7 @@ impl Plan {
         slots.max().unwrap_or(1)
     }
 
-    /// `None` for a task without bytes.
+    /// The slot of a task; `None` for a task without bytes.
     pub(super) fn turn_of(&self, rank: usize) -> Option<Turn<'_>> {
         let circle = self.circles.iter().find(|circle| circle.members.contains(&rank))?;
         let place = circle.members.iter().position(|member| *member == rank)?;
@@ -130,7 +135,8 @@ impl Plan {
         self.turn_of(rank).is_some_and(|turn| turn.way == Way::Server)
     }
 
-    /// The plan after a failure that may pass: circles that failed do their parts by themselves.
+    /// The plan after a failure that allows a fallback: the tasks of failed subgroups transfer
+    /// their parts by themselves.
     pub(super) fn fall_back(&self, all: &[Announcement], outcomes: &[Outcome]) -> Result<Self> {
         let mut circles = self.circles.clone();
         for circle in &mut circles {
@@ -145,7 +151,7 @@ impl Plan {
     }
 }
 
-/// Tasks by overlapping file ranges.
+/// The subgroups of tasks with overlapping file ranges.
 fn circles(all: &[Announcement]) -> Result<Vec<Circle>> {
     let mut ranges = Vec::new();
     for (rank, task) in all.iter().enumerate() {
@@ -188,7 +194,7 @@ fn way(circle: &Circle, all: &[Announcement]) -> Result<Way> {
         return Ok(Way::Server);
     }
     match by_themselves(circle, all)? {
-        // The daemons know the order without turns.
+        // The daemons keep the order without slots.
         Way::InTurn if options.mode == CollectiveMode::Auto && fits(circle, all) => Ok(Way::Server),
         way => Ok(way),
     }
@@ -204,7 +210,7 @@ fn by_themselves(circle: &Circle, all: &[Announcement]) -> Result<Way> {
     })
 }
 
-/// Whether a circle's requests fit one message, and what a daemon takes.
+/// Whether a subgroup's requests fit one message, and the limits of a daemon.
 fn fits(circle: &Circle, all: &[Announcement]) -> bool {
     let families = families(circle, all);
     families.to_bytes().len() + sessions(circle, all).to_bytes().len() + COLLECT_REST_BYTES
@@ -212,14 +218,14 @@ fn fits(circle: &Circle, all: &[Announcement]) -> bool {
         && TaskFamily::requests(&families, COLLECTIVE_TASKS_MAX).is_some()
 }
 
-/// The circle's requests, by their place in it.
+/// The subgroup's requests, by the position of the task in it.
 pub(super) fn families(circle: &Circle, all: &[Announcement]) -> Vec<TaskFamily> {
     let requests: Vec<Request> =
         circle.members.iter().map(|rank| all[*rank].request.clone()).collect();
     TaskFamily::of(&requests)
 }
 
-/// The circle's sessions, by their place in it.
+/// The subgroup's sessions, by the position of the task in it.
 pub(super) fn sessions(circle: &Circle, all: &[Announcement]) -> Vec<(SessionId, u32)> {
     let mut sessions: Vec<(SessionId, u32)> = Vec::new();
     for rank in &circle.members {
@@ -291,8 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn over_plain_connections_only_very_short_pieces_are_read_through_the_daemons_and_longer_ones_written()
-     {
+    fn plain_connections_use_daemons_for_shorter_reads_and_longer_writes() {
         let of = |is_write, pieces, is_plain: [bool; 2]| {
             let tasks =
                 interleaved(2, pieces).into_iter().zip(is_plain).map(|(request, is_plain)| {
@@ -344,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_writes_keep_their_order_or_are_refused_and_overlapping_reads_need_none() {
+    fn overlapping_writes_keep_their_order_or_are_refused() {
         let same = vec![Request::contiguous(FileOffset(0), 1 << 20); 3];
         let auto = CollectiveOptions::default();
         assert_eq!(ways(&same, 1 << 20, false, auto), [(vec![0, 1, 2], Way::Independent)]);
@@ -359,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_make_different_calls_are_told() {
+    fn tasks_that_make_different_calls_get_an_error() {
         let of = |is_write| {
             task(Request::contiguous(FileOffset(0), 1), 1, is_write, CollectiveOptions::default())
         };

@@ -1,16 +1,19 @@
-//! Collective calls: all tasks of a program read or write one file together (`docs/adr/0015-collective-requests.md`).
+//! Collective calls: all tasks of a program read or write one file together
+//! (`docs/adr/0015-collective-requests.md`).
 //!
 //! ```text
-//!   begin ── announcement ──> all_gather ──> step ── outcome ──> all_gather ──> step ── Done
-//!                                             |                                  '- or further: fall-back, turns
-//!                                             '- this task's part: through the daemons' collective request, or by itself
+//!   begin ── task request ──> all_gather ──> step ── outcome ──> all_gather ──> step ── Done
+//!                                             │                                  └ or: fallback,
+//!      this task's part: by a collective      ┘                                    next slot
+//!      request, or by itself
 //! ```
 //!
 //! Invariants:
-//! 1. What a step decides follows from what all tasks gave alone, so that all decide the same (`decide.rs`).
-//! 2. Every task gives as often as every other, whatever becomes of its part.
-//! 3. All tasks end with success, or all with the same failure, after the first turn that has one which does not pass: that of the
-//!    lowest rank.
+//! 1. A step decides only from what all tasks have gathered, so that all tasks decide the same
+//!    (`decide.rs`).
+//! 2. Every task calls `all_gather` equally often, whatever the outcome of its part.
+//! 3. All tasks end with success, or all with the same failure: that of the lowest rank, after the
+//!    first slot with a failure that has no fallback.
 
 mod announcement;
 mod decide;
@@ -40,52 +43,56 @@ use crate::error::{Error, Result};
 pub(crate) use overlap::{announce_part, parts_overlap};
 pub(crate) use refusal::{announce_refusal, refused_by};
 
-/// What the tasks wait for each other, in a call's times: each of them may first use its own up.
+/// How long tasks wait for each other, as a multiple of a call's timeout: each task may first use
+/// up its own.
 const RENDEZVOUS_TIMES: u32 = 2;
-/// And besides for the bytes of all, as if they moved so fast: slower than the disks and networks that parallel programs have. Parts
-/// take as long as they move, and a task that has done its own must not give the others up.
+/// Additional time for the bytes of all tasks, at this rate: slower than the disks and networks of
+/// parallel programs. A part takes as long as its bytes move, and a task that has finished must not
+/// abandon the others.
 const RENDEZVOUS_BYTES_PER_SECOND: u64 = 16 << 20;
 
-/// How a collective call goes about it. The same for all tasks of a call.
+/// How a collective call is executed. The same for all tasks of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CollectiveOptions {
-    /// Who does the work.
+    /// Which mode is used.
     pub mode: CollectiveMode,
-    /// What becomes of bytes that several tasks write.
+    /// How overlapping writes are treated.
     pub overlap: Overlap,
 }
 
-/// Who carries a collective call out.
+/// How the data of a collective call is transferred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum CollectiveMode {
-    /// The I/O daemons where tasks want interleaved short pieces, or write what overlaps; else each task by itself. Short is less
-    /// than 256 bytes to read and 16 KiB to write, and 4 KiB for both over TLS, on average.
+    /// By the I/O daemons if tasks access interleaved short pieces, or write overlapping ranges;
+    /// otherwise by each task itself. Short means on average less than 256 bytes for reads and 16
+    /// KiB for writes, and 4 KiB for both over TLS.
     #[default]
     Auto,
-    /// The I/O daemons, wherever two tasks or more want bytes.
+    /// By the I/O daemons, if at least two tasks have bytes.
     Server,
-    /// Each task by itself.
+    /// By each task itself.
     Independent,
 }
 
-/// What becomes of bytes that several tasks write in one call.
+/// The result for bytes that several tasks write in one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Overlap {
-    /// Those of the highest rank are there after it.
+    /// The bytes of the highest rank are stored.
     #[default]
     HighestRank,
     /// The call is refused before a byte is written.
     Refuse,
 }
 
-/// What a task does next.
+/// What a task must do next.
 #[derive(Debug)]
 pub enum Next {
-    /// Gives these bytes to all tasks, and what all gave to [`Collective::step`].
+    /// Gather: pass these bytes to all tasks, and the bytes of all tasks to [`Collective::step`].
     Gather(Vec<u8>),
-    /// The call is over: how many bytes this task has read or written, or why all have failed.
+    /// The call has ended: the number of bytes that this task has read or written, or the failure
+    /// of all tasks.
     Done(Result<usize>),
 }
 
@@ -100,7 +107,7 @@ pub struct Collective<'a, 'b, D: Driver> {
     file: &'a OpenFile<D>,
     view: FileView,
     request: Request,
-    /// How much the buffers hold.
+    /// The capacity of the buffers.
     room: u64,
     buffers: Buffers<'a, 'b>,
     rank: usize,
@@ -113,21 +120,21 @@ enum Stage {
     Over,
 }
 
-/// The tasks do their parts, in one slot or one after the other.
+/// The tasks execute their parts, in one slot or in several.
 struct Running {
     all: Vec<Announcement>,
     plan: Plan,
-    /// Which is the current one.
+    /// The current slot.
     slot: usize,
-    /// This task's.
+    /// The outcome of this task's part.
     outcome: Outcome,
-    /// Whether the daemons were tried before.
+    /// Whether a collective request failed before.
     fell_back: bool,
 }
 
 impl<D: Driver> OpenFile<D> {
-    /// Begins a collective read, as the task of this rank: [`OpenFile::read_at`] of all tasks together. What it returns first is to
-    /// be given to all.
+    /// Begins a collective read, as the task of this rank: [`OpenFile::read_at`] of all tasks
+    /// together. Returns also the first bytes to gather.
     pub async fn read_all_at<'a, 'b>(
         &'a self,
         rank: u32,
@@ -140,8 +147,8 @@ impl<D: Driver> OpenFile<D> {
         self.begin_collective(rank, view, start, room, Buffers::Read(buffers), options).await
     }
 
-    /// Begins a collective write, as the task of this rank: [`OpenFile::write_at`] of all tasks together. What it returns first is
-    /// to be given to all.
+    /// Begins a collective write, as the task of this rank: [`OpenFile::write_at`] of all tasks
+    /// together. Returns also the first bytes to gather.
     pub async fn write_all_at<'a, 'b>(
         &'a self,
         rank: u32,
@@ -183,10 +190,10 @@ impl<D: Driver> OpenFile<D> {
     }
 }
 
-/// What a task has found out about its own part.
+/// The properties of a task's own part.
 struct Ready {
     session: u64,
-    /// How long its pieces are on average, in bytes.
+    /// The average length of its pieces, in bytes.
     pieces: u64,
     is_plain: bool,
 }
@@ -200,7 +207,7 @@ impl<D: Driver> Collective<'_, '_, D> {
         if self.is_write() { "write together" } else { "read together" }
     }
 
-    /// Everything that can fail before the others are met.
+    /// Executes everything that can fail before the other tasks are involved.
     async fn make_ready(&self) -> Result<Ready> {
         let file = self.file;
         file.allow(if self.is_write() { Rights::WRITE } else { Rights::READ })?;
@@ -211,7 +218,7 @@ impl<D: Driver> Collective<'_, '_, D> {
         }
         let deadline = file.engine().deadline();
         if file.is_stale() {
-            // A new layout is as good as the old one here.
+            // A new layout does no harm here.
             match file.renew(&file.grant(), deadline).await {
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Replan) | Ok(_) => {}
@@ -226,8 +233,8 @@ impl<D: Driver> Collective<'_, '_, D> {
         Ok(Ready { session, pieces: decide::piece_bytes(&grant.map, &self.request)?, is_plain })
     }
 
-    /// How long this task may wait for what the others give next: not for ever for one that hangs, and long enough for those that do
-    /// their parts. The same in every task.
+    /// How long this task may wait in the next gather: bounded if a task hangs, and long enough for
+    /// tasks that execute their parts. The same in every task.
     pub fn time_max(&self) -> Duration {
         let bytes = match &self.stage {
             Stage::Running(running) => {
@@ -238,12 +245,12 @@ impl<D: Driver> Collective<'_, '_, D> {
         time_max(self.file.engine().timeout(), bytes)
     }
 
-    /// The next step, with what all tasks gave, by rank.
+    /// Executes the next step. `all` contains what all tasks gathered, by rank.
     pub async fn step(&mut self, all: &[Vec<u8>]) -> Next {
         let next = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Announced => self.decide(all),
             Stage::Running(running) => self.settle(running, all),
-            Stage::Over => Err(Error::new(Status::Invalid, "the collective call is over")),
+            Stage::Over => Err(Error::new(Status::Invalid, "the collective call has ended")),
         };
         match next {
             Ok(Ok(running)) => self.do_slot(running).await,
@@ -267,7 +274,7 @@ impl<D: Driver> Collective<'_, '_, D> {
         Ok(Ok(Box::new(Running { all, plan, slot: 0, outcome: nothing, fell_back: false })))
     }
 
-    /// Does this task's part, if it is its turn, and gives what became of it.
+    /// Executes this task's part if its slot is the current one. Returns the outcome to gather.
     async fn do_slot(&mut self, mut running: Box<Running>) -> Next {
         let Running { plan, slot, all, .. } = &*running;
         let turn =
@@ -295,7 +302,7 @@ impl<D: Driver> Collective<'_, '_, D> {
         bytes.map(|bytes| bytes as u64)
     }
 
-    /// After a slot: the next one, the end, or the fall-back.
+    /// After a slot: begins the next one, ends, or falls back.
     fn settle(
         &self,
         mut running: Box<Running>,
@@ -307,7 +314,7 @@ impl<D: Driver> Collective<'_, '_, D> {
             running.fell_back || !outcome.passes() || !running.plan.is_through_daemons(rank)
         };
         let mut failed = outcomes.iter().enumerate().filter(|(_, outcome)| !outcome.is_done());
-        // Whose turn is still to come would meet the same server that is gone, each for a call's time.
+        // Later slots would wait for the same failed server, each for the time of a call.
         if let Some((rank, outcome)) = failed.find(|failed| is_final(*failed)) {
             return Err(outcome.error(rank));
         }
@@ -319,7 +326,7 @@ impl<D: Driver> Collective<'_, '_, D> {
         }
         running.plan = running.plan.fall_back(&running.all, &outcomes)?;
         if running.plan.turn_of(self.rank).is_some_and(|turn| turn.way != Way::Done) {
-            // What it gives until its turn comes is of this plan.
+            // Until its slot comes, the outcome belongs to the new plan.
             running.outcome = Outcome::done(0);
         }
         (running.slot, running.fell_back) = (0, true);
@@ -327,7 +334,7 @@ impl<D: Driver> Collective<'_, '_, D> {
     }
 }
 
-/// For calls of `timeout` each, and so many bytes of all tasks.
+/// For calls with this `timeout`, and this number of bytes of all tasks.
 fn time_max(timeout: Duration, bytes: u64) -> Duration {
     let moving = Duration::from_secs(bytes.div_ceil(RENDEZVOUS_BYTES_PER_SECOND));
     timeout.saturating_mul(RENDEZVOUS_TIMES).saturating_add(moving)

@@ -1,4 +1,4 @@
-//! What became of one task's part, as it travels to the others.
+//! The outcome of one task's part, as it is sent to the other tasks.
 
 use braid_types::Status;
 use braid_wire::{Decoder, Wire, WireError};
@@ -18,7 +18,7 @@ struct Failed {
     server: Option<String>,
 }
 
-/// A reason that travels: longer ones are cut.
+/// Longer reasons are shortened to this length.
 const WHY_BYTES_MAX: usize = 4096;
 
 impl Outcome {
@@ -50,7 +50,7 @@ impl Outcome {
         self.failure.is_none()
     }
 
-    /// Whether independent calls may still go well.
+    /// Whether independent calls may still succeed.
     pub(super) fn passes(&self) -> bool {
         use Status as S;
         self.failure.as_ref().is_none_or(|failed| {
@@ -117,9 +117,9 @@ impl Outcome {
     }
 }
 
-/// A task gave something else than its place in the call asks for.
+/// A task sent a message that does not belong to this step of the call.
 pub(super) fn other_step(what: &str, error: WireError) -> Error {
-    let why = format!("a task of the group did not give {what}: {error}");
+    let why = format!("a task of the group did not send {what}: {error}");
     Error::new(Status::Invalid, why)
         .with_hint("the same calls in the same order in every task, of the same version")
 }

@@ -1,4 +1,4 @@
-//! Whether two tasks want the same byte of the file.
+//! Whether two tasks access the same byte of the file.
 
 use braid_layout::{Distribution, Layout, PartSet, Request, Swept};
 use braid_types::{FileIndex, IodId, limits::FILE_BYTES_MAX};
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::error::Result;
 
-/// What a task gives that only asks.
+/// The message of a task that only asks whether tasks overlap.
 pub(crate) fn announce_part(request: Request) -> Vec<u8> {
     let part = Announcement {
         verdict: Outcome::done(0),
@@ -25,10 +25,10 @@ pub(crate) fn announce_part(request: Request) -> Vec<u8> {
     part.to_bytes()
 }
 
-/// The answer, with what all gave, by rank.
+/// The answer. `all` contains the messages of all tasks, by rank.
 ///
 /// # Errors
-/// That of the lowest rank that has refused.
+/// The failure of the lowest rank that has refused.
 pub(crate) fn parts_overlap(all: &[Vec<u8>]) -> Result<bool> {
     let all =
         all.iter().map(|bytes| Announcement::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
@@ -36,7 +36,7 @@ pub(crate) fn parts_overlap(all: &[Vec<u8>]) -> Result<bool> {
     overlap(all.iter())
 }
 
-/// Whether a byte of the file is wanted by two of these tasks.
+/// Whether two of these tasks access the same byte of the file.
 pub(super) fn overlap<'t>(tasks: impl Iterator<Item = &'t Announcement>) -> Result<bool> {
     let requests: Vec<Request> = tasks.map(|task| task.request.clone()).collect();
     let whole = Layout::one(Distribution::Single, [IodId(1)]).map()?;
@@ -59,7 +59,7 @@ mod tests {
     use crate::error::Error;
 
     #[test]
-    fn parts_overlap_where_two_tasks_want_one_byte_and_a_refusal_is_everybodys() {
+    fn parts_overlap_in_a_common_byte_and_a_refusal_is_shared() {
         let part = |offset: u64| {
             announce_part(Request { view: View::strided(offset, 8, 24), start: 0, bytes: 800 })
         };

@@ -1,4 +1,4 @@
-//! What a task gives to the others when it cannot begin: without an open file, or with arguments that make no sense.
+//! The message of a task that cannot take part: it has no open file, or invalid arguments.
 
 use braid_layout::Request;
 use braid_types::{FileIndex, FileOffset, Status};
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// What the task gives instead of its part.
+/// The message in place of the task's request.
 pub(crate) fn announce_refusal(error: &Error) -> Vec<u8> {
     let refusal = Announcement {
         verdict: Outcome::of(Err(error)),
@@ -25,7 +25,7 @@ pub(crate) fn announce_refusal(error: &Error) -> Vec<u8> {
     refusal.to_bytes()
 }
 
-/// Why the call fails in every task, with what all gave, by rank.
+/// The error of the call in every task. `all` contains the messages of all tasks, by rank.
 pub(crate) fn refused_by(all: &[Vec<u8>]) -> Error {
     let all = all.iter().map(|bytes| Announcement::from_bytes(bytes)).collect::<Result<Vec<_>>>();
     let outcome = all.and_then(|all| first_failure(all.iter().map(|task| &task.verdict)));

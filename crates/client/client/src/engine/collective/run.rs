@@ -1,4 +1,5 @@
-//! A task's part through the daemons: the master's `Collect` to each of them, everybody's joins.
+//! A task's part by a collective request: the leader task sends `Collect` to each daemon, and every
+//! task joins.
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -32,20 +33,21 @@ use crate::{
     plan::{Planned, Planner, ROUND_BYTES_MAX},
 };
 
-/// Of the time that an exchange has, how much the daemon may wait for other tasks: what it then says still arrives.
+/// The fraction of an exchange's time that a daemon may wait for other tasks, so that its reply
+/// still arrives in time.
 const WAIT_PART: (u32, u32) = (4, 5);
 
 /// One round of a task's part.
 struct Round {
     request: Request,
-    /// Where it begins in the buffers.
+    /// Its start in the buffers.
     position: u64,
     windows: Vec<Planned>,
     joins: Vec<JoinAsk>,
 }
 
 impl<D: Driver> Collective<'_, '_, D> {
-    /// How many bytes this task has read or written.
+    /// Returns the number of bytes that this task has read or written.
     pub(super) async fn through_daemons(
         &mut self,
         circle: &Circle,
@@ -155,7 +157,7 @@ impl Round {
 }
 
 impl<D: Driver> OpenFile<D> {
-    /// Reads the windows of a round; how many bytes of it the file has.
+    /// Reads the windows of a round. Returns the number of its bytes that the file has.
     #[allow(clippy::too_many_arguments, reason = "one caller")]
     async fn read_round(
         &self,
@@ -202,7 +204,7 @@ impl<D: Driver> OpenFile<D> {
         self.exchange_all(grant, &mut job, collects, deadline).await
     }
 
-    /// All exchanges of a job once, each `Collect` before the joins of its connection.
+    /// Makes all exchanges of a job once. On each connection, `Collect` comes before the joins.
     async fn exchange_all<J: Job>(
         &self,
         grant: &Arc<Grant<D>>,
@@ -238,7 +240,7 @@ fn accept<J: Job>(job: &mut J, index: Option<usize>, answer: Answer) -> Result<(
     index.map_or(Ok(()), |index| job.accept(index, answer))
 }
 
-/// The daemons that hold a byte of any of the circle's requests.
+/// The daemons that store a byte of any of the subgroup's requests.
 fn involved<D: Driver>(
     grant: &Grant<D>,
     circle: &Circle,
@@ -256,8 +258,8 @@ fn involved<D: Driver>(
     Ok(involved)
 }
 
-/// File offsets that cut the call into rounds of at most [`ROUND_BYTES_MAX`] for each task: the same for all of them, so that nobody
-/// waits at one daemon for a task that waits for it at another.
+/// File offsets that divide the call into rounds of at most [`ROUND_BYTES_MAX`] for each task. They
+/// are the same for all tasks, so that no two tasks wait for each other at different daemons.
 fn cuts(circle: &Circle, all: &[Announcement]) -> Result<Vec<u64>> {
     let requests: Vec<&Request> = circle.members.iter().map(|rank| &all[*rank].request).collect();
     if requests.iter().all(|request| request.bytes <= ROUND_BYTES_MAX) {
@@ -290,7 +292,7 @@ fn cuts(circle: &Circle, all: &[Announcement]) -> Result<Vec<u64>> {
     }
 }
 
-/// A task's request, cut.
+/// A task's request, divided.
 fn pieces(request: &Request, view: &FileView, cuts: &[u64]) -> Vec<Request> {
     let mut pieces = Vec::with_capacity(cuts.len() + 1);
     let (mut start, end) = (request.start, request.start + request.bytes);
@@ -323,7 +325,7 @@ mod tests {
     use crate::engine::collective::{CollectiveOptions, decide::Way, outcome::Outcome};
 
     #[test]
-    fn borrowed_bodies_are_the_messages() {
+    fn borrowed_bodies_encode_like_the_messages() {
         let request = Request { view: View::strided(1, 2, 3), start: 4, bytes: 5 };
         let tasks = TaskFamily::of(&[request]);
         let sessions = vec![(SessionId(3), 1)];

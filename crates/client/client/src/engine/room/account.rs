@@ -1,4 +1,5 @@
-//! What is known of this client's room on one daemon: two sums that only rise within a term, and what of it is held.
+//! This client's reservation at one daemon: two sums that only rise within a term, and how much of
+//! it is held.
 
 use std::{
     sync::{
@@ -13,27 +14,28 @@ use braid_wire::message::iod::{Room, RoomAccount};
 
 use crate::engine::gate::lock;
 
-/// Room beyond what is held that a client likes to have: sixty-four steps, so that a burst of small files finds some.
+/// Space that a client requests beyond what it holds: sixty-four steps, enough for a burst of small
+/// files.
 const SPARE_BYTES: u64 = 4 << 20;
-/// Spare room goes back after so long without use.
+/// Spare space is returned after this time without use.
 const IDLE: Duration = Duration::from_secs(5);
 const EXPIRES: Duration = Duration::from_millis(ROOM_EXPIRES_MS);
 
-/// What a write says of room, besides its bytes.
+/// The reservation part of a write message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RoomAsk {
     pub(crate) term: u64,
     pub(crate) released: u64,
     pub(crate) wanted: u64,
     pub(crate) uses: u64,
-    /// When it is sent, for the answer.
+    /// The time of sending, for the reply.
     pub(crate) sent: Duration,
 }
 
-/// This client's room on one daemon.
+/// This client's reservation at one daemon.
 #[derive(Debug, Default)]
 pub(crate) struct PoolRoom {
-    /// Whether there is something to say: looked at without the lock.
+    /// Whether there is something to send. Read without the lock.
     asks: AtomicBool,
     state: Mutex<State>,
 }
@@ -43,12 +45,12 @@ struct State {
     term: u64,
     granted: u64,
     released: u64,
-    /// Of `released`, what the daemon has heard.
+    /// The part of `released` that the daemon has confirmed.
     told: u64,
     held: u64,
-    /// The most that was missed since the daemon was asked.
+    /// The largest amount that was missing since the last request.
     missed: u64,
-    /// When the request was sent that was last answered, and how long the answer holds from then.
+    /// The time when the last answered request was sent, and how long its reply is valid from then.
     sent: Duration,
     holds: Duration,
     used: Duration,
@@ -68,12 +70,13 @@ impl State {
     }
 
     fn account(&self) -> RoomAccount {
+        debug_assert!(self.released <= self.granted, "1: no more is released than granted");
         RoomAccount { term: self.term, released: ByteCount(self.released) }
     }
 }
 
 impl PoolRoom {
-    /// Takes spare room; `false` when there is not so much: then the next write asks for it.
+    /// Takes spare space. `false` if there is too little; then the next write requests more.
     pub(super) fn hold(&self, bytes: u64, now: Duration) -> bool {
         let mut state = lock(&self.state);
         let found = state.is_good(now) && bytes <= state.spare();
@@ -99,23 +102,26 @@ impl PoolRoom {
         self.asks.store(state.asks(), Ordering::Release);
     }
 
-    /// Whether the daemon is to be asked or told something: without a lock, so that who holds no room pays nothing.
+    /// Whether something must be sent to the daemon. Takes no lock, so that a client without
+    /// reservations pays nothing.
     pub(crate) fn asks(&self) -> bool {
         self.asks.load(Ordering::Acquire)
     }
 
-    /// What a write of bytes that are held in `uses` bytes of room says.
+    /// The reservation part of a write that uses `uses` reserved bytes.
     pub(crate) fn ask(&self, uses: u64, now: Duration) -> RoomAsk {
         let state = lock(&self.state);
-        let has = state.granted - state.released;
-        let likes = state.held.saturating_add(SPARE_BYTES.max(state.missed));
-        let wanted = if state.missed > 0 || uses > 0 { likes.saturating_sub(has) } else { 0 };
-        // A daemon that restarted has granted less than is held: what is there is for one and all, until there is more.
-        let uses = if state.held <= has { uses } else { 0 };
+        let available = state.granted - state.released;
+        let target = state.held.saturating_add(SPARE_BYTES.max(state.missed));
+        let wanted =
+            if state.missed > 0 || uses > 0 { target.saturating_sub(available) } else { 0 };
+        // After a restart, the daemon may have granted less than is held. Then all writes share
+        // what is there, until there is more.
+        let uses = if state.held <= available { uses } else { 0 };
         RoomAsk { term: state.term, released: state.released, wanted, uses, sent: now }
     }
 
-    /// The answer to what was asked.
+    /// Applies a reply.
     pub(crate) fn heard(&self, asked: &RoomAsk, room: Option<Room>) {
         let mut state = lock(&self.state);
         match room {
@@ -126,7 +132,8 @@ impl PoolRoom {
                 state.sent = state.sent.max(asked.sent);
                 state.holds = Duration::from_millis(u64::from(room.holds_ms));
             }
-            // Numbers rise as long as the daemon's host is up; when it starts anew, what was known has run out meanwhile.
+            // Terms rise as long as the daemon's host is up. When the host restarts, the old
+            // reservation has expired meanwhile.
             Some(room) if room.term > state.term || !state.is_good(asked.sent) => {
                 let holds = Duration::from_millis(u64::from(room.holds_ms));
                 let (term, granted, held, used) =
@@ -142,7 +149,7 @@ impl PoolRoom {
                 };
             }
             Some(_) => {}
-            // It has none for us, whatever we had.
+            // The daemon has reserved nothing for us, whatever we knew.
             None if asked.sent >= state.sent => {
                 (state.holds, state.told) = (Duration::ZERO, state.released)
             }
@@ -152,7 +159,8 @@ impl PoolRoom {
         self.asks.store(state.asks(), Ordering::Release);
     }
 
-    /// What is to be told to the daemon that was not used for long, or `all`; what is spare is let go.
+    /// The message to a daemon whose reservation was not used for long, or always with `all`.
+    /// Releases the spare space.
     pub(super) fn to_return(&self, now: Duration, all: bool) -> Option<RoomAccount> {
         let mut state = lock(&self.state);
         let is_idle = state.held == 0 && now >= state.used.saturating_add(IDLE);
@@ -194,7 +202,7 @@ mod tests {
         Some(Room { term, granted: ByteCount(granted), holds_ms: HOLDS.as_millis() as u32 })
     }
 
-    /// Room of 1000 bytes in term 1.
+    /// A reservation of 1000 bytes in term 1.
     fn granted() -> PoolRoom {
         let pool = PoolRoom::default();
         assert!(!pool.hold(10, NOW));
@@ -203,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_asked_for_when_it_was_missed_and_by_nobody_else() {
+    fn space_is_requested_only_when_it_was_missing() {
         let pool = PoolRoom::default();
         assert!(!pool.asks());
         assert!(!pool.hold(10, NOW));
@@ -222,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_let_go_and_what_was_not_is_spare_again() {
+    fn written_space_is_released_and_unwritten_space_is_spare_again() {
         let pool = Arc::new(granted());
         let mut held = HeldRoom::default();
         assert!(pool.hold(300, NOW));
@@ -242,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn another_term_voids_what_was_there_and_a_late_answer_of_the_old_one_brings_nothing_back() {
+    fn a_new_term_replaces_the_old_one_and_late_replies_are_ignored() {
         let pool = granted();
         assert!(pool.hold(600, NOW));
         let (first, later) = (pool.ask(600, NOW), pool.ask(600, NOW + HOLDS / 2));
@@ -256,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_has_nothing_for_us_any_more_is_believed() {
+    fn a_daemon_that_reports_no_reservation_is_trusted() {
         let pool = granted();
         pool.heard(&pool.ask(1, NOW), None);
         assert!(!pool.hold(1, NOW));
@@ -267,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_room_goes_back_when_it_is_idle_and_is_not_used_after_that() {
+    fn idle_spare_space_is_returned_and_not_used_afterwards() {
         let pool = granted();
         assert!(pool.hold(100, NOW));
         assert_eq!(pool.to_return(NOW + IDLE, false), None, "it is held");

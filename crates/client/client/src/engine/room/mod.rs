@@ -1,15 +1,20 @@
-//! Room that I/O daemons keep for what this client gathers (`docs/adr/0014-disk-space-reservations.md`).
+//! Disk space that I/O daemons reserve for bytes that this client buffers
+//! (`docs/adr/0014-disk-space-reservations.md`).
 //!
 //! ```text
-//!   granted ── known from replies ──┬─ held: by a HeldRoom, for bytes in memory ─┬─ written ──> released, told with the next call
-//!                                   │                                            └─ dropped ──> spare
-//!                                   └─ spare ── 5 s without use ──> released, told by ReturnRoom
+//!   granted, as known ──┬─ held by a HeldRoom, ─┬─ written ──> released, reported with the next
+//!   from replies        │  for bytes in memory  │              call
+//!                       │                       └─ dropped ──> spare
+//!                       └─ spare ── 5 s unused ──> released, reported by ReturnRoom
 //! ```
 //!
-//! Invariants: (1) a daemon keeps at least `granted - released`: both sums only rise within a term, and a term is known by its
-//! number; (2) room is taken into use only for as long as the last answer said, counted from when its request was sent;
-//! (3) what a write was sent with is let go when the write ends, however it ended; (4) nobody who holds no room pays more than
-//! a load.
+//! Invariants:
+//! 1. A daemon reserves at least `granted - released`. Both sums only rise within a term, and each
+//!    term has a number.
+//! 2. Space is used only for as long as the last reply allows, counted from when its request was
+//!    sent.
+//! 3. The reservation of a write is released when the write ends, whatever its outcome.
+//! 4. A client without reservations pays no more than one load.
 
 mod account;
 
@@ -30,13 +35,14 @@ use super::{
     pool::{Pool, Pooled},
 };
 
-/// Room is held in steps of the file, so that most writes of a run find theirs held.
+/// Space is reserved in steps of the file, so that most consecutive writes find it reserved
+/// already.
 const STEP_BYTES: u64 = 64 << 10;
-/// How long the return of room may keep others waiting. What is not returned expires.
+/// The longest delay of others by the return of space. What is not returned expires.
 const RETURN: Duration = Duration::from_secs(1);
 
-/// Room for a stretch of a file at every daemon that it goes to. Dropped, it is free for others of this client; see
-/// [`OpenFile::hold_room`].
+/// Space reserved for a contiguous range of a file at every daemon that stores it. When dropped,
+/// the space is free for other writes of this client; see [`OpenFile::hold_room`].
 #[derive(Debug, Default)]
 pub struct HeldRoom {
     start: u64,
@@ -51,12 +57,12 @@ struct Part {
     bytes: u64,
 }
 
-/// Room of bytes that are being written; dropped, it is let go.
+/// The reservation of bytes that are being written. Released when dropped.
 #[derive(Debug)]
 pub(super) struct Spent(HeldRoom);
 
 impl HeldRoom {
-    /// Whether it holds room for these bytes of its file.
+    /// Whether it covers these bytes of its file.
     pub fn covers(&self, offset: u64, bytes: u64) -> bool {
         bytes == 0
             || (self.start <= offset
@@ -82,7 +88,7 @@ impl Spent {
         Self(std::mem::take(held))
     }
 
-    /// What is held at one daemon.
+    /// The bytes reserved at one daemon.
     pub(super) fn at(&self, iod: IodId) -> u64 {
         self.0.parts.iter().find(|part| part.iod == iod).map_or(0, |part| part.bytes)
     }
@@ -95,11 +101,13 @@ impl Drop for Spent {
 }
 
 impl<D: Driver> OpenFile<D> {
-    /// Holds room for bytes of the file that are gathered, at every daemon that they go to: `held` covers them when this is
-    /// `true`, and a write of them within 10 s does not meet a full disk. Waits for nobody. `false`: there is no room for them
-    /// now, and they are to be written through, which asks for some; what `held` held, it holds.
+    /// Reserves space for buffered bytes of the file at every daemon that stores them. `true`:
+    /// `held` covers them, and writing them within 10 s does not fail on a full disk. Never waits.
+    /// `false`: too little space is reserved now, and `held` is unchanged; write the bytes through,
+    /// which requests more.
     ///
-    /// `held` is of this file alone, and of one stretch: what lies between its bytes and these is held, too.
+    /// `held` belongs to this file and to one contiguous range: bytes between its range and these
+    /// are reserved, too.
     pub fn hold_room(&self, offset: u64, bytes: u64, held: &mut HeldRoom) -> bool {
         if held.covers(offset, bytes) {
             return true;
@@ -113,7 +121,7 @@ impl<D: Driver> OpenFile<D> {
             return false;
         }
         let start = offset - offset % STEP_BYTES;
-        // A stretch that is there grows at its ends.
+        // An existing range is extended at both ends.
         let (old, new) = match held.parts.is_empty() {
             true => ((start, start), (start, end)),
             false => ((held.start, held.end), (start.min(held.start), end.max(held.end))),
@@ -121,7 +129,7 @@ impl<D: Driver> OpenFile<D> {
         let (grant, now) = (self.grant(), self.engine().driver().now());
         let mut more = HeldRoom::default();
         for (low, high) in [(new.0, old.0), (old.1, new.1)] {
-            // What cannot be laid out is refused when it is written.
+            // A range that the layout cannot map is refused when it is written.
             let Ok(costs) = grant.map.room(low, high) else { return false };
             for (target, bytes) in costs {
                 let room = &grant.pools[target].room;
@@ -138,16 +146,18 @@ impl<D: Driver> OpenFile<D> {
 }
 
 impl<D: Driver> Engine<D> {
-    /// Gives room back that was not used for long, or `all` that is not held.
+    /// Returns space that was not used for long, or `all` space that is not held.
     pub(crate) async fn return_room(self: &Arc<Self>, all: bool) {
-        // In the order of their daemons: a simulated run repeats itself.
+        // In the order of the daemons, so that a simulated run is reproducible.
         let pools: BTreeMap<IodId, Arc<Pool<D>>> =
             lock(&self.pools).iter().map(|(iod, pool)| (*iod, Arc::clone(pool))).collect();
         let deadline = self.driver.now().saturating_add(RETURN.min(self.config.timeout));
-        // What a write that was given up took is let go, but the daemon must not believe it while it may still write.
+        // The space of an abandoned write is released. But the daemon must not learn that while it
+        // may still execute the write.
         for pool in pools.into_values().filter(|pool| pool.owed.is_empty()) {
             let Some(account) = pool.room.to_return(self.driver.now(), all) else { continue };
-            // One that does not answer keeps no other waiting for long: what is left is for the next time, or expires.
+            // An unresponsive daemon must not delay others for long. The rest is returned next
+            // time, or expires.
             if self.return_to(&pool, account, deadline).await.is_none() {
                 return;
             }
@@ -179,7 +189,7 @@ impl<D: Driver> Engine<D> {
         match batch[0].outcome.take() {
             Some(Ok(answer)) => {
                 lease.give_back(Box::new(Pooled { connection, meta }));
-                // A refusal says that it has nothing of ours.
+                // A refusal means that the daemon has reserved nothing for us.
                 decode_outcome::<()>(&answer.body).is_ok().then(|| pool.room.returned(&account))
             }
             _ => {

@@ -1,4 +1,4 @@
-//! Frames between tasks that have proved the secret to each other, under deadlines.
+//! Frames between tasks that have proved the secret to each other, with deadlines.
 //!
 //! ```text
 //!   kind u8 | length u64 | MAC (32 bytes) over sequence, kind, length, body | body
@@ -15,16 +15,16 @@ use braid_wire::Secret;
 const MAC_BYTES: usize = 32;
 const HEAD_BYTES: usize = 1 + 8 + MAC_BYTES;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// To the root: what a task gives in a round.
+    /// To the root: the payload of a task in a round.
     Give,
-    /// From the root: what all gave.
+    /// From the root: the payloads of all tasks.
     All,
-    /// From the root: all are there.
+    /// From the root: all tasks are there.
     Joined,
-    /// From the root: a status and the reason why the group is over.
+    /// From the root: a status and the reason why the group failed.
     Failed,
 }
 
@@ -88,11 +88,9 @@ impl Direction {
         let (kind, length, mac) =
             parse(&head).ok_or_else(|| garbage("a frame that is not understood"))?;
         if length > bytes_max as u64 {
-            return Err(garbage(&format!(
-                "a frame of {length} bytes, and {bytes_max} is the most"
-            )));
+            return Err(garbage(&format!("a frame of {length} bytes; the limit is {bytes_max}")));
         }
-        // Memory grows with what arrives, not with what was announced.
+        // Memory grows with the received bytes, not with the announced length.
         let mut body = Vec::new();
         if Read::by_ref(&mut timed).take(length).read_to_end(&mut body)? as u64 != length {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -126,7 +124,7 @@ pub(super) fn garbage(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// A stream whose calls are over by a deadline.
+/// A stream whose calls end by a deadline.
 pub(super) struct Timed<'s> {
     pub(super) stream: &'s TcpStream,
     pub(super) deadline: Option<Instant>,
@@ -142,7 +140,7 @@ impl Timed<'_> {
     }
 }
 
-/// Unix says that it would block when the time is over.
+/// Unix reports a time-out as `WouldBlock`.
 fn or_late<T>(outcome: io::Result<T>) -> io::Result<T> {
     outcome.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),

@@ -1,5 +1,5 @@
-//! How the root comes by its tasks: it looks at every connection in turn and waits for none, so that one that says nothing keeps
-//! nobody out.
+//! How the root admits its tasks. It polls all connections and waits for none, so that a silent
+//! connection keeps no task out.
 
 use std::{
     collections::VecDeque,
@@ -23,13 +23,14 @@ use crate::{
     group::{late, meeting},
 };
 
-/// Who has not proved the secret within this time is no task.
+/// A connection that has not proved the secret within this time is dropped.
 pub(super) const HELLO_TIME: Duration = Duration::from_secs(5);
-/// Connections that have not proved it yet, 200 bytes each; beyond it the oldest goes, whose task tries again.
+/// Connections that have not proved the secret yet, 200 bytes each. Beyond it, the oldest is
+/// dropped; its task retries.
 const NEWCOMERS_MAX: usize = 1024;
-/// How often the root looks, and how long a start may take longer by it.
+/// The polling period, and the largest delay of a start by it.
 const LOOK_PERIOD: Duration = Duration::from_millis(1);
-/// How long the root tries to tell a task that it is refused.
+/// How long notifying a task of its refusal may take.
 const TELL_TIME: Duration = Duration::from_secs(1);
 
 /// A task that has proved the secret.
@@ -38,7 +39,7 @@ pub(super) struct Joined {
     pub(super) keys: Keys,
 }
 
-/// The tasks that have joined, by rank; the root's own place stays empty.
+/// The tasks that have joined, by rank. The root's own entry stays empty.
 pub(super) struct Joining<'s> {
     secret: &'s Secret,
     pub(super) tasks: Vec<Option<Joined>>,
@@ -50,7 +51,7 @@ impl<'s> Joining<'s> {
         Self { secret, tasks: (0..size).map(|_| None).collect(), newcomers: VecDeque::new() }
     }
 
-    /// Until all are there.
+    /// Returns when all tasks are there.
     pub(super) fn run(
         &mut self,
         listener: &TcpListener,
@@ -73,7 +74,7 @@ impl<'s> Joining<'s> {
             if Instant::now() >= deadline {
                 return Err(late(&missing, time_max));
             }
-            // Not for ever, however fast they come: those that are there are looked at in between.
+            // Bounded, however fast connections come: existing ones are polled in between.
             for _ in 0..NEWCOMERS_MAX {
                 let Ok((stream, _)) = listener.accept() else { break };
                 self.take(stream);
@@ -88,7 +89,7 @@ impl<'s> Joining<'s> {
         if stream.set_nonblocking(true).is_err() {
             return;
         }
-        // It matters to speed alone.
+        // A failure affects only the speed.
         let _ = stream.set_nodelay(true);
         if self.newcomers.len() == NEWCOMERS_MAX {
             self.newcomers.pop_front();
@@ -109,7 +110,7 @@ impl<'s> Joining<'s> {
                 Ok(None) if newcomer.since.elapsed() < HELLO_TIME => {
                     self.newcomers.push_back(newcomer)
                 }
-                // Too slow, gone, or no task: nobody to tell.
+                // Too slow, disconnected, or not a task: nobody to notify.
                 Ok(None) | Err(_) => {}
                 Ok(Some((hello, transcript))) => {
                     self.admit(newcomer.stream, hello, transcript.keys(self.secret));
@@ -137,7 +138,7 @@ impl<'s> Joining<'s> {
             None => format!("there is no task {rank} among {ours}"),
         };
         let refused = failed_body(&Error::new(Status::Invalid, why));
-        // One that does not listen finds out by the end of the connection.
+        // A task that does not read it sees the connection end.
         let _ = Direction::new(keys.to_member).send(
             &stream,
             Kind::Failed,
@@ -161,7 +162,8 @@ enum Step {
 }
 
 impl Newcomer {
-    /// Goes on as far as it can without waiting; who it is when it has proved the secret.
+    /// Continues as far as possible without waiting. Returns the task when it has proved the
+    /// secret.
     fn look(&mut self, secret: &Secret) -> io::Result<Option<(Hello, Transcript)>> {
         loop {
             match &self.step {
@@ -173,7 +175,8 @@ impl Newcomer {
                     let mut answer = [0; ANSWER_BYTES];
                     answer[..NONCE_BYTES].copy_from_slice(&nonce);
                     answer[NONCE_BYTES..].copy_from_slice(&transcript.proof_of_root(secret));
-                    // An empty socket takes so little at once, or something is wrong with it.
+                    // An empty socket buffer accepts these few bytes immediately, unless the
+                    // connection is broken.
                     self.stream.write_all(&answer)?;
                     self.step = Step::Proof(said, transcript);
                 }
@@ -189,7 +192,7 @@ impl Newcomer {
         }
     }
 
-    /// The next `N` bytes, when they are there.
+    /// The next `N` bytes, if they have arrived.
     fn next<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
         let mut bytes = [0; N];
         while self.got.len() < N {

@@ -1,4 +1,4 @@
-//! A task other than the first: one connection, to the root.
+//! A task other than the first: it has one connection, to the root.
 
 use std::{
     io::{self, Read, Write},
@@ -24,11 +24,11 @@ use crate::{
     group::{crowded, deadline, inherited, late, lost, meeting},
 };
 
-/// Between two attempts to reach a root that does not listen yet.
+/// The wait between attempts to reach a root that does not listen yet.
 const RETRY_PERIOD: Duration = Duration::from_millis(20);
-/// How long the word of a root that is gone already may take to be found.
+/// How long to wait for the reason that a lost root may have sent.
 const LAST_WORD_TIME: Duration = Duration::from_millis(500);
-/// Of the reason in a frame that says that the group is over.
+/// The largest length of the reason in a frame that ends the group.
 const REASON_BYTES_MAX: usize = 1024;
 
 /// A task that has joined.
@@ -45,9 +45,9 @@ struct Line {
     failed: Option<Error>,
 }
 
-/// Why an attempt to join came to nothing.
+/// Why an attempt to join failed.
 enum Attempt {
-    /// Another may succeed: nobody listens yet, or the connection was lost.
+    /// A retry may succeed: the root does not listen yet, or the connection was lost.
     Again(String),
     Over(Error),
 }
@@ -83,8 +83,9 @@ impl Member {
             if Instant::now() >= deadline {
                 let error =
                     Error::new(Status::Unreachable, format!("task 0 is not reached: {why}"));
-                return Err(meeting(error)
-                    .with_hint("see whether task 0 runs, and listens at this address"));
+                return Err(
+                    meeting(error).with_hint("check that task 0 runs and listens at this address")
+                );
             }
             thread::sleep(RETRY_PERIOD);
         }
@@ -104,7 +105,7 @@ impl Member {
         }
         line.round(mine, self.size, time_max).inspect_err(|error| {
             line.failed = Some(error.clone());
-            // The root sees it at once and tells the others.
+            // The root notices it immediately and notifies the others.
             let _ = line.stream.shutdown(Shutdown::Both);
         })
     }
@@ -131,14 +132,14 @@ impl Line {
             &given_body(time_max, mine),
             Some(deadline),
         );
-        // A root that is gone may have said why.
+        // A lost root may have sent the reason.
         let until = match &sent {
             Ok(()) => deadline + VERDICT_TIME,
             Err(_) => Instant::now() + LAST_WORD_TIME,
         };
         let bytes_max = ALL_BYTES_MAX + 4 + 4 * size as usize;
-        let heard = self.from_root.receive(&self.stream, bytes_max, Some(until));
-        match (sent, heard) {
+        let received = self.from_root.receive(&self.stream, bytes_max, Some(until));
+        match (sent, received) {
             (_, Ok((Kind::Failed, body))) => Err(failed_of(&body)),
             (Err(error), _) | (Ok(()), Err(error)) if error.kind() == io::ErrorKind::TimedOut => {
                 Err(late(&[0], time_max))
@@ -147,7 +148,7 @@ impl Line {
             (Ok(()), Ok((Kind::All, body))) => {
                 all_of(&body, size).ok_or_else(|| lost(0, "it sent a list that is not understood"))
             }
-            (Ok(()), Ok(_)) => Err(lost(0, "it sent what the first task does not send here")),
+            (Ok(()), Ok(_)) => Err(lost(0, "it sent an unexpected frame")),
         }
     }
 }
@@ -159,7 +160,7 @@ fn attempt(
     deadline: Instant,
 ) -> Result<Line, Attempt> {
     let stream = connect(address, deadline)?;
-    // It matters to speed alone.
+    // A failure affects only the speed.
     let _ = stream.set_nodelay(true);
     let mut timed =
         Timed { stream: &stream, deadline: Some(deadline.min(Instant::now() + HELLO_TIME)) };
@@ -174,7 +175,7 @@ fn attempt(
     if !transcript.is_root(secret, proof) {
         let error = Error::new(
             Status::AuthenticationFailed,
-            "what listens there is not the first task of this group",
+            "the listener is not the first task of this group",
         );
         return Err(Attempt::Over(meeting(error).with_hint("the same secret for all tasks")));
     }
@@ -184,7 +185,7 @@ fn attempt(
     match from_root.receive(&stream, REASON_BYTES_MAX + 2, Some(deadline + VERDICT_TIME))? {
         (Kind::Joined, _) => Ok(Line { stream, to_root, from_root, failed: None }),
         (Kind::Failed, body) => Err(Attempt::Over(failed_of(&body))),
-        _ => Err(garbage("task 0 begins with a round").into()),
+        _ => Err(garbage("task 0 sent an unexpected first frame").into()),
     }
 }
 
@@ -200,7 +201,7 @@ fn connect(address: &impl ToSocketAddrs, deadline: Instant) -> io::Result<TcpStr
     Err(failed)
 }
 
-/// What says that the group is over, and why.
+/// The body of the frame that ends the group: status and reason.
 pub(super) fn failed_body(error: &Error) -> Vec<u8> {
     let mut body = error.status().to_bytes();
     body.extend(error.why().bytes().take(REASON_BYTES_MAX));
@@ -211,10 +212,10 @@ fn failed_of(body: &[u8]) -> Error {
     let mut from = Decoder::new(body);
     let status = Status::decode(&mut from).unwrap_or(Status::ConnectionLost);
     let why = from.take(from.remaining()).map(String::from_utf8_lossy).unwrap_or_default();
-    meeting(Error::new(status, why).with_hint("see what the tasks say"))
+    meeting(Error::new(status, why).with_hint("check the output of the tasks"))
 }
 
-/// Before what a task gives: how long it waits, in ms.
+/// The first bytes of a payload frame: how long the task waits, in ms.
 pub(super) const PATIENCE_BYTES: usize = 8;
 
 fn given_body(time_max: Duration, mine: &[u8]) -> Vec<u8> {
@@ -222,14 +223,14 @@ fn given_body(time_max: Duration, mine: &[u8]) -> Vec<u8> {
     [&patience_ms.to_le_bytes()[..], mine].concat()
 }
 
-/// How long a task waits, and what it gives.
+/// How long a task waits, and its payload.
 pub(super) fn given_of(mut body: Vec<u8>) -> Option<(Duration, Vec<u8>)> {
     let patience_ms = u64::from_le_bytes(*body.first_chunk()?);
     body.drain(..PATIENCE_BYTES);
     Some((Duration::from_millis(patience_ms), body))
 }
 
-/// What all gave: a count, and each with its length.
+/// The payloads of all tasks: a count, and each with its length.
 pub(super) fn all_body(all: &[Vec<u8>]) -> Vec<u8> {
     let mut body = (all.len() as u32).to_bytes();
     body.reserve(all.iter().map(|given| given.len() + 4).sum());
@@ -259,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_all_gave_is_read_back_and_anything_else_is_refused() {
+    fn all_payloads_are_decoded_and_anything_else_is_refused() {
         let all = vec![b"one".to_vec(), Vec::new(), vec![7; 1000]];
         let body = all_body(&all);
         assert_eq!(all_of(&body, 3), Some(all));
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_gives_says_how_long_it_waits() {
+    fn a_payload_says_how_long_its_task_waits() {
         for (time_max, bytes) in
             [(Duration::from_millis(1500), &b"bytes"[..]), (Duration::ZERO, b"")]
         {

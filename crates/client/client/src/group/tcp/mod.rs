@@ -2,23 +2,28 @@
 //!
 //! ```text
 //!   task r                                     task 0, the root
-//!   hello: size, rank, nonce        ───────►   anything else, or too slow: the connection is dropped
+//!   hello: size, rank, nonce        ───────►   anything else, or too slow: connection dropped
 //!   checks the root's proof         ◄───────   nonce, proof of the secret over both nonces
-//!   proof of the secret over both   ───────►   only now is it a task; a rank taken twice is refused
+//!   proof of the secret over both   ───────►   only now is it a task; a used rank is refused
 //!                                   ◄───────   joined: when all are there
 //!   give: how long it waits, bytes  ───────►   } one round
 //!                                   ◄───────   all: everybody's bytes      }
 //!                                   ◄───────   failed: why, when a task is lost or late
 //! ```
 //!
-//! Invariants: (1) from a connection that has not proved the secret 80 bytes are read and none kept longer than [`join::HELLO_TIME`];
-//! (2) every frame after that carries a MAC of a key of its own direction and connection over its sequence number: what is
-//! injected, repeated or reordered ends the group and is never taken for a task's bytes; (3) lengths are checked before memory is
-//! taken, and memory is taken as bytes arrive (I9); (4) the root alone judges whether a task is lost or late: the others give its word
-//! [`VERDICT_TIME`] to arrive, so that one task's clock makes no outcome of its own; (5) after `fork` the task is the parent: a child sends
-//! nothing, waits for no lock and no thread of the group, and leaves its connections as they are.
+//! Invariants:
+//! 1. From a connection that has not proved the secret, 80 bytes are read, and it is kept for at
+//!    most [`join::HELLO_TIME`].
+//! 2. Every later frame has a MAC over its sequence number, with a key of its own direction and
+//!    connection. An injected, repeated or reordered frame ends the group and is never taken for a
+//!    task's bytes.
+//! 3. Lengths are checked before memory is allocated, and memory is allocated as bytes arrive (I9).
+//! 4. Only the root decides whether a task is lost or late. The others wait [`VERDICT_TIME`] longer
+//!    for its decision, so that the clock of one task causes no different outcome.
+//! 5. After `fork` the task is the parent. A child sends nothing, waits for no lock and no thread
+//!    of the group, and leaves its connections unchanged.
 //!
-//! Bytes that tasks give are not secret: who can read the network can read them.
+//! The bytes of the tasks are not encrypted: anyone who can read the network can read them.
 
 mod frame;
 mod join;
@@ -41,28 +46,35 @@ use crate::{Error, Result};
 use member::Member;
 use root::Root;
 
-/// How much longer than its own `time_max` a task waits for the root to say what became of a round.
+/// How much longer than its own `time_max` a task waits for the root to report the outcome of a
+/// round.
 const VERDICT_TIME: Duration = Duration::from_secs(2);
-/// What one task may give in a round, in bytes: 64 times the largest list of extents that one message holds.
+/// The largest payload of one task in a round, in bytes: 64 times the largest list of extents in
+/// one message.
 pub(crate) const GIVEN_BYTES_MAX: usize = 16 << 20;
-/// What all tasks may give in a round, in bytes (I9): 1,000 tasks with a list of extents each.
+/// The largest payload of all tasks in a round, in bytes (I9): 1,000 tasks with a list of extents
+/// each.
 pub(crate) const ALL_BYTES_MAX: usize = 256 << 20;
-/// Tasks of a group: the root has a connection and a thread for each.
+/// The largest number of tasks in a group: the root has a connection and a thread for each.
 const SIZE_MAX: u32 = 16_384;
 
-/// A task of a program whose tasks find each other over TCP. Dropped, it is lost to the others.
+/// A task of a program whose tasks find each other over TCP. When it is dropped, it is lost for the
+/// others.
 ///
-/// What they need to know is one address, where task 0 listens, and one secret: 32 random bytes, which the one who starts the tasks
-/// gives to each of them.
+/// The tasks need one address, at which task 0 listens, and one secret: 32 random bytes, which the
+/// launcher of the tasks passes to each of them.
 ///
 /// ```
 /// use std::{net::TcpListener, thread, time::Duration};
 /// use braid_client::{Group, Secret, TcpGroup};
-/// let (secret, time_max) = (Secret::from_bytes([7; 32]), Duration::from_secs(30)); // better: random
+/// let secret = Secret::from_bytes([7; 32]); // better: random
+/// let time_max = Duration::from_secs(30);
 /// let listener = TcpListener::bind("127.0.0.1:0")?;
 /// let address = listener.local_addr()?;
 /// let key = secret.clone();
-/// let other = thread::spawn(move || TcpGroup::join(address, 1, 2, &key, time_max)?.all_gather(b"world", time_max));
+/// let other = thread::spawn(move || {
+///     TcpGroup::join(address, 1, 2, &key, time_max)?.all_gather(b"world", time_max)
+/// });
 /// let group = TcpGroup::listen(listener, 2, &secret, time_max)?;
 /// assert_eq!(group.all_gather(b"hello", time_max)?, [b"hello", b"world"]);
 /// assert_eq!(other.join().unwrap()?, [b"hello", b"world"]);
@@ -80,12 +92,13 @@ enum End {
 }
 
 impl TcpGroup {
-    /// Joins a group of `size` as task `rank`: task 0 listens at `address`, the others connect to it, also before it listens. Returns
-    /// when all are there.
+    /// Joins a group of `size` as task `rank`. Task 0 listens at `address`; the others connect to
+    /// it, and retry until it listens. Returns when all tasks are there.
     ///
     /// # Errors
-    /// [`Status::AuthenticationFailed`] when what listens there has another secret; [`Status::Unreachable`] when a task did not come
-    /// within `time_max`; [`Status::Invalid`] for a rank that another task has, or a size that is not the root's.
+    /// [`Status::AuthenticationFailed`] if the listener at the address has another secret;
+    /// [`Status::Unreachable`] if a task did not come within `time_max`; [`Status::Invalid`] for a
+    /// rank that another task has, or a size that differs from the root's.
     pub fn join(
         address: impl ToSocketAddrs,
         rank: u32,
@@ -105,8 +118,8 @@ impl TcpGroup {
         Ok(Self { rank, size, end: End::Member(member) })
     }
 
-    /// Task 0 of a group of `size`, at a listener that it has already: how a program learns of a free port before it starts the
-    /// others. Returns when all are there.
+    /// Task 0 of a group of `size`, with an existing listener: so a program can choose a free port
+    /// before it starts the other tasks. Returns when all tasks are there.
     ///
     /// # Errors
     /// As [`TcpGroup::join`].
@@ -133,16 +146,16 @@ fn check(rank: u32, size: u32) -> Result<()> {
     Err(meeting(Error::new(Status::Invalid, why)).with_hint("ranks 0, 1, … of one size"))
 }
 
-/// What a task gives is of a length that the others take.
+/// Checks that the other tasks accept a payload of this length.
 fn check_given(mine: &[u8]) -> Result<()> {
     if mine.len() <= GIVEN_BYTES_MAX {
         return Ok(());
     }
-    let why = format!("a task gives {} bytes, and {GIVEN_BYTES_MAX} is the most", mine.len());
+    let why = format!("a task sends {} bytes; the limit is {GIVEN_BYTES_MAX}", mine.len());
     Err(meeting(Error::new(Status::TooLarge, why)).with_hint("less in one round"))
 }
 
-/// Why a connection is of no more use, in a few words.
+/// The reason why a connection is unusable, in a few words.
 fn why(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),

@@ -1,8 +1,8 @@
-//! The proofs of the secret, in both directions, and the keys that follow from them. No I/O.
+//! The proofs of the secret in both directions, and the keys derived from them. No I/O.
 
 use braid_wire::Secret;
 
-/// What a hello begins with: which protocol, which version (I10).
+/// The first bytes of a hello: protocol and version (I10).
 const MAGIC: [u8; 8] = *b"BRDGRP01";
 pub(super) const NONCE_BYTES: usize = 32;
 pub(super) const PROOF_BYTES: usize = 32;
@@ -11,7 +11,7 @@ pub(super) const HELLO_BYTES: usize = 8 + 4 + 4 + NONCE_BYTES;
 /// The root's nonce and proof.
 pub(super) const ANSWER_BYTES: usize = NONCE_BYTES + PROOF_BYTES;
 
-/// What both ends said before either is believed: all that is proved is proved over it.
+/// The messages of both ends before the proofs. Every proof covers them.
 #[derive(Clone)]
 pub(super) struct Transcript([u8; HELLO_BYTES + NONCE_BYTES]);
 
@@ -21,7 +21,7 @@ pub(super) struct Keys {
     pub(super) to_member: Secret,
 }
 
-/// What a task says of itself.
+/// The first message of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Hello {
     pub(super) size: u32,
@@ -39,7 +39,7 @@ impl Hello {
         bytes
     }
 
-    /// `None` for what is no hello.
+    /// `None` if it is not a hello.
     pub(super) fn from_bytes(bytes: &[u8; HELLO_BYTES]) -> Option<Self> {
         let (magic, rest) = bytes.split_first_chunk::<8>()?;
         let (size, rest) = rest.split_first_chunk::<4>()?;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hello_is_read_back_and_another_version_is_none() {
+    fn a_hello_is_decoded_and_another_version_is_refused() {
         let hello = Hello { size: 5, rank: 3, nonce: [9; NONCE_BYTES] };
         let mut bytes = hello.to_bytes();
         assert_eq!(Hello::from_bytes(&bytes), Some(hello));

@@ -1,13 +1,17 @@
-//! The first task: it gathers what each gives, gives all to each, and judges who is lost or late.
+//! The first task: it receives the payload of each task, sends all payloads to each, and decides
+//! which tasks are lost or late.
 //!
 //! ```text
-//!   reader of task r   ──give──►  given[r]   } wakes whoever waits in `all_gather`
-//!                      ──end───►  failed     } and tells every task, once
+//!   reader of task r   ──give──►  given[r]   } wakes the thread in `all_gather`
+//!                      ──end───►  failed     } and notifies every task, once
 //! ```
 //!
-//! Invariants: (1) a reader takes the next frame of its task when the last one was used: at most one is kept for each (I9); (2) whoever
-//! waits for `lines` holds no lock that its holder waits for; (3) who gave up has no part in a round: a task says with its bytes how
-//! long it waits, and the root has told it before that is over, or fails the round.
+//! Invariants:
+//! 1. A reader takes the next frame of its task after the previous one was used: at most one is
+//!    kept for each (I9).
+//! 2. A thread that waits for `lines` holds no lock that the owner of `lines` waits for.
+//! 3. A task that gave up takes part in no round. Each payload says how long its task waits; the
+//!    root replies within that time, or fails the round.
 
 use std::{
     mem,
@@ -34,13 +38,14 @@ use crate::{
     group::{crowded, deadline, inherited, late, lost, meeting},
 };
 
-/// How long, after the last task came, a task may take to receive what all gave. Shorter than what tasks wait for the root's word.
+/// How long, after the last task came, sending all payloads to a task may take. Shorter than the
+/// time that tasks wait for the root's reply.
 const GIVE_TIME: Duration = Duration::from_secs(1);
-/// How long it may at least, though others have used that time up.
+/// The shortest time for it, if other tasks have used up the above.
 const GIVE_TIME_LEAST: Duration = Duration::from_millis(50);
-/// How long the tasks that are left may take, all together, to be told that the group is over.
+/// How long notifying all remaining tasks that the group has failed may take.
 const TELL_TIME: Duration = Duration::from_secs(1);
-/// Stack of a reader: it calls a socket and a hash.
+/// Stack size of a reader, which calls a socket and a hash.
 const STACK_BYTES: usize = 256 << 10;
 
 /// The first task.
@@ -51,7 +56,7 @@ pub(super) struct Root {
 }
 
 struct Shared {
-    /// To the tasks, from task 1 on. Held during a round.
+    /// Connections to the tasks, from task 1. Locked during a round.
     lines: Mutex<Vec<Line>>,
     state: Mutex<State>,
     changed: Condvar,
@@ -63,19 +68,19 @@ struct Line {
 }
 
 struct State {
-    /// From task 1 on.
+    /// From task 1.
     given: Vec<Option<Given>>,
     failed: Option<Error>,
-    /// The tasks know.
+    /// The tasks have been notified.
     told: bool,
-    /// The first task lets the group go.
+    /// The first task is being dropped.
     closing: bool,
 }
 
-/// What a task gave.
+/// The payload of a task.
 struct Given {
     bytes: Vec<u8>,
-    /// Later the task may not be there any more to hear what all gave.
+    /// After this time, the task may have stopped waiting for the payloads of all.
     until: Instant,
 }
 
@@ -111,13 +116,13 @@ impl Root {
         Ok(root)
     }
 
-    /// Starts the readers and tells all tasks that all are there.
+    /// Starts the readers and notifies all tasks that all are there.
     fn start(&mut self, readers: Vec<(std::io::Result<TcpStream>, Direction)>) -> Result<()> {
         for (rank, (stream, from_member)) in (1..).zip(readers) {
             let failed = |error| {
                 meeting(Error::new(
                     Status::Internal,
-                    format!("task 0 cannot hear task {rank}: {error}"),
+                    format!("task 0 cannot receive from task {rank}: {error}"),
                 ))
             };
             let (stream, shared) = (stream.map_err(failed)?, Arc::clone(&self.shared));
@@ -142,7 +147,7 @@ impl Root {
         let mut lines = match self.shared.lines.try_lock() {
             Ok(lines) => lines,
             Err(TryLockError::Poisoned(lines)) => lines.into_inner(),
-            // A reader that tells the tasks of a loss holds it too.
+            // A reader that notifies the tasks of a loss holds it, too.
             Err(TryLockError::WouldBlock) => {
                 return Err(lock(&self.shared.state).failed.clone().unwrap_or_else(crowded));
             }
@@ -156,7 +161,8 @@ impl Root {
 impl Drop for Root {
     fn drop(&mut self) {
         if fork::mark() != self.process {
-            // Invariant 5 of the group. To let go of a handle would detach a thread that is not here.
+            // Invariant 5 of the group. Dropping a handle would detach a thread that does not exist
+            // here.
             mem::forget(mem::take(&mut self.readers));
             return;
         }
@@ -166,13 +172,13 @@ impl Drop for Root {
             let _ = line.stream.shutdown(Shutdown::Both);
         }
         for reader in self.readers.drain(..) {
-            // One that panicked has nothing more to say.
+            // A panic of a reader has no consequence here.
             let _ = reader.join();
         }
     }
 }
 
-/// Takes what one task gives, until the group is over.
+/// Receives the payloads of one task until the group ends.
 fn read(shared: &Shared, rank: u32, stream: &TcpStream, mut from_member: Direction) {
     let why = loop {
         match from_member.receive(stream, PATIENCE_BYTES + GIVEN_BYTES_MAX, None) {
@@ -183,9 +189,9 @@ fn read(shared: &Shared, rank: u32, stream: &TcpStream, mut from_member: Directi
                         return;
                     }
                 }
-                None => break "it sent bytes that are not understood".to_owned(),
+                None => break "it sent an invalid payload".to_owned(),
             },
-            Ok(_) => break "it sent what no task sends".to_owned(),
+            Ok(_) => break "it sent an unexpected frame".to_owned(),
             Err(error) => break why(&error),
         }
     };
@@ -197,13 +203,14 @@ fn read(shared: &Shared, rank: u32, stream: &TcpStream, mut from_member: Directi
         state.failed = Some(lost(rank, &why));
         shared.changed.notify_all();
     }
-    // Invariant 2: whoever holds them in a round was woken above.
+    // Invariant 2: a round that holds the lock has been woken above.
     let mut lines = lock(&shared.lines);
     shared.fail(&mut lines, lost(rank, &why));
 }
 
 impl Shared {
-    /// Keeps what a task gave; waits until what it gave before was used. Whether the group goes on.
+    /// Stores the payload of a task, after its previous one was used. Returns whether the group
+    /// continues.
     fn put(&self, rank: u32, given: Given) -> bool {
         let (at, mut state) = (rank as usize - 1, lock(&self.state));
         loop {
@@ -226,18 +233,19 @@ impl Shared {
         let bytes: usize = all.iter().map(Vec::len).sum();
         if bytes > ALL_BYTES_MAX {
             let why =
-                format!("all tasks together give {bytes} bytes, and {ALL_BYTES_MAX} is the most");
+                format!("all tasks together send {bytes} bytes; the limit is {ALL_BYTES_MAX}");
             return Err(meeting(Error::new(Status::TooLarge, why)).with_hint("less in one round"));
         }
         let given = self.send_all(lines, Kind::All, &all_body(&all), Instant::now() + GIVE_TIME);
         if let Err(lost) = given {
-            // The others have the round, and so has this task: it is the next that fails, for all of them.
+            // All other tasks have completed the round, and so has this one. The next round fails,
+            // for all of them.
             self.fail(lines, lost);
         }
         Ok(all)
     }
 
-    /// Waits for what the others give.
+    /// Waits for the payloads of the other tasks.
     fn gather(&self, time_max: Duration) -> Result<Vec<Vec<u8>>> {
         let (deadline, mut state) = (deadline(time_max), lock(&self.state));
         loop {
@@ -245,7 +253,7 @@ impl Shared {
                 return Err(failed.clone());
             }
             if let Some(rank) = state.gone() {
-                return Err(lost(rank, "it waited for the others and gave up"));
+                return Err(lost(rank, "it stopped waiting for the others"));
             }
             if state.given.iter().all(Option::is_some) {
                 let given = state
@@ -269,7 +277,8 @@ impl Shared {
         self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// To all of them, whoever is lost meanwhile: no task hears less than another. Fails with the first that was.
+    /// Sends to all tasks, even if some are lost meanwhile: no task receives less than another.
+    /// Returns the first failure.
     fn send_all(
         &self,
         lines: &mut [Line],
@@ -287,7 +296,8 @@ impl Shared {
         outcome
     }
 
-    /// The group is over: every task is told once. Why it is over: the first reason is everybody's.
+    /// The group has failed: notifies every task once. Returns the reason; the first one counts for
+    /// all.
     fn fail(&self, lines: &mut [Line], error: Error) -> Error {
         let (first, told) = {
             let mut state = lock(&self.state);
@@ -298,7 +308,7 @@ impl Shared {
         if !told {
             let (body, deadline) = (failed_body(&first), Instant::now() + TELL_TIME);
             for line in lines {
-                // One that is gone needs no telling.
+                // A lost task need not be notified.
                 let _ = line.to_member.send(&line.stream, Kind::Failed, &body, Some(deadline));
                 let _ = line.stream.shutdown(Shutdown::Both);
             }
@@ -308,7 +318,7 @@ impl Shared {
 }
 
 impl State {
-    /// A task that has given up.
+    /// A task that has stopped waiting.
     fn gone(&self) -> Option<u32> {
         let now = Instant::now();
         let has_gone =
@@ -327,7 +337,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// A line, and the task's end of it.
+    /// A connection, and the task's end of it.
     fn line(key: u8) -> (Line, TcpStream, Direction) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -347,18 +357,18 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_gave_up_has_no_part_in_a_round_though_its_connection_stands() {
+    fn a_task_that_gave_up_takes_part_in_no_round() {
         let shared =
             shared([given(1, Instant::now() + LONG), given(2, Instant::now())].into_iter());
         let error = shared.round(&mut [], &[0], LONG).unwrap_err();
         assert!(
-            error.to_string().contains("task 2 is lost: it waited for the others and gave up"),
+            error.to_string().contains("task 2 is lost: it stopped waiting for the others"),
             "{error}"
         );
     }
 
     #[test]
-    fn a_task_that_is_lost_while_all_are_told_takes_the_round_from_nobody_and_the_next_from_all() {
+    fn a_task_lost_while_payloads_are_sent_fails_only_the_next_round() {
         let (mut lines, mut ends) = (Vec::new(), Vec::new());
         for rank in 1..=3 {
             let (line, stream, from_root) = line(rank);

@@ -1,4 +1,4 @@
-//! Every task's bytes, for views and layouts at random.
+//! The bytes of every task, for random views and layouts.
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -15,10 +15,10 @@ use super::cluster::{Cluster, as_tasks, pattern, striped};
 const SERVER: CollectiveOptions =
     CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
 
-/// What one task asks: view, position, bytes.
+/// The access of one task: view, position, bytes.
 type Ask = (View, u64, usize);
 
-/// File offsets of the bytes that a task asks for.
+/// The file offsets of the bytes that a task accesses.
 fn offsets((view, position, bytes): &Ask) -> Vec<u64> {
     let map = view.map().unwrap();
     (0..*bytes as u64).map(|at| map.file_offset(position + at).unwrap().0).collect()
@@ -46,7 +46,7 @@ fn view() -> impl Strategy<Value = View> {
     prop_oneof![3 => strided, 2 => vector, 1 => list, 1 => Just(View::whole())]
 }
 
-/// Two to five tasks; some have views that interleave, some anything, some nothing.
+/// Two to five tasks: some have interleaved views, some arbitrary ones, some no bytes.
 fn asks() -> impl Strategy<Value = Vec<Ask>> {
     let any = prop::collection::vec(
         (view(), 0u64..50_000, prop_oneof![1 => Just(0usize), 6 => 1usize..400_000]),
@@ -75,13 +75,14 @@ fn every_task_reads_its_bytes_whatever_the_views_and_layouts() {
         let data = pattern(size, seed);
         let writer = clients[0].open(&path[..], &striped(stripes * 4096, parts)).unwrap();
         writer.write_at(&data, 0).unwrap();
-        // A hole, and something behind it.
+        // A hole with data behind it.
         writer.write_at(&[7; 100], size as u64 + 300_000).unwrap();
         let mut file = data;
         file.resize(size + 300_000, 0);
         file.extend([7; 100]);
         let files: Vec<_> = asks.iter().zip(&clients).map(|((view, ..), client)| {
-            client.open(&path[..], &OpenOptions::new().read(true)).unwrap().with_view(view.clone()).unwrap()
+            let file = client.open(&path[..], &OpenOptions::new().read(true)).unwrap();
+            file.with_view(view.clone()).unwrap()
         }).collect();
         let read = as_tasks(&files, |task, file| {
             let (_, position, bytes) = &asks[task.rank() as usize];
@@ -128,14 +129,16 @@ fn every_task_writes_its_bytes_and_the_highest_rank_wins() {
             }
         }
         let files: Vec<_> = asks.iter().zip(&clients).map(|((view, ..), client)| {
-            client.open(&path[..], &OpenOptions::new().write(true)).unwrap().with_view(view.clone()).unwrap()
+            let file = client.open(&path[..], &OpenOptions::new().write(true)).unwrap();
+            file.with_view(view.clone()).unwrap()
         }).collect();
         as_tasks(&files, |task, file| {
             let (_, position, bytes) = &asks[task.rank() as usize];
             let data = pattern(*bytes, u64::from(task.rank()) + 100);
             let (first, second) = data.split_at(bytes / 3);
             let buffers = [IoSlice::new(first), IoSlice::new(second)];
-            assert_eq!(file.write_all_vectored_at(task, &buffers, *position, &SERVER).unwrap(), *bytes);
+            let written = file.write_all_vectored_at(task, &buffers, *position, &SERVER);
+            assert_eq!(written.unwrap(), *bytes);
         });
         let mut after = vec![0; model.len() + 100];
         let bytes = before.read_at(&mut after, 0).unwrap();
@@ -151,7 +154,7 @@ fn every_task_writes_its_bytes_and_the_highest_rank_wins() {
 }
 
 #[test]
-fn overlapping_writes_have_a_winner_in_every_mode_or_are_refused_before_a_byte_is_written() {
+fn overlapping_writes_have_one_winner_or_are_refused_entirely() {
     let cluster = Cluster::start(2);
     let clients: Vec<_> = (0..4).map(|_| cluster.client()).collect();
     let open = |path: &str| {
@@ -165,7 +168,7 @@ fn overlapping_writes_have_a_winner_in_every_mode_or_are_refused_before_a_byte_i
         let options = CollectiveOptions { mode, overlap: Overlap::HighestRank };
         for _ in 0..5 {
             as_tasks(&files, |task, file| {
-                // Rank n writes all but its first n pages: the last page is everybody's.
+                // Rank n writes all but its first n pages; all tasks write the last page.
                 let data = vec![task.rank() as u8 + 1; 3_000_000 - task.rank() as usize * 4096];
                 let at = u64::from(task.rank()) * 4096;
                 file.write_all_vectored_at(task, &[IoSlice::new(&data)], at, &options).unwrap();
@@ -222,7 +225,7 @@ fn a_call_of_many_windows_goes_in_rounds() {
     let cluster = Cluster::start(2);
     let clients: Vec<_> = (0..2).map(|_| cluster.client()).collect();
     let open = |(rank, client): (u64, &braid_client::Client)| {
-        // Rank 0 has seven eighths of the file.
+        // Rank 0 accesses seven eighths of the file.
         let (from, group) = if rank == 0 { (0, 7 * 4096) } else { (7 * 4096, 4096) };
         client
             .open("/long", &striped(1 << 16, 2))

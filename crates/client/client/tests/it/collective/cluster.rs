@@ -20,7 +20,7 @@ use super::wire::Wire;
 
 const UUID: ClusterUuid = ClusterUuid([7; 16]);
 
-/// A running cluster; the metadata server goes first, as it should.
+/// A running cluster. The metadata server is dropped first.
 pub struct Cluster {
     mds: Mds,
     pub iods: Vec<Iod>,
@@ -33,7 +33,7 @@ impl Cluster {
         Self::start_behind(&vec![None; iods])
     }
 
-    /// One whose daemons are reached over these wires.
+    /// A cluster whose daemons are reached over these wires.
     pub fn start_behind(wires: &[Option<Wire>]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let key = Secret::from_bytes([9; 32]);
@@ -82,17 +82,17 @@ impl Cluster {
         Client::connect(self.config.clone()).unwrap()
     }
 
-    /// What a client needs.
+    /// The configuration of a client.
     pub fn config(&self) -> Config {
         self.config.clone()
     }
 
-    /// What a client needs whose calls end sooner when a server is gone.
+    /// The configuration of a client whose calls end earlier when a server is gone.
     pub fn hasty(&self, timeout: Duration) -> Config {
         Config { timeout, ..self.config.clone() }
     }
 
-    /// Calls that the daemons have refused or failed.
+    /// The number of calls that the daemons have refused or failed.
     pub fn failed_calls(&self) -> u64 {
         let counters = self.iods.iter().map(|iod| iod.core().counters());
         counters
@@ -100,7 +100,8 @@ impl Cluster {
             .sum()
     }
 
-    /// Collective requests, joins, calls of the store and bytes for collective requests, at all daemons.
+    /// The numbers of collective requests, joins, store calls and bytes for collective requests, at
+    /// all daemons.
     pub fn counted(&self) -> Counted {
         let mut counted = Counted::default();
         for iod in &self.iods {
@@ -178,7 +179,7 @@ impl Task {
         (0..size as u32).map(|rank| Self { rank, shared: shared.clone() }).collect()
     }
 
-    /// How often all have met.
+    /// The number of gathers so far.
     pub fn rounds(&self) -> u64 {
         self.shared.state.lock().unwrap().round
     }
@@ -218,7 +219,8 @@ impl Group for Task {
     }
 }
 
-/// Runs `work` as every task of a group of `size`, each on a file of its own session; what each returned.
+/// Runs `work` as every task of a group of `size`, each on a file of its own session. Returns the
+/// result of each.
 pub fn as_tasks<T: Send>(files: &[File], work: impl Fn(&Task, &File) -> T + Sync) -> Vec<T> {
     let tasks = Task::group(files.len());
     std::thread::scope(|scope| {
@@ -228,7 +230,7 @@ pub fn as_tasks<T: Send>(files: &[File], work: impl Fn(&Task, &File) -> T + Sync
     })
 }
 
-/// Bytes that tell where they are from.
+/// Bytes whose values depend on their offsets.
 pub fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut out = Vec::with_capacity(bytes + 8);

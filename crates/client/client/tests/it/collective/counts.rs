@@ -1,4 +1,4 @@
-//! What a collective call costs the daemons: messages, and reads and writes of the disk.
+//! The costs of a collective call at the daemons: messages, and reads and writes of the disk.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -11,7 +11,7 @@ const SERVER: CollectiveOptions =
     CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
 
 #[test]
-fn each_byte_of_the_disk_is_moved_once_by_one_collect_a_daemon_and_one_join_a_task_and_daemon() {
+fn one_collect_per_daemon_and_one_join_per_task_move_each_byte_once() {
     let cluster = Cluster::start(3);
     let files: Vec<_> = (0..TASKS)
         .map(|rank| {
@@ -27,7 +27,7 @@ fn each_byte_of_the_disk_is_moved_once_by_one_collect_a_daemon_and_one_join_a_ta
         file.write_all_vectored_at(task, &[IoSlice::new(&data)], 0, &SERVER).unwrap();
     });
     let written = cluster.counted() - before;
-    // 12 MiB are 4 MiB at each daemon: sixteen chunks of 256 KiB, each one run.
+    // 12 MiB are 4 MiB at each daemon: sixteen chunks of 256 KiB, each contiguous.
     assert_eq!(written, Counted { collectives: 3, joins: 12, store_calls: 48, store_bytes: all });
     let before = cluster.counted();
     as_tasks(&files, |task, file| {
@@ -40,7 +40,7 @@ fn each_byte_of_the_disk_is_moved_once_by_one_collect_a_daemon_and_one_join_a_ta
 }
 
 #[test]
-fn what_several_tasks_want_is_read_once_and_sent_to_each() {
+fn shared_bytes_are_read_once_and_sent_to_each_task() {
     let cluster = Cluster::start(2);
     let files: Vec<_> =
         (0..TASKS).map(|_| cluster.client().open("/same", &striped(65536, 2)).unwrap()).collect();
@@ -56,7 +56,7 @@ fn what_several_tasks_want_is_read_once_and_sent_to_each() {
     assert_eq!((read.collectives, read.store_bytes), (2, data.len() as u64));
 }
 
-/// What `call` costs.
+/// The costs of `call`.
 fn counted<R>(cluster: &Cluster, call: impl FnOnce() -> R) -> Counted {
     let before = cluster.counted();
     call();
@@ -68,7 +68,7 @@ fn small_holes_are_read_over_and_large_ones_are_not() {
     let cluster = Cluster::start(1);
     let data = pattern(8 << 20, 1);
     for (stride, calls) in [(16 << 10, 32..=33), (64 << 10, 128..=128)] {
-        // Two tasks with 2 KiB each of every stride.
+        // Two tasks with 2 KiB each in every stride.
         let files: Vec<_> = (0..2)
             .map(|rank| {
                 let view = View::strided(rank * 2048, 2048, stride);
@@ -104,7 +104,7 @@ fn small_holes_are_read_over_and_large_ones_are_not() {
 }
 
 #[test]
-fn short_pieces_are_read_by_each_task_itself_where_they_come_unencrypted_and_written_together() {
+fn unencrypted_short_pieces_are_read_singly_and_written_together() {
     let cluster = Cluster::start(2);
     let files: Vec<_> = (0..2)
         .map(|rank| {

@@ -1,4 +1,5 @@
-//! Tasks, connections and daemons that are lost in the middle: all tasks end alike, in bounded time, and nothing is half there.
+//! Tasks, connections and daemons that are lost in the middle: all tasks end with the same result,
+//! in bounded time, and no write is reported that was not completed.
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -24,7 +25,7 @@ const SERVER: CollectiveOptions =
 /// A daemon waits 4/15 of it for a task.
 const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// One task's open file, on an engine and session of its own.
+/// One task's open file, on its own engine and session.
 async fn open<D: Driver>(driver: D, config: Config, path: &str) -> Arc<OpenFile<D>> {
     let caller = Engine::new(driver, config).caller();
     caller.open(&path.to_at(), &striped(65536, 2)).await.unwrap()
@@ -47,7 +48,7 @@ fn part(collective: &mut Collective<'_, '_, Blocking>, all: &[Vec<u8>]) -> Vec<u
 }
 
 #[test]
-fn a_task_that_cannot_make_the_call_is_heard_of_and_not_waited_for() {
+fn a_task_that_cannot_make_the_call_reports_it_without_a_wait() {
     let cluster = Cluster::start(1);
     let files: Vec<_> =
         (0..3).map(|_| cluster.client().open("/refused", &striped(65536, 1)).unwrap()).collect();
@@ -66,7 +67,7 @@ fn a_task_that_cannot_make_the_call_is_heard_of_and_not_waited_for() {
 }
 
 #[test]
-fn a_task_that_joins_too_late_fails_the_call_for_all_at_once_and_all_fall_back_alike() {
+fn a_task_that_joins_too_late_makes_all_tasks_fall_back() {
     let cluster = Cluster::start(2);
     const EACH: usize = 12 << 20;
     for writes in [false, true] {
@@ -107,7 +108,7 @@ fn a_task_that_joins_too_late_fails_the_call_for_all_at_once_and_all_fall_back_a
             "waited for the third task for {waited:?}"
         );
         outcomes.push(part(&mut tasks[2], &announced));
-        // Everybody falls back, each at the same step.
+        // All tasks fall back at the same step.
         let again: Vec<Vec<u8>> = tasks.iter_mut().map(|task| part(task, &outcomes)).collect();
         for task in &mut tasks {
             match block_on(task.step(&again)) {
@@ -132,7 +133,7 @@ fn a_task_that_joins_too_late_fails_the_call_for_all_at_once_and_all_fall_back_a
 }
 
 #[test]
-fn a_task_whose_connection_ends_in_the_middle_fails_the_call_for_all_at_once() {
+fn a_task_whose_connection_ends_in_the_middle_fails_the_call_for_all() {
     let cluster = Cluster::start(2);
     const EACH: usize = 24 << 20;
     let file = blocking(&cluster, "/gone");
@@ -157,7 +158,7 @@ fn a_task_whose_connection_ends_in_the_middle_fails_the_call_for_all_at_once() {
                 tell.send(all.clone()).unwrap();
                 let mut step = std::pin::pin!(goes.step(&all));
                 let mut look = tokio::time::interval(Duration::from_millis(5));
-                // Dropped in the middle, as a call is that somebody cancels.
+                // Dropped in the middle, like a cancelled call.
                 std::future::poll_fn(|context| {
                     if leaves.load(Relaxed) {
                         return Poll::Ready(());
@@ -191,12 +192,12 @@ fn a_task_whose_connection_ends_in_the_middle_fails_the_call_for_all_at_once() {
 }
 
 #[test]
-fn a_daemon_that_dies_in_the_middle_ends_the_call_for_all_with_one_error_that_names_it() {
+fn a_daemon_that_dies_fails_the_call_for_all_with_one_error() {
     let mut cluster = Cluster::start(2);
     const EACH: usize = 12 << 20;
     let files: Vec<_> = (0..3).map(|_| blocking(&cluster, "/dies")).collect();
     let group = Task::group(3);
-    // Two tasks are in the middle of it when a daemon dies; the third begins after that.
+    // Two tasks are in the middle of the call when a daemon dies; the third begins afterwards.
     let (begun, has_begun) = std::sync::mpsc::channel();
     let errors: Vec<Error> = std::thread::scope(|scope| {
         let tasks: Vec<_> = group
@@ -246,7 +247,7 @@ fn a_daemon_that_dies_in_the_middle_ends_the_call_for_all_with_one_error_that_na
 }
 
 #[test]
-fn a_task_that_may_not_is_everybodys_failure_before_anything_is_sent() {
+fn a_task_without_rights_fails_the_call_before_anything_is_sent() {
     let cluster = Cluster::start(2);
     let files: Vec<_> = (0..3)
         .map(|rank| {
@@ -259,7 +260,8 @@ fn a_task_that_may_not_is_everybodys_failure_before_anything_is_sent() {
     for error in &errors {
         assert_eq!(
             error.to_string(),
-            "write together /rights: task 1: the file is not open for writing; try: braid stat to see its owner and mode"
+            "write together /rights: task 1: the file is not open for writing; \
+             try: braid stat to see its owner and mode"
         );
     }
     assert_eq!(cluster.counted().collectives, 0);
@@ -299,7 +301,7 @@ fn a_file_that_was_truncated_by_another_is_read_together_by_falling_back() {
     );
 }
 
-/// What a collective call is made of may be handed to another thread.
+/// The parts of a collective call may move to another thread.
 const _: fn() = || {
     fn sent<T: Send>(_: Option<T>) {}
     sent::<Collective<'static, 'static, Blocking>>(None);

@@ -1,4 +1,5 @@
-//! A task that is lost in the middle of a collective write: what the others are told, and what is in the file after it.
+//! A task that is lost in the middle of a collective write: what the others return, and the bytes
+//! in the file afterwards.
 
 use std::{
     io::IoSlice,
@@ -20,7 +21,7 @@ use super::cluster::{Cluster, as_tasks, pattern, striped};
 const SERVER: CollectiveOptions =
     CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
 const LONG: Duration = Duration::from_secs(120);
-/// More than a task has on the way at once.
+/// More than a task has in flight at a time.
 const EACH: usize = 24 << 20;
 const TASKS: u32 = 3;
 
@@ -32,7 +33,7 @@ fn open(cluster: &Cluster, rank: u32) -> File {
     cluster.client().open("/lost", &striped(65536, 2)).unwrap().with_view(view(rank)).unwrap()
 }
 
-/// As a task that is killed: it announces its part, begins it, and is gone.
+/// As a task that is killed: it begins its part and disappears.
 fn begin_and_go(cluster: &Cluster, group: Box<dyn Group>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -75,7 +76,7 @@ fn over_tcp() -> Vec<Box<dyn Group>> {
     })
 }
 
-/// The last of the group is lost in the middle of a write.
+/// The last task of the group is lost in the middle of a write.
 fn lose_one(mut group: Vec<Box<dyn Group>>) {
     let cluster = Cluster::start(2);
     let files: Vec<File> = (0..TASKS - 1).map(|rank| open(&cluster, rank)).collect();
@@ -100,7 +101,8 @@ fn lose_one(mut group: Vec<Box<dyn Group>>) {
         assert_eq!(outcome.status(), Status::ConnectionLost, "{outcome}");
         assert!(why.contains("task 2 is lost"), "{outcome}");
     }
-    // The others go on without it. What they are told is written stays, whatever is left of the lost request.
+    // The others continue without it. What they write successfully stays, whatever is left of the
+    // lost request.
     as_tasks(&files, |task, file| {
         let data = pattern(EACH, 10 + u64::from(task.rank()));
         assert_eq!(
@@ -116,13 +118,11 @@ fn lose_one(mut group: Vec<Box<dyn Group>>) {
 }
 
 #[test]
-fn a_thread_that_is_lost_in_the_middle_of_a_write_fails_it_alike_for_all_others_and_spoils_nothing_they_were_told()
- {
+fn a_thread_lost_during_a_write_fails_it_equally_for_all_others() {
     lose_one(threads());
 }
 
 #[test]
-fn a_process_that_is_lost_in_the_middle_of_a_write_fails_it_alike_for_all_others_and_spoils_nothing_they_were_told()
- {
+fn a_process_lost_during_a_write_fails_it_equally_for_all_others() {
     lose_one(over_tcp());
 }

@@ -1,4 +1,4 @@
-//! Collective calls against a cluster in this process, held against byte-by-byte models.
+//! Collective calls on a cluster in this process, compared with byte-by-byte models.
 
 mod bytes;
 mod cluster;

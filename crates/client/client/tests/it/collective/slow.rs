@@ -1,5 +1,5 @@
-//! Daemons behind a slow wire, and behind one that is cut: what moves is waited for, however long it takes, and what does not is given
-//! up in a call's time (I8).
+//! Daemons behind a slow wire, and behind one that is cut. A call waits as long as bytes move, and
+//! gives up in the time of a call when they do not (I8).
 
 use std::{
     io::IoSliceMut,
@@ -13,14 +13,15 @@ use super::{
     wire::Wire,
 };
 
-/// A third of it is how long a daemon may be silent; the slow wire passes something on every few milliseconds.
+/// A daemon may be silent for a third of it. The slow wire passes something on every few
+/// milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const SLOW_BYTES_PER_SECOND: u64 = 3 << 20;
-/// On each daemon: more than the slow wire passes on in a call's time.
+/// On each daemon: more than the slow wire passes on in the time of a call.
 const EACH: usize = 32 << 20;
 const SERVER: CollectiveOptions =
     CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
-/// Far beyond any bound.
+/// Longer than any limit.
 const LONG: Duration = Duration::from_secs(120);
 
 /// A file on two daemons, one of them behind the wire, with its bytes.
@@ -38,7 +39,7 @@ fn open(cluster: &Cluster) -> File {
 }
 
 #[test]
-fn a_call_over_a_slow_wire_takes_as_long_as_it_moves_and_fails_in_its_time_when_the_wire_is_cut() {
+fn a_slow_wire_is_waited_for_and_a_cut_one_times_out() {
     let (wire, cluster, data) = start();
     let file = open(&cluster);
     let mut buffer = vec![0; data.len()];

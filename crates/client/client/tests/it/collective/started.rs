@@ -1,4 +1,4 @@
-//! Collective calls that a program starts, and those of async programs.
+//! Started collective calls, and those of async programs.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,19 +16,19 @@ const TASKS: usize = 20;
 const PIECE: usize = 1000;
 const EACH: usize = 5 * PIECE;
 
-/// Each task's piece of every few.
+/// Each task's piece in every group of pieces.
 fn view(rank: usize) -> View {
     View::strided((rank * PIECE) as u64, PIECE as u64, (TASKS * PIECE) as u64)
 }
 
-/// What of the file a task sees.
+/// The bytes of the file that a task sees.
 fn part(file: &[u8], rank: usize) -> Vec<u8> {
     file.chunks(PIECE).skip(rank).step_by(TASKS).flatten().copied().collect()
 }
 
-/// More of them than a client has threads for what is started: each waits for all others.
+/// More operations than a client has threads for started ones: each waits for all others.
 #[test]
-fn tasks_that_share_a_client_start_their_calls_and_none_keeps_another_from_beginning() {
+fn tasks_that_share_a_client_all_start_their_calls() {
     let cluster = Cluster::start(2);
     let client = cluster.client();
     let whole = client.open("/f", &striped(4096, 2)).unwrap();

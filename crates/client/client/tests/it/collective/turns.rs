@@ -1,4 +1,5 @@
-//! Writes that overlap and are done one after the other: the first failure is everybody's, and ends the call.
+//! Overlapping writes in several slots: the first failure is the result of all tasks, and ends the
+//! call.
 
 use std::{io::IoSlice, time::Duration};
 
@@ -8,7 +9,7 @@ use braid_client::{
 
 use super::cluster::{Cluster, as_tasks, pattern, striped};
 
-/// So many would each wait for a call's time.
+/// Enough tasks that waiting for each, one after the other, would take too long.
 const TASKS: usize = 6;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -16,7 +17,7 @@ fn options(mode: CollectiveMode) -> CollectiveOptions {
     CollectiveOptions { mode, overlap: Overlap::HighestRank }
 }
 
-/// The tasks' write with a daemon that is gone: how often they met.
+/// The tasks' write with a lost daemon. Returns the number of gathers.
 fn meetings(mode: CollectiveMode) -> u64 {
     let mut cluster = Cluster::start(2);
     let hasty = |_| {
@@ -42,12 +43,12 @@ fn meetings(mode: CollectiveMode) -> u64 {
 }
 
 #[test]
-fn a_daemon_that_is_gone_costs_tasks_that_take_turns_one_calls_time_and_not_one_each() {
+fn a_lost_daemon_costs_tasks_in_turns_the_time_of_one_call() {
     assert_eq!(meetings(CollectiveMode::Independent), 2, "the announcement, and the first turn");
 }
 
 #[test]
-fn a_daemon_that_is_gone_costs_tasks_that_fall_back_to_turns_one_calls_time_and_not_one_each() {
+fn a_lost_daemon_costs_a_fallback_to_turns_the_time_of_one_call() {
     assert_eq!(
         meetings(CollectiveMode::Server),
         3,
@@ -60,7 +61,7 @@ fn tasks_that_fall_back_take_their_turns_to_the_last_one() {
     let cluster = Cluster::start(2);
     let open = || cluster.client().open("/fallback", &striped(4096, 2)).unwrap();
     let files: Vec<File> = (0..TASKS).map(|_| open()).collect();
-    // Their capabilities are old: the daemons refuse the collective request.
+    // Their capabilities are old, so the daemons refuse the collective request.
     let other = open();
     other.write_at(&pattern(100_000, 1), 0).unwrap();
     other.set_len(50_000).unwrap();

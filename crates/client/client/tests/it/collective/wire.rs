@@ -1,4 +1,4 @@
-//! A wire to a daemon: as fast as a test says, or cut without a word.
+//! A wire to a daemon, whose speed a test sets, or which it cuts silently.
 
 use std::{
     io::{Read, Write},
@@ -8,9 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What one direction of a connection passes on at a time.
+/// How much one direction of a connection passes on at a time.
 const PIECE_BYTES: usize = 32 << 10;
-/// What a wire that its thread left idle makes up for.
+/// How much of its idle time a wire makes up for.
 const IDLE_MAX: Duration = Duration::from_millis(500);
 
 /// See the module. Its threads end with the process.
@@ -22,14 +22,14 @@ pub struct Wire {
 
 struct State {
     leads_to: Option<SocketAddr>,
-    /// From the daemon, of all connections together; `None`: nothing passes, in either direction.
+    /// From the daemon, of all connections together; `None`: nothing passes in either direction.
     bytes_per_second: Option<u64>,
-    /// When it has passed on what it took.
+    /// When it has passed on everything it took.
     free_at: Instant,
 }
 
 impl Wire {
-    /// One as fast as this host.
+    /// A wire as fast as this host.
     pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -46,22 +46,22 @@ impl Wire {
         wire
     }
 
-    /// Where it begins.
+    /// The address at this end.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it ends.
+    /// Sets the address of the daemon.
     pub fn lead_to(&self, address: SocketAddr) {
         self.change(|state| state.leads_to = Some(address));
     }
 
-    /// How fast it passes on what comes from the daemon.
+    /// Sets the rate from the daemon.
     pub fn slow_down(&self, bytes_per_second: u64) {
         self.change(|state| state.bytes_per_second = Some(bytes_per_second));
     }
 
-    /// Nothing comes through, and nobody hears of it.
+    /// Nothing passes any more, and no end is notified.
     pub fn cut(&self) {
         self.change(|state| state.bytes_per_second = None);
     }
@@ -71,7 +71,7 @@ impl Wire {
         self.state.1.notify_all();
     }
 
-    /// Waits until there is what `found` looks for.
+    /// Waits until `found` returns something.
     fn wait<T>(&self, found: impl Fn(&mut State) -> Option<T>) -> T {
         let mut state = self.state.0.lock().unwrap();
         loop {
@@ -105,7 +105,7 @@ impl Wire {
 }
 
 impl State {
-    /// When so many bytes have passed; `None`: not before something changes.
+    /// The time when this number of bytes has passed; `None`: not before something changes.
     fn due(&mut self, bytes: usize) -> Option<Instant> {
         let rate = self.bytes_per_second?;
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! The I/O daemons of the cluster in memory: capabilities and handles, objects, ends, verifiers.
+//! The I/O daemons of the in-memory cluster: capabilities and handles, objects, ends, verifiers.
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -94,7 +94,7 @@ impl Cluster {
         }
     }
 
-    /// What is under way arrives now: it is carried out unless its connection was abandoned. How much was.
+    /// Executes the late calls, unless their connection was abandoned. Returns their number.
     pub fn arrive_late(&mut self) -> usize {
         let mut done = 0;
         for (mut connection, op, body, sent) in std::mem::take(&mut self.late) {
@@ -211,7 +211,7 @@ impl Cluster {
         Ok(Answer { body, payload_bytes: 0 })
     }
 
-    /// What a session has after it let go what it says, and was granted what there is.
+    /// Updates the reservation of a session with a message: releases, and grants what is free.
     fn room(
         &mut self,
         connection: &Connection,
@@ -314,7 +314,7 @@ impl Cluster {
         Answer { body: encode_success(&reply), payload_bytes: bytes }
     }
 
-    /// Another client writes, if its time has come.
+    /// Another client writes, if it is time.
     fn grow(&mut self) {
         match self.grows_after.take() {
             Some((0, bytes)) => self

@@ -1,4 +1,4 @@
-//! The metadata server of the cluster in memory: sessions, replay records, names, capabilities.
+//! The metadata server of the in-memory cluster: sessions, replay records, names, capabilities.
 
 use std::time::Duration;
 

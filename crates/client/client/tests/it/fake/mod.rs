@@ -1,5 +1,6 @@
-//! A whole cluster in memory behind the client's `Driver`: one metadata server and some I/O daemons, with
-//! faults that a test puts in the way. Its clock moves only when somebody sleeps or a call is lost.
+//! A whole in-memory cluster behind the client's `Driver`: one metadata server and some I/O
+//! daemons, with faults that a test injects. Its clock moves only when a task sleeps or a call is
+//! lost.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 pub mod iod;
@@ -24,23 +25,23 @@ use braid_wire::{Credential as Proved, NodeKind, Rights, Secret, message::lock::
 /// What happens to the next call with a given `op`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The connection ends before the server sees it.
+    /// The connection ends before the server receives the call.
     RequestLost,
-    /// The server does it, and the connection ends before the answer.
+    /// The server executes the call, and the connection ends before the reply.
     ReplyLost,
-    /// The server does it, and the answer never comes.
+    /// The server executes the call, and the reply never comes.
     ReplyLate,
-    /// The connection ends, and what was sent on it reaches the server when the test says so.
+    /// The connection ends, and the call reaches the server when the test decides.
     RequestLate,
     /// The server refuses.
     Refused(Status),
-    /// The call waits so long for its turn, and then the server answers nothing.
+    /// The call waits this long for its turn, and then the server does not reply.
     SilentAfterTurn(Duration),
-    /// The call waits so long for its turn, and then nobody receives anything.
+    /// The call waits this long for its turn, and then nothing is received.
     NotAsked(Duration),
-    /// The metadata server restarts after doing it, before the answer.
+    /// The metadata server executes the call and restarts before the reply.
     RestartAfter,
-    /// The metadata server forgets the session before it sees the call.
+    /// The metadata server forgets the session before it receives the call.
     SessionForgotten,
 }
 
@@ -62,7 +63,7 @@ pub struct Cluster {
     pub objects: HashMap<(IodId, FileIndex, PartIndex), Vec<u8>>,
     pub verifiers: HashMap<IodId, WriteVerifier>,
     pub fenced: HashSet<SessionId>,
-    /// Calls under way on connections that their client gave up, with their payload.
+    /// Calls in flight on connections that their client dropped, with their payload.
     pub late: Vec<(Connection, u16, Vec<u8>, Vec<u8>)>,
     pub abandoned: HashSet<ConnectionId>,
     pub down: HashSet<IodId>,
@@ -73,19 +74,19 @@ pub struct Cluster {
     pub replay: HashMap<(SessionId, u32), (u64, Vec<u8>)>,
     pub done: Vec<&'static str>,
     pub faults: Vec<(u16, Fault)>,
-    /// What happens to the next exchanges with a daemon.
+    /// Faults of the next exchanges with a daemon.
     pub faults_at: Vec<(IodId, Fault)>,
-    /// How long daemons take for each exchange: one of a connection after the other.
+    /// How long daemons take for each exchange; those of one connection run one after the other.
     pub answer_time: Duration,
-    /// So many exchanges of a connection to a daemon are answered before it ends.
+    /// The number of exchanges that are answered before a connection to a daemon ends.
     pub answers_max: Option<usize>,
     /// When a daemon last answered.
     pub last_answer: Duration,
-    /// Daemons that take connections, and from when on they answer nothing.
+    /// Daemons that accept connections, and the time from which they do not reply.
     pub silent_from: HashMap<IodId, Duration>,
-    /// So many more reads are answered before another client fills all objects up to this size.
+    /// After this number of reads, another client extends all objects to this size.
     pub grows_after: Option<(usize, usize)>,
-    /// Daemons fill reads up with zeros instead of ending early.
+    /// Daemons fill reads with zeros past the end.
     pub pad_reads: bool,
     /// (daemon, op, payload bytes) of every exchange.
     pub exchanges: Vec<(IodId, u16, u64)>,
@@ -97,28 +98,28 @@ pub struct Cluster {
     pub addresses_used: Vec<String>,
     pub addresses: HashMap<IodId, Vec<String>>,
     pub closed: Vec<u64>,
-    /// Handles that this run of the metadata server knows.
+    /// Handles that this epoch of the metadata server knows.
     pub known: HashSet<u64>,
-    /// What was named in each `Reclaim`, and whether it was all.
+    /// The handles named in each `Reclaim`, and whether it was the last message.
     pub reclaims: Vec<(Vec<u64>, bool)>,
-    /// Handles that it does not take up.
+    /// Handles that it refuses to reclaim.
     pub refused: HashSet<u64>,
     pub largest_round: u64,
-    /// How far files may be written, and how far without asking again.
+    /// How far files may be written, and how far without a new request.
     pub quota: Option<u64>,
     pub ahead: u64,
-    /// What each daemon keeps for each session: term, granted, released.
+    /// The reservation of each session at each daemon: term, granted, released.
     pub rooms: HashMap<(IodId, SessionId), (u64, u64, u64)>,
-    /// What each daemon grants one session at most.
+    /// The most that a daemon grants one session.
     pub room_bytes_max: u64,
-    /// What was used of room, by (daemon, term).
+    /// The reserved space that writes used, by (daemon, term).
     pub room_used: Vec<(IodId, u64, u64)>,
-    /// Locks that the metadata server has given, and those that it was told after a restart.
+    /// Locks that the metadata server has granted, and those that were reclaimed.
     pub locks: Vec<LockRequest>,
     pub locks_told: Vec<LockRequest>,
-    /// After so many sleeps time stands still.
+    /// After this number of sleeps, the clock stops.
     pub sleeps: Option<u32>,
-    /// The time of a program's call, and the server on which it was spent in vain.
+    /// The deadline of a program's call, and the server for which it waited in vain.
     pub bound: Option<CallBound>,
     pub blamed: Option<String>,
 }
@@ -206,7 +207,7 @@ impl Fake {
         })))
     }
 
-    /// Strips of 4 KiB over daemons 1, 2 and 3.
+    /// Strips of 4 KiB on daemons 1, 2 and 3.
     pub fn striped() -> Self {
         Self::new(Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, (1..=3).map(IodId)))
     }
@@ -220,7 +221,7 @@ impl Fake {
         Client::over(self.clone(), Config::new(["mds:1"], Credential::ServerKey(secret)))
     }
 
-    /// A program's call begins, that may take so long, or ends.
+    /// A program's call with this time limit begins, or it ends.
     pub fn bound_by(&self, time: Option<Duration>) {
         let mut cluster = self.cluster();
         let now = cluster.now;
@@ -228,7 +229,7 @@ impl Fake {
         cluster.blamed = None;
     }
 
-    /// The next call with this `op` meets a fault.
+    /// Injects a fault into the next call with this `op`.
     pub fn fault(&self, op: u16, fault: Fault) {
         self.cluster().faults.push((op, fault));
     }
