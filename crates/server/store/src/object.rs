@@ -112,9 +112,6 @@ pub trait Object: Send + Sync + fmt::Debug {
     /// lost at the end ([`ObjectStat::lost_from`]) is not read.
     fn read_at(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<usize>;
 
-    /// As [`read_at`](Self::read_at), but `None` where it would have to wait for the disk. May read less than there is.
-    fn read_at_nowait(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<Option<usize>>;
-
     /// The file behind the object, for `sendfile` with an explicit offset; `None` when there is none. For reading
     /// only: writes that do not come through [`write_at`](Self::write_at) would pass by the size generation.
     fn file(&self) -> Option<&File>;

@@ -1,4 +1,4 @@
-//! What Linux does better than the standard library: extended attributes, holes, reads that do not wait.
+//! What Linux does better than the standard library: extended attributes, holes, files without a name.
 
 use crate::record::RECORD_XATTR;
 use crate::{DeviceId, SizeChange, StoreSpace};
@@ -7,9 +7,9 @@ use rustix::fs::{
     Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, Timespec, Timestamps,
     UTIME_OMIT, XattrFlags,
 };
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -43,20 +43,6 @@ pub(super) fn copy_range(
         Ok(copied) => Ok(Some(copied)),
         // Overlapping ranges of one object, or a file system without it.
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::XDEV | Errno::INVAL) => Ok(None),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
-/// `None` where the page cache has not got it.
-pub(super) fn read_at_nowait(
-    file: &File,
-    buf: &mut [u8],
-    offset: u64,
-) -> io::Result<Option<usize>> {
-    match rustix::io::preadv2(file, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
-        Ok(read) => Ok(Some(read)),
-        // EOPNOTSUPP: a file system without RWF_NOWAIT. Waiting is then the only way.
-        Err(Errno::AGAIN | Errno::OPNOTSUPP) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
 }

@@ -333,17 +333,6 @@ impl Object for LocalObject {
         Ok(read)
     }
 
-    fn read_at_nowait(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<Option<usize>> {
-        if offset.0 >= limits::FILE_BYTES_MAX {
-            return Ok(Some(0));
-        }
-        let mut read = || {
-            let allowed = self.directory.allowed(DiskOp::Read, buf.len())?;
-            platform::read_at_nowait(&self.file, &mut buf[..allowed], offset.0)
-        };
-        read().map_err(self.failed("read"))
-    }
-
     fn file(&self) -> Option<&File> {
         Some(&self.file)
     }

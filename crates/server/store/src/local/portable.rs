@@ -47,14 +47,6 @@ pub(super) fn copy_range(
     Ok(None)
 }
 
-pub(super) fn read_at_nowait(
-    _file: &File,
-    _buf: &mut [u8],
-    _offset: u64,
-) -> io::Result<Option<usize>> {
-    Ok(None)
-}
-
 /// The standard library has no word for it: reads are then of what the system keeps.
 pub(super) fn forget(_file: &File) -> io::Result<()> {
     Ok(())

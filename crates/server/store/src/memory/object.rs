@@ -166,10 +166,6 @@ impl Object for MemObject {
         })
     }
 
-    fn read_at_nowait(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<Option<usize>> {
-        self.read_at(buf, offset).map(Some)
-    }
-
     fn file(&self) -> Option<&File> {
         None
     }
