@@ -1,63 +1,56 @@
-//! The I/O daemon without sockets, threads or a clock: requests and time in, frames out.
+//! The state of the I/O daemon that its requests share, without sockets, threads or a clock.
 //!
 //! ```text
-//!   begin(connection, now, op, body) ──┬── Begun::Answer   done: the final frame
-//!                                      ├── Begun::Read     a lazy job: step() sends at most one frame, then again
-//!                                      ├── Begun::Write    a lazy job: push() takes the payload as it arrives
-//!                                      ├── Begun::Join     the same, as step() or write(): it may say that it waits for others
-//!                                      └── Begun::Work     waits for the disk: run() it where waiting harms nobody
+//!   requests.rs ──> ops/, collective/ ──> IodCore ──┬── RequestAdmission   capabilities, fences, heartbeat
+//!                                                   ├── ObjectStore        the objects
+//!                                                   └── Keeper, FlushAll, Counters, …
 //! ```
 //!
+//! The operations use the core; the core knows none of them.
+//!
 //! Invariants:
-//! 1. No object is touched without a verified capability or the metadata server's own key (I4).
-//! 2. Every slice of a job passes the [`Gate`] anew: a fence, a truncate or silence of the metadata server stops a
-//!    job in its middle.
-//! 3. A slice spends at most [`JOB_SLICE_ACCESSES_MAX`](braid_types::limits::JOB_SLICE_ACCESSES_MAX) steps of
-//!    unfolding, and sends at most one data frame (I9).
-//! 4. A part that is recorded as existing and is not there is an error, never zeros (I11).
+//! 1. Objects are opened only by a verified capability ([`IodCore::open`]), or by the metadata server's own requests (I4).
+//! 2. A part that is recorded as existing and is absent is an error, never zeros (I11).
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicI64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use braid_store::{Object, ObjectStat, ObjectStore, StoreSpace};
-use braid_types::{
-    ByteCount, ConnectionId, Failure, IodId, MdsEpoch, PartIndex, SessionId, Status, Timestamp,
-};
+use braid_types::{ByteCount, Failure, IodId, MdsEpoch, PartIndex, Status, Timestamp};
 use braid_wire::{
-    Rights, Secret,
-    message::{iod::Fence, mds::SessionRange, types::ObjectInfo},
+    Secret,
+    message::{
+        iod::Fence,
+        mds::SessionRange,
+        types::{ObjectInfo, Space},
+    },
 };
 
 use crate::{
-    callers::{Caller, Callers},
-    collective::{Collectives, JoinJob},
+    collective::Collectives,
     connection::{ConnectionState, Peer},
     counters::Counters,
     flush_all::FlushAll,
-    gate::{Gate, Pass},
     grant::{Grant, Place},
-    ops::{self, ReadJob, Work, WriteJob},
+    measurement_interval::MeasurementInterval,
     registration::Vitals,
+    request_admission::RequestAdmission,
     room::{Charge, Cost, Keeper},
-    sink::{Answer, FrameSink, SinkError},
 };
 
 /// The daemon's state that all connections share.
 #[derive(Debug)]
 pub struct IodCore<S> {
     store: Arc<S>,
-    server_key: Secret,
-    iod: AtomicU32,
-    gate: Gate,
-    callers: Callers,
+    admission: RequestAdmission,
     collectives: Arc<Collectives>,
     flush_all: FlushAll,
-    measuring: ops::Turn,
+    measuring: MeasurementInterval,
     counters: Counters,
     room: Keeper,
     started: Duration,
@@ -72,35 +65,17 @@ pub(crate) struct Opened {
     pub(crate) stat: ObjectStat,
 }
 
-/// What became of a request.
-#[derive(Debug)]
-pub enum Begun<S> {
-    /// It is done.
-    Answer(Answer),
-    /// [`ReadJob::step`] until it has finished.
-    Read(Box<ReadJob>),
-    /// [`WriteJob::push`] the payload, then [`WriteJob::finish`].
-    Write(Box<WriteJob>),
-    /// A task's part in a collective request: it may have to wait for other tasks.
-    Join(Box<JoinJob>),
-    /// [`Work::run`], on a thread that may wait for the disk.
-    Work(Work<S>),
-}
-
 impl<S: ObjectStore> IodCore<S> {
     /// A daemon over `store`, which whoever simulates a crash keeps. It serves no data before the first [`IodCore::serve_until`]. `now` is monotonic, as in
     /// all calls.
     pub fn new(store: Arc<S>, server_key: Secret, now: Duration) -> Self {
-        let callers = Callers::default();
+        let iod = store.identity().iod.unwrap_or_default();
         Self {
-            iod: AtomicU32::new(store.identity().iod.map_or(0, |iod| iod.0)),
             store,
-            server_key,
-            gate: Gate::closed(callers.clone()),
-            callers,
+            admission: RequestAdmission::new(server_key, iod),
             collectives: Arc::default(),
             flush_all: FlushAll::default(),
-            measuring: ops::Turn::default(),
+            measuring: MeasurementInterval::default(),
             counters: Counters::default(),
             room: Keeper::alone(),
             started: now,
@@ -121,61 +96,7 @@ impl<S: ObjectStore> IodCore<S> {
     /// State for a new connection, after its peer has proved itself and before it is told: another connection may
     /// abandon this one as soon as the peer knows its id.
     pub fn connected(&self, peer: &Peer) -> ConnectionState {
-        ConnectionState::new(peer, &self.callers)
-    }
-
-    /// Takes a request up. `payload_bytes` is what the frame announces behind the body.
-    pub fn begin(
-        &self,
-        connection: &mut ConnectionState,
-        now: Duration,
-        op: u16,
-        body: &[u8],
-        payload_bytes: u32,
-    ) -> Begun<S> {
-        let begun = ops::begin(self, connection, now, op, body, payload_bytes);
-        let begun = begun.unwrap_or_else(|failure| Begun::Answer(Answer::failure(&failure)));
-        if let Begun::Answer(answer) = &begun {
-            self.counters.answered(answer.status);
-        }
-        begun
-    }
-
-    /// Does a whole call at once: for simulated networks and tests. The daemon itself takes the slices in turn.
-    ///
-    /// # Errors
-    /// The sink's.
-    pub fn handle(
-        &self,
-        connection: &mut ConnectionState,
-        now: Duration,
-        op: u16,
-        body: &[u8],
-        payload: &[u8],
-        out: &mut dyn FrameSink,
-    ) -> Result<(), SinkError> {
-        let payload_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        let answer = match self.begin(connection, now, op, body, payload_bytes) {
-            Begun::Read(mut job) => {
-                while job.step(self, now, out)? == Progress::Again {}
-                return Ok(());
-            }
-            Begun::Join(mut job) => return job.run_alone(self, now, payload, out),
-            Begun::Answer(answer) => answer,
-            Begun::Work(work) => work.run(self, now),
-            Begun::Write(mut job) => {
-                let mut rest = payload;
-                while !rest.is_empty() {
-                    rest = &rest[job.push(self, now, rest)..];
-                }
-                loop {
-                    if let Some(answer) = job.finish(self, now) {
-                        break answer;
-                    }
-                }
-            }
-        };
-        out.finish(&answer.body, &crate::Payload::EMPTY)
+        self.admission.connected(peer)
     }
 
     /// Refuses these sessions and older epochs from now on; returns when that holds (I4).
@@ -183,7 +104,7 @@ impl<S: ObjectStore> IodCore<S> {
         if !fence.sessions.is_empty() {
             tracing::debug!(sessions = ?fence.sessions, fence = fence.fence, "fenced");
         }
-        self.gate.fence(&fence.sessions, fence.epoch_min);
+        self.admission.fence(fence);
         self.room.end(&fence.sessions);
     }
 
@@ -193,47 +114,21 @@ impl<S: ObjectStore> IodCore<S> {
         if !ranges.is_empty() {
             tracing::debug!(count = ranges.len(), newest = ?ranges.last(), "ranges of sessions fenced");
         }
-        let holds = self
-            .gate
-            .try_fence_ranges(ranges.iter().map(|range| (range.first, range.last)), epoch_min);
+        let holds = self.admission.try_fence_ranges(ranges, epoch_min);
         self.room.end_where(|session| {
             ranges.iter().any(|range| range.first <= session && session <= range.last)
         });
         holds
     }
 
-    /// Refuses a call that shows no capability to a caller that was fenced or given up, and while it is not known who was.
-    ///
-    /// # Errors
-    /// [`Status::Fenced`], [`Status::NotServing`], [`Status::Cancelled`].
-    pub(crate) fn admit(&self, connection: &ConnectionState, now: Duration) -> Result<(), Failure> {
-        self.gate.admit(connection.caller(), now)
-    }
-
-    /// Carries out nothing more of these connections of a session; returns when that holds. Those that are not known
-    /// are gone: nothing of them is left that could be carried out.
-    ///
-    /// # Errors
-    /// [`Status::NotPermitted`] when one is of another session; then nothing was done.
-    pub(crate) fn abandon(
-        &self,
-        connections: &[ConnectionId],
-        session: SessionId,
-    ) -> Result<(), Failure> {
-        let callers = self.callers.find(connections, session)?;
-        tracing::debug!(%session, asked = connections.len(), found = callers.len(), "abandoned");
-        self.gate.abandon(&callers);
-        Ok(())
-    }
-
     /// Serves data until this moment; `None` stops at once.
     pub fn serve_until(&self, until: Option<Duration>) {
-        self.gate.serve_until(until);
+        self.admission.serve_until(until);
     }
 
     /// Whether data is served at `now`.
     pub fn serves(&self, now: Duration) -> bool {
-        self.gate.serves(now)
+        self.admission.serves(now)
     }
 
     /// The store under the daemon.
@@ -243,7 +138,7 @@ impl<S: ObjectStore> IodCore<S> {
 
     /// The daemon's id; 0 until it was given one.
     pub fn iod(&self) -> IodId {
-        IodId(self.iod.load(Relaxed))
+        self.admission.iod()
     }
 
     /// Keeps the id that the metadata server gave, also on disk.
@@ -252,7 +147,7 @@ impl<S: ObjectStore> IodCore<S> {
     /// The disk's, and another id than the one that the directory carries.
     pub fn assign_iod(&self, iod: IodId) -> Result<(), Failure> {
         self.store.assign_iod(iod)?;
-        self.iod.store(iod.0, Relaxed);
+        self.admission.set_iod(iod);
         Ok(())
     }
 
@@ -272,7 +167,7 @@ impl<S: ObjectStore> IodCore<S> {
 
     /// What a heartbeat says.
     pub fn vitals(&self) -> Result<Vitals, Failure> {
-        let space = ops::space(self)?;
+        let space = self.space()?;
         Ok(Vitals { space, verifier: self.store.write_verifier() })
     }
 
@@ -293,65 +188,6 @@ impl<S: ObjectStore> IodCore<S> {
 }
 
 impl<S: ObjectStore> IodCore<S> {
-    /// The grant behind a data call, if it is allowed now.
-    pub(crate) fn grant(
-        &self,
-        connection: &mut ConnectionState,
-        now: Duration,
-        handle: u32,
-        present: &[u8],
-        wanted: Rights,
-    ) -> Result<(Arc<Grant>, Arc<Caller>), Failure> {
-        let grant = connection.grant(handle, present, &self.server_key, self.iod())?;
-        grant.allow(wanted)?;
-        let caller = connection.data_caller()?.clone();
-        self.check(&grant, &caller, now)?;
-        Ok((grant, caller))
-    }
-
-    /// The grant of a second file of the same call, and of the same session.
-    pub(crate) fn further_grant(
-        &self,
-        first: &Grant,
-        signed: &[u8],
-        wanted: Rights,
-    ) -> Result<Grant, Failure> {
-        let grant = Grant::verify(signed, &self.server_key, self.iod())?;
-        if grant.session != first.session {
-            return Err(Failure::new(Status::BadCapability, "it was made for another session"));
-        }
-        grant.allow(wanted)?;
-        self.gate.check_epoch(grant.epoch)?;
-        Ok(grant)
-    }
-
-    /// The grant of a call of the metadata server, which signs for itself.
-    pub(crate) fn mds_grant(&self, signed: &[u8]) -> Result<Grant, Failure> {
-        let grant = Grant::verify(signed, &self.server_key, self.iod())?;
-        self.gate.check_epoch(grant.epoch)?;
-        Ok(grant)
-    }
-
-    /// Lets one slice through.
-    pub(crate) fn pass(
-        &self,
-        grant: &Grant,
-        caller: &Arc<Caller>,
-        now: Duration,
-    ) -> Result<Pass<'_>, Failure> {
-        self.gate.pass(caller, grant.epoch, now)
-    }
-
-    /// Whether a slice would be let through: for one that changes nothing, which no fence waits for.
-    pub(crate) fn check(
-        &self,
-        grant: &Grant,
-        caller: &Caller,
-        now: Duration,
-    ) -> Result<(), Failure> {
-        self.gate.check(caller, grant.epoch, now)
-    }
-
     /// The object of a place, with its facts; `None` when it is not there and need not be (I11).
     ///
     /// # Errors
@@ -393,13 +229,9 @@ impl<S: ObjectStore> IodCore<S> {
         }
     }
 
-    /// Lets a slice through that is of several callers, each with its grant.
-    pub(crate) fn pass_together(
-        &self,
-        of: &[(Arc<Grant>, Arc<Caller>)],
-        now: Duration,
-    ) -> Result<Pass<'_>, Failure> {
-        self.gate.pass_together(of.iter().map(|(grant, caller)| (caller, grant.epoch)), now)
+    /// Which requests and slices may touch objects.
+    pub(crate) fn admission(&self) -> &RequestAdmission {
+        &self.admission
     }
 
     /// The collective requests that are under way.
@@ -413,7 +245,7 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// Whose turn it is to measure the disk.
-    pub(crate) fn measuring(&self) -> &ops::Turn {
+    pub(crate) fn measuring(&self) -> &MeasurementInterval {
         &self.measuring
     }
 
@@ -428,6 +260,21 @@ impl<S: ObjectStore> IodCore<S> {
     /// [`Status::NoSpace`] when what is left of the disk is kept for others.
     pub(crate) fn take_space(&self, cost: Cost, now: Duration) -> Result<Charge<'_>, Failure> {
         self.room.begin(cost, false, now, || self.measured(), || false)
+    }
+
+    /// Free space of the disk, without what is reserved for buffered writes.
+    pub(crate) fn space(&self) -> Result<Space, Failure> {
+        let space = self.store.space()?;
+        let device = u128::from_le_bytes(space.device.0);
+        let reserved = self.room.kept();
+        Ok(Space {
+            // 64 bits travel; folding keeps devices apart whichever half of the name differs.
+            device: (device >> 64) as u64 ^ device as u64,
+            total: ByteCount(space.total_bytes),
+            free: ByteCount(space.free_bytes.saturating_sub(reserved)),
+            available: ByteCount(space.available_bytes.saturating_sub(reserved)),
+            files_free: space.free_objects,
+        })
     }
 
     /// What the device says of its space now.
@@ -495,13 +342,4 @@ const CLOCK_AGREES: Duration = Duration::from_millis(10);
 /// Nanoseconds since 1970; saturates in the year 2262.
 fn nanos(time: Timestamp) -> i64 {
     time.seconds.saturating_mul(NANOS).saturating_add(i64::from(time.nanos))
-}
-
-/// Whether a job has more to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Progress {
-    /// Call again.
-    Again,
-    /// The final frame was sent.
-    Finished,
 }

@@ -62,8 +62,13 @@ fn make<S: ObjectStore>(
     now: Duration,
     collect: &Collect,
 ) -> Result<Collective, Failure> {
-    let (grant, _) =
-        core.grant(connection, now, collect.handle, &collect.present, rights(collect.kind))?;
+    let (grant, _) = core.admission().admitted_capability(
+        connection,
+        now,
+        collect.handle,
+        &collect.present,
+        rights(collect.kind),
+    )?;
     let sessions = sessions(&grant, collect)?;
     let master = (grant.session, connection.user());
     let place =

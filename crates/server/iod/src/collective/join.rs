@@ -162,7 +162,8 @@ fn begin<S: ObjectStore>(
     kind: CollectiveKind,
     (id, rank, skip, bytes, wait_ms): (CollectiveId, u32, u64, u64, u32),
 ) -> Result<Box<JoinJob>, Failure> {
-    let (grant, caller) = core.grant(connection, now, handle, present, rights(kind))?;
+    let (grant, caller) =
+        core.admission().admitted_capability(connection, now, handle, present, rights(kind))?;
     if bytes > WINDOW_BYTES {
         return Err(Failure::new(
             Status::LimitExceeded,
@@ -252,7 +253,7 @@ impl JoinJob {
         core: &IodCore<S>,
         now: Duration,
     ) -> Result<(), Stop> {
-        core.check(&self.grant, &self.caller, now)?;
+        core.admission().check(&self.grant, &self.caller, now)?;
         if self.entered.is_some() {
             return Ok(());
         }

@@ -192,7 +192,7 @@ impl JoinJob {
 
     /// After the final frame: whether the task wants more is found out for the sake of the others.
     fn end_read<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<Step, Stop> {
-        core.check(&self.grant, &self.caller, now)?;
+        core.admission().check(&self.grant, &self.caller, now)?;
         let mut over = true;
         if let Some(cursor) = self.entered.as_mut().and_then(|entered| entered.cursor.as_mut()) {
             match cursor.is_over(&mut JOB_SLICE_ACCESSES_MAX.clone()) {

@@ -268,7 +268,7 @@ impl Writer {
     ) -> Result<(), Failure> {
         let failed = collective.progress().failure().cloned();
         failed.map_or(Ok(()), Err)?;
-        let pass = core.pass_together(&self.givers, now)?;
+        let pass = core.admission().begin_shared_slice(&self.givers, now)?;
         for Extent { slot, offset, bytes, at } in &self.plan.extents {
             let (object, first) = collective.object(core, usize::from(*slot))?;
             let in_place = || is_there(&*object, *offset, *bytes);

@@ -39,8 +39,8 @@ use super::{Daemon, socket_sink::SocketSink};
 use crate::{
     collective::{Gone, JoinJob, Source, Step},
     connection::{ConnectionState, Peer},
-    iod_core::{Begun, Progress},
-    ops::{ReadJob, Work, WriteJob},
+    ops::{Progress, ReadJob, Work, WriteJob},
+    requests::Begun,
     sink::Answer,
 };
 

@@ -12,7 +12,7 @@ use crate::{
     iod_core::IodCore,
 };
 
-pub(super) fn abandon<S: ObjectStore>(
+pub(crate) fn abandon<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &ConnectionState,
     abandon: &Abandon,
@@ -25,5 +25,5 @@ pub(super) fn abandon<S: ObjectStore>(
         let detail = format!("{count} connections, more than {ABANDONED_CONNECTIONS_MAX}");
         return Err(Failure::new(Status::LimitExceeded, detail));
     }
-    core.abandon(&abandon.connections, session)
+    core.admission().abandon(&abandon.connections, session)
 }

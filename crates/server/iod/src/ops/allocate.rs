@@ -21,14 +21,19 @@ use crate::{
     room::Cost,
 };
 
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
     allocate: Allocate,
 ) -> Result<Work<S>, Failure> {
-    let (grant, caller) =
-        core.grant(connection, now, allocate.handle, &allocate.present, Rights::WRITE)?;
+    let (grant, caller) = core.admission().admitted_capability(
+        connection,
+        now,
+        allocate.handle,
+        &allocate.present,
+        Rights::WRITE,
+    )?;
     let end = range_end(allocate.offset, allocate.bytes)?;
     Ok(Work::new("Allocate", move |core: &IodCore<S>, now| {
         // As a write, also in its verifier: the reservation is not on disk before a flush.
@@ -62,7 +67,7 @@ fn one<S: ObjectStore>(
     let part = place.object.part;
     let low = grant.map.object_bytes(start, part).map_err(invalid)?;
     let mut high = grant.map.object_bytes(end, part).map_err(invalid)?;
-    let _pass = core.pass(grant, caller, now)?;
+    let _pass = core.admission().begin_slice(grant, caller, now)?;
     if keep_size {
         // The store reserves within an object only; room behind its end would be lost with the next truncate anyway.
         high = high.min(core.open(grant, place)?.map_or(0, |opened| opened.stat.size));

@@ -29,7 +29,7 @@ pub(super) fn check_count(objects: usize) -> Result<(), Failure> {
     ))
 }
 
-pub(super) fn begin<S: ObjectStore>(collect_sizes: CollectSizes) -> Work<S> {
+pub(crate) fn begin<S: ObjectStore>(collect_sizes: CollectSizes) -> Work<S> {
     Work::new("CollectSizes", move |core, _| collect(core, &collect_sizes))
 }
 
@@ -37,7 +37,7 @@ pub(super) fn begin<S: ObjectStore>(collect_sizes: CollectSizes) -> Work<S> {
 ///
 /// With one, whatever is told was on disk before it was told: the objects are looked at first and flushed then, so
 /// that one which somebody makes or lengthens in between is not told of.
-pub(super) fn collect<S: ObjectStore>(
+pub(crate) fn collect<S: ObjectStore>(
     core: &IodCore<S>,
     collect: &CollectSizes,
 ) -> Result<CollectReply, Failure> {

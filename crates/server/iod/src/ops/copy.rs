@@ -41,15 +41,20 @@ struct Stretch<'a> {
     bytes: u64,
 }
 
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
     copy: CopyRange,
 ) -> Result<Work<S>, Failure> {
-    let (target, caller) =
-        core.grant(connection, now, copy.handle, &copy.present, Rights::WRITE)?;
-    let source = core.further_grant(&target, &copy.source, Rights::READ)?;
+    let (target, caller) = core.admission().admitted_capability(
+        connection,
+        now,
+        copy.handle,
+        &copy.present,
+        Rights::WRITE,
+    )?;
+    let source = core.admission().second_capability(&target, &copy.source, Rights::READ)?;
     if copy.bytes.0 > COPY_RANGE_BYTES_MAX {
         return Err(Failure::new(
             Status::LimitExceeded,
@@ -119,7 +124,7 @@ fn one<S: ObjectStore>(
     let mut done = 0;
     let mut buffer = Vec::new();
     while done < stretch.bytes {
-        let _pass = core.pass(target, caller, now)?;
+        let _pass = core.admission().begin_slice(target, caller, now)?;
         // Looked up for each slice: both may be truncated meanwhile.
         let from = core.open(source, stretch.source)?;
         let object = core.open_or_create(target, stretch.target)?;

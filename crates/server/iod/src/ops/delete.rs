@@ -6,7 +6,7 @@ use braid_wire::message::iod::Delete;
 use super::Work;
 use crate::iod_core::IodCore;
 
-pub(super) fn begin<S: ObjectStore>(delete: Delete) -> Work<S> {
+pub(crate) fn begin<S: ObjectStore>(delete: Delete) -> Work<S> {
     let durable = delete.durable;
     let run = move |core: &IodCore<S>, _| {
         for object in &delete.objects {

@@ -12,13 +12,19 @@ use braid_wire::{
 use super::Work;
 use crate::{connection::ConnectionState, grant::Grant, iod_core::IodCore};
 
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
     flush: &Flush,
 ) -> Result<Work<S>, Failure> {
-    let (grant, _) = core.grant(connection, now, flush.handle, &flush.present, Rights::WRITE)?;
+    let (grant, _) = core.admission().admitted_capability(
+        connection,
+        now,
+        flush.handle,
+        &flush.present,
+        Rights::WRITE,
+    )?;
     Ok(Work::new("Flush", move |core, _| run(core, &grant)))
 }
 
@@ -33,7 +39,7 @@ fn run<S: ObjectStore>(core: &IodCore<S>, grant: &Grant) -> Result<FlushReply, F
 }
 
 /// Everything that was acknowledged before it was asked for, whoever wrote it.
-pub(super) fn begin_all<S: ObjectStore>(core: &IodCore<S>) -> Work<S> {
+pub(crate) fn begin_all<S: ObjectStore>(core: &IodCore<S>) -> Work<S> {
     let ticket = core.flushes().ticket();
     Work::apart("FlushAll", move |core: &IodCore<S>, _| {
         let verifier = core.flushes().run(ticket, || core.warned(core.store().flush_all()))?;

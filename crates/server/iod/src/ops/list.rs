@@ -28,7 +28,7 @@ const _: () = assert!(
         <= FRAME_BODY_BYTES_MAX
 );
 
-pub(super) fn begin<S: ObjectStore>(list: ListObjects) -> Result<Work<S>, Failure> {
+pub(crate) fn begin<S: ObjectStore>(list: ListObjects) -> Result<Work<S>, Failure> {
     let cursor = match list.cursor.as_slice() {
         [] => None,
         bytes => Some(

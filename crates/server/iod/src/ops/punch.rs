@@ -16,8 +16,8 @@ use crate::{
     iod_core::IodCore,
 };
 
-pub(super) fn begin<S: ObjectStore>(core: &IodCore<S>, punch: Punch) -> Result<Work<S>, Failure> {
-    let grant = core.mds_grant(&punch.capability)?;
+pub(crate) fn begin<S: ObjectStore>(core: &IodCore<S>, punch: Punch) -> Result<Work<S>, Failure> {
+    let grant = core.admission().mds_capability(&punch.capability)?;
     let end = range_end(punch.offset, punch.bytes)?;
     Ok(Work::new("Punch", move |core, _| {
         grant.places.iter().try_for_each(|place| one(core, &grant, place, &punch, end))

@@ -36,7 +36,7 @@ use crate::{
     callers::Caller,
     connection::ConnectionState,
     grant::Grant,
-    iod_core::{IodCore, Progress},
+    iod_core::IodCore,
     payload::{Payload, Plan, cut},
     sink::{Answer, FrameSink, SinkError},
 };
@@ -66,6 +66,15 @@ pub struct ReadJob {
     ended: bool,
     plan: Plan,
     sent: u64,
+}
+
+/// Whether a job has more to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// Call again.
+    Again,
+    /// The final frame was sent.
+    Finished,
 }
 
 /// The accesses of a request that are not planned yet.
@@ -98,13 +107,19 @@ enum Planned {
     Lost(Failure),
 }
 
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
     read: &Read,
 ) -> Result<Box<ReadJob>, Failure> {
-    let (grant, caller) = core.grant(connection, now, read.handle, &read.present, Rights::READ)?;
+    let (grant, caller) = core.admission().admitted_capability(
+        connection,
+        now,
+        read.handle,
+        &read.present,
+        Rights::READ,
+    )?;
     let accesses = Accesses::of(&grant, &read.request).map_err(invalid)?;
     let Readable { objects, ends, file_end, lost } = Readable::open(core, &grant)?;
     Ok(Box::new(ReadJob {
@@ -237,7 +252,7 @@ impl ReadJob {
         now: Duration,
         sink: &mut dyn FrameSink,
     ) -> Result<Progress, SinkError> {
-        if let Err(failure) = core.check(&self.grant, &self.caller, now) {
+        if let Err(failure) = core.admission().check(&self.grant, &self.caller, now) {
             return self.fail(core, &failure, sink);
         }
         let sent = match self.plan() {

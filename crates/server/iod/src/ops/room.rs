@@ -16,7 +16,7 @@ use crate::{
     iod_core::IodCore,
 };
 
-pub(super) fn write<S: ObjectStore>(
+pub(crate) fn write<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
@@ -40,7 +40,7 @@ pub(super) fn write<S: ObjectStore>(
     Ok(job)
 }
 
-pub(super) fn take_back<S: ObjectStore>(
+pub(crate) fn take_back<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &ConnectionState,
     now: Duration,

@@ -16,13 +16,14 @@ use crate::{
     iod_core::IodCore,
 };
 
-pub(super) fn seek<S: ObjectStore>(
+pub(crate) fn seek<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
     seek: &Seek,
 ) -> Result<Option<FileOffset>, Failure> {
-    let (grant, _) = core.grant(connection, now, seek.handle, &seek.present, ANY)?;
+    let (grant, _) =
+        core.admission().admitted_capability(connection, now, seek.handle, &seek.present, ANY)?;
     let mut nearest: Option<FileOffset> = None;
     for place in &grant.places {
         if let Some(found) = one(core, &grant, place, seek)? {

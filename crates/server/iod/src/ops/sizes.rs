@@ -14,13 +14,14 @@ use crate::{connection::ConnectionState, iod_core::IodCore};
 /// With any right: `fstat` and `lseek` work on a file that is open for writing only, too.
 pub(super) const ANY: Rights = Rights(0);
 
-pub(super) fn object_sizes<S: ObjectStore>(
+pub(crate) fn object_sizes<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
     sizes: &ObjectSizes,
 ) -> Result<Vec<ObjectInfo>, Failure> {
-    let (grant, _) = core.grant(connection, now, sizes.handle, &sizes.present, ANY)?;
+    let (grant, _) =
+        core.admission().admitted_capability(connection, now, sizes.handle, &sizes.present, ANY)?;
     let info = |place| {
         core.open(&grant, place)
             .map(|opened| core.info(place.object.part, opened.as_ref().map(|opened| &opened.stat)))

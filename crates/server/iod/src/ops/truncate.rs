@@ -17,12 +17,12 @@ use braid_wire::message::{
 use super::{Work, collect::check_count};
 use crate::{grant::Grant, iod_core::IodCore};
 
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     truncate: Truncate,
 ) -> Result<Work<S>, Failure> {
     check_count(truncate.objects.len())?;
-    let grant = core.mds_grant(&truncate.capability)?;
+    let grant = core.admission().mds_capability(&truncate.capability)?;
     for length in &truncate.objects {
         grant.place(length.object)?;
     }

@@ -79,7 +79,7 @@ struct Rest {
     first: bool,
 }
 
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
@@ -97,7 +97,8 @@ pub(super) fn job<S: ObjectStore>(
     (handle, present, request): (u32, &[u8], &Request),
     payload_bytes: u32,
 ) -> Result<Box<WriteJob>, Failure> {
-    let (grant, caller) = core.grant(connection, now, handle, present, Rights::WRITE)?;
+    let (grant, caller) =
+        core.admission().admitted_capability(connection, now, handle, present, Rights::WRITE)?;
     let unfold = grant.map.unfold(request, &grant.parts).map_err(invalid)?;
     Ok(Box::new(WriteJob {
         objects: vec![None; grant.places.len()],
@@ -168,7 +169,7 @@ impl WriteJob {
         now: Duration,
     ) -> Result<(), Failure> {
         let Some(modified) = self.modified else { return Ok(()) };
-        let _pass = core.pass(&self.grant, &self.caller, now)?;
+        let _pass = core.admission().begin_slice(&self.grant, &self.caller, now)?;
         for (object, before) in self.objects.iter().zip(&self.written_before) {
             let Some(object) = object else { continue };
             let written = core.warned(object.stat())?.mtime;
@@ -186,7 +187,7 @@ impl WriteJob {
         match (&self.rest, self.unfold.next_within(&mut JOB_SLICE_ACCESSES_MAX.clone())) {
             (None, Unfolded::Paused) => {
                 // It does not go on for a session that was fenced, or a connection that was given up.
-                core.check(&self.grant, &self.caller, now)?;
+                core.admission().check(&self.grant, &self.caller, now)?;
                 self.search.found_nothing().map(|()| false)
             }
             (None, Unfolded::End) => Ok(true),
@@ -200,7 +201,7 @@ impl WriteJob {
         now: Duration,
         mut data: &[u8],
     ) -> Result<(), Failure> {
-        let _pass = core.pass(&self.grant, &self.caller, now)?;
+        let _pass = core.admission().begin_slice(&self.grant, &self.caller, now)?;
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         let before = self.written;
         while !data.is_empty() {
