@@ -146,9 +146,9 @@ fn dispatch<S: ObjectStore>(
     payload_bytes: u32,
 ) -> Result<Begun<S>, Failure> {
     match request {
-        IodRequest::Read(read) => ops::read::begin(core, connection, now, &read).map(Begun::Read),
+        IodRequest::Read(read) => ops::read::begin(core, connection, &read).map(Begun::Read),
         IodRequest::Write(write) => {
-            ops::write::begin(core, connection, now, &write, payload_bytes).map(Begun::Write)
+            ops::write::begin(core, connection, &write, payload_bytes).map(Begun::Write)
         }
         IodRequest::WriteWithRoom(write) => {
             ops::room::write(core, connection, now, &write, payload_bytes).map(Begun::Write)

@@ -162,8 +162,7 @@ fn begin<S: ObjectStore>(
     kind: CollectiveKind,
     (id, rank, skip, bytes, wait_ms): (CollectiveId, u32, u64, u64, u32),
 ) -> Result<Box<JoinJob>, Failure> {
-    let (grant, caller) =
-        core.admission().admitted_capability(connection, now, handle, present, rights(kind))?;
+    let (grant, caller) = core.admission().capability(connection, handle, present, rights(kind))?;
     if bytes > WINDOW_BYTES {
         return Err(Failure::new(
             Status::LimitExceeded,

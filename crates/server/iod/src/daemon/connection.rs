@@ -196,9 +196,10 @@ impl<'a> Serving<'a> {
         self.check_credits(header)?;
         let core = &self.daemon.core;
         let (op, request_id, payload_bytes) = (header.op, header.request_id, header.payload_bytes);
-        let now = self.daemon.clock.now();
         let mut connection = lock(&self.connection);
         let body = connection.body()?;
+        // After the body, which may be long in coming: what is checked now must hold now.
+        let now = self.daemon.clock.now();
         if op == Cancel::OP
             && let Ok(cancel) = Cancel::from_bytes(body)
         {

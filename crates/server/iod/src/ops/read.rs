@@ -50,6 +50,9 @@ pub const COPIED_BYTES_MAX: usize = 32 * 1024;
 pub struct ReadJob {
     grant: Arc<Grant>,
     caller: Arc<Caller>,
+    /// Whether the first slice has opened the objects.
+    is_open: bool,
+    /// By slot.
     objects: Vec<Option<Arc<dyn Object>>>,
     ends: Vec<ObjectEnd>,
     /// By slot, once there were pieces to send from them.
@@ -110,26 +113,20 @@ enum Planned {
 pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
-    now: Duration,
     read: &Read,
 ) -> Result<Box<ReadJob>, Failure> {
-    let (grant, caller) = core.admission().admitted_capability(
-        connection,
-        now,
-        read.handle,
-        &read.present,
-        Rights::READ,
-    )?;
+    let (grant, caller) =
+        core.admission().capability(connection, read.handle, &read.present, Rights::READ)?;
     let accesses = Accesses::of(&grant, &read.request).map_err(invalid)?;
-    let Readable { objects, ends, file_end, lost } = Readable::open(core, &grant)?;
     Ok(Box::new(ReadJob {
         grant,
         caller,
-        objects,
-        ends,
+        is_open: false,
+        objects: Vec::new(),
+        ends: Vec::new(),
         mappings: Vec::new(),
-        file_end,
-        lost,
+        file_end: 0,
+        lost: Vec::new(),
         accesses,
         search: Search::default(),
         rest: None,
@@ -239,7 +236,7 @@ impl ReadJob {
         let of_object = size_of::<Option<Arc<dyn Object>>>()
             + size_of::<ObjectEnd>()
             + size_of::<Option<Arc<Mapping>>>();
-        self.accesses.size_bytes() + self.objects.len() * of_object + self.grant.memory_bytes()
+        self.accesses.size_bytes() + self.grant.places.len() * of_object + self.grant.memory_bytes()
     }
 
     /// One slice: sends at most one data frame, or the final one.
@@ -252,7 +249,7 @@ impl ReadJob {
         now: Duration,
         sink: &mut dyn FrameSink,
     ) -> Result<Progress, SinkError> {
-        if let Err(failure) = core.admission().check(&self.grant, &self.caller, now) {
+        if let Err(failure) = self.begin_slice(core, now) {
             return self.fail(core, &failure, sink);
         }
         let sent = match self.plan() {
@@ -271,6 +268,21 @@ impl ReadJob {
             Err(SinkError::Disk(failure)) => self.fail(core, &failure, sink),
             other => other,
         }
+    }
+
+    /// Checks the slice. The first one opens the objects behind its check, so that a small read is checked once.
+    fn begin_slice<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+    ) -> Result<(), Failure> {
+        core.admission().check(&self.grant, &self.caller, now)?;
+        if !self.is_open {
+            let Readable { objects, ends, file_end, lost } = Readable::open(core, &self.grant)?;
+            (self.objects, self.ends, self.file_end, self.lost) = (objects, ends, file_end, lost);
+            self.is_open = true;
+        }
+        Ok(())
     }
 
     /// Plans the next frame as far as the slice's budget goes.

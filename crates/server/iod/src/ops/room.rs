@@ -27,10 +27,11 @@ pub(crate) fn write<S: ObjectStore>(
     let mut job = write::job(
         core,
         connection,
-        now,
         (write.handle, &write.present, &write.request),
         payload_bytes,
     )?;
+    // Before anything is reserved: a fence has ended the reservations of its sessions.
+    job.check(core, now)?;
     let uses = if u64::from(payload_bytes) <= write.uses.0 { write.uses.0 } else { 0 };
     let (room, in_room) =
         core.room().ask(session, &write.room, write.wanted.0, uses, now, || core.measured());

@@ -82,23 +82,21 @@ struct Rest {
 pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
-    now: Duration,
     write: &Write,
     payload_bytes: u32,
 ) -> Result<Box<WriteJob>, Failure> {
-    job(core, connection, now, (write.handle, &write.present, &write.request), payload_bytes)
+    job(core, connection, (write.handle, &write.present, &write.request), payload_bytes)
 }
 
-/// A job for a handle, what is presented for it, and a request.
+/// A job for a handle, what is presented for it, and a request. Its slices are not checked yet.
 pub(super) fn job<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
-    now: Duration,
     (handle, present, request): (u32, &[u8], &Request),
     payload_bytes: u32,
 ) -> Result<Box<WriteJob>, Failure> {
     let (grant, caller) =
-        core.admission().admitted_capability(connection, now, handle, present, Rights::WRITE)?;
+        core.admission().capability(connection, handle, present, Rights::WRITE)?;
     let unfold = grant.map.unfold(request, &grant.parts).map_err(invalid)?;
     Ok(Box::new(WriteJob {
         objects: vec![None; grant.places.len()],
@@ -182,13 +180,26 @@ impl WriteJob {
         Ok(())
     }
 
+    /// Checks a slice that writes nothing.
+    pub(super) fn check<S: ObjectStore>(
+        &self,
+        core: &IodCore<S>,
+        now: Duration,
+    ) -> Result<(), Failure> {
+        core.admission().check(&self.grant, &self.caller, now)
+    }
+
     /// Whether the request wants nothing more, as far as a slice tells.
     fn ended<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
         match (&self.rest, self.unfold.next_within(&mut JOB_SLICE_ACCESSES_MAX.clone())) {
             (None, Unfolded::Paused) => {
                 // It does not go on for a session that was fenced, or a connection that was given up.
-                core.admission().check(&self.grant, &self.caller, now)?;
+                self.check(core, now)?;
                 self.search.found_nothing().map(|()| false)
+            }
+            // No byte came, so that no slice was checked yet.
+            (None, Unfolded::End) if self.payload_bytes == 0 => {
+                self.check(core, now).map(|()| true)
             }
             (None, Unfolded::End) => Ok(true),
             _ => Err(self.mismatch()),

@@ -270,11 +270,11 @@ fn a_write_given_up_half_way_writes_nothing_after_its_abandonment_is_answered() 
 
     assert_eq!(late.push(&core, NOW, &[0xee; 1000]), 1000, "taken and dropped");
     assert_eq!(late.finish(&core, NOW).unwrap().status, Status::Cancelled);
-    let begun = core.begin(&mut first.state, NOW, Write::OP, &write, 2000);
-    assert!(
-        matches!(begun, Begun::Answer(answer) if answer.status == Status::Cancelled),
-        "and no other begins"
-    );
+    let Begun::Write(mut later) = core.begin(&mut first.state, NOW, Write::OP, &write, 2000) else {
+        panic!("a job")
+    };
+    assert_eq!(later.push(&core, NOW, &[0xee; 2000]), 2000, "nor does a later one write");
+    assert_eq!(later.finish(&core, NOW).unwrap().status, Status::Cancelled);
     assert_eq!(second.read(&capability, request).unwrap().payload, pattern(2000, 1));
 }
 
