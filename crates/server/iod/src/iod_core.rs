@@ -1,15 +1,16 @@
 //! The state of the I/O daemon that its requests share, without sockets, threads or a clock.
 //!
 //! ```text
-//!   requests.rs ──> ops/, collective/ ──> IodCore ──┬── RequestAdmission   capabilities, fences, heartbeat
-//!                                                   ├── ObjectStore        the objects
-//!                                                   └── Keeper, FlushAll, Counters, …
+//!   requests.rs ──> ops/, collective/ ──> IodCore ──┬── request admission: capabilities, fences
+//!                                                   ├── object store
+//!                                                   └── reservations, flushes, counters, …
 //! ```
 //!
 //! The operations use the core; the core knows none of them.
 //!
 //! Invariants:
-//! 1. Objects are opened only by a verified capability ([`IodCore::open`]), or by the metadata server's own requests (I4).
+//! 1. Objects are opened only by a verified capability ([`IodCore::open`]), or by the metadata
+//!    server's own requests (I4).
 //! 2. A part that is recorded as existing and is absent is an error, never zeros (I11).
 
 use std::{
@@ -58,7 +59,7 @@ pub struct IodCore<S> {
     clock_offset: AtomicI64,
 }
 
-/// An open object with its facts.
+/// An open object with its state when it was opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) object: Arc<dyn Object>,
@@ -66,8 +67,8 @@ pub(crate) struct Opened {
 }
 
 impl<S: ObjectStore> IodCore<S> {
-    /// A daemon over `store`, which whoever simulates a crash keeps. It serves no data before the first [`IodCore::serve_until`]. `now` is monotonic, as in
-    /// all calls.
+    /// A daemon over `store`, which the caller may keep to simulate a crash. It serves no data
+    /// before the first [`IodCore::serve_until`]. `now` is monotonic, as in all calls.
     pub fn new(store: Arc<S>, server_key: Secret, now: Duration) -> Self {
         let iod = store.identity().iod.unwrap_or_default();
         Self {
@@ -83,23 +84,25 @@ impl<S: ObjectStore> IodCore<S> {
         }
     }
 
-    /// Counts room for sessions that gather together with the other daemons of this process that are on the same device. Before
-    /// the first connection.
+    /// Counts reservations together with the other daemons of this process on the same device. Call
+    /// it before the first connection.
     ///
     /// # Errors
-    /// The disk's.
+    /// A disk error.
     pub fn on_shared_device(mut self) -> Result<Self, Failure> {
         self.room = Keeper::on(self.store.space()?.device);
         Ok(self)
     }
 
-    /// State for a new connection, after its peer has proved itself and before it is told: another connection may
-    /// abandon this one as soon as the peer knows its id.
+    /// State for a new connection. Call it when the peer is authenticated and before it is
+    /// informed: as soon as it knows the connection's id, it may abandon this connection over
+    /// another one.
     pub fn connected(&self, peer: &Peer) -> ConnectionState {
         self.admission.connected(peer)
     }
 
-    /// Refuses these sessions and older epochs from now on; returns when that holds (I4).
+    /// Refuses these sessions and older epochs from now on. Returns when none of their slices runs
+    /// (I4).
     pub fn fence(&self, fence: &Fence) {
         if !fence.sessions.is_empty() {
             tracing::debug!(sessions = ?fence.sessions, fence = fence.fence, "fenced");
@@ -108,11 +111,11 @@ impl<S: ObjectStore> IodCore<S> {
         self.room.end(&fence.sessions);
     }
 
-    /// As [`IodCore::fence`], of sessions in a row, but waits for nobody: no heartbeat is held up by a write that is stuck in
-    /// the disk. Whether the fence holds; where it does not yet, ask again.
+    /// As [`IodCore::fence`] for ranges of sessions, without waiting, so that no write that is
+    /// stuck in the disk delays a heartbeat. Returns whether the fence holds; if not, ask again.
     pub fn try_fence_ranges(&self, ranges: &[SessionRange], epoch_min: MdsEpoch) -> bool {
         if !ranges.is_empty() {
-            tracing::debug!(count = ranges.len(), newest = ?ranges.last(), "ranges of sessions fenced");
+            tracing::debug!(count = ranges.len(), newest = ?ranges.last(), "session ranges fenced");
         }
         let holds = self.admission.try_fence_ranges(ranges, epoch_min);
         self.room.end_where(|session| {
@@ -121,7 +124,7 @@ impl<S: ObjectStore> IodCore<S> {
         holds
     }
 
-    /// Serves data until this moment; `None` stops at once.
+    /// Serves data until this moment; `None` stops immediately.
     pub fn serve_until(&self, until: Option<Duration>) {
         self.admission.serve_until(until);
     }
@@ -131,32 +134,33 @@ impl<S: ObjectStore> IodCore<S> {
         self.admission.serves(now)
     }
 
-    /// The store under the daemon.
+    /// The object store.
     pub fn store(&self) -> &Arc<S> {
         &self.store
     }
 
-    /// The daemon's id; 0 until it was given one.
+    /// The daemon's id; 0 until the metadata server has assigned one.
     pub fn iod(&self) -> IodId {
         self.admission.iod()
     }
 
-    /// Keeps the id that the metadata server gave, also on disk.
+    /// Stores the id that the metadata server assigned, also on disk.
     ///
     /// # Errors
-    /// The disk's, and another id than the one that the directory carries.
+    /// A disk error, or an id that differs from the one in the directory.
     pub fn assign_iod(&self, iod: IodId) -> Result<(), Failure> {
         self.store.assign_iod(iod)?;
         self.admission.set_iod(iod);
         Ok(())
     }
 
-    /// Learns how far this machine's wall clock is from the metadata server's, which read `mds_now` between the moments `sent`
-    /// and `received` here. What is known is kept while it may be true, within 10 ms: the time of a write that was told once
-    /// must not move with every heartbeat, least of all with one that was long under way.
+    /// Updates the offset to the metadata server's wall clock, which read `mds_now` between the
+    /// moments `sent` and `received` here. The known offset stays while it may still be right,
+    /// within 10 ms: a reported write time must not change with every heartbeat, least of all with
+    /// a slow one.
     pub fn set_clock_offset(&self, mds_now: Timestamp, sent: Timestamp, received: Timestamp) {
         let at = |here| nanos(mds_now).saturating_sub(nanos(here));
-        // A clock that was set back in between would turn them round.
+        // If the clock was set back in between, the two are in the wrong order.
         let (least, most) = (at(received).min(at(sent)), at(received).max(at(sent)));
         let agrees = CLOCK_AGREES.as_nanos() as i64;
         let known = self.clock_offset.load(Relaxed);
@@ -165,7 +169,7 @@ impl<S: ObjectStore> IodCore<S> {
         }
     }
 
-    /// What a heartbeat says.
+    /// The contents of a heartbeat.
     pub fn vitals(&self) -> Result<Vitals, Failure> {
         let space = self.space()?;
         Ok(Vitals { space, verifier: self.store.write_verifier() })
@@ -181,17 +185,18 @@ impl<S: ObjectStore> IodCore<S> {
         now.saturating_sub(self.started)
     }
 
-    /// The counters as Prometheus wants them.
+    /// The counters in Prometheus' text format.
     pub fn prometheus(&self, now: Duration) -> String {
         self.counters.prometheus(self.iod().0, self.serves(now))
     }
 }
 
 impl<S: ObjectStore> IodCore<S> {
-    /// The object of a place, with its facts; `None` when it is not there and need not be (I11).
+    /// The object of a local part, opened; `None` when it is absent and was never recorded (I11).
     ///
     /// # Errors
-    /// [`Status::ObjectLost`] when it should be; [`Status::StaleGeneration`] when it was truncated since (I5).
+    /// [`Status::ObjectLost`] when a recorded object is absent; [`Status::StaleGeneration`] when
+    /// the file was truncated since the capability was signed (I5).
     pub(crate) fn open(&self, grant: &Grant, place: &Place) -> Result<Option<Opened>, Failure> {
         let object = match self.store.open(place.object) {
             Err(why) if why.is_no_object() && !place.recorded => return Ok(None),
@@ -207,17 +212,18 @@ impl<S: ObjectStore> IodCore<S> {
         Ok(Some(Opened { object, stat }))
     }
 
-    /// The object of a place to write to; made when it is not there and need not be (I11).
+    /// The object of a local part for writing. It is created when it is absent and was never
+    /// recorded (I11).
     ///
     /// # Errors
-    /// As [`IodCore::open`], and the disk's.
+    /// As [`IodCore::open`], and disk errors.
     pub(crate) fn open_or_create(
         &self,
         grant: &Grant,
         place: &Place,
     ) -> Result<Arc<dyn Object>, Failure> {
         let new = grant.new_object(place.object);
-        // What is not on record is rarely there: the first write makes it.
+        // An object that is not recorded is usually absent: the first write creates it.
         if !place.recorded
             && let Some(object) = self.warned(self.store.make(&new))?
         {
@@ -229,35 +235,35 @@ impl<S: ObjectStore> IodCore<S> {
         }
     }
 
-    /// Which requests and slices may touch objects.
+    /// Decides which requests and slices may touch objects.
     pub(crate) fn admission(&self) -> &RequestAdmission {
         &self.admission
     }
 
-    /// The collective requests that are under way.
+    /// The collective requests that run.
     pub(crate) fn collectives(&self) -> &Arc<Collectives> {
         &self.collectives
     }
 
-    /// Flushes of everything.
+    /// Flushes of the whole store.
     pub(crate) fn flushes(&self) -> &FlushAll {
         &self.flush_all
     }
 
-    /// Whose turn it is to measure the disk.
+    /// The interval between measurements of the disk.
     pub(crate) fn measuring(&self) -> &MeasurementInterval {
         &self.measuring
     }
 
-    /// The room that is kept for sessions that gather.
+    /// The disk space reserved for buffered writes.
     pub(crate) fn room(&self) -> &Keeper {
         &self.room
     }
 
-    /// Counts an ordinary write before it is done, wherever it falls.
+    /// Charges an ordinary write before it is done, whatever blocks it falls on.
     ///
     /// # Errors
-    /// [`Status::NoSpace`] when what is left of the disk is kept for others.
+    /// [`Status::NoSpace`] when the rest of the disk is reserved.
     pub(crate) fn take_space(&self, cost: Cost, now: Duration) -> Result<Charge<'_>, Failure> {
         self.room.begin(cost, false, now, || self.measured(), || false)
     }
@@ -268,7 +274,7 @@ impl<S: ObjectStore> IodCore<S> {
         let device = u128::from_le_bytes(space.device.0);
         let reserved = self.room.kept();
         Ok(Space {
-            // 64 bits travel; folding keeps devices apart whichever half of the name differs.
+            // 64 bits are sent; folding keeps devices apart whichever half of the name differs.
             device: (device >> 64) as u64 ^ device as u64,
             total: ByteCount(space.total_bytes),
             free: ByteCount(space.free_bytes.saturating_sub(reserved)),
@@ -277,12 +283,12 @@ impl<S: ObjectStore> IodCore<S> {
         })
     }
 
-    /// What the device says of its space now.
+    /// The device's own space, measured now.
     pub(crate) fn measured(&self) -> Option<StoreSpace> {
         self.store.space().ok()
     }
 
-    /// How an object is described on the wire.
+    /// An object's description on the wire.
     pub(crate) fn info(&self, part: PartIndex, stat: Option<&ObjectStat>) -> ObjectInfo {
         ObjectInfo {
             part,
@@ -293,7 +299,7 @@ impl<S: ObjectStore> IodCore<S> {
         }
     }
 
-    /// Turns a failure of the store into one for the wire, and says so in the log when the disk is at fault.
+    /// Converts a store error for the wire, and logs it when the disk is at fault.
     pub(crate) fn warned<T>(&self, outcome: braid_store::Result<T>) -> Result<T, Failure> {
         outcome.map_err(|why| {
             let failure = Failure::from(why);
@@ -311,8 +317,9 @@ impl<S: ObjectStore> IodCore<S> {
         timestamp(nanos(here).saturating_add(self.clock_offset.load(Relaxed)))
     }
 
-    /// A time of the metadata server's clock by this machine's, if a client may have buffered bytes since then that were written
-    /// to the disk at `written`.
+    /// Converts `modified`, a time of the metadata server's clock, to this machine's clock. `None`
+    /// unless a client may have buffered bytes from then until they were written to the disk at
+    /// `written`.
     pub(crate) fn buffered_since(
         &self,
         modified: Timestamp,
@@ -325,8 +332,9 @@ impl<S: ObjectStore> IodCore<S> {
     }
 }
 
-/// How long a client may have buffered what it writes: longer than a call may take. A time before that is not believed, nor one that
-/// is further ahead than clocks may differ and the file system's own is behind.
+/// How long a client may have buffered a write: longer than a call may take. An earlier time is
+/// ignored, and so is one that is later than clock differences and a coarse file system clock
+/// explain.
 const BUFFERED_MAX: Duration = Duration::from_secs(60);
 
 /// A time from nanoseconds since 1970.
@@ -335,8 +343,8 @@ fn timestamp(nanos: i64) -> Timestamp {
 }
 
 const NANOS: i64 = 1_000_000_000;
-/// How far a clock's offset may be from what an answer shows before it counts as another one: no more than clocks under NTP
-/// are apart.
+/// How far a known clock offset may be outside the range of a reply before it is replaced: NTP
+/// keeps clocks this close.
 const CLOCK_AGREES: Duration = Duration::from_millis(10);
 
 /// Nanoseconds since 1970; saturates in the year 2262.

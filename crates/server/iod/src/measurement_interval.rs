@@ -12,7 +12,8 @@ use braid_types::{Failure, Status};
 pub(crate) struct MeasurementInterval(Mutex<Duration>);
 
 impl MeasurementInterval {
-    /// Begins a measurement that takes `time`. After it the disk serves other work for at least half as long.
+    /// Begins a measurement that takes `time`. After it the disk serves other work for at least
+    /// half as long.
     ///
     /// # Errors
     /// [`Status::Busy`] before the interval has passed.

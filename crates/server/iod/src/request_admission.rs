@@ -1,17 +1,21 @@
 //! Admission of requests: what a caller must show before its request may touch objects.
 //!
 //! ```text
-//!   request begins   handle or capability ── signature, session, rights ──> Grant
-//!   each slice       Grant and Caller ── epoch, fences, heartbeat, connection ──> it runs, or the request ends
+//!   request begins   handle or capability ── signature, session, rights ──> verified capability
+//!   each slice       epoch, fences, heartbeat, connection ──> it runs, or the request ends
 //! ```
 //!
 //! Invariants:
-//! 1. No object is touched without a verified capability of the caller's session, or the metadata server's own key (I4).
-//! 2. Each slice of a request is checked once, when it starts and before it touches an object. A fence, a new epoch, or a
-//!    lost metadata server therefore stops a request between two slices. See [`Gate`] for what the check guarantees.
-//! 3. A slice that changes objects holds a [`Pass`], which its fence waits for. A slice that only reads holds none.
+//! 1. No object is touched without a verified capability of the caller's session, or the metadata
+//!    server's own key (I4).
+//! 2. Each slice of a request is checked once, when it starts and before it touches an object. A
+//!    fence, a new epoch, or a lost metadata server therefore stops a request between two slices.
+//!    See [`Gate`] for what the check guarantees.
+//! 3. A slice that changes objects holds a guard ([`Pass`]), for which its fence waits. A slice
+//!    that only reads holds none.
 //!
-//! The types enforce 1: the operations open objects only by a [`Grant`], and only this module verifies one.
+//! The types enforce 1: operations open objects only by a verified capability, which only this
+//! module and the handles of a connection give out.
 
 use std::{
     sync::{
@@ -45,7 +49,8 @@ pub(crate) struct RequestAdmission {
 }
 
 impl RequestAdmission {
-    /// Admits no client before the first [`RequestAdmission::serve_until`]. `iod` is 0 if none is assigned yet.
+    /// Admits no client before the first [`RequestAdmission::serve_until`]. `iod` is 0 if none is
+    /// assigned yet.
     pub(crate) fn new(server_key: Secret, iod: IodId) -> Self {
         let callers = Callers::default();
         let gate = Gate::closed(callers.clone());
@@ -66,7 +71,8 @@ impl RequestAdmission {
         ConnectionState::new(peer, &self.callers)
     }
 
-    /// The capability of a request, if it has the rights that the request needs. Its slices are not checked yet.
+    /// The capability of a request, if it has the rights that the request needs. Its slices are not
+    /// checked yet.
     ///
     /// # Errors
     /// [`Status::WrongRole`], [`Status::BadCapability`], [`Status::UnknownHandle`].
@@ -144,7 +150,8 @@ impl RequestAdmission {
         self.gate.check(caller, grant.epoch, now)
     }
 
-    /// Checks a slice that changes objects. While the guard lives, fences of the slice's session wait.
+    /// Checks a slice that changes objects. While the guard lives, fences of the slice's session
+    /// wait.
     ///
     /// # Errors
     /// As [`Gate::pass`].
@@ -181,19 +188,21 @@ impl RequestAdmission {
         self.gate.admit(connection.caller(), now)
     }
 
-    /// Refuses these sessions and older epochs from now on. Returns when none of their slices runs (I4).
+    /// Refuses these sessions and older epochs from now on. Returns when none of their slices runs
+    /// (I4).
     pub(crate) fn fence(&self, fence: &Fence) {
         self.gate.fence(&fence.sessions, fence.epoch_min);
     }
 
-    /// As [`RequestAdmission::fence`] for ranges of sessions, without waiting; whether the fence holds already.
+    /// As [`RequestAdmission::fence`] for ranges of sessions, without waiting; whether the fence
+    /// holds already.
     pub(crate) fn try_fence_ranges(&self, ranges: &[SessionRange], epoch_min: MdsEpoch) -> bool {
         let ranges = ranges.iter().map(|range| (range.first, range.last));
         self.gate.try_fence_ranges(ranges, epoch_min)
     }
 
-    /// Ends all requests of these connections of a session. Returns when none of their slices runs. An unknown
-    /// connection has ended: nothing of it can run.
+    /// Ends all requests of these connections of a session. Returns when none of their slices runs.
+    /// An unknown connection has ended: nothing of it can run.
     ///
     /// # Errors
     /// [`Status::NotPermitted`] when one belongs to another session; then nothing was done.

@@ -1,19 +1,22 @@
-//! Takes up requests: which operation serves which message, and for which peers.
+//! Starts requests: which operation serves which message, and for which peers.
 //!
 //! ```text
-//!   begin(connection, now, op, body) ──┬── Begun::Answer   done: the final frame
-//!                                      ├── Begun::Read     a lazy job: each step() sends at most one frame
-//!                                      ├── Begun::Write    a lazy job: push() takes the payload as it arrives
-//!                                      ├── Begun::Join     the same, by step() or write(): it may wait for other tasks
-//!                                      └── Begun::Work     blocks on the disk: run() it on a thread that may block
+//!   begin(connection, now, op, body) ──┬── Answer   done: the final frame
+//!                                      ├── Read     a job: each step() sends at most one frame
+//!                                      ├── Write    a job: push() takes the payload as it arrives
+//!                                      ├── Join     the same; it may wait for other tasks
+//!                                      └── Work     run() it on a thread that may block
 //! ```
 //!
 //! Invariants:
-//! 1. A message is decoded, and the role of its peer is checked, before anything else is done for it.
-//! 2. A request that carries a capability is admitted by its operation (`request_admission.rs`); every other request is
-//!    admitted here, except those by which a client gives up its own resources.
-//! 3. A slice of a job spends at most [`JOB_SLICE_ACCESSES_MAX`](braid_types::limits::JOB_SLICE_ACCESSES_MAX) steps of
-//!    unfolding, and sends at most one data frame (I9).
+//! 1. A message is decoded, and the role of its peer is checked, before anything else is done for
+//!    it.
+//! 2. A request that carries a capability is admitted by its operation (`request_admission.rs`);
+//!    every other request is admitted here, except those by which a client gives up its own
+//!    resources.
+//! 3. A slice of a job spends at most
+//!    [`JOB_SLICE_ACCESSES_MAX`](braid_types::limits::JOB_SLICE_ACCESSES_MAX) steps of unfolding,
+//!    and sends at most one data frame (I9).
 
 use std::time::Duration;
 
@@ -44,12 +47,12 @@ pub enum Begun<S> {
     Write(Box<WriteJob>),
     /// A task's part in a collective request: it may have to wait for other tasks.
     Join(Box<JoinJob>),
-    /// [`Work::run`], on a thread that may block on the disk.
+    /// [`Work::run`] it on a thread that may block on the disk.
     Work(Work<S>),
 }
 
 impl<S: ObjectStore> IodCore<S> {
-    /// Takes up a request. `payload_bytes` is what the frame announces behind the body.
+    /// Starts a request. `payload_bytes` is the length that the frame announces behind the body.
     pub fn begin(
         &self,
         connection: &mut ConnectionState,
@@ -66,10 +69,11 @@ impl<S: ObjectStore> IodCore<S> {
         begun
     }
 
-    /// Carries out a whole call, for simulated networks and tests. The daemon itself runs the slices in turn.
+    /// Carries out a whole call, for simulated networks and tests. The daemon itself runs the
+    /// slices in turn.
     ///
     /// # Errors
-    /// The sink's.
+    /// Those of the sink.
     pub fn handle(
         &self,
         connection: &mut ConnectionState,
@@ -118,13 +122,10 @@ fn begin<S: ObjectStore>(
         return common(core, connection, now, decoded(request)?);
     }
     let request = IodRequest::decode(op, body).ok_or_else(|| {
-        Failure::new(
-            Status::UnknownMessage,
-            format!("message {op:#06x} is not one of an I/O daemon"),
-        )
+        Failure::new(Status::UnknownMessage, format!("an I/O daemon has no message {op:#06x}"))
     })?;
     let request = decoded(request)?;
-    tracing::debug!(call = request.name(), payload_bytes, "begun");
+    tracing::debug!(call = request.name(), payload_bytes, "started");
     if !matches!(
         request,
         IodRequest::Write(_) | IodRequest::WriteWithRoom(_) | IodRequest::JoinWrite(_)
@@ -132,7 +133,7 @@ fn begin<S: ObjectStore>(
         no_payload(payload_bytes)?;
     }
     check_role(connection.standing(), &request)?;
-    if !(shows_capability(&request) || lets_go(&request)) {
+    if !(carries_capability(&request) || gives_up_resources(&request)) {
         core.admission().check_connection(connection, now)?;
     }
     dispatch(core, connection, now, request, payload_bytes)
@@ -208,7 +209,7 @@ fn common<S: ObjectStore>(
 ) -> Result<Begun<S>, Failure> {
     match request {
         CommonRequest::Ping(_) => answer(Ok(())),
-        // Whoever takes the slices in turn drops the job before it comes here; here nothing is in flight.
+        // The connection's loop drops the job before this; here nothing is in flight.
         CommonRequest::Cancel(_) => answer(Ok(())),
         CommonRequest::DaemonStatus(_) => match connection.standing() {
             Standing::Mds | Standing::Admin => answer(Ok(ops::status::status(core, now))),
@@ -218,8 +219,8 @@ fn common<S: ObjectStore>(
     }
 }
 
-/// Data calls are for clients and the metadata server, management for the metadata server, and what an
-/// administrator's fsck needs for both.
+/// Clients and the metadata server make data calls, the metadata server manages objects, and an
+/// administrator makes the calls of fsck.
 fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
     use IodRequest as R;
     let allowed = match request {
@@ -245,15 +246,15 @@ fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
         R::ListObjects(_) | R::DiskSpace(_) | R::MoveToLost(_) => {
             matches!(standing, Standing::Mds | Standing::Admin)
         }
-        // It changes nothing that anybody can see, and what a client wants durable it may have closed.
+        // It changes nothing visible, and a client may have closed the file that it wants durable.
         R::FlushAll(_) => standing != Standing::Nobody,
         _ => standing == Standing::Mds,
     };
     if allowed { Ok(()) } else { Err(Failure::new(Status::WrongRole, request.name())) }
 }
 
-/// Calls whose capability passes the gate, which looks at the fences and at the epoch.
-fn shows_capability(request: &IodRequest) -> bool {
+/// Calls with a capability, whose operations check fences and epoch.
+fn carries_capability(request: &IodRequest) -> bool {
     use IodRequest as R;
     matches!(
         request,
@@ -271,8 +272,8 @@ fn shows_capability(request: &IodRequest) -> bool {
     )
 }
 
-/// Calls by which a client gives up what is its own: also who was fenced may.
-fn lets_go(request: &IodRequest) -> bool {
+/// Calls by which a client gives up its own resources: a fenced client may make them too.
+fn gives_up_resources(request: &IodRequest) -> bool {
     use IodRequest as R;
     matches!(request, R::Release(_) | R::ReturnRoom(_) | R::Abandon(_))
 }
@@ -291,6 +292,6 @@ fn no_payload(payload_bytes: u32) -> Result<(), Failure> {
     }
     Err(Failure::new(
         Status::Malformed,
-        format!("{payload_bytes} bytes of payload where none belong"),
+        format!("the message takes no payload, {payload_bytes} bytes came"),
     ))
 }

@@ -1,4 +1,4 @@
-//! Collect: the master's message makes the job.
+//! Collect: the leader task's message creates the collective request.
 
 use std::{
     sync::{Arc, Condvar, Mutex, atomic::AtomicU64, atomic::Ordering::Relaxed},
@@ -33,12 +33,12 @@ use crate::{
     ops::{Readable, invalid},
 };
 
-/// Slices that finding each task's first byte may take, and that a task may search for its next one: views that are longer to search
-/// are left to independent calls.
+/// Slices that may be spent to find each task's first byte, or a task's next one. Views that take
+/// longer to search are left to independent calls.
 pub(super) const LOOK_SLICES_MAX: usize = 1024;
 
-/// How much more memory a view takes than its formula at most: a vector in a vector, 14 deep, has as many patterns and a comb for each
-/// level below.
+/// How much more memory a view takes than its formula, at most: a vector in a vector, 14 deep, has
+/// as many patterns, and a search pattern for each level below.
 const VIEW_GROWTH: usize = 12;
 
 pub(crate) fn collect<S: ObjectStore>(
@@ -77,7 +77,7 @@ fn make<S: ObjectStore>(
     let (objects, ends, file_end) = match collect.kind {
         CollectiveKind::Read => {
             let Readable { objects, ends, file_end, lost } = Readable::open(core, &grant)?;
-            // For all tasks or none: who reads by itself gets what is left.
+            // It fails for all tasks or for none: an independent read gets what is left.
             let first =
                 lost.iter().zip(&ends).zip(&grant.places).find_map(|((from, end), place)| {
                     from.map(|from| Readable::lost_in(place.object, from, end.bytes.0))
@@ -134,12 +134,12 @@ fn sessions(grant: &Grant, collect: &Collect) -> Result<Vec<SessionId>, Failure>
     Ok(collect.sessions.iter().flat_map(each).collect())
 }
 
-/// What the views of these formulas may take at most, in bytes.
+/// The most memory that the views of these formulas may take, in bytes.
 fn view_bytes_max(families: &[TaskFamily]) -> usize {
     families.iter().map(|family| family.first.to_bytes().len() * VIEW_GROWTH).sum()
 }
 
-/// The tasks' requests unfolded, by rank. Those of one formula share its view.
+/// The tasks' unfolded requests, by rank. Requests of one formula share its view.
 fn unfolds(grant: &Grant, families: &[TaskFamily], place: &Place) -> Result<Vec<Unfold>, Failure> {
     let (mut unfolds, mut view_bytes) = (Vec::new(), 0);
     for family in families {
@@ -159,7 +159,7 @@ fn unfolds(grant: &Grant, families: &[TaskFamily], place: &Place) -> Result<Vec<
     Ok(unfolds)
 }
 
-/// The sweep after it has found every task's first byte.
+/// The union of the requests, after it has found every task's first byte.
 fn looked(mut sweep: Sweep) -> Result<Sweep, Failure> {
     for _ in 0..LOOK_SLICES_MAX {
         if sweep.look(&mut JOB_SLICE_ACCESSES_MAX.clone()) {

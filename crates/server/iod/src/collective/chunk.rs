@@ -1,4 +1,5 @@
-//! A chunk: the next stretch of what all tasks want together, as runs of the objects and bytes in memory.
+//! A chunk: the next stretch of what all tasks want together, as runs of the objects and bytes in
+//! memory.
 
 use std::sync::Arc;
 
@@ -50,7 +51,8 @@ pub(super) enum Planned {
 }
 
 impl Plan {
-    /// One slice of planning a chunk of about `bytes_max`. `hole_bytes`: gaps of up to this many bytes of an object are taken in.
+    /// One slice of planning a chunk of about `bytes_max`. `hole_bytes`: gaps of up to this many
+    /// bytes of an object are taken in.
     pub(super) fn more(
         &mut self,
         sweep: &mut Sweep,
@@ -77,7 +79,8 @@ impl Plan {
         }
     }
 
-    /// Where the first bytes of an access are in its memory; `hint` is the extent that was found last.
+    /// Where the first bytes of an access are in its memory; `hint` is the extent that was found
+    /// last.
     pub(super) fn locate(&self, slot: u16, access: &Access, hint: &mut usize) -> usize {
         let offset = access.object_offset.0;
         let has = |extent: &Extent| {
@@ -139,11 +142,13 @@ pub(super) fn write_bytes_for(tasks: usize) -> u64 {
         .clamp(least, COLLECTIVE_RING as u64 * COLLECTIVE_CHUNK_BYTES_MAX)
 }
 
-/// What is received of one task of a write at a time, in bytes: with less the kernel's copies take longer, more leaves the processor's
-/// cache before it is written (`docs/adr/0015-collective-requests.md`).
+/// What is received of one task of a write at a time, in bytes: with less the kernel's copies take
+/// longer, more leaves the processor's cache before it is written
+/// (`docs/adr/0015-collective-requests.md`).
 pub(super) const RECEIVED_BYTES_MAX: usize = 256 * 1024;
 
-/// How many extents are looked at for one to grow: a daemon that keeps more parts of one file only has more runs.
+/// How many extents are looked at for one to grow: a daemon that keeps more parts of one file only
+/// has more runs.
 const LOOK_BACK: usize = 8;
 
 impl Chunk {

@@ -1,4 +1,5 @@
-//! What the tasks of a collective write have lent to it, and who receives it: a part of [`Progress`].
+//! What the tasks of a collective write have lent to it, and who receives it: a part of
+//! [`Progress`].
 //!
 //! ```text
 //!   task's thread: lend ──> [ loans, by rank ] ──borrow──> whoever has the writer: receives, puts back ──> returned: the call is answered
@@ -205,7 +206,8 @@ impl Progress {
         }
     }
 
-    /// A thread takes back what it has lent; whether it has it: whoever has the writer may be receiving from it.
+    /// A thread takes back what it has lent; whether it has it: whoever has the writer may be
+    /// receiving from it.
     pub(super) fn take_back(&mut self, rank: usize) -> bool {
         if self.desk.borrowed == Some(rank) {
             return false;

@@ -1,4 +1,5 @@
-//! What a connection has joined: when it ends before its task has finished, the collective request fails for all.
+//! What a connection has joined: when it ends before its task has finished, the collective request
+//! fails for all.
 
 use std::sync::Arc;
 

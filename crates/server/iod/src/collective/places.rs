@@ -1,5 +1,6 @@
-//! Places of collective requests, taken before their plans are made: how many there are, of how many tasks, and the memory of their
-//! views, for all sessions, for one, and for all of one user (I9).
+//! Limits of collective requests: their number, their tasks, and the memory of their views, for all
+//! sessions, for each session and for each user (I9). A permit is taken before a request's plans
+//! are made.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +15,7 @@ use braid_types::{
 
 use crate::connection::User;
 
-/// The places that are taken.
+/// The permits in use.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     taken: Mutex<Taken>,
@@ -35,7 +36,7 @@ struct Held {
     bytes: usize,
 }
 
-/// A place that is taken, until it is given back or dropped.
+/// A permit, until it is released or dropped.
 #[must_use = "the place is free again when it is dropped"]
 #[derive(Debug)]
 pub(super) struct Place {
@@ -44,7 +45,7 @@ pub(super) struct Place {
 }
 
 impl Places {
-    /// Takes a place for the request of a session, and of its user where it has one, of so many tasks, whose views take so many bytes.
+    /// Takes a permit for a request of a session and its user, with this many tasks and view bytes.
     ///
     /// # Errors
     /// [`Status::LimitExceeded`].
@@ -106,7 +107,7 @@ impl Places {
 }
 
 impl Place {
-    /// The views take so much: no more than was said.
+    /// Lowers the counted view bytes to the exact number.
     pub(super) fn takes(&self, bytes: usize) {
         if let Some(held) =
             self.places.lock().places.iter_mut().find(|held| held.number == self.number)
@@ -115,7 +116,7 @@ impl Place {
         }
     }
 
-    /// It is free again.
+    /// Releases the permit.
     pub(super) fn give_back(&self) {
         self.places.lock().places.retain(|held| held.number != self.number);
     }

@@ -1,4 +1,5 @@
-//! A task's call that writes: its thread lends the payload, and receives for all tasks when nobody else does.
+//! A task's call that writes: its thread lends the payload, and receives for all tasks when nobody
+//! else does.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -30,8 +31,9 @@ pub(super) struct Writing {
 }
 
 impl JoinJob {
-    /// One slice of a write, whose payload is `source`: the answer, or what to do before it is there. While it is not, the
-    /// source is lent: leave it alone. What a failure leaves of it is to be dropped.
+    /// One slice of a write, whose payload is `source`: the answer, or what to do before it is
+    /// there. While it is not, the source is lent: leave it alone. What a failure leaves of it is
+    /// to be dropped.
     ///
     /// # Errors
     /// [`Step::Again`] or [`Step::Waits`].
@@ -79,7 +81,8 @@ impl JoinJob {
         };
         let lent = collective.progress().lent(self.rank)?;
         match (lent, slice) {
-            // Its thread is needed for its next call when the writer is, which comes back here then.
+            // Its thread is needed for its next call when the writer is, which comes back here
+            // then.
             (Lent::Taken(had), None) => {
                 self.had = had;
                 Ok(Some(self.written(core, &collective, now)))
@@ -97,7 +100,8 @@ impl JoinJob {
         }
     }
 
-    /// Whether everything of the task is written and its thread does not have the writer: it only has to answer.
+    /// Whether everything of the task is written and its thread does not have the writer: it only
+    /// has to answer.
     fn has_landed(&self, collective: &Collective) -> bool {
         if self.writing.writer.is_some() {
             return false;
@@ -106,7 +110,8 @@ impl JoinJob {
         progress.is_finished(self.rank) && matches!(progress.lent(self.rank), Ok(Lent::Taken(_)))
     }
 
-    /// Takes the writer up if nobody has it, and does a slice of its work; `None`: there is none for this thread.
+    /// Takes the writer up if nobody has it, and does a slice of its work; `None`: there is none
+    /// for this thread.
     fn receive_for_all<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,

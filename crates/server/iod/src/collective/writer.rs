@@ -1,13 +1,15 @@
-//! Receives what the tasks of a collective write have lent, chunk after chunk and in each chunk task after task, and writes it.
+//! Receives what the tasks of a collective write have lent, chunk after chunk and in each chunk
+//! task after task, and writes it.
 //!
 //! ```text
 //!   plan the next chunk ──> of each task in order of rank: receive its pieces into their places ──> write: one call for each run ──┐
 //!        ^────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Whichever task's thread has time has the writer; it goes on until it needs bytes that are not lent (`desk.rs`). One thread for
-//! all: what it receives is still in its processor's cache when it writes it, and no chunk goes through the hands of several threads.
-//! Where pieces overlap, those of a higher rank come later: they win.
+//! Whichever task's thread has time has the writer; it goes on until it needs bytes that are not
+//! lent (`desk.rs`). One thread for all: what it receives is still in its processor's cache when it
+//! writes it, and no chunk goes through the hands of several threads. Where pieces overlap, those
+//! of a higher rank come later: they win.
 
 use std::{
     io::IoSliceMut,
@@ -28,10 +30,12 @@ use super::{
 };
 use crate::{callers::Caller, grant::Grant, iod_core::IodCore, ops::is_there, room::Cost};
 
-/// Pieces that are shorter on average are received together and copied to their places: the kernel takes longer over each than a copy does.
+/// Pieces that are shorter on average are received together and copied to their places: the kernel
+/// takes longer over each than a copy does.
 const PIECE_BYTES_MIN: usize = 1024;
-/// What one call of the store writes, as in other writes: with more the page cache takes larger folios for a new file, and pieces of a page
-/// that are written into these later cost twice as much (`docs/adr/0015-collective-requests.md`).
+/// What one call of the store writes, as in other writes: with more the page cache takes larger
+/// folios for a new file, and pieces of a page that are written into these later cost twice as much
+/// (`docs/adr/0015-collective-requests.md`).
 const WRITTEN_BYTES_MAX: usize = 256 * 1024;
 /// Pieces that one system call takes.
 const PIECES_MAX: usize = 1024;
@@ -220,7 +224,8 @@ impl Writer {
         Ok(received)
     }
 
-    /// Looks at what comes next of the task, until that is as much as is received at a time, or as is left.
+    /// Looks at what comes next of the task, until that is as much as is received at a time, or as
+    /// is left.
     fn look(&mut self, left: usize, grant: &Grant) {
         let Some(cursor) = &mut self.cursors[self.rank] else { return };
         let room = left.min(RECEIVED_BYTES_MAX);

@@ -1,7 +1,7 @@
-//! Abandon, from a client that has given up connections: acknowledged when nothing of them runs any more.
+//! Abandon, from a client that abandons connections: acknowledged when none of their slices runs.
 //!
-//! Not on the worker threads: what the client repeats waits for the answer, and it must not wait behind somebody's
-//! flush.
+//! It does not run on the worker threads: the client retries its requests only after this reply,
+//! and must not wait behind a flush.
 
 use braid_store::ObjectStore;
 use braid_types::{Failure, Status, limits::ABANDONED_CONNECTIONS_MAX};

@@ -1,7 +1,7 @@
-//! Allocate: room for a range of the file.
+//! Allocate: disk space for a range of the file.
 //!
-//! A contiguous range of a file is one contiguous range of each object (`braid_layout`: objects have no gaps), so no
-//! unfolding is needed: one call for each part.
+//! A contiguous range of a file is one contiguous range of each object (`braid_layout`: objects
+//! have no gaps). So this needs no unfolding, only one call for each part.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,7 +36,8 @@ pub(crate) fn begin<S: ObjectStore>(
     )?;
     let end = range_end(allocate.offset, allocate.bytes)?;
     Ok(Work::new("Allocate", move |core: &IodCore<S>, now| {
-        // As a write, also in its verifier: the reservation is not on disk before a flush.
+        // As for a write, the verifier is from before: allocated space is not on disk before a
+        // flush.
         let verifier = core.store().write_verifier();
         for place in &grant.places {
             one(core, &grant, &caller, now, place, allocate.offset.0, end, allocate.keep_size)?;
@@ -49,7 +50,10 @@ pub(crate) fn begin<S: ObjectStore>(
 pub(super) fn range_end(offset: FileOffset, bytes: ByteCount) -> Result<u64, Failure> {
     let end = offset.checked_add(bytes.0).map(|end| end.0).filter(|end| *end <= FILE_BYTES_MAX);
     end.ok_or_else(|| {
-        Failure::new(Status::TooLarge, format!("{bytes} bytes from {offset} pass the largest file"))
+        Failure::new(
+            Status::TooLarge,
+            format!("{bytes} bytes from {offset} exceed the largest file"),
+        )
     })
 }
 
@@ -69,7 +73,8 @@ fn one<S: ObjectStore>(
     let mut high = grant.map.object_bytes(end, part).map_err(invalid)?;
     let _pass = core.admission().begin_slice(grant, caller, now)?;
     if keep_size {
-        // The store reserves within an object only; room behind its end would be lost with the next truncate anyway.
+        // The store allocates within an object only: space behind its end would be lost with the
+        // next truncate anyway.
         high = high.min(core.open(grant, place)?.map_or(0, |opened| opened.stat.size));
     }
     if low >= high {

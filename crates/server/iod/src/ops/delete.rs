@@ -1,4 +1,5 @@
-//! Delete, from the metadata server. It repeats the call until it was answered, so those that are gone are no error.
+//! Delete, from the metadata server. It repeats the call until it is answered, so an absent object
+//! is no error.
 
 use braid_store::ObjectStore;
 use braid_wire::message::iod::Delete;

@@ -1,4 +1,4 @@
-//! Flush: what was written to a file's objects here survives the loss of power (I6).
+//! Flush: what was written to a file's objects here survives a loss of power (I6).
 
 use std::time::Duration;
 
@@ -34,11 +34,11 @@ fn run<S: ObjectStore>(core: &IodCore<S>, grant: &Grant) -> Result<FlushReply, F
             core.warned(opened.object.flush())?;
         }
     }
-    // Read after the last disk has answered: a loss that any of the flushes met shows in it.
+    // Read after the last flush: it shows a loss that any of them met.
     Ok(FlushReply { verifier: core.store().write_verifier() })
 }
 
-/// Everything that was acknowledged before it was asked for, whoever wrote it.
+/// Flushes every write of any client that was acknowledged before this request arrived.
 pub(crate) fn begin_all<S: ObjectStore>(core: &IodCore<S>) -> Work<S> {
     let ticket = core.flushes().ticket();
     Work::apart("FlushAll", move |core: &IodCore<S>, _| {

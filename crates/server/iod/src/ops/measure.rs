@@ -1,5 +1,6 @@
-//! Measure the disk by itself, for `braid bench`: bounded in time and in bytes, one call at a time, and not all the time.
-//! Whoever holds a client key may ask: it stands for a host. A user with a ticket may not: one after the other would keep the disk busy.
+//! Measure the disk without a network, for `braid bench`: limited in time and bytes, one call at a
+//! time, and with an interval between calls. The holder of a client key may ask, since it stands
+//! for a host. A user with a ticket may not: many users could keep the disk busy.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -13,9 +14,10 @@ use crate::{connection::ConnectionState, iod_core::IodCore};
 const BYTES: RangeInclusive<u64> = 1 << 20..=256 << 20;
 const PART_MS: RangeInclusive<u32> = 1..=2000;
 const AT_ONCE: RangeInclusive<u16> = 1..=64;
-/// What one measures, each for as long as was asked: writes, random writes, syncs, random reads, reads.
+/// Parts of a measurement, each as long as requested: writes, random writes, syncs, random reads,
+/// reads.
 const PARTS: u32 = 5;
-/// The file is at most this part of what is free.
+/// The file takes at most this fraction of the free space.
 const SHARE_OF_FREE: u64 = 10;
 
 pub(crate) fn begin<S: ObjectStore>(
@@ -27,20 +29,20 @@ pub(crate) fn begin<S: ObjectStore>(
     if connection.user().is_some() {
         return Err(Failure::new(
             Status::NotPermitted,
-            "the holder of a client key may have a disk measured",
+            "only the holder of a client key may measure a disk",
         ));
     }
     let &MeasureDisk { bytes, part_ms, at_once } = asked;
     if !BYTES.contains(&bytes.0) || !PART_MS.contains(&part_ms) || !AT_ONCE.contains(&at_once) {
         return Err(Failure::new(
             Status::Invalid,
-            "a disk is measured by 1 to 256 MiB, 1 to 2000 ms, 1 to 64 at once",
+            "a disk is measured with 1 to 256 MiB, 1 to 2000 ms and 1 to 64 threads",
         ));
     }
-    // What is kept for sessions that gather counts as used.
+    // Reserved space counts as used.
     let available = core.space()?.available.0;
     if bytes.0 > available / SHARE_OF_FREE {
-        let detail = format!("{bytes} bytes to measure the disk by, and {available} are free");
+        let detail = format!("{bytes} bytes to measure the disk, {available} are free");
         return Err(Failure::new(Status::NoSpace, detail));
     }
     let load = DiskLoad { bytes: bytes.0, part: Duration::from_millis(part_ms.into()), at_once };

@@ -1,4 +1,5 @@
-//! One file for each operation, and the jobs that carry them out. `requests.rs` chooses the operation of a message.
+//! One file for each operation, and the jobs that carry them out. `requests.rs` chooses the
+//! operation for a message.
 
 pub(crate) mod abandon;
 pub(crate) mod allocate;

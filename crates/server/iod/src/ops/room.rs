@@ -1,8 +1,10 @@
-//! Writes of sessions that gather, and room that comes back (ADR 0014).
+//! Writes of sessions with buffered writes, and returns of reservations (ADR 0014).
 //!
 //! Invariants:
-//! 1. Room is given to a session only with a capability to write, and taken back from whoever proved the session.
-//! 2. A write that uses room is in room as a whole or not at all; one that is not is an ordinary one.
+//! 1. A session gets a reservation only with a capability to write, and returns it only over its
+//!    own connections.
+//! 2. A write uses the reservation for all of its bytes or for none. Without it, it is an ordinary
+//!    write.
 
 use std::time::Duration;
 
@@ -30,7 +32,7 @@ pub(crate) fn write<S: ObjectStore>(
         (write.handle, &write.present, &write.request),
         payload_bytes,
     )?;
-    // Before anything is reserved: a fence has ended the reservations of its sessions.
+    // Before anything is reserved, since a fence has ended the reservations of its sessions.
     job.check(core, now)?;
     let uses = if u64::from(payload_bytes) <= write.uses.0 { write.uses.0 } else { 0 };
     let (room, in_room) =

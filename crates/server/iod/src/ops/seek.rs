@@ -1,7 +1,8 @@
-//! Seek: the next data or hole of the file, as far as this daemon's objects tell.
+//! Seek: the next data or hole of the file in this daemon's objects.
 //!
 //! The file's bytes from an offset on are each object's bytes from one offset on, in the same order
-//! (`braid_layout`): the first of each part is asked for, and the least of them is the answer.
+//! (`braid_layout`). So each part gives its first match, and the smallest file offset of them is
+//! the answer.
 
 use std::time::Duration;
 
@@ -48,6 +49,6 @@ fn one<S: ObjectStore>(
         (None, SeekWhat::Data) => None,
         (None, _) => Some(from),
     };
-    // A part of a component with an end has no bytes of the file past it: nothing to find there.
+    // A part of a component with an end has no bytes of the file past that end.
     Ok(found.and_then(|offset| grant.map.file_offset(part, offset).ok()))
 }

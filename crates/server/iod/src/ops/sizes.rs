@@ -1,4 +1,4 @@
-//! Object sizes: how long the file's objects here are.
+//! Object sizes: the lengths of the file's local objects.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use braid_wire::{
 
 use crate::{connection::ConnectionState, iod_core::IodCore};
 
-/// With any right: `fstat` and `lseek` work on a file that is open for writing only, too.
+/// No right is required: `fstat` and `lseek` also work on a file that is open for writing only.
 pub(super) const ANY: Rights = Rights(0);
 
 pub(crate) fn object_sizes<S: ObjectStore>(

@@ -1,4 +1,4 @@
-//! Room as a machine: a disk, its writers, sessions that gather, and time.
+//! Reservations as a state machine: a disk, its writers, sessions with buffered writes, and time.
 
 use std::cell::Cell;
 
@@ -100,7 +100,7 @@ fn the_disk_is_asked_for_its_space_seldom_and_never_where_nobody_has_room() {
     (0..10_000).for_each(|_| write());
     assert_eq!(asked.get(), 0);
     keeper.ask(SESSION, &NOTHING, MIB, 0, NOW, measure);
-    // 2.5 GiB of overwriting on a disk that has 256 MiB free.
+    // 2.5 GiB of overwriting on a disk with 256 MiB free.
     (0..655_360).for_each(|_| write());
     assert!((10..=12).contains(&asked.get()), "asked {} times", asked.get());
 }
@@ -203,7 +203,7 @@ struct Knows {
     granted: u64,
     released: u64,
     sent: Duration,
-    /// Held bytes, since when, and whether they are on the disk already.
+    /// Buffered bytes, since when, and whether they are on the disk already.
     holds: Vec<(u64, Duration, bool)>,
 }
 
@@ -232,7 +232,7 @@ impl Knows {
     }
 }
 
-/// Whoever gathers sends within 10 s, and repeats it for 30 s.
+/// A client sends buffered bytes within 10 s, and retries for 30 s.
 const HELD_FOR: Duration = Duration::from_secs(40);
 
 #[derive(Clone, Debug)]
@@ -262,7 +262,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(session, wanted, heard)| Ask { session, wanted, heard }),
         6 => (session.clone(), bytes).prop_map(|(session, bytes)| Hold { session, bytes }),
         6 => (session.clone(), any::<bool>()).prop_map(|(session, heard)| Send { session, heard }),
-        1 => (session.clone(), any::<bool>()).prop_map(|(session, arrives)| Return { session, arrives }),
+        1 => (session.clone(), any::<bool>())
+            .prop_map(|(session, arrives)| Return { session, arrives }),
         1 => (0..8usize).prop_map(|which| Late { which }),
         1 => session.prop_map(|session| End { session }),
         2 => prop_oneof![4 => 1..50u64, 1 => 1..70_000u64].prop_map(|ms| Pass { ms }),
@@ -273,8 +274,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// In any order of grants, writes, lost answers, late messages, expiries and ends of sessions: what was held is written.
-    /// The only other writers go through the daemon, and a write in place takes no block.
+    /// In any order of grants, writes, lost replies, late messages, expiries and session ends,
+    /// buffered bytes are written. The only other writers go through the daemon, and a write in
+    /// place takes no block.
     #[test]
     fn a_write_within_its_room_never_meets_a_full_disk(steps in steps(), mib in 1..48u64) {
         let (keeper, free, mut now) = (Keeper::alone(), Cell::new(mib * MIB), NOW);
@@ -300,7 +302,7 @@ proptest! {
                 }
                 Step::Done { which } if !flying.is_empty() => {
                     let (charge, takes) = flying.swap_remove(which % flying.len());
-                    // With nothing kept, writers fill the disk to its end, as ever.
+                    // With nothing reserved, writers fill the disk to its end, as before.
                     free.set(free.get() - if takes <= free.get() { takes } else { 0 });
                     drop(charge);
                 }
