@@ -124,11 +124,11 @@ fn sessions(grant: &Grant, collect: &Collect) -> Result<Vec<SessionId>, Failure>
     })?;
     let counts: u64 = collect.sessions.iter().map(|(_, count)| u64::from(*count)).sum();
     if counts != tasks as u64 {
-        let detail = format!("{tasks} tasks and sessions for {counts}");
+        let detail = format!("there are {tasks} tasks, and sessions for {counts}");
         return Err(Failure::new(Status::Malformed, detail));
     }
     if !collect.sessions.iter().any(|(session, _)| *session == grant.session) {
-        return Err(Failure::new(Status::BadCapability, "the master is none of the tasks"));
+        return Err(Failure::new(Status::BadCapability, "the leader task is none of the tasks"));
     }
     let each = |(session, count): &(SessionId, u32)| std::iter::repeat_n(*session, *count as usize);
     Ok(collect.sessions.iter().flat_map(each).collect())

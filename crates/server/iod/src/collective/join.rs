@@ -168,7 +168,7 @@ fn begin<S: ObjectStore>(
     if bytes > WINDOW_BYTES {
         return Err(Failure::new(
             Status::LimitExceeded,
-            format!("{bytes} bytes are more than a window of {WINDOW_BYTES}"),
+            format!("{bytes} bytes exceed the window of {WINDOW_BYTES}"),
         ));
     }
     core.counters().joins.fetch_add(1, Relaxed);
@@ -218,7 +218,7 @@ impl JoinJob {
         payload: &[u8],
         out: &mut dyn FrameSink,
     ) -> Result<(), SinkError> {
-        let would_wait = || Failure::new(Status::TryAgain, "another task is not there yet");
+        let would_wait = || Failure::new(Status::TryAgain, "another task has not joined yet");
         if self.kind == CollectiveKind::Read {
             loop {
                 match self.step(core, now, out)? {
@@ -264,7 +264,7 @@ impl JoinJob {
         let Some(collective) = core.collectives().find(&self.id)? else {
             if now.saturating_sub(self.begun) >= self.wait {
                 let detail = format!(
-                    "no master's collective request came within {} ms",
+                    "the leader task sent no collective request within {} ms",
                     self.wait.as_millis()
                 );
                 return Err(Failure::new(Status::TryAgain, detail).into());
@@ -300,7 +300,8 @@ impl JoinJob {
             }
             (Turn::Failed(failure), _) => Err(failure.into()),
             (Turn::Misplaced, _) => {
-                let detail = format!("task {} has had byte {} before", self.rank, self.skip);
+                let detail =
+                    format!("task {} had byte {} in an earlier call", self.rank, self.skip);
                 Err(Failure::new(Status::Malformed, detail).into())
             }
             (Turn::Wait, version) => {
@@ -327,7 +328,7 @@ impl JoinJob {
             return Ok(());
         }
         let detail =
-            format!("the capability of task {} is not of the master's size generation", self.rank);
+            format!("task {} and the leader task have different size generations", self.rank);
         let failure = Failure::new(Status::StaleGeneration, detail);
         self.collectives.fail(collective, &failure, now);
         Err(failure)

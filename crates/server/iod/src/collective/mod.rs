@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Collect (leader task) ──> Collectives: id ─> Collective ──┬── Progress   tasks and chunks
-//!                                                             └── Sweep      the next bytes on disk
+//!                                                             └── Sweep     the next bytes on disk
 //!   JoinRead  (each task) ── JoinJob: makes chunks, and sends from them     join.rs, read.rs
 //!   JoinWrite (each task) ── JoinJob: offers its payload; one job receives  write.rs, writer.rs
 //! ```
@@ -18,7 +18,7 @@
 //! | a chunk of a write is | by the thread that has the writer | next |
 //! |---|---|---|
 //! | planned | in slices | filled |
-//! | filled | from the offered payloads, task by task in order of rank | written, when all bytes are there |
+//! | filled | from the offered payloads, by rank | written, when all bytes are there |
 //! | written | one call for each extent of an object | the next chunk is planned |
 //!
 //! Invariants:
@@ -158,7 +158,7 @@ impl Collectives {
         if table.knows(&collective.id) {
             return Err(Failure::new(
                 Status::Exists,
-                "a collective request of this id is under way or over",
+                "the id was used for another collective request",
             ));
         }
         table.live.insert(collective.id, collective);
@@ -209,7 +209,7 @@ impl Collectives {
         let idle = self.lock().take_idle(now);
         for collective in idle {
             let detail =
-                format!("nothing moved in the collective request for {COLLECTIVE_IDLE_MS} ms");
+                format!("the collective request made no progress for {COLLECTIVE_IDLE_MS} ms");
             self.fail(&collective, &Failure::new(Status::TryAgain, detail), now);
         }
     }

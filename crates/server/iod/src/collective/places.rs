@@ -64,25 +64,25 @@ impl Places {
         let refused = |why: String| Err(Failure::new(Status::LimitExceeded, why));
         if all.places >= COLLECTIVES_MAX || all.tasks + tasks > COLLECTIVE_TASKS_MAX {
             return refused(format!(
-                "{} collective requests of {} tasks are under way here",
+                "{} collective requests of {} tasks run on this I/O daemon",
                 all.places, all.tasks
             ));
         }
         if own.places >= COLLECTIVES_OF_SESSION_MAX {
             return refused(format!(
-                "session {session} has {} collective requests under way here",
+                "session {session} has {} collective requests on this I/O daemon",
                 own.places
             ));
         }
         if users.places >= COLLECTIVES_OF_USER_MAX {
             return refused(format!(
-                "its user has {} collective requests under way here",
+                "the user has {} collective requests on this I/O daemon",
                 users.places
             ));
         }
         let views = |of: &str, sum: &Sum| {
             format!(
-                "views of collective requests take {} bytes{of} here, and {bytes} more",
+                "views of collective requests take {} bytes{of}, and would take {bytes} more",
                 sum.bytes
             )
         };
@@ -93,7 +93,7 @@ impl Places {
             return refused(views(&format!(" of session {session}"), &own));
         }
         if user.is_some() && users.bytes + bytes > COLLECTIVES_VIEWS_BYTES_OF_USER_MAX {
-            return refused(views(" of its user", &users));
+            return refused(views(" of the user", &users));
         }
         taken.newest += 1;
         let number = taken.newest;
@@ -208,7 +208,7 @@ mod tests {
         taken[3].takes(COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX - 1);
         assert!(
             places.take((SessionId(9), None), 1, 1).is_ok(),
-            "what was said was more than it is"
+            "the limit was higher than the exact number"
         );
     }
 }

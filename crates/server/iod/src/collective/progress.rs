@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   ring:   | ready | ready | making |        numbers base, base + 1, base + 2
-//!   tasks:     ^ 2     ^ 0     ^ 1, 3         each is at one chunk; base is the chunk of the last task
+//!   tasks:     ^ 2     ^ 0     ^ 1, 3         each is at one chunk; the last one is at base
 //! ```
 
 use std::{collections::VecDeque, sync::Arc};
@@ -305,9 +305,9 @@ impl Progress {
                 format!("task {rank} did not join the collective request within {waited_ms} ms")
             }
             (None, Some(rank)) => {
-                format!("task {rank} of the collective request did not go on for {waited_ms} ms")
+                format!("task {rank} of the collective request made no progress for {waited_ms} ms")
             }
-            (None, None) => format!("nothing moved in the collective request for {waited_ms} ms"),
+            (None, None) => format!("the collective request made no progress for {waited_ms} ms"),
         };
         Failure::new(Status::TryAgain, detail)
     }

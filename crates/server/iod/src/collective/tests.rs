@@ -1,4 +1,4 @@
-//! The state machine by itself.
+//! Tests of the state machine.
 
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ fn loan(bytes: usize) -> Loan {
     Loan::new(Given::new(&vec![0; bytes], bytes), &Arc::new(grant()), &caller)
 }
 
-/// Both tasks' calls under way, their payloads lent.
+/// Both tasks' calls have begun, and their payloads are offered.
 fn lent() -> Progress {
     let mut progress = progress(&interleaved(2, CHUNK), true);
     for rank in 0..2 {

@@ -288,11 +288,13 @@ proptest! {
             match step {
                 Step::Write { bytes, in_place } => {
                     let takes = if in_place { 0 } else { bytes };
-                    let begun = keeper.begin(Cost::of(0, bytes, true), false, now, measure, || in_place);
+                    let cost = Cost::of(0, bytes, true);
+                    let begun = keeper.begin(cost, false, now, measure, || in_place);
                     flying.extend(begun.ok().map(|charge| (charge, takes)));
                 }
                 Step::Fill { bytes } => {
-                    while let Ok(charge) = keeper.begin(Cost::of(0, bytes, true), false, now, measure, || false) {
+                    let cost = Cost::of(0, bytes, true);
+                    while let Ok(charge) = keeper.begin(cost, false, now, measure, || false) {
                         if bytes > free.get() {
                             break;
                         }
@@ -308,7 +310,9 @@ proptest! {
                 }
                 Step::Delete { bytes } => free.set((free.get() + bytes).min(64 * MIB)),
                 Step::Ask { session, wanted, heard } => {
-                    let (room, _) = keeper.ask(sessions[session], &know[session].account(), wanted, 0, now, measure);
+                    let account = know[session].account();
+                    let (room, _) =
+                        keeper.ask(sessions[session], &account, wanted, 0, now, measure);
                     late.push((sessions[session], know[session].account()));
                     if heard {
                         know[session].heard(room, now);
@@ -329,12 +333,15 @@ proptest! {
                         knows.let_go(cost);
                         continue;
                     }
-                    let (room, covered) = keeper.ask(sessions[session], &knows.account(), 0, cost, now, measure);
+                    let account = knows.account();
+                    let (room, covered) =
+                        keeper.ask(sessions[session], &account, 0, cost, now, measure);
                     prop_assert!(covered, "{cost} bytes were held");
                     let charge = keeper.begin(Cost(cost), true, now, measure, || false);
                     prop_assert!(charge.is_ok());
                     let takes = if written { 0 } else { cost };
-                    prop_assert!(takes <= free.get(), "{takes} bytes were held, {} are free", free.get());
+                    let is_free = takes <= free.get();
+                    prop_assert!(is_free, "{takes} bytes were held, {} are free", free.get());
                     free.set(free.get() - takes);
                     drop(charge);
                     if heard {
@@ -358,7 +365,8 @@ proptest! {
                 }
                 Step::End { session } => {
                     keeper.end(&[sessions[session]]);
-                    (know[session], sessions[session]) = (Knows::default(), SessionId(sessions[session].0 + 3));
+                    know[session] = Knows::default();
+                    sessions[session] = SessionId(sessions[session].0 + 3);
                 }
                 Step::Pass { ms } => now += Duration::from_millis(ms),
                 _ => {}

@@ -151,7 +151,7 @@ fn one_that_is_forgotten_has_failed_for_who_comes_late_also_on_a_connection_that
     assert_eq!(failure.status, Status::TryAgain);
     assert_eq!(
         failure.detail,
-        format!("nothing moved in the collective request for {COLLECTIVE_IDLE_MS} ms")
+        format!("the collective request made no progress for {COLLECTIVE_IDLE_MS} ms")
     );
 }
 

@@ -431,5 +431,5 @@ fn a_task_whose_bytes_do_not_come_is_named_after_the_time_that_the_callers_wait(
     };
     assert!(at(0).is_none() && at(999).is_none());
     let failure = at(1000).expect("the time is up");
-    assert_eq!(failure.detail, "task 0 of the collective request did not go on for 1000 ms");
+    assert_eq!(failure.detail, "task 0 of the collective request made no progress for 1000 ms");
 }
