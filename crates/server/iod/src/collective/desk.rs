@@ -4,7 +4,7 @@
 //! ```text
 //!   task's thread: offer ──> [ offers, by rank ] ── take ────> thread with the writer:
 //!                  reply <── [ received        ] <── return ── receives
-//!                            [ writer          ] ── take, park ──> any task's thread, one at a time
+//!                            [ writer          ] ── take, park ─> any task's thread, one at a time
 //! ```
 
 use std::sync::Arc;
