@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_until_the_metadata_server_was_heard_and_again_when_it_falls_silent() {
+    fn clients_are_refused_before_the_first_and_after_the_last_heartbeat() {
         let gate = Gate::closed(Callers::default());
         assert_eq!(refusal(&gate, 1, 1, NOW), Some(Status::NotServing));
         gate.serve_until(Some(NOW));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn fenced_sessions_and_old_epochs_are_refused_and_the_metadata_server_is_not() {
+    fn only_fenced_sessions_and_old_epochs_are_refused() {
         let gate = open();
         gate.fence(&[SessionId(7)], MdsEpoch(2));
         assert_eq!(refusal(&gate, 7, 2, NOW), Some(Status::Fenced));

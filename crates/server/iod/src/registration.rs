@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_of_heartbeats_stops_service_counted_from_the_last_answered_message() {
+    fn service_stops_at_a_time_after_the_last_answered_message() {
         let gate = Gate::closed(Callers::default());
         let caller =
             |session| Callers::default().add(ConnectionId::default(), Some(SessionId(session)));

@@ -139,7 +139,7 @@ fn lent() -> Progress {
 }
 
 #[test]
-fn one_thread_has_the_writer_and_another_takes_it_up_when_what_it_needs_is_lent() {
+fn another_thread_takes_the_writer_when_the_missing_payload_is_offered() {
     let mut progress = progress(&interleaved(2, CHUNK), true);
     assert!(matches!(progress.begin(0, 0), Turn::Go(None)));
     progress.lend(0, loan(100));
@@ -199,7 +199,7 @@ fn what_a_thread_that_is_gone_has_lent_goes_with_it() {
 }
 
 #[test]
-fn a_call_is_over_when_its_payload_was_taken_and_the_last_one_when_that_is_written() {
+fn a_call_ends_with_its_payload_and_the_last_one_when_it_is_written() {
     let mut progress = lent();
     progress.began();
     let borrowed = progress.borrow(0).expect("it is lent");

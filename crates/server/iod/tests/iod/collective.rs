@@ -238,7 +238,7 @@ fn views_of_collective_requests_take_bounded_memory() {
 }
 
 #[test]
-fn a_write_lands_when_all_tasks_have_given_theirs_in_one_call_of_the_store() {
+fn a_collective_write_is_one_call_of_the_store_after_all_tasks() {
     let core = daemon(1);
     let (mut first, mut second) =
         (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
@@ -258,7 +258,7 @@ fn a_write_lands_when_all_tasks_have_given_theirs_in_one_call_of_the_store() {
 }
 
 #[test]
-fn what_a_fenced_session_or_an_abandoned_connection_has_given_does_not_land() {
+fn payloads_of_fenced_or_abandoned_tasks_are_not_written() {
     for abandoned in [false, true] {
         let core = daemon(1);
         let id = ConnectionId([5; 16]);
@@ -353,7 +353,7 @@ fn the_end_of_a_connection_ends_what_its_task_is_in() {
 }
 
 #[test]
-fn without_threads_a_task_that_would_wait_for_another_is_told_to_try_again() {
+fn without_threads_a_task_that_would_wait_gets_try_again() {
     let core = daemon(1);
     let mut task = Client::of_session(&core, SESSION);
     assert_eq!(
@@ -377,7 +377,7 @@ fn more_is_long_to_search() -> Collect {
 }
 
 #[test]
-fn what_a_task_wants_after_its_call_is_sought_for_so_long_and_the_others_are_told() {
+fn the_search_for_a_tasks_next_byte_is_limited_and_fails_the_others() {
     let core = daemon(1);
     let mut task = Client::of_session(&core, SESSION);
     task.write(&second_of_two(), contiguous((1 << 60) - 1, 1), b"x").unwrap();
@@ -431,7 +431,7 @@ fn on(cluster: &Cluster) -> Capability {
 }
 
 #[test]
-fn a_join_that_waits_can_be_cancelled_and_its_connection_serves_other_calls_meanwhile() {
+fn a_waiting_join_can_be_cancelled_and_does_not_block_its_connection() {
     let cluster = Cluster::start();
     let mut client = RawClient::connect(&cluster.client_endpoint());
     let join = JoinRead { wait_ms: 30_000, ..join_read(&on(&cluster), 0, 16) };
@@ -451,7 +451,7 @@ fn a_join_that_waits_can_be_cancelled_and_its_connection_serves_other_calls_mean
 }
 
 #[test]
-fn joins_without_a_collect_and_a_task_without_the_others_end_after_the_time_they_named() {
+fn joins_without_a_collect_or_without_the_others_time_out() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
     let join = JoinRead { wait_ms: 100, ..join_read(&on(&cluster), 0, 16) };

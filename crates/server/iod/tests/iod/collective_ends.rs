@@ -135,7 +135,7 @@ fn later<S: ObjectStore>(client: &mut Client<'_, S>, time: Duration) {
 }
 
 #[test]
-fn one_that_is_forgotten_has_failed_for_who_comes_late_also_on_a_connection_that_was_kept() {
+fn a_forgotten_request_has_failed_for_late_tasks() {
     let core = daemon(1);
     let (mut first, mut second) =
         (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
@@ -202,8 +202,7 @@ fn a_file_that_is_deleted_after_a_collective_call_is_closed() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_file_that_is_deleted_during_a_collective_read_is_closed_when_that_ends_fails_or_is_forgotten()
-{
+fn a_file_deleted_during_a_collective_read_is_closed_after_it() {
     let half = |skip| JoinRead { skip: ByteCount(skip), ..join_read(&whole(), 0, 8) };
     for how in ["ends", "fails", "is forgotten"] {
         let dir = tempfile::tempdir().unwrap();

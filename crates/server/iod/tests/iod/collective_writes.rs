@@ -199,7 +199,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn the_file_has_what_each_task_gave_and_of_what_overlaps_the_highest_ranks(
+    fn the_file_has_every_tasks_bytes_and_overlaps_are_the_highest_ranks(
         wishes in prop::collection::vec(wish(), 1..5),
         parts in 1..4usize,
         call_bytes in prop_oneof![1..3000usize, 20_000..100_000usize],
@@ -265,7 +265,7 @@ proptest! {
 
 /// 256 KiB of each task fill the first chunk; the last task has a piece more, which is the second.
 #[test]
-fn a_task_whose_last_bytes_another_has_received_need_not_wait_for_that_one_to_write_them() {
+fn a_task_need_not_wait_for_the_thread_that_received_its_last_bytes() {
     let (core, capability) = (daemon(1), capability_of(1));
     let bytes = [256u64 << 10, 256 << 10, 256 << 10, 260 << 10];
     let requests: Vec<Request> = interleaved(&bytes).iter().map(Wish::request).collect();
@@ -330,7 +330,7 @@ fn one_task_receives_for_all_as_far_as_it_can_and_another_goes_on() {
 }
 
 #[test]
-fn a_task_that_goes_while_it_receives_for_all_ends_it_for_all_and_nobody_waits() {
+fn a_task_that_ends_while_it_receives_for_all_fails_the_request() {
     let (core, capability) = (daemon(1), capability_of(1));
     let [mut first, mut second] = two_tasks(&core, &capability);
     for _ in 0..10 {
@@ -388,7 +388,7 @@ fn a_payload_that_does_not_come_ends_it_for_all_and_names_the_task() {
 }
 
 #[test]
-fn a_task_whose_bytes_do_not_come_is_named_after_the_time_that_the_callers_wait() {
+fn a_task_whose_bytes_do_not_come_is_named_after_the_wait() {
     /// Nothing comes.
     #[derive(Debug)]
     struct Silent;

@@ -37,7 +37,7 @@ fn whole_after(flush: bool) -> u64 {
 }
 
 #[test]
-fn what_a_client_wrote_and_closed_outlives_power_after_a_flush_of_everything_and_not_without() {
+fn only_a_flush_of_everything_makes_closed_files_survive_a_power_loss() {
     assert_eq!(whole_after(true), FILES);
     assert!(whole_after(false) < FILES, "the loss of power takes nothing: the test shows nothing");
 }

@@ -54,7 +54,7 @@ fn truncate_cuts_grows_and_makes_objects_but_not_empty_ones() {
 }
 
 #[test]
-fn an_absent_part_refuses_an_older_generation_after_a_truncate_beside_writers() {
+fn a_truncate_with_writers_makes_absent_parts_refuse_older_generations() {
     for make_absent in [false, true] {
         let core = daemon(1);
         let capability = capability(striped([1, 1]));
@@ -164,7 +164,7 @@ fn what_passes_the_disks_longest_file_is_too_large_and_harms_nothing() {
 }
 
 #[test]
-fn a_hole_of_no_bytes_is_the_next_generation_alone_also_beside_lost_objects() {
+fn an_empty_punch_sets_the_next_generation_also_beside_lost_objects() {
     let core = daemon(1);
     let mut capability = capability(striped([1, 1]));
     let mut client = Client::of_session(&core, SESSION);
@@ -246,7 +246,7 @@ fn deleted_objects_are_gone_and_again_is_harmless() {
 }
 
 #[test]
-fn sizes_are_collected_in_the_order_asked_with_times_of_the_metadata_server() {
+fn collected_sizes_are_in_request_order_with_the_mds_clock() {
     let core = daemon(1);
     let capability = capability(striped([1, 1]));
     let mut client = Client::of_session(&core, SESSION);

@@ -123,7 +123,7 @@ fn a_write_in_room_of_a_session_that_has_none_is_an_ordinary_one() {
 }
 
 #[test]
-fn what_comes_back_is_there_for_others_and_so_is_what_a_fence_or_silence_ends() {
+fn returned_fenced_and_expired_reservations_are_free_for_others() {
     let ended: [fn(&IodCore<MemStore>, &mut Client<'_>, &Room); 3] = [
         |_, gathers, room| {
             gathers.call(&ReturnRoom { room: account(room, room.granted.0) }).unwrap()
@@ -161,7 +161,7 @@ fn a_program_that_overwrites_in_place_goes_on_on_a_full_disk() {
 }
 
 #[test]
-fn room_is_kept_from_allocations_and_copies_too_and_statfs_tells_what_is_left() {
+fn reservations_are_left_alone_by_allocations_and_copies_and_statfs() {
     let core = small();
     let (mut gathers, mut other) = clients(&core);
     let left = |core| Client::mds(core).call(&DiskSpace {}).unwrap().available.0;

@@ -25,7 +25,7 @@ fn burns_cpu() -> Request {
 }
 
 #[test]
-fn a_view_made_to_burn_cpu_is_cut_into_slices_and_a_small_read_finishes_between_them() {
+fn a_small_read_finishes_between_the_slices_of_an_expensive_view() {
     let core = daemon(1);
     let capability = capability(striped([1, 2]));
     let mut client = Client::of_session(&core, SESSION);
@@ -92,7 +92,7 @@ fn a_request_that_is_searched_in_vain_is_refused_after_so_many_slices() {
 }
 
 #[test]
-fn a_write_that_has_no_bytes_here_and_long_to_search_ends_with_its_session_or_connection() {
+fn a_long_search_of_a_write_ends_with_its_session_or_connection() {
     for abandoned in [false, true] {
         let core = daemon(1);
         let id = ConnectionId([1; 16]);
@@ -250,7 +250,7 @@ fn a_fence_stops_a_read_and_a_write_between_two_slices() {
 }
 
 #[test]
-fn a_write_given_up_half_way_writes_nothing_after_its_abandonment_is_answered() {
+fn a_write_changes_nothing_after_its_abandonment_is_answered() {
     let core = daemon(1);
     let capability = capability(striped([1]));
     let (given_up, fresh) = (ConnectionId([1; 16]), ConnectionId([2; 16]));
@@ -279,7 +279,7 @@ fn a_write_given_up_half_way_writes_nothing_after_its_abandonment_is_answered() 
 }
 
 #[test]
-fn an_allocation_that_waits_for_a_worker_is_not_done_after_its_connection_was_abandoned() {
+fn a_queued_allocation_is_not_done_after_its_connection_was_abandoned() {
     let core = daemon(1);
     let capability = capability(striped([1]));
     let given_up = ConnectionId([1; 16]);
@@ -303,7 +303,7 @@ fn an_allocation_that_waits_for_a_worker_is_not_done_after_its_connection_was_ab
 }
 
 #[test]
-fn only_a_session_abandons_its_own_connections_and_unknown_ones_are_gone_already() {
+fn a_session_abandons_only_its_own_connections_and_unknown_ones() {
     let core = daemon(1);
     let id = ConnectionId([1; 16]);
     let mut theirs = Client::over(&core, SESSION, id);

@@ -103,7 +103,7 @@ fn mappings_below(directory: &std::path::Path) -> usize {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn small_pieces_are_sent_from_a_mapping_that_follows_the_object_and_ends_with_it() {
+fn small_pieces_are_sent_from_a_mapping_that_follows_the_object() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
     let capability = whole(cluster.iod.id());
@@ -367,7 +367,7 @@ fn a_client_key_opens_no_door_of_a_daemon() {
 }
 
 #[test]
-fn the_metadata_server_truncates_lists_deletes_and_asks_for_status_through_the_workers() {
+fn the_metadata_servers_calls_run_on_the_workers() {
     let cluster = Cluster::start();
     let capability = whole(cluster.iod.id());
     write(&mut cluster.client(), &capability, contiguous(0, 10), &[1; 10]);
@@ -435,7 +435,7 @@ fn a_daemon_registers_again_when_the_metadata_server_comes_back() {
 }
 
 #[test]
-fn a_daemon_starts_without_a_metadata_server_and_serves_nothing_until_it_is_there() {
+fn a_daemon_starts_without_a_metadata_server_and_serves_nothing() {
     let cluster = Cluster::start_with(|_| {});
     let address = cluster.mds_listener.local_addrs()[0].to_string();
     let Cluster { dir, mds, mds_listener, iod } = cluster;

@@ -433,7 +433,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_unnamed_files_objects_are_created_in_tmp_and_never_replace_others() {
+    fn without_unnamed_files_objects_are_created_in_tmp() {
         let dir = tempfile::tempdir().unwrap();
         let cluster = ClusterUuid([7; 16]);
         LocalStore::init(dir.path(), cluster, None).unwrap();

@@ -357,7 +357,7 @@ fn the_cache_of_open_files_is_bounded() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_write_back_that_failed_while_an_object_was_closed_is_met_by_its_flush() {
+fn a_flush_reports_a_write_back_error_from_before_the_objects_open() {
     let dir = scratch();
     let faults = Arc::new(FaultPlan::default());
     let options =

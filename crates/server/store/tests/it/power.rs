@@ -252,7 +252,7 @@ fn objects_that_are_flushed_together_are_there_after_every_crash() {
 }
 
 #[test]
-fn a_truncate_done_again_makes_the_name_durable_that_the_first_try_did_not() {
+fn a_repeated_truncate_makes_the_name_durable() {
     for seed in 0..SEEDS {
         let store = store(seed);
         let new = NewObject {
