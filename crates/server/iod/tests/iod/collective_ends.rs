@@ -1,4 +1,5 @@
-//! Collective requests that are over, have failed or are forgotten: what they still hold, and what who comes late is told.
+//! Collective requests that have finished, failed or been forgotten: what they still hold, and what
+//! late tasks get.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -24,14 +25,14 @@ fn writing(id: [u8; 16]) -> Collect {
     collect(id, CollectiveKind::Write, &[SESSION, OTHER], 16)
 }
 
-/// One of two tasks comes late: why it fails.
+/// One of two tasks joins late: why it fails.
 fn late(core: &IodCore<MemStore>, id: [u8; 16]) -> Failure {
     let mut client = Client::over(core, OTHER, ConnectionId([99; 16]));
     let join = JoinWrite { collective: id, ..join_write(&of(OTHER), 1) };
     client.call_with(&join, &[1; 16]).err().expect("it has failed")
 }
 
-/// A way in which a collective write of two tasks ends, told its id.
+/// A way in which a collective write of two tasks ends, by its id.
 type End = fn(&mut Client<'_>, [u8; 16]);
 
 fn the_other_does_not_come(first: &mut Client<'_>, id: [u8; 16]) {
@@ -127,7 +128,7 @@ fn a_call_too_many_of_a_task_fails_and_leaves_the_one_under_way_alone() {
     first.call(&writing([200; 16])).unwrap();
 }
 
-/// Time goes on for a daemon that serves.
+/// Time passes for a daemon that serves.
 fn later<S: ObjectStore>(client: &mut Client<'_, S>, time: Duration) {
     client.core.serve_until(None);
     client.now += time;

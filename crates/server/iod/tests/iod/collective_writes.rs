@@ -1,4 +1,5 @@
-//! Collective writes, as their payloads come in: whatever is lent when, and in what pieces, the file has every task's bytes.
+//! Collective writes: whenever the payloads are offered, and in whatever pieces they come, the file
+//! has every task's bytes.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ struct Task<'c> {
     rank: u32,
     /// Payloads of its calls that have not begun.
     calls: Vec<Vec<u8>>,
-    /// The call under way.
+    /// The call in progress.
     call: Option<(Box<JoinJob>, Arc<dyn Source>)>,
     skip: u64,
     bytes_max: usize,
@@ -34,7 +35,7 @@ struct Task<'c> {
 }
 
 impl Task<'_> {
-    /// All of it in calls of so many bytes.
+    /// The whole payload in calls of this many bytes.
     fn new<'c>(
         core: &'c IodCore<MemStore>,
         rank: usize,
@@ -47,7 +48,7 @@ impl Task<'_> {
         Task { client, rank: rank as u32, calls, call: None, skip: 0, bytes_max, waits: false }
     }
 
-    /// A slice of its work; how a call has ended, if one has.
+    /// One slice. Returns the outcome of a call that has ended.
     fn step(&mut self, capability: &Capability) -> Option<Result<WriteReply, Failure>> {
         let (job, source) = match &mut self.call {
             Some(call) => call,
@@ -88,10 +89,11 @@ impl Task<'_> {
     }
 }
 
-/// Tasks take turns until all are done. Each has one now and then, however `choose` draws from those that are not done.
+/// Tasks run slices until all are done. Each runs now and then, whatever `choose` draws from the
+/// others.
 ///
 /// # Errors
-/// What a call ended with; `None`: all wait.
+/// The outcome of a call; `None` while all wait.
 fn run(
     tasks: &mut [Task<'_>],
     capability: &Capability,
@@ -108,7 +110,7 @@ fn run(
         let ended = task.step(capability);
         idle = if ended.is_none() && task.waits { idle + 1 } else { 0 };
         ended.transpose().map_err(Some)?;
-        // Each had several turns.
+        // Each had several slices.
         if idle > 20 * left.len() {
             return Err(None);
         }
@@ -116,7 +118,7 @@ fn run(
     Ok(())
 }
 
-/// What the file has when all have written, of what overlaps the highest rank's.
+/// The file's contents when all have written; in overlaps, the highest rank's.
 fn file_of(wishes: &[Wish], payloads: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     wishes.iter().zip(payloads).for_each(|(wish, payload)| wish.put(payload, &mut file));
@@ -130,7 +132,7 @@ fn read_back(core: &IodCore<MemStore>, capability: &Capability, bytes: usize) ->
     read
 }
 
-/// What a task wants: strided pieces.
+/// A task's strided pieces.
 #[derive(Clone, Debug)]
 struct Wish {
     from: u64,
@@ -162,7 +164,7 @@ impl Wish {
 fn wish() -> impl Strategy<Value = Wish> {
     let group = prop_oneof![1..40u64, 1000..6000u64];
     (0..30_000u64, group, 0..12_000u64, 1..60_000u64).prop_map(|(from, group, hole, bytes)| {
-        // Not so many pieces that a case takes long.
+        // Few enough pieces that a case does not take long.
         Wish { from, group, stride: group + hole, bytes: bytes.min(group * 400) }
     })
 }
@@ -185,7 +187,7 @@ fn collect(client: &mut Client<'_>, capability: &Capability, requests: &[Request
     client.call(&collect).unwrap();
 }
 
-/// The same, whose turns these are, again and again.
+/// Always the same tasks, again and again.
 fn run_in(
     order: &[prop::sample::Index],
     tasks: &mut [Task<'_>],
@@ -206,7 +208,8 @@ proptest! {
         bytes_max in prop_oneof![1..300usize, 2000..9000usize, Just(1usize << 20)],
         order in prop::collection::vec(any::<prop::sample::Index>(), 16),
     ) {
-        let call_bytes = call_bytes.max(wishes.iter().map(|wish| wish.bytes as usize).max().unwrap() / 40 + 1);
+        let longest = wishes.iter().map(|wish| wish.bytes as usize).max().unwrap();
+        let call_bytes = call_bytes.max(longest / 40 + 1);
         let core = daemon(1);
         let capability = capability_of(parts);
         let requests: Vec<Request> = wishes.iter().map(Wish::request).collect();
@@ -224,7 +227,7 @@ proptest! {
     }
 }
 
-/// Tasks whose pieces of 4 KiB interleave, with so many bytes each.
+/// Tasks whose pieces of 4 KiB interleave, each with this many bytes.
 fn interleaved(bytes: &[u64]) -> Vec<Wish> {
     let stride = 4096 * bytes.len() as u64;
     bytes
@@ -247,13 +250,17 @@ proptest! {
     ) {
         // 64 pieces of each task fill a chunk: all but the last task are done after the first one.
         let rest = 64 * (pieces.len() as u64 + 1) - pieces.iter().sum::<u64>() + more;
-        let bytes: Vec<u64> = pieces.into_iter().chain([rest]).map(|pieces| pieces * 4096).collect();
+        let bytes: Vec<u64> =
+            pieces.into_iter().chain([rest]).map(|pieces| pieces * 4096).collect();
         let (core, capability, wishes) = (daemon(1), capability_of(1), interleaved(&bytes));
         let requests: Vec<Request> = wishes.iter().map(Wish::request).collect();
         collect(&mut Client::of_session(&core, SESSION), &capability, &requests);
-        let payloads: Vec<Vec<u8>> = bytes.iter().zip(0..).map(|(bytes, rank)| pattern(*bytes as usize, rank)).collect();
+        let payload = |(bytes, rank): (&u64, u64)| pattern(*bytes as usize, rank);
+        let payloads: Vec<Vec<u8>> = bytes.iter().zip(0..).map(payload).collect();
         let mut tasks: Vec<Task<'_>> = payloads.iter().enumerate()
-            .map(|(rank, payload)| Task::new(&core, rank, payload, payload.len().div_ceil(calls), bytes_max))
+            .map(|(rank, payload)| {
+                Task::new(&core, rank, payload, payload.len().div_ceil(calls), bytes_max)
+            })
             .collect();
         let ended = run_in(&order, &mut tasks, &capability);
         prop_assert!(ended.is_ok(), "{ended:?}");
@@ -263,7 +270,8 @@ proptest! {
     }
 }
 
-/// 256 KiB of each task fill the first chunk; the last task has a piece more, which is the second.
+/// 256 KiB of each task fill the first chunk. The last task has one more piece, which is the second
+/// chunk.
 #[test]
 fn a_task_need_not_wait_for_the_thread_that_received_its_last_bytes() {
     let (core, capability) = (daemon(1), capability_of(1));
@@ -288,7 +296,8 @@ fn a_task_need_not_wait_for_the_thread_that_received_its_last_bytes() {
     }
 }
 
-/// Two tasks, 16 bytes each in turns of 8, of which the first has lent 8 bytes that come by 2, and both have done what they can.
+/// Two tasks with 16 bytes each, alternating by 8. The first has offered 8 bytes, which come by 2,
+/// and both wait.
 fn two_tasks<'c>(core: &'c IodCore<MemStore>, capability: &Capability) -> [Task<'c>; 2] {
     let wish = |rank: u64| Wish { from: rank * 8, group: 8, stride: 16, bytes: 16 };
     collect(
@@ -389,7 +398,7 @@ fn a_payload_that_does_not_come_ends_it_for_all_and_names_the_task() {
 
 #[test]
 fn a_task_whose_bytes_do_not_come_is_named_after_the_wait() {
-    /// Nothing comes.
+    /// No bytes come.
     #[derive(Debug)]
     struct Silent;
     impl Source for Silent {

@@ -1,4 +1,4 @@
-//! Read, write, flush, sizes, allocate, seek, release: what clients do.
+//! The calls of clients: read, write, flush, sizes, allocate, seek, release.
 
 use braid_layout::{Distribution, Layout, Request, View};
 use braid_store::{DiskOp, Fault};
@@ -247,7 +247,8 @@ fn a_read_of_what_an_object_has_lost_fails_and_one_of_the_rest_does_not() {
     client.write(&capability, contiguous(0, 4 * STRIPE), &whole).unwrap();
     let (handle, present) = client.present(&capability);
     client.call(&Flush { handle, present }).unwrap();
-    // The second object: strips 1 and 3 of the file; its end is gone from the middle of strip 1.
+    // The second object has strips 1 and 3 of the file; its end is lost from the middle of strip 1
+    // on.
     core.store().cut_by_hand(object(1), STRIPE / 2);
     let good = STRIPE + STRIPE / 2;
     assert_eq!(
@@ -272,7 +273,7 @@ fn a_read_of_what_an_object_has_lost_fails_and_one_of_the_rest_does_not() {
         4 * STRIPE,
         "the file is as long as it was"
     );
-    // An append would hide the loss; writing it again mends it.
+    // An append would hide the loss; writing the lost bytes again repairs it.
     let append = client.write(&capability, contiguous(5 * STRIPE, 9), &[1; 9]);
     assert_eq!(refusal(append), Status::ObjectLost);
     let rest = whole[good as usize..2 * STRIPE as usize].to_vec();

@@ -1,4 +1,5 @@
-//! What the metadata server and fsck do: truncate, punch, delete, collect, list, lost+found, space.
+//! The calls of the metadata server and of fsck: truncate, punch, delete, collect, list,
+//! lost+found, space.
 
 use braid_layout::{Distribution, Layout};
 use braid_store::{DiskOp, Fault};
@@ -154,7 +155,7 @@ fn what_passes_the_disks_longest_file_is_too_large_and_harms_nothing() {
             Status::TooLarge
         );
     }
-    // The disk refuses what the daemon took for possible.
+    // The disk refuses what the daemon considers possible.
     core.store().faults().fail_always(DiskOp::Truncate, Fault::TooLarge);
     for _ in 0..2 {
         assert_eq!(refusal(mds.call(&truncate(&capability, &[(0, 1 << 20)], 2))), Status::TooLarge);
@@ -266,8 +267,8 @@ fn collected_sizes_are_in_request_order_with_the_mds_clock() {
     let there = client.call(&sizes).unwrap()[0].mtime;
     let nanos = |time: Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
     assert_eq!(nanos(there) - nanos(here), -2_500_000_000);
-    // A heartbeat that was under way for half a second says nothing of the clock, whichever way was the slow one; nor does
-    // one that says 9 ms more. One that says 2.6 s does.
+    // A heartbeat that took half a second says nothing about the clock, whichever direction was
+    // slow. Nor does one that differs by 9 ms. One that differs by 2.6 s does.
     for (sent, received) in [((1003, 500_000_000), (1004, 0)), ((1004, 0), (1004, 500_000_000))] {
         core.set_clock_offset(
             at(1001, 500_000_000),

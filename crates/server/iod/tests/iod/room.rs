@@ -1,4 +1,5 @@
-//! Room on a daemon with a small disk: who is refused, who is taken, and what a session is told (ADR 0014).
+//! Reservations on a daemon with a small disk: which writes are refused and which admitted, and
+//! what a session is told (ADR 0014).
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +17,7 @@ use braid_wire::{
 use super::harness::*;
 
 const MIB: u64 = 1 << 20;
-/// The disk: its margin is 1 MiB, and an eighth of the rest is kept at most.
+/// The disk: its margin is 1 MiB, and at most an eighth of the rest is reserved.
 const DISK: u64 = 17 * MIB;
 const KEPT_MAX: u64 = 2 * MIB;
 const OTHER: SessionId = SessionId(6);
@@ -53,12 +54,12 @@ impl Client<'_> {
         outcome.map(|reply| reply.reply).map_err(|failure| failure.status)
     }
 
-    /// As much room as there is.
+    /// The largest possible reservation.
     fn room(&mut self) -> Room {
         self.write_with_room(&NOTHING, u64::MAX, 0, 0, 1).unwrap().room.unwrap()
     }
 
-    /// Fills the disk with ordinary writes from here on; where they ended.
+    /// Fills the disk with ordinary writes from here on. Returns where they ended.
     fn fill(&mut self, mut offset: u64) -> u64 {
         for bytes in [64 << 10, 4096] {
             while self.ordinary(offset, bytes).is_ok() {

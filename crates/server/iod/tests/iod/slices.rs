@@ -52,8 +52,8 @@ pub fn second_of_two() -> Capability {
     capability(Layout::one(Distribution::SimpleStripe { stripe_size: GIB }, [9, 1].map(IodId)))
 }
 
-/// Two bytes on the first part in every round, a byte further each time: 2^30 copies before the second part has one, and their hull
-/// touches it always.
+/// Two bytes on the first part in every round, one byte further each time: 2^30 copies before the
+/// second part has one, while the range that they span always touches it.
 pub fn beside() -> Pattern {
     let entries = [0, 2 * GIB].map(|offset| Extent { offset, bytes: 1 });
     Pattern::Vector {
@@ -178,7 +178,7 @@ fn a_write_of_single_bytes_takes_at_most_a_slice_at_a_time() {
 
 #[test]
 fn a_read_that_a_truncate_overtakes_is_to_be_made_again() {
-    // In one frame, and in several of which some are sent already.
+    // In one frame, and in several of which some are already sent.
     for bytes in [100, 1 << 20] {
         let core = daemon(1);
         let capability = capability(striped([1]));

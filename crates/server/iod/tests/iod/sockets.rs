@@ -213,7 +213,8 @@ fn a_client_with_a_burning_view_is_still_served_and_so_are_others() {
 #[test]
 fn a_client_that_hangs_up_takes_its_read_of_a_large_hole_with_it() {
     let cluster = Cluster::start();
-    // The first part is long, the second has no byte: all zeros, which are owed until data follows.
+    // The first part is long, the second has no byte: all zeros, which are not sent before data
+    // follows.
     let capability = capability(striped([cluster.iod.id().0; 2]));
     write(&mut cluster.client(), &capability, contiguous(1 << 40, 1), b"x"); // ext4 ends at 16 TiB
     let of_second = View::vector(STRIPE, STRIPE / 2, 1, 2, 2 * STRIPE);
@@ -287,7 +288,7 @@ fn garbage_ends_its_connection_and_nothing_else() {
     let mut stranger = TcpStream::connect(cluster.iod.addresses()[0]).unwrap();
     stranger.write_all(&[0xa5; 1000]).unwrap();
     let mut answer = Vec::new();
-    let _ = stranger.read_to_end(&mut answer); // a reset is an end, too
+    let _ = stranger.read_to_end(&mut answer); // a reset also ends the connection
     let mut proved = RawClient::connect(&cluster.client_endpoint());
     proved.send(&[0xa5; 100]);
     proved.expect_end();

@@ -1,5 +1,5 @@
-//! The loss of power, on the store in memory: what was flushed is there, what was not may be gone, torn or out of
-//! order, and a size change is whole or not begun.
+//! The loss of power, on the store in memory: flushed data is there, other data may be lost, torn
+//! or out of order, and a size change is done completely or not at all.
 
 use braid_store::{DiskOp, Fault, MemStore, NewObject, Object, ObjectStore, SizeChange};
 use braid_types::{
@@ -122,7 +122,7 @@ fn power_lost_at_each_step_of_a_truncate() {
     }
 }
 
-/// Loses power before the step of a truncate; whether the truncate came to its end first.
+/// Loses power before a step of a truncate. Returns whether the truncate had ended before.
 fn truncate_until(store: &MemStore, step: u64, seed: u64) -> bool {
     let object = flushed(store, &[7; 8192]);
     let change = SizeChange::Truncate { length: 100 };
@@ -316,7 +316,7 @@ fn power_loss_alone_never_makes_an_object_look_cut() {
             }
         }
         store.crash();
-        // The object may be gone, when nothing of it was ever flushed.
+        // The object may be absent, when it was never flushed.
         let Ok(object) = store.open(ID) else { continue };
         let stat = object.stat().unwrap();
         assert_eq!(stat.lost_from, None, "seed {seed}: {stat:?}");
