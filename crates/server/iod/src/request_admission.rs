@@ -227,3 +227,122 @@ impl RequestAdmission {
         self.gate.serves(now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use braid_layout::{Distribution, Layout, Request};
+    use braid_store::MemStore;
+    use braid_types::{ClusterUuid, FileIndex, FileOffset, KeyId, SizeGeneration};
+    use braid_wire::{
+        Call, Capability, Credential, Role, Wire, decode_outcome,
+        message::iod::{Read, ReadReply, Write},
+    };
+
+    use super::*;
+    use crate::{Begun, Gathered, IodCore, Progress};
+
+    const NOW: Duration = Duration::from_secs(100);
+    const SESSION: SessionId = SessionId(5);
+    const EPOCH: MdsEpoch = MdsEpoch(1);
+
+    fn server_key() -> Secret {
+        Secret::from_bytes([7; 32])
+    }
+
+    fn serving() -> IodCore<MemStore> {
+        let store = MemStore::new(ClusterUuid([9; 16]), Some(IodId(1)), 1);
+        let core = IodCore::new(Arc::new(store), server_key(), NOW);
+        core.serve_until(Some(NOW + Duration::from_secs(10)));
+        core
+    }
+
+    fn connection(core: &IodCore<MemStore>) -> ConnectionState {
+        let credential =
+            Credential::Session { session: SESSION, key: KeyId(1), user: None, epoch: EPOCH };
+        core.connected(&Peer { role: Role::Client, credential, id: ConnectionId([1; 16]) })
+    }
+
+    fn capability() -> Vec<u8> {
+        let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, [IodId(1)]);
+        let capability = Capability {
+            file: FileIndex(77),
+            size_generation: SizeGeneration(1),
+            rights: Rights::READ_WRITE,
+            session: SESSION,
+            epoch: EPOCH,
+            owner: (1000, 100),
+            layout,
+            existing_parts: Vec::new(),
+        };
+        capability.sign(&server_key())
+    }
+
+    fn fence(core: &IodCore<MemStore>) {
+        core.fence(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH });
+    }
+
+    fn read() -> Vec<u8> {
+        let request = Request::contiguous(FileOffset(0), 100);
+        Read { handle: 1, present: capability(), request }.to_bytes()
+    }
+
+    fn status(out: Gathered) -> Status {
+        let body = out.body.expect("a final frame");
+        decode_outcome::<ReadReply>(&body)
+            .expect("well-formed")
+            .err()
+            .map_or(Status::Ok, |failure| failure.status)
+    }
+
+    #[test]
+    fn a_read_is_checked_by_its_first_slice_before_it_opens_an_object() {
+        for fenced in [false, true] {
+            let core = serving();
+            let mut connection = connection(&core);
+            let Begun::Read(mut job) = core.begin(&mut connection, NOW, Read::OP, &read(), 0)
+            else {
+                panic!("a job")
+            };
+            if fenced {
+                fence(&core);
+            }
+            let mut out = Gathered::default();
+            assert_eq!(job.step(&core, NOW, &mut out), Ok(Progress::Finished));
+            assert_eq!(status(out), if fenced { Status::Fenced } else { Status::Ok });
+        }
+    }
+
+    #[test]
+    fn a_read_is_refused_when_service_ends_between_its_request_and_its_slice() {
+        let core = serving();
+        let mut connection = connection(&core);
+        let Begun::Read(mut job) = core.begin(&mut connection, NOW, Read::OP, &read(), 0) else {
+            panic!("a job")
+        };
+        let mut out = Gathered::default();
+        let later = NOW + Duration::from_secs(10);
+        assert_eq!(job.step(&core, later, &mut out), Ok(Progress::Finished));
+        assert_eq!(status(out), Status::NotServing);
+    }
+
+    #[test]
+    fn a_write_is_checked_also_without_payload() {
+        for payload in [&b""[..], b"abc"] {
+            let core = serving();
+            let mut connection = connection(&core);
+            let bytes = payload.len();
+            let request = Request::contiguous(FileOffset(0), bytes as u64);
+            let write = Write { handle: 1, present: capability(), request }.to_bytes();
+            let Begun::Write(mut job) =
+                core.begin(&mut connection, NOW, Write::OP, &write, bytes as u32)
+            else {
+                panic!("a job")
+            };
+            fence(&core);
+            if bytes > 0 {
+                assert_eq!(job.push(&core, NOW, payload), bytes, "taken and dropped");
+            }
+            assert_eq!(job.finish(&core, NOW).expect("the end").status, Status::Fenced);
+        }
+    }
+}

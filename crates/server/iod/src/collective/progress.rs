@@ -153,6 +153,7 @@ impl Progress {
 
     /// Releases what it no longer needs when it is over.
     pub(super) fn release(&mut self) {
+        debug_assert!(self.is_over(), "7: the calls have ended");
         (self.sweep, self.spare, self.desk) = (None, Vec::new(), Desk::default());
         self.tasks.iter_mut().for_each(|task| task.cursor = None);
     }
@@ -210,6 +211,7 @@ impl Progress {
                 None => Want::Wait,
                 Some(sweep) => {
                     self.ring.push_back(Slot { stage: Stage::Making, left: self.unfinished });
+                    debug_assert!(self.ring.len() <= COLLECTIVE_RING, "2: few chunks in memory");
                     Want::Make(sweep, self.spare.pop().unwrap_or_default())
                 }
             },

@@ -107,6 +107,7 @@ impl Shard {
         }
         self.slot.insert(id, self.slots.len());
         self.slots.push(slot);
+        debug_assert_eq!(self.slot.len(), self.slots.len(), "1: each object has one entry");
     }
 
     fn victim(&mut self) -> Option<ObjectId> {
@@ -127,5 +128,6 @@ impl Shard {
         if let Some(moved) = self.slots.get(at) {
             self.slot.insert(moved.object.id, at);
         }
+        debug_assert_eq!(self.slot.len(), self.slots.len(), "1: each object has one entry");
     }
 }

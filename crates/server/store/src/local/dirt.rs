@@ -50,6 +50,7 @@ impl Dirt {
 
     /// A sync has succeeded that began when `seen` was taken.
     pub(super) fn flushed(&self, seen: u64) {
+        debug_assert!(seen <= self.changes.load(SeqCst), "1: a flush covers changes that ended");
         self.flushed.fetch_max(seen, SeqCst);
     }
 
@@ -68,7 +69,8 @@ impl Dirt {
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         self.0.changes.fetch_add(1, SeqCst);
-        self.0.under_way.fetch_sub(1, SeqCst);
+        let before = self.0.under_way.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "1: a change in progress is counted");
     }
 }
 

@@ -49,17 +49,17 @@ pub(super) fn copy_range(
 }
 
 /// Drops the clean pages of a file from the page cache, where the file system has such pages.
-pub(super) fn forget(file: &File) -> io::Result<()> {
+pub(super) fn drop_cached_pages(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
 /// Turns off read-ahead.
-pub(super) fn expect_random(file: &File) -> io::Result<()> {
+pub(super) fn advise_random(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, Advice::Random)?)
 }
 
 /// Announces sequential reads.
-pub(super) fn expect_order(file: &File) -> io::Result<()> {
+pub(super) fn advise_sequential(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, Advice::Sequential)?)
 }
 
@@ -81,7 +81,7 @@ pub(super) fn write_record(file: &File, _path: &Path, record: &[u8]) -> io::Resu
 }
 
 /// A file without a name in a directory; `None` where the file system cannot create one.
-pub(super) fn nameless(directory: &Path) -> io::Result<Option<File>> {
+pub(super) fn create_unnamed(directory: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(directory, flags, Mode::from_raw_mode(0o600)) {
         Ok(file) => Ok(Some(file.into())),
@@ -94,7 +94,7 @@ pub(super) fn nameless(directory: &Path) -> io::Result<Option<File>> {
 /// The length of the longest possible file in this directory, in bytes. It is tried on an unnamed
 /// file, which is empty and removed afterwards. `limits::FILE_BYTES_MAX` where it cannot be tried.
 pub(super) fn longest_file(directory: &Path) -> u64 {
-    let Ok(Some(file)) = nameless(directory) else { return limits::FILE_BYTES_MAX };
+    let Ok(Some(file)) = create_unnamed(directory) else { return limits::FILE_BYTES_MAX };
     let fits = |length: u64| match file.set_len(length) {
         Ok(()) => Some(true),
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Some(false),
@@ -118,7 +118,7 @@ pub(super) fn longest_file(directory: &Path) -> u64 {
 }
 
 /// Gives an unnamed file its name, which must be free.
-pub(super) fn name(file: &File, path: &Path) -> io::Result<()> {
+pub(super) fn link_name(file: &File, path: &Path) -> io::Result<()> {
     // open(2): through /proc, since AT_EMPTY_PATH requires a capability before Linux 6.10.
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(rustix::fs::linkat(CWD, itself, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
@@ -138,7 +138,7 @@ pub(super) fn is_side_file(_name: &str) -> bool {
     false
 }
 
-pub(super) fn change(file: &File, change: SizeChange) -> io::Result<()> {
+pub(super) fn apply_change(file: &File, change: SizeChange) -> io::Result<()> {
     match change {
         SizeChange::Truncate { length } => file.set_len(length),
         SizeChange::Punch { offset, length } => {
@@ -177,7 +177,7 @@ fn seek(file: &File, to: SeekFrom) -> io::Result<Option<u64>> {
 }
 
 /// The file system's information about an object's file.
-pub(super) struct Facts {
+pub(super) struct ObjectFileStat {
     pub(super) size: u64,
     pub(super) allocated_bytes: u64,
     /// Not before 1970: an older time is shown as 1970.
@@ -186,13 +186,17 @@ pub(super) struct Facts {
 
 /// By `fstat`, since each read calls it: the standard library's `statx` makes the kernel parse an
 /// empty path.
-pub(super) fn facts(file: &File) -> io::Result<Facts> {
+pub(super) fn file_stat(file: &File) -> io::Result<ObjectFileStat> {
     let stat = rustix::fs::fstat(file)?;
     let mtime = match stat.st_mtime {
         seconds @ 0.. => Timestamp { seconds, nanos: stat.st_mtime_nsec as u32 },
         _ => Timestamp::default(),
     };
-    Ok(Facts { size: stat.st_size as u64, allocated_bytes: stat.st_blocks as u64 * 512, mtime })
+    Ok(ObjectFileStat {
+        size: stat.st_size as u64,
+        allocated_bytes: stat.st_blocks as u64 * 512,
+        mtime,
+    })
 }
 
 /// Sets the modification time; the access time stays.

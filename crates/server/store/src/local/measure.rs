@@ -40,7 +40,7 @@ impl Drop for Scratch {
 impl Scratch {
     /// An empty file in this directory; `path` is for systems without unnamed files.
     pub(super) fn new(directory: &Path, path: PathBuf) -> io::Result<Self> {
-        if let Some(file) = platform::nameless(directory)? {
+        if let Some(file) = platform::create_unnamed(directory)? {
             return Ok(Self { file, named: None, bytes: 0 });
         }
         let file = super::private::options().read(true).write(true).create_new(true).open(&path)?;
@@ -114,7 +114,7 @@ impl Scratch {
     }
 
     fn read_at_random(&self, load: DiskLoad) -> io::Result<DiskWork> {
-        platform::expect_random(&self.file)?;
+        platform::advise_random(&self.file)?;
         // Half of the pages, then all are dropped. Pages that the disk read ahead would otherwise
         // be all that is left.
         let (pages, mut work) = (self.pages() / 2, DiskWork::default());
@@ -131,7 +131,7 @@ impl Scratch {
     }
 
     fn read(&self, part: Duration) -> io::Result<DiskWork> {
-        platform::expect_order(&self.file)?;
+        platform::advise_sequential(&self.file)?;
         let (mut request, mut work) = (request(), DiskWork::default());
         while work.time < part {
             self.forget()?;
@@ -149,7 +149,7 @@ impl Scratch {
     /// Drops the file's pages from the page cache, where the system can.
     fn forget(&self) -> io::Result<()> {
         self.file.sync_data()?;
-        platform::forget(&self.file)
+        platform::drop_cached_pages(&self.file)
     }
 
     /// A power of two.

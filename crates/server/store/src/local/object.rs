@@ -192,16 +192,18 @@ impl LocalObject {
             self.write_record(record)?;
             self.sync(true)?;
         }
+        debug_assert!(!*lock(&self.record_unsynced), "3: step 2 follows a durable record");
         let (op, action) = match change {
             SizeChange::Truncate { .. } => (DiskOp::Truncate, "truncate"),
             SizeChange::Punch { .. } => (DiskOp::Punch, "punch a hole into"),
         };
         let can_be_done = !self.cut_short.load(Ordering::Acquire) || {
-            let size = platform::facts(&self.file).map_err(self.failed("stat"))?.size;
+            let size = platform::file_stat(&self.file).map_err(self.failed("stat"))?.size;
             self.with_flushed(record).can_be_done_at(size)
         };
         let changing = self.dirt.changing();
-        let change = || if can_be_done { platform::change(&self.file, change) } else { Ok(()) };
+        let change =
+            || if can_be_done { platform::apply_change(&self.file, change) } else { Ok(()) };
         let changed = self.directory.check(op).and_then(|()| change());
         drop(changing);
         if let Err(error) = changed.map_err(self.failed(action)) {
@@ -469,8 +471,8 @@ impl Object for LocalObject {
         // shorter than its flushed length was before the look.
         let record = self.shared();
         let flushed = self.flushed_bytes.load(Ordering::Acquire);
-        let facts = platform::facts(&self.file).map_err(self.failed("stat"))?;
-        let platform::Facts { size, allocated_bytes, mtime } = facts;
+        let platform::ObjectFileStat { size, allocated_bytes, mtime } =
+            platform::file_stat(&self.file).map_err(self.failed("stat"))?;
         let lost_from = (size < flushed).then_some(size);
         if self.cut_short.load(Ordering::Relaxed) != lost_from.is_some() {
             self.cut_short.store(lost_from.is_some(), Ordering::Release);

@@ -49,15 +49,15 @@ pub(super) fn copy_range(
 }
 
 /// The standard library has no call for it: later reads may come from the cache.
-pub(super) fn forget(_file: &File) -> io::Result<()> {
+pub(super) fn drop_cached_pages(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn expect_random(_file: &File) -> io::Result<()> {
+pub(super) fn advise_random(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn expect_order(_file: &File) -> io::Result<()> {
+pub(super) fn advise_sequential(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
@@ -81,7 +81,7 @@ pub(super) fn write_record(_file: &File, path: &Path, record: &[u8]) -> io::Resu
 }
 
 /// The standard library cannot create unnamed files.
-pub(super) fn nameless(_directory: &Path) -> io::Result<Option<File>> {
+pub(super) fn create_unnamed(_directory: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
@@ -91,7 +91,7 @@ pub(super) fn longest_file(_directory: &Path) -> u64 {
 }
 
 /// Never called.
-pub(super) fn name(_file: &File, _path: &Path) -> io::Result<()> {
+pub(super) fn link_name(_file: &File, _path: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -120,7 +120,7 @@ fn record_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-pub(super) fn change(file: &File, change: SizeChange) -> io::Result<()> {
+pub(super) fn apply_change(file: &File, change: SizeChange) -> io::Result<()> {
     match change {
         SizeChange::Truncate { length } => file.set_len(length),
         SizeChange::Punch { offset, length } => {
@@ -154,14 +154,14 @@ pub(super) fn next_hole(file: &File, from: u64) -> io::Result<Option<u64>> {
 }
 
 /// The file system's information about an object's file.
-pub(super) struct Facts {
+pub(super) struct ObjectFileStat {
     pub(super) size: u64,
     pub(super) allocated_bytes: u64,
     /// Not before 1970: an older time is shown as 1970.
     pub(super) mtime: Timestamp,
 }
 
-pub(super) fn facts(file: &File) -> io::Result<Facts> {
+pub(super) fn file_stat(file: &File) -> io::Result<ObjectFileStat> {
     let metadata = file.metadata()?;
     // A file system without times also shows 1970.
     let since = metadata
@@ -170,7 +170,7 @@ pub(super) fn facts(file: &File) -> io::Result<Facts> {
         .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
         .unwrap_or_default();
     let mtime = Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
-    Ok(Facts { size: metadata.len(), allocated_bytes: metadata.len(), mtime })
+    Ok(ObjectFileStat { size: metadata.len(), allocated_bytes: metadata.len(), mtime })
 }
 
 /// Sets the modification time.

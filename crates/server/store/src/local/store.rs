@@ -190,13 +190,13 @@ impl LocalStore {
     fn make_nameless(&self, record: &ObjectRecord, path: &Path) -> io::Result<Made> {
         self.directory.check(DiskOp::Create)?;
         let directory = path.parent().unwrap_or(&self.directory.root);
-        let Some(file) = platform::nameless(directory)? else {
+        let Some(file) = platform::create_unnamed(directory)? else {
             return Ok(Made::Unsupported);
         };
         self.directory.check(DiskOp::SetRecord)?;
         platform::write_record(&file, path, &record.encode())?;
         self.directory.check(DiskOp::Rename)?;
-        match platform::name(&file, path) {
+        match platform::link_name(&file, path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Taken),
             // Without /proc it cannot be linked. If the directory is missing, the other way finds
             // that out.
