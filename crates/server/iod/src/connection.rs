@@ -71,7 +71,7 @@ pub struct ConnectionState {
 
 #[derive(Debug)]
 struct Held {
-    grant: Arc<Grant>,
+    capability: Arc<Grant>,
     used: u64,
 }
 
@@ -145,22 +145,22 @@ impl ConnectionState {
         if present.is_empty() {
             let held = self.handles.get_mut(&handle).ok_or(Status::UnknownHandle)?;
             held.used = self.uses;
-            return Ok(held.grant.clone());
+            return Ok(held.capability.clone());
         }
-        let grant = Grant::verify(present, server_key, iod)?;
+        let capability = Grant::verify(present, server_key, iod)?;
         match session {
-            Some(session) if session != grant.session => Err(Failure::new(
+            Some(session) if session != capability.session => Err(Failure::new(
                 Status::BadCapability,
                 "the capability belongs to another session",
             )),
-            _ => Ok(self.keep(handle, grant)),
+            _ => Ok(self.keep(handle, capability)),
         }
     }
 
     /// Removes a handle.
     pub(crate) fn release(&mut self, handle: u32) {
         if let Some(held) = self.handles.remove(&handle) {
-            self.memory_bytes -= held.grant.memory_bytes();
+            self.memory_bytes -= held.capability.memory_bytes();
         }
     }
 
@@ -169,17 +169,17 @@ impl ConnectionState {
         self.handles.len()
     }
 
-    fn keep(&mut self, handle: u32, grant: Grant) -> Arc<Grant> {
+    fn keep(&mut self, handle: u32, capability: Grant) -> Arc<Grant> {
         self.release(handle);
         if self.handles.len() >= CAPABILITY_HANDLES_MAX
             || self.memory_bytes >= CAPABILITY_MEMORY_BYTES_MAX
         {
             self.forget_a_quarter();
         }
-        self.memory_bytes += grant.memory_bytes();
-        let grant = Arc::new(grant);
-        self.handles.insert(handle, Held { grant: grant.clone(), used: self.uses });
-        grant
+        self.memory_bytes += capability.memory_bytes();
+        let capability = Arc::new(capability);
+        self.handles.insert(handle, Held { capability: capability.clone(), used: self.uses });
+        capability
     }
 
     /// Evicts a quarter, so that many calls share the cost of the search for the oldest.

@@ -59,7 +59,7 @@ impl Grant {
             epoch: capability.epoch,
             size_generation: capability.size_generation,
             map,
-            parts: places.iter().map(|place| place.object.part).collect(),
+            parts: places.iter().map(|local_part| local_part.object.part).collect(),
             places,
             owner: capability.owner,
             layout: capability.layout.to_bytes().into(),
@@ -87,7 +87,7 @@ impl Grant {
 
     /// The position of the part among the local parts.
     pub(crate) fn slot(&self, part: PartIndex) -> Option<usize> {
-        self.places.binary_search_by_key(&part, |place| place.object.part).ok()
+        self.places.binary_search_by_key(&part, |local_part| local_part.object.part).ok()
     }
 
     /// The local part of an object that the metadata server names.
@@ -95,8 +95,8 @@ impl Grant {
     /// # Errors
     /// [`Status::BadCapability`] when the layout does not place this object here.
     pub(crate) fn place(&self, object: ObjectId) -> Result<&Place, Failure> {
-        let place = self.slot(object.part).map(|slot| &self.places[slot]);
-        place.filter(|place| place.object == object).ok_or_else(|| {
+        let local_part = self.slot(object.part).map(|slot| &self.places[slot]);
+        local_part.filter(|local_part| local_part.object == object).ok_or_else(|| {
             Failure::new(
                 Status::BadCapability,
                 format!("the capability's layout does not place object {object} here"),

@@ -197,16 +197,22 @@ impl<S: ObjectStore> IodCore<S> {
     /// # Errors
     /// [`Status::ObjectLost`] when a recorded object is absent; [`Status::StaleGeneration`] when
     /// the file was truncated since the capability was signed (I5).
-    pub(crate) fn open(&self, grant: &Grant, place: &Place) -> Result<Option<Opened>, Failure> {
-        let object = match self.store.open(place.object) {
-            Err(why) if why.is_no_object() && !place.recorded => return Ok(None),
+    pub(crate) fn open(
+        &self,
+        capability: &Grant,
+        local_part: &Place,
+    ) -> Result<Option<Opened>, Failure> {
+        let object = match self.store.open(local_part.object) {
+            Err(why) if why.is_no_object() && !local_part.recorded => return Ok(None),
             opened => self.warned(opened)?,
         };
         let stat = self.warned(object.stat())?;
-        if grant.size_generation < stat.size_generation {
-            let (asked, current) = (grant.size_generation, stat.size_generation);
-            let detail =
-                format!("object {}: size generation {asked} is older than {current}", place.object);
+        if capability.size_generation < stat.size_generation {
+            let (asked, current) = (capability.size_generation, stat.size_generation);
+            let detail = format!(
+                "object {}: size generation {asked} is older than {current}",
+                local_part.object
+            );
             return Err(Failure::new(Status::StaleGeneration, detail));
         }
         Ok(Some(Opened { object, stat }))
@@ -219,17 +225,17 @@ impl<S: ObjectStore> IodCore<S> {
     /// As [`IodCore::open`], and disk errors.
     pub(crate) fn open_or_create(
         &self,
-        grant: &Grant,
-        place: &Place,
+        capability: &Grant,
+        local_part: &Place,
     ) -> Result<Arc<dyn Object>, Failure> {
-        let new = grant.new_object(place.object);
+        let new = capability.new_object(local_part.object);
         // An object that is not recorded is usually absent: the first write creates it.
-        if !place.recorded
+        if !local_part.recorded
             && let Some(object) = self.warned(self.store.make(&new))?
         {
             return Ok(object);
         }
-        match self.open(grant, place)? {
+        match self.open(capability, local_part)? {
             Some(Opened { object, .. }) => Ok(object),
             None => self.warned(self.store.create(&new)),
         }

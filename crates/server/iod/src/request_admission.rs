@@ -83,9 +83,9 @@ impl RequestAdmission {
         present: &[u8],
         wanted: Rights,
     ) -> Result<(Arc<Grant>, Arc<Caller>), Failure> {
-        let grant = connection.grant(handle, present, &self.server_key, self.iod())?;
-        grant.allow(wanted)?;
-        Ok((grant, connection.data_caller()?.clone()))
+        let capability = connection.grant(handle, present, &self.server_key, self.iod())?;
+        capability.allow(wanted)?;
+        Ok((capability, connection.data_caller()?.clone()))
     }
 
     /// The same for a request whose first slice begins with this call.
@@ -100,9 +100,9 @@ impl RequestAdmission {
         present: &[u8],
         wanted: Rights,
     ) -> Result<(Arc<Grant>, Arc<Caller>), Failure> {
-        let (grant, caller) = self.capability(connection, handle, present, wanted)?;
-        self.check(&grant, &caller, now)?;
-        Ok((grant, caller))
+        let (capability, caller) = self.capability(connection, handle, present, wanted)?;
+        self.check(&capability, &caller, now)?;
+        Ok((capability, caller))
     }
 
     /// The capability for a second file of the same request, of the same session.
@@ -115,16 +115,16 @@ impl RequestAdmission {
         signed: &[u8],
         wanted: Rights,
     ) -> Result<Grant, Failure> {
-        let grant = Grant::verify(signed, &self.server_key, self.iod())?;
-        if grant.session != first.session {
+        let capability = Grant::verify(signed, &self.server_key, self.iod())?;
+        if capability.session != first.session {
             return Err(Failure::new(
                 Status::BadCapability,
                 "the second capability belongs to another session",
             ));
         }
-        grant.allow(wanted)?;
-        self.gate.check_epoch(grant.epoch)?;
-        Ok(grant)
+        capability.allow(wanted)?;
+        self.gate.check_epoch(capability.epoch)?;
+        Ok(capability)
     }
 
     /// The capability that the metadata server signed for its own request.
@@ -132,9 +132,9 @@ impl RequestAdmission {
     /// # Errors
     /// [`Status::BadCapability`], [`Status::StaleEpoch`].
     pub(crate) fn mds_capability(&self, signed: &[u8]) -> Result<Grant, Failure> {
-        let grant = Grant::verify(signed, &self.server_key, self.iod())?;
-        self.gate.check_epoch(grant.epoch)?;
-        Ok(grant)
+        let capability = Grant::verify(signed, &self.server_key, self.iod())?;
+        self.gate.check_epoch(capability.epoch)?;
+        Ok(capability)
     }
 
     /// Checks a slice that changes nothing, which no fence waits for.
@@ -143,11 +143,11 @@ impl RequestAdmission {
     /// As [`Gate::check`].
     pub(crate) fn check(
         &self,
-        grant: &Grant,
+        capability: &Grant,
         caller: &Caller,
         now: Duration,
     ) -> Result<(), Failure> {
-        self.gate.check(caller, grant.epoch, now)
+        self.gate.check(caller, capability.epoch, now)
     }
 
     /// Checks a slice that changes objects. While the guard lives, fences of the slice's session
@@ -157,11 +157,11 @@ impl RequestAdmission {
     /// As [`Gate::pass`].
     pub(crate) fn begin_slice(
         &self,
-        grant: &Grant,
+        capability: &Grant,
         caller: &Arc<Caller>,
         now: Duration,
     ) -> Result<Pass<'_>, Failure> {
-        self.gate.pass(caller, grant.epoch, now)
+        self.gate.pass(caller, capability.epoch, now)
     }
 
     /// The same for one slice of several callers, each with its capability.
@@ -173,7 +173,8 @@ impl RequestAdmission {
         of: &[(Arc<Grant>, Arc<Caller>)],
         now: Duration,
     ) -> Result<Pass<'_>, Failure> {
-        self.gate.pass_together(of.iter().map(|(grant, caller)| (caller, grant.epoch)), now)
+        self.gate
+            .pass_together(of.iter().map(|(capability, caller)| (caller, capability.epoch)), now)
     }
 
     /// Checks a request that carries no capability.

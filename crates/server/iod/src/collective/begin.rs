@@ -62,32 +62,33 @@ fn make<S: ObjectStore>(
     now: Duration,
     collect: &Collect,
 ) -> Result<Collective, Failure> {
-    let (grant, _) = core.admission().admitted_capability(
+    let (capability, _) = core.admission().admitted_capability(
         connection,
         now,
         collect.handle,
         &collect.present,
         rights(collect.kind),
     )?;
-    let sessions = sessions(&grant, collect)?;
-    let master = (grant.session, connection.user());
-    let place =
-        core.collectives().reserve(master, sessions.len(), view_bytes_max(&collect.tasks), now)?;
+    let sessions = sessions(&capability, collect)?;
+    let leader = (capability.session, connection.user());
+    let permit =
+        core.collectives().reserve(leader, sessions.len(), view_bytes_max(&collect.tasks), now)?;
     let verifier = core.store().write_verifier();
     let (objects, ends, file_end) = match collect.kind {
         CollectiveKind::Read => {
-            let Readable { objects, ends, file_end, lost } = Readable::open(core, &grant)?;
+            let Readable { objects, ends, file_end, lost } = Readable::open(core, &capability)?;
             // It fails for all tasks or for none: an independent read gets what is left.
-            let first =
-                lost.iter().zip(&ends).zip(&grant.places).find_map(|((from, end), place)| {
-                    from.map(|from| Readable::lost_in(place.object, from, end.bytes.0))
-                });
+            let first = lost.iter().zip(&ends).zip(&capability.places).find_map(
+                |((from, end), local_part)| {
+                    from.map(|from| Readable::lost_in(local_part.object, from, end.bytes.0))
+                },
+            );
             first.map_or(Ok(()), Err)?;
             (objects, ends, file_end)
         }
-        _ => (vec![None; grant.places.len()], Vec::new(), FILE_BYTES_MAX),
+        _ => (vec![None; capability.places.len()], Vec::new(), FILE_BYTES_MAX),
     };
-    let unfolds = unfolds(&grant, &collect.tasks, &place)?;
+    let unfolds = unfolds(&capability, &collect.tasks, &permit)?;
     let sweep = looked(Sweep::of(unfolds.iter().cloned(), file_end))?;
     let cursor = |(at, unfold)| sweep.wants(at).then(|| Box::new(Cursor::new(unfold, file_end)));
     let cursors: Vec<_> = unfolds.into_iter().enumerate().map(cursor).collect();
@@ -97,9 +98,9 @@ fn make<S: ObjectStore>(
     let progress = Progress::new(sweep, cursors, writes);
     Ok(Collective {
         id: collect.collective,
-        place,
+        permit,
         kind: collect.kind,
-        grant,
+        capability,
         sessions,
         ends,
         chunk_bytes,
@@ -116,7 +117,7 @@ pub(super) fn rights(kind: CollectiveKind) -> Rights {
 }
 
 /// The tasks' sessions, by rank.
-fn sessions(grant: &Grant, collect: &Collect) -> Result<Vec<SessionId>, Failure> {
+fn sessions(capability: &Grant, collect: &Collect) -> Result<Vec<SessionId>, Failure> {
     let tasks = TaskFamily::tasks(&collect.tasks, COLLECTIVE_TASKS_MAX).ok_or_else(|| {
         let detail =
             format!("more than {COLLECTIVE_TASKS_MAX} tasks, or their requests are too long");
@@ -127,7 +128,7 @@ fn sessions(grant: &Grant, collect: &Collect) -> Result<Vec<SessionId>, Failure>
         let detail = format!("there are {tasks} tasks, and sessions for {counts}");
         return Err(Failure::new(Status::Malformed, detail));
     }
-    if !collect.sessions.iter().any(|(session, _)| *session == grant.session) {
+    if !collect.sessions.iter().any(|(session, _)| *session == capability.session) {
         return Err(Failure::new(Status::BadCapability, "the leader task is none of the tasks"));
     }
     let each = |(session, count): &(SessionId, u32)| std::iter::repeat_n(*session, *count as usize);
@@ -140,7 +141,11 @@ fn view_bytes_max(families: &[TaskFamily]) -> usize {
 }
 
 /// The tasks' unfolded requests, by rank. Requests of one formula share its view.
-fn unfolds(grant: &Grant, families: &[TaskFamily], place: &Place) -> Result<Vec<Unfold>, Failure> {
+fn unfolds(
+    capability: &Grant,
+    families: &[TaskFamily],
+    permit: &Place,
+) -> Result<Vec<Unfold>, Failure> {
     let (mut unfolds, mut view_bytes) = (Vec::new(), 0);
     for family in families {
         let view = family.first.view.map().map_err(invalid)?;
@@ -148,14 +153,14 @@ fn unfolds(grant: &Grant, families: &[TaskFamily], place: &Place) -> Result<Vec<
         for (displacement, start) in family.places() {
             let view = view.moved_to(displacement);
             unfolds.push(
-                grant
+                capability
                     .map
-                    .unfold_view(view, start, family.first.bytes, &grant.parts)
+                    .unfold_view(view, start, family.first.bytes, &capability.parts)
                     .map_err(invalid)?,
             );
         }
     }
-    place.takes(view_bytes);
+    permit.takes(view_bytes);
     Ok(unfolds)
 }
 

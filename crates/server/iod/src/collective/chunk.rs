@@ -55,7 +55,7 @@ impl Plan {
     pub(super) fn more(
         &mut self,
         sweep: &mut Sweep,
-        grant: &Grant,
+        capability: &Grant,
         bytes_max: u64,
         hole_bytes: u64,
     ) -> Planned {
@@ -70,7 +70,7 @@ impl Plan {
                 Swept::End if self.extents.is_empty() => return Planned::Nothing,
                 Swept::End => return self.whole(sweep),
                 Swept::Run(run) => {
-                    let Some(slot) = grant.slot(run.part) else { continue };
+                    let Some(slot) = capability.slot(run.part) else { continue };
                     // PARTS_MAX fits 16 bits.
                     self.take(slot as u16, run.object_offset.0, run.bytes, hole_bytes);
                 }

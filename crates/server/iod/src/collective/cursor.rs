@@ -40,7 +40,7 @@ impl Cursor {
     pub(super) fn peek(
         &mut self,
         plan: &Plan,
-        grant: &Grant,
+        capability: &Grant,
         bytes_max: u64,
         steps: &mut usize,
     ) -> Next {
@@ -50,7 +50,9 @@ impl Cursor {
             Err(Paused) => return Next::Paused,
         };
         let left = plan.end.saturating_sub(access.file_offset.0);
-        let Some(slot) = grant.slot(access.part).filter(|_| left > 0) else { return Next::Past };
+        let Some(slot) = capability.slot(access.part).filter(|_| left > 0) else {
+            return Next::Past;
+        };
         let at = plan.locate(slot as u16, &access, &mut self.hint);
         Next::Piece(at, access.bytes.min(left).min(bytes_max))
     }

@@ -35,7 +35,7 @@ pub(super) struct Desk {
 #[derive(Debug)]
 pub(super) struct Loan {
     pub(super) source: Arc<dyn Source>,
-    pub(super) grant: Arc<Grant>,
+    pub(super) capability: Arc<Grant>,
     pub(super) caller: Arc<Caller>,
     /// Payload bytes that were received.
     pub(super) had: u64,
@@ -46,10 +46,14 @@ pub(super) struct Loan {
 }
 
 impl Loan {
-    pub(super) fn new(source: Arc<dyn Source>, grant: &Arc<Grant>, caller: &Arc<Caller>) -> Self {
+    pub(super) fn new(
+        source: Arc<dyn Source>,
+        capability: &Arc<Grant>,
+        caller: &Arc<Caller>,
+    ) -> Self {
         Self {
             source,
-            grant: grant.clone(),
+            capability: capability.clone(),
             caller: caller.clone(),
             had: 0,
             counted: 0,

@@ -44,7 +44,7 @@ pub struct JoinJob {
     /// Payload bytes of the call.
     pub(super) bytes: u64,
     wait: Duration,
-    pub(super) grant: Arc<Grant>,
+    pub(super) capability: Arc<Grant>,
     pub(super) caller: Arc<Caller>,
     pub(super) collectives: Arc<Collectives>,
     memberships: Arc<Mutex<Vec<Membership>>>,
@@ -164,7 +164,8 @@ fn begin<S: ObjectStore>(
     kind: CollectiveKind,
     (id, rank, skip, bytes, wait_ms): (CollectiveId, u32, u64, u64, u32),
 ) -> Result<Box<JoinJob>, Failure> {
-    let (grant, caller) = core.admission().capability(connection, handle, present, rights(kind))?;
+    let (capability, caller) =
+        core.admission().capability(connection, handle, present, rights(kind))?;
     if bytes > WINDOW_BYTES {
         return Err(Failure::new(
             Status::LimitExceeded,
@@ -179,7 +180,7 @@ fn begin<S: ObjectStore>(
         skip,
         bytes,
         wait: Duration::from_millis(u64::from(wait_ms.min(COLLECTIVE_WAIT_MS_MAX))),
-        grant,
+        capability,
         caller,
         collectives: core.collectives().clone(),
         memberships: connection.memberships().clone(),
@@ -256,7 +257,7 @@ impl JoinJob {
         core: &IodCore<S>,
         now: Duration,
     ) -> Result<(), Stop> {
-        core.admission().check(&self.grant, &self.caller, now)?;
+        core.admission().check(&self.capability, &self.caller, now)?;
         if self.entered.is_some() {
             return Ok(());
         }
@@ -319,12 +320,14 @@ impl JoinJob {
     /// Whether the call may join. A refused call changes nothing for the tasks.
     fn check(&self, collective: &Arc<Collective>, now: Duration) -> Result<(), Failure> {
         let session = collective.sessions.get(self.rank).filter(|_| self.kind == collective.kind);
-        if session != Some(&self.grant.session) || self.grant.file != collective.grant.file {
+        if session != Some(&self.capability.session)
+            || self.capability.file != collective.capability.file
+        {
             let detail =
                 format!("the collective request has no task {} of this session", self.rank);
             return Err(Failure::new(Status::BadCapability, detail));
         }
-        if self.grant.is_of_the_same(&collective.grant) {
+        if self.capability.is_of_the_same(&collective.capability) {
             return Ok(());
         }
         let detail =
@@ -400,7 +403,7 @@ impl JoinJob {
         let Some(Entered { collective, making, .. }) = &mut self.entered else { return Ok(true) };
         let Some((sweep, plan, _)) = making else { return Ok(true) };
         let planned =
-            plan.more(sweep, &collective.grant, collective.chunk_bytes, COLLECTIVE_HOLE_BYTES);
+            plan.more(sweep, &collective.capability, collective.chunk_bytes, COLLECTIVE_HOLE_BYTES);
         if planned == Planned::Paused {
             return Ok(false);
         }

@@ -91,7 +91,7 @@ pub(crate) type CollectiveId = [u8; 16];
 #[derive(Debug, Default)]
 pub(crate) struct Collectives {
     table: Mutex<Table>,
-    places: Arc<Places>,
+    limits: Arc<Places>,
     arrived: Condvar,
 }
 
@@ -111,10 +111,10 @@ struct Table {
 pub(crate) struct Collective {
     id: CollectiveId,
     /// Released when it has finished.
-    place: Place,
+    permit: Place,
     kind: CollectiveKind,
     /// The leader task's capability.
-    grant: Arc<Grant>,
+    capability: Arc<Grant>,
     /// The session of each task, by rank.
     sessions: Vec<SessionId>,
     /// Of a read: the ends of the objects.
@@ -140,13 +140,13 @@ impl Collectives {
     /// [`Status::LimitExceeded`].
     fn reserve(
         &self,
-        master: (SessionId, Option<User>),
+        leader: (SessionId, Option<User>),
         tasks: usize,
         view_bytes: usize,
         now: Duration,
     ) -> Result<Place, Failure> {
         self.forget_idle(now);
-        self.places.take(master, tasks, view_bytes)
+        self.limits.take(leader, tasks, view_bytes)
     }
 
     /// Adds a new one.
@@ -200,7 +200,7 @@ impl Collectives {
             self.lock().remember(collective);
             collective.close();
             collective.progress().release();
-            collective.place.give_back();
+            collective.permit.give_back();
         }
     }
 

@@ -123,7 +123,7 @@ impl JoinJob {
             if room == 0 || self.pieces.len() >= JOB_SLICE_ACCESSES_MAX {
                 return Because::Full;
             }
-            match cursor.peek(&chunk.plan, &self.grant, room, &mut steps) {
+            match cursor.peek(&chunk.plan, &self.capability, room, &mut steps) {
                 Next::Piece(at, bytes) => {
                     cursor.take(bytes);
                     self.search.found();
@@ -193,7 +193,7 @@ impl JoinJob {
 
     /// After the final frame: finds out for the other tasks whether this one wants more.
     fn end_read<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<Step, Stop> {
-        core.admission().check(&self.grant, &self.caller, now)?;
+        core.admission().check(&self.capability, &self.caller, now)?;
         let mut over = true;
         if let Some(cursor) = self.entered.as_mut().and_then(|entered| entered.cursor.as_mut()) {
             match cursor.is_over(&mut JOB_SLICE_ACCESSES_MAX.clone()) {
@@ -253,7 +253,7 @@ impl Collective {
             }
         }
         for object in objects.iter().flatten() {
-            if core.warned(object.stat())?.size_generation > self.grant.size_generation {
+            if core.warned(object.stat())?.size_generation > self.capability.size_generation {
                 let detail = "the file was truncated while a collective request read it";
                 return Err(Failure::new(Status::StaleGeneration, detail));
             }

@@ -69,7 +69,7 @@ impl JoinJob {
             return Ok(Some(self.written(core, &collective, now)));
         }
         if !std::mem::replace(&mut self.writing.has_lent, true) {
-            let loan = Loan::new(source.clone(), &self.grant, &self.caller);
+            let loan = Loan::new(source.clone(), &self.capability, &self.caller);
             collective.advance(now, |progress| progress.lend(self.rank, loan));
         }
         // Before it looks for the writer: a thread that parks the writer after this wakes this

@@ -112,8 +112,12 @@ impl Writer {
     ) -> Result<Slice, Failure> {
         match self.stage {
             Stage::Planning => {
-                match self.plan.more(&mut self.sweep, &collective.grant, collective.chunk_bytes, 0)
-                {
+                match self.plan.more(
+                    &mut self.sweep,
+                    &collective.capability,
+                    collective.chunk_bytes,
+                    0,
+                ) {
                     Planned::Paused => return Ok(Slice::Again),
                     Planned::Nothing => self.stage = Stage::Over,
                     Planned::Whole => self.begin(collective, now),
@@ -145,7 +149,7 @@ impl Writer {
             let rank = self.rank;
             let next = match cursor {
                 _ if !self.pieces.is_empty() => Next::Piece(0, 0),
-                Some(cursor) => cursor.peek(&self.plan, &collective.grant, 1, &mut steps),
+                Some(cursor) => cursor.peek(&self.plan, &collective.capability, 1, &mut steps),
                 None => Next::Past,
             };
             match next {
@@ -198,7 +202,7 @@ impl Writer {
         collective: &Collective,
         now: Duration,
     ) -> Result<usize, Failure> {
-        self.look(loan.left(), &collective.grant);
+        self.look(loan.left(), &collective.capability);
         let bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         let is_long = bytes >= self.pieces.len() * PIECE_BYTES_MIN;
         let rooms = if is_long { rooms(&mut self.memory, &self.pieces) } else { None };
@@ -226,14 +230,14 @@ impl Writer {
 
     /// Looks up the current task's next pieces, until they fill one call or the rest of the
     /// payload.
-    fn look(&mut self, left: usize, grant: &Grant) {
+    fn look(&mut self, left: usize, capability: &Grant) {
         let Some(cursor) = &mut self.cursors[self.rank] else { return };
         let room = left.min(RECEIVED_BYTES_MAX);
         let mut bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         while bytes < room && self.pieces.len() < PIECES_MAX {
             let Next::Piece(at, more) =
-                cursor.peek(&self.plan, grant, (room - bytes) as u64, &mut steps)
+                cursor.peek(&self.plan, capability, (room - bytes) as u64, &mut steps)
             else {
                 break;
             };
@@ -274,7 +278,7 @@ impl Writer {
     ) -> Result<(), Failure> {
         let failed = collective.progress().failure().cloned();
         failed.map_or(Ok(()), Err)?;
-        let pass = core.admission().begin_shared_slice(&self.givers, now)?;
+        let guard = core.admission().begin_shared_slice(&self.givers, now)?;
         for Extent { slot, offset, bytes, at } in &self.plan.extents {
             let (object, first) = collective.object(core, usize::from(*slot))?;
             let in_place = || is_there(&*object, *offset, *bytes);
@@ -282,13 +286,13 @@ impl Writer {
             let _charge = core.room().begin(cost, false, now, || core.measured(), in_place)?;
             let mut offset = ObjectOffset(*offset);
             for data in self.memory[*at..at + *bytes as usize].chunks(WRITTEN_BYTES_MAX) {
-                core.warned(object.write_at(data, offset, collective.grant.size_generation))?;
+                core.warned(object.write_at(data, offset, collective.capability.size_generation))?;
                 offset.0 += data.len() as u64;
                 core.counters().collective_store_calls.fetch_add(1, Relaxed);
             }
             core.counters().collective_store_bytes.fetch_add(*bytes, Relaxed);
         }
-        drop(pass);
+        drop(guard);
         self.givers.clear();
         (self.stage, self.plan) = (Stage::Planning, Plan::default());
         collective.advance(now, |progress| progress.landed());
@@ -343,7 +347,7 @@ impl<'c> Borrowed<'c> {
     fn has_given(&self, givers: &mut Vec<(Arc<Grant>, Arc<Caller>)>) {
         let Some(loan) = &self.loan else { return };
         if !givers.iter().any(|(_, known)| Arc::ptr_eq(known, &loan.caller)) {
-            givers.push((loan.grant.clone(), loan.caller.clone()));
+            givers.push((loan.capability.clone(), loan.caller.clone()));
         }
     }
 
@@ -379,7 +383,7 @@ impl Collective {
         if let Some(object) = kept {
             return Ok((object.clone(), false));
         }
-        let object = core.open_or_create(&self.grant, &self.grant.places[slot])?;
+        let object = core.open_or_create(&self.capability, &self.capability.places[slot])?;
         Ok((kept.insert(object).clone(), true))
     }
 }

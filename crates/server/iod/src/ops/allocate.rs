@@ -27,7 +27,7 @@ pub(crate) fn begin<S: ObjectStore>(
     now: Duration,
     allocate: Allocate,
 ) -> Result<Work<S>, Failure> {
-    let (grant, caller) = core.admission().admitted_capability(
+    let (capability, caller) = core.admission().admitted_capability(
         connection,
         now,
         allocate.handle,
@@ -39,8 +39,17 @@ pub(crate) fn begin<S: ObjectStore>(
         // As for a write, the verifier is from before: allocated space is not on disk before a
         // flush.
         let verifier = core.store().write_verifier();
-        for place in &grant.places {
-            one(core, &grant, &caller, now, place, allocate.offset.0, end, allocate.keep_size)?;
+        for local_part in &capability.places {
+            one(
+                core,
+                &capability,
+                &caller,
+                now,
+                local_part,
+                allocate.offset.0,
+                end,
+                allocate.keep_size,
+            )?;
         }
         Ok(FlushReply { verifier })
     }))
@@ -60,27 +69,27 @@ pub(super) fn range_end(offset: FileOffset, bytes: ByteCount) -> Result<u64, Fai
 #[allow(clippy::too_many_arguments)]
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    grant: &Grant,
+    capability: &Grant,
     caller: &Arc<Caller>,
     now: Duration,
-    place: &Place,
+    local_part: &Place,
     start: u64,
     end: u64,
     keep_size: bool,
 ) -> Result<(), Failure> {
-    let part = place.object.part;
-    let low = grant.map.object_bytes(start, part).map_err(invalid)?;
-    let mut high = grant.map.object_bytes(end, part).map_err(invalid)?;
-    let _pass = core.admission().begin_slice(grant, caller, now)?;
+    let part = local_part.object.part;
+    let low = capability.map.object_bytes(start, part).map_err(invalid)?;
+    let mut high = capability.map.object_bytes(end, part).map_err(invalid)?;
+    let _guard = core.admission().begin_slice(capability, caller, now)?;
     if keep_size {
         // The store allocates within an object only: space behind its end would be lost with the
         // next truncate anyway.
-        high = high.min(core.open(grant, place)?.map_or(0, |opened| opened.stat.size));
+        high = high.min(core.open(capability, local_part)?.map_or(0, |opened| opened.stat.size));
     }
     if low >= high {
         return Ok(());
     }
-    let object = core.open_or_create(grant, place)?;
+    let object = core.open_or_create(capability, local_part)?;
     let _charge = core.take_space(Cost::of(low, high - low, true), now)?;
-    core.warned(object.allocate(ObjectOffset(low), high - low, grant.size_generation))
+    core.warned(object.allocate(ObjectOffset(low), high - low, capability.size_generation))
 }

@@ -84,14 +84,15 @@ pub(crate) fn begin<S: ObjectStore>(
 fn stretch<'a>(
     source: &Grant,
     target: &'a Grant,
-    place: &'a Place,
+    local_part: &'a Place,
     copy: &CopyRange,
 ) -> Result<Option<Stretch<'a>>, Failure> {
-    let (from, bytes) = range(source, place.object.part, copy.from, copy.bytes)?;
+    let (from, bytes) = range(source, local_part.object.part, copy.from, copy.bytes)?;
     if bytes == 0 {
         return Ok(None);
     }
-    let first = source.map.file_offset(place.object.part, ObjectOffset(from)).map_err(invalid)?;
+    let first =
+        source.map.file_offset(local_part.object.part, ObjectOffset(from)).map_err(invalid)?;
     let first =
         target.map.locate(FileOffset(copy.to.0 + (first.0 - copy.from.0))).map_err(invalid)?;
     let elsewhere =
@@ -101,18 +102,18 @@ fn stretch<'a>(
     if (to, room) != (first.object_offset.0, bytes) {
         return Err(elsewhere());
     }
-    Ok(Some(Stretch { source: place, target: &target.places[slot], from, to, bytes }))
+    Ok(Some(Stretch { source: local_part, target: &target.places[slot], from, to, bytes }))
 }
 
 /// A range of a file in one of its objects: its start and length there.
 fn range(
-    grant: &Grant,
+    capability: &Grant,
     part: PartIndex,
     offset: FileOffset,
     bytes: ByteCount,
 ) -> Result<(u64, u64), Failure> {
-    let low = grant.map.object_bytes(offset.0, part).map_err(invalid)?;
-    let high = grant.map.object_bytes(offset.0 + bytes.0, part).map_err(invalid)?;
+    let low = capability.map.object_bytes(offset.0, part).map_err(invalid)?;
+    let high = capability.map.object_bytes(offset.0 + bytes.0, part).map_err(invalid)?;
     Ok((low, high - low))
 }
 
@@ -126,7 +127,7 @@ fn one<S: ObjectStore>(
     let mut done = 0;
     let mut buffer = Vec::new();
     while done < stretch.bytes {
-        let _pass = core.admission().begin_slice(target, caller, now)?;
+        let _guard = core.admission().begin_slice(target, caller, now)?;
         // Opened again for each slice: both may have been truncated.
         let from = core.open(source, stretch.source)?;
         let object = core.open_or_create(target, stretch.target)?;

@@ -18,19 +18,19 @@ pub(crate) fn begin<S: ObjectStore>(
     now: Duration,
     flush: &Flush,
 ) -> Result<Work<S>, Failure> {
-    let (grant, _) = core.admission().admitted_capability(
+    let (capability, _) = core.admission().admitted_capability(
         connection,
         now,
         flush.handle,
         &flush.present,
         Rights::WRITE,
     )?;
-    Ok(Work::new("Flush", move |core, _| run(core, &grant)))
+    Ok(Work::new("Flush", move |core, _| run(core, &capability)))
 }
 
-fn run<S: ObjectStore>(core: &IodCore<S>, grant: &Grant) -> Result<FlushReply, Failure> {
-    for place in &grant.places {
-        if let Some(opened) = core.open(grant, place)? {
+fn run<S: ObjectStore>(core: &IodCore<S>, capability: &Grant) -> Result<FlushReply, Failure> {
+    for local_part in &capability.places {
+        if let Some(opened) = core.open(capability, local_part)? {
             core.warned(opened.object.flush())?;
         }
     }

@@ -19,29 +19,32 @@ use crate::{
 };
 
 pub(crate) fn begin<S: ObjectStore>(core: &IodCore<S>, punch: Punch) -> Result<Work<S>, Failure> {
-    let grant = core.admission().mds_capability(&punch.capability)?;
+    let capability = core.admission().mds_capability(&punch.capability)?;
     let end = range_end(punch.offset, punch.bytes)?;
     Ok(Work::new("Punch", move |core, _| {
-        grant.places.iter().try_for_each(|place| one(core, &grant, place, &punch, end))
+        capability
+            .places
+            .iter()
+            .try_for_each(|local_part| one(core, &capability, local_part, &punch, end))
     }))
 }
 
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    grant: &Grant,
-    place: &Place,
+    capability: &Grant,
+    local_part: &Place,
     punch: &Punch,
     end: u64,
 ) -> Result<(), Failure> {
-    let object = match core.store().open(place.object) {
-        Err(why) if why.is_no_object() && !place.recorded => return Ok(()),
+    let object = match core.store().open(local_part.object) {
+        Err(why) if why.is_no_object() && !local_part.recorded => return Ok(()),
         // There is no hole, only the new generation, which is not needed where nobody can write.
         Err(why) if punch.bytes.0 == 0 && is_unusable(&why) => return Ok(()),
         opened => core.warned(opened)?,
     };
-    let part = place.object.part;
-    let low = grant.map.object_bytes(punch.offset.0, part).map_err(invalid)?;
-    let high = grant.map.object_bytes(end, part).map_err(invalid)?;
+    let part = local_part.object.part;
+    let low = capability.map.object_bytes(punch.offset.0, part).map_err(invalid)?;
+    let high = capability.map.object_bytes(end, part).map_err(invalid)?;
     let change = SizeChange::Punch { offset: ObjectOffset(low), length: high - low };
     core.warned(object.change_size(change, punch.size_generation))
 }

@@ -55,7 +55,7 @@ pub const COPIED_BYTES_MAX: usize = 32 * 1024;
 /// A read in progress.
 #[derive(Debug)]
 pub struct ReadJob {
-    grant: Arc<Grant>,
+    capability: Arc<Grant>,
     caller: Arc<Caller>,
     /// Whether the first slice has opened the objects.
     is_open: bool,
@@ -123,11 +123,11 @@ pub(crate) fn begin<S: ObjectStore>(
     connection: &mut ConnectionState,
     read: &Read,
 ) -> Result<Box<ReadJob>, Failure> {
-    let (grant, caller) =
+    let (capability, caller) =
         core.admission().capability(connection, read.handle, &read.present, Rights::READ)?;
-    let accesses = Accesses::of(&grant, &read.request).map_err(invalid)?;
+    let accesses = Accesses::of(&capability, &read.request).map_err(invalid)?;
     Ok(Box::new(ReadJob {
-        grant,
+        capability,
         caller,
         is_open: false,
         objects: Vec::new(),
@@ -159,21 +159,24 @@ pub(crate) struct Readable {
 }
 
 impl Readable {
-    pub(crate) fn open<S: ObjectStore>(core: &IodCore<S>, grant: &Grant) -> Result<Self, Failure> {
-        let mut objects = Vec::with_capacity(grant.places.len());
-        let mut ends = Vec::with_capacity(grant.places.len());
+    pub(crate) fn open<S: ObjectStore>(
+        core: &IodCore<S>,
+        capability: &Grant,
+    ) -> Result<Self, Failure> {
+        let mut objects = Vec::with_capacity(capability.places.len());
+        let mut ends = Vec::with_capacity(capability.places.len());
         let mut lost = Vec::new();
-        for place in &grant.places {
-            let opened = core.open(grant, place)?;
+        for local_part in &capability.places {
+            let opened = core.open(capability, local_part)?;
             let bytes = opened.as_ref().map_or(0, |opened| opened.stat.size);
             if let Some(from) = opened.as_ref().and_then(|opened| opened.stat.lost_from) {
                 lost.resize(objects.len(), None);
                 lost.push(Some(from));
             }
-            ends.push(ObjectEnd { part: place.object.part, bytes: ByteCount(bytes) });
+            ends.push(ObjectEnd { part: local_part.object.part, bytes: ByteCount(bytes) });
             objects.push(opened.map(|opened| opened.object));
         }
-        let file_end = file_end(grant, &ends)
+        let file_end = file_end(capability, &ends)
             .map_err(|why| Failure::new(Status::Corrupted, why.to_string()))?;
         Ok(Self { objects, ends, file_end, lost })
     }
@@ -188,12 +191,13 @@ impl Readable {
 }
 
 impl Accesses {
-    fn of(grant: &Grant, request: &Request) -> Result<Self, LayoutError> {
-        match strip(grant, request)? {
+    fn of(capability: &Grant, request: &Request) -> Result<Self, LayoutError> {
+        match strip(capability, request)? {
             Some(access) => Ok(Self::One(Some(access))),
-            None => {
-                grant.map.unfold(request, &grant.parts).map(|unfold| Self::Many(Box::new(unfold)))
-            }
+            None => capability
+                .map
+                .unfold(request, &capability.parts)
+                .map(|unfold| Self::Many(Box::new(unfold))),
         }
     }
 
@@ -214,13 +218,13 @@ impl Accesses {
 
 /// The access of a contiguous request within one strip of a local part. `None` for any other
 /// request, also for a malformed one.
-fn strip(grant: &Grant, request: &Request) -> Result<Option<Access>, LayoutError> {
+fn strip(capability: &Grant, request: &Request) -> Result<Option<Access>, LayoutError> {
     let Request { view, start, bytes } = request;
     let is_small = *bytes > 0 && start.checked_add(*bytes).is_some_and(|end| end <= FILE_BYTES_MAX);
     if !is_small || *view != View::whole() {
         return Ok(None);
     }
-    let location = grant.map.locate(FileOffset(*start))?;
+    let location = capability.map.locate(FileOffset(*start))?;
     let access = Access {
         part: location.part,
         object_offset: location.object_offset,
@@ -229,12 +233,13 @@ fn strip(grant: &Grant, request: &Request) -> Result<Option<Access>, LayoutError
         packed_offset: 0,
         file_offset: FileOffset(*start),
     };
-    Ok((location.contiguous >= *bytes && grant.parts.contains(location.part)).then_some(access))
+    Ok((location.contiguous >= *bytes && capability.parts.contains(location.part))
+        .then_some(access))
 }
 
-fn file_end(grant: &Grant, ends: &[ObjectEnd]) -> Result<u64, LayoutError> {
+fn file_end(capability: &Grant, ends: &[ObjectEnd]) -> Result<u64, LayoutError> {
     let lengths: Vec<_> = ends.iter().map(|end| (end.part, end.bytes.0)).collect();
-    grant.map.file_size_from_objects(&lengths)
+    capability.map.file_size_from_objects(&lengths)
 }
 
 impl ReadJob {
@@ -244,7 +249,9 @@ impl ReadJob {
         let of_object = size_of::<Option<Arc<dyn Object>>>()
             + size_of::<ObjectEnd>()
             + size_of::<Option<Arc<Mapping>>>();
-        self.accesses.size_bytes() + self.grant.places.len() * of_object + self.grant.memory_bytes()
+        self.accesses.size_bytes()
+            + self.capability.places.len() * of_object
+            + self.capability.memory_bytes()
     }
 
     /// One slice: sends at most one data frame, or the final one.
@@ -285,9 +292,10 @@ impl ReadJob {
         core: &IodCore<S>,
         now: Duration,
     ) -> Result<(), Failure> {
-        core.admission().check(&self.grant, &self.caller, now)?;
+        core.admission().check(&self.capability, &self.caller, now)?;
         if !self.is_open {
-            let Readable { objects, ends, file_end, lost } = Readable::open(core, &self.grant)?;
+            let Readable { objects, ends, file_end, lost } =
+                Readable::open(core, &self.capability)?;
             (self.objects, self.ends, self.file_end, self.lost) = (objects, ends, file_end, lost);
             self.is_open = true;
         }
@@ -322,18 +330,18 @@ impl ReadJob {
         if self.lost.is_empty() {
             return None;
         }
-        let slot = self.grant.slot(access.part)?;
+        let slot = self.capability.slot(access.part)?;
         let (from, end) = ((*self.lost.get(slot)?)?, self.ends[slot].bytes.0);
         let (start, stop) =
             (access.object_offset.0, access.object_offset.0.saturating_add(access.bytes).min(end));
         (start < end && stop > from)
-            .then(|| Readable::lost_in(self.grant.places[slot].object, from, end))
+            .then(|| Readable::lost_in(self.capability.places[slot].object, from, end))
     }
 
     /// Takes the next access: before its object's end it is data, behind that a hole.
     fn take(&mut self, access: &Access) {
         self.search.found();
-        let Some(slot) = self.grant.slot(access.part) else { return };
+        let Some(slot) = self.capability.slot(access.part) else { return };
         let Access { object_offset, bytes, .. } = *access;
         let data = self.ends[slot].bytes.0.saturating_sub(object_offset.0).min(bytes);
         if data == 0 {

@@ -23,11 +23,11 @@ pub(crate) fn seek<S: ObjectStore>(
     now: Duration,
     seek: &Seek,
 ) -> Result<Option<FileOffset>, Failure> {
-    let (grant, _) =
+    let (capability, _) =
         core.admission().admitted_capability(connection, now, seek.handle, &seek.present, ANY)?;
     let mut nearest: Option<FileOffset> = None;
-    for place in &grant.places {
-        if let Some(found) = one(core, &grant, place, seek)? {
+    for local_part in &capability.places {
+        if let Some(found) = one(core, &capability, local_part, seek)? {
             nearest = Some(nearest.map_or(found, |nearest| nearest.min(found)));
         }
     }
@@ -36,13 +36,13 @@ pub(crate) fn seek<S: ObjectStore>(
 
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    grant: &Grant,
-    place: &Place,
+    capability: &Grant,
+    local_part: &Place,
     seek: &Seek,
 ) -> Result<Option<FileOffset>, Failure> {
-    let part = place.object.part;
-    let from = ObjectOffset(grant.map.object_bytes(seek.offset.0, part).map_err(invalid)?);
-    let found = match (core.open(grant, place)?, seek.what) {
+    let part = local_part.object.part;
+    let from = ObjectOffset(capability.map.object_bytes(seek.offset.0, part).map_err(invalid)?);
+    let found = match (core.open(capability, local_part)?, seek.what) {
         (Some(opened), SeekWhat::Data) => core.warned(opened.object.next_data(from))?,
         // Behind its end an object is a hole.
         (Some(opened), _) => Some(core.warned(opened.object.next_hole(from))?.unwrap_or(from)),
@@ -50,5 +50,5 @@ fn one<S: ObjectStore>(
         (None, _) => Some(from),
     };
     // A part of a component with an end has no bytes of the file past that end.
-    Ok(found.and_then(|offset| grant.map.file_offset(part, offset).ok()))
+    Ok(found.and_then(|offset| capability.map.file_offset(part, offset).ok()))
 }

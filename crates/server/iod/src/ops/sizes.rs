@@ -20,11 +20,12 @@ pub(crate) fn object_sizes<S: ObjectStore>(
     now: Duration,
     sizes: &ObjectSizes,
 ) -> Result<Vec<ObjectInfo>, Failure> {
-    let (grant, _) =
+    let (capability, _) =
         core.admission().admitted_capability(connection, now, sizes.handle, &sizes.present, ANY)?;
-    let info = |place| {
-        core.open(&grant, place)
-            .map(|opened| core.info(place.object.part, opened.as_ref().map(|opened| &opened.stat)))
+    let info = |local_part| {
+        core.open(&capability, local_part).map(|opened| {
+            core.info(local_part.object.part, opened.as_ref().map(|opened| &opened.stat))
+        })
     };
-    grant.places.iter().map(info).collect()
+    capability.places.iter().map(info).collect()
 }

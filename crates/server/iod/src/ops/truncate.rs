@@ -24,35 +24,35 @@ pub(crate) fn begin<S: ObjectStore>(
     truncate: Truncate,
 ) -> Result<Work<S>, Failure> {
     check_count(truncate.objects.len())?;
-    let grant = core.admission().mds_capability(&truncate.capability)?;
+    let capability = core.admission().mds_capability(&truncate.capability)?;
     for length in &truncate.objects {
-        grant.place(length.object)?;
+        capability.place(length.object)?;
     }
     Ok(Work::new("Truncate", move |core, _| {
         truncate
             .objects
             .iter()
-            .map(|length| one(core, &grant, length, &truncate))
+            .map(|length| one(core, &capability, length, &truncate))
             .collect::<Result<Vec<_>, _>>()
     }))
 }
 
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    grant: &Grant,
+    capability: &Grant,
     length: &ObjectLength,
     truncate: &Truncate,
 ) -> Result<ObjectInfo, Failure> {
     let ObjectLength { object: id, bytes } = length;
     let change = SizeChange::Truncate { length: bytes.0 };
-    let recorded = grant.place(*id)?.recorded;
+    let recorded = capability.place(*id)?.recorded;
     match core.store().open(*id) {
         Ok(object) => core.warned(object.change_size(change, truncate.size_generation))?,
         Err(why) if why.is_no_object() && bytes.0 == 0 && (recorded || !truncate.make_absent) => {
             return Ok(core.info(id.part, None));
         }
         Err(why) if why.is_no_object() && !recorded => {
-            let new = grant.new_object(*id);
+            let new = capability.new_object(*id);
             match core.warned(core.store().change_size(&new, change, truncate.size_generation)) {
                 // A truncate frees space. Without space for an empty object, a writer of an older
                 // generation has none either.

@@ -46,7 +46,7 @@ use crate::{
 /// A write in progress.
 #[derive(Debug)]
 pub struct WriteJob {
-    grant: Arc<Grant>,
+    capability: Arc<Grant>,
     caller: Arc<Caller>,
     objects: Vec<Option<Arc<dyn Object>>>,
     /// When objects with bytes were last written before this job, if the job sets their time.
@@ -98,13 +98,13 @@ pub(super) fn job<S: ObjectStore>(
     (handle, present, request): (u32, &[u8], &Request),
     payload_bytes: u32,
 ) -> Result<Box<WriteJob>, Failure> {
-    let (grant, caller) =
+    let (capability, caller) =
         core.admission().capability(connection, handle, present, Rights::WRITE)?;
-    let unfold = grant.map.unfold(request, &grant.parts).map_err(invalid)?;
+    let unfold = capability.map.unfold(request, &capability.parts).map_err(invalid)?;
     Ok(Box::new(WriteJob {
-        objects: vec![None; grant.places.len()],
-        written_before: vec![None; grant.places.len()],
-        grant,
+        objects: vec![None; capability.places.len()],
+        written_before: vec![None; capability.places.len()],
+        capability,
         caller,
         unfold,
         search: Search::default(),
@@ -170,14 +170,14 @@ impl WriteJob {
         now: Duration,
     ) -> Result<(), Failure> {
         let Some(modified) = self.modified else { return Ok(()) };
-        let _pass = core.admission().begin_slice(&self.grant, &self.caller, now)?;
+        let _guard = core.admission().begin_slice(&self.capability, &self.caller, now)?;
         for (object, before) in self.objects.iter().zip(&self.written_before) {
             let Some(object) = object else { continue };
             let written = core.warned(object.stat())?.mtime;
             if let Some(modified) = core.buffered_since(modified, written) {
                 // A write never makes a file older than the write before it.
                 let modified = before.map_or(modified, |before| before.max(modified));
-                core.warned(object.set_modified(modified, self.grant.size_generation))?;
+                core.warned(object.set_modified(modified, self.capability.size_generation))?;
             }
         }
         Ok(())
@@ -189,7 +189,7 @@ impl WriteJob {
         core: &IodCore<S>,
         now: Duration,
     ) -> Result<(), Failure> {
-        core.admission().check(&self.grant, &self.caller, now)
+        core.admission().check(&self.capability, &self.caller, now)
     }
 
     /// Whether the request wants no more bytes, as far as one slice can find out.
@@ -215,7 +215,7 @@ impl WriteJob {
         now: Duration,
         mut data: &[u8],
     ) -> Result<(), Failure> {
-        let _pass = core.admission().begin_slice(&self.grant, &self.caller, now)?;
+        let _guard = core.admission().begin_slice(&self.capability, &self.caller, now)?;
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         let before = self.written;
         while !data.is_empty() {
@@ -249,7 +249,7 @@ impl WriteJob {
         let in_place = || rest.is_there(bytes);
         let cost = Cost::of(rest.offset, bytes, rest.first);
         let _charge = core.room().begin(cost, self.in_room, now, || core.measured(), in_place)?;
-        core.warned(rest.object.write_at(data, offset, self.grant.size_generation))?;
+        core.warned(rest.object.write_at(data, offset, self.capability.size_generation))?;
         self.written += bytes;
         self.search.found();
         if bytes < rest.bytes {
@@ -269,12 +269,13 @@ impl WriteJob {
         core: &IodCore<S>,
         access: &Access,
     ) -> Result<Option<Rest>, Failure> {
-        let Some(slot) = self.grant.slot(access.part) else { return Ok(None) };
+        let Some(slot) = self.capability.slot(access.part) else { return Ok(None) };
         let first = self.objects[slot].is_none();
         let object = match &self.objects[slot] {
             Some(object) => object.clone(),
             None => {
-                let object = core.open_or_create(&self.grant, &self.grant.places[slot])?;
+                let object =
+                    core.open_or_create(&self.capability, &self.capability.places[slot])?;
                 if self.modified.is_some() {
                     let stat = core.warned(object.stat())?;
                     self.written_before[slot] = (stat.size > 0).then_some(stat.mtime);
@@ -289,7 +290,7 @@ impl WriteJob {
     /// then the client asks.
     fn touched<S: ObjectStore>(&self, core: &IodCore<S>) -> Vec<ObjectInfo> {
         let written = || {
-            self.grant
+            self.capability
                 .places
                 .iter()
                 .zip(&self.objects)
@@ -298,9 +299,9 @@ impl WriteJob {
         if self.outcome.is_err() || written().count() > TOLD_OBJECTS_MAX {
             return Vec::new();
         }
-        let look = |(place, object): (&Place, &Arc<dyn Object>)| {
+        let look = |(local_part, object): (&Place, &Arc<dyn Object>)| {
             let stat = core.warned(object.stat()).ok()?;
-            Some(core.info(place.object.part, Some(&stat)))
+            Some(core.info(local_part.object.part, Some(&stat)))
         };
         written().map(look).collect::<Option<_>>().unwrap_or_default()
     }
