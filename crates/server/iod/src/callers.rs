@@ -149,7 +149,7 @@ mod tests {
         );
         drop(work);
         assert_eq!(callers.find(&[ConnectionId([1; 16])], SessionId(7)).unwrap().len(), 0);
-        assert_eq!(callers.len(), 0, "nothing is kept of connections that are gone");
+        assert_eq!(callers.len(), 0, "ended connections are removed");
     }
 
     #[test]

@@ -471,7 +471,7 @@ mod tests {
         assert_eq!(refused.status, Status::Cancelled);
         assert!(
             gate.pass(&other, MdsEpoch(1), NOW).is_ok(),
-            "the session's other connections go on"
+            "the session's other connections continue"
         );
     }
 
@@ -487,7 +487,10 @@ mod tests {
         gate.serve_until(Some(NOW + Duration::from_secs(9)));
         assert!(gate.try_fence_ranges(std::iter::empty(), MdsEpoch(1)));
         gate.fence(&[SessionId(9)], MdsEpoch(1));
-        assert!(gate.pass(&reader, MdsEpoch(1), NOW).is_ok(), "reads and writes of others go on");
+        assert!(
+            gate.pass(&reader, MdsEpoch(1), NOW).is_ok(),
+            "reads and writes of others continue"
+        );
         // Its own fence refuses it immediately, and holds when the slice has ended.
         assert!(!gate.try_fence_ranges(row(6, 7), MdsEpoch(1)));
         assert_eq!(gate.check(&stuck, MdsEpoch(1), NOW).unwrap_err().status, Status::Fenced);
@@ -519,6 +522,6 @@ mod tests {
             gate.pass_together([(&one, MdsEpoch(2)), (&two, MdsEpoch(1))].into_iter(), NOW)
                 .is_err()
         );
-        assert!(!one.is_inside() && !two.is_inside(), "refused: nobody is inside");
+        assert!(!one.is_inside() && !two.is_inside(), "refused: no slice runs");
     }
 }

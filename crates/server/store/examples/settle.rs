@@ -28,7 +28,7 @@ fn main() -> Outcome<()> {
         let each = measure(Path::new(&dir), count, |store, ids| {
             ids.iter().try_for_each(|id| store.open(*id)?.flush().map(drop))
         })?;
-        println!("{count:>6} new files: all at once {together:>10.1?}, each {each:>10.1?}");
+        println!("{count:>6} new files: one sync for all {together:>10.1?}, each {each:>10.1?}");
     }
     Ok(())
 }

@@ -13,7 +13,7 @@
 //! | a chunk of a read is | while | next |
 //! |---|---|---|
 //! | making | one task plans and reads it | ready |
-//! | ready | tasks send their pieces from it | gone, when the last task has passed it |
+//! | ready | tasks send their pieces from it | released, when the last task has passed it |
 //!
 //! | a chunk of a write is | by the thread that has the writer | next |
 //! |---|---|---|

@@ -63,7 +63,7 @@ fn one<S: ObjectStore>(
             }
         }
         Err(why) if is_unusable(&why) => {
-            tracing::warn!(iod = core.iod().0, "a truncate passes over a lost object: {why}");
+            tracing::warn!(iod = core.iod().0, "a truncate skips a lost object: {why}");
             return Ok(core.info(id.part, None));
         }
         Err(why) => return core.warned(Err(why)),

@@ -142,7 +142,7 @@ fn what_was_let_go_is_told_in_any_order_and_again() {
     let anew = asked(&keeper, SESSION, &account(&room, 100), 100, NOW).unwrap();
     assert!(
         anew.term > room.term && anew.granted.0 == 100,
-        "what was let go in the other term says nothing here"
+        "a release in the other term does not count here"
     );
     keeper.take_back(SESSION, &account(&room, 100), NOW);
     assert_eq!(keeper.kept(), 100);
@@ -156,12 +156,12 @@ fn room_is_used_in_its_term_alone_and_no_more_than_there_is() {
     let keeper = Keeper::alone();
     let room = asked(&keeper, SESSION, &NOTHING, 100, NOW).unwrap();
     assert!(uses(&keeper, &account(&room, 0), 100) && !uses(&keeper, &account(&room, 0), 101));
-    assert!(!uses(&keeper, &NOTHING, 1), "whoever names no term has none");
+    assert!(!uses(&keeper, &NOTHING, 1), "without a term it has no reservation");
     let restarted = Keeper::alone();
     assert!(!uses(&restarted, &account(&room, 0), 1));
     let anew =
         asked(&restarted, SESSION, &account(&room, 0), 100, NOW + Duration::from_nanos(1)).unwrap();
-    assert_ne!(anew.term, room.term, "and it is told");
+    assert_ne!(anew.term, room.term, "and the session sees it");
 }
 
 #[test]

@@ -470,7 +470,7 @@ fn joins_without_a_collect_or_without_the_others_time_out() {
     assert_eq!(failure.detail, "task 0 did not join the collective request within 100 ms");
     let join = JoinWrite { wait_ms: 30_000, ..join_write(&on(&cluster), 0) };
     let (late, _) = client.call(&join, &[7; 16], &mut []).unwrap();
-    assert_eq!(late.unwrap_err(), failure, "the same, and at once");
+    assert_eq!(late.unwrap_err(), failure, "the same, immediately");
 }
 
 #[test]

@@ -119,11 +119,7 @@ fn a_call_too_many_of_a_task_fails_and_leaves_the_one_under_way_alone() {
     );
     let more = JoinWrite { skip: ByteCount(16), ..join_first(0, SESSION) };
     assert_eq!(refusal(first.call_with(&more, &[1; 8])), Status::Malformed);
-    assert_eq!(
-        refusal(first.call(&writing([200; 16]))),
-        Status::LimitExceeded,
-        "a call is under way"
-    );
+    assert_eq!(refusal(first.call(&writing([200; 16]))), Status::LimitExceeded, "a call runs");
     assert_eq!(ended(&first, &mut lands).unwrap().unwrap_err().status, Status::Malformed);
     first.call(&writing([200; 16])).unwrap();
 }

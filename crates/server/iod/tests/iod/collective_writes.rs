@@ -283,7 +283,7 @@ fn a_task_need_not_wait_for_the_thread_that_received_its_last_bytes() {
     };
     let mut tasks: [Task<'_>; 4] = std::array::from_fn(task);
     for task in &mut tasks {
-        assert!(task.step(&capability).is_none(), "it has lent its payload");
+        assert!(task.step(&capability).is_none(), "it has offered its payload");
     }
     for (rank, bytes) in bytes.into_iter().enumerate() {
         let ended = (0..1000)
@@ -291,7 +291,11 @@ fn a_task_need_not_wait_for_the_thread_that_received_its_last_bytes() {
             .expect("it comes to an end by itself");
         assert_eq!(ended.unwrap().bytes, ByteCount(bytes));
         if let Some((_, payload)) = &tasks[3].call {
-            assert_eq!(payload.left(), 4096, "who has only to answer does not receive for others");
+            assert_eq!(
+                payload.left(),
+                4096,
+                "a task that only has to answer does not receive for others"
+            );
         }
     }
 }
@@ -315,7 +319,7 @@ fn one_task_receives_for_all_as_far_as_it_can_and_another_goes_on() {
     let until_it_waits = |task: &mut Task<'_>| (0..50).find_map(|_| task.step(&capability));
     assert!(
         until_it_waits(&mut second).is_none(),
-        "the first has lent nothing, whose bytes come first"
+        "the first task, whose bytes come first, has offered nothing"
     );
     assert_eq!(
         until_it_waits(&mut first).unwrap().unwrap().bytes,
@@ -325,7 +329,7 @@ fn one_task_receives_for_all_as_far_as_it_can_and_another_goes_on() {
     assert!(until_it_waits(&mut second).is_none(), "more of the first come before its own");
     assert!(
         until_it_waits(&mut first).is_none(),
-        "it has received its own, and of the second what was lent"
+        "it has received its own bytes, and what the second offered"
     );
     assert_eq!(until_it_waits(&mut second).unwrap().unwrap().bytes, ByteCount(8));
     assert_eq!(
@@ -349,7 +353,7 @@ fn a_task_that_ends_while_it_receives_for_all_fails_the_request() {
         assert!(first.step(&capability).is_none());
     }
     drop(first);
-    let ended = (0..3).find_map(|_| second.step(&capability)).expect("at once");
+    let ended = (0..3).find_map(|_| second.step(&capability)).expect("immediately");
     assert_eq!(refusal(ended), Status::Cancelled);
     assert_eq!(
         second.client.read(&capability, contiguous(0, 32)).unwrap().payload,
@@ -389,10 +393,10 @@ fn a_payload_that_does_not_come_ends_it_for_all_and_names_the_task() {
     let Begun::Join(mut job) = begun else { panic!("{begun:?}") };
     let broken: Arc<dyn Source> = Arc::new(Broken);
     assert!((0..5).all(|_| second.step(&capability).is_none()));
-    let answer = (0..5).find_map(|_| job.write(&core, NOW, &broken).ok()).expect("at once");
+    let answer = (0..5).find_map(|_| job.write(&core, NOW, &broken).ok()).expect("immediately");
     let failure = decode_outcome::<WriteReply>(&answer.body).unwrap().unwrap_err();
     assert_eq!(failure.detail, "the connection of task 0 of the collective request ended");
-    let others = (0..3).find_map(|_| second.step(&capability)).expect("at once").unwrap_err();
+    let others = (0..3).find_map(|_| second.step(&capability)).expect("immediately").unwrap_err();
     assert_eq!(others, failure);
 }
 

@@ -51,7 +51,7 @@ fn truncate_cuts_grows_and_makes_objects_but_not_empty_ones() {
         .read(&later(&capability, 2), contiguous(0, 1 << 20))
         .unwrap();
     let want = [&[1; 10][..], &[0; STRIPE as usize + 10]].concat();
-    assert_eq!(read.payload, want, "what was cut is gone, also when it grows again");
+    assert_eq!(read.payload, want, "truncated bytes stay lost when the file grows again");
 }
 
 #[test]
@@ -275,14 +275,10 @@ fn collected_sizes_are_in_request_order_with_the_mds_clock() {
             at(sent.0, sent.1),
             at(received.0, received.1),
         );
-        assert_eq!(
-            client.call(&sizes).unwrap()[0].mtime,
-            there,
-            "a time that was told does not move"
-        );
+        assert_eq!(client.call(&sizes).unwrap()[0].mtime, there, "a reported time does not change");
     }
     core.set_clock_offset(at(1001, 500_000_000), at(1004, 9_000_000), at(1004, 9_000_000));
-    assert_eq!(client.call(&sizes).unwrap()[0].mtime, there, "a time that was told does not move");
+    assert_eq!(client.call(&sizes).unwrap()[0].mtime, there, "a reported time does not change");
     core.set_clock_offset(at(1002, 500_000_000), at(1005, 90_000_000), at(1005, 110_000_000));
     assert_eq!(nanos(client.call(&sizes).unwrap()[0].mtime) - nanos(here), -2_600_000_000);
 }

@@ -132,7 +132,7 @@ fn small_pieces_are_sent_from_a_mapping_that_follows_the_object() {
     let cut = Capability { size_generation: SizeGeneration(2), ..capability };
     let read = Read { handle: 2, present: cut.sign(&server_key()), request: strided(3 << 18) };
     let (reply, _) = client.call(&read, &[], &mut vec![0; 3 << 18]).unwrap();
-    assert_eq!(reply.unwrap().bytes.0, 1 << 18, "what was cut off is no byte of the file any more");
+    assert_eq!(reply.unwrap().bytes.0, 1 << 18, "truncated bytes are no longer in the file");
 }
 
 #[test]
@@ -229,7 +229,10 @@ fn a_client_that_hangs_up_takes_its_read_of_a_large_hole_with_it() {
         || cluster.iod.core().counters().connections.load(std::sync::atomic::Ordering::Relaxed);
     let began = std::time::Instant::now();
     while connections() > 0 {
-        assert!(began.elapsed() < LONG, "the daemon still reads for a client that is gone");
+        assert!(
+            began.elapsed() < LONG,
+            "the daemon still reads for a client that has disconnected"
+        );
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }

@@ -86,10 +86,10 @@ mod tests {
         dirt.flushed(seen);
         assert!(!dirt.is_dirty());
         let change = dirt.changing();
-        assert!(dirt.is_dirty(), "under way");
+        assert!(dirt.is_dirty(), "in progress");
         let seen = dirt.seen();
         dirt.flushed(seen);
-        assert!(dirt.is_dirty(), "still under way");
+        assert!(dirt.is_dirty(), "still in progress");
         drop(change);
         assert!(dirt.is_dirty(), "the flush began before it ended");
         dirt.flushed(dirt.seen());

@@ -1,4 +1,4 @@
-//! Measures the disk in an unnamed file, which is gone when its handle is closed, also when the
+//! Measures the disk in an unnamed file, which is removed when its handle is closed, also when the
 //! process dies.
 //!
 //! The file is filled and flushed first, so that only rewrites are measured: the first write to a

@@ -372,7 +372,7 @@ fn a_flush_reports_a_write_back_error_from_before_the_objects_open() {
     let before = store.write_verifier();
     faults.fail_nth(DiskOp::Sync, 1, Fault::Eio);
     assert_eq!(first.flush().unwrap_err().status(), Status::DiskError);
-    assert_ne!(store.write_verifier(), before, "I6: whoever wrote it sends it again");
+    assert_ne!(store.write_verifier(), before, "I6: its writer sends it again");
     let operations = |object: &dyn Object| {
         let before = faults.operations();
         object.flush().unwrap();

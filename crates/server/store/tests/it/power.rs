@@ -59,7 +59,7 @@ fn unflushed_data_is_lost_torn_and_reordered_by_some_seed() {
         object.write_at(&[2; 2048], ObjectOffset(0), SizeGeneration(0)).unwrap();
         let before = store.write_verifier();
         store.crash();
-        assert_ne!(store.write_verifier(), before, "I6: the client is told");
+        assert_ne!(store.write_verifier(), before, "I6: the client sees it");
         let sectors: Vec<u8> = bytes(&store).chunks(512).map(|sector| sector[0]).collect();
         assert!(
             bytes(&store).chunks(512).all(|sector| sector.iter().all(|b| *b == sector[0])),
@@ -68,7 +68,7 @@ fn unflushed_data_is_lost_torn_and_reordered_by_some_seed() {
         seen.insert(sectors);
     }
     assert!(seen.contains(&vec![0; 4]), "lost");
-    assert!(seen.contains(&vec![2; 4]), "kept");
+    assert!(seen.contains(&vec![2; 4]), "not lost");
     assert!(seen.contains(&vec![1; 4]), "out of order, or the second lost");
     assert!(seen.iter().any(|sectors| sectors.iter().any(|s| *s != sectors[0])), "torn");
 }

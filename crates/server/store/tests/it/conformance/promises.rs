@@ -97,7 +97,7 @@ pub fn truncate_cuts_and_grows_with_zeros(h: &mut Harness) {
     o.change_size(SizeChange::Truncate { length: 9000 }, GEN(3)).unwrap();
     let mut want = vec![7; 5000];
     want.resize(9000, 0);
-    assert_eq!(bytes(&*o), want, "what was cut does not come back");
+    assert_eq!(bytes(&*o), want, "truncated bytes do not come back");
     assert_eq!(o.stat().unwrap().size_generation, GEN(3));
     assert_eq!(o.record().pending, None);
 }
