@@ -62,7 +62,7 @@ pub struct ConnectionState {
     /// The user whose ticket started the session.
     user: Option<User>,
     caller: Arc<Caller>,
-    handles: HashMap<u32, Held>,
+    handles: HashMap<u32, HandleEntry>,
     memory_bytes: usize,
     uses: u64,
     /// Collective requests in which its tasks take part.
@@ -70,7 +70,7 @@ pub struct ConnectionState {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HandleEntry {
     capability: Arc<Grant>,
     used: u64,
 }
@@ -153,7 +153,7 @@ impl ConnectionState {
                 Status::BadCapability,
                 "the capability belongs to another session",
             )),
-            _ => Ok(self.keep(handle, capability)),
+            _ => Ok(self.insert(handle, capability)),
         }
     }
 
@@ -169,21 +169,22 @@ impl ConnectionState {
         self.handles.len()
     }
 
-    fn keep(&mut self, handle: u32, capability: Grant) -> Arc<Grant> {
+    fn insert(&mut self, handle: u32, capability: Grant) -> Arc<Grant> {
         self.release(handle);
         if self.handles.len() >= CAPABILITY_HANDLES_MAX
             || self.memory_bytes >= CAPABILITY_MEMORY_BYTES_MAX
         {
-            self.forget_a_quarter();
+            self.evict_a_quarter();
         }
         self.memory_bytes += capability.memory_bytes();
         let capability = Arc::new(capability);
-        self.handles.insert(handle, Held { capability: capability.clone(), used: self.uses });
+        self.handles
+            .insert(handle, HandleEntry { capability: capability.clone(), used: self.uses });
         capability
     }
 
     /// Evicts a quarter, so that many calls share the cost of the search for the oldest.
-    fn forget_a_quarter(&mut self) {
+    fn evict_a_quarter(&mut self) {
         let mut uses: Vec<u64> = self.handles.values().map(|held| held.used).collect();
         let quarter = uses.len() / 4;
         let (_, newest_to_go, _) = uses.select_nth_unstable(quarter);
