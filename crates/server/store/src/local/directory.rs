@@ -120,8 +120,8 @@ impl Directory {
             closed,
             mapped: Arc::default(),
         };
-        // Written also when it has not changed: on a disk that accepts no writes, the last daemon may have
-        // failed to record that its number is no longer valid.
+        // Written also when it has not changed: on a disk that accepts no writes, the last daemon
+        // may have failed to record that its number is no longer valid.
         if directory.keep_verifier(current).is_err() {
             *super::directory::lock(&directory.verifier) = verifier::fresh();
         }
