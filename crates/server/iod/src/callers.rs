@@ -1,15 +1,15 @@
-//! Who asks: the connections that something may still be carried out for, each known to its jobs and by its id.
+//! The connections for which something may still be carried out, found by their jobs and by id.
 //!
 //! ```text
-//!   connection.rs ── Arc<Caller> ──┬── ReadJob, WriteJob, Work      as long as one of them lives, more can happen
-//!                                  └── Callers: id ─> Weak<Caller>  to be found by Abandon
+//!   connection.rs ── Arc<Caller> ──┬── ReadJob, WriteJob, Work     while one lives, slices may run
+//!                                  └── Callers: id ─> Weak<Caller>  Abandon finds it here
 //! ```
 //!
 //! Invariants:
-//! 1. A caller is in the table before its peer can know the connection's id, and until nothing of the connection is
-//!    left that could run: an id that is not in the table is of a connection that is gone.
-//! 2. The table is never touched by a read or a write: only when a connection begins, ends or is abandoned. It is as
-//!    long as there are connections and unfinished works, both bounded (I9).
+//! 1. A connection is in the table before its peer can know the connection's id, and until nothing
+//!    of it is left that could run. An id that is not in the table is one of an ended connection.
+//! 2. Reads and writes never touch the table: only the begin, end or abandonment of a connection
+//!    does. It is as long as there are connections and unfinished works, both bounded (I9).
 
 use std::{
     collections::HashMap,
@@ -21,27 +21,27 @@ use std::{
 
 use braid_types::{ConnectionId, Failure, SessionId, Status};
 
-/// The other end of one connection, as a slice of its work presents it to the [`Gate`](crate::gate::Gate).
+/// One connection, as its slices present it to the admission check ([`Gate`](crate::gate::Gate)).
 #[derive(Debug)]
 pub(crate) struct Caller {
     id: ConnectionId,
-    /// `None` for the metadata server, and for whoever has no business with data.
+    /// `None` for the metadata server and for peers that may not touch data.
     session: Option<SessionId>,
     /// See [`Gate::abandon`](crate::gate::Gate::abandon).
     abandoned: AtomicBool,
-    /// Passes that are held for it.
+    /// Slices that run for it.
     inside: AtomicU32,
     table: Arc<Table>,
 }
 
 type Table = Mutex<HashMap<ConnectionId, Weak<Caller>>>;
 
-/// All callers. Clones are the same.
+/// The table of connections. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Callers(Arc<Table>);
 
 impl Callers {
-    /// A new connection.
+    /// Adds a new connection.
     pub(crate) fn add(&self, id: ConnectionId, session: Option<SessionId>) -> Arc<Caller> {
         let caller = Arc::new(Caller {
             id,
@@ -54,7 +54,7 @@ impl Callers {
         caller
     }
 
-    /// Those of `ids` that are not gone, provided that all are of this session.
+    /// Those of `ids` that have not ended, if all belong to this session.
     ///
     /// # Errors
     /// [`Status::NotPermitted`].
@@ -63,7 +63,7 @@ impl Callers {
         ids: &[ConnectionId],
         session: SessionId,
     ) -> Result<Vec<Arc<Caller>>, Failure> {
-        // Bound before any of them is dropped: the last one out takes the table's lock.
+        // Bound before any of them is dropped: the last reference takes the table's lock.
         let found: Vec<Arc<Caller>> = {
             let table = lock(&self.0);
             ids.iter().filter_map(|id| table.get(id).and_then(Weak::upgrade)).collect()
@@ -77,12 +77,12 @@ impl Callers {
         }
     }
 
-    /// All that are not gone.
+    /// All connections that have not ended.
     pub(crate) fn all(&self) -> Vec<Arc<Caller>> {
         lock(&self.0).values().filter_map(Weak::upgrade).collect()
     }
 
-    /// How many there are.
+    /// How many connections have not ended.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         lock(&self.0).len()
@@ -94,26 +94,27 @@ impl Caller {
         self.session
     }
 
-    /// Whether it was given up. Exact once a pass has begun; a hint elsewhere.
+    /// Whether it was abandoned. Exact while a slice is counted as running; a hint otherwise.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned.load(SeqCst)
     }
 
-    /// For the gate alone, which then waits until nothing of it is inside.
+    /// For the admission check only, which then waits until no slice of it runs.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, SeqCst);
     }
 
-    /// For the gate alone: a pass begins, before its rules are looked at.
+    /// For the admission check only: counts a slice as running, before the rules are read.
     pub(crate) fn enter(&self) {
         self.inside.fetch_add(1, SeqCst);
     }
 
-    /// For the gate alone: a pass ends.
+    /// For the admission check only: the slice has ended.
     pub(crate) fn leave(&self) {
-        self.inside.fetch_sub(1, SeqCst);
+        let before = self.inside.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "a slice ends once");
     }
-
+    /// Whether a slice runs, or is about to.
     /// Whether a pass is held for it, or about to be.
     pub(crate) fn is_inside(&self) -> bool {
         self.inside.load(SeqCst) > 0
@@ -122,6 +123,7 @@ impl Caller {
 
 impl Drop for Caller {
     fn drop(&mut self) {
+        debug_assert_eq!(*self.inside.get_mut(), 0, "1: a running slice holds its connection");
         lock(&self.table).remove(&self.id);
     }
 }
@@ -147,7 +149,7 @@ mod tests {
         );
         drop(work);
         assert_eq!(callers.find(&[ConnectionId([1; 16])], SessionId(7)).unwrap().len(), 0);
-        assert_eq!(callers.len(), 0, "nothing is kept of connections that are gone");
+        assert_eq!(callers.len(), 0, "ended connections are removed");
     }
 
     #[test]

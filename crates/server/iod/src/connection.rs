@@ -1,4 +1,4 @@
-//! One connection as the core sees it: who is on the other side, and which capabilities it has presented.
+//! The state of one connection: the rights of its peer, and its capability handles.
 
 use std::{
     collections::HashMap,
@@ -16,34 +16,35 @@ use crate::{
     grant::Grant,
 };
 
-/// Memory for the capabilities of one connection, in bytes: part of the 2 MiB that a connection may cost.
+/// Memory for the capabilities of one connection, in bytes: part of the 2 MiB that a connection may
+/// cost.
 pub const CAPABILITY_MEMORY_BYTES_MAX: usize = 1 << 20;
 
-/// Who the handshake proved the other side to be.
+/// The authenticated peer of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// What it wants to be.
+    /// The role that it asked for.
     pub role: Role,
-    /// Which key it proved.
+    /// The key that it proved.
     pub credential: Credential,
-    /// The connection's id, which it knows too.
+    /// The connection's id, which the peer knows too.
     pub id: ConnectionId,
 }
 
-/// What a peer may send, after role and key were weighed together.
+/// What a peer may send, by role and key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
     /// A client: data calls, with capabilities of this session.
     Client(SessionId),
     /// The metadata server: everything.
     Mds,
-    /// An administrator: what changes nothing, and fsck.
+    /// An administrator: calls that change nothing, and fsck.
     Admin,
-    /// Nobody who has business here.
+    /// No rights.
     Nobody,
 }
 
-/// A user whom a host vouched for.
+/// A user for whom a host vouched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct User {
     /// The host's key.
@@ -53,31 +54,32 @@ pub(crate) struct User {
 
 /// State of one connection: its capability handles.
 ///
-/// The table is bounded in number and memory. What is over goes, least recently used first: the client sees
-/// [`Status::UnknownHandle`] and presents the capability again.
+/// The table is limited in number and memory. The least recently used handles are evicted; the
+/// client then gets [`Status::UnknownHandle`] and presents the capability again.
 #[derive(Debug)]
 pub struct ConnectionState {
     standing: Standing,
-    /// Whose ticket started its session.
+    /// The user whose ticket started the session.
     user: Option<User>,
     caller: Arc<Caller>,
-    handles: HashMap<u32, Held>,
+    handles: HashMap<u32, HandleEntry>,
     memory_bytes: usize,
     uses: u64,
-    /// Collective requests that its tasks are in.
+    /// Collective requests in which its tasks take part.
     memberships: Arc<Mutex<Vec<Membership>>>,
 }
 
 #[derive(Debug)]
-struct Held {
-    grant: Arc<Grant>,
+struct HandleEntry {
+    capability: Arc<Grant>,
     used: u64,
 }
 
 impl ConnectionState {
-    /// A connection without handles, known to `callers` from now on.
+    /// A connection without handles, added to `callers`.
     pub(crate) fn new(peer: &Peer, callers: &Callers) -> Self {
-        // The server key alone makes a metadata server: a client key that claims the role is nobody.
+        // Only the server key proves a metadata server: a client key that claims the role has no
+        // rights.
         let standing = match (peer.role, &peer.credential) {
             (Role::Client, Credential::Session { session, .. }) => Standing::Client(*session),
             (Role::Mds, Credential::Server) => Standing::Mds,
@@ -103,12 +105,12 @@ impl ConnectionState {
         self.user
     }
 
-    /// Who is at its other end.
+    /// This connection in the table of connections.
     pub(crate) fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    /// Who makes its data calls.
+    /// The same, for data calls.
     pub(crate) fn data_caller(&self) -> Result<&Arc<Caller>, Failure> {
         match self.standing {
             Standing::Client(_) | Standing::Mds => Ok(&self.caller),
@@ -116,17 +118,18 @@ impl ConnectionState {
         }
     }
 
-    /// Collective requests that its tasks are in.
+    /// Collective requests in which its tasks take part.
     pub(crate) fn memberships(&self) -> &Arc<Mutex<Vec<Membership>>> {
         &self.memberships
     }
 
-    /// Whether its client has given it up: nothing that arrives on it will be done.
+    /// Whether its client has abandoned it: nothing that arrives on it is carried out.
     pub fn is_abandoned(&self) -> bool {
         self.caller.is_abandoned()
     }
 
-    /// The grant behind a handle, verified first when the call presents it.
+    /// The verified capability behind a handle. A capability that the call presents is verified
+    /// first.
     ///
     /// # Errors
     /// [`Status::WrongRole`], [`Status::BadCapability`], [`Status::UnknownHandle`].
@@ -142,44 +145,46 @@ impl ConnectionState {
         if present.is_empty() {
             let held = self.handles.get_mut(&handle).ok_or(Status::UnknownHandle)?;
             held.used = self.uses;
-            return Ok(held.grant.clone());
+            return Ok(held.capability.clone());
         }
-        let grant = Grant::verify(present, server_key, iod)?;
+        let capability = Grant::verify(present, server_key, iod)?;
         match session {
-            Some(session) if session != grant.session => {
-                Err(Failure::new(Status::BadCapability, "it was made for another session"))
-            }
-            _ => Ok(self.keep(handle, grant)),
+            Some(session) if session != capability.session => Err(Failure::new(
+                Status::BadCapability,
+                "the capability belongs to another session",
+            )),
+            _ => Ok(self.insert(handle, capability)),
         }
     }
 
-    /// Forgets a handle.
+    /// Removes a handle.
     pub(crate) fn release(&mut self, handle: u32) {
         if let Some(held) = self.handles.remove(&handle) {
-            self.memory_bytes -= held.grant.memory_bytes();
+            self.memory_bytes -= held.capability.memory_bytes();
         }
     }
 
-    /// How many handles there are.
+    /// Number of handles.
     pub fn handles(&self) -> usize {
         self.handles.len()
     }
 
-    fn keep(&mut self, handle: u32, grant: Grant) -> Arc<Grant> {
+    fn insert(&mut self, handle: u32, capability: Grant) -> Arc<Grant> {
         self.release(handle);
         if self.handles.len() >= CAPABILITY_HANDLES_MAX
             || self.memory_bytes >= CAPABILITY_MEMORY_BYTES_MAX
         {
-            self.forget_a_quarter();
+            self.evict_a_quarter();
         }
-        self.memory_bytes += grant.memory_bytes();
-        let grant = Arc::new(grant);
-        self.handles.insert(handle, Held { grant: grant.clone(), used: self.uses });
-        grant
+        self.memory_bytes += capability.memory_bytes();
+        let capability = Arc::new(capability);
+        self.handles
+            .insert(handle, HandleEntry { capability: capability.clone(), used: self.uses });
+        capability
     }
 
-    /// A quarter at a time, so that the search for the oldest is paid once in many calls.
-    fn forget_a_quarter(&mut self) {
+    /// Evicts a quarter, so that many calls share the cost of the search for the oldest.
+    fn evict_a_quarter(&mut self) {
         let mut uses: Vec<u64> = self.handles.values().map(|held| held.used).collect();
         let quarter = uses.len() / 4;
         let (_, newest_to_go, _) = uses.select_nth_unstable(quarter);

@@ -7,7 +7,7 @@ use std::{
 
 use braid_types::Status;
 
-/// What the daemon did since it started. Relaxed: each number stands for itself.
+/// What the daemon did since it started. Relaxed: the numbers are independent.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Connections open now.
@@ -22,13 +22,13 @@ pub struct Counters {
     pub bytes_read: AtomicU64,
     /// Payload bytes of writes.
     pub bytes_written: AtomicU64,
-    /// Collective requests taken up.
+    /// Collective requests started.
     pub collectives: AtomicU64,
-    /// Calls by which tasks joined them.
+    /// Calls by which tasks joined collective requests.
     pub joins: AtomicU64,
     /// Bytes that collective requests have read from the store or written to it.
     pub collective_store_bytes: AtomicU64,
-    /// Calls of the store that this took.
+    /// Calls of the store for that.
     pub collective_store_calls: AtomicU64,
 }
 
@@ -47,7 +47,7 @@ impl Counters {
         }
     }
 
-    /// The counters in Prometheus' text format. `iod` and `serving` are the daemon's id and whether it serves data.
+    /// The counters in Prometheus' text format, with the daemon's id and whether it serves data.
     pub fn prometheus(&self, iod: u32, serving: bool) -> String {
         let rows = [
             (
@@ -85,7 +85,7 @@ impl Counters {
             (
                 "collectives_total",
                 "counter",
-                "Collective requests taken up.",
+                "Collective requests started.",
                 self.collectives.load(Relaxed),
             ),
             (
@@ -111,14 +111,15 @@ impl Counters {
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
-                "# HELP braid_iod_{name} {help}\n# TYPE braid_iod_{name} {kind}\nbraid_iod_{name}{{iod=\"{iod}\"}} {value}"
+                "# HELP braid_iod_{name} {help}\n# TYPE braid_iod_{name} {kind}\n\
+                 braid_iod_{name}{{iod=\"{iod}\"}} {value}"
             );
             text
         })
     }
 }
 
-/// Whether the daemon or its disk is at fault, and not who called.
+/// Whether the daemon or its disk is at fault, and not the caller.
 fn is_own_fault(status: Status) -> bool {
     use Status::{Corrupted, DiskError, Internal, NoSpace, ObjectLost, ReadOnly};
     matches!(status, DiskError | NoSpace | ReadOnly | ObjectLost | Corrupted | Internal)

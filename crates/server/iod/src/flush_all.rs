@@ -1,12 +1,14 @@
-//! Everything made durable at once: one flush at a time, and who asks while it runs shares the next.
+//! Flushes of the whole store, one at a time. Callers that arrive while one runs share the next.
 //!
 //! ```text
-//!   asks ── ticket = begun ── waits for its turn ──┬── a flush began after the ticket: its outcome
-//!                                                  └── none did: begun + 1, the flush
+//!   caller ── ticket = begun ── lock ──┬── a flush began after the ticket: its outcome
+//!                                      └── none did: begun + 1, flush
 //! ```
 //!
-//! 1. What was acknowledged before a caller took its ticket is covered by the flush whose outcome it gets: that one began after.
-//! 2. However many ask, of those that wait at one moment one does the work (I9).
+//! Invariants:
+//! 1. A caller gets the outcome of a flush that began after its ticket. So this flush covers every
+//!    write that was acknowledged before the ticket was taken.
+//! 2. Of the callers that wait at one moment, only one does the work (I9).
 
 use std::sync::{
     Mutex, PoisonError,
@@ -21,11 +23,11 @@ type Outcome = Result<WriteVerifier, Failure>;
 #[derive(Debug, Default)]
 pub(crate) struct FlushAll {
     begun: AtomicU64,
-    /// The last one's number and what became of it; held while one runs.
+    /// Number and outcome of the last flush; locked while one runs.
     last: Mutex<Option<(u64, Outcome)>>,
 }
 
-/// When somebody asked.
+/// The number of flushes that had begun when a request arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket(u64);
 
@@ -35,7 +37,8 @@ impl FlushAll {
         Ticket(self.begun.load(SeqCst))
     }
 
-    /// The outcome of a flush that began after the ticket was taken: of `flush`, unless somebody else's did.
+    /// The outcome of a flush that began after the ticket: of `flush`, unless another caller's
+    /// flush did.
     pub(crate) fn run(&self, ticket: Ticket, flush: impl FnOnce() -> Outcome) -> Outcome {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((number, outcome)) = &*last
@@ -44,6 +47,7 @@ impl FlushAll {
             return outcome.clone();
         }
         let number = self.begun.fetch_add(1, SeqCst) + 1;
+        debug_assert!(number > ticket.0, "1: the flush begins after the ticket");
         let outcome = flush();
         *last = Some((number, outcome.clone()));
         outcome
@@ -59,7 +63,7 @@ mod tests {
     const DONE: Outcome = Ok(WriteVerifier(7));
 
     #[test]
-    fn who_asked_before_a_flush_began_shares_it_and_who_asked_after_does_not() {
+    fn tickets_of_before_a_flush_share_it_and_later_ones_do_not() {
         let (all, flushes) = (FlushAll::default(), Cell::new(0));
         let flush = || {
             flushes.set(flushes.get() + 1);
@@ -73,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_while_a_flush_runs_waits_for_the_next_one() {
+    fn a_caller_during_a_flush_waits_for_the_next_one() {
         let all = &FlushAll::default();
         let (began, has_begun) = channel();
         let (end, may_end) = channel::<()>();
@@ -98,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_to_all_who_share_it() {
+    fn a_failure_is_returned_to_all_that_share_the_flush() {
         let all = FlushAll::default();
         let (first, second) = (all.ticket(), all.ticket());
         let failed = || Err(Failure::from(Status::DiskError));

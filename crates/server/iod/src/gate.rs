@@ -1,23 +1,26 @@
-//! Who is let through to the objects: fenced sessions, abandoned connections, old epochs, and a daemon that lost its
-//! metadata server.
+//! The admission check: whether a slice of a request may touch objects. It refuses fenced sessions,
+//! abandoned connections, old epochs, and all clients while the metadata server is not heard.
 //!
 //! ```text
-//!   slice of a job:   enter ── look at the rules ── read or write objects ── leave
-//!   fence:            change the rules ── wait for slices of whom they refuse ── acknowledge
-//!   abandon:          mark the connections ── wait for their slices ── acknowledge
+//!   slice:     count it as running ── read the rules ── read or write objects ── count it as ended
+//!   fence:     change the rules ── wait for running slices that they refuse ── acknowledge
+//!   abandon:   mark the connections ── wait for their running slices ── acknowledge
 //! ```
 //!
 //! Invariants:
 //! 1. When [`Gate::fence`] returns, no slice of a fenced session runs and none will start (I4).
-//! 2. Nothing passes at or after the moment that [`Gate::serve_until`] last set; that moment is counted from
-//!    when the answered heartbeat was *sent*, so that the daemon stops before the metadata server counts on it.
-//! 3. The least epoch never falls.
-//! 4. When [`Gate::abandon`] returns, no slice of those connections runs and none will start: what a client repeats
-//!    over another connection is not overwritten by its first attempt. A slice looks at its own connection's mark
-//!    only, so that this costs the passes neither a lock nor a search.
-//! 5. A slice that waits for the disk holds no lock: it holds up its own fence and nothing else, no other slice, no
-//!    heartbeat. A slice enters before it looks at the rules, and a fence changes the rules before it looks who is inside:
-//!    one of the two sees the other.
+//! 2. No slice of a client starts at or after the moment that [`Gate::serve_until`] last set. That
+//!    moment counts from when the answered heartbeat was *sent*, so that the daemon stops before
+//!    the metadata server relies on it.
+//! 3. The lowest accepted epoch never falls.
+//! 4. When [`Gate::abandon`] returns, no slice of those connections runs and none will start. What
+//!    a client retries over another connection is therefore not overwritten by its first attempt. A
+//!    slice reads only its own connection's mark, which costs neither a lock nor a search.
+//! 5. A slice that blocks on the disk holds no lock. It delays its own fence and nothing else: no
+//!    other slice and no heartbeat. A slice is counted before it reads the rules, and a fence
+//!    changes the rules before it reads the counts. So at least one of the two sees the other.
+//!
+//! Not asserted: 1 and 4, since a refused slice is counted for a moment after the fence holds.
 
 use std::{
     sync::{
@@ -31,24 +34,25 @@ use braid_types::{Failure, MdsEpoch, RangeMap, SessionId, Status};
 
 use crate::callers::{Caller, Callers};
 
-/// Ranges of fenced sessions, 24 bytes each. The metadata server's fences are at most one range more than sessions live,
-/// 131,072, and those that it pushes touch them; past twice as many the oldest become one range: every session up to
-/// the newest of them is refused, fenced or not.
+/// Ranges of fenced sessions, 24 bytes each. The metadata server fences at most one range more than
+/// there are live sessions (131,072), and the ranges that it pushes touch those. Beyond twice as
+/// many, the oldest become one range: every session up to the newest of them is refused, whether it
+/// was fenced or not.
 pub const FENCED_RANGES_MAX: usize = 262_144;
 
-/// Decides whether a slice of a job may touch objects.
+/// Decides whether a slice of a request may touch objects.
 #[derive(Debug)]
 pub struct Gate {
-    /// Never held while something waits.
+    /// The lock is never held while a thread waits.
     rules: RwLock<Rules>,
-    /// Nanoseconds; 0: not at all.
+    /// In nanoseconds; 0 serves no clients.
     serve_until: AtomicU64,
     callers: Callers,
-    /// Callers that the rules refuse and that were inside when they were last looked at.
+    /// Callers that the rules refuse and that had running slices at the last look.
     draining: Mutex<Vec<Arc<Caller>>>,
-    /// A slice has left that somebody may wait for.
+    /// A slice has ended for which a thread may wait.
     left: Condvar,
-    /// How many wait for slices to leave.
+    /// Threads that wait for slices to end.
     waiting: AtomicUsize,
 }
 
@@ -58,7 +62,7 @@ struct Rules {
     epoch_min: MdsEpoch,
 }
 
-/// As long as it lives, no fence or abandonment of its callers is acknowledged. Held for one slice only.
+/// While it lives, no fence or abandonment of its callers is acknowledged. Held for one slice only.
 #[must_use = "a pass that is dropped protects nothing"]
 #[derive(Debug)]
 pub struct Pass<'a> {
@@ -66,7 +70,7 @@ pub struct Pass<'a> {
     inside: Inside,
 }
 
-/// Whose slice it is.
+/// The callers of a slice: one, or all tasks of a collective write.
 #[derive(Debug)]
 enum Inside {
     One(Arc<Caller>),
@@ -86,7 +90,7 @@ impl Drop for Pass<'_> {
     fn drop(&mut self) {
         self.inside.callers().iter().for_each(|caller| caller.leave());
         if self.gate.waiting.load(SeqCst) > 0 {
-            // Whoever waits has looked at who is inside, or looks after this.
+            // A waiting thread has read the counts under this lock, or reads them after it.
             drop(self.gate.draining());
             self.gate.left.notify_all();
         }
@@ -94,9 +98,9 @@ impl Drop for Pass<'_> {
 }
 
 impl Gate {
-    /// A gate that lets no client through before the first [`Gate::serve_until`]. It need not remember the fences of an
-    /// earlier run: the answer to a registration brings all of them, before service begins. It waits for slices of
-    /// `callers` alone.
+    /// Admits no client before the first [`Gate::serve_until`]. It need not remember the fences of
+    /// an earlier process: the reply to a registration brings all of them before service begins.
+    /// Fences wait for slices of `callers` only.
     pub(crate) fn closed(callers: Callers) -> Self {
         Self {
             rules: RwLock::default(),
@@ -108,8 +112,8 @@ impl Gate {
         }
     }
 
-    /// Lets one slice through. A caller without a session is the metadata server: it cannot be fenced, and that it asks
-    /// shows that it is there.
+    /// Admits one slice. A caller without a session is the metadata server: it cannot be fenced,
+    /// and its request shows that it lives.
     ///
     /// # Errors
     /// [`Status::NotServing`], [`Status::StaleEpoch`], [`Status::Fenced`], [`Status::Cancelled`].
@@ -124,10 +128,10 @@ impl Gate {
         self.check(caller, epoch, now).map(|()| pass)
     }
 
-    /// Lets one slice through that is of all these callers.
+    /// Admits one slice that belongs to all these callers.
     ///
     /// # Errors
-    /// As [`Gate::pass`], of the first that is not let through.
+    /// As [`Gate::pass`], of the first caller that is refused.
     pub(crate) fn pass_together<'c>(
         &self,
         callers: impl Iterator<Item = (&'c Arc<Caller>, MdsEpoch)> + Clone,
@@ -142,7 +146,7 @@ impl Gate {
         Ok(pass)
     }
 
-    /// Whether a slice would be let through now, for one that need not be waited for.
+    /// Checks a slice that changes nothing, so that no fence need wait for it.
     ///
     /// # Errors
     /// As [`Gate::pass`].
@@ -168,12 +172,12 @@ impl Gate {
         self.rules().check_epoch(epoch)
     }
 
-    /// Refuses these sessions and older epochs from now on. Waits for the slices that are inside.
+    /// Refuses these sessions and older epochs from now on. Waits for their running slices.
     pub fn fence(&self, sessions: &[SessionId], epoch_min: MdsEpoch) {
         self.fence_ranges(sessions.iter().map(|session| (*session, *session)), epoch_min);
     }
 
-    /// As [`Gate::fence`], of sessions in a row, first and last.
+    /// As [`Gate::fence`], for ranges of sessions, each given by its first and last.
     pub fn fence_ranges(
         &self,
         ranges: impl Iterator<Item = (SessionId, SessionId)>,
@@ -183,8 +187,8 @@ impl Gate {
         self.wait_until(|draining| draining.is_empty());
     }
 
-    /// Refuses sessions in a row and older epochs from now on, and waits for nobody; whether no slice of whom is refused runs
-    /// any more. Where one does, the same call says later whether it has ended.
+    /// As [`Gate::fence_ranges`], without waiting. Returns whether no slice of a refused session
+    /// runs any more. If one still runs, call again to learn whether it has ended.
     pub fn try_fence_ranges(
         &self,
         ranges: impl Iterator<Item = (SessionId, SessionId)>,
@@ -215,9 +219,10 @@ impl Gate {
                 rules.fenced.iter().nth(FENCED_RANGES_MAX / 2).map_or(0, |(_, last, ())| last);
             rules.fenced.set(0, newest, ());
         }
-        rules.epoch_min = rules.epoch_min.max(epoch_min);
+        debug_assert!(rules.fenced.len() <= FENCED_RANGES_MAX, "the oldest half became one range");
+        rules.epoch_min = rules.epoch_min.max(epoch_min); // invariant 3
         drop(rules);
-        // Of an older epoch may be a slice of anybody.
+        // An older epoch may belong to a slice of any session.
         let is_refused =
             |session| ranges.iter().any(|(first, last)| *first <= session && session <= *last);
         let inside = self.callers.all().into_iter().filter(|caller| caller.is_inside());
@@ -230,7 +235,7 @@ impl Gate {
         }
     }
 
-    /// Waits for slices to leave until that is so of those that are still inside.
+    /// Waits until `done` holds for the refused callers that still have running slices.
     fn wait_until(&self, mut done: impl FnMut(&[Arc<Caller>]) -> bool) {
         self.waiting.fetch_add(1, SeqCst);
         let mut draining = self.draining();
@@ -245,7 +250,7 @@ impl Gate {
         self.waiting.fetch_sub(1, SeqCst);
     }
 
-    /// Lets a call through that shows no capability: its caller lives, as far as is known.
+    /// Checks a request that carries no capability: its caller is not fenced and not abandoned.
     ///
     /// # Errors
     /// As [`Gate::pass`].
@@ -256,18 +261,18 @@ impl Gate {
         caller.session().map_or(Ok(()), |session| self.check_session(&self.rules(), session, now))
     }
 
-    /// Lets nothing more of these connections through. Waits for the slices that are inside.
+    /// Refuses these connections from now on. Waits for their running slices.
     pub(crate) fn abandon(&self, callers: &[Arc<Caller>]) {
         callers.iter().for_each(|caller| caller.abandon());
         self.wait_until(|_| !callers.iter().any(|caller| caller.is_inside()));
     }
 
-    /// Serves until this moment, or not at all.
+    /// Serves clients until this moment; `None` stops immediately.
     pub fn serve_until(&self, until: Option<Duration>) {
         self.serve_until.store(until.map_or(0, nanos), SeqCst);
     }
 
-    /// Whether data is served at `now`.
+    /// Whether clients are served at `now`.
     pub fn serves(&self, now: Duration) -> bool {
         nanos(now) < self.serve_until.load(SeqCst)
     }
@@ -281,7 +286,7 @@ impl Gate {
         if !self.serves(now) {
             return Err(Failure::new(
                 Status::NotServing,
-                "it has not heard the metadata server for too long",
+                "the I/O daemon has not heard the metadata server for too long",
             ));
         }
         if rules.fenced.covers(session.0, session.0, ()) {
@@ -299,7 +304,7 @@ impl Gate {
     }
 }
 
-/// A moment of a clock that starts with the host: 64 bits last for 584 years.
+/// A time of a clock that starts with the host: 64 bits last for 584 years.
 fn nanos(moment: Duration) -> u64 {
     u64::try_from(moment.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -308,7 +313,7 @@ impl Rules {
     fn check_epoch(&self, epoch: MdsEpoch) -> Result<(), Failure> {
         if epoch < self.epoch_min {
             let detail =
-                format!("the capability is of epoch {epoch}, the least is {}", self.epoch_min);
+                format!("the capability has epoch {epoch}, the lowest valid is {}", self.epoch_min);
             return Err(Failure::new(Status::StaleEpoch, detail));
         }
         Ok(())
@@ -316,7 +321,7 @@ impl Rules {
 }
 
 fn abandoned() -> Failure {
-    Failure::new(Status::Cancelled, "its client has given this connection up")
+    Failure::new(Status::Cancelled, "the client has abandoned this connection")
 }
 
 #[cfg(test)]
@@ -338,7 +343,7 @@ mod tests {
         Callers::default().add(ConnectionId([9; 16]), session.map(SessionId))
     }
 
-    /// A connection that the gate knows of.
+    /// A connection in the gate's table.
     fn connected(gate: &Gate, id: u8, session: u64) -> Arc<Caller> {
         gate.callers.add(ConnectionId([id; 16]), Some(SessionId(session)))
     }
@@ -348,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_until_the_metadata_server_was_heard_and_again_when_it_falls_silent() {
+    fn clients_are_refused_before_the_first_and_after_the_last_heartbeat() {
         let gate = Gate::closed(Callers::default());
         assert_eq!(refusal(&gate, 1, 1, NOW), Some(Status::NotServing));
         gate.serve_until(Some(NOW));
@@ -357,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn fenced_sessions_and_old_epochs_are_refused_and_the_metadata_server_is_not() {
+    fn only_fenced_sessions_and_old_epochs_are_refused() {
         let gate = open();
         gate.fence(&[SessionId(7)], MdsEpoch(2));
         assert_eq!(refusal(&gate, 7, 2, NOW), Some(Status::Fenced));
@@ -466,7 +471,7 @@ mod tests {
         assert_eq!(refused.status, Status::Cancelled);
         assert!(
             gate.pass(&other, MdsEpoch(1), NOW).is_ok(),
-            "the session's other connections go on"
+            "the session's other connections continue"
         );
     }
 
@@ -477,12 +482,16 @@ mod tests {
         let (stuck, reader) = (connected(&gate, 1, 7), connected(&gate, 2, 8));
         let pass = gate.pass(&stuck, MdsEpoch(1), NOW).unwrap();
         let row = |first, last| std::iter::once((SessionId(first), SessionId(last)));
-        // Heartbeats, with and without fences of others; all of it on this thread, which would wait for itself.
+        // Heartbeats, with and without fences of others, all on this thread: it would wait for
+        // itself.
         gate.serve_until(Some(NOW + Duration::from_secs(9)));
         assert!(gate.try_fence_ranges(std::iter::empty(), MdsEpoch(1)));
         gate.fence(&[SessionId(9)], MdsEpoch(1));
-        assert!(gate.pass(&reader, MdsEpoch(1), NOW).is_ok(), "reads and writes of others go on");
-        // Its own fence refuses it at once, and holds when it has left.
+        assert!(
+            gate.pass(&reader, MdsEpoch(1), NOW).is_ok(),
+            "reads and writes of others continue"
+        );
+        // Its own fence refuses it immediately, and holds when the slice has ended.
         assert!(!gate.try_fence_ranges(row(6, 7), MdsEpoch(1)));
         assert_eq!(gate.check(&stuck, MdsEpoch(1), NOW).unwrap_err().status, Status::Fenced);
         assert!(!gate.try_fence_ranges(row(6, 7), MdsEpoch(1)), "asked again while it runs");
@@ -513,6 +522,6 @@ mod tests {
             gate.pass_together([(&one, MdsEpoch(2)), (&two, MdsEpoch(1))].into_iter(), NOW)
                 .is_err()
         );
-        assert!(!one.is_inside() && !two.is_inside(), "refused: nobody is inside");
+        assert!(!one.is_inside() && !two.is_inside(), "refused: no slice runs");
     }
 }

@@ -1,4 +1,4 @@
-//! A capability after it was verified, made ready for use (I4).
+//! A capability after its verification, prepared for use (I4).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct Grant {
     pub(crate) map: LayoutMap,
     /// The file's parts that this daemon holds.
     pub(crate) parts: PartSet,
-    /// The same in order, with the names of their objects.
+    /// The same in order, with their objects.
     pub(crate) places: Vec<Place>,
     owner: (u64, u64),
     layout: Arc<[u8]>,
@@ -35,13 +35,13 @@ pub(crate) struct Place {
 }
 
 impl Grant {
-    /// Checks the signature and what of the layout concerns `iod`.
+    /// Checks the signature, and whether the layout has parts on `iod`.
     ///
     /// # Errors
-    /// [`Status::BadCapability`] for one that was not signed, or whose layout has no part here.
+    /// [`Status::BadCapability`] without a valid signature or a part here.
     pub(crate) fn verify(signed: &[u8], server_key: &Secret, iod: IodId) -> Result<Self, Failure> {
         let capability = Capability::verify(signed, server_key).ok_or_else(|| {
-            Failure::new(Status::BadCapability, "the metadata server did not sign it")
+            Failure::new(Status::BadCapability, "the metadata server did not sign the capability")
         })?;
         let map = capability
             .layout
@@ -59,7 +59,7 @@ impl Grant {
             epoch: capability.epoch,
             size_generation: capability.size_generation,
             map,
-            parts: places.iter().map(|place| place.object.part).collect(),
+            parts: places.iter().map(|local_part| local_part.object.part).collect(),
             places,
             owner: capability.owner,
             layout: capability.layout.to_bytes().into(),
@@ -74,40 +74,40 @@ impl Grant {
         let what = if wanted == Rights::READ { "reading" } else { "writing" };
         Err(Failure::new(
             Status::BadCapability,
-            format!("it does not allow {what} file {}", self.file),
+            format!("the capability does not allow {what} file {}", self.file),
         ))
     }
 
-    /// Whether it is for the same file, of the same size generation and layout.
+    /// Whether both are for the same file, size generation and layout.
     pub(crate) fn is_of_the_same(&self, other: &Self) -> bool {
         self.file == other.file
             && self.size_generation == other.size_generation
             && self.layout == other.layout
     }
 
-    /// Which of [`Grant::places`] the part is.
+    /// The position of the part among the local parts.
     pub(crate) fn slot(&self, part: PartIndex) -> Option<usize> {
-        self.places.binary_search_by_key(&part, |place| place.object.part).ok()
+        self.places.binary_search_by_key(&part, |local_part| local_part.object.part).ok()
     }
 
-    /// The place of an object that the metadata server names.
+    /// The local part of an object that the metadata server names.
     ///
     /// # Errors
-    /// [`Status::BadCapability`] when the layout does not put this object here.
+    /// [`Status::BadCapability`] when the layout does not place this object here.
     pub(crate) fn place(&self, object: ObjectId) -> Result<&Place, Failure> {
-        let place = self.slot(object.part).map(|slot| &self.places[slot]);
-        place.filter(|place| place.object == object).ok_or_else(|| {
+        let local_part = self.slot(object.part).map(|slot| &self.places[slot]);
+        local_part.filter(|local_part| local_part.object == object).ok_or_else(|| {
             Failure::new(
                 Status::BadCapability,
-                format!("its layout does not place object {object} here"),
+                format!("the capability's layout does not place object {object} here"),
             )
         })
     }
 
-    /// The record of an object that must be made. A layout that does not fit it (more than some 200 parts) is left out:
-    /// it is a copy for repair, and the metadata server has the layout itself.
+    /// The record of a new object. A layout that is too long for it (more than about 200 parts) is
+    /// left out: it is only a copy for repair, and the metadata server has the layout itself.
     pub(crate) fn new_object(&self, object: ObjectId) -> NewObject {
-        // The record has 32 bits for each, for fsck to show; an owner past them is shown as nobody.
+        // The record has 32 bits for each, which fsck shows; a larger id is shown as nobody.
         let id32 = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
         NewObject {
             id: object,
@@ -122,7 +122,7 @@ impl Grant {
         }
     }
 
-    /// About how much memory it holds, for the bound on a connection's handles.
+    /// Approximate memory in bytes, for the limit of a connection's handles.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.places.len() * size_of::<Place>() + 2 * self.layout.len()
     }
@@ -133,7 +133,7 @@ fn places(capability: &Capability, iod: IodId) -> impl Iterator<Item = Place> {
     let placements = components.iter().flat_map(|component| &component.parts);
     placements.enumerate().filter(move |(_, placement)| placement.iods.contains(&iod)).map(
         |(ordinal, placement)| {
-            // `Layout::map` has bounded the parts by PARTS_MAX.
+            // `Layout::map` has limited the parts to PARTS_MAX.
             let part = PartIndex(ordinal as u16);
             let object = ObjectId { file: capability.file, part, generation: placement.generation };
             Place { object, recorded: capability.is_recorded(part) }

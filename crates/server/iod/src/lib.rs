@@ -1,13 +1,13 @@
-//! The I/O daemon: one part of every file that is placed on it, as objects in a local directory.
+//! The I/O daemon: it serves one part of every file that is placed on it, as objects in a local
+//! directory.
 //!
 //! ```text
-//!   socket ── daemon (a thread per connection) ── IodCore ── braid_store::ObjectStore
-//!                 slices of jobs, in turn            capabilities, gate, unfolding
-//!   metadata server <── registration, heartbeats ───┘ fences, least epoch, leave to serve
+//!   socket ── daemon (a thread per connection) ── requests ── ops, collective ── IodCore
+//!   metadata server <── registration, heartbeats ── fences, lowest epoch, permission to serve ──┘
 //! ```
 //!
-//! [`IodCore`] is synchronous and knows no socket, thread or clock: the simulated cluster of the tests calls it
-//! directly. It knows striping, never names or views of users.
+//! [`IodCore`] is synchronous and uses no socket, thread or clock, so that simulated clusters call
+//! it directly. The daemon knows striping; it never sees file names or the views of users.
 #![forbid(unsafe_code)]
 
 mod callers;
@@ -19,9 +19,12 @@ mod flush_all;
 mod gate;
 mod grant;
 mod iod_core;
+mod measurement_interval;
 mod ops;
 mod payload;
 pub mod registration;
+mod request_admission;
+mod requests;
 mod room;
 mod sink;
 
@@ -30,7 +33,8 @@ pub use connection::{CAPABILITY_MEMORY_BYTES_MAX, ConnectionState, Peer};
 pub use counters::Counters;
 pub use daemon::{Iod, IodConfig, StartError};
 pub use gate::FENCED_RANGES_MAX;
-pub use iod_core::{Begun, IodCore, Progress};
-pub use ops::{ReadJob, Work, WriteJob};
+pub use iod_core::IodCore;
+pub use ops::{Progress, ReadJob, Work, WriteJob};
 pub use payload::{Payload, Piece};
+pub use requests::Begun;
 pub use sink::{Answer, FrameSink, Gathered, SinkError};

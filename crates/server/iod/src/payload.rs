@@ -1,6 +1,7 @@
-//! The payload of one frame of a reply: pieces of objects and zeros, not yet read.
+//! The payload of one frame of a reply: pieces of objects and zeros, not read yet.
 //!
-//! The core plans it; whoever sends it decides whether to copy it or to have the kernel send it from the file.
+//! The core plans it. The sender decides whether to copy it, or to let the kernel send it from the
+//! file.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use braid_types::{
     limits::{JOB_SLICE_ACCESSES_MAX, REPLY_DATA_BYTES_MAX},
 };
 
-/// Room for segments where there is more than one: a data frame in pages.
+/// Segments of a typical frame that has more than one: a data frame in pages.
 const SEGMENTS_USUAL: usize = REPLY_DATA_BYTES_MAX / 4096;
 
 /// A contiguous piece of a payload.
@@ -22,29 +23,29 @@ struct Segment {
     bytes: u64,
 }
 
-/// The segments of one frame under construction. Never more than a data frame may carry, and never more
-/// segments than a slice may have accesses (I9).
+/// The segments of one frame that is being planned. It has at most the bytes of a data frame, and
+/// at most as many segments as a slice has accesses (I9).
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     segments: Vec<Segment>,
     bytes: u64,
 }
 
-/// A piece of a payload as its sender sees it.
+/// A piece of a payload, for the sender.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece<'a> {
-    /// Bytes of an object. If it has become shorter, the rest is zeros.
+    /// Bytes of an object. If the object has become shorter, the rest is zeros.
     Data {
         /// The object.
         object: &'a dyn Object,
-        /// Where the object is in the address space, if it is.
+        /// The object's mapping into memory, if there is one.
         mapping: Option<&'a Mapping>,
         /// First byte.
         offset: ObjectOffset,
-        /// How many.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// So many zeros.
+    /// A number of zeros.
     Zeros(usize),
 }
 
@@ -53,13 +54,13 @@ pub enum Piece<'a> {
 pub struct Payload<'a> {
     segments: &'a [Segment],
     objects: &'a [Option<Arc<dyn Object>>],
-    /// As the objects, or none.
+    /// As the objects, or empty.
     mappings: &'a [Option<Arc<Mapping>>],
     bytes: usize,
 }
 
 impl Plan {
-    /// Adds as much of a piece as there is room for; how much that was.
+    /// Adds as much of a piece as the frame has space for. Returns how many bytes that was.
     pub(crate) fn push(&mut self, slot: Option<u16>, offset: u64, bytes: u64) -> u64 {
         let taken = bytes.min(REPLY_DATA_BYTES_MAX as u64 - self.bytes);
         let adjacent = |last: &Segment| {
@@ -70,7 +71,7 @@ impl Plan {
             Some(last) if adjacent(last) => last.bytes += taken,
             _ if full => return 0,
             _ => {
-                // Most frames have one; those of more have about so many.
+                // Most frames have one segment; the others have about this many.
                 if self.segments.len() == 1 {
                     self.segments.reserve(SEGMENTS_USUAL);
                 }
@@ -78,6 +79,7 @@ impl Plan {
             }
         }
         self.bytes += taken;
+        debug_assert!(self.bytes <= REPLY_DATA_BYTES_MAX as u64, "a frame has limited bytes (I9)");
         taken
     }
 
@@ -85,7 +87,7 @@ impl Plan {
         self.bytes
     }
 
-    /// How many pieces it has.
+    /// Number of pieces.
     pub(crate) fn piece_count(&self) -> usize {
         self.segments.len()
     }
@@ -105,22 +107,22 @@ impl<'a> Payload<'a> {
     pub const EMPTY: Payload<'static> =
         Payload { segments: &[], objects: &[], mappings: &[], bytes: 0 };
 
-    /// The same, of objects that are in the address space, by slot.
+    /// The same payload, of objects that are mapped into memory, by slot.
     pub(crate) fn mapped(self, mappings: &'a [Option<Arc<Mapping>>]) -> Self {
         Self { mappings, ..self }
     }
 
-    /// How many bytes it has.
+    /// Number of bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many pieces it has.
+    /// Number of pieces.
     pub fn piece_count(&self) -> usize {
         self.segments.len()
     }
 
-    /// Its pieces in order.
+    /// The pieces in order.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'a>> {
         let (objects, mappings) = (self.objects, self.mappings);
         self.segments.iter().map(move |segment| {
@@ -136,21 +138,22 @@ impl<'a> Payload<'a> {
         })
     }
 
-    /// Reads all of it behind what `out` holds.
+    /// Appends all of it to `out`.
     ///
     /// # Errors
-    /// What the disk says, or that an object was cut since the read began: its zeros belong to no moment of the file. `out`
-    /// then ends in the middle.
+    /// A disk error, or an object that was truncated since the read began: the zeros in its place
+    /// were never in the file. `out` then ends in the middle.
     pub fn read_into(&self, out: &mut Vec<u8>) -> Result<(), Failure> {
         self.pieces().try_for_each(|piece| if piece.read_into(out)? { Ok(()) } else { Err(cut()) })
     }
 }
 
 impl Piece<'_> {
-    /// Reads it behind what `out` holds, with zeros in place of what is not there any more; whether all was.
+    /// Appends it to `out`, with zeros for what the object no longer has. Returns whether the
+    /// object had all of it.
     ///
     /// # Errors
-    /// What the disk says.
+    /// A disk error.
     pub fn read_into(&self, out: &mut Vec<u8>) -> Result<bool, Failure> {
         let at = out.len();
         match *self {
@@ -166,7 +169,7 @@ impl Piece<'_> {
     }
 }
 
-/// A read that a truncate overtook: the client learns of the new generation, and reads again.
+/// A truncate overtook the read: the client learns the new generation and reads again.
 pub(crate) fn cut() -> Failure {
     Failure::new(Status::StaleGeneration, "the file was truncated while it was read")
 }

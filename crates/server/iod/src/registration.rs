@@ -1,17 +1,22 @@
-//! Joining the cluster and staying in it: when to register, when to send a heartbeat, what to do with the answer.
+//! How the daemon joins the cluster and stays in it: when to register, when to send a heartbeat,
+//! and what to do with the reply.
 //!
 //! ```text
 //!              connection made             answer
 //!   away ───── RegisterIod ─────> joined ─────────> heartbeat every HEARTBEAT_MS
 //!    ^  ^        refused: again     │ ^                 │
 //!    │  └── after HEARTBEAT_MS ─────┘ └─ fences in it:  │ lost, refused
-//!    └──────────────────────────────── confirm at once ─┘
+//!    └──────────────────────────── confirm immediately ─┘
 //! ```
 //!
-//! A state machine: time and answers in, messages and [`Orders`] out. Invariants:
-//! 1. A heartbeat says that a fence is applied only after [`Registration::confirm`] was called for it (I4).
-//! 2. Service is granted until [`HEARTBEAT_STOP_MS`] after the answered message was *sent*, never longer.
-//! 3. While fences follow, service neither begins nor is prolonged.
+//! It is a state machine: time and replies in, messages and [`Orders`] out.
+//!
+//! Invariants:
+//! 1. A heartbeat reports a fence as applied only after [`Registration::confirm`] was called for it
+//!    (I4).
+//! 2. Service is granted until [`HEARTBEAT_STOP_MS`] after the answered message was *sent*, never
+//!    longer.
+//! 3. While more fences follow, service neither begins nor is extended.
 //! 4. A new connection begins with [`RegisterIod`]: heartbeats do not name the daemon.
 
 use std::time::Duration;
@@ -28,12 +33,12 @@ use braid_wire::message::{
 const INTERVAL: Duration = Duration::from_millis(HEARTBEAT_MS);
 const SERVE: Duration = Duration::from_millis(HEARTBEAT_STOP_MS);
 
-/// What the daemon says of itself when it registers.
+/// What the daemon reports when it registers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Introduction {
     /// The cluster of its directory.
     pub cluster: ClusterUuid,
-    /// Random bytes of its directory.
+    /// Random bytes that identify its directory.
     pub directory: [u8; 16],
     /// Where it listens, `host:port`.
     pub addresses: Vec<String>,
@@ -43,10 +48,10 @@ pub struct Introduction {
     pub object_bytes_max: u64,
 }
 
-/// What changes from one heartbeat to the next.
+/// What a heartbeat reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vitals {
-    /// Room on the disk.
+    /// Free space of the disk.
     pub space: Space,
     /// The write verifier (I6).
     pub verifier: WriteVerifier,
@@ -57,31 +62,31 @@ pub struct Vitals {
 pub enum Step {
     /// Nothing before this moment.
     Wait(Duration),
-    /// Send this and report the answer to [`Registration::registered`] or [`Registration::failed`].
+    /// Send this and report the reply to [`Registration::registered`] or [`Registration::failed`].
     Register(RegisterIod),
-    /// Send this and report the answer to [`Registration::heard`] or [`Registration::failed`].
+    /// Send this and report the reply to [`Registration::heard`] or [`Registration::failed`].
     Heartbeat(Heartbeat),
 }
 
-/// What an answer asks of the daemon, in this order: keep the id, apply the fence, call
+/// What a reply asks of the daemon, in this order: store the id, apply the fence, call
 /// [`Registration::confirm`], serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Orders {
-    /// The daemon's id, when it was just given or said again.
+    /// The daemon's id, in the reply to a registration.
     pub id: Option<IodId>,
     /// Sessions to fence.
     pub fenced: Vec<SessionRange>,
-    /// Capabilities of older epochs are refused.
+    /// The lowest valid epoch of capabilities.
     pub epoch_min: MdsEpoch,
     /// Number of the newest fence in the list.
     pub fence: u64,
-    /// Data may be served until this moment; `None` as long as fences follow: nothing changes then.
+    /// Data may be served until this moment. `None` while more fences follow: nothing changes then.
     pub serve_until: Option<Duration>,
-    /// The metadata server's clock.
+    /// The time of the metadata server's clock.
     pub mds_now: Timestamp,
 }
 
-/// The state machine. Moments are monotonic times since any fixed start.
+/// The state machine. Its moments are monotonic times since any fixed start.
 #[derive(Debug)]
 pub struct Registration {
     introduction: Introduction,
@@ -93,13 +98,13 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// A daemon that was not heard of yet; `id` is 0 when it never registered.
+    /// A daemon that has not sent anything yet; `id` is 0 when it never registered.
     pub fn new(introduction: Introduction, id: IodId) -> Self {
         let (next_at, sent_at) = (Duration::ZERO, Duration::ZERO);
         Self { introduction, id, joined: false, next_at, sent_at, fence_applied: 0 }
     }
 
-    /// The daemon's id; 0 before the first answer.
+    /// The daemon's id; 0 before the first reply.
     pub fn id(&self) -> IodId {
         self.id
     }
@@ -134,10 +139,10 @@ impl Registration {
         })
     }
 
-    /// The metadata server took the daemon in.
+    /// The metadata server accepted the daemon.
     ///
     /// # Errors
-    /// [`Status::Invalid`] when the answer gives id 0 or takes back an id that was given.
+    /// [`Status::Invalid`] when the reply has id 0 or changes an assigned id.
     pub fn registered(&mut self, reply: RegisterIodReply) -> Result<Orders, Failure> {
         if reply.id == IodId(0) || (self.id != IodId(0) && self.id != reply.id) {
             let detail =
@@ -156,7 +161,8 @@ impl Registration {
         Orders { id: None, fenced, epoch_min, fence, serve_until, mds_now: now }
     }
 
-    /// The fence of these orders holds. The next message, which says so, is due at once when it is a newer one.
+    /// The fence of these orders holds. If it is a newer one, the next message, which reports it,
+    /// is due immediately.
     pub fn confirm(&mut self, fence: u64) {
         if fence > self.fence_applied {
             self.fence_applied = fence;
@@ -164,7 +170,8 @@ impl Registration {
         }
     }
 
-    /// There was no answer, or a refusal, or the connection ended: register again after the interval.
+    /// There was no reply, or a refusal, or the connection ended: register again after the
+    /// interval.
     pub fn failed(&mut self) {
         self.joined = false;
     }
@@ -277,14 +284,15 @@ mod tests {
         let orders = registration.registered(RegisterIodReply { id: IodId(4), state }).unwrap();
         assert_eq!(orders.serve_until, None);
         registration.confirm(orders.fence);
-        assert!(
-            matches!(registration.next(at(1), vitals), Step::Heartbeat(message) if message.fence_applied == 7)
-        );
+        assert!(matches!(
+            registration.next(at(1), vitals),
+            Step::Heartbeat(message) if message.fence_applied == 7
+        ));
         assert_eq!(registration.heard(answer(8, &[5])).serve_until, Some(at(1) + SERVE));
     }
 
     #[test]
-    fn loss_of_heartbeats_stops_service_counted_from_the_last_answered_message() {
+    fn service_stops_at_a_time_after_the_last_answered_message() {
         let gate = Gate::closed(Callers::default());
         let caller =
             |session| Callers::default().add(ConnectionId::default(), Some(SessionId(session)));

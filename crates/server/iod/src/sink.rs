@@ -1,4 +1,4 @@
-//! Where the frames of one call's reply go.
+//! Takes the frames of one call's reply.
 
 use std::io::IoSlice;
 
@@ -9,7 +9,7 @@ use crate::payload::Payload;
 
 /// Takes the frames of one call's reply, in order: any number of data frames, then the final one.
 pub trait FrameSink {
-    /// Whether pieces of objects are worth to be in the address space.
+    /// Whether the sink sends faster from objects that are mapped into memory.
     fn sends_mapped(&self) -> bool {
         false
     }
@@ -17,23 +17,24 @@ pub trait FrameSink {
     /// A data frame.
     ///
     /// # Errors
-    /// [`SinkError::Disk`] when the payload could not be read: the frame, if any of it was sent, was filled up with zeros.
+    /// [`SinkError::Disk`] when the payload cannot be read: the sent part of the frame was then
+    /// filled up with zeros.
     fn data(&mut self, payload: &Payload<'_>) -> Result<(), SinkError>;
 
-    /// The final frame, with the last payload. It is read before anything is sent, so that the status in `body`
-    /// is still true.
+    /// The final frame, with the last payload. The payload is read before anything is sent, so
+    /// that the status in `body` still holds.
     ///
     /// # Errors
-    /// [`SinkError::Disk`] when the payload could not be read: then nothing was sent.
+    /// [`SinkError::Disk`] when the payload cannot be read: nothing was sent.
     fn finish(&mut self, body: &[u8], payload: &Payload<'_>) -> Result<(), SinkError>;
 
-    /// A data frame of bytes that are in memory, gathered.
+    /// A data frame of bytes in memory.
     ///
     /// # Errors
     /// [`SinkError::Closed`].
     fn memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError>;
 
-    /// The final frame, with a last payload that is in memory.
+    /// The final frame, with a last payload in memory.
     ///
     /// # Errors
     /// [`SinkError::Closed`].
@@ -43,23 +44,23 @@ pub trait FrameSink {
 /// Why a frame was not sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SinkError {
-    /// Its payload could not be read. The call goes on to end with this failure.
+    /// The payload cannot be read. The call ends with this failure.
     Disk(Failure),
-    /// The connection is gone, and the call with it.
+    /// The connection is closed.
     Closed,
 }
 
-/// The end of a call that carries no payload: status and body of the final frame.
+/// The reply of a call without payload: status and body of the final frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// The status in `body`, for counters.
+    /// The status in `body`, for the counters.
     pub status: Status,
     /// Body of the final frame.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The answer with this outcome.
+    /// The reply with this outcome.
     pub fn from_outcome<R: Wire>(outcome: Result<R, Failure>) -> Self {
         match outcome {
             Ok(reply) => Self { status: Status::Ok, body: encode_success(&reply) },
@@ -67,20 +68,20 @@ impl Answer {
         }
     }
 
-    /// A refusal.
+    /// The reply of a failed call.
     pub fn failure(failure: &Failure) -> Self {
         Self { status: failure.status, body: encode_failure(failure) }
     }
 }
 
-/// Gathers the frames of a reply in memory, for simulated networks and tests.
+/// Collects the frames of a reply in memory, for simulated networks and tests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Gathered {
     /// Payload of all frames.
     pub payload: Vec<u8>,
     /// Payload bytes of each data frame.
     pub data_frames: Vec<usize>,
-    /// Body of the final frame, once it came.
+    /// Body of the final frame, once received.
     pub body: Option<Vec<u8>>,
 }
 

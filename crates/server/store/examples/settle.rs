@@ -1,4 +1,4 @@
-//! What it costs to settle new small files: one sync of the file system for all, or a flush of each.
+//! The cost of flushing new small files: one sync of the file system for all, or a flush of each.
 //!
 //! ```text
 //! cargo run --release -p braid-store --example settle -- DIR [FILES]
@@ -28,12 +28,12 @@ fn main() -> Outcome<()> {
         let each = measure(Path::new(&dir), count, |store, ids| {
             ids.iter().try_for_each(|id| store.open(*id)?.flush().map(drop))
         })?;
-        println!("{count:>6} new files: all at once {together:>10.1?}, each {each:>10.1?}");
+        println!("{count:>6} new files: one sync for all {together:>10.1?}, each {each:>10.1?}");
     }
     Ok(())
 }
 
-/// Makes files in a new store and flushes them; how long the flush took.
+/// Creates files in a new store and flushes them. Returns how long the flush took.
 fn measure(
     dir: &Path,
     files: u64,
@@ -42,7 +42,7 @@ fn measure(
     let root = dir.join("settle");
     LocalStore::init(&root, CLUSTER, None)?;
     let store = LocalStore::open(&root, CLUSTER, LocalOptions::default())?;
-    // Names of a store that was just opened count as unsynced: that is not what is measured.
+    // Names of a store that was just opened count as unsynced, which is not measured here.
     let before: Vec<ObjectId> = (0..1024).map(|file| id(1 << 20 | file)).collect();
     make(&store, &before)?;
     store.flush_all()?;

@@ -1,38 +1,38 @@
-//! What a disk is asked to do when it is measured by itself, and what it did.
+//! The load and the results of a measurement of the disk.
 
 use std::time::Duration;
 
-/// What a disk is asked to do.
+/// The load of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskLoad {
-    /// How long the file is at most, that it is done in; 1 MiB at least.
+    /// Length of the file, at most; at least 1 MiB.
     pub bytes: u64,
-    /// How long each part takes; its last flush comes on top.
+    /// Duration of each part, without its last flush.
     pub part: Duration,
-    /// How many threads sync, and read at random places, at once.
+    /// Threads that sync, and that read at random offsets.
     pub at_once: u16,
 }
 
-/// What it did.
+/// The results of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskRates {
-    /// Bytes written in order, flushed before a byte was written again and at the end.
+    /// Bytes written in order, flushed before a byte is written again and at the end.
     pub written: DiskWork,
-    /// Pages of 4 KiB written at random places, flushed after every 256.
+    /// Pages of 4 KiB written at random offsets, flushed after every 256.
     pub random_writes: DiskWork,
-    /// Pages of 4 KiB written at random places, each flushed by who wrote it, many at once.
+    /// Pages of 4 KiB written at random offsets by many threads, each flushed by its thread.
     pub syncs: DiskWork,
-    /// Pages of 4 KiB read at random places, which the system was asked to drop before; many at once.
+    /// Pages of 4 KiB read at random offsets by many threads, after the page cache was dropped.
     pub random_reads: DiskWork,
-    /// Bytes read in order, which the system was asked to drop before.
+    /// Bytes read in order, after the page cache was dropped.
     pub read: DiskWork,
 }
 
-/// An amount, of bytes or pages, and the time that it took.
+/// An amount of bytes or pages, and the time for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskWork {
     /// Bytes or pages.
     pub amount: u64,
-    /// How long.
+    /// The time for it.
     pub time: Duration,
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a disk, naming the path.
+//! The errors of a store, with the path.
 
 use braid_types::{Failure, ObjectId, SizeGeneration, Status};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 /// The outcome of a store's operation.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Why an operation on the store failed. The store itself lives on after each of them.
+/// Why an operation on the store failed. The store stays usable after each of them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -38,14 +38,14 @@ pub enum StoreError {
     /// Any other failure of the disk.
     #[error("{path}: cannot {action}: {source}")]
     Disk {
-        /// What was being done, as a verb.
+        /// The action, as a verb.
         action: &'static str,
-        /// To what.
+        /// The path.
         path: String,
         /// The system's reason.
         source: io::Error,
     },
-    /// The object is not here. Where it is recorded as existing, it is lost (I11).
+    /// The object is absent. If it is recorded as existing, it is lost (I11).
     #[error("object {object} is not in {path}; try: braid fsck")]
     NoObject {
         /// Which object.
@@ -53,39 +53,40 @@ pub enum StoreError {
         /// The store.
         path: String,
     },
-    /// The object's file is shorter than what was flushed of it (I11).
+    /// The object's file is shorter than its flushed length (I11).
     #[error(
-        "object {object} in {path} ends at byte {found}, {flushed} bytes of it were flushed; try: braid fsck"
+        "object {object} in {path} ends at byte {found}, {flushed} bytes of it were flushed; \
+         try: braid fsck"
     )]
     CutShort {
         /// Which object.
         object: ObjectId,
         /// The store.
         path: String,
-        /// Where its file ends.
+        /// The end of its file.
         found: u64,
-        /// Where it should end at least.
+        /// The flushed length.
         flushed: u64,
     },
-    /// A record or identity file does not agree with its checksum, name or format.
+    /// A record or identity file that contradicts its checksum, name or format.
     #[error("{path}: corrupted: {why}; try: braid fsck")]
     Corrupted {
         /// Which file.
         path: String,
-        /// What disagrees.
+        /// The contradiction.
         why: &'static str,
     },
-    /// The file was truncated or punched since the caller learnt its size generation (I5).
+    /// The file was truncated or punched after the caller learned its size generation (I5).
     #[error("object {object}: size generation {asked} is older than {current}")]
     StaleGeneration {
         /// Which object.
         object: ObjectId,
-        /// What the caller holds.
+        /// The caller's generation.
         asked: SizeGeneration,
-        /// What the record holds.
+        /// The record's generation.
         current: SizeGeneration,
     },
-    /// A directory of the store vanished, or the store's own directory is not there.
+    /// A directory of the store, or the store's own directory, does not exist.
     #[error("{path}: directory missing: is the disk mounted?; try: mount | grep {path}")]
     DirectoryMissing {
         /// Which directory.
@@ -93,7 +94,8 @@ pub enum StoreError {
     },
     /// The directory has no identity file: an unmounted disk must not look like an empty one.
     #[error(
-        "{path}: not an object directory of BraidFS (no identity file): is the disk mounted?; try: mount it, or --init for a new, empty directory"
+        "{path}: not an object directory of BraidFS (no identity file): is the disk mounted?; \
+         try: mount it, or --init for a new, empty directory"
     )]
     NoIdentity {
         /// Which directory.
@@ -101,7 +103,8 @@ pub enum StoreError {
     },
     /// The directory belongs to another cluster.
     #[error(
-        "{path}: belongs to cluster {found}, not to {wanted}; try: give this daemon its own directory"
+        "{path}: belongs to cluster {found}, not to {wanted}; \
+         try: give this daemon its own directory"
     )]
     ForeignCluster {
         /// Which directory.
@@ -113,19 +116,21 @@ pub enum StoreError {
     },
     /// The directory belongs to another I/O daemon.
     #[error(
-        "{path}: belongs to I/O daemon {found}, not to {wanted}; try: give this daemon its own directory"
+        "{path}: belongs to I/O daemon {found}, not to {wanted}; \
+         try: give this daemon its own directory"
     )]
     ForeignIod {
         /// Which directory.
         path: String,
         /// The daemon in its identity file.
         found: u32,
-        /// The daemon that asked.
+        /// The daemon that opens it.
         wanted: u32,
     },
-    /// The format of the directory or of a record is not one that this version understands (I10).
+    /// This version does not understand the format of the directory or record (I10).
     #[error(
-        "{path}: format {found} is not understood (this version writes {wanted}); try: a newer BraidFS"
+        "{path}: format {found} is not understood (this version writes {wanted}); \
+         try: a newer BraidFS"
     )]
     UnknownFormat {
         /// Which file.
@@ -135,7 +140,7 @@ pub enum StoreError {
         /// The format of this version.
         wanted: u32,
     },
-    /// `init` of a directory that holds something.
+    /// `init` of a directory that is not empty.
     #[error("{path}: not empty; try: an empty directory")]
     NotEmpty {
         /// Which directory.
@@ -161,7 +166,8 @@ pub enum StoreError {
     },
     /// The file system cannot hold object records.
     #[error(
-        "{path}: the file system has no user extended attributes; try: ext4, xfs, btrfs, or mount -o user_xattr"
+        "{path}: the file system has no user extended attributes; \
+         try: ext4, xfs, btrfs, or mount -o user_xattr"
     )]
     NoXattrs {
         /// Which directory.
@@ -170,25 +176,26 @@ pub enum StoreError {
     /// The platform or file system cannot do this.
     #[error("{path}: cannot {action}: not supported by this file system")]
     Unsupported {
-        /// What was asked, as a verb.
+        /// The action, as a verb.
         action: &'static str,
-        /// Of which file.
+        /// The file.
         path: String,
     },
-    /// The disk's file system refuses a length that none of its files can have.
+    /// No file of the disk's file system can have this length.
     #[error(
-        "{path}: no file of this file system can be that long; try: a smaller size, more daemons per file, or xfs"
+        "{path}: no file of this file system can be that long; \
+         try: a smaller size, more daemons per file, or xfs"
     )]
     FileTooLong {
         /// Which file.
         path: String,
     },
-    /// The disk's file system refuses the arguments of a call, which it understands otherwise.
+    /// The disk's file system refuses the arguments of a call that it supports.
     #[error("{path}: cannot {action}: the file system takes this for invalid")]
     Refused {
-        /// What was asked, as a verb.
+        /// The action, as a verb.
         action: &'static str,
-        /// Of which file.
+        /// The file.
         path: String,
     },
     /// An offset or length past the largest file, or past the largest file of the store's disk.
@@ -207,12 +214,12 @@ pub enum StoreError {
         /// The limit, [`crate::LAYOUT_BYTES_MAX`].
         max: usize,
     },
-    /// A call that makes no sense.
+    /// An invalid call.
     #[error("object {object}: {why}")]
     Invalid {
         /// Which object.
         object: ObjectId,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
 }
@@ -237,7 +244,7 @@ impl StoreError {
         }
     }
 
-    /// The stable number for the wire.
+    /// The status on the wire.
     pub fn status(&self) -> Status {
         match self {
             Self::NoSpace { .. } => Status::NoSpace,
@@ -263,8 +270,8 @@ impl StoreError {
         }
     }
 
-    /// Whether the file system refused the call and changed nothing: the disk works, and the same call would be
-    /// refused again, for want of space until there is some.
+    /// Whether the file system refused the call and changed nothing. The disk works; the same call
+    /// is refused again, for lack of space until there is some.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self.status(),
@@ -272,7 +279,7 @@ impl StoreError {
         )
     }
 
-    /// Whether the object is simply not there: for a caller who knows that it need not be.
+    /// Whether the object is just absent, for a caller who knows that it may be.
     pub fn is_no_object(&self) -> bool {
         matches!(self, Self::NoObject { .. })
     }

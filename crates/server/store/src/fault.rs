@@ -1,4 +1,4 @@
-//! Faults on a plan: both stores ask it before every disk operation.
+//! Fault plans: both stores ask one before every disk operation.
 //!
 //! A store without a plan pays one branch per operation.
 
@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// An operation on the disk, as faults see it.
+/// A disk operation, as a fault plan sees it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DiskOp {
     /// Opening an existing object.
@@ -25,7 +25,7 @@ pub enum DiskOp {
     SyncDirectory,
     /// Writing an object record.
     SetRecord,
-    /// Cutting or growing a file.
+    /// Truncating or growing a file.
     Truncate,
     /// Punching a hole.
     Punch,
@@ -33,11 +33,11 @@ pub enum DiskOp {
     Allocate,
     /// Removing a name.
     Remove,
-    /// Giving a name: a new object its own, or a lost one another.
+    /// Linking a name: a new object's, or a lost object's new one.
     Rename,
 }
 
-/// What happens instead of, or to, an operation.
+/// What happens instead of an operation, or to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// It fails with an I/O error.
@@ -46,11 +46,12 @@ pub enum Fault {
     NoSpace,
     /// It fails because the disk is read-only.
     ReadOnly,
-    /// It fails because the file system has no files that long.
+    /// It fails because the file system has no files of that length.
     TooLarge,
-    /// A read or write moves only half of what it could. Nothing else notices.
+    /// A read or write moves only half of its bytes. No other operation is affected.
     Short,
-    /// The process dies before it: this and everything after it fails, until the store is opened anew.
+    /// The process dies before it: this and every later operation fails, until the store is opened
+    /// again.
     Killed,
 }
 
@@ -68,12 +69,12 @@ impl Fault {
     }
 }
 
-/// Says which operations fail, by number, by kind or by chance.
+/// Decides which operations fail: by number, by kind or at random.
 #[derive(Debug, Default)]
 pub struct FaultPlan {
     operations: AtomicU64,
     state: Mutex<State>,
-    /// What is held changed, or who waits for it.
+    /// `held` or `waiting` has changed.
     changed: Condvar,
 }
 
@@ -86,7 +87,7 @@ struct State {
     killed: bool,
     /// Operations of this kind wait.
     held: Option<DiskOp>,
-    /// How many do.
+    /// How many operations wait.
     waiting: u64,
 }
 
@@ -105,36 +106,37 @@ impl FaultPlan {
         self.lock().always.push((op, fault));
     }
 
-    /// Each operation fails by chance, `per_million` of them, with one of `faults`. A seed gives one sequence.
+    /// Each operation fails at random, `per_million` of them, with one of `faults`. A seed gives
+    /// one sequence.
     pub fn fail_randomly(&self, seed: u64, per_million: u32, faults: &[Fault]) {
         self.lock().chance =
             (!faults.is_empty()).then(|| (Random::new(seed), per_million, faults.to_vec()));
     }
 
-    /// Every operation of this kind waits from now on, as on a disk that is throttled. Of the store in memory all others wait
-    /// with it.
+    /// Every operation of this kind waits from now on, as on a throttled disk. In the store in
+    /// memory, all other operations wait with it.
     pub fn hold(&self, op: DiskOp) {
         self.lock().held = Some(op);
     }
 
-    /// Waits until an operation waits that is held.
+    /// Waits until a held operation waits.
     pub fn wait_until_one_is_held(&self) {
         let waits = self.changed.wait_while(self.lock(), |state| state.waiting == 0);
         drop(waits.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// What is held goes on.
+    /// Lets the held operations continue.
     pub fn release(&self) {
         self.lock().held = None;
         self.changed.notify_all();
     }
 
-    /// The process started anew: [`Fault::Killed`] is over, what else is planned stays.
+    /// The process has started again: [`Fault::Killed`] ends, all other faults stay.
     pub fn revive(&self) {
         self.lock().killed = false;
     }
 
-    /// No more faults: the disk is mended, the process started anew.
+    /// Removes all faults: the disk is repaired, and the process has started again.
     pub fn clear(&self) {
         let mut state = self.lock();
         *state = State { counted: std::mem::take(&mut state.counted), ..State::default() };
@@ -164,7 +166,7 @@ impl FaultPlan {
         fault
     }
 
-    /// Asked before each operation that is whole or not at all.
+    /// Asked before each operation that cannot be partial.
     pub(crate) fn check(&self, op: DiskOp) -> io::Result<()> {
         self.before(op).and_then(Fault::error).map_or(Ok(()), Err)
     }

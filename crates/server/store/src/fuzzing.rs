@@ -1,10 +1,11 @@
-//! Ways for `fuzz/` into the parsers of this crate. Not an interface.
+//! Access for `fuzz/` to the parsers of this crate. Not an interface.
 
 use std::path::Path;
 
 use crate::{Identity, identity::sealed, local::parse_name};
 
-/// Reads the text as an identity file, as it is and under a checksum that fits; and as the name of an object.
+/// Reads the text as an identity file, once as it is and once with a valid checksum; and as an
+/// object's name.
 pub fn read_text(text: &str) {
     for text in [text.to_owned(), sealed("", text)] {
         if let Ok(identity) = Identity::from_text(&text, Path::new("x")) {

@@ -1,4 +1,5 @@
-//! The identity file: whose directory this is. A few lines of text under a checksum.
+//! The identity file: to which cluster and daemon a directory belongs. A few lines of text with a
+//! checksum.
 //!
 //! ```text
 //! # BraidFS object directory. Written by the daemon; a checksum guards it.
@@ -8,7 +9,8 @@
 //! crc32c = "0badcafe"
 //! ```
 //!
-//! `iod` is missing until the metadata server has given an id. The checksum covers every byte before its line.
+//! `iod` is missing until the metadata server has assigned an id. The checksum covers every byte
+//! before its line.
 
 use crate::{Result, StoreError};
 use braid_types::{ClusterUuid, IodId};
@@ -21,12 +23,12 @@ pub const FORMAT_VERSION: u32 = 1;
 
 const HEADLINE: &str = "# BraidFS object directory. Written by the daemon; a checksum guards it.\n";
 
-/// Whose directory it is.
+/// The owner of a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// The cluster.
     pub cluster: ClusterUuid,
-    /// The I/O daemon, once the metadata server has named it.
+    /// The I/O daemon, once the metadata server has assigned its id.
     pub iod: Option<IodId>,
 }
 
@@ -58,19 +60,19 @@ impl Identity {
     }
 }
 
-/// `headline` and `body` with the line of the checksum.
+/// `headline` and `body` with the checksum's line.
 pub(crate) fn sealed(headline: &str, body: &str) -> String {
     let text = format!("{headline}{body}");
     let crc = crc32c::crc32c(text.as_bytes());
     format!("{text}crc32c = \"{crc:08x}\"\n")
 }
 
-/// The `key = value` lines of a sealed text, its format and checksum proved.
+/// The `key = value` lines of a sealed text, after its format and checksum are verified.
 pub(crate) fn unseal<'a>(text: &'a str, path: &Path) -> Result<Vec<(&'a str, &'a str)>> {
     let name = || path.display().to_string();
     let corrupted = |why| StoreError::Corrupted { path: name(), why };
     let fields: Vec<_> = text.lines().filter_map(field).collect();
-    // The format stands before the checksum: a newer format may seal itself in another way (I10).
+    // The format is checked before the checksum: a newer format may have another seal (I10).
     let found = value(&fields, "format")
         .and_then(|v| v.parse().ok())
         .ok_or(corrupted("no format version"))?;
@@ -105,7 +107,8 @@ mod tests {
 
     #[test]
     fn golden_identity_file() {
-        let want = "# BraidFS object directory. Written by the daemon; a checksum guards it.\nformat = 1\n\
+        let want = "# BraidFS object directory. Written by the daemon; a checksum guards it.\n\
+                    format = 1\n\
                     cluster = \"30313233-3435-3637-3839-616263646566\"\niod = 3\ncrc32c = \"";
         let text = IDENTITY.to_text();
         assert!(text.starts_with(want), "{text}");

@@ -1,4 +1,4 @@
-//! Objects in a local directory: what an I/O daemon keeps, and how it survives.
+//! Objects in a local directory: what an I/O daemon stores, and what survives a crash.
 //!
 //! ```text
 //!   iod ──> ObjectStore ──┬── LocalStore   a directory: objects/<hash>/<file>.<part>.<generation>
@@ -6,11 +6,16 @@
 //!                 FaultPlan: both ask it before every disk operation
 //! ```
 //!
-//! 1. A lost object is never zeros (I11): [`ObjectStore::open`] of an absent one is [`StoreError::NoObject`].
+//! Invariants:
+//! 1. A lost object never reads as zeros (I11): [`ObjectStore::open`] of an absent one is
+//!    [`StoreError::NoObject`].
 //! 2. A write or size change of an older size generation than the object's record is refused (I5).
-//! 3. What [`Object::flush`] acknowledged survives the loss of power, and the object's name with it (I6).
-//! 4. When anything unflushed may be gone, the [write verifier](ObjectStore::write_verifier) has changed (I6).
-//! 5. A directory without our identity file is never served and never filled: see [`LocalStore::init`].
+//! 3. What [`Object::flush`] acknowledged survives a loss of power, and so does the object's name
+//!    (I6).
+//! 4. When unflushed data may be lost, the [write verifier](ObjectStore::write_verifier) has
+//!    changed (I6).
+//! 5. A directory without our identity file is never served and never filled: see
+//!    [`LocalStore::init`].
 //!
 //! The byte-exact formats are in `docs/format-store.md`.
 #![forbid(unsafe_code)]

@@ -1,23 +1,27 @@
-//! Objects in the address space: the kernel sends scattered pieces of one from there by one call, without reading each into a
-//! buffer first (`docs/adr/0025-sending-from-a-mapping.md`).
+//! Objects mapped into memory: the kernel sends scattered pieces of one with one call, without a
+//! read into a buffer for each (`docs/adr/0025-sending-from-a-mapping.md`).
 //!
-//! Invariants: (1) nothing but a system call looks at the bytes: another process or a truncate may change them or take them away at
-//! any time, which the kernel tells by `EFAULT` and a program by its end; (2) a mapping outlasts the object's file being open, and
-//! shows the file as it is, holes as zeros; (3) all mappings of a store together are no longer than [`MAPPED_BYTES_MAX`] (I9), each
-//! counted from before it is made until it is gone.
+//! Invariants:
+//! 1. Only system calls touch the mapped bytes. Another process or a truncate may change or remove
+//!    them at any time: a system call then returns `EFAULT`, but a program dies.
+//! 2. A mapping lives on when the object's file is closed. It shows the file as it is, with holes
+//!    as zeros.
+//! 3. All mappings of a store together have at most [`MAPPED_BYTES_MAX`] bytes (I9). Each is
+//!    counted from before it is made until it is removed.
 
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Address space for all mappings of a store, of the 128 TiB that a process has; it takes no memory but that for the tables of the
-/// pages that were sent from, 2 MiB for each GiB.
+/// Address space for all mappings of a store, of the 128 TiB of a process. It takes no memory
+/// except page tables for the pages that were sent, 2 MiB for each GiB.
 pub(crate) const MAPPED_BYTES_MAX: u64 = 4 << 40;
-/// Mappings are of a power of two of bytes and at least so many, so that an object that grows is seldom mapped anew.
+/// A mapping has a power of two of bytes, and at least this many, so that a growing object is
+/// seldom mapped again.
 const BYTES_MIN: u64 = 1 << 20;
 
-/// A file in the address space.
+/// A mapped file.
 #[derive(Debug)]
 pub struct Mapping {
     raw: MmapRaw,
@@ -25,7 +29,8 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps a file from its beginning to `end` at least; it may end before. `None` where there is no room in `budget`, or the system refuses.
+    /// Maps a file up to `end` at least; the file may end before. `None` when `budget` has no
+    /// space, or the system refuses.
     pub(crate) fn of(file: &File, end: u64, budget: &Arc<AtomicU64>) -> Option<Self> {
         let bytes = end.checked_next_power_of_two()?.max(BYTES_MIN);
         let room = Taken::of(budget, bytes)?;
@@ -34,12 +39,12 @@ impl Mapping {
         Some(Self { raw, room })
     }
 
-    /// Where it is.
+    /// The mapping itself.
     pub fn raw(&self) -> &MmapRaw {
         &self.raw
     }
 
-    /// How much of the file it shows, if there is so much.
+    /// Length of the mapping; the file may be shorter.
     pub fn bytes(&self) -> u64 {
         self.room.bytes
     }

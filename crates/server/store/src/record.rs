@@ -1,7 +1,7 @@
-//! The object record: what an object knows of itself, kept in the extended attribute [`RECORD_XATTR`].
+//! The object record: an object's own description, in the extended attribute [`RECORD_XATTR`].
 //!
-//! With it, fsck can rebuild a layout, and a restored metadata server never gives out an index again.
-//! All numbers are little-endian; see `docs/format-store.md`.
+//! With it fsck can rebuild a layout, and a restored metadata server never assigns a file index
+//! again. All numbers are little-endian; see `docs/format-store.md`.
 //!
 //! ```text
 //!  0 magic "BRDO"   4 version u16    6 pending u16 (0 nothing, 1 truncate, 2 punch)
@@ -12,7 +12,7 @@
 //! 68 layout …                       then CRC-32C of all before it
 //! ```
 //!
-//! Version 1 has no flushed length: what it would be is not known, and 0 promises nothing.
+//! Version 1 has no flushed length. It is read as 0, which promises nothing.
 
 use crate::{NewObject, Result, SizeChange, StoreError};
 use braid_types::{FileIndex, ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SizeGeneration};
@@ -23,10 +23,10 @@ use std::sync::Arc;
 pub const RECORD_XATTR: &str = "user.braid.object";
 /// The version of the record's format.
 pub const RECORD_VERSION: u16 = 2;
-/// The version before: without the flushed length. Read, never written.
+/// The version before, without the flushed length. It is read, never written.
 const RECORD_VERSION_BEFORE: u16 = 1;
-/// The longest layout in a record, in bytes: the record stays below ext4's one block (4 KiB) for all of a
-/// file's extended attributes, with room for those of others.
+/// The longest layout in a record, in bytes. With it, the record fits the one block (4 KiB) that
+/// ext4 has for all extended attributes of a file, and leaves space for those of others.
 pub const LAYOUT_BYTES_MAX: usize = 3072;
 
 const MAGIC: &[u8; 4] = b"BRDO";
@@ -34,10 +34,10 @@ const FIXED_BYTES: usize = 68;
 const FIXED_BYTES_BEFORE: usize = 60;
 const CRC_BYTES: usize = 4;
 
-/// What an object knows of itself.
+/// An object's description of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectRecord {
-    /// Which object it is.
+    /// The object.
     pub id: ObjectId,
     /// Older ones are refused (I5).
     pub size_generation: SizeGeneration,
@@ -47,15 +47,16 @@ pub struct ObjectRecord {
     pub gid: u32,
     /// The file's layout as the caller encoded it.
     pub layout: Arc<[u8]>,
-    /// A change that is recorded and perhaps not done.
+    /// A change that is recorded and may not be done.
     pub pending: Option<SizeChange>,
-    /// A length that was flushed: an object whose file is shorter has lost its end (I11). Never more than is durable,
-    /// often less: it follows a flush, and no flush waits for it.
+    /// A length that was flushed: an object whose file is shorter has lost its end (I11). It never
+    /// exceeds the durable length and is often less: it is recorded after a flush, and no flush
+    /// waits for it.
     pub flushed_bytes: u64,
 }
 
 impl ObjectRecord {
-    /// The record of a new object; refuses a layout that is too long for it.
+    /// The record of a new object. It refuses a layout that is too long.
     pub(crate) fn new(new: &NewObject) -> Result<Self> {
         let bytes = new.layout.len();
         if bytes > LAYOUT_BYTES_MAX {
@@ -73,7 +74,7 @@ impl ObjectRecord {
         })
     }
 
-    /// The record as it stands in the attribute.
+    /// The record's bytes in the attribute.
     pub fn encode(&self) -> Vec<u8> {
         let (kind, a, b) = match self.pending {
             None => (0u16, 0, 0),
@@ -230,7 +231,11 @@ mod tests {
         }
 
         #[test]
-        fn one_flipped_bit_is_noticed(record in any_record(), at in any::<proptest::sample::Index>(), bit in 0..8u8) {
+        fn one_flipped_bit_is_noticed(
+            record in any_record(),
+            at in any::<proptest::sample::Index>(),
+            bit in 0..8u8,
+        ) {
             let mut bytes = record.encode();
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;
@@ -238,7 +243,9 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_the_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn no_bytes_make_the_decoder_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
             let _ = ObjectRecord::decode(&bytes, Path::new("x"));
         }
     }

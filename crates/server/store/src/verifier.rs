@@ -1,18 +1,19 @@
 //! The write verifier (I6): a number that changes when unflushed data may have been lost.
 //!
 //! ```text
-//!   kept in the file `verifier`:   host = boot id, device, mount     verifier = 64 random bits
+//!   stored in the file `verifier`:   host = boot id, device, mount     verifier = 64 random bits
 //!
-//!   open, same host line       -> the kept number: the daemon restarted, the page cache lived
-//!   open, another host line    -> a new number:    boot, remount, or another machine
-//!   a failed fsync, write-back -> a new number
+//!   open, same host line       -> the stored number: the daemon restarted, the page cache lived on
+//!   open, another host line    -> a new number:      boot, remount, or another machine
+//!   failed fsync or write-back -> a new number
 //! ```
 //!
-//! 1. A number is written to the file before it is given out, so a restart keeps it.
-//! 2. A file that is missing or damaged is as another host: a new number. More changes than needed only cost
-//!    clients a resend; one too few loses data.
-//! 3. When the disk does not take the number, it changes for this process alone, and the next process finds that the
-//!    disk does not take the kept one either, and makes a new one.
+//! Invariants:
+//! 1. A number is in the file before a client gets it, so that a restart keeps it.
+//! 2. A missing or damaged file counts as another host: a new number. An unneeded change only costs
+//!    clients a resend; a missing one loses data.
+//! 3. If the disk does not accept the number, it changes for this process only. The next process
+//!    finds that the disk does not accept the stored number either, and makes a new one.
 
 use crate::identity::{FORMAT_VERSION, sealed, unseal, value};
 use braid_types::WriteVerifier;
@@ -24,7 +25,7 @@ pub(crate) const VERIFIER_FILE: &str = "verifier";
 
 const HEADLINE: &str = "# BraidFS write verifier. Written by the daemon.\n";
 
-/// The text that keeps `verifier` for `host`.
+/// The file's text for `verifier` and `host`.
 pub(crate) fn to_text(host: &str, verifier: WriteVerifier) -> String {
     sealed(
         HEADLINE,
@@ -35,7 +36,7 @@ pub(crate) fn to_text(host: &str, verifier: WriteVerifier) -> String {
     )
 }
 
-/// The verifier that `text` keeps for `host`; `None` when it is another host's, or no such text.
+/// The verifier in `text` for `host`; `None` for another host's or any other text.
 pub(crate) fn from_text(text: &str, host: &str) -> Option<WriteVerifier> {
     let fields = unseal(text, Path::new(VERIFIER_FILE)).ok()?;
     if value(&fields, "host")? != host {
@@ -44,9 +45,10 @@ pub(crate) fn from_text(text: &str, host: &str) -> Option<WriteVerifier> {
     u64::from_str_radix(value(&fields, "verifier")?, 16).ok().map(WriteVerifier)
 }
 
-/// A verifier that was not there before. Never 0, so that 0 can mean "none yet".
+/// A new verifier. Never 0, which can mean "none yet".
 pub(crate) fn fresh() -> WriteVerifier {
-    // The standard library seeds this hasher from the system's random bytes; a verifier has to differ, not to be secret.
+    // The standard library seeds this hasher with the system's random bytes. A verifier must
+    // differ, not be secret.
     let mut hasher = std::hash::RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());
     WriteVerifier(hasher.finish().max(1))

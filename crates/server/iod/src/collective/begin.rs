@@ -1,4 +1,4 @@
-//! Collect: the master's message makes the job.
+//! Collect: the leader task's message creates the collective request.
 
 use std::{
     sync::{Arc, Condvar, Mutex, atomic::AtomicU64, atomic::Ordering::Relaxed},
@@ -33,12 +33,12 @@ use crate::{
     ops::{Readable, invalid},
 };
 
-/// Slices that finding each task's first byte may take, and that a task may search for its next one: views that are longer to search
-/// are left to independent calls.
+/// Slices that may be spent to find each task's first byte, or a task's next one. Views that take
+/// longer to search are left to independent calls.
 pub(super) const LOOK_SLICES_MAX: usize = 1024;
 
-/// How much more memory a view takes than its formula at most: a vector in a vector, 14 deep, has as many patterns and a comb for each
-/// level below.
+/// How much more memory a view takes than its formula, at most: a vector in a vector, 14 deep, has
+/// as many patterns, and a search pattern for each level below.
 const VIEW_GROWTH: usize = 12;
 
 pub(crate) fn collect<S: ObjectStore>(
@@ -62,27 +62,33 @@ fn make<S: ObjectStore>(
     now: Duration,
     collect: &Collect,
 ) -> Result<Collective, Failure> {
-    let (grant, _) =
-        core.grant(connection, now, collect.handle, &collect.present, rights(collect.kind))?;
-    let sessions = sessions(&grant, collect)?;
-    let master = (grant.session, connection.user());
-    let place =
-        core.collectives().reserve(master, sessions.len(), view_bytes_max(&collect.tasks), now)?;
+    let (capability, _) = core.admission().admitted_capability(
+        connection,
+        now,
+        collect.handle,
+        &collect.present,
+        rights(collect.kind),
+    )?;
+    let sessions = sessions(&capability, collect)?;
+    let leader = (capability.session, connection.user());
+    let permit =
+        core.collectives().reserve(leader, sessions.len(), view_bytes_max(&collect.tasks), now)?;
     let verifier = core.store().write_verifier();
     let (objects, ends, file_end) = match collect.kind {
         CollectiveKind::Read => {
-            let Readable { objects, ends, file_end, lost } = Readable::open(core, &grant)?;
-            // For all tasks or none: who reads by itself gets what is left.
-            let first =
-                lost.iter().zip(&ends).zip(&grant.places).find_map(|((from, end), place)| {
-                    from.map(|from| Readable::lost_in(place.object, from, end.bytes.0))
-                });
+            let Readable { objects, ends, file_end, lost } = Readable::open(core, &capability)?;
+            // It fails for all tasks or for none: an independent read gets what is left.
+            let first = lost.iter().zip(&ends).zip(&capability.places).find_map(
+                |((from, end), local_part)| {
+                    from.map(|from| Readable::lost_in(local_part.object, from, end.bytes.0))
+                },
+            );
             first.map_or(Ok(()), Err)?;
             (objects, ends, file_end)
         }
-        _ => (vec![None; grant.places.len()], Vec::new(), FILE_BYTES_MAX),
+        _ => (vec![None; capability.places.len()], Vec::new(), FILE_BYTES_MAX),
     };
-    let unfolds = unfolds(&grant, &collect.tasks, &place)?;
+    let unfolds = unfolds(&capability, &collect.tasks, &permit)?;
     let sweep = looked(Sweep::of(unfolds.iter().cloned(), file_end))?;
     let cursor = |(at, unfold)| sweep.wants(at).then(|| Box::new(Cursor::new(unfold, file_end)));
     let cursors: Vec<_> = unfolds.into_iter().enumerate().map(cursor).collect();
@@ -92,9 +98,9 @@ fn make<S: ObjectStore>(
     let progress = Progress::new(sweep, cursors, writes);
     Ok(Collective {
         id: collect.collective,
-        place,
+        permit,
         kind: collect.kind,
-        grant,
+        capability,
         sessions,
         ends,
         chunk_bytes,
@@ -111,7 +117,7 @@ pub(super) fn rights(kind: CollectiveKind) -> Rights {
 }
 
 /// The tasks' sessions, by rank.
-fn sessions(grant: &Grant, collect: &Collect) -> Result<Vec<SessionId>, Failure> {
+fn sessions(capability: &Grant, collect: &Collect) -> Result<Vec<SessionId>, Failure> {
     let tasks = TaskFamily::tasks(&collect.tasks, COLLECTIVE_TASKS_MAX).ok_or_else(|| {
         let detail =
             format!("more than {COLLECTIVE_TASKS_MAX} tasks, or their requests are too long");
@@ -119,23 +125,27 @@ fn sessions(grant: &Grant, collect: &Collect) -> Result<Vec<SessionId>, Failure>
     })?;
     let counts: u64 = collect.sessions.iter().map(|(_, count)| u64::from(*count)).sum();
     if counts != tasks as u64 {
-        let detail = format!("{tasks} tasks and sessions for {counts}");
+        let detail = format!("there are {tasks} tasks, and sessions for {counts}");
         return Err(Failure::new(Status::Malformed, detail));
     }
-    if !collect.sessions.iter().any(|(session, _)| *session == grant.session) {
-        return Err(Failure::new(Status::BadCapability, "the master is none of the tasks"));
+    if !collect.sessions.iter().any(|(session, _)| *session == capability.session) {
+        return Err(Failure::new(Status::BadCapability, "the leader task is none of the tasks"));
     }
     let each = |(session, count): &(SessionId, u32)| std::iter::repeat_n(*session, *count as usize);
     Ok(collect.sessions.iter().flat_map(each).collect())
 }
 
-/// What the views of these formulas may take at most, in bytes.
+/// The most memory that the views of these formulas may take, in bytes.
 fn view_bytes_max(families: &[TaskFamily]) -> usize {
     families.iter().map(|family| family.first.to_bytes().len() * VIEW_GROWTH).sum()
 }
 
-/// The tasks' requests unfolded, by rank. Those of one formula share its view.
-fn unfolds(grant: &Grant, families: &[TaskFamily], place: &Place) -> Result<Vec<Unfold>, Failure> {
+/// The tasks' unfolded requests, by rank. Requests of one formula share its view.
+fn unfolds(
+    capability: &Grant,
+    families: &[TaskFamily],
+    permit: &Place,
+) -> Result<Vec<Unfold>, Failure> {
     let (mut unfolds, mut view_bytes) = (Vec::new(), 0);
     for family in families {
         let view = family.first.view.map().map_err(invalid)?;
@@ -143,18 +153,18 @@ fn unfolds(grant: &Grant, families: &[TaskFamily], place: &Place) -> Result<Vec<
         for (displacement, start) in family.places() {
             let view = view.moved_to(displacement);
             unfolds.push(
-                grant
+                capability
                     .map
-                    .unfold_view(view, start, family.first.bytes, &grant.parts)
+                    .unfold_view(view, start, family.first.bytes, &capability.parts)
                     .map_err(invalid)?,
             );
         }
     }
-    place.takes(view_bytes);
+    permit.takes(view_bytes);
     Ok(unfolds)
 }
 
-/// The sweep after it has found every task's first byte.
+/// The union of the requests, after it has found every task's first byte.
 fn looked(mut sweep: Sweep) -> Result<Sweep, Failure> {
     for _ in 0..LOOK_SLICES_MAX {
         if sweep.look(&mut JOB_SLICE_ACCESSES_MAX.clone()) {

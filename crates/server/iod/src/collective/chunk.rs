@@ -1,4 +1,4 @@
-//! A chunk: the next stretch of what all tasks want together, as runs of the objects and bytes in memory.
+//! A chunk: the next bytes that any task wants, as extents of objects and as bytes in memory.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ pub(super) struct Extent {
     pub(super) slot: u16,
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// Where they are in the chunk's memory.
+    /// Their position in the chunk's memory.
     pub(super) at: usize,
 }
 
-/// A chunk that is planned, or being planned.
+/// The plan of a chunk, perhaps unfinished.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// While it is planned in the order of the file, then by slot and offset.
+    /// In file order while it is planned, then by slot and offset.
     pub(super) extents: Vec<Extent>,
-    /// Of the file: what any task wants before it, and was in no chunk before, is in this one.
+    /// A file offset: the chunk has all wanted bytes before it that no earlier chunk had.
     pub(super) end: u64,
     pub(super) bytes: u64,
 }
@@ -38,7 +38,7 @@ pub(super) struct Chunk {
     pub(super) memory: Vec<u8>,
 }
 
-/// What planning came to.
+/// The result of planning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Planned {
     /// The slice is used up.
@@ -50,11 +50,12 @@ pub(super) enum Planned {
 }
 
 impl Plan {
-    /// One slice of planning a chunk of about `bytes_max`. `hole_bytes`: gaps of up to this many bytes of an object are taken in.
+    /// One slice of planning a chunk of about `bytes_max`. It includes gaps of up to `hole_bytes`
+    /// in an object.
     pub(super) fn more(
         &mut self,
         sweep: &mut Sweep,
-        grant: &Grant,
+        capability: &Grant,
         bytes_max: u64,
         hole_bytes: u64,
     ) -> Planned {
@@ -69,7 +70,7 @@ impl Plan {
                 Swept::End if self.extents.is_empty() => return Planned::Nothing,
                 Swept::End => return self.whole(sweep),
                 Swept::Run(run) => {
-                    let Some(slot) = grant.slot(run.part) else { continue };
+                    let Some(slot) = capability.slot(run.part) else { continue };
                     // PARTS_MAX fits 16 bits.
                     self.take(slot as u16, run.object_offset.0, run.bytes, hole_bytes);
                 }
@@ -77,7 +78,8 @@ impl Plan {
         }
     }
 
-    /// Where the first bytes of an access are in its memory; `hint` is the extent that was found last.
+    /// The position of an access's first bytes in the chunk's memory; `hint` is the extent that was
+    /// found last.
     pub(super) fn locate(&self, slot: u16, access: &Access, hint: &mut usize) -> usize {
         let offset = access.object_offset.0;
         let has = |extent: &Extent| {
@@ -95,7 +97,7 @@ impl Plan {
     }
 
     fn take(&mut self, slot: u16, offset: u64, bytes: u64, hole_bytes: u64) {
-        // Of few parts the last extent of this one is near the end.
+        // With few parts, this one's last extent is near the end.
         let last = self.extents.iter_mut().rev().take(LOOK_BACK).find(|extent| extent.slot == slot);
         match last {
             Some(last)
@@ -126,24 +128,26 @@ impl Plan {
     }
 }
 
-/// How much a chunk of a read holds for so many tasks, in bytes.
+/// Size of a chunk of a read by this many tasks, in bytes.
 pub(super) fn read_bytes_for(tasks: usize) -> u64 {
     (tasks as u64 * COLLECTIVE_FRAME_BYTES)
         .clamp(COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_CHUNK_BYTES_MAX)
 }
 
-/// The same of a write, of which one chunk at a time is in memory.
+/// The same for a write, which has one chunk in memory at a time.
 pub(super) fn write_bytes_for(tasks: usize) -> u64 {
     let least = COLLECTIVE_CHUNK_BYTES_MIN;
     (tasks as u64 * RECEIVED_BYTES_MAX as u64)
         .clamp(least, COLLECTIVE_RING as u64 * COLLECTIVE_CHUNK_BYTES_MAX)
 }
 
-/// What is received of one task of a write at a time, in bytes: with less the kernel's copies take longer, more leaves the processor's
-/// cache before it is written (`docs/adr/0015-collective-requests.md`).
+/// How much one call receives from one task of a write, in bytes. With less, the kernel's copies
+/// take longer. More leaves the processor's cache before it is written
+/// (`docs/adr/0015-collective-requests.md`).
 pub(super) const RECEIVED_BYTES_MAX: usize = 256 * 1024;
 
-/// How many extents are looked at for one to grow: a daemon that keeps more parts of one file only has more runs.
+/// How many extents are searched for one that can grow. A daemon with more parts of one file only
+/// has more extents.
 const LOOK_BACK: usize = 8;
 
 impl Chunk {
@@ -151,7 +155,7 @@ impl Chunk {
         Arc::new(Self { plan, memory })
     }
 
-    /// Its memory, to be used again, unless somebody still holds the chunk.
+    /// Its memory for reuse, unless a thread still holds the chunk.
     pub(super) fn into_memory(self: Arc<Self>) -> Option<Vec<u8>> {
         Arc::try_unwrap(self).ok().map(|chunk| chunk.memory)
     }

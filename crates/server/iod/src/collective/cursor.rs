@@ -1,4 +1,4 @@
-//! Where one task is in its own request.
+//! The position of a task in its own request.
 
 use braid_layout::{Access, Unfold, Unfolded};
 use braid_types::{FileOffset, ObjectOffset};
@@ -6,22 +6,22 @@ use braid_types::{FileOffset, ObjectOffset};
 use super::chunk::Plan;
 use crate::grant::Grant;
 
-/// The accesses of a task that it has not had yet.
+/// The accesses that the task has not had yet.
 #[derive(Debug)]
 pub(super) struct Cursor {
     unfold: Unfold,
     access: Option<Access>,
-    /// Nothing at or after it is wanted.
+    /// The file offset where the request ends.
     end: u64,
     is_over: bool,
     /// Extent of the chunk that was found last.
     hint: usize,
 }
 
-/// What comes next.
+/// The task's next bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// Bytes of the chunk: where in its memory, how many.
+    /// Bytes of the chunk: position in its memory, and length.
     Piece(usize, u64),
     /// The next byte is in a later chunk.
     Past,
@@ -40,7 +40,7 @@ impl Cursor {
     pub(super) fn peek(
         &mut self,
         plan: &Plan,
-        grant: &Grant,
+        capability: &Grant,
         bytes_max: u64,
         steps: &mut usize,
     ) -> Next {
@@ -50,7 +50,9 @@ impl Cursor {
             Err(Paused) => return Next::Paused,
         };
         let left = plan.end.saturating_sub(access.file_offset.0);
-        let Some(slot) = grant.slot(access.part).filter(|_| left > 0) else { return Next::Past };
+        let Some(slot) = capability.slot(access.part).filter(|_| left > 0) else {
+            return Next::Past;
+        };
         let at = plan.locate(slot as u16, &access, &mut self.hint);
         Next::Piece(at, access.bytes.min(left).min(bytes_max))
     }
@@ -60,7 +62,7 @@ impl Cursor {
         self.look(steps).ok().map(|access| access.is_none())
     }
 
-    /// The bytes were had.
+    /// The bytes are transferred.
     pub(super) fn take(&mut self, bytes: u64) {
         let Some(access) = &mut self.access else { return };
         access.object_offset = ObjectOffset(access.object_offset.0 + bytes);

@@ -1,8 +1,10 @@
-//! What the tasks of a collective write have lent to it, and who receives it: a part of [`Progress`].
+//! The payload exchange of a collective write: tasks offer payloads, and the thread with the writer
+//! receives them. It is a part of [`Progress`].
 //!
 //! ```text
-//!   task's thread: lend ──> [ loans, by rank ] ──borrow──> whoever has the writer: receives, puts back ──> returned: the call is answered
-//!                           [ writer         ] ──take, park──> any task's thread, one at a time
+//!   task's thread: offer ──> [ offers, by rank ] ── take ────> thread with the writer:
+//!                  reply <── [ received        ] <── return ── receives
+//!                            [ writer          ] ── take, park ─> any task's thread, one at a time
 //! ```
 
 use std::sync::Arc;
@@ -12,42 +14,46 @@ use braid_types::Failure;
 use super::{progress::Progress, source::Source, writer::Writer};
 use crate::{callers::Caller, grant::Grant};
 
-/// See the module.
+/// Payloads, the writer, and how far it is.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     loans: Vec<Option<Loan>>,
-    /// Whose loan whoever has the writer holds.
+    /// The task whose payload the writer's thread has taken.
     borrowed: Option<usize>,
     /// `None` while a thread has it.
     writer: Option<Box<Writer>>,
-    /// Whose bytes are next; `None`: the writer can go on without them.
+    /// The task whose bytes the writer needs next; `None` when it can continue without them.
     at: Option<usize>,
-    /// Just past the last chunk with bytes of each task, by rank.
+    /// By rank: the number after the last chunk with bytes of the task.
     put_until: Vec<u64>,
-    /// Chunks that were made, and of them those that are in the objects.
+    /// Chunks that were begun, and of them those that are written.
     made: u64,
     landed: u64,
 }
 
-/// The payload of one call, lent by its thread.
+/// The payload of one call, which its thread has offered.
 #[derive(Debug)]
 pub(super) struct Loan {
     pub(super) source: Arc<dyn Source>,
-    pub(super) grant: Arc<Grant>,
+    pub(super) capability: Arc<Grant>,
     pub(super) caller: Arc<Caller>,
     /// Payload bytes that were received.
     pub(super) had: u64,
-    /// Of them, those that were counted as a move.
+    /// The part of it that is counted as progress.
     counted: u64,
-    /// Nothing is left of it.
+    /// It is received completely.
     returned: bool,
 }
 
 impl Loan {
-    pub(super) fn new(source: Arc<dyn Source>, grant: &Arc<Grant>, caller: &Arc<Caller>) -> Self {
+    pub(super) fn new(
+        source: Arc<dyn Source>,
+        capability: &Arc<Grant>,
+        caller: &Arc<Caller>,
+    ) -> Self {
         Self {
             source,
-            grant: grant.clone(),
+            capability: capability.clone(),
             caller: caller.clone(),
             had: 0,
             counted: 0,
@@ -56,14 +62,14 @@ impl Loan {
     }
 }
 
-/// How a call stands whose payload is lent.
+/// The state of an offered payload.
 #[derive(Debug)]
 pub(super) enum Lent {
     /// It is being received.
     Wanted,
-    /// All of it was taken, so many bytes: the call may be answered.
+    /// All of it was received, this many bytes: the call may be answered.
     Taken(u64),
-    /// And they are the task's last; they are not written yet.
+    /// All of it was received. It is the task's last, and is not written yet.
     Landing,
 }
 
@@ -74,12 +80,12 @@ impl Desk {
         Self { loans, put_until: vec![0; tasks], writer: Some(Box::new(writer)), ..Self::default() }
     }
 
-    /// Whether bytes were received, or may be, that are not written.
+    /// Whether received bytes may be unwritten.
     pub(super) fn is_filling(&self) -> bool {
         self.landed < self.made
     }
 
-    /// Whose bytes are next.
+    /// The task whose bytes the writer needs next.
     pub(super) fn at(&self) -> Option<usize> {
         self.at
     }
@@ -95,19 +101,19 @@ impl Desk {
 }
 
 impl Progress {
-    /// A task's thread lends its payload.
+    /// A task's thread offers its payload.
     pub(super) fn lend(&mut self, rank: usize, loan: Loan) {
         self.desk.loans[rank] = Some(loan);
         self.moves += 1;
     }
 
-    /// The writer, for a thread that has time, if it can go on.
+    /// The writer for this thread, if it is free and can continue.
     pub(super) fn take_writer(&mut self) -> Option<Box<Writer>> {
         let waits = self.desk.at.is_some_and(|rank| !self.desk.has(rank));
         if waits { None } else { self.desk.writer.take() }
     }
 
-    /// The thread has no more time for it, or it cannot go on.
+    /// The thread gives the writer up, since it must answer or the writer cannot continue.
     pub(super) fn park_writer(&mut self, writer: Box<Writer>) {
         if self.failed.is_some() {
             return;
@@ -118,7 +124,7 @@ impl Progress {
         }
     }
 
-    /// For whoever has the writer: what the task has lent.
+    /// For the thread with the writer: takes the task's offered payload.
     pub(super) fn borrow(&mut self, rank: usize) -> Option<Loan> {
         self.desk.at = Some(rank);
         if self.failed.is_some() || !self.desk.has(rank) {
@@ -128,13 +134,13 @@ impl Progress {
         self.desk.loans[rank].take()
     }
 
-    /// It goes back to where it was.
+    /// The thread with the writer returns the payload.
     pub(super) fn put_back(&mut self, rank: usize, mut loan: Loan) {
         self.desk.borrowed = None;
         if std::mem::replace(&mut loan.counted, loan.had) != loan.had {
             self.moves += 1;
         }
-        // Not if its thread is gone meanwhile: the connection would not end.
+        // Not if the task's thread has ended: the payload would keep its connection open.
         if self.tasks[rank].busy {
             self.desk.loans[rank] = Some(loan);
         }
@@ -143,32 +149,33 @@ impl Progress {
         }
     }
 
-    /// Nothing is left of it: its thread goes on.
+    /// The payload is received completely: its thread continues.
     pub(super) fn give_back(&mut self, rank: usize, mut loan: Loan) {
         loan.returned = true;
         self.put_back(rank, loan);
-        // The last ones hear of it when their bytes are written.
+        // A task's last call continues when its bytes are written.
         if !self.tasks[rank].finished {
             self.version += 1;
         }
     }
 
-    /// A chunk is to be filled.
+    /// A chunk is begun.
     pub(super) fn began(&mut self) {
         self.desk.made += 1;
     }
 
-    /// The task has bytes in the chunk that is being filled.
+    /// The task has bytes in the current chunk.
     pub(super) fn put(&mut self, rank: usize) {
         self.desk.put_until[rank] = self.desk.made;
     }
 
-    /// The writer has what it wants of a task. Whoever takes it up next does not wait for that one.
+    /// The writer has what it needs of a task. The next thread with the writer does not wait for
+    /// that task.
     pub(super) fn went_on(&mut self) {
         self.desk.at = None;
     }
 
-    /// The chunk is in the objects.
+    /// The chunk is written.
     pub(super) fn landed(&mut self) {
         self.desk.landed = self.desk.made;
         self.moves += 1;
@@ -183,10 +190,10 @@ impl Progress {
         }
     }
 
-    /// How the task's call stands.
+    /// The state of the task's payload.
     ///
     /// # Errors
-    /// The failure of all.
+    /// The failure of the collective request.
     pub(super) fn lent(&self, rank: usize) -> Result<Lent, Failure> {
         if let Some(failure) = &self.failed {
             return Err(failure.clone());
@@ -205,7 +212,8 @@ impl Progress {
         }
     }
 
-    /// A thread takes back what it has lent; whether it has it: whoever has the writer may be receiving from it.
+    /// A thread takes its payload back. Returns false while the thread with the writer may be
+    /// receiving from it.
     pub(super) fn take_back(&mut self, rank: usize) -> bool {
         if self.desk.borrowed == Some(rank) {
             return false;
@@ -214,7 +222,7 @@ impl Progress {
         true
     }
 
-    /// A thread is gone, or done with what it has lent.
+    /// A thread has ended, or no longer needs its offer.
     pub(super) fn withdraw(&mut self, rank: usize) {
         self.tasks[rank].busy = false;
         if let Some(loan) = self.desk.loans.get_mut(rank) {

@@ -1,4 +1,5 @@
-//! A task's call in a collective request: how it gets in, waits, and ends. What it does in between is in `read.rs` and `write.rs`.
+//! A task's call in a collective request: how it joins, waits and ends. `read.rs` and `write.rs`
+//! have the rest.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
@@ -33,24 +34,24 @@ use crate::{
     sink::{Answer, FrameSink, SinkError},
 };
 
-/// A task's call in a collective request, under way.
+/// A task's call in a collective request.
 #[derive(Debug)]
 pub struct JoinJob {
     pub(super) kind: CollectiveKind,
     id: CollectiveId,
     pub(super) rank: usize,
     skip: u64,
-    /// Payload bytes that it is about.
+    /// Payload bytes of the call.
     pub(super) bytes: u64,
     wait: Duration,
-    pub(super) grant: Arc<Grant>,
+    pub(super) capability: Arc<Grant>,
     pub(super) caller: Arc<Caller>,
     pub(super) collectives: Arc<Collectives>,
     memberships: Arc<Mutex<Vec<Membership>>>,
     begun: Duration,
     pub(super) entered: Option<Entered>,
     waiting: Option<Waiting>,
-    /// Payload bytes that it has had.
+    /// Payload bytes that were sent or received.
     pub(super) had: u64,
     /// Of a read: the final frame was sent.
     pub(super) answered: bool,
@@ -60,13 +61,14 @@ pub struct JoinJob {
     pub(super) pieces: Vec<(usize, usize)>,
 }
 
-/// What a job has of its collective request.
+/// The job's state in its collective request.
 #[derive(Debug)]
 pub(super) struct Entered {
     pub(super) collective: Arc<Collective>,
-    /// It is the task's call now; if not, the task has had everything before it.
+    /// Whether the call has bytes to transfer; false when earlier calls had all of the task's
+    /// bytes.
     is_in_turn: bool,
-    /// Of a read; `None`: the task has had everything before this call.
+    /// Of a read; `None` when earlier calls had all of the task's bytes.
     pub(super) cursor: Option<Box<Cursor>>,
     pub(super) chunk: Option<Arc<Chunk>>,
     /// The chunk that this job is making.
@@ -76,16 +78,16 @@ pub(super) struct Entered {
 /// What a job last waited for.
 #[derive(Debug)]
 struct Waiting {
-    /// A change of this one; `None`: that one arrives.
+    /// A change of this one; `None` for the arrival of the `Collect`.
     on: Option<Arc<Collective>>,
-    /// How things stood.
+    /// The version when it began to wait.
     version: u64,
     moves: u64,
-    /// Since when nothing has moved.
+    /// Since when nothing has made progress.
     since: Duration,
 }
 
-/// How far a slice of a job came.
+/// The result of a slice of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Call again.
@@ -96,23 +98,23 @@ pub enum Step {
     Finished,
 }
 
-/// Where a task is.
+/// A task's position.
 pub(super) enum At {
     /// At this chunk.
     Chunk(Arc<Chunk>),
-    /// It makes the next one, and goes on with that later.
+    /// It makes the next chunk, and continues with that in its next slice.
     Making,
-    /// There are no more.
+    /// After the last chunk.
     Nothing,
 }
 
-/// Why a slice did not go on.
+/// Why a slice stopped.
 pub(super) enum Stop {
-    /// For other tasks.
+    /// It waits for other tasks.
     Waits,
     /// It fails.
     Failed(Failure),
-    /// The connection is gone.
+    /// The connection is closed.
     Closed,
 }
 
@@ -162,11 +164,12 @@ fn begin<S: ObjectStore>(
     kind: CollectiveKind,
     (id, rank, skip, bytes, wait_ms): (CollectiveId, u32, u64, u64, u32),
 ) -> Result<Box<JoinJob>, Failure> {
-    let (grant, caller) = core.grant(connection, now, handle, present, rights(kind))?;
+    let (capability, caller) =
+        core.admission().capability(connection, handle, present, rights(kind))?;
     if bytes > WINDOW_BYTES {
         return Err(Failure::new(
             Status::LimitExceeded,
-            format!("{bytes} bytes are more than a window of {WINDOW_BYTES}"),
+            format!("{bytes} bytes exceed the window of {WINDOW_BYTES}"),
         ));
     }
     core.counters().joins.fetch_add(1, Relaxed);
@@ -177,7 +180,7 @@ fn begin<S: ObjectStore>(
         skip,
         bytes,
         wait: Duration::from_millis(u64::from(wait_ms.min(COLLECTIVE_WAIT_MS_MAX))),
-        grant,
+        capability,
         caller,
         collectives: core.collectives().clone(),
         memberships: connection.memberships().clone(),
@@ -193,12 +196,12 @@ fn begin<S: ObjectStore>(
 }
 
 impl JoinJob {
-    /// Whether it takes a payload: [`JoinJob::write`]; else [`JoinJob::step`].
+    /// Whether it takes a payload by [`JoinJob::write`]; otherwise it runs by [`JoinJob::step`].
     pub fn writes(&self) -> bool {
         self.kind == CollectiveKind::Write
     }
 
-    /// Sleeps until something changed that the job waits for, or for `time`.
+    /// Sleeps until the job may continue, at most for `time`.
     pub fn wait<S: ObjectStore>(&self, core: &IodCore<S>, time: Duration) {
         match &self.waiting {
             Some(Waiting { on: Some(collective), version, .. }) => collective.wait(*version, time),
@@ -207,7 +210,8 @@ impl JoinJob {
         }
     }
 
-    /// Does the whole call, if it need not wait for another task: for simulated networks, which have no threads.
+    /// Does the whole call if it need not wait for another task: for simulated networks, which have
+    /// no threads.
     pub(crate) fn run_alone<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
@@ -215,7 +219,7 @@ impl JoinJob {
         payload: &[u8],
         out: &mut dyn FrameSink,
     ) -> Result<(), SinkError> {
-        let would_wait = || Failure::new(Status::TryAgain, "another task is not there yet");
+        let would_wait = || Failure::new(Status::TryAgain, "another task has not joined yet");
         if self.kind == CollectiveKind::Read {
             loop {
                 match self.step(core, now, out)? {
@@ -241,18 +245,19 @@ impl JoinJob {
         self.entered.as_ref().map(|entered| entered.collective.clone())
     }
 
-    /// Whether the task has not had everything before this call.
+    /// Whether the call has bytes to transfer.
     pub(super) fn is_in_turn(&self) -> bool {
         self.entered.as_ref().is_some_and(|entered| entered.is_in_turn)
     }
 
-    /// Gets in, once the `Collect` is here and it is the call's turn.
+    /// Checks the slice. Joins, once the `Collect` has arrived and the task's earlier calls have
+    /// ended.
     pub(super) fn enter<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
         now: Duration,
     ) -> Result<(), Stop> {
-        core.check(&self.grant, &self.caller, now)?;
+        core.admission().check(&self.capability, &self.caller, now)?;
         if self.entered.is_some() {
             return Ok(());
         }
@@ -260,7 +265,7 @@ impl JoinJob {
         let Some(collective) = core.collectives().find(&self.id)? else {
             if now.saturating_sub(self.begun) >= self.wait {
                 let detail = format!(
-                    "no master's collective request came within {} ms",
+                    "the leader task sent no collective request within {} ms",
                     self.wait.as_millis()
                 );
                 return Err(Failure::new(Status::TryAgain, detail).into());
@@ -296,7 +301,8 @@ impl JoinJob {
             }
             (Turn::Failed(failure), _) => Err(failure.into()),
             (Turn::Misplaced, _) => {
-                let detail = format!("task {} has had byte {} before", self.rank, self.skip);
+                let detail =
+                    format!("task {} had byte {} in an earlier call", self.rank, self.skip);
                 Err(Failure::new(Status::Malformed, detail).into())
             }
             (Turn::Wait, version) => {
@@ -311,19 +317,21 @@ impl JoinJob {
         }
     }
 
-    /// Whether the call may be in it at all. What a stranger sends changes nothing for the tasks.
+    /// Whether the call may join. A refused call changes nothing for the tasks.
     fn check(&self, collective: &Arc<Collective>, now: Duration) -> Result<(), Failure> {
         let session = collective.sessions.get(self.rank).filter(|_| self.kind == collective.kind);
-        if session != Some(&self.grant.session) || self.grant.file != collective.grant.file {
+        if session != Some(&self.capability.session)
+            || self.capability.file != collective.capability.file
+        {
             let detail =
                 format!("the collective request has no task {} of this session", self.rank);
             return Err(Failure::new(Status::BadCapability, detail));
         }
-        if self.grant.is_of_the_same(&collective.grant) {
+        if self.capability.is_of_the_same(&collective.capability) {
             return Ok(());
         }
         let detail =
-            format!("the capability of task {} is not of the master's size generation", self.rank);
+            format!("task {} and the leader task have different size generations", self.rank);
         let failure = Failure::new(Status::StaleGeneration, detail);
         self.collectives.fail(collective, &failure, now);
         Err(failure)
@@ -337,8 +345,8 @@ impl JoinJob {
         }
     }
 
-    /// The job must wait: how things stood, so that no change is slept through. When nothing has changed for too long, the
-    /// collective request fails.
+    /// The job must wait. `version` and `moves` are from before it looked, so that it misses no
+    /// change. Without progress for too long, the collective request fails.
     pub(super) fn waits(&mut self, (version, moves): (u64, u64), now: Duration) -> Stop {
         let Some(collective) = self.entered.as_ref().map(|entered| entered.collective.clone())
         else {
@@ -355,7 +363,7 @@ impl JoinJob {
         Stop::Waits
     }
 
-    /// The chunk that the task is at; made here if nobody else does.
+    /// The task's chunk. The job makes it if no other task does.
     pub(super) fn chunk<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
@@ -390,12 +398,12 @@ impl JoinJob {
         }
     }
 
-    /// One slice of making a chunk; whether it is made.
+    /// One slice of making a chunk. Returns whether the chunk is made.
     fn make<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
         let Some(Entered { collective, making, .. }) = &mut self.entered else { return Ok(true) };
         let Some((sweep, plan, _)) = making else { return Ok(true) };
         let planned =
-            plan.more(sweep, &collective.grant, collective.chunk_bytes, COLLECTIVE_HOLE_BYTES);
+            plan.more(sweep, &collective.capability, collective.chunk_bytes, COLLECTIVE_HOLE_BYTES);
         if planned == Planned::Paused {
             return Ok(false);
         }
@@ -411,12 +419,13 @@ impl JoinJob {
         Ok(true)
     }
 
-    /// Ends the collective request with this failure, unless it has one: which one it has.
+    /// Ends the collective request with this failure, unless it has one. Returns the one that it
+    /// has.
     pub(super) fn failed(&mut self, failure: &Failure, now: Duration) -> Failure {
         let Some(Entered { collective, is_in_turn, .. }) = self.entered.take() else {
             return failure.clone();
         };
-        // Another call of the task may be under way: a call that is not in turn has nothing there.
+        // Another call of the task may run: a call without bytes to transfer has offered nothing.
         if is_in_turn {
             collective.progress().withdraw(self.rank);
         }
@@ -425,7 +434,7 @@ impl JoinJob {
         kept.unwrap_or_else(|| failure.clone())
     }
 
-    /// The same, as an answer.
+    /// The same, as a reply.
     pub(super) fn fail<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
@@ -438,7 +447,7 @@ impl JoinJob {
         Answer::failure(&failure)
     }
 
-    /// The call ends well.
+    /// The call succeeds.
     pub(super) fn leave<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) {
         let Some(Entered { collective, cursor, is_in_turn, .. }) = self.entered.take() else {
             return;
@@ -452,7 +461,7 @@ impl JoinJob {
     }
 }
 
-/// How long a call waits at least for its turn on its own connection.
+/// How long, at least, a call waits for an earlier call of its task.
 const MAX_TURN: Duration = Duration::from_millis(COLLECTIVE_WAIT_MS_MAX as u64);
 
 impl Drop for JoinJob {
@@ -467,7 +476,7 @@ impl Drop for JoinJob {
     }
 }
 
-/// Makes the memory as long as the chunk. What it held before is overwritten.
+/// Makes the memory long enough for the chunk, which overwrites the old contents.
 fn fit(memory: &mut Vec<u8>, bytes: usize) {
     if memory.len() < bytes {
         memory.resize(bytes, 0);

@@ -1,4 +1,5 @@
-//! What a connection has joined: when it ends before its task has finished, the collective request fails for all.
+//! A connection's part in a collective request. If the connection ends before its task has
+//! finished, the request fails for all tasks.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ impl Membership {
         Arc::ptr_eq(&self.collective, collective) && self.rank == rank
     }
 
-    /// Whether it matters no more that the connection ends.
+    /// Whether the end of the connection no longer matters.
     pub(crate) fn is_over(&self) -> bool {
         let progress = self.collective.progress();
         progress.failure().is_some() || progress.is_finished(self.rank)

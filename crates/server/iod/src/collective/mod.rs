@@ -1,33 +1,43 @@
-//! Collective requests: one job for the requests of all tasks of a program (1996 paper, 2.3.1; `docs/adr/0015-collective-requests.md`).
+//! Collective requests: one job for the requests of all tasks of a program (1996 paper, 2.3.1;
+//! `docs/adr/0015-collective-requests.md`).
 //!
 //! ```text
-//!   Collect (master) ──> Collectives: id ─> Collective ── Progress: who is where, which chunks there are   (progress.rs, desk.rs)
-//!                                              ^    └──── Sweep: what comes next of the disk               (braid_layout)
-//!   JoinRead (each task, own connection)  ── JoinJob: makes chunks, sends from them                        (join.rs, read.rs)
-//!   JoinWrite (each task, own connection) ── JoinJob: lends its payload; one of them receives all          (write.rs, writer.rs)
+//!   Collect (leader task) ──> Collectives: id ─> Collective ──┬── Progress   tasks and chunks
+//!                                                             └── Sweep     the next bytes on disk
+//!   JoinRead  (each task) ── JoinJob: makes chunks, and sends from them     join.rs, read.rs
+//!   JoinWrite (each task) ── JoinJob: offers its payload; one job receives  write.rs, writer.rs
 //! ```
+//!
+//! Each task joins over its own connection.
 //!
 //! | a chunk of a read is | while | next |
 //! |---|---|---|
-//! | making | one task, the leader, plans and reads it | ready |
-//! | ready | tasks send their pieces out of it | the last task has passed it: gone |
+//! | making | one task plans and reads it | ready |
+//! | ready | tasks send their pieces from it | released, when the last task has passed it |
 //!
-//! | a chunk of a write is | by whichever task's thread has the writer | next |
+//! | a chunk of a write is | by the thread that has the writer | next |
 //! |---|---|---|
 //! | planned | in slices | filled |
-//! | filled | of each task in order of rank, from the payload that its thread has lent | landing, when the last has given its bytes |
-//! | landing | one call for each run of an object | the next one is planned |
+//! | filled | from the offered payloads, by rank | written, when all bytes are there |
+//! | written | one call for each extent of an object | the next chunk is planned |
 //!
 //! Invariants:
-//! 1. Chunks are numbered in file order; each task that reads passes every chunk up to its last byte, in order, also those where it has none.
-//! 2. At most [`COLLECTIVE_RING`](braid_types::limits::COLLECTIVE_RING) chunks are in memory; of a write one, of as many bytes at most.
-//! 3. A collective request fails once and for all its tasks; nothing of a chunk is written after that but what is being written.
-//! 4. A chunk is written under the passes of every task that has bytes in it: what was fenced or abandoned does not land (I4).
-//! 5. A task's bytes come into a write's chunk after those of all tasks of lower rank: where they overlap, the highest rank wins.
-//! 6. A payload that is lent is received by the writer alone, and its thread has it back before it answers, whatever happened.
-//! 7. One that is over, has failed or is forgotten holds no object, no chunk and, once the last call in it has ended, no place; its tasks
-//!    hear for a while what became of it.
-//! 8. [`progress`] knows no thread, clock or socket: it says who may do what, and is tested by itself.
+//! 1. Chunks are numbered in file order. A task that reads passes every chunk up to its last byte
+//!    in order, also those without a byte for it.
+//! 2. At most [`COLLECTIVE_RING`](braid_types::limits::COLLECTIVE_RING) chunks of a read are in
+//!    memory. A write has one, of as many bytes at most.
+//! 3. A collective request fails once, for all its tasks. After that no chunk is written, except
+//!    one that is just being written.
+//! 4. A chunk is written under the admission of every task that has bytes in it: no fenced or
+//!    abandoned task's bytes reach the objects (I4).
+//! 5. A task's bytes enter a chunk of a write after those of all tasks of lower rank: in an
+//!    overlap, the highest rank wins.
+//! 6. Only the writer receives an offered payload. The payload's own thread has it back before it
+//!    answers, also after a failure.
+//! 7. A collective request that has finished, failed or been forgotten holds no object and no
+//!    chunk, and after its last call no permit. Its tasks can ask for its outcome for a while.
+//! 8. [`progress`] has no thread, clock or socket: it decides who may do what, and is tested by
+//!    itself.
 
 mod begin;
 mod chunk;
@@ -67,10 +77,11 @@ pub use source::{Given, Gone, Source};
 
 use crate::{connection::User, grant::Grant};
 
-/// Refusals that are remembered, so that tasks which join after one do not wait.
+/// Refusals that are remembered, so that tasks which join later do not wait.
 const REFUSED_MAX: usize = 256;
 
-/// Collective requests that are remembered after they are over; some hundred bytes each, and some for each task.
+/// Finished collective requests that are remembered: some hundred bytes each, and some for each
+/// task.
 const OVER_MAX: usize = 256;
 
 /// Names a collective request.
@@ -80,17 +91,18 @@ pub(crate) type CollectiveId = [u8; 16];
 #[derive(Debug, Default)]
 pub(crate) struct Collectives {
     table: Mutex<Table>,
-    places: Arc<Places>,
+    limits: Arc<Places>,
     arrived: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     live: HashMap<CollectiveId, Arc<Collective>>,
-    /// Those that are over, the oldest first: a task whose bytes lie past the end of the file may come after all others are done.
+    /// Finished ones, the oldest first: a task whose bytes lie past the end of the file may join
+    /// after all others.
     over: VecDeque<Arc<Collective>>,
     refused: HashMap<CollectiveId, (Failure, Duration)>,
-    /// Counts what arrives, so that nobody sleeps through it.
+    /// Rises with each arrival, so that no waiting thread misses one.
     version: u64,
 }
 
@@ -98,45 +110,46 @@ struct Table {
 #[derive(Debug)]
 pub(crate) struct Collective {
     id: CollectiveId,
-    /// Until it is over.
-    place: Place,
+    /// Released when it has finished.
+    permit: Place,
     kind: CollectiveKind,
-    /// The master's.
-    grant: Arc<Grant>,
+    /// The leader task's capability.
+    capability: Arc<Grant>,
     /// The session of each task, by rank.
     sessions: Vec<SessionId>,
-    /// Of a read: where the objects end.
+    /// Of a read: the ends of the objects.
     ends: Vec<ObjectEnd>,
-    /// How much a chunk holds.
+    /// Bytes of a chunk.
     chunk_bytes: u64,
     /// From before the first byte was written.
     verifier: WriteVerifier,
-    /// By slot; of a write they are opened or made when the first byte of them lands. Empty once it has failed or is over: what is open
-    /// keeps its room on the disk, also when it is deleted.
+    /// By slot. Of a write they are opened or created when their first byte is written. Empty when
+    /// the request has failed or finished: an open object keeps its disk space even when it is
+    /// deleted.
     objects: Mutex<Vec<Option<Arc<dyn Object>>>>,
     progress: Mutex<Progress>,
     changed: Condvar,
-    /// When something last moved, in nanoseconds.
+    /// When a task last made progress, in nanoseconds.
     touched: AtomicU64,
 }
 
 impl Collectives {
-    /// A place for a new one, before it is made.
+    /// A permit for a new one, before it is created.
     ///
     /// # Errors
     /// [`Status::LimitExceeded`].
     fn reserve(
         &self,
-        master: (SessionId, Option<User>),
+        leader: (SessionId, Option<User>),
         tasks: usize,
         view_bytes: usize,
         now: Duration,
     ) -> Result<Place, Failure> {
         self.forget_idle(now);
-        self.places.take(master, tasks, view_bytes)
+        self.limits.take(leader, tasks, view_bytes)
     }
 
-    /// Takes a new one in.
+    /// Adds a new one.
     ///
     /// # Errors
     /// [`Status::Exists`] when the id is known.
@@ -145,7 +158,7 @@ impl Collectives {
         if table.knows(&collective.id) {
             return Err(Failure::new(
                 Status::Exists,
-                "a collective request of this id is under way or over",
+                "the id was used for another collective request",
             ));
         }
         table.live.insert(collective.id, collective);
@@ -153,7 +166,7 @@ impl Collectives {
         Ok(())
     }
 
-    /// Remembers that it was refused.
+    /// Remembers a refusal.
     fn refuse(&self, id: CollectiveId, failure: &Failure, now: Duration) {
         self.forget_idle(now);
         let mut table = self.lock();
@@ -163,7 +176,7 @@ impl Collectives {
         self.arrive(&mut table);
     }
 
-    /// The collective request, once its `Collect` came; `Err` when that was refused.
+    /// The collective request, once its `Collect` has arrived; `Err` when that was refused.
     fn find(&self, id: &CollectiveId) -> Result<Option<Arc<Collective>>, Failure> {
         let table = self.lock();
         match (table.live.get(id), table.refused.get(id)) {
@@ -181,22 +194,22 @@ impl Collectives {
         self.retire(collective);
     }
 
-    /// If it is over, well or not, it gives up its place and its memory. What became of it is remembered.
+    /// If it has finished or failed, releases its permit and memory. Its outcome is remembered.
     fn retire(&self, collective: &Arc<Collective>) {
         if collective.progress().is_over() {
             self.lock().remember(collective);
             collective.close();
             collective.progress().release();
-            collective.place.give_back();
+            collective.permit.give_back();
         }
     }
 
-    /// Ends those in which nothing moved for long: their tasks have given up, or never came.
+    /// Ends those without progress for a long time: their tasks gave up, or never joined.
     fn forget_idle(&self, now: Duration) {
         let idle = self.lock().take_idle(now);
         for collective in idle {
             let detail =
-                format!("nothing moved in the collective request for {COLLECTIVE_IDLE_MS} ms");
+                format!("the collective request made no progress for {COLLECTIVE_IDLE_MS} ms");
             self.fail(&collective, &Failure::new(Status::TryAgain, detail), now);
         }
     }
@@ -210,7 +223,7 @@ impl Collectives {
         self.lock().version
     }
 
-    /// Waits until something arrived since `seen`, for `time` at most.
+    /// Waits for an arrival since `seen`, at most for `time`.
     fn wait(&self, seen: u64, time: Duration) {
         let waited =
             self.arrived.wait_timeout_while(self.lock(), time, |table| table.version == seen);
@@ -227,9 +240,9 @@ impl Table {
         self.live.contains_key(id) || self.over.iter().any(|over| over.id == *id)
     }
 
-    /// It is live no more.
+    /// Moves it from the live ones to the finished ones.
     fn remember(&mut self, collective: &Arc<Collective>) {
-        // Not another one of the same id.
+        // Another one may have the same id.
         if !self.live.get(&collective.id).is_some_and(|live| Arc::ptr_eq(live, collective)) {
             return;
         }
@@ -240,7 +253,8 @@ impl Table {
         self.over.push_back(collective.clone());
     }
 
-    /// Forgets what was over or refused long ago; those in which nothing moved for as long are live no more.
+    /// Forgets old outcomes and refusals. Returns the live ones without progress, which are live no
+    /// more.
     fn take_idle(&mut self, now: Duration) -> Vec<Arc<Collective>> {
         let idle =
             |touched| now.saturating_sub(touched) >= Duration::from_millis(COLLECTIVE_IDLE_MS);
@@ -260,7 +274,7 @@ impl Collective {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes its progress, and wakes whoever waits for a change.
+    /// Changes its progress, and wakes the threads that wait for a change.
     fn advance<T>(&self, now: Duration, change: impl FnOnce(&mut Progress) -> T) -> T {
         let mut progress = self.progress();
         let (version, moves) = (progress.version(), progress.moves());
@@ -276,7 +290,7 @@ impl Collective {
         out
     }
 
-    /// Lets go of the objects: nothing more is read or written.
+    /// Drops the objects: nothing more is read or written.
     fn close(&self) {
         let objects = std::mem::take(&mut *self.objects());
         drop(objects);
@@ -286,12 +300,12 @@ impl Collective {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why there are no objects any more.
+    /// Why it has no objects any more.
     fn closed(&self) -> Failure {
         self.progress().failure().cloned().unwrap_or_else(|| Status::Internal.into())
     }
 
-    /// How things stand, for who may wait: the version and the moves.
+    /// The current version and moves, for a thread that may have to wait.
     fn seen(&self) -> (u64, u64) {
         let progress = self.progress();
         (progress.version(), progress.moves())

@@ -1,5 +1,6 @@
-//! Places of collective requests, taken before their plans are made: how many there are, of how many tasks, and the memory of their
-//! views, for all sessions, for one, and for all of one user (I9).
+//! Limits of collective requests: their number, their tasks, and the memory of their views, for all
+//! sessions, for each session and for each user (I9). A permit is taken before a request's plans
+//! are made.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +15,7 @@ use braid_types::{
 
 use crate::connection::User;
 
-/// The places that are taken.
+/// The permits in use.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     taken: Mutex<Taken>,
@@ -35,7 +36,7 @@ struct Held {
     bytes: usize,
 }
 
-/// A place that is taken, until it is given back or dropped.
+/// A permit, until it is released or dropped.
 #[must_use = "the place is free again when it is dropped"]
 #[derive(Debug)]
 pub(super) struct Place {
@@ -44,7 +45,7 @@ pub(super) struct Place {
 }
 
 impl Places {
-    /// Takes a place for the request of a session, and of its user where it has one, of so many tasks, whose views take so many bytes.
+    /// Takes a permit for a request of a session and its user, with this many tasks and view bytes.
     ///
     /// # Errors
     /// [`Status::LimitExceeded`].
@@ -63,25 +64,25 @@ impl Places {
         let refused = |why: String| Err(Failure::new(Status::LimitExceeded, why));
         if all.places >= COLLECTIVES_MAX || all.tasks + tasks > COLLECTIVE_TASKS_MAX {
             return refused(format!(
-                "{} collective requests of {} tasks are under way here",
+                "{} collective requests of {} tasks run on this I/O daemon",
                 all.places, all.tasks
             ));
         }
         if own.places >= COLLECTIVES_OF_SESSION_MAX {
             return refused(format!(
-                "session {session} has {} collective requests under way here",
+                "session {session} has {} collective requests on this I/O daemon",
                 own.places
             ));
         }
         if users.places >= COLLECTIVES_OF_USER_MAX {
             return refused(format!(
-                "its user has {} collective requests under way here",
+                "the user has {} collective requests on this I/O daemon",
                 users.places
             ));
         }
         let views = |of: &str, sum: &Sum| {
             format!(
-                "views of collective requests take {} bytes{of} here, and {bytes} more",
+                "views of collective requests take {} bytes{of}, and would take {bytes} more",
                 sum.bytes
             )
         };
@@ -92,7 +93,7 @@ impl Places {
             return refused(views(&format!(" of session {session}"), &own));
         }
         if user.is_some() && users.bytes + bytes > COLLECTIVES_VIEWS_BYTES_OF_USER_MAX {
-            return refused(views(" of its user", &users));
+            return refused(views(" of the user", &users));
         }
         taken.newest += 1;
         let number = taken.newest;
@@ -106,7 +107,7 @@ impl Places {
 }
 
 impl Place {
-    /// The views take so much: no more than was said.
+    /// Lowers the counted view bytes to the exact number.
     pub(super) fn takes(&self, bytes: usize) {
         if let Some(held) =
             self.places.lock().places.iter_mut().find(|held| held.number == self.number)
@@ -115,7 +116,7 @@ impl Place {
         }
     }
 
-    /// It is free again.
+    /// Releases the permit.
     pub(super) fn give_back(&self) {
         self.places.lock().places.retain(|held| held.number != self.number);
     }
@@ -207,7 +208,7 @@ mod tests {
         taken[3].takes(COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX - 1);
         assert!(
             places.take((SessionId(9), None), 1, 1).is_ok(),
-            "what was said was more than it is"
+            "the limit was higher than the exact number"
         );
     }
 }

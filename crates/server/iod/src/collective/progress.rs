@@ -1,9 +1,9 @@
-//! Who of a collective request is where, and, of a read, which chunks there are: the state machine, without threads. What is only of
-//! a write is in `desk.rs`.
+//! The state of a collective request without threads: the position of each task and, of a read, the
+//! chunks. `desk.rs` has what only a write needs.
 //!
 //! ```text
 //!   ring:   | ready | ready | making |        numbers base, base + 1, base + 2
-//!   tasks:     ^ 2     ^ 0     ^ 1, 3         each stands at one chunk; base is where the last one stands
+//!   tasks:     ^ 2     ^ 0     ^ 1, 3         each is at one chunk; the last one is at base
 //! ```
 
 use std::{collections::VecDeque, sync::Arc};
@@ -21,13 +21,13 @@ pub(super) struct Progress {
     base: u64,
     /// `None` while a chunk is being made.
     sweep: Option<Box<Sweep>>,
-    /// Nothing is left for another chunk.
+    /// No bytes are left for another chunk.
     is_swept: bool,
     pub(super) failed: Option<Failure>,
     pub(super) unfinished: usize,
     /// Of a write.
     pub(super) desk: Desk,
-    /// Memory of chunks that are gone.
+    /// Memory of released chunks.
     spare: Vec<Vec<u8>>,
     pub(super) version: u64,
     pub(super) moves: u64,
@@ -36,23 +36,23 @@ pub(super) struct Progress {
 /// One task.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    /// Of a read: the chunk that it has not passed.
+    /// Of a read: the first chunk that it has not passed.
     chunk: u64,
-    /// It wants nothing more.
+    /// It wants no more bytes.
     pub(super) finished: bool,
-    /// Payload bytes that calls of it which have ended have had.
+    /// Payload bytes of its ended calls.
     position: u64,
     joined: bool,
-    /// A call of it is under way.
+    /// A call of it runs.
     pub(super) busy: bool,
-    /// Of a read: where it is in its request; `None` while a call has it.
+    /// Of a read: its position in its request; `None` while a call has it.
     cursor: Option<Box<Cursor>>,
 }
 
 #[derive(Debug)]
 struct Slot {
     stage: Stage,
-    /// Tasks that have to pass it.
+    /// Tasks that have not passed it.
     left: usize,
 }
 
@@ -63,38 +63,38 @@ enum Stage {
     Gone,
 }
 
-/// What a task that wants its next bytes does.
+/// How a task gets its next bytes.
 #[derive(Debug)]
 pub(super) enum Want {
-    /// Takes them from this chunk.
+    /// It takes them from this chunk.
     Chunk(Arc<Chunk>),
-    /// Makes the chunk; this memory may be used.
+    /// It makes the chunk, and may use this memory.
     Make(Box<Sweep>, Vec<u8>),
-    /// Waits for a change.
+    /// It waits for a change.
     Wait,
     /// There are none.
     Nothing,
-    /// Ends.
+    /// It ends with this failure.
     Failed(Failure),
 }
 
-/// What a task that joins does.
+/// What a joining call does.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// Goes on; a read from here.
+    /// It continues, a read from here.
     Go(Option<Box<Cursor>>),
-    /// Waits until its earlier call has ended.
+    /// It waits until the task's earlier call has ended.
     Wait,
-    /// Has had everything that it asks for.
+    /// Nothing: the task has all its bytes.
     Nothing,
-    /// Is told that this is no continuation of its earlier calls.
+    /// It fails: it does not continue the task's earlier calls.
     Misplaced,
-    /// Ends.
+    /// It ends with this failure.
     Failed(Failure),
 }
 
 impl Progress {
-    /// `cursors` of the tasks, by rank; `None` for a task that has no bytes here.
+    /// `cursors` of the tasks, by rank; `None` for a task without bytes here.
     pub(super) fn new(sweep: Sweep, mut cursors: Vec<Option<Box<Cursor>>>, writes: bool) -> Self {
         let mut tasks: Vec<Standing> = cursors
             .iter()
@@ -125,34 +125,35 @@ impl Progress {
         }
     }
 
-    /// Changes with everything that somebody may wait for: only then they are woken.
+    /// Rises with every change for which a thread may wait; only then threads are woken.
     pub(super) fn version(&self) -> u64 {
         self.version
     }
 
-    /// Changes whenever a task gets on.
+    /// Rises when a task makes progress.
     pub(super) fn moves(&self) -> u64 {
         self.moves
     }
 
-    /// Something has happened that somebody may wait for.
+    /// A change for which a thread may wait.
     pub(super) fn wake(&mut self) {
         self.version += 1;
         self.moves += 1;
     }
 
-    /// Nobody wants anything any more, and everything has landed.
+    /// All tasks have finished, and everything is written.
     fn is_done(&self) -> bool {
         self.unfinished == 0 && self.ring.is_empty() && !self.desk.is_filling()
     }
 
-    /// That, or it has failed; and all calls have ended.
+    /// It has finished or failed, and all its calls have ended.
     pub(super) fn is_over(&self) -> bool {
         (self.failed.is_some() || self.is_done()) && !self.tasks.iter().any(|task| task.busy)
     }
 
-    /// Gives up what a collective request that is over needs no more.
+    /// Releases what it no longer needs when it is over.
     pub(super) fn release(&mut self) {
+        debug_assert!(self.is_over(), "7: the calls have ended");
         (self.sweep, self.spare, self.desk) = (None, Vec::new(), Desk::default());
         self.tasks.iter_mut().for_each(|task| task.cursor = None);
     }
@@ -161,7 +162,7 @@ impl Progress {
         self.tasks[rank].finished
     }
 
-    /// A call of the task that continues at payload byte `skip`.
+    /// A call of the task, which continues at payload byte `skip`.
     pub(super) fn begin(&mut self, rank: usize, skip: u64) -> Turn {
         if let Some(failure) = &self.failed {
             return Turn::Failed(failure.clone());
@@ -173,7 +174,7 @@ impl Progress {
         if task.position > skip {
             return Turn::Misplaced;
         }
-        // An earlier call of the same connection may be under way, or in line before this one.
+        // An earlier call of the same connection may run, or be queued before this one.
         if task.busy || task.position != skip {
             return Turn::Wait;
         }
@@ -185,7 +186,7 @@ impl Progress {
         Turn::Go(cursor)
     }
 
-    /// The call has ended well; `bytes` is what it had.
+    /// The call has succeeded with `bytes`.
     pub(super) fn end(&mut self, rank: usize, cursor: Option<Box<Cursor>>, bytes: u64) {
         let task = &mut self.tasks[rank];
         task.cursor = cursor.filter(|_| !task.finished);
@@ -194,7 +195,7 @@ impl Progress {
         self.wake();
     }
 
-    /// What the task does to get on.
+    /// How the task gets its next bytes.
     pub(super) fn want(&mut self, rank: usize) -> Want {
         if let Some(failure) = &self.failed {
             return Want::Failed(failure.clone());
@@ -210,13 +211,14 @@ impl Progress {
                 None => Want::Wait,
                 Some(sweep) => {
                     self.ring.push_back(Slot { stage: Stage::Making, left: self.unfinished });
+                    debug_assert!(self.ring.len() <= COLLECTIVE_RING, "2: few chunks in memory");
                     Want::Make(sweep, self.spare.pop().unwrap_or_default())
                 }
             },
         }
     }
 
-    /// A chunk was made; `None`: there was nothing left for one.
+    /// A chunk is made; `None` when nothing was left for one.
     pub(super) fn made(&mut self, sweep: Box<Sweep>, chunk: Option<Arc<Chunk>>) {
         if self.failed.is_some() {
             return;
@@ -232,7 +234,7 @@ impl Progress {
         }
     }
 
-    /// The task has had its bytes of its chunk.
+    /// The task has its bytes of its chunk.
     pub(super) fn pass(&mut self, rank: usize) {
         if self.failed.is_some() {
             return;
@@ -244,7 +246,7 @@ impl Progress {
         self.drop_gone();
     }
 
-    /// The task wants nothing more: it need not pass the chunks that follow.
+    /// The task wants no more bytes: it need not pass the following chunks.
     pub(super) fn finish(&mut self, rank: usize) {
         if self.failed.is_some() || std::mem::replace(&mut self.tasks[rank].finished, true) {
             return;
@@ -275,7 +277,7 @@ impl Progress {
         }
     }
 
-    /// It fails for everybody, if it has not failed before and is not over.
+    /// Fails it for all tasks, unless it has failed or finished.
     pub(super) fn fail(&mut self, failure: Failure) {
         if self.failed.is_some() || self.is_done() {
             return;
@@ -292,7 +294,7 @@ impl Progress {
         self.failed.as_ref()
     }
 
-    /// The failure that says whom the others wait for in vain.
+    /// The failure that names the task for which the others wait in vain.
     pub(super) fn stalled(&self, waited_ms: u32) -> Failure {
         let waiting = |task: &&(usize, &Standing)| !task.1.finished;
         let mut tasks = self.tasks.iter().enumerate();
@@ -305,9 +307,9 @@ impl Progress {
                 format!("task {rank} did not join the collective request within {waited_ms} ms")
             }
             (None, Some(rank)) => {
-                format!("task {rank} of the collective request did not go on for {waited_ms} ms")
+                format!("task {rank} of the collective request made no progress for {waited_ms} ms")
             }
-            (None, None) => format!("nothing moved in the collective request for {waited_ms} ms"),
+            (None, None) => format!("the collective request made no progress for {waited_ms} ms"),
         };
         Failure::new(Status::TryAgain, detail)
     }

@@ -1,4 +1,4 @@
-//! Reading: a chunk is read once, and each task's pieces are sent out of its memory.
+//! Collective reads: a chunk is read once, and each task's pieces are sent from its memory.
 
 use std::{
     io::IoSlice,
@@ -33,11 +33,11 @@ enum Because {
     Full,
     /// The next byte is in a later chunk.
     Past,
-    /// The call has all it asked for.
+    /// The call has all bytes that it asked for.
     Done,
-    /// The task has all that there is.
+    /// The task has no more bytes.
     Over,
-    /// The steps are used up: it is not sent.
+    /// The slice is used up: nothing is sent.
     Paused,
 }
 
@@ -45,7 +45,7 @@ impl JoinJob {
     /// One slice of a read: sends at most one data frame, or the final one.
     ///
     /// # Errors
-    /// [`SinkError::Closed`] when the connection is gone.
+    /// [`SinkError::Closed`] when the connection is closed.
     pub fn step<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
@@ -56,7 +56,7 @@ impl JoinJob {
             Ok(step) => Ok(step),
             Err(Stop::Waits) => Ok(Step::Waits),
             Err(Stop::Closed) => Err(SinkError::Closed),
-            // The call has its answer: the others are told.
+            // This call is answered already: the other tasks get the failure.
             Err(Stop::Failed(failure)) if self.answered => {
                 self.failed(&failure, now);
                 Ok(Step::Finished)
@@ -69,9 +69,10 @@ impl JoinJob {
         }
     }
 
-    /// Its connection has ended: if the `Collect` has come meanwhile the others hear of it when it is dropped, and need not wait for it.
+    /// The connection has ended. If the `Collect` has arrived, this joins, so that dropping the job
+    /// fails the request and the other tasks need not wait.
     pub fn gone<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) {
-        let _ = self.enter(core, now); // one that may not enter leaves as it is
+        let _ = self.enter(core, now); // a job that may not join fails nothing
     }
 
     fn read_slice<S: ObjectStore>(
@@ -122,7 +123,7 @@ impl JoinJob {
             if room == 0 || self.pieces.len() >= JOB_SLICE_ACCESSES_MAX {
                 return Because::Full;
             }
-            match cursor.peek(&chunk.plan, &self.grant, room, &mut steps) {
+            match cursor.peek(&chunk.plan, &self.capability, room, &mut steps) {
                 Next::Piece(at, bytes) => {
                     cursor.take(bytes);
                     self.search.found();
@@ -158,14 +159,14 @@ impl JoinJob {
         self.pieces.iter().map(|(at, bytes)| IoSlice::new(&chunk.memory[*at..at + bytes])).collect()
     }
 
-    /// What was planned is on its way.
+    /// The planned pieces are sent.
     fn sent<S: ObjectStore>(&mut self, core: &IodCore<S>) {
         let bytes: usize = self.pieces.drain(..).map(|(_, bytes)| bytes).sum();
         self.had += bytes as u64;
         core.counters().bytes_read.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// The final frame, with what is planned. The collective request hears of the end after that.
+    /// The final frame, with the planned pieces. After it, the task's progress is updated.
     fn answer_read<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
@@ -190,9 +191,9 @@ impl JoinJob {
         self.end_read(core, now)
     }
 
-    /// After the final frame: whether the task wants more is found out for the sake of the others.
+    /// After the final frame: finds out for the other tasks whether this one wants more.
     fn end_read<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<Step, Stop> {
-        core.check(&self.grant, &self.caller, now)?;
+        core.admission().check(&self.capability, &self.caller, now)?;
         let mut over = true;
         if let Some(cursor) = self.entered.as_mut().and_then(|entered| entered.cursor.as_mut()) {
             match cursor.is_over(&mut JOB_SLICE_ACCESSES_MAX.clone()) {
@@ -210,12 +211,12 @@ impl JoinJob {
         Ok(Step::Finished)
     }
 
-    /// A slice was spent on searching.
+    /// The slice was spent on searching.
     fn searched(&mut self) -> Result<Step, Failure> {
         self.search.found_nothing_in(LOOK_SLICES_MAX).map(|()| Step::Again)
     }
 
-    /// The task has had its bytes of the chunk.
+    /// The task has its bytes of the chunk.
     fn pass(&mut self, now: Duration) {
         let Some(entered) = &mut self.entered else { return };
         entered.chunk = None;
@@ -224,7 +225,7 @@ impl JoinJob {
 }
 
 impl Collective {
-    /// Reads a planned chunk: each run in one call, zeros where the object has none.
+    /// Reads a planned chunk: one call for each extent, zeros where an object has no bytes.
     pub(super) fn fill<S: ObjectStore>(
         &self,
         core: &IodCore<S>,
@@ -252,7 +253,7 @@ impl Collective {
             }
         }
         for object in objects.iter().flatten() {
-            if core.warned(object.stat())?.size_generation > self.grant.size_generation {
+            if core.warned(object.stat())?.size_generation > self.capability.size_generation {
                 let detail = "the file was truncated while a collective request read it";
                 return Err(Failure::new(Status::StaleGeneration, detail));
             }

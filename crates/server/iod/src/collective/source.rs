@@ -1,4 +1,4 @@
-//! Where the payload of a task's write is received from, by whichever thread receives for all tasks.
+//! The payload of a task's write, as the thread that receives for all tasks sees it.
 
 use std::{
     fmt::Debug,
@@ -8,11 +8,12 @@ use std::{
 
 /// The payload of one call.
 pub trait Source: Debug + Send + Sync {
-    /// Payload bytes that were not received yet.
+    /// Payload bytes that are not received yet.
     fn left(&self) -> usize;
 
-    /// Receives the next bytes into `pieces`, in order, which want some and no more than are left; how many. 0: none came in a while,
-    /// which is short enough to look at other things in between.
+    /// Receives the next bytes into `pieces` in order. They take at least one byte, and no more
+    /// than are left. Returns how many came. 0 means none in a while, which is short enough to
+    /// check other things in between.
     ///
     /// # Errors
     /// [`Gone`].
@@ -23,7 +24,7 @@ pub trait Source: Debug + Send + Sync {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gone;
 
-/// A payload that is in memory: for simulated networks and tests.
+/// A payload in memory, for simulated networks and tests.
 #[derive(Debug)]
 pub struct Given {
     /// The payload, and how much of it was received.
@@ -32,7 +33,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// All of it, of which so much comes at a time.
+    /// The whole payload; each call receives at most `bytes_max`.
     pub fn new(payload: &[u8], bytes_max: usize) -> Arc<Self> {
         Arc::new(Self { state: Mutex::new((payload.to_vec(), 0)), bytes_max })
     }

@@ -1,4 +1,4 @@
-//! The state machine by itself.
+//! Tests of the state machine.
 
 use std::sync::Arc;
 
@@ -85,8 +85,8 @@ fn the_fastest_task_is_a_ring_ahead_of_the_slowest_and_no_further() {
     let version = progress.version();
     assert!(matches!(progress.want(1), Want::Chunk(_)));
     progress.pass(1);
-    assert_ne!(progress.version(), version, "whoever waits for room is woken");
-    assert!(make(&mut progress, 0), "one chunk is gone");
+    assert_ne!(progress.version(), version, "threads that wait for a free chunk are woken");
+    assert!(make(&mut progress, 0), "one chunk is released");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn loan(bytes: usize) -> Loan {
     Loan::new(Given::new(&vec![0; bytes], bytes), &Arc::new(grant()), &caller)
 }
 
-/// Both tasks' calls under way, their payloads lent.
+/// Both tasks' calls have begun, and their payloads are offered.
 fn lent() -> Progress {
     let mut progress = progress(&interleaved(2, CHUNK), true);
     for rank in 0..2 {
@@ -139,29 +139,29 @@ fn lent() -> Progress {
 }
 
 #[test]
-fn one_thread_has_the_writer_and_another_takes_it_up_when_what_it_needs_is_lent() {
+fn another_thread_takes_the_writer_when_the_missing_payload_is_offered() {
     let mut progress = progress(&interleaved(2, CHUNK), true);
     assert!(matches!(progress.begin(0, 0), Turn::Go(None)));
     progress.lend(0, loan(100));
-    let writer = progress.take_writer().expect("nobody has it");
+    let writer = progress.take_writer().expect("it is free");
     assert!(progress.take_writer().is_none(), "somebody has it");
-    assert!(progress.borrow(1).is_none(), "it has lent nothing");
+    assert!(progress.borrow(1).is_none(), "it has offered nothing");
     progress.park_writer(writer);
     assert!(progress.take_writer().is_none(), "it waits for the other task");
     progress.begin(1, 0);
     let version = progress.version();
     progress.lend(1, loan(100));
     let writer = progress.take_writer().expect("it is there");
-    assert_eq!(progress.version(), version, "nobody else is woken for it");
+    assert_eq!(progress.version(), version, "no other thread is woken for it");
     progress.park_writer(writer);
-    assert_ne!(progress.version(), version, "whoever leaves it wakes the others");
+    assert_ne!(progress.version(), version, "the thread that parks it wakes the others");
 }
 
 #[test]
 fn a_task_whose_bytes_of_a_chunk_were_all_taken_is_not_waited_for() {
     let mut progress = lent();
-    let writer = progress.take_writer().expect("nobody has it");
-    let borrowed = progress.borrow(1).expect("it is lent");
+    let writer = progress.take_writer().expect("it is free");
+    let borrowed = progress.borrow(1).expect("it is offered");
     progress.give_back(1, borrowed);
     progress.went_on();
     let version = progress.version();
@@ -173,11 +173,11 @@ fn a_task_whose_bytes_of_a_chunk_were_all_taken_is_not_waited_for() {
 #[test]
 fn a_thread_has_its_payload_back_before_it_answers_also_after_a_failure() {
     let mut progress = lent();
-    let borrowed = progress.borrow(1).expect("it is lent");
+    let borrowed = progress.borrow(1).expect("it is offered");
     assert!(matches!(progress.lent(1), Ok(Lent::Wanted)));
     progress.fail(Failure::new(Status::NoSpace, "the disk is full"));
     assert!(!progress.take_back(1), "it is being received from");
-    assert!(progress.take_back(0), "nobody receives from it");
+    assert!(progress.take_back(0), "no thread receives from it");
     let version = progress.version();
     progress.put_back(1, borrowed);
     assert_ne!(progress.version(), version, "its thread is woken");
@@ -191,7 +191,7 @@ fn a_thread_has_its_payload_back_before_it_answers_also_after_a_failure() {
 #[test]
 fn what_a_thread_that_is_gone_has_lent_goes_with_it() {
     let mut progress = lent();
-    let borrowed = progress.borrow(0).expect("it is lent");
+    let borrowed = progress.borrow(0).expect("it is offered");
     progress.withdraw(0);
     let source = Arc::downgrade(&borrowed.source);
     progress.put_back(0, borrowed);
@@ -199,10 +199,10 @@ fn what_a_thread_that_is_gone_has_lent_goes_with_it() {
 }
 
 #[test]
-fn a_call_is_over_when_its_payload_was_taken_and_the_last_one_when_that_is_written() {
+fn a_call_ends_with_its_payload_and_the_last_one_when_it_is_written() {
     let mut progress = lent();
     progress.began();
-    let borrowed = progress.borrow(0).expect("it is lent");
+    let borrowed = progress.borrow(0).expect("it is offered");
     progress.put(0);
     progress.give_back(0, borrowed);
     assert!(matches!(progress.lent(0), Ok(Lent::Taken(0))), "the task has another call to make");
@@ -214,7 +214,7 @@ fn a_call_is_over_when_its_payload_was_taken_and_the_last_one_when_that_is_writt
     assert!(matches!(progress.lent(0), Ok(Lent::Taken(0))));
     assert!(!progress.is_over(), "the other task wants more");
     progress.finish(1);
-    assert!(!progress.is_over(), "calls are under way");
+    assert!(!progress.is_over(), "calls run");
     progress.withdraw(0);
     progress.withdraw(1);
     assert!(progress.is_over());
@@ -230,7 +230,7 @@ fn it_fails_once_with_the_first_failure_and_for_everybody() {
     assert!(matches!(progress.want(0), Want::Failed(failure) if is_first(&failure)));
     assert!(matches!(progress.begin(1, 0), Turn::Failed(failure) if is_first(&failure)));
     assert!(progress.lent(0).is_err_and(|failure| is_first(&failure)));
-    assert!(!progress.is_over(), "a call is under way");
+    assert!(!progress.is_over(), "a call runs");
     progress.withdraw(0);
     assert!(progress.is_over());
 }
@@ -239,7 +239,7 @@ fn it_fails_once_with_the_first_failure_and_for_everybody() {
 fn a_tasks_calls_continue_each_other() {
     let mut progress = progress(&interleaved(2, CHUNK), false);
     let Turn::Go(Some(cursor)) = progress.begin(0, 0) else { panic!("its first call") };
-    assert!(matches!(progress.begin(0, 4096), Turn::Wait), "the first is under way");
+    assert!(matches!(progress.begin(0, 4096), Turn::Wait), "the first one runs");
     progress.end(0, Some(cursor), 4096);
     assert!(matches!(progress.begin(0, 8192), Turn::Wait), "one is missing before it");
     assert!(matches!(progress.begin(0, 0), Turn::Misplaced));
@@ -262,6 +262,6 @@ fn who_is_missing_is_named() {
     progress.pass(1);
     assert_eq!(
         progress.stalled(5).detail,
-        "task 2 of the collective request did not go on for 5 ms"
+        "task 2 of the collective request made no progress for 5 ms"
     );
 }

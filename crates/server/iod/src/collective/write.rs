@@ -1,4 +1,5 @@
-//! A task's call that writes: its thread lends the payload, and receives for all tasks when nobody else does.
+//! Collective writes: a task's thread offers its payload, and receives for all tasks when no other
+//! thread does.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -18,20 +19,21 @@ use super::{
 };
 use crate::{iod_core::IodCore, sink::Answer};
 
-/// What a call that writes has of the collective request.
+/// The state of a call that writes.
 #[derive(Debug, Default)]
 pub(super) struct Writing {
-    /// It has lent its payload.
+    /// Whether it has offered its payload.
     has_lent: bool,
-    /// It receives for all tasks.
+    /// The writer, while this thread receives for all tasks.
     writer: Option<Box<Writer>>,
     /// Why it fails, once it has its payload back.
     refused: Option<Failure>,
 }
 
 impl JoinJob {
-    /// One slice of a write, whose payload is `source`: the answer, or what to do before it is there. While it is not, the
-    /// source is lent: leave it alone. What a failure leaves of it is to be dropped.
+    /// One slice of a write with the payload `source`. Returns the reply, or what to do before it.
+    /// Until the reply the source is offered to other threads: do not use it. After a failure, drop
+    /// the rest of the payload.
     ///
     /// # Errors
     /// [`Step::Again`] or [`Step::Waits`].
@@ -67,10 +69,11 @@ impl JoinJob {
             return Ok(Some(self.written(core, &collective, now)));
         }
         if !std::mem::replace(&mut self.writing.has_lent, true) {
-            let loan = Loan::new(source.clone(), &self.grant, &self.caller);
+            let loan = Loan::new(source.clone(), &self.capability, &self.caller);
             collective.advance(now, |progress| progress.lend(self.rank, loan));
         }
-        // Before the writer is looked for: whoever leaves it there after that wakes this thread.
+        // Before it looks for the writer: a thread that parks the writer after this wakes this
+        // thread.
         let seen = collective.seen();
         let slice = if self.has_landed(&collective) {
             None
@@ -79,7 +82,7 @@ impl JoinJob {
         };
         let lent = collective.progress().lent(self.rank)?;
         match (lent, slice) {
-            // Its thread is needed for its next call when the writer is, which comes back here then.
+            // When the writer needs this task's next call, this thread must return for it.
             (Lent::Taken(had), None) => {
                 self.had = had;
                 Ok(Some(self.written(core, &collective, now)))
@@ -97,7 +100,8 @@ impl JoinJob {
         }
     }
 
-    /// Whether everything of the task is written and its thread does not have the writer: it only has to answer.
+    /// Whether all bytes of the task are written and its thread does not have the writer: only the
+    /// reply is missing.
     fn has_landed(&self, collective: &Collective) -> bool {
         if self.writing.writer.is_some() {
             return false;
@@ -106,7 +110,8 @@ impl JoinJob {
         progress.is_finished(self.rank) && matches!(progress.lent(self.rank), Ok(Lent::Taken(_)))
     }
 
-    /// Takes the writer up if nobody has it, and does a slice of its work; `None`: there is none for this thread.
+    /// Takes the writer if it is free, and does one slice of its work. `None`: this thread has
+    /// nothing to do.
     fn receive_for_all<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
@@ -133,7 +138,7 @@ impl JoinJob {
         }
     }
 
-    /// The answer: the payload was taken; if it was the task's last, it is written.
+    /// The reply. The payload is received; if it was the task's last, it is written.
     fn written<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
@@ -163,7 +168,7 @@ impl JoinJob {
         self.writing.refused = Some(kept.unwrap_or(failure));
     }
 
-    /// Ends with a failure, once the thread has back what it has lent.
+    /// Ends with a failure, once the thread has its payload back.
     fn give_up<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
@@ -174,7 +179,7 @@ impl JoinJob {
                 (progress.take_back(self.rank), (progress.version(), progress.moves()))
             });
             if !is_back {
-                let _ = self.waits(seen, now); // it is given back in a moment
+                let _ = self.waits(seen, now); // the writer returns it soon
                 return Err(Step::Waits);
             }
         }

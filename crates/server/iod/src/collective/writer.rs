@@ -1,13 +1,15 @@
-//! Receives what the tasks of a collective write have lent, chunk after chunk and in each chunk task after task, and writes it.
+//! The writer of a collective write: it receives the offered payloads, chunk by chunk and in each
+//! chunk task by task, and writes them.
 //!
 //! ```text
-//!   plan the next chunk ──> of each task in order of rank: receive its pieces into their places ──> write: one call for each run ──┐
-//!        ^────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//!   plan the next chunk ──> receive each task's pieces, by rank ──> write: one call per extent
+//!        ^────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Whichever task's thread has time has the writer; it goes on until it needs bytes that are not lent (`desk.rs`). One thread for
-//! all: what it receives is still in its processor's cache when it writes it, and no chunk goes through the hands of several threads.
-//! Where pieces overlap, those of a higher rank come later: they win.
+//! Any task's thread may have the writer. It continues until it needs bytes that are not offered
+//! (`desk.rs`). One thread works for all, so that the received bytes are still in its processor's
+//! cache when it writes them. Where pieces overlap, those of a higher rank are received later and
+//! win.
 
 use std::{
     io::IoSliceMut,
@@ -28,31 +30,33 @@ use super::{
 };
 use crate::{callers::Caller, grant::Grant, iod_core::IodCore, ops::is_there, room::Cost};
 
-/// Pieces that are shorter on average are received together and copied to their places: the kernel takes longer over each than a copy does.
+/// Pieces that are shorter on average are received together and copied to their positions: the
+/// kernel takes longer for each piece than a copy does.
 const PIECE_BYTES_MIN: usize = 1024;
-/// What one call of the store writes, as in other writes: with more the page cache takes larger folios for a new file, and pieces of a page
-/// that are written into these later cost twice as much (`docs/adr/0015-collective-requests.md`).
+/// What one call of the store writes, as in other writes. With more, the page cache uses larger
+/// folios for a new file, and later writes of single pages into these cost twice as much
+/// (`docs/adr/0015-collective-requests.md`).
 const WRITTEN_BYTES_MAX: usize = 256 * 1024;
-/// Pieces that one system call takes.
+/// Pieces in one system call.
 const PIECES_MAX: usize = 1024;
 
-/// See the module.
+/// See the module's head.
 #[derive(Debug)]
 pub(super) struct Writer {
     sweep: Box<Sweep>,
-    /// Where each task is in its request; `None` for one that wants nothing more.
+    /// Each task's position in its request; `None` when it wants no more.
     cursors: Vec<Option<Box<Cursor>>>,
     stage: Stage,
     plan: Plan,
-    /// Of the chunk; may be longer.
+    /// The chunk's memory; may be longer.
     memory: Vec<u8>,
-    /// Whose bytes are received.
+    /// The task whose bytes are received.
     rank: usize,
-    /// The next of them: where in the memory, how many.
+    /// Its next pieces: position in the memory, and length.
     pieces: Vec<(usize, usize)>,
-    /// Short pieces on their way.
+    /// Buffer for short pieces.
     short: Vec<u8>,
-    /// Who has bytes in the chunk.
+    /// The tasks with bytes in the chunk.
     givers: Vec<(Arc<Grant>, Arc<Caller>)>,
 }
 
@@ -64,14 +68,14 @@ enum Stage {
     Over,
 }
 
-/// What a slice came to.
+/// The result of a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Slice {
     /// Call again.
     Again,
-    /// The same; nothing came in a while.
+    /// Call again; no bytes came in a while.
     Idle,
-    /// Bytes of the task whose turn it is are not lent.
+    /// The next task's bytes are not offered.
     Needs,
     /// Everything is written.
     Over,
@@ -99,7 +103,7 @@ impl Writer {
     /// One slice: plans, receives from one task, or writes a chunk.
     ///
     /// # Errors
-    /// What ends the collective request.
+    /// The failure that ends the collective request.
     pub(super) fn slice<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
@@ -108,8 +112,12 @@ impl Writer {
     ) -> Result<Slice, Failure> {
         match self.stage {
             Stage::Planning => {
-                match self.plan.more(&mut self.sweep, &collective.grant, collective.chunk_bytes, 0)
-                {
+                match self.plan.more(
+                    &mut self.sweep,
+                    &collective.capability,
+                    collective.chunk_bytes,
+                    0,
+                ) {
                     Planned::Paused => return Ok(Slice::Again),
                     Planned::Nothing => self.stage = Stage::Over,
                     Planned::Whole => self.begin(collective, now),
@@ -141,7 +149,7 @@ impl Writer {
             let rank = self.rank;
             let next = match cursor {
                 _ if !self.pieces.is_empty() => Next::Piece(0, 0),
-                Some(cursor) => cursor.peek(&self.plan, &collective.grant, 1, &mut steps),
+                Some(cursor) => cursor.peek(&self.plan, &collective.capability, 1, &mut steps),
                 None => Next::Past,
             };
             match next {
@@ -187,14 +195,14 @@ impl Writer {
         Ok(Slice::Again)
     }
 
-    /// Receives pieces of the task whose turn it is; how many bytes.
+    /// Receives pieces of the current task. Returns how many bytes.
     fn receive(
         &mut self,
         loan: &mut Borrowed<'_>,
         collective: &Collective,
         now: Duration,
     ) -> Result<usize, Failure> {
-        self.look(loan.left(), &collective.grant);
+        self.look(loan.left(), &collective.capability);
         let bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         let is_long = bytes >= self.pieces.len() * PIECE_BYTES_MIN;
         let rooms = if is_long { rooms(&mut self.memory, &self.pieces) } else { None };
@@ -220,15 +228,16 @@ impl Writer {
         Ok(received)
     }
 
-    /// Looks at what comes next of the task, until that is as much as is received at a time, or as is left.
-    fn look(&mut self, left: usize, grant: &Grant) {
+    /// Looks up the current task's next pieces, until they fill one call or the rest of the
+    /// payload.
+    fn look(&mut self, left: usize, capability: &Grant) {
         let Some(cursor) = &mut self.cursors[self.rank] else { return };
         let room = left.min(RECEIVED_BYTES_MAX);
         let mut bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         while bytes < room && self.pieces.len() < PIECES_MAX {
             let Next::Piece(at, more) =
-                cursor.peek(&self.plan, grant, (room - bytes) as u64, &mut steps)
+                cursor.peek(&self.plan, capability, (room - bytes) as u64, &mut steps)
             else {
                 break;
             };
@@ -241,7 +250,8 @@ impl Writer {
         }
     }
 
-    /// The first so many bytes of the pieces have come; what is not in its place yet is put there.
+    /// The first `received` bytes of the pieces have come. Copies them to their positions, unless
+    /// they are there.
     fn took(&mut self, received: usize, in_place: bool) {
         let (mut done, mut whole) = (0, 0);
         for (at, bytes) in &mut self.pieces {
@@ -259,7 +269,7 @@ impl Writer {
         self.pieces.drain(..whole);
     }
 
-    /// Writes the chunk, under the passes of all who have bytes in it (I4).
+    /// Writes the chunk, under the admission of all tasks with bytes in it (I4).
     fn land<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
@@ -268,7 +278,7 @@ impl Writer {
     ) -> Result<(), Failure> {
         let failed = collective.progress().failure().cloned();
         failed.map_or(Ok(()), Err)?;
-        let pass = core.pass_together(&self.givers, now)?;
+        let guard = core.admission().begin_shared_slice(&self.givers, now)?;
         for Extent { slot, offset, bytes, at } in &self.plan.extents {
             let (object, first) = collective.object(core, usize::from(*slot))?;
             let in_place = || is_there(&*object, *offset, *bytes);
@@ -276,13 +286,13 @@ impl Writer {
             let _charge = core.room().begin(cost, false, now, || core.measured(), in_place)?;
             let mut offset = ObjectOffset(*offset);
             for data in self.memory[*at..at + *bytes as usize].chunks(WRITTEN_BYTES_MAX) {
-                core.warned(object.write_at(data, offset, collective.grant.size_generation))?;
+                core.warned(object.write_at(data, offset, collective.capability.size_generation))?;
                 offset.0 += data.len() as u64;
                 core.counters().collective_store_calls.fetch_add(1, Relaxed);
             }
             core.counters().collective_store_bytes.fetch_add(*bytes, Relaxed);
         }
-        drop(pass);
+        drop(guard);
         self.givers.clear();
         (self.stage, self.plan) = (Stage::Planning, Plan::default());
         collective.advance(now, |progress| progress.landed());
@@ -290,7 +300,7 @@ impl Writer {
     }
 }
 
-/// Room for the pieces in the memory; `None` where they are not one after the other there.
+/// The memory of the pieces; `None` when their positions do not rise.
 fn rooms<'m>(memory: &'m mut [u8], pieces: &[(usize, usize)]) -> Option<Vec<IoSliceMut<'m>>> {
     let (mut rest, mut from) = (memory, 0);
     let mut rooms = Vec::with_capacity(pieces.len());
@@ -304,11 +314,11 @@ fn rooms<'m>(memory: &'m mut [u8], pieces: &[(usize, usize)]) -> Option<Vec<IoSl
 }
 
 pub(super) fn mismatch(rank: usize, left: usize) -> Failure {
-    let detail = format!("{left} bytes of a payload are more than task {rank} wants written here");
+    let detail = format!("the payload has {left} bytes more than task {rank} writes here");
     Failure::new(Status::Malformed, detail)
 }
 
-/// A loan, which goes back whatever happens.
+/// A taken payload, which is returned in any case.
 struct Borrowed<'c> {
     collective: &'c Collective,
     rank: usize,
@@ -333,15 +343,15 @@ impl<'c> Borrowed<'c> {
         Ok(received)
     }
 
-    /// Whoever lent it is one of the givers.
+    /// Adds the task to those with bytes in the chunk.
     fn has_given(&self, givers: &mut Vec<(Arc<Grant>, Arc<Caller>)>) {
         let Some(loan) = &self.loan else { return };
         if !givers.iter().any(|(_, known)| Arc::ptr_eq(known, &loan.caller)) {
-            givers.push((loan.grant.clone(), loan.caller.clone()));
+            givers.push((loan.capability.clone(), loan.caller.clone()));
         }
     }
 
-    /// Nothing is left of it.
+    /// The payload is received completely.
     fn give_back(&mut self) {
         if let Some(loan) = self.loan.take() {
             self.collective.advance(self.now, |progress| progress.give_back(self.rank, loan));
@@ -358,10 +368,11 @@ impl Drop for Borrowed<'_> {
 }
 
 impl Collective {
-    /// The object of a slot, opened or made when it is the first time; whether it is.
+    /// The object of a slot, which the first call opens or creates. Returns whether this was the
+    /// first call.
     ///
     /// # Errors
-    /// Also why it has ended meanwhile.
+    /// Disk errors, or why the collective request has ended.
     fn object<S: ObjectStore>(
         &self,
         core: &IodCore<S>,
@@ -372,7 +383,7 @@ impl Collective {
         if let Some(object) = kept {
             return Ok((object.clone(), false));
         }
-        let object = core.open_or_create(&self.grant, &self.grant.places[slot])?;
+        let object = core.open_or_create(&self.capability, &self.capability.places[slot])?;
         Ok((kept.insert(object).clone(), true))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A clock that everybody copies.
+/// A clock; copies show the same time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     start: Moment,
@@ -18,8 +18,9 @@ impl Clock {
     }
 }
 
-/// `CLOCK_BOOTTIME` and not `CLOCK_MONOTONIC` (`Instant`): a machine that slept has not heard the metadata server
-/// for as long, and must not go on serving clients that were fenced meanwhile (I4).
+/// `CLOCK_BOOTTIME` and not `CLOCK_MONOTONIC` (`Instant`): a machine that slept has not heard the
+/// metadata server for that long, and must not continue to serve clients that were fenced in
+/// between (I4).
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug)]
 struct Moment(Duration);

@@ -1,4 +1,4 @@
-//! What a daemon is started with.
+//! The configuration of a daemon.
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
@@ -6,17 +6,18 @@ use braid_net::{Endpoint, TlsPolicy};
 use braid_types::ClusterUuid;
 use braid_wire::{Credential, NodeKind, Role, Secret};
 
-/// What an [`Iod`](super::Iod) is started with.
+/// The configuration of an [`Iod`](super::Iod).
 #[derive(Clone, Debug)]
 pub struct IodConfig {
-    /// Its object directory, made by [`LocalStore::init`](braid_store::LocalStore::init).
+    /// Its object directory, created by [`LocalStore::init`](braid_store::LocalStore::init).
     pub dir: PathBuf,
     /// The cluster that the directory must belong to.
     pub cluster: ClusterUuid,
-    /// Where it listens, `host:port`, one for each network card; port 0 lets the system choose.
+    /// Where it listens: `host:port`, one for each network interface. With port 0 the system
+    /// chooses.
     pub listen: Vec<String>,
-    /// Where others reach it, when that is not where it listens (`0.0.0.0`, or behind a translation of addresses);
-    /// empty for the listening addresses.
+    /// Where others reach it, if that is not where it listens (`0.0.0.0`, or behind address
+    /// translation); empty for the listening addresses.
     pub advertise: Vec<String>,
     /// Addresses of the metadata server, `host:port`.
     pub mds: Vec<String>,
@@ -26,7 +27,7 @@ pub struct IodConfig {
     pub labels: Vec<String>,
     /// When connections use TLS, in both directions.
     pub tls: TlsPolicy,
-    /// Where Prometheus finds its metrics, `host:port`; `None` for nowhere.
+    /// Where Prometheus reads the metrics, `host:port`; `None` for nowhere.
     pub prometheus: Option<String>,
 }
 
@@ -51,10 +52,10 @@ impl IodConfig {
         }
     }
 
-    /// What the metadata server is told.
+    /// The addresses for the metadata server.
     ///
     /// # Errors
-    /// When nobody could connect to that.
+    /// An address to which nobody can connect.
     pub(super) fn advertised(&self, listening: &[SocketAddr]) -> io::Result<Vec<String>> {
         if !self.advertise.is_empty() {
             return Ok(self.advertise.clone());
@@ -63,7 +64,8 @@ impl IodConfig {
             Some(address) => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "nobody can connect to {address}; try: name the addresses to advertise, one for each network card"
+                    "nobody can connect to {address}; \
+                     try: name the addresses to advertise, one for each network interface"
                 ),
             )),
             None => Ok(listening.iter().map(SocketAddr::to_string).collect()),

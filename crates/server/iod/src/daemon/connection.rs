@@ -1,18 +1,23 @@
-//! The loop of one connection's thread: requests as they come, and slices of the jobs under way in turn.
+//! The loop of one connection's thread: it takes requests as they arrive, and runs slices of its
+//! jobs in turn.
 //!
 //! ```text
-//!            ┌─ a request has arrived: take it; a small one is answered by its first slice ─┐
-//!   loop ────┤                                                                              ├──> loop
-//!            └─ then one slice of the job that waited longest: at most one data frame ──────┘
+//!            ┌─ a request has arrived: take it; its first slice answers a small one ─┐
+//!   loop ────┤                                                                       ├──> loop
+//!            └─ then one slice of the oldest waiting job: at most one data frame ────┘
 //!   no job: block in recv
 //! ```
 //!
 //! Invariants:
-//! 1. Between two slices of a job everything that has arrived gets a turn: a 4 KiB reply overtakes a 1 GiB one (I9).
-//! 2. Requests in flight never exceed the credits; a peer that has more is told so and disconnected. Reads whose views take much
-//!    memory are waited for before the next request is taken up (I9): these always go on.
-//! 3. A payload is received into one reused buffer, a chunk at a time, and is in its objects before the next chunk is
-//!    received; that of a collective write by one thread for all tasks. While a payload is on its way nothing is sent: a peer that is busy sending need not be able to receive.
+//! 1. Between two slices of a job, every request that has arrived gets a slice: a 4 KiB reply
+//!    overtakes a 1 GiB one (I9).
+//! 2. Requests in flight never exceed the credits; a peer that sends more gets an error and is
+//!    disconnected. While reads whose views take much memory run, no further request is taken (I9).
+//!    These reads always continue.
+//! 3. A payload is received into one reused buffer, a chunk at a time. Each chunk is in its objects
+//!    before the next is received. One thread receives the payloads of a collective write for all
+//!    tasks. While a payload arrives nothing is sent: a peer that is busy sending need not be able
+//!    to receive.
 
 use std::{
     collections::VecDeque,
@@ -39,16 +44,16 @@ use super::{Daemon, socket_sink::SocketSink};
 use crate::{
     collective::{Gone, JoinJob, Source, Step},
     connection::{ConnectionState, Peer},
-    iod_core::{Begun, Progress},
-    ops::{ReadJob, Work, WriteJob},
+    ops::{Progress, ReadJob, Work, WriteJob},
+    requests::Begun,
     sink::Answer,
 };
 
-/// What is received of a write's payload at a time (`docs/adr/0001-iod-data-path.md`: more leaves the processor's
-/// cache between `recv` and `pwrite`).
+/// How much of a write's payload is received at a time (`docs/adr/0001-iod-data-path.md`: more
+/// leaves the processor's cache between `recv` and `pwrite`).
 const WRITE_CHUNK_BYTES: usize = 256 * 1024;
 
-/// How often a thread that waits for other tasks looks whether its own has gone.
+/// How often a thread that waits for other tasks checks its own connection.
 const WATCH: Duration = Duration::from_millis(50);
 
 /// Serves each connection of the daemon.
@@ -67,7 +72,8 @@ impl Handler for Connections {
     fn run(&self, newcomer: Newcomer) {
         let _counted = Counted::new(&self.daemon);
         let braid_net::server::Peer { role, credential, id, .. } = newcomer.peer();
-        // Before it is welcomed: from then on it may abandon this connection over another one.
+        // Before the peer is welcomed: from then on it may abandon this connection over another
+        // one.
         let state = self.daemon.core.connected(&Peer {
             role: *role,
             credential: credential.clone(),
@@ -75,13 +81,18 @@ impl Handler for Connections {
         });
         let Some(connection) = newcomer.welcome() else { return };
         let peer = connection.peer().clone();
-        tracing::debug!(address = peer.address, role = ?peer.role, connection = peer.connection, "connected");
+        tracing::debug!(
+            address = peer.address,
+            role = ?peer.role,
+            connection = peer.connection,
+            "connected"
+        );
         let why = Serving::new(&self.daemon, connection, state).run();
         tracing::debug!(address = peer.address, connection = peer.connection, %why, "disconnected");
     }
 }
 
-/// A connection in the counters, as long as it lives.
+/// Counts a connection while it lives.
 struct Counted<'a>(&'a AtomicU32);
 
 impl<'a> Counted<'a> {
@@ -100,17 +111,17 @@ impl Drop for Counted<'_> {
 
 struct Serving<'a> {
     daemon: &'a Daemon,
-    /// Others than its thread have it only while the payload of a collective write is lent.
+    /// Other threads use it only while the payload of a collective write is offered.
     connection: Arc<Mutex<ServerConnection>>,
     role: Role,
     credits: u32,
     sender: Arc<FrameSender>,
     state: ConnectionState,
-    /// Jobs under way, the next first.
+    /// Jobs in progress, the next first.
     jobs: VecDeque<Reading>,
     /// Memory of those that are reads, in bytes.
     reads_bytes: usize,
-    /// How many of them in a row have said that they wait for other tasks.
+    /// How many of them, in a row, wait for other tasks.
     waiting: usize,
     /// Works of this connection that the workers have.
     working: Arc<AtomicU32>,
@@ -122,7 +133,7 @@ struct Reading {
     op: u16,
     request_id: u64,
     job: Job,
-    /// What it counts in [`Serving::reads_bytes`].
+    /// Its part of [`Serving::reads_bytes`].
     bytes: usize,
 }
 
@@ -149,7 +160,7 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// Runs until the connection ends; why it did.
+    /// Runs until the connection ends. Returns why it ended.
     fn run(mut self) -> End {
         loop {
             if let Err(why) = self.turn() {
@@ -159,7 +170,7 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// The tasks that wait here for others wait no longer.
+    /// Ends the waiting of its tasks for others.
     fn gone(&mut self) {
         let now = self.daemon.clock.now();
         for reading in &mut self.jobs {
@@ -181,7 +192,7 @@ impl<'a> Serving<'a> {
         };
         if let Some(header) = header {
             if self.state.is_abandoned() {
-                return Err(End::Closed); // what its client sent before it gave up need not even be received
+                return Err(End::Closed); // an abandoned connection's requests need not be received
             }
             self.take(&header)?;
         }
@@ -191,14 +202,16 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// Takes one request up.
+    /// Takes one request.
     fn take(&mut self, header: &FrameHeader) -> Result<(), End> {
         self.check_credits(header)?;
         let core = &self.daemon.core;
         let (op, request_id, payload_bytes) = (header.op, header.request_id, header.payload_bytes);
-        let now = self.daemon.clock.now();
         let mut connection = lock(&self.connection);
         let body = connection.body()?;
+        // After the body, which may take long to arrive: the checks use the time at which they are
+        // made.
+        let now = self.daemon.clock.now();
         if op == Cancel::OP
             && let Ok(cancel) = Cancel::from_bytes(body)
         {
@@ -239,7 +252,7 @@ impl<'a> Serving<'a> {
         Err(End::TooManyInFlight { credits })
     }
 
-    /// One slice of a read; what is not finished goes to the end of the line.
+    /// One slice of a job. An unfinished job goes to the end of the queue.
     fn slice(&mut self, mut reading: Reading) -> Result<(), End> {
         let Reading { op, request_id, .. } = reading;
         let mut sink = SocketSink { sender: &self.sender, op, request_id, buffer: &mut self.out };
@@ -265,7 +278,7 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// All jobs wait for other tasks: so does the thread, and looks at its connection now and then.
+    /// All jobs wait for other tasks: the thread sleeps, and checks its connection now and then.
     fn wait_for_others(&mut self) -> Result<(), End> {
         self.waiting = 0;
         if lock(&self.connection).pending() {
@@ -280,7 +293,8 @@ impl<'a> Serving<'a> {
         Ok(())
     }
 
-    /// Lends the payload of a task's part in a collective write, and perhaps receives those of all tasks.
+    /// Offers the payload of a task's part in a collective write, and perhaps receives the payloads
+    /// of all tasks.
     fn join_write(&mut self, header: &FrameHeader, mut job: Box<JoinJob>) -> Result<(), End> {
         let (core, clock) = (&self.daemon.core, self.daemon.clock);
         let source: Arc<dyn Source> = Arc::new(Payload(Arc::clone(&self.connection)));
@@ -305,7 +319,7 @@ impl<'a> Serving<'a> {
         self.answer(header.op, header.request_id, &answer)
     }
 
-    /// Receives the payload of a write, a chunk at a time, and puts it where it belongs.
+    /// Receives the payload of a write, a chunk at a time, and writes it.
     fn write(&mut self, header: &FrameHeader, mut job: Box<WriteJob>) -> Result<(), End> {
         let (core, clock) = (&self.daemon.core, self.daemon.clock);
         let mut connection = lock(&self.connection);
@@ -336,7 +350,7 @@ impl<'a> Serving<'a> {
         self.answer(header.op, header.request_id, &answer)
     }
 
-    /// Hands what waits for the disk to the workers, who answer by themselves.
+    /// Gives a blocking operation to the workers, which answer it.
     fn work(&mut self, op: u16, request_id: u64, work: Work<LocalStore>) {
         let workers = match self.role {
             _ if work.is_apart() => &self.daemon.flusher,
@@ -346,16 +360,17 @@ impl<'a> Serving<'a> {
         let (sender, working) = (self.sender.clone(), self.working.clone());
         working.fetch_add(1, Ordering::AcqRel);
         workers.submit(work, move |answer| {
-            // Before the answer is sent: the client may use the credit again as soon as it has read it.
+            // Before the reply is sent: the client may use the credit as soon as it has read the
+            // reply.
             working.fetch_sub(1, Ordering::AcqRel);
             let mut frame = Vec::new();
             push_frame(&mut frame, op, FrameFlags::FINAL, request_id, &answer.body);
-            // A connection that is gone is noticed by its own thread.
+            // The connection's own thread notices when it is closed.
             let _ = sender.send_frames(&frame);
         });
     }
 
-    /// Ends a read that is under way. What the workers have is not interrupted, and what is done is done.
+    /// Ends a read in progress. Works are not interrupted, and finished requests stay as they are.
     fn cancel(&mut self, cancelled: u64) -> Result<(), End> {
         let Some(at) = self.jobs.iter().position(|reading| reading.request_id == cancelled) else {
             return Ok(());
@@ -374,7 +389,7 @@ impl<'a> Serving<'a> {
     }
 }
 
-/// The payload of one call, for whoever receives it.
+/// The payload of one call, for the thread that receives it.
 #[derive(Debug)]
 struct Payload(Arc<Mutex<ServerConnection>>);
 

@@ -1,7 +1,8 @@
-//! Random bytes that tell this object directory from every other, so that no other can claim its daemon's id.
+//! Random bytes that identify this object directory, so that no other one can claim its daemon's
+//! id.
 //!
-//! The file `DIR/directory-id`: 32 hexadecimal digits and a newline. Made once, durable before it is first shown to
-//! the metadata server, never changed.
+//! The file `DIR/directory-id` has 32 hexadecimal digits and a newline. It is created once, is
+//! durable before the metadata server first sees it, and never changes.
 
 use std::{
     fmt::Write as _,

@@ -1,4 +1,5 @@
-//! Which keys an I/O daemon accepts: a session that the metadata server gave, or the server key.
+//! The keys that an I/O daemon accepts: a session's key from the metadata server, or the server
+//! key.
 
 use braid_net::server::Authorizer;
 use braid_types::{Failure, Status};
@@ -24,12 +25,11 @@ impl Authorizer for Keys {
             }
             (Role::Client, _) => Err(Failure::new(
                 Status::AuthenticationFailed,
-                "a client shows an I/O daemon its session",
+                "a client must prove its session to an I/O daemon",
             )),
-            _ => Err(Failure::new(
-                Status::AuthenticationFailed,
-                "this key does not stand for this role",
-            )),
+            _ => {
+                Err(Failure::new(Status::AuthenticationFailed, "this key does not have this role"))
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The daemon in production: threads, sockets and a clock around the [`IodCore`].
 //!
 //! ```text
-//!   accept ──> thread per connection (connection.rs) ──┬── reads and writes: here, slice by slice (docs/adr/0001)
-//!                                                      └── what waits for the disk ──> workers (workers.rs) ──> answer
+//!   accept ──> thread per connection (connection.rs) ─┬─ reads, writes: here, in slices (ADR 0001)
+//!                                                     └─ blocking operations ──> workers ──> reply
 //!   registrar (registrar.rs) ── one thread: register, heartbeat, apply fences
-//!   metrics ── one thread, when asked for
+//!   metrics ── one thread, if configured
 //! ```
 
 mod clock;
@@ -36,7 +36,8 @@ use crate::{
     registration::{Introduction, Registration},
 };
 
-/// Threads that wait for the disk on behalf of clients. Flushes of one disk queue in the disk anyway; four keep it busy.
+/// Threads that block on the disk for clients. Flushes of one disk queue in the disk anyway; four
+/// keep it busy.
 const CLIENT_WORKERS: usize = 4;
 /// The same for the metadata server, so that a truncate does not wait behind clients' flushes.
 const MDS_WORKERS: usize = 2;
@@ -48,7 +49,7 @@ pub enum StartError {
     /// Its directory cannot be served.
     #[error("the I/O daemon cannot use its directory: {0}")]
     Store(#[from] StoreError),
-    /// A socket, a thread or the directory's id could not be had.
+    /// A socket, a thread or the directory's id cannot be created or read.
     #[error("the I/O daemon cannot start: {0}")]
     Io(#[from] io::Error),
 }
@@ -69,13 +70,13 @@ struct Daemon {
     clock: Clock,
     client_workers: Workers,
     mds_workers: Workers,
-    /// For flushes of everything, which are one at a time anyway.
+    /// For flushes of the whole store, which run one at a time.
     flusher: Workers,
 }
 
 impl Iod {
-    /// Opens the directory, listens, and begins to register. Returns before the metadata server has answered: until then
-    /// no data is served.
+    /// Opens the directory, listens, and begins to register. It returns before the metadata server
+    /// has answered; until then no data is served.
     ///
     /// # Errors
     /// [`StartError`]: a missing or foreign directory, an address in use.
@@ -94,7 +95,12 @@ impl Iod {
             Listener::bind(&config.listen, server, Arc::new(Keys::new(config.server_key.clone())))?;
         let listener = Arc::new(listener);
         let addresses = config.advertised(listener.local_addrs())?;
-        tracing::info!(iod = (iod.0 != 0).then_some(iod.0), dir = %config.dir.display(), ?addresses, "I/O daemon started");
+        tracing::info!(
+            iod = (iod.0 != 0).then_some(iod.0),
+            dir = %config.dir.display(),
+            ?addresses,
+            "I/O daemon started"
+        );
 
         let daemon = Arc::new(Daemon {
             client_workers: Workers::start("client", CLIENT_WORKERS, &core, clock)?,
@@ -126,7 +132,7 @@ impl Iod {
         Ok(Self { daemon, listener, registrar, metrics })
     }
 
-    /// The daemon's id; 0 until the metadata server has given it one.
+    /// The daemon's id; 0 until the metadata server has assigned one.
     pub fn id(&self) -> IodId {
         self.daemon.core.iod()
     }
@@ -136,7 +142,7 @@ impl Iod {
         self.listener.local_addrs()
     }
 
-    /// Where its metrics are, when they are served.
+    /// Where its metrics are served, if they are.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(MetricsServer::local_addr)
     }
@@ -146,13 +152,14 @@ impl Iod {
         self.daemon.core.serves(self.daemon.clock.now())
     }
 
-    /// Waits until it serves data, or for `timeout`; whether it does.
+    /// Waits until it serves data, at most for `timeout`. Returns whether it does.
     pub fn wait_until_serving(&self, timeout: Duration) -> bool {
         self.registrar.wait_until_serving(timeout)
     }
 
-    /// Why the metadata server will not have this daemon, as it said last: its directory is another cluster's, or was removed from
-    /// the cluster, or nobody reaches its address. It serves nothing then, and goes on asking.
+    /// Why the metadata server last refused this daemon: its directory belongs to another cluster
+    /// or was removed from the cluster, or its address is not reachable. Then it serves nothing,
+    /// and continues to ask.
     pub fn refusal(&self) -> Option<String> {
         self.registrar.refusal()
     }
@@ -162,7 +169,8 @@ impl Iod {
         &self.daemon.core
     }
 
-    /// Ends registration, connections and workers, in bounded time; whether all have ended. Again is harmless.
+    /// Ends registration, connections and workers within a bounded time. Returns whether all have
+    /// ended. A repeated call is harmless.
     pub fn stop(&mut self) -> bool {
         self.registrar.stop();
         if let Some(metrics) = &mut self.metrics {

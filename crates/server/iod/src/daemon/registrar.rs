@@ -20,11 +20,11 @@ use braid_wire::{
 use super::Daemon;
 use crate::registration::{Orders, Registration, Step};
 
-/// How long one answer is waited for: short against the time after which the daemon stops serving, so that a lost
-/// message costs a try and not the service.
+/// How long it waits for one reply: short against the time after which the daemon stops serving, so
+/// that a lost message costs one try and not the service.
 const ANSWER_WAIT: Duration = Duration::from_millis(3 * HEARTBEAT_MS);
 
-/// The thread, from outside.
+/// Owner of the thread.
 #[derive(Debug)]
 pub(super) struct Registrar {
     thread: Option<JoinHandle<()>>,
@@ -36,7 +36,7 @@ struct Signals {
     stopping: AtomicBool,
     served: Mutex<bool>,
     changed: Condvar,
-    /// Why the metadata server will not have this daemon, however often it asks.
+    /// Why the metadata server refuses this daemon.
     refused: Mutex<Option<String>>,
 }
 
@@ -86,7 +86,7 @@ impl Registrar {
         self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends the thread; an answer that is under way is waited for.
+    /// Ends the thread, after a reply for which it waits.
     pub(super) fn stop(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
@@ -121,7 +121,8 @@ impl Run {
                 Ok(Step::Register(message)) => self.register(&message),
                 Ok(Step::Heartbeat(message)) => self.heartbeat(&message),
                 Err(failure) => {
-                    // A disk that does not tell its room may come back; what it serves meanwhile fails by itself.
+                    // A disk that does not report its space may recover; until then its requests
+                    // fail by themselves.
                     thread::park_timeout(Duration::from_millis(HEARTBEAT_MS));
                     Err(failure.to_string())
                 }
@@ -151,11 +152,11 @@ impl Run {
         Ok(())
     }
 
-    /// The order matters: no moment of service between an answer and its fences (I4).
+    /// The order matters: there must be no moment of service between a reply and its fences (I4).
     fn obey(&mut self, orders: &Orders, sent: Timestamp) {
         let core = &self.daemon.core;
         core.set_clock_offset(orders.mds_now, sent, Timestamp::now());
-        // One that does not hold yet comes again with the next answer.
+        // A fence that does not hold yet comes again with the next reply.
         if core.try_fence_ranges(&orders.fenced, orders.epoch_min) {
             self.registration.confirm(orders.fence);
         }
@@ -178,15 +179,15 @@ impl Run {
             .map_err(|why| why.to_string())?;
         let outcome: Result<C::Reply, Failure> =
             decode_outcome(&answer.body).map_err(|why| why.to_string())?;
-        // It is asked again all the same: who runs the daemon decides.
+        // The daemon asks again anyway: its administrator decides.
         let refused =
             outcome.as_ref().err().filter(|failure| failure.status == Status::NotPermitted);
         *self.signals.refused.lock().unwrap_or_else(PoisonError::into_inner) =
             refused.map(|failure| failure.detail.clone());
-        outcome.map_err(|failure| format!("it refused {}: {failure}", C::NAME))
+        outcome.map_err(|failure| format!("the metadata server refused {}: {failure}", C::NAME))
     }
 
-    /// Says once for each try that fails why it did, and once that all is well again.
+    /// Logs each failed try with its reason, and once that the metadata server answers again.
     fn note(&mut self, outcome: Result<(), String>) {
         match outcome {
             Ok(()) if self.silent => {
@@ -198,7 +199,11 @@ impl Run {
                 self.silent = true;
                 self.connection = None;
                 self.registration.failed();
-                tracing::warn!(iod = %self.registration.id(), why, "no answer of the metadata server; trying again");
+                tracing::warn!(
+                    iod = %self.registration.id(),
+                    why,
+                    "no answer from the metadata server; trying again"
+                );
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Sends the frames of a read: small pieces copied behind their header in one send, large ones by `sendfile`.
+//! Sends the frames of a read: small pieces are copied behind their header and sent together, large
+//! ones by `sendfile`.
 
 use std::io::IoSlice;
 
@@ -14,7 +15,8 @@ use crate::{
 
 /// Pieces of memory that are shorter on average are copied behind their header.
 const GATHERED_BYTES_MAX: usize = 1024;
-/// Pieces of objects that are longer on average go by `sendfile`, each in a frame of its own (`docs/adr/0025-sending-from-a-mapping.md`).
+/// Pieces of objects that are longer on average are sent by `sendfile`, each in its own frame
+/// (`docs/adr/0025-sending-from-a-mapping.md`).
 const MAPPED_PIECE_BYTES_MAX: usize = 64 * 1024;
 
 /// The frames of one call.
@@ -38,13 +40,13 @@ impl SocketSink<'_> {
         }
     }
 
-    /// Leaves room for the header of a frame that is gathered in the buffer.
+    /// Reserves the header's bytes in the buffer, in which a frame is built.
     fn begin_frame(&mut self) {
         self.buffer.clear();
         self.buffer.resize(FRAME_HEADER_BYTES, 0);
     }
 
-    /// Sends the frame that stands in the buffer behind the room for its header.
+    /// Sends the frame in the buffer, after it has filled in the header.
     fn send_frame(&mut self, flags: FrameFlags, body_bytes: usize) -> Result<(), SinkError> {
         let payload_bytes = self.buffer.len() - FRAME_HEADER_BYTES - body_bytes;
         let header = self.header(flags, body_bytes, payload_bytes).to_bytes();
@@ -52,7 +54,7 @@ impl SocketSink<'_> {
         self.sender.send_frames(self.buffer).map_err(|why| sink_error(&why))
     }
 
-    /// Sends what was gathered, if anything, as a data frame.
+    /// Sends the buffered pieces, if there are any, as a data frame.
     fn send_gathered(&mut self) -> Result<(), SinkError> {
         if self.buffer.len() > FRAME_HEADER_BYTES {
             self.send_frame(FrameFlags::DATA, 0)?;
@@ -79,7 +81,8 @@ impl SocketSink<'_> {
 }
 
 impl SocketSink<'_> {
-    /// Sends pieces of memory; small ones are gathered first: the kernel takes longer over each than a copy does.
+    /// Sends pieces of memory. Small ones are copied together first: the kernel takes longer for
+    /// each than a copy does.
     fn send_memory(
         &mut self,
         flags: FrameFlags,
@@ -103,7 +106,8 @@ impl FrameSink for SocketSink<'_> {
         self.sender.is_plain()
     }
 
-    /// One data frame of the plan may become several here: each large piece its own, so that each is one `sendfile`.
+    /// One planned data frame may become several: each large piece gets its own, so that each is
+    /// one `sendfile`.
     fn data(&mut self, payload: &Payload<'_>) -> Result<(), SinkError> {
         debug_assert!(payload.bytes() <= REPLY_DATA_BYTES_MAX);
         if let Some(pieces) = mapped(payload) {
@@ -133,7 +137,8 @@ impl FrameSink for SocketSink<'_> {
     }
 }
 
-/// The pieces of a payload that the kernel takes from the address space best: several, none of them large, all of them there.
+/// The pieces of a payload that are best sent from a mapping: several, none of them large, all of
+/// them mapped.
 fn mapped<'p>(payload: &Payload<'p>) -> Option<Vec<MappedPiece<'p>>> {
     if payload.piece_count() < 2 || payload.bytes() > payload.piece_count() * MAPPED_PIECE_BYTES_MAX
     {

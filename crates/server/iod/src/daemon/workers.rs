@@ -1,7 +1,7 @@
-//! A few threads that wait for the disk, so that no connection's thread has to.
+//! A few threads that block on the disk, so that no connection's thread has to.
 //!
-//! The queue is bounded (I9): when it is full, the connection's own thread does the work, which holds up who asks for
-//! too much and nobody else.
+//! The queue is bounded (I9). When it is full, the connection's own thread does the work, which
+//! delays only the client that asks for too much.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use braid_types::{Failure, Status};
 use super::clock::Clock;
 use crate::{iod_core::IodCore, ops::Work, sink::Answer};
 
-/// Works that wait for a worker, for each pool.
+/// Works in the queue of each pool.
 const QUEUE_MAX: usize = 256;
 
 type Reply = Box<dyn FnOnce(Answer) + Send>;
@@ -32,7 +32,7 @@ pub(super) struct Workers {
     worker: Worker,
 }
 
-/// What each of them has.
+/// The state of each worker.
 #[derive(Clone, Debug)]
 struct Worker {
     core: Arc<IodCore<LocalStore>>,
@@ -62,7 +62,7 @@ impl Workers {
         Ok(Self { queue: Mutex::new(Some(queue)), threads: Mutex::new(threads), worker })
     }
 
-    /// Has the work done and its answer given to `reply`.
+    /// Queues the work; its reply is passed to `reply`.
     pub(super) fn submit(
         &self,
         work: Work<LocalStore>,
@@ -79,7 +79,7 @@ impl Workers {
         }
     }
 
-    /// Lets the workers finish what is queued, and waits for them.
+    /// Waits until the workers have finished the queue, and ends them.
     pub(super) fn stop(&self) {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
         let threads =
@@ -99,11 +99,11 @@ impl Worker {
         }
     }
 
-    /// A panic is an answer, too: a bug in one operation must not cost the pool a thread.
+    /// A panic becomes a reply: a bug in one operation must not cost the pool a thread.
     fn run(&self, Task { work, reply }: Task) {
         let done = catch_unwind(AssertUnwindSafe(|| work.run(&self.core, self.clock.now())));
         let internal =
-            |_| Answer::failure(&Failure::new(Status::Internal, "the operation ended in a bug"));
+            |_| Answer::failure(&Failure::new(Status::Internal, "a bug ended the operation"));
         reply(done.unwrap_or_else(internal));
     }
 }

@@ -1,7 +1,7 @@
-//! Abandon, from a client that has given up connections: acknowledged when nothing of them runs any more.
+//! Abandon, from a client that abandons connections: acknowledged when none of their slices runs.
 //!
-//! Not on the worker threads: what the client repeats waits for the answer, and it must not wait behind somebody's
-//! flush.
+//! It does not run on the worker threads: the client retries its requests only after this reply,
+//! and must not wait behind a flush.
 
 use braid_store::ObjectStore;
 use braid_types::{Failure, Status, limits::ABANDONED_CONNECTIONS_MAX};
@@ -12,7 +12,7 @@ use crate::{
     iod_core::IodCore,
 };
 
-pub(super) fn abandon<S: ObjectStore>(
+pub(crate) fn abandon<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &ConnectionState,
     abandon: &Abandon,
@@ -25,5 +25,5 @@ pub(super) fn abandon<S: ObjectStore>(
         let detail = format!("{count} connections, more than {ABANDONED_CONNECTIONS_MAX}");
         return Err(Failure::new(Status::LimitExceeded, detail));
     }
-    core.abandon(&abandon.connections, session)
+    core.admission().abandon(&abandon.connections, session)
 }

@@ -1,7 +1,7 @@
-//! Allocate: room for a range of the file.
+//! Allocate: disk space for a range of the file.
 //!
-//! A contiguous range of a file is one contiguous range of each object (`braid_layout`: objects have no gaps), so no
-//! unfolding is needed: one call for each part.
+//! A contiguous range of a file is one contiguous range of each object (`braid_layout`: objects
+//! have no gaps). So this needs no unfolding, only one call for each part.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,20 +21,35 @@ use crate::{
     room::Cost,
 };
 
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
     allocate: Allocate,
 ) -> Result<Work<S>, Failure> {
-    let (grant, caller) =
-        core.grant(connection, now, allocate.handle, &allocate.present, Rights::WRITE)?;
+    let (capability, caller) = core.admission().admitted_capability(
+        connection,
+        now,
+        allocate.handle,
+        &allocate.present,
+        Rights::WRITE,
+    )?;
     let end = range_end(allocate.offset, allocate.bytes)?;
     Ok(Work::new("Allocate", move |core: &IodCore<S>, now| {
-        // As a write, also in its verifier: the reservation is not on disk before a flush.
+        // As for a write, the verifier is from before: allocated space is not on disk before a
+        // flush.
         let verifier = core.store().write_verifier();
-        for place in &grant.places {
-            one(core, &grant, &caller, now, place, allocate.offset.0, end, allocate.keep_size)?;
+        for local_part in &capability.places {
+            one(
+                core,
+                &capability,
+                &caller,
+                now,
+                local_part,
+                allocate.offset.0,
+                end,
+                allocate.keep_size,
+            )?;
         }
         Ok(FlushReply { verifier })
     }))
@@ -44,33 +59,37 @@ pub(super) fn begin<S: ObjectStore>(
 pub(super) fn range_end(offset: FileOffset, bytes: ByteCount) -> Result<u64, Failure> {
     let end = offset.checked_add(bytes.0).map(|end| end.0).filter(|end| *end <= FILE_BYTES_MAX);
     end.ok_or_else(|| {
-        Failure::new(Status::TooLarge, format!("{bytes} bytes from {offset} pass the largest file"))
+        Failure::new(
+            Status::TooLarge,
+            format!("{bytes} bytes from {offset} exceed the largest file"),
+        )
     })
 }
 
 #[allow(clippy::too_many_arguments)]
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    grant: &Grant,
+    capability: &Grant,
     caller: &Arc<Caller>,
     now: Duration,
-    place: &Place,
+    local_part: &Place,
     start: u64,
     end: u64,
     keep_size: bool,
 ) -> Result<(), Failure> {
-    let part = place.object.part;
-    let low = grant.map.object_bytes(start, part).map_err(invalid)?;
-    let mut high = grant.map.object_bytes(end, part).map_err(invalid)?;
-    let _pass = core.pass(grant, caller, now)?;
+    let part = local_part.object.part;
+    let low = capability.map.object_bytes(start, part).map_err(invalid)?;
+    let mut high = capability.map.object_bytes(end, part).map_err(invalid)?;
+    let _guard = core.admission().begin_slice(capability, caller, now)?;
     if keep_size {
-        // The store reserves within an object only; room behind its end would be lost with the next truncate anyway.
-        high = high.min(core.open(grant, place)?.map_or(0, |opened| opened.stat.size));
+        // The store allocates within an object only: space behind its end would be lost with the
+        // next truncate anyway.
+        high = high.min(core.open(capability, local_part)?.map_or(0, |opened| opened.stat.size));
     }
     if low >= high {
         return Ok(());
     }
-    let object = core.open_or_create(grant, place)?;
+    let object = core.open_or_create(capability, local_part)?;
     let _charge = core.take_space(Cost::of(low, high - low, true), now)?;
-    core.warned(object.allocate(ObjectOffset(low), high - low, grant.size_generation))
+    core.warned(object.allocate(ObjectOffset(low), high - low, capability.size_generation))
 }

@@ -1,4 +1,4 @@
-//! Collect sizes, for the metadata server, while the mark "size is in the objects" stands (I5).
+//! Collect sizes, for the metadata server, while a file has its size mark (I5).
 
 use braid_store::{ObjectStat, ObjectStore};
 use braid_types::{Failure, ObjectId, Status, WriteVerifier, limits::FRAME_BODY_BYTES_MAX};
@@ -13,31 +13,31 @@ use braid_wire::{
 use super::Work;
 use crate::iod_core::IodCore;
 
-/// Objects in one call: so many answers fit a frame's body.
+/// Objects in one call, so that the reply fits a frame's body.
 pub const COLLECT_OBJECTS_MAX: usize = 16_384;
 
 const _: () = assert!(COLLECT_OBJECTS_MAX * ObjectInfo::BYTES_MIN + 64 <= FRAME_BODY_BYTES_MAX);
 
-/// Refuses a list whose answer would not fit.
+/// Refuses a list whose reply would not fit.
 pub(super) fn check_count(objects: usize) -> Result<(), Failure> {
     if objects <= COLLECT_OBJECTS_MAX {
         return Ok(());
     }
     Err(Failure::new(
         Status::LimitExceeded,
-        format!("{objects} objects in one call, {COLLECT_OBJECTS_MAX} are the most"),
+        format!("{objects} objects in one call, at most {COLLECT_OBJECTS_MAX} are allowed"),
     ))
 }
 
-pub(super) fn begin<S: ObjectStore>(collect_sizes: CollectSizes) -> Work<S> {
+pub(crate) fn begin<S: ObjectStore>(collect_sizes: CollectSizes) -> Work<S> {
     Work::new("CollectSizes", move |core, _| collect(core, &collect_sizes))
 }
 
-/// Without a flush it waits for nothing, and may run where it was received.
+/// Without a flush it does not block, and may run on the thread that received it.
 ///
-/// With one, whatever is told was on disk before it was told: the objects are looked at first and flushed then, so
-/// that one which somebody makes or lengthens in between is not told of.
-pub(super) fn collect<S: ObjectStore>(
+/// With one, every reported object was on disk before the report. The objects are looked at first
+/// and flushed then, so that an object which is created or grows in between is not reported.
+pub(crate) fn collect<S: ObjectStore>(
     core: &IodCore<S>,
     collect: &CollectSizes,
 ) -> Result<CollectReply, Failure> {
@@ -62,7 +62,8 @@ fn one<S: ObjectStore>(core: &IodCore<S>, id: ObjectId) -> Result<Option<ObjectS
     }
 }
 
-/// The system tells of a failed write-back only once, and perhaps another flush: then the verifier changed.
+/// The system reports a failed write-back only once, and perhaps to another flush: then the
+/// verifier has changed.
 fn flush<S: ObjectStore>(
     core: &IodCore<S>,
     objects: &[(ObjectId, ObjectStat)],

@@ -1,13 +1,15 @@
-//! Copy a range of one file to another within the daemon: nothing of it travels.
+//! Copy a range of one file to another within the daemon: no data crosses the network.
 //!
-//! The client asks only where the two lie alike (`Layout::lies_as`); then a range is one contiguous range of each object,
-//! on both sides (`braid_layout`: objects have no gaps).
+//! The client asks only where the two ranges have identical placement (`Layout::lies_as`). Then a
+//! range is one contiguous range of each object on both sides (`braid_layout`: objects have no
+//! gaps).
 //!
 //! Invariants:
-//! 1. Both capabilities are asked for, of the same session: the one to read, the other to write.
-//! 2. As a write: the verifier is the one from before the first byte, and each slice holds a pass (I4, I6).
-//! 3. What the source has no byte for is zeros in the target: also where its object is not there, or ends. What it has lost
-//!    is an error (I11).
+//! 1. Both capabilities are required, of one session: one to read, the other to write.
+//! 2. As for a write, the verifier is from before the first byte, and each slice holds an admission
+//!    guard (I4, I6).
+//! 3. Where the source has no byte, the target gets zeros: also where the source's object is absent
+//!    or ends. Lost bytes of the source are an error (I11).
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,10 +31,10 @@ use crate::{
     room::Cost,
 };
 
-/// Bytes copied under one pass.
+/// Bytes copied in one slice.
 const SLICE_BYTES: u64 = 1 << 20;
 
-/// A contiguous range of an object here, and where it goes.
+/// A contiguous range of a source object, and its target.
 struct Stretch<'a> {
     source: &'a Place,
     target: &'a Place,
@@ -41,15 +43,20 @@ struct Stretch<'a> {
     bytes: u64,
 }
 
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
     copy: CopyRange,
 ) -> Result<Work<S>, Failure> {
-    let (target, caller) =
-        core.grant(connection, now, copy.handle, &copy.present, Rights::WRITE)?;
-    let source = core.further_grant(&target, &copy.source, Rights::READ)?;
+    let (target, caller) = core.admission().admitted_capability(
+        connection,
+        now,
+        copy.handle,
+        &copy.present,
+        Rights::WRITE,
+    )?;
+    let source = core.admission().second_capability(&target, &copy.source, Rights::READ)?;
     if copy.bytes.0 > COPY_RANGE_BYTES_MAX {
         return Err(Failure::new(
             Status::LimitExceeded,
@@ -58,7 +65,7 @@ pub(super) fn begin<S: ObjectStore>(
     }
     range_end(copy.from, copy.bytes)?;
     range_end(copy.to, copy.bytes)?;
-    // What it presented is verified: it need not wait with it.
+    // The presented capabilities are verified: they need not wait with the copy.
     let copy = CopyRange { present: Vec::new(), source: Vec::new(), ..copy };
     Ok(Work::new("CopyRange", move |core: &IodCore<S>, now| {
         let verifier = core.store().write_verifier();
@@ -73,39 +80,40 @@ pub(super) fn begin<S: ObjectStore>(
     }))
 }
 
-/// What of the range lies in one object of the source, and in which of the target it goes.
+/// The part of the range that lies in one source object, and its target object.
 fn stretch<'a>(
     source: &Grant,
     target: &'a Grant,
-    place: &'a Place,
+    local_part: &'a Place,
     copy: &CopyRange,
 ) -> Result<Option<Stretch<'a>>, Failure> {
-    let (from, bytes) = range(source, place.object.part, copy.from, copy.bytes)?;
+    let (from, bytes) = range(source, local_part.object.part, copy.from, copy.bytes)?;
     if bytes == 0 {
         return Ok(None);
     }
-    let first = source.map.file_offset(place.object.part, ObjectOffset(from)).map_err(invalid)?;
+    let first =
+        source.map.file_offset(local_part.object.part, ObjectOffset(from)).map_err(invalid)?;
     let first =
         target.map.locate(FileOffset(copy.to.0 + (first.0 - copy.from.0))).map_err(invalid)?;
     let elsewhere =
-        || Failure::new(Status::Invalid, "the two ranges do not lie alike on this daemon");
+        || Failure::new(Status::Invalid, "the two ranges have different placements on this daemon");
     let slot = target.slot(first.part).ok_or_else(elsewhere)?;
     let (to, room) = range(target, first.part, copy.to, copy.bytes)?;
     if (to, room) != (first.object_offset.0, bytes) {
         return Err(elsewhere());
     }
-    Ok(Some(Stretch { source: place, target: &target.places[slot], from, to, bytes }))
+    Ok(Some(Stretch { source: local_part, target: &target.places[slot], from, to, bytes }))
 }
 
-/// A range of a file in one of its objects: where it begins there, and how long it is.
+/// A range of a file in one of its objects: its start and length there.
 fn range(
-    grant: &Grant,
+    capability: &Grant,
     part: PartIndex,
     offset: FileOffset,
     bytes: ByteCount,
 ) -> Result<(u64, u64), Failure> {
-    let low = grant.map.object_bytes(offset.0, part).map_err(invalid)?;
-    let high = grant.map.object_bytes(offset.0 + bytes.0, part).map_err(invalid)?;
+    let low = capability.map.object_bytes(offset.0, part).map_err(invalid)?;
+    let high = capability.map.object_bytes(offset.0 + bytes.0, part).map_err(invalid)?;
     Ok((low, high - low))
 }
 
@@ -119,8 +127,8 @@ fn one<S: ObjectStore>(
     let mut done = 0;
     let mut buffer = Vec::new();
     while done < stretch.bytes {
-        let _pass = core.pass(target, caller, now)?;
-        // Looked up for each slice: both may be truncated meanwhile.
+        let _guard = core.admission().begin_slice(target, caller, now)?;
+        // Opened again for each slice: both may have been truncated.
         let from = core.open(source, stretch.source)?;
         let object = core.open_or_create(target, stretch.target)?;
         let bytes = SLICE_BYTES.min(stretch.bytes - done);
@@ -137,7 +145,7 @@ fn one<S: ObjectStore>(
     Ok(())
 }
 
-/// Copies a slice; how many bytes.
+/// Copies a slice. Returns the number of bytes.
 #[allow(clippy::too_many_arguments)]
 fn slice<S: ObjectStore>(
     core: &IodCore<S>,

@@ -1,4 +1,5 @@
-//! Delete, from the metadata server. It repeats the call until it was answered, so those that are gone are no error.
+//! Delete, from the metadata server. It repeats the call until it is answered, so an absent object
+//! is no error.
 
 use braid_store::ObjectStore;
 use braid_wire::message::iod::Delete;
@@ -6,7 +7,7 @@ use braid_wire::message::iod::Delete;
 use super::Work;
 use crate::iod_core::IodCore;
 
-pub(super) fn begin<S: ObjectStore>(delete: Delete) -> Work<S> {
+pub(crate) fn begin<S: ObjectStore>(delete: Delete) -> Work<S> {
     let durable = delete.durable;
     let run = move |core: &IodCore<S>, _| {
         for object in &delete.objects {

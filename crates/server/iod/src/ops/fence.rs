@@ -8,7 +8,7 @@ use braid_wire::message::iod::Fence;
 
 use crate::iod_core::IodCore;
 
-pub(super) fn fence<S: ObjectStore>(core: &IodCore<S>, fence: &Fence) -> Result<(), Failure> {
+pub(crate) fn fence<S: ObjectStore>(core: &IodCore<S>, fence: &Fence) -> Result<(), Failure> {
     core.fence(fence);
     Ok(())
 }

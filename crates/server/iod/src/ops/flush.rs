@@ -1,4 +1,4 @@
-//! Flush: what was written to a file's objects here survives the loss of power (I6).
+//! Flush: what was written to a file's objects here survives a loss of power (I6).
 
 use std::time::Duration;
 
@@ -12,28 +12,34 @@ use braid_wire::{
 use super::Work;
 use crate::{connection::ConnectionState, grant::Grant, iod_core::IodCore};
 
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
     flush: &Flush,
 ) -> Result<Work<S>, Failure> {
-    let (grant, _) = core.grant(connection, now, flush.handle, &flush.present, Rights::WRITE)?;
-    Ok(Work::new("Flush", move |core, _| run(core, &grant)))
+    let (capability, _) = core.admission().admitted_capability(
+        connection,
+        now,
+        flush.handle,
+        &flush.present,
+        Rights::WRITE,
+    )?;
+    Ok(Work::new("Flush", move |core, _| run(core, &capability)))
 }
 
-fn run<S: ObjectStore>(core: &IodCore<S>, grant: &Grant) -> Result<FlushReply, Failure> {
-    for place in &grant.places {
-        if let Some(opened) = core.open(grant, place)? {
+fn run<S: ObjectStore>(core: &IodCore<S>, capability: &Grant) -> Result<FlushReply, Failure> {
+    for local_part in &capability.places {
+        if let Some(opened) = core.open(capability, local_part)? {
             core.warned(opened.object.flush())?;
         }
     }
-    // Read after the last disk has answered: a loss that any of the flushes met shows in it.
+    // Read after the last flush: it shows a loss that any of them met.
     Ok(FlushReply { verifier: core.store().write_verifier() })
 }
 
-/// Everything that was acknowledged before it was asked for, whoever wrote it.
-pub(super) fn begin_all<S: ObjectStore>(core: &IodCore<S>) -> Work<S> {
+/// Flushes every write of any client that was acknowledged before this request arrived.
+pub(crate) fn begin_all<S: ObjectStore>(core: &IodCore<S>) -> Work<S> {
     let ticket = core.flushes().ticket();
     Work::apart("FlushAll", move |core: &IodCore<S>, _| {
         let verifier = core.flushes().run(ticket, || core.warned(core.store().flush_all()))?;

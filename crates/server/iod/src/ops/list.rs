@@ -16,19 +16,21 @@ use braid_wire::{
 use super::Work;
 use crate::iod_core::IodCore;
 
-/// Objects in one answer: each carries a layout of up to 3 KiB, and the answer must fit a frame's body.
+/// Objects in one reply: each carries a layout of up to 3 KiB, and the reply must fit a frame's
+/// body.
 pub const LIST_OBJECTS_MAX: u32 = 128;
-/// Names of strangers in one answer, in bytes. More than that in one directory is a disk that somebody else uses; the
-/// first of them say so, and after they were moved the next run names the rest.
+/// Names of foreign files in one reply, in bytes. A directory with more belongs to a disk that
+/// somebody else uses; the first names show that, and after they were moved the next run names the
+/// others.
 pub const STRANGER_BYTES_MAX: usize = 64 * 1024;
 
-// A full answer fits: ids, sizes and owners take less than 64 bytes beside a layout.
+// A full reply fits: ids, sizes and owners take less than 64 bytes beside a layout.
 const _: () = assert!(
     LIST_OBJECTS_MAX as usize * (LAYOUT_BYTES_MAX + 64) + STRANGER_BYTES_MAX + 64
         <= FRAME_BODY_BYTES_MAX
 );
 
-pub(super) fn begin<S: ObjectStore>(list: ListObjects) -> Result<Work<S>, Failure> {
+pub(crate) fn begin<S: ObjectStore>(list: ListObjects) -> Result<Work<S>, Failure> {
     let cursor = match list.cursor.as_slice() {
         [] => None,
         bytes => Some(
@@ -62,7 +64,7 @@ fn run<S: ObjectStore>(
     })
 }
 
-/// The object's record; `None` when it was deleted meanwhile.
+/// The object's record; `None` when it was deleted in between.
 fn record<S: ObjectStore>(
     core: &IodCore<S>,
     id: ObjectId,

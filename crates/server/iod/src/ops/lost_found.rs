@@ -6,7 +6,7 @@ use braid_wire::message::iod::MoveToLost;
 use super::Work;
 use crate::iod_core::IodCore;
 
-pub(super) fn begin<S: ObjectStore>(lost: MoveToLost) -> Work<S> {
+pub(crate) fn begin<S: ObjectStore>(lost: MoveToLost) -> Work<S> {
     Work::new("MoveToLost", move |core: &IodCore<S>, _| {
         let path = core.warned(core.store().move_to_lost_and_found(lost.object))?;
         tracing::info!(object = %lost.object, path, "moved to lost+found");

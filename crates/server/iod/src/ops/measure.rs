@@ -1,48 +1,26 @@
-//! Measure the disk by itself, for `braid bench`: bounded in time and in bytes, one call at a time, and not all the time.
-//! Whoever holds a client key may ask: it stands for a host. A user with a ticket may not: one after the other would keep the disk busy.
+//! Measure the disk without a network, for `braid bench`: limited in time and bytes, one call at a
+//! time, and with an interval between calls. The holder of a client key may ask, since it stands
+//! for a host. A user with a ticket may not: many users could keep the disk busy.
 
-use std::{
-    ops::RangeInclusive,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{ops::RangeInclusive, time::Duration};
 
 use braid_store::{DiskLoad, DiskWork, ObjectStore};
 use braid_types::{Failure, Status};
 use braid_wire::message::iod::{self, DiskRates, MeasureDisk};
 
-use super::{Work, space};
+use super::Work;
 use crate::{connection::ConnectionState, iod_core::IodCore};
 
 const BYTES: RangeInclusive<u64> = 1 << 20..=256 << 20;
 const PART_MS: RangeInclusive<u32> = 1..=2000;
 const AT_ONCE: RangeInclusive<u16> = 1..=64;
-/// What one measures, each for as long as was asked: writes, random writes, syncs, random reads, reads.
+/// Parts of a measurement, each as long as requested: writes, random writes, syncs, random reads,
+/// reads.
 const PARTS: u32 = 5;
-/// The file is at most this part of what is free.
+/// The file takes at most this fraction of the free space.
 const SHARE_OF_FREE: u64 = 10;
 
-/// When the next may begin.
-#[derive(Debug, Default)]
-pub(crate) struct Turn(Mutex<Duration>);
-
-impl Turn {
-    /// Takes it for so long, and half as long after that belongs to the others of the disk.
-    fn take(&self, now: Duration, time: Duration) -> Result<(), Failure> {
-        let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if now < *next {
-            let wait = (*next - now).as_secs() + 1;
-            return Err(Failure::new(
-                Status::Busy,
-                format!("the disk was measured a moment ago; try: again in {wait} s"),
-            ));
-        }
-        *next = now + time + time / 2;
-        Ok(())
-    }
-}
-
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &ConnectionState,
     now: Duration,
@@ -51,24 +29,24 @@ pub(super) fn begin<S: ObjectStore>(
     if connection.user().is_some() {
         return Err(Failure::new(
             Status::NotPermitted,
-            "the holder of a client key may have a disk measured",
+            "only the holder of a client key may measure a disk",
         ));
     }
     let &MeasureDisk { bytes, part_ms, at_once } = asked;
     if !BYTES.contains(&bytes.0) || !PART_MS.contains(&part_ms) || !AT_ONCE.contains(&at_once) {
         return Err(Failure::new(
             Status::Invalid,
-            "a disk is measured by 1 to 256 MiB, 1 to 2000 ms, 1 to 64 at once",
+            "a disk is measured with 1 to 256 MiB, 1 to 2000 ms and 1 to 64 threads",
         ));
     }
-    // What is kept for sessions that gather counts as used.
-    let available = space(core)?.available.0;
+    // Reserved space counts as used.
+    let available = core.space()?.available.0;
     if bytes.0 > available / SHARE_OF_FREE {
-        let detail = format!("{bytes} bytes to measure the disk by, and {available} are free");
+        let detail = format!("{bytes} bytes to measure the disk, {available} are free");
         return Err(Failure::new(Status::NoSpace, detail));
     }
     let load = DiskLoad { bytes: bytes.0, part: Duration::from_millis(part_ms.into()), at_once };
-    core.measuring().take(now, load.part * PARTS)?;
+    core.measuring().begin(now, load.part * PARTS)?;
     Ok(Work::new("MeasureDisk", move |core, _| run(core, load)))
 }
 

@@ -1,9 +1,11 @@
-//! Punch, from the metadata server: a range of the file reads as zeros, with a new size generation (I5).
+//! Punch, from the metadata server: a range of the file reads as zeros, with a new size generation
+//! (I5).
 //!
-//! A contiguous range of a file is one contiguous range of each object (`braid_layout`: objects have no gaps), so no
-//! unfolding is needed: one change for each part. Objects that the range does not touch get the new generation, too:
-//! a writer of an older one is refused wherever the file has an object. A part without one has nothing to punch; a
-//! first write of an older generation there is as one that came after the hole. A range of no bytes is the new generation alone: how the
+//! A contiguous range of a file is one contiguous range of each object (`braid_layout`: objects
+//! have no gaps). So this needs no unfolding, only one change for each part. Objects outside the
+//! range get the new generation too, so that a writer of an older one is refused at every object of
+//! the file. A part without an object has nothing to punch; a first write of an older generation
+//! there counts as one after the hole. A range of no bytes sets only the new generation: so the
 //! metadata server ends a change that a daemon refused.
 
 use braid_store::{ObjectStore, SizeChange};
@@ -16,30 +18,33 @@ use crate::{
     iod_core::IodCore,
 };
 
-pub(super) fn begin<S: ObjectStore>(core: &IodCore<S>, punch: Punch) -> Result<Work<S>, Failure> {
-    let grant = core.mds_grant(&punch.capability)?;
+pub(crate) fn begin<S: ObjectStore>(core: &IodCore<S>, punch: Punch) -> Result<Work<S>, Failure> {
+    let capability = core.admission().mds_capability(&punch.capability)?;
     let end = range_end(punch.offset, punch.bytes)?;
     Ok(Work::new("Punch", move |core, _| {
-        grant.places.iter().try_for_each(|place| one(core, &grant, place, &punch, end))
+        capability
+            .places
+            .iter()
+            .try_for_each(|local_part| one(core, &capability, local_part, &punch, end))
     }))
 }
 
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    grant: &Grant,
-    place: &Place,
+    capability: &Grant,
+    local_part: &Place,
     punch: &Punch,
     end: u64,
 ) -> Result<(), Failure> {
-    let object = match core.store().open(place.object) {
-        Err(why) if why.is_no_object() && !place.recorded => return Ok(()),
-        // No hole, only the new generation, which nobody needs where nobody can write.
+    let object = match core.store().open(local_part.object) {
+        Err(why) if why.is_no_object() && !local_part.recorded => return Ok(()),
+        // There is no hole, only the new generation, which is not needed where nobody can write.
         Err(why) if punch.bytes.0 == 0 && is_unusable(&why) => return Ok(()),
         opened => core.warned(opened)?,
     };
-    let part = place.object.part;
-    let low = grant.map.object_bytes(punch.offset.0, part).map_err(invalid)?;
-    let high = grant.map.object_bytes(end, part).map_err(invalid)?;
+    let part = local_part.object.part;
+    let low = capability.map.object_bytes(punch.offset.0, part).map_err(invalid)?;
+    let high = capability.map.object_bytes(end, part).map_err(invalid)?;
     let change = SizeChange::Punch { offset: ObjectOffset(low), length: high - low };
     core.warned(object.change_size(change, punch.size_generation))
 }

@@ -2,18 +2,24 @@
 //!
 //! ```text
 //!   accesses   |data|hole|data|        |data| past the ends ...
-//!   payload    |data|0000|data|00000000|data|                    zeros are owed until data follows,
-//!   frames     |----- 256 KiB -----|--final-|                    so that none are sent at the end
+//!   payload    |data|0000|data|00000000|data|               zeros wait until data follows them,
+//!   frames     |----- 256 KiB -----|--final-|               so that none are sent at the end
 //! ```
 //!
 //! Invariants:
-//! 1. The objects' lengths are taken once, at the start: what is read lies below them, and the reply names them as
-//!    `ends`. An append during the read is not seen, rather than seen as zeros.
-//! 2. Zeros go out only before data; behind the last byte of all objects the job ends, however far the request goes.
-//! 3. The final frame carries only data that was read before it is sent: its status holds.
+//! 1. The objects' lengths are taken once, in the first slice. The read ends below them, and the
+//!    reply reports them as `ends`. An append during the read is not seen; it is never seen as
+//!    zeros.
+//! 2. Zeros are sent only before data. The job ends behind the last byte of all objects, however
+//!    long the request is.
+//! 3. The data of the final frame was read before it is sent, so its status holds.
 //! 4. A request that is searched for long without a byte for this daemon is refused (I9).
-//! 5. A read of bytes that an object has lost at its end fails (I11); one of what is left of it does not.
-//! 6. A read that a truncate overtakes fails, to be made again: what went out as zeros was at no moment in the file.
+//! 5. A read of bytes that an object has lost at its end fails (I11). A read of the remaining bytes
+//!    does not.
+//! 6. A read fails when a truncate overtakes it, and the client repeats it: the zeros that were
+//!    sent were never in the file.
+//! 7. Each slice is checked once, at its start. The first slice opens the objects behind its check
+//!    (I4).
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -36,23 +42,27 @@ use crate::{
     callers::Caller,
     connection::ConnectionState,
     grant::Grant,
-    iod_core::{IodCore, Progress},
+    iod_core::IodCore,
     payload::{Payload, Plan, cut},
     sink::{Answer, FrameSink, SinkError},
 };
 
-/// Payload of up to this many bytes travels in the final frame; more goes ahead of it in a data frame that the
-/// kernel sends from the file (`docs/adr/0001-iod-data-path.md`: copying wins up to 32 KiB).
+/// Payload of up to this many bytes is sent in the final frame. More is sent before it in data
+/// frames, which the kernel sends from the file (`docs/adr/0001-iod-data-path.md`: copying is
+/// faster up to 32 KiB).
 pub const COPIED_BYTES_MAX: usize = 32 * 1024;
 
-/// A read under way.
+/// A read in progress.
 #[derive(Debug)]
 pub struct ReadJob {
-    grant: Arc<Grant>,
+    capability: Arc<Grant>,
     caller: Arc<Caller>,
+    /// Whether the first slice has opened the objects.
+    is_open: bool,
+    /// By slot.
     objects: Vec<Option<Arc<dyn Object>>>,
     ends: Vec<ObjectEnd>,
-    /// By slot, once there were pieces to send from them.
+    /// By slot, once a frame has several pieces.
     mappings: Vec<Option<Arc<Mapping>>>,
     /// No object has a byte of the file at or after this offset.
     file_end: u64,
@@ -60,7 +70,7 @@ pub struct ReadJob {
     lost: Vec<Option<u64>>,
     accesses: Accesses,
     search: Search,
-    /// What of the last access is not planned yet.
+    /// The rest of the last access that is not planned yet.
     rest: Option<Rest>,
     owed_zeros: u64,
     ended: bool,
@@ -68,10 +78,20 @@ pub struct ReadJob {
     sent: u64,
 }
 
+/// Whether a job has more to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// Call again.
+    Again,
+    /// The final frame was sent.
+    Finished,
+}
+
 /// The accesses of a request that are not planned yet.
 #[derive(Debug)]
 enum Accesses {
-    /// The only one, or none any more: a contiguous request in one strip, the usual small read, is not unfolded.
+    /// The only access, or none left. A contiguous request in one strip, the usual small read, is
+    /// not unfolded.
     One(Option<Access>),
     /// Boxed, since most jobs have none and each job is allocated.
     Many(Box<Unfold>),
@@ -86,7 +106,7 @@ struct Rest {
     hole_bytes: u64,
 }
 
-/// What planning came to.
+/// The result of planning.
 enum Planned {
     /// There is more, but the frame is full.
     Full,
@@ -94,27 +114,27 @@ enum Planned {
     Paused,
     /// Nothing follows.
     End,
-    /// What follows is lost.
+    /// The next bytes are lost.
     Lost(Failure),
 }
 
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
-    now: Duration,
     read: &Read,
 ) -> Result<Box<ReadJob>, Failure> {
-    let (grant, caller) = core.grant(connection, now, read.handle, &read.present, Rights::READ)?;
-    let accesses = Accesses::of(&grant, &read.request).map_err(invalid)?;
-    let Readable { objects, ends, file_end, lost } = Readable::open(core, &grant)?;
+    let (capability, caller) =
+        core.admission().capability(connection, read.handle, &read.present, Rights::READ)?;
+    let accesses = Accesses::of(&capability, &read.request).map_err(invalid)?;
     Ok(Box::new(ReadJob {
-        grant,
+        capability,
         caller,
-        objects,
-        ends,
+        is_open: false,
+        objects: Vec::new(),
+        ends: Vec::new(),
         mappings: Vec::new(),
-        file_end,
-        lost,
+        file_end: 0,
+        lost: Vec::new(),
         accesses,
         search: Search::default(),
         rest: None,
@@ -125,10 +145,10 @@ pub(super) fn begin<S: ObjectStore>(
     }))
 }
 
-/// The objects of a grant, opened to be read.
+/// The objects of a capability, opened for reading.
 #[derive(Debug)]
 pub(crate) struct Readable {
-    /// By slot; `None`: not there, and need not be.
+    /// By slot; `None` when it is absent and was never recorded.
     pub(crate) objects: Vec<Option<Arc<dyn Object>>>,
     /// Where each ends now.
     pub(crate) ends: Vec<ObjectEnd>,
@@ -139,26 +159,29 @@ pub(crate) struct Readable {
 }
 
 impl Readable {
-    pub(crate) fn open<S: ObjectStore>(core: &IodCore<S>, grant: &Grant) -> Result<Self, Failure> {
-        let mut objects = Vec::with_capacity(grant.places.len());
-        let mut ends = Vec::with_capacity(grant.places.len());
+    pub(crate) fn open<S: ObjectStore>(
+        core: &IodCore<S>,
+        capability: &Grant,
+    ) -> Result<Self, Failure> {
+        let mut objects = Vec::with_capacity(capability.places.len());
+        let mut ends = Vec::with_capacity(capability.places.len());
         let mut lost = Vec::new();
-        for place in &grant.places {
-            let opened = core.open(grant, place)?;
+        for local_part in &capability.places {
+            let opened = core.open(capability, local_part)?;
             let bytes = opened.as_ref().map_or(0, |opened| opened.stat.size);
             if let Some(from) = opened.as_ref().and_then(|opened| opened.stat.lost_from) {
                 lost.resize(objects.len(), None);
                 lost.push(Some(from));
             }
-            ends.push(ObjectEnd { part: place.object.part, bytes: ByteCount(bytes) });
+            ends.push(ObjectEnd { part: local_part.object.part, bytes: ByteCount(bytes) });
             objects.push(opened.map(|opened| opened.object));
         }
-        let file_end = file_end(grant, &ends)
+        let file_end = file_end(capability, &ends)
             .map_err(|why| Failure::new(Status::Corrupted, why.to_string()))?;
         Ok(Self { objects, ends, file_end, lost })
     }
 
-    /// The error of reading what an object of these has lost.
+    /// The error of a read of lost bytes of an object.
     pub(crate) fn lost_in(object: ObjectId, from: u64, end: u64) -> Failure {
         let detail = format!(
             "object {object}: bytes {from} to {end} are gone from the disk; try: braid fsck"
@@ -168,12 +191,13 @@ impl Readable {
 }
 
 impl Accesses {
-    fn of(grant: &Grant, request: &Request) -> Result<Self, LayoutError> {
-        match strip(grant, request)? {
+    fn of(capability: &Grant, request: &Request) -> Result<Self, LayoutError> {
+        match strip(capability, request)? {
             Some(access) => Ok(Self::One(Some(access))),
-            None => {
-                grant.map.unfold(request, &grant.parts).map(|unfold| Self::Many(Box::new(unfold)))
-            }
+            None => capability
+                .map
+                .unfold(request, &capability.parts)
+                .map(|unfold| Self::Many(Box::new(unfold))),
         }
     }
 
@@ -192,15 +216,15 @@ impl Accesses {
     }
 }
 
-/// The access of a contiguous request that falls into one strip of a part that is here; `None` for any other, also for one
-/// that is malformed.
-fn strip(grant: &Grant, request: &Request) -> Result<Option<Access>, LayoutError> {
+/// The access of a contiguous request within one strip of a local part. `None` for any other
+/// request, also for a malformed one.
+fn strip(capability: &Grant, request: &Request) -> Result<Option<Access>, LayoutError> {
     let Request { view, start, bytes } = request;
     let is_small = *bytes > 0 && start.checked_add(*bytes).is_some_and(|end| end <= FILE_BYTES_MAX);
     if !is_small || *view != View::whole() {
         return Ok(None);
     }
-    let location = grant.map.locate(FileOffset(*start))?;
+    let location = capability.map.locate(FileOffset(*start))?;
     let access = Access {
         part: location.part,
         object_offset: location.object_offset,
@@ -209,35 +233,38 @@ fn strip(grant: &Grant, request: &Request) -> Result<Option<Access>, LayoutError
         packed_offset: 0,
         file_offset: FileOffset(*start),
     };
-    Ok((location.contiguous >= *bytes && grant.parts.contains(location.part)).then_some(access))
+    Ok((location.contiguous >= *bytes && capability.parts.contains(location.part))
+        .then_some(access))
 }
 
-fn file_end(grant: &Grant, ends: &[ObjectEnd]) -> Result<u64, LayoutError> {
+fn file_end(capability: &Grant, ends: &[ObjectEnd]) -> Result<u64, LayoutError> {
     let lengths: Vec<_> = ends.iter().map(|end| (end.part, end.bytes.0)).collect();
-    grant.map.file_size_from_objects(&lengths)
+    capability.map.file_size_from_objects(&lengths)
 }
 
 impl ReadJob {
-    /// Memory that it takes as long as it is under way, in bytes: of its view, for each of its objects, and of the capability, also where
+    /// Memory of the job in bytes: for its view, for each object, and for the capability, even if
     /// others share that.
     pub fn size_bytes(&self) -> usize {
         let of_object = size_of::<Option<Arc<dyn Object>>>()
             + size_of::<ObjectEnd>()
             + size_of::<Option<Arc<Mapping>>>();
-        self.accesses.size_bytes() + self.objects.len() * of_object + self.grant.memory_bytes()
+        self.accesses.size_bytes()
+            + self.capability.places.len() * of_object
+            + self.capability.memory_bytes()
     }
 
     /// One slice: sends at most one data frame, or the final one.
     ///
     /// # Errors
-    /// [`SinkError::Closed`] when the connection is gone.
+    /// [`SinkError::Closed`] when the connection is closed.
     pub fn step<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
         now: Duration,
         sink: &mut dyn FrameSink,
     ) -> Result<Progress, SinkError> {
-        if let Err(failure) = core.check(&self.grant, &self.caller, now) {
+        if let Err(failure) = self.begin_slice(core, now) {
             return self.fail(core, &failure, sink);
         }
         let sent = match self.plan() {
@@ -258,7 +285,24 @@ impl ReadJob {
         }
     }
 
-    /// Plans the next frame as far as the slice's budget goes.
+    /// Checks the slice. The first slice then opens the objects, so that a small read is checked
+    /// once.
+    fn begin_slice<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+    ) -> Result<(), Failure> {
+        core.admission().check(&self.capability, &self.caller, now)?;
+        if !self.is_open {
+            let Readable { objects, ends, file_end, lost } =
+                Readable::open(core, &self.capability)?;
+            (self.objects, self.ends, self.file_end, self.lost) = (objects, ends, file_end, lost);
+            self.is_open = true;
+        }
+        Ok(())
+    }
+
+    /// Plans the next frame within the slice's budget.
     fn plan(&mut self) -> Planned {
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         loop {
@@ -281,23 +325,23 @@ impl ReadJob {
         }
     }
 
-    /// The error of an access that wants what its object has lost.
+    /// The error of an access to lost bytes of its object.
     fn lost_of(&self, access: &Access) -> Option<Failure> {
         if self.lost.is_empty() {
             return None;
         }
-        let slot = self.grant.slot(access.part)?;
+        let slot = self.capability.slot(access.part)?;
         let (from, end) = ((*self.lost.get(slot)?)?, self.ends[slot].bytes.0);
         let (start, stop) =
             (access.object_offset.0, access.object_offset.0.saturating_add(access.bytes).min(end));
         (start < end && stop > from)
-            .then(|| Readable::lost_in(self.grant.places[slot].object, from, end))
+            .then(|| Readable::lost_in(self.capability.places[slot].object, from, end))
     }
 
-    /// Takes the next access up: what lies before its object's end is data, the rest a hole.
+    /// Takes the next access: before its object's end it is data, behind that a hole.
     fn take(&mut self, access: &Access) {
         self.search.found();
-        let Some(slot) = self.grant.slot(access.part) else { return };
+        let Some(slot) = self.capability.slot(access.part) else { return };
         let Access { object_offset, bytes, .. } = *access;
         let data = self.ends[slot].bytes.0.saturating_sub(object_offset.0).min(bytes);
         if data == 0 {
@@ -313,7 +357,8 @@ impl ReadJob {
         }
     }
 
-    /// Plans what is owed and the rest of the last access; `false` when the frame is full before it is done.
+    /// Plans the pending zeros and the rest of the last access; `false` when the frame is full
+    /// first.
     fn plan_rest(&mut self) -> bool {
         let Some(rest) = &mut self.rest else { return true };
         while self.owed_zeros > 0 {
@@ -363,7 +408,7 @@ impl ReadJob {
         Ok(())
     }
 
-    /// Whether an object has become shorter since the read began: the kernel that sends from it fills up with zeros.
+    /// Whether an object became shorter since the read began: the kernel then sends zeros from it.
     fn was_cut(&self) -> Result<bool, SinkError> {
         for (object, end) in self.objects.iter().zip(&self.ends) {
             if let Some(object) = object
@@ -375,14 +420,14 @@ impl ReadJob {
         Ok(false)
     }
 
-    /// Ends the call half-way. What was sent before stands; the status says not to trust it.
+    /// Ends the call in the middle. The status tells the client to discard what was sent.
     fn fail<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
         failure: &Failure,
         sink: &mut dyn FrameSink,
     ) -> Result<Progress, SinkError> {
-        tracing::debug!(%failure, "read ended half-way");
+        tracing::debug!(%failure, "a read ended early");
         core.counters().answered(failure.status);
         sink.finish(&Answer::failure(failure).body, &Payload::EMPTY)?;
         Ok(Progress::Finished)

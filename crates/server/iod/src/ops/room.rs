@@ -1,8 +1,10 @@
-//! Writes of sessions that gather, and room that comes back (ADR 0014).
+//! Writes of sessions with buffered writes, and returns of reservations (ADR 0014).
 //!
 //! Invariants:
-//! 1. Room is given to a session only with a capability to write, and taken back from whoever proved the session.
-//! 2. A write that uses room is in room as a whole or not at all; one that is not is an ordinary one.
+//! 1. A session gets a reservation only with a capability to write, and returns it only over its
+//!    own connections.
+//! 2. A write uses the reservation for all of its bytes or for none. Without it, it is an ordinary
+//!    write.
 
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use crate::{
     iod_core::IodCore,
 };
 
-pub(super) fn write<S: ObjectStore>(
+pub(crate) fn write<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
@@ -27,10 +29,11 @@ pub(super) fn write<S: ObjectStore>(
     let mut job = write::job(
         core,
         connection,
-        now,
         (write.handle, &write.present, &write.request),
         payload_bytes,
     )?;
+    // Before anything is reserved, since a fence has ended the reservations of its sessions.
+    job.check(core, now)?;
     let uses = if u64::from(payload_bytes) <= write.uses.0 { write.uses.0 } else { 0 };
     let (room, in_room) =
         core.room().ask(session, &write.room, write.wanted.0, uses, now, || core.measured());
@@ -40,7 +43,7 @@ pub(super) fn write<S: ObjectStore>(
     Ok(job)
 }
 
-pub(super) fn take_back<S: ObjectStore>(
+pub(crate) fn take_back<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &ConnectionState,
     now: Duration,

@@ -1,18 +1,18 @@
-//! How long a job has searched its request for a byte of this daemon.
+//! Limits how long a job searches its request for a byte of this daemon.
 
 use braid_types::{Failure, Status, limits::SEARCH_SLICES_MAX};
 
-/// Slices in a row that found nothing.
+/// Slices in a row that found no byte.
 #[derive(Debug, Default)]
 pub(crate) struct Search(usize);
 
 impl Search {
-    /// There was a byte.
+    /// The slice found a byte.
     pub(crate) fn found(&mut self) {
         self.0 = 0;
     }
 
-    /// A slice was spent and there was none.
+    /// The slice found no byte.
     ///
     /// # Errors
     /// [`Status::LimitExceeded`] after [`SEARCH_SLICES_MAX`].
@@ -26,7 +26,8 @@ impl Search {
         if self.0 < slices_max {
             return Ok(());
         }
-        let detail = "the view takes too long to search for bytes of this I/O daemon; try: a request of fewer repetitions";
+        let detail = "the view takes too long to search for bytes of this I/O daemon; \
+                      try: a request with fewer repetitions";
         Err(Failure::new(Status::LimitExceeded, detail))
     }
 }

@@ -1,7 +1,8 @@
-//! Seek: the next data or hole of the file, as far as this daemon's objects tell.
+//! Seek: the next data or hole of the file in this daemon's objects.
 //!
 //! The file's bytes from an offset on are each object's bytes from one offset on, in the same order
-//! (`braid_layout`): the first of each part is asked for, and the least of them is the answer.
+//! (`braid_layout`). So each part gives its first match, and the smallest file offset of them is
+//! the answer.
 
 use std::time::Duration;
 
@@ -16,16 +17,17 @@ use crate::{
     iod_core::IodCore,
 };
 
-pub(super) fn seek<S: ObjectStore>(
+pub(crate) fn seek<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
     seek: &Seek,
 ) -> Result<Option<FileOffset>, Failure> {
-    let (grant, _) = core.grant(connection, now, seek.handle, &seek.present, ANY)?;
+    let (capability, _) =
+        core.admission().admitted_capability(connection, now, seek.handle, &seek.present, ANY)?;
     let mut nearest: Option<FileOffset> = None;
-    for place in &grant.places {
-        if let Some(found) = one(core, &grant, place, seek)? {
+    for local_part in &capability.places {
+        if let Some(found) = one(core, &capability, local_part, seek)? {
             nearest = Some(nearest.map_or(found, |nearest| nearest.min(found)));
         }
     }
@@ -34,19 +36,19 @@ pub(super) fn seek<S: ObjectStore>(
 
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    grant: &Grant,
-    place: &Place,
+    capability: &Grant,
+    local_part: &Place,
     seek: &Seek,
 ) -> Result<Option<FileOffset>, Failure> {
-    let part = place.object.part;
-    let from = ObjectOffset(grant.map.object_bytes(seek.offset.0, part).map_err(invalid)?);
-    let found = match (core.open(grant, place)?, seek.what) {
+    let part = local_part.object.part;
+    let from = ObjectOffset(capability.map.object_bytes(seek.offset.0, part).map_err(invalid)?);
+    let found = match (core.open(capability, local_part)?, seek.what) {
         (Some(opened), SeekWhat::Data) => core.warned(opened.object.next_data(from))?,
         // Behind its end an object is a hole.
         (Some(opened), _) => Some(core.warned(opened.object.next_hole(from))?.unwrap_or(from)),
         (None, SeekWhat::Data) => None,
         (None, _) => Some(from),
     };
-    // A part of a component with an end has no bytes of the file past it: nothing to find there.
-    Ok(found.and_then(|offset| grant.map.file_offset(part, offset).ok()))
+    // A part of a component with an end has no bytes of the file past that end.
+    Ok(found.and_then(|offset| capability.map.file_offset(part, offset).ok()))
 }

@@ -1,4 +1,4 @@
-//! Object sizes: how long the file's objects here are.
+//! Object sizes: the lengths of the file's local objects.
 
 use std::time::Duration;
 
@@ -11,19 +11,21 @@ use braid_wire::{
 
 use crate::{connection::ConnectionState, iod_core::IodCore};
 
-/// With any right: `fstat` and `lseek` work on a file that is open for writing only, too.
+/// No right is required: `fstat` and `lseek` also work on a file that is open for writing only.
 pub(super) const ANY: Rights = Rights(0);
 
-pub(super) fn object_sizes<S: ObjectStore>(
+pub(crate) fn object_sizes<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
     now: Duration,
     sizes: &ObjectSizes,
 ) -> Result<Vec<ObjectInfo>, Failure> {
-    let (grant, _) = core.grant(connection, now, sizes.handle, &sizes.present, ANY)?;
-    let info = |place| {
-        core.open(&grant, place)
-            .map(|opened| core.info(place.object.part, opened.as_ref().map(|opened| &opened.stat)))
+    let (capability, _) =
+        core.admission().admitted_capability(connection, now, sizes.handle, &sizes.present, ANY)?;
+    let info = |local_part| {
+        core.open(&capability, local_part).map(|opened| {
+            core.info(local_part.object.part, opened.as_ref().map(|opened| &opened.stat))
+        })
     };
-    grant.places.iter().map(info).collect()
+    capability.places.iter().map(info).collect()
 }

@@ -7,7 +7,7 @@ use braid_wire::message::DaemonStatusReply;
 
 use crate::iod_core::IodCore;
 
-pub(super) fn status<S: ObjectStore>(core: &IodCore<S>, now: Duration) -> DaemonStatusReply {
+pub(crate) fn status<S: ObjectStore>(core: &IodCore<S>, now: Duration) -> DaemonStatusReply {
     let counters = core.counters();
     DaemonStatusReply {
         uptime_seconds: core.uptime(now).as_secs(),

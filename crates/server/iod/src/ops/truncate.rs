@@ -1,11 +1,13 @@
 //! Truncate, from the metadata server: lengths of objects with a new size generation (I5).
 //!
-//! Repeating it is harmless: the store does a change of one generation once. An object that is lost, or whose record
-//! cannot be read, is left as it is and shown as absent: no byte of it can be read or written before or after, and a
-//! file that lost a part can still be cut and made empty (I11).
+//! A repeated call is harmless: the store makes a change of one generation once. An object that is
+//! lost, or whose record cannot be read, stays as it is and is reported as absent. None of its
+//! bytes can be read or written before or after, and a file that lost a part can still be truncated
+//! and emptied (I11).
 //!
-//! A part without an object has no record, so nothing there refuses an older generation. While the file has
-//! writers the metadata server sets `make_absent`, and each such part gets an empty object of the new generation.
+//! A part without an object has no record that could refuse an older generation. While the file has
+//! writers, the metadata server sets `make_absent`, and each such part gets an empty object of the
+//! new generation.
 
 use braid_store::{ObjectStore, SizeChange, StoreError};
 use braid_types::{Failure, Status};
@@ -17,43 +19,43 @@ use braid_wire::message::{
 use super::{Work, collect::check_count};
 use crate::{grant::Grant, iod_core::IodCore};
 
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     truncate: Truncate,
 ) -> Result<Work<S>, Failure> {
     check_count(truncate.objects.len())?;
-    let grant = core.mds_grant(&truncate.capability)?;
+    let capability = core.admission().mds_capability(&truncate.capability)?;
     for length in &truncate.objects {
-        grant.place(length.object)?;
+        capability.place(length.object)?;
     }
     Ok(Work::new("Truncate", move |core, _| {
         truncate
             .objects
             .iter()
-            .map(|length| one(core, &grant, length, &truncate))
+            .map(|length| one(core, &capability, length, &truncate))
             .collect::<Result<Vec<_>, _>>()
     }))
 }
 
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
-    grant: &Grant,
+    capability: &Grant,
     length: &ObjectLength,
     truncate: &Truncate,
 ) -> Result<ObjectInfo, Failure> {
     let ObjectLength { object: id, bytes } = length;
     let change = SizeChange::Truncate { length: bytes.0 };
-    let recorded = grant.place(*id)?.recorded;
+    let recorded = capability.place(*id)?.recorded;
     match core.store().open(*id) {
         Ok(object) => core.warned(object.change_size(change, truncate.size_generation))?,
         Err(why) if why.is_no_object() && bytes.0 == 0 && (recorded || !truncate.make_absent) => {
             return Ok(core.info(id.part, None));
         }
         Err(why) if why.is_no_object() && !recorded => {
-            let new = grant.new_object(*id);
+            let new = capability.new_object(*id);
             match core.warned(core.store().change_size(&new, change, truncate.size_generation)) {
-                // A truncate is how space is won back: where there is none for an empty object, a writer of an older
-                // generation finds none either.
+                // A truncate frees space. Without space for an empty object, a writer of an older
+                // generation has none either.
                 Err(full) if full.status == Status::NoSpace && bytes.0 == 0 => {
                     return Ok(core.info(id.part, None));
                 }
@@ -61,7 +63,7 @@ fn one<S: ObjectStore>(
             }
         }
         Err(why) if is_unusable(&why) => {
-            tracing::warn!(iod = core.iod().0, "a truncate passes over a lost object: {why}");
+            tracing::warn!(iod = core.iod().0, "a truncate skips a lost object: {why}");
             return Ok(core.info(id.part, None));
         }
         Err(why) => return core.warned(Err(why)),
@@ -74,7 +76,7 @@ fn one<S: ObjectStore>(
     Ok(core.info(id.part, Some(&stat)))
 }
 
-/// Whether nobody can read or write the object, however often it is tried.
+/// Whether the object can never be read or written.
 pub(super) fn is_unusable(why: &StoreError) -> bool {
     matches!(why.status(), Status::ObjectLost | Status::Corrupted)
 }

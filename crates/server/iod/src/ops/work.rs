@@ -1,4 +1,4 @@
-//! Operations that wait for the disk: flush, truncate, delete and their like.
+//! Operations that block on the disk: flush, truncate, delete and others.
 
 use std::{fmt, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{iod_core::IodCore, sink::Answer};
 
 type Run<S> = Box<dyn FnOnce(&IodCore<S>, Duration) -> Answer + Send>;
 
-/// An operation that is decoded and allowed, and waits for a thread that may block.
+/// An operation that is decoded and admitted, for a thread that may block.
 pub struct Work<S> {
     name: &'static str,
     apart: bool,
@@ -29,7 +29,7 @@ impl<S: ObjectStore> Work<S> {
         }
     }
 
-    /// One that may take as long as all the others together.
+    /// An operation that may take as long as all others together.
     pub(super) fn apart<R: Wire>(
         name: &'static str,
         run: impl FnOnce(&IodCore<S>, Duration) -> Result<R, Failure> + Send + 'static,
@@ -37,12 +37,12 @@ impl<S: ObjectStore> Work<S> {
         Self { apart: true, ..Self::new(name, run) }
     }
 
-    /// Whether it is to be kept apart from others, that they need not wait for it.
+    /// Whether it needs its own queue, so that others do not wait for it.
     pub fn is_apart(&self) -> bool {
         self.apart
     }
 
-    /// Does it.
+    /// Carries it out.
     pub fn run(self, core: &IodCore<S>, now: Duration) -> Answer {
         let answer = (self.run)(core, now);
         core.counters().answered(answer.status);

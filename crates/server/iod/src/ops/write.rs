@@ -1,15 +1,18 @@
-//! Write: the payload is taken as it arrives and put at its accesses; no window is ever gathered.
+//! Write: each chunk of the payload is written as it arrives; no window is collected in memory.
 //!
 //! Invariants:
-//! 1. The verifier in the reply is the one from before the first byte was written: if unflushed data is lost
-//!    meanwhile, the client sees the change and sends again (I6).
-//! 2. A slice that writes holds a pass: a fence is acknowledged only when none of its sessions still writes (I4), and so is
-//!    the abandonment of a connection.
-//! 3. Payload and request have the same length, or the call is malformed. What was written by then stays: the
-//!    client had the right to write it.
-//! 4. A slice is counted as space before it is written: one that is not in room leaves alone what is kept for others (ADR 0014).
-//! 5. A request that is searched for long without a byte for this daemon is refused, before and after its payload (I9).
-//! 6. After a failure the rest of the payload is taken and dropped, so that the connection lives on.
+//! 1. The reply's verifier is from before the first byte was written. If unflushed data is lost in
+//!    between, the client sees the change and sends the data again (I6).
+//! 2. A slice that writes holds an admission guard: a fence, or the abandonment of a connection, is
+//!    acknowledged only when no such slice of it runs (I4).
+//! 3. Payload and request have the same length, or the call is malformed. What was written before
+//!    that is found stays: the client had the right to write it.
+//! 4. A slice is charged as space before it is written. One that does not use the session's
+//!    reservation leaves all reserved space alone (ADR 0014).
+//! 5. A request that is searched for long without a byte for this daemon is refused, before and
+//!    after its payload (I9).
+//! 6. After a failure the rest of the payload is received and dropped, so that the connection stays
+//!    usable.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -40,30 +43,30 @@ use crate::{
     sink::Answer,
 };
 
-/// A write under way.
+/// A write in progress.
 #[derive(Debug)]
 pub struct WriteJob {
-    grant: Arc<Grant>,
+    capability: Arc<Grant>,
     caller: Arc<Caller>,
     objects: Vec<Option<Arc<dyn Object>>>,
-    /// When those were last written before, of which the time is to be set, and which had bytes.
+    /// When objects with bytes were last written before this job, if the job sets their time.
     written_before: Vec<Option<Timestamp>>,
     unfold: Unfold,
     search: Search,
-    /// What of the last access is not written yet.
+    /// The rest of the last access that is not written yet.
     rest: Option<Rest>,
     written: u64,
     payload_bytes: u64,
     verifier: WriteVerifier,
-    /// Whether its bytes were held in room of its session.
+    /// Whether its bytes are in its session's reservation.
     pub(super) in_room: bool,
     pub(super) reply: Reply,
-    /// When the program wrote the bytes, by the metadata server's clock, if that was before now.
+    /// When the program wrote the bytes, by the metadata server's clock, if they were buffered.
     pub(super) modified: Option<Timestamp>,
     outcome: Result<(), Failure>,
 }
 
-/// Which message it answers, and with what of its own.
+/// The message that it answers, with the parts that only that reply has.
 #[derive(Debug)]
 pub(super) enum Reply {
     Plain,
@@ -75,34 +78,33 @@ struct Rest {
     object: Arc<dyn Object>,
     offset: u64,
     bytes: u64,
-    /// Whether the job has not written to the object yet.
+    /// Whether this is the job's first write to the object.
     first: bool,
 }
 
-pub(super) fn begin<S: ObjectStore>(
+pub(crate) fn begin<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
-    now: Duration,
     write: &Write,
     payload_bytes: u32,
 ) -> Result<Box<WriteJob>, Failure> {
-    job(core, connection, now, (write.handle, &write.present, &write.request), payload_bytes)
+    job(core, connection, (write.handle, &write.present, &write.request), payload_bytes)
 }
 
-/// A job for a handle, what is presented for it, and a request.
+/// A job for a handle, a presented capability, and a request. Its slices are not checked yet.
 pub(super) fn job<S: ObjectStore>(
     core: &IodCore<S>,
     connection: &mut ConnectionState,
-    now: Duration,
     (handle, present, request): (u32, &[u8], &Request),
     payload_bytes: u32,
 ) -> Result<Box<WriteJob>, Failure> {
-    let (grant, caller) = core.grant(connection, now, handle, present, Rights::WRITE)?;
-    let unfold = grant.map.unfold(request, &grant.parts).map_err(invalid)?;
+    let (capability, caller) =
+        core.admission().capability(connection, handle, present, Rights::WRITE)?;
+    let unfold = capability.map.unfold(request, &capability.parts).map_err(invalid)?;
     Ok(Box::new(WriteJob {
-        objects: vec![None; grant.places.len()],
-        written_before: vec![None; grant.places.len()],
-        grant,
+        objects: vec![None; capability.places.len()],
+        written_before: vec![None; capability.places.len()],
+        capability,
         caller,
         unfold,
         search: Search::default(),
@@ -118,8 +120,8 @@ pub(super) fn job<S: ObjectStore>(
 }
 
 impl WriteJob {
-    /// One slice: takes the next bytes of the payload; how many. At least one, unless `data` is empty or the slice
-    /// was spent on searching: then call again.
+    /// One slice: writes the next bytes of the payload. Returns how many: at least one, unless
+    /// `data` is empty or the slice was spent on searching; then call again.
     pub fn push<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration, data: &[u8]) -> usize {
         if self.outcome.is_err() {
             return data.len();
@@ -132,8 +134,8 @@ impl WriteJob {
         (self.written - before) as usize
     }
 
-    /// After the whole payload: the answer, or `None` when a slice was spent on making sure that the request wants no
-    /// more: then call again.
+    /// After the whole payload: the reply. `None` when the slice was spent on checking that the
+    /// request wants no more; then call again.
     pub fn finish<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Option<Answer> {
         if self.outcome.is_ok() {
             match self.ended(core, now) {
@@ -161,33 +163,46 @@ impl WriteJob {
         Some(answer)
     }
 
-    /// The objects get the time at which the program wrote: its bytes were buffered by its client since.
+    /// Sets the objects' time to when the program wrote, since its client buffered the bytes.
     fn set_modified<S: ObjectStore>(
         &self,
         core: &IodCore<S>,
         now: Duration,
     ) -> Result<(), Failure> {
         let Some(modified) = self.modified else { return Ok(()) };
-        let _pass = core.pass(&self.grant, &self.caller, now)?;
+        let _guard = core.admission().begin_slice(&self.capability, &self.caller, now)?;
         for (object, before) in self.objects.iter().zip(&self.written_before) {
             let Some(object) = object else { continue };
             let written = core.warned(object.stat())?.mtime;
             if let Some(modified) = core.buffered_since(modified, written) {
-                // No write makes a file older than the write before it.
+                // A write never makes a file older than the write before it.
                 let modified = before.map_or(modified, |before| before.max(modified));
-                core.warned(object.set_modified(modified, self.grant.size_generation))?;
+                core.warned(object.set_modified(modified, self.capability.size_generation))?;
             }
         }
         Ok(())
     }
 
-    /// Whether the request wants nothing more, as far as a slice tells.
+    /// Checks a slice that writes nothing.
+    pub(super) fn check<S: ObjectStore>(
+        &self,
+        core: &IodCore<S>,
+        now: Duration,
+    ) -> Result<(), Failure> {
+        core.admission().check(&self.capability, &self.caller, now)
+    }
+
+    /// Whether the request wants no more bytes, as far as one slice can find out.
     fn ended<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
         match (&self.rest, self.unfold.next_within(&mut JOB_SLICE_ACCESSES_MAX.clone())) {
             (None, Unfolded::Paused) => {
-                // It does not go on for a session that was fenced, or a connection that was given up.
-                core.check(&self.grant, &self.caller, now)?;
+                // A fence or an abandonment ends the search.
+                self.check(core, now)?;
                 self.search.found_nothing().map(|()| false)
+            }
+            // No byte was received, so no slice was checked yet.
+            (None, Unfolded::End) if self.payload_bytes == 0 => {
+                self.check(core, now).map(|()| true)
             }
             (None, Unfolded::End) => Ok(true),
             _ => Err(self.mismatch()),
@@ -200,7 +215,7 @@ impl WriteJob {
         now: Duration,
         mut data: &[u8],
     ) -> Result<(), Failure> {
-        let _pass = core.pass(&self.grant, &self.caller, now)?;
+        let _guard = core.admission().begin_slice(&self.capability, &self.caller, now)?;
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         let before = self.written;
         while !data.is_empty() {
@@ -222,7 +237,7 @@ impl WriteJob {
         Ok(())
     }
 
-    /// Writes the beginning of an access; what is left of it waits for more payload.
+    /// Writes the beginning of an access. Its rest waits for more payload.
     fn put<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
@@ -234,7 +249,7 @@ impl WriteJob {
         let in_place = || rest.is_there(bytes);
         let cost = Cost::of(rest.offset, bytes, rest.first);
         let _charge = core.room().begin(cost, self.in_room, now, || core.measured(), in_place)?;
-        core.warned(rest.object.write_at(data, offset, self.grant.size_generation))?;
+        core.warned(rest.object.write_at(data, offset, self.capability.size_generation))?;
         self.written += bytes;
         self.search.found();
         if bytes < rest.bytes {
@@ -248,18 +263,19 @@ impl WriteJob {
         Ok(())
     }
 
-    /// Takes the next access up; its object is opened or made when it is the first there.
+    /// Takes the next access. Its object is opened or created at the first one.
     fn take<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
         access: &Access,
     ) -> Result<Option<Rest>, Failure> {
-        let Some(slot) = self.grant.slot(access.part) else { return Ok(None) };
+        let Some(slot) = self.capability.slot(access.part) else { return Ok(None) };
         let first = self.objects[slot].is_none();
         let object = match &self.objects[slot] {
             Some(object) => object.clone(),
             None => {
-                let object = core.open_or_create(&self.grant, &self.grant.places[slot])?;
+                let object =
+                    core.open_or_create(&self.capability, &self.capability.places[slot])?;
                 if self.modified.is_some() {
                     let stat = core.warned(object.stat())?;
                     self.written_before[slot] = (stat.size > 0).then_some(stat.mtime);
@@ -270,11 +286,11 @@ impl WriteJob {
         Ok(Some(Rest { object, offset: access.object_offset.0, bytes: access.bytes, first }))
     }
 
-    /// The objects that were written, as they are now; none when they are many, or one cannot be looked at: then whoever wants
-    /// to know asks.
+    /// The state of the written objects. Empty when they are many, or one of them has no state:
+    /// then the client asks.
     fn touched<S: ObjectStore>(&self, core: &IodCore<S>) -> Vec<ObjectInfo> {
         let written = || {
-            self.grant
+            self.capability
                 .places
                 .iter()
                 .zip(&self.objects)
@@ -283,16 +299,16 @@ impl WriteJob {
         if self.outcome.is_err() || written().count() > TOLD_OBJECTS_MAX {
             return Vec::new();
         }
-        let look = |(place, object): (&Place, &Arc<dyn Object>)| {
+        let look = |(local_part, object): (&Place, &Arc<dyn Object>)| {
             let stat = core.warned(object.stat()).ok()?;
-            Some(core.info(place.object.part, Some(&stat)))
+            Some(core.info(local_part.object.part, Some(&stat)))
         };
         written().map(look).collect::<Option<_>>().unwrap_or_default()
     }
 
     fn mismatch(&self) -> Failure {
         let detail = format!(
-            "a payload of {} bytes is not what the request wants written here",
+            "a payload of {} bytes differs from what the request writes here",
             self.payload_bytes
         );
         Failure::new(Status::Malformed, detail)
@@ -300,13 +316,13 @@ impl WriteJob {
 }
 
 impl Rest {
-    /// Whether its next bytes fall on blocks that the object has: the disk need not give any.
+    /// Whether the next bytes fall on allocated blocks, so that the disk need not allocate any.
     fn is_there(&self, bytes: u64) -> bool {
         is_there(&*self.object, self.offset, bytes)
     }
 }
 
-/// Whether these bytes of an object fall on blocks that it has.
+/// Whether these bytes of an object fall on allocated blocks.
 pub(crate) fn is_there(object: &dyn Object, offset: u64, bytes: u64) -> bool {
     let hole = object.next_hole(ObjectOffset(offset));
     hole.is_ok_and(|hole| hole.is_some_and(|hole| hole.0 >= offset.saturating_add(bytes)))

@@ -1,16 +1,20 @@
-//! Room that is kept free for sessions that gather writes (`docs/adr/0014-disk-space-reservations.md`).
+//! Disk space reserved for sessions with buffered writes
+//! (`docs/adr/0014-disk-space-reservations.md`).
 //!
 //! ```text
-//!   WriteWithRoom ── Keeper::ask ──> Terms: what each session has ──┐
-//!   every write ──── Keeper::begin ─────────────────────────────────┴─> Space: free, in flight, kept
-//!                    drop(Charge) when the disk has it
+//!   WriteWithRoom ── what each session has ───────────┐
+//!   every write ──── charge ──────────────────────────┴─> free space: free, in flight, reserved
+//!                    drop the charge when the disk has the write
 //! ```
 //!
 //! Invariants:
-//! 1. What is kept is never more than what is free: ordinary writes, allocations, copies and grants leave it alone; a write on
-//!    blocks that are there takes none, where the file system does not copy on write.
-//! 2. A session's room is never less than what the session knows of: both sums only rise within a term.
-//! 3. Where nobody has room a write costs two additions, and the disk is not asked for its space.
+//! 1. Reserved space never exceeds free space. Ordinary writes, allocations, copies and grants
+//!    leave it alone. A write on allocated blocks needs none, if the file system does not copy on
+//!    write.
+//! 2. A session's reservation is never less than the session knows: within a term, both sums only
+//!    rise.
+//! 3. While nothing is reserved, a write costs two additions, and the disk is not asked for its
+//!    space.
 
 mod space;
 mod terms;
@@ -32,27 +36,28 @@ use self::{
     terms::Terms,
 };
 
-/// What a write asks the disk for, as it is counted.
+/// The disk space that a write is charged for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cost(u64);
 
 impl Cost {
-    /// Bytes at an offset of an object; `first`: its name, its record and the map of its blocks may have to be made, too.
+    /// Bytes at an offset of an object. `first`: also its name, record and block map, which may be
+    /// new.
     pub(crate) fn of(offset: u64, bytes: u64, first: bool) -> Self {
         Self(blocks(offset, bytes).saturating_add(if first { ROOM_OBJECT_BYTES } else { 0 }))
     }
 }
 
-/// What a write has a right to.
+/// Which space a write may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Claim {
-    /// In room of its session: it is taken.
+    /// Its session's reservation.
     InRoom,
-    /// It leaves alone what is kept, and the margin.
+    /// Space that is neither reserved nor in the margin.
     Ordinary,
 }
 
-/// All room on one device.
+/// The reservations on one device.
 #[derive(Debug, Default)]
 pub(crate) struct Device {
     state: Mutex<State>,
@@ -65,14 +70,14 @@ struct State {
     members: u32,
 }
 
-/// One daemon's hand on the room of its device.
+/// One daemon's part in the reservations on its device.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     device: Arc<Device>,
     member: u32,
 }
 
-/// A write in flight; dropped when the disk has it, or has refused it.
+/// A write in flight. Drop it when the disk has the write or has refused it.
 #[must_use = "the write counts as done when it is dropped"]
 #[derive(Debug)]
 pub(crate) struct Charge<'a> {
@@ -81,12 +86,12 @@ pub(crate) struct Charge<'a> {
 }
 
 impl Keeper {
-    /// Room on a device that no other daemon of the process is on.
+    /// On a device that no other daemon of this process uses.
     pub(crate) fn alone() -> Self {
         Self::of(Arc::default())
     }
 
-    /// Room on a device by its name: together with the other daemons of this process that are on it.
+    /// On a device by its id, together with the other daemons of this process on it.
     pub(crate) fn on(device: DeviceId) -> Self {
         static DEVICES: OnceLock<Mutex<HashMap<DeviceId, Weak<Device>>>> = OnceLock::new();
         let mut devices =
@@ -105,8 +110,9 @@ impl Keeper {
         Self { device, member }
     }
 
-    /// A request of a session: what it let go, and how much more it wants. What it has now, and whether `uses` of it is
-    /// there for the request's own bytes. `measure` asks the device for its space.
+    /// A session reports what it released and asks for `wanted` more. Returns what it has now, and
+    /// whether `uses` of it covers the request's own bytes. `measure` asks the device for its
+    /// space.
     pub(crate) fn ask(
         &self,
         session: SessionId,
@@ -125,7 +131,7 @@ impl Keeper {
         (terms.granted(key, granted, now), covered)
     }
 
-    /// A session gave room back; with the last of it the term ends.
+    /// A session returned space. When nothing is left, its term ends.
     pub(crate) fn take_back(&self, session: SessionId, account: &RoomAccount, now: Duration) {
         let State { space, terms, .. } = &mut *self.device.lock();
         let key = (self.member, session);
@@ -133,28 +139,29 @@ impl Keeper {
         terms.end_empty(key);
     }
 
-    /// These sessions write no more.
+    /// Ends the reservations of these sessions.
     pub(crate) fn end(&self, sessions: &[SessionId]) {
         let State { space, terms, .. } = &mut *self.device.lock();
         sessions.iter().for_each(|session| space.let_go(terms.end((self.member, *session))));
     }
 
-    /// Sessions of which this holds write no more.
+    /// Ends the reservations of the sessions for which `over` holds.
     pub(crate) fn end_where(&self, over: impl Fn(SessionId) -> bool) {
         let State { space, terms, .. } = &mut *self.device.lock();
         space.let_go(terms.end_sessions(self.member, over));
     }
 
-    /// Bytes that are kept free on the device.
+    /// Reserved bytes of the device.
     pub(crate) fn kept(&self) -> u64 {
         self.device.lock().space.kept()
     }
 
-    /// Counts a write before it is done. `in_place` tells whether all of it falls on blocks that are there; asked only where it
-    /// would be refused otherwise, and not refused then. `measure` asks the device for its space.
+    /// Charges a write before it is done. `in_place` returns whether all of it falls on allocated
+    /// blocks. It is asked only for a write that would be refused otherwise, which is then allowed.
+    /// `measure` asks the device for its space.
     ///
     /// # Errors
-    /// [`Status::NoSpace`]: what is left of the disk is kept.
+    /// [`Status::NoSpace`]: the rest of the disk is reserved.
     pub(crate) fn begin(
         &self,
         cost: Cost,
@@ -176,15 +183,14 @@ impl Keeper {
         if admit(claim) {
             return Ok(charge());
         }
-        // Looked at without the lock: it may take the disk's time.
+        // Without the lock, since it may read from the disk.
         if in_place() {
             self.device.lock().space.count(cost.0);
             return Ok(charge());
         }
         let kept = self.kept();
-        let detail = format!(
-            "no space left on the disk but {kept} bytes that are kept for what clients have gathered"
-        );
+        let detail =
+            format!("no space left on the disk except {kept} bytes reserved for buffered writes");
         Err(Failure::new(
             Status::NoSpace,
             format!("{detail}; try: df, or again in {} s", space::EXPIRES.as_secs()),

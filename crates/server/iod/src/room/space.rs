@@ -1,13 +1,18 @@
-//! The space of one device: counted down from what it last said, so that it is not asked at each write.
+//! The free space of one device. It is counted down from the last measurement, so that not every
+//! write asks the device.
 //!
 //! ```text
-//!   |<─────────────── free, when it was measured ───────────────>|
-//!   | counted since, or in flight then |  spare  | margin | kept  |
+//!   |<─────────────── free, when it was measured ──────────────────>|
+//!   | charged since, or in flight then |  spare  | margin | reserved |
 //! ```
 //!
-//! Invariants: (1) a write is counted before it is done, and is in flight until it is: a measurement takes all that is in
-//! flight for unwritten, so that `free - since` is never above the truth but for what others write; (2) whoever is not in
-//! room leaves `kept` and the margin alone, but for who writes on blocks that are there; (3) where nothing is kept everybody is admitted.
+//! Invariants:
+//! 1. A write is charged before it is done, and is in flight until it is done. A measurement counts
+//!    all writes in flight as not written yet. So `free - since` exceeds the real free space only
+//!    by what other programs write.
+//! 2. A write outside a reservation leaves `reserved` and the margin alone, except on allocated
+//!    blocks.
+//! 3. While nothing is reserved, every write is admitted.
 
 use std::time::Duration;
 
@@ -16,23 +21,24 @@ use braid_types::limits::{ROOM_BLOCK_BYTES, ROOM_EXPIRES_MS, ROOM_PART_OF_FREE};
 
 use super::Claim;
 
-/// When a term ends of which nothing is heard.
+/// A term ends this long after the last message about it.
 pub(super) const EXPIRES: Duration = Duration::from_millis(ROOM_EXPIRES_MS);
-/// The margin is for what is not counted: maps of large files, directories, what other programs write between two
-/// measurements. A part of the disk, in these bounds.
+/// The margin covers what is not counted: block maps of large files, directories, and what other
+/// programs write between two measurements. It is a fraction of the disk within these limits.
 const MARGIN_PART_OF_DISK: u64 = 256;
 const MARGIN_BYTES_MIN: u64 = 1 << 20;
 const MARGIN_BYTES_MAX: u64 = 16 << 20;
-/// A disk that has no room is not asked again before, unless something was counted since.
+/// Minimum interval between measurements of a full disk, unless something was charged in between.
 const MEASURED_AGAIN: Duration = Duration::from_millis(10);
-/// Where something is kept, no write and no grant goes by a measurement that is older: what others wrote since is not counted.
+/// While space is reserved, no write or grant relies on an older measurement: it does not include
+/// what other programs wrote since.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// What is known of one device's space, in bytes.
+/// What is known about one device's space, in bytes.
 #[derive(Debug, Default)]
 pub(super) struct Space {
     free: u64,
-    /// Counted since it was measured, with what was in flight then.
+    /// Charged since the measurement, and in flight at the measurement.
     since: u64,
     in_flight: u64,
     in_flight_when_measured: u64,
@@ -46,7 +52,7 @@ impl Space {
         self.kept
     }
 
-    /// Whether a write may be done now; then it is in flight.
+    /// Whether a write may be done now. If so, it is in flight.
     pub(super) fn admit(
         &mut self,
         cost: u64,
@@ -67,18 +73,18 @@ impl Space {
         true
     }
 
-    /// A write is done now, whatever is left: it is in flight.
+    /// A write is done whatever is left: it is in flight.
     pub(super) fn count(&mut self, cost: u64) {
         self.since = self.since.saturating_add(cost);
         self.in_flight = self.in_flight.saturating_add(cost);
     }
 
-    /// The disk has what was in flight.
+    /// The disk has a write that was in flight.
     pub(super) fn done(&mut self, cost: u64) {
         self.in_flight = self.in_flight.saturating_sub(cost);
     }
 
-    /// Keeps up to `wanted` bytes more; how many.
+    /// Reserves up to `wanted` bytes more. Returns how many.
     pub(super) fn grant(
         &mut self,
         wanted: u64,
@@ -88,7 +94,7 @@ impl Space {
         if wanted == 0 {
             return 0;
         }
-        // Where nothing was kept the count has run down unseen.
+        // While nothing was reserved, the count was not watched.
         if (self.is_older(now, BELIEVED) || self.kept == 0) && !self.measure(now, measure) {
             return 0;
         }
@@ -96,15 +102,16 @@ impl Space {
             .saturating_sub(self.kept)
             .min(wanted);
         self.kept += granted;
+        debug_assert!(granted == 0 || self.kept <= self.left(), "reserved space is free");
         granted
     }
 
-    /// Keeps so much less.
+    /// Releases reserved bytes.
     pub(super) fn let_go(&mut self, bytes: u64) {
         self.kept = self.kept.saturating_sub(bytes);
     }
 
-    /// What is free at least.
+    /// Free space, at least.
     fn left(&self) -> u64 {
         self.free.saturating_sub(self.since)
     }
@@ -121,7 +128,7 @@ impl Space {
         self.measured.is_none_or(|measured| now >= measured.saturating_add(age))
     }
 
-    /// Whether the disk said how much is free.
+    /// Whether the disk reported its free space.
     fn measure(&mut self, now: Duration, measure: impl FnOnce() -> Option<StoreSpace>) -> bool {
         let Some(space) = measure() else { return false };
         self.free = space.available_bytes;

@@ -1,8 +1,10 @@
-//! What each session has: one term for each, with two sums that only rise.
+//! The reservation of each session: one term for each, with two sums that only rise.
 //!
-//! Invariants: (1) a term's number is never used again by this daemon, nor by one before or after it on this boot; (2) what a
-//! session has let go in another term says nothing about this one; (3) a term ends with nothing left of it on its session's
-//! word, with its session, or [`EXPIRES`] after the last that was heard of it, on this machine's clock alone.
+//! Invariants:
+//! 1. No daemon of this boot uses the number of a term again, before or after this one.
+//! 2. What a session released in another term does not count for this one.
+//! 3. A term ends when its session returns the last of it, with its session, or [`EXPIRES`] after
+//!    the last message about it, by this machine's clock alone.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -14,7 +16,7 @@ use braid_wire::message::iod::{Room, RoomAccount};
 
 use super::space::EXPIRES;
 
-/// The terms are looked through for expiry so often at most.
+/// Minimum interval between searches for expired terms.
 const LOOKED_THROUGH: Duration = Duration::from_secs(1);
 
 /// A session of one of the device's daemons.
@@ -37,12 +39,13 @@ struct Term {
 
 impl Term {
     fn kept(&self) -> u64 {
+        debug_assert!(self.released <= self.granted, "a session releases only what it has");
         self.granted - self.released
     }
 }
 
 impl Terms {
-    /// Takes over what a session says that it let go; how much less is kept for it.
+    /// Applies what a session reports as released. Returns how much less is reserved.
     pub(super) fn released(&mut self, key: Key, account: &RoomAccount, now: Duration) -> u64 {
         let Some(term) = self.terms.get_mut(&key) else { return 0 };
         term.heard = term.heard.max(now);
@@ -53,12 +56,12 @@ impl Terms {
         released - std::mem::replace(&mut term.released, released)
     }
 
-    /// Whether a session has so much in the term that it names.
+    /// Whether a session has this much in the term that it names.
     pub(super) fn covers(&self, key: Key, term: u64, uses: u64) -> bool {
         self.terms.get(&key).is_some_and(|known| known.number == term && known.kept() >= uses)
     }
 
-    /// How much of `wanted` the bounds leave a session.
+    /// How much of `wanted` the limits allow a session.
     pub(super) fn allowed(&self, key: Key, wanted: u64) -> u64 {
         match self.terms.get(&key) {
             Some(term) => wanted.min(ROOM_SESSION_BYTES_MAX.saturating_sub(term.kept())),
@@ -67,10 +70,11 @@ impl Terms {
         }
     }
 
-    /// A session was granted so much; what it has now.
+    /// Adds to a session's reservation. Returns what it has now.
     pub(super) fn granted(&mut self, key: Key, bytes: u64, now: Duration) -> Option<Room> {
         if bytes > 0 && !self.terms.contains_key(&key) {
-            // Its beginning is its number: another run of the daemon has had other moments.
+            // The number is the term's first moment: another process of the daemon had other
+            // moments.
             let began = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
             self.newest = began.max(self.newest.saturating_add(1));
             self.terms
@@ -81,29 +85,30 @@ impl Terms {
         Some(Room { term: term.number, granted: ByteCount(term.granted), holds_ms: ROOM_HOLDS_MS })
     }
 
-    /// Ends a session's term; how much less is kept.
+    /// Ends a session's term. Returns how much less is reserved.
     pub(super) fn end(&mut self, key: Key) -> u64 {
         self.terms.remove(&key).map_or(0, |term| term.kept())
     }
 
-    /// Ends a session's term of which nothing is left.
+    /// Ends a session's empty term.
     pub(super) fn end_empty(&mut self, key: Key) {
         if self.terms.get(&key).is_some_and(|term| term.kept() == 0) {
             self.terms.remove(&key);
         }
     }
 
-    /// Ends all terms of one daemon; how much less is kept.
+    /// Ends all terms of one daemon. Returns how much less is reserved.
     pub(super) fn end_member(&mut self, member: u32) -> u64 {
         self.end_where(|key, _| key.0 == member)
     }
 
-    /// Ends the terms of those sessions of one daemon of which this holds; how much less is kept.
+    /// Ends the terms of one daemon's sessions for which `over` holds. Returns how much less is
+    /// reserved.
     pub(super) fn end_sessions(&mut self, member: u32, over: impl Fn(SessionId) -> bool) -> u64 {
         self.end_where(|key, _| key.0 == member && over(key.1))
     }
 
-    /// Ends the terms of which nothing was heard for long; how much less is kept.
+    /// Ends the expired terms. Returns how much less is reserved.
     pub(super) fn expire(&mut self, now: Duration) -> u64 {
         if now < self.looked_through.saturating_add(LOOKED_THROUGH) {
             return 0;

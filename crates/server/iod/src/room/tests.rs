@@ -1,4 +1,4 @@
-//! Room as a machine: a disk, its writers, sessions that gather, and time.
+//! Reservations as a state machine: a disk, its writers, sessions with buffered writes, and time.
 
 use std::cell::Cell;
 
@@ -100,7 +100,7 @@ fn the_disk_is_asked_for_its_space_seldom_and_never_where_nobody_has_room() {
     (0..10_000).for_each(|_| write());
     assert_eq!(asked.get(), 0);
     keeper.ask(SESSION, &NOTHING, MIB, 0, NOW, measure);
-    // 2.5 GiB of overwriting on a disk that has 256 MiB free.
+    // 2.5 GiB of overwriting on a disk with 256 MiB free.
     (0..655_360).for_each(|_| write());
     assert!((10..=12).contains(&asked.get()), "asked {} times", asked.get());
 }
@@ -142,7 +142,7 @@ fn what_was_let_go_is_told_in_any_order_and_again() {
     let anew = asked(&keeper, SESSION, &account(&room, 100), 100, NOW).unwrap();
     assert!(
         anew.term > room.term && anew.granted.0 == 100,
-        "what was let go in the other term says nothing here"
+        "a release in the other term does not count here"
     );
     keeper.take_back(SESSION, &account(&room, 100), NOW);
     assert_eq!(keeper.kept(), 100);
@@ -156,12 +156,12 @@ fn room_is_used_in_its_term_alone_and_no_more_than_there_is() {
     let keeper = Keeper::alone();
     let room = asked(&keeper, SESSION, &NOTHING, 100, NOW).unwrap();
     assert!(uses(&keeper, &account(&room, 0), 100) && !uses(&keeper, &account(&room, 0), 101));
-    assert!(!uses(&keeper, &NOTHING, 1), "whoever names no term has none");
+    assert!(!uses(&keeper, &NOTHING, 1), "without a term it has no reservation");
     let restarted = Keeper::alone();
     assert!(!uses(&restarted, &account(&room, 0), 1));
     let anew =
         asked(&restarted, SESSION, &account(&room, 0), 100, NOW + Duration::from_nanos(1)).unwrap();
-    assert_ne!(anew.term, room.term, "and it is told");
+    assert_ne!(anew.term, room.term, "and the session sees it");
 }
 
 #[test]
@@ -203,7 +203,7 @@ struct Knows {
     granted: u64,
     released: u64,
     sent: Duration,
-    /// Held bytes, since when, and whether they are on the disk already.
+    /// Buffered bytes, since when, and whether they are on the disk already.
     holds: Vec<(u64, Duration, bool)>,
 }
 
@@ -232,7 +232,7 @@ impl Knows {
     }
 }
 
-/// Whoever gathers sends within 10 s, and repeats it for 30 s.
+/// A client sends buffered bytes within 10 s, and retries for 30 s.
 const HELD_FOR: Duration = Duration::from_secs(40);
 
 #[derive(Clone, Debug)]
@@ -262,7 +262,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(session, wanted, heard)| Ask { session, wanted, heard }),
         6 => (session.clone(), bytes).prop_map(|(session, bytes)| Hold { session, bytes }),
         6 => (session.clone(), any::<bool>()).prop_map(|(session, heard)| Send { session, heard }),
-        1 => (session.clone(), any::<bool>()).prop_map(|(session, arrives)| Return { session, arrives }),
+        1 => (session.clone(), any::<bool>())
+            .prop_map(|(session, arrives)| Return { session, arrives }),
         1 => (0..8usize).prop_map(|which| Late { which }),
         1 => session.prop_map(|session| End { session }),
         2 => prop_oneof![4 => 1..50u64, 1 => 1..70_000u64].prop_map(|ms| Pass { ms }),
@@ -273,8 +274,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// In any order of grants, writes, lost answers, late messages, expiries and ends of sessions: what was held is written.
-    /// The only other writers go through the daemon, and a write in place takes no block.
+    /// In any order of grants, writes, lost replies, late messages, expiries and session ends,
+    /// buffered bytes are written. The only other writers go through the daemon, and a write in
+    /// place takes no block.
     #[test]
     fn a_write_within_its_room_never_meets_a_full_disk(steps in steps(), mib in 1..48u64) {
         let (keeper, free, mut now) = (Keeper::alone(), Cell::new(mib * MIB), NOW);
@@ -286,11 +288,13 @@ proptest! {
             match step {
                 Step::Write { bytes, in_place } => {
                     let takes = if in_place { 0 } else { bytes };
-                    let begun = keeper.begin(Cost::of(0, bytes, true), false, now, measure, || in_place);
+                    let cost = Cost::of(0, bytes, true);
+                    let begun = keeper.begin(cost, false, now, measure, || in_place);
                     flying.extend(begun.ok().map(|charge| (charge, takes)));
                 }
                 Step::Fill { bytes } => {
-                    while let Ok(charge) = keeper.begin(Cost::of(0, bytes, true), false, now, measure, || false) {
+                    let cost = Cost::of(0, bytes, true);
+                    while let Ok(charge) = keeper.begin(cost, false, now, measure, || false) {
                         if bytes > free.get() {
                             break;
                         }
@@ -300,13 +304,15 @@ proptest! {
                 }
                 Step::Done { which } if !flying.is_empty() => {
                     let (charge, takes) = flying.swap_remove(which % flying.len());
-                    // With nothing kept, writers fill the disk to its end, as ever.
+                    // With nothing reserved, writers fill the disk to its end, as before.
                     free.set(free.get() - if takes <= free.get() { takes } else { 0 });
                     drop(charge);
                 }
                 Step::Delete { bytes } => free.set((free.get() + bytes).min(64 * MIB)),
                 Step::Ask { session, wanted, heard } => {
-                    let (room, _) = keeper.ask(sessions[session], &know[session].account(), wanted, 0, now, measure);
+                    let account = know[session].account();
+                    let (room, _) =
+                        keeper.ask(sessions[session], &account, wanted, 0, now, measure);
                     late.push((sessions[session], know[session].account()));
                     if heard {
                         know[session].heard(room, now);
@@ -327,12 +333,15 @@ proptest! {
                         knows.let_go(cost);
                         continue;
                     }
-                    let (room, covered) = keeper.ask(sessions[session], &knows.account(), 0, cost, now, measure);
+                    let account = knows.account();
+                    let (room, covered) =
+                        keeper.ask(sessions[session], &account, 0, cost, now, measure);
                     prop_assert!(covered, "{cost} bytes were held");
                     let charge = keeper.begin(Cost(cost), true, now, measure, || false);
                     prop_assert!(charge.is_ok());
                     let takes = if written { 0 } else { cost };
-                    prop_assert!(takes <= free.get(), "{takes} bytes were held, {} are free", free.get());
+                    let is_free = takes <= free.get();
+                    prop_assert!(is_free, "{takes} bytes were held, {} are free", free.get());
                     free.set(free.get() - takes);
                     drop(charge);
                     if heard {
@@ -356,7 +365,8 @@ proptest! {
                 }
                 Step::End { session } => {
                     keeper.end(&[sessions[session]]);
-                    (know[session], sessions[session]) = (Knows::default(), SessionId(sessions[session].0 + 3));
+                    know[session] = Knows::default();
+                    sessions[session] = SessionId(sessions[session].0 + 3);
                 }
                 Step::Pass { ms } => now += Duration::from_millis(ms),
                 _ => {}

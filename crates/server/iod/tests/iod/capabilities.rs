@@ -1,4 +1,4 @@
-//! What is refused (I4, I5, I10).
+//! Refused calls (I4, I5, I10).
 
 use braid_iod::{CAPABILITY_MEMORY_BYTES_MAX, Gathered};
 use braid_types::{
@@ -146,7 +146,20 @@ fn a_fenced_client_that_goes_on_writing_changes_nothing() {
     assert_eq!(read.payload, b"abc");
 }
 
-/// Every call that a client may make, as somebody would who kept all that a session ever had.
+#[test]
+fn a_fenced_session_may_not_even_write_nothing() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 0), b"").unwrap();
+    Client::mds(&core)
+        .call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH })
+        .unwrap();
+    assert_eq!(refusal(client.write(&capability, contiguous(0, 0), b"")), Status::Fenced);
+}
+
+/// Every call of a client, as an attacker would make them who kept everything that a session ever
+/// had.
 fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'static [u8])> {
     let (handle, present, request) = (1, capability.sign(&server_key()), contiguous(0, 1));
     let again = || (present.clone(), request.clone());

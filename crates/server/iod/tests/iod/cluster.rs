@@ -29,7 +29,7 @@ use super::harness::{EPOCH, SESSION, server_key};
 pub const CLUSTER: ClusterUuid = ClusterUuid([9; 16]);
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// What the metadata server knows, and what it has heard.
+/// What the metadata server knows and has received.
 #[derive(Default)]
 pub struct MdsState {
     pub registered: Vec<RegisterIod>,
@@ -59,7 +59,7 @@ impl Mds {
         change(&mut self.state.lock().unwrap());
     }
 
-    /// Waits until what it has heard is as wanted.
+    /// Waits until it has received what is wanted.
     pub fn wait_until(&self, wanted: impl Fn(&MdsState) -> bool) {
         let state = self.state.lock().unwrap();
         let waited = self.changed.wait_timeout_while(state, LONG, |state| !wanted(state)).unwrap();
@@ -190,7 +190,7 @@ impl SocketClient {
         Ok(Self { connection: [block_on(driver.connect(endpoint, LONG))?] })
     }
 
-    /// One call; reads into `room`, and says how much of it was filled.
+    /// One call. Reads its payload into `room`, and returns how many bytes came.
     pub fn call<C: Call>(
         &mut self,
         call: &C,
@@ -211,7 +211,7 @@ impl SocketClient {
     }
 }
 
-/// Frames by hand.
+/// Sends and receives single frames.
 pub struct RawClient {
     pub socket: TcpStream,
     pub credits: u32,
@@ -235,15 +235,15 @@ impl RawClient {
         self.socket.write_all(frames).unwrap();
     }
 
-    /// The next frame: its header and body; the payload is read and dropped.
+    /// The next frame: its header and body. Its payload is dropped.
     pub fn receive(&mut self) -> (FrameHeader, Vec<u8>) {
         receive(&mut self.socket)
     }
 
-    /// The daemon ends the connection, whatever it sends before.
+    /// Waits until the daemon closes the connection.
     pub fn expect_end(&mut self) {
         let mut buffer = [0; 4096];
-        // A reset is an end, too.
+        // A reset counts as closed.
         while matches!(self.socket.read(&mut buffer), Ok(1..)) {}
     }
 }

@@ -1,4 +1,5 @@
-//! Collective requests through the core: who may join, what is refused, what does not land.
+//! Collective requests through the core: which tasks may join, what is refused, and what is not
+//! written.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use super::{
 
 pub const OTHER: SessionId = SessionId(6);
 pub const ID: [u8; 16] = [3; 16];
-/// A payload that is there at once.
+/// A payload that is available immediately.
 pub const WHOLE: usize = 1 << 30;
 
 pub fn whole() -> Capability {
@@ -37,7 +38,7 @@ pub fn of(session: SessionId) -> Capability {
     Capability { session, ..whole() }
 }
 
-/// Tasks with 8 bytes each of every 16, for two of them; sessions by rank.
+/// Two tasks with 8 of every 16 bytes each; sessions by rank.
 pub fn collect(id: [u8; 16], kind: CollectiveKind, sessions: &[SessionId], bytes: u64) -> Collect {
     let stride = 8 * sessions.len() as u64;
     let task = |n: usize| Request { view: View::strided(n as u64 * 8, 8, stride), start: 0, bytes };
@@ -58,13 +59,14 @@ pub fn join_write(capability: &Capability, rank: u32) -> JoinWrite {
     JoinWrite { handle: 1, present, collective: ID, rank, skip: ByteCount(0), wait_ms: 1000 }
 }
 
-/// A task's write under way, with its payload.
+/// A task's write in progress, with its payload.
 pub struct Write {
     pub job: Box<JoinJob>,
     pub payload: Arc<dyn Source>,
 }
 
-/// A write that has gone as far as it can without others; it comes by this many bytes at a time.
+/// A write that has run as far as it can without others; `bytes_max` bytes of its payload come at a
+/// time.
 pub fn begun(client: &mut Client<'_>, join: &JoinWrite, payload: &[u8], bytes_max: usize) -> Write {
     let begun = client.core.begin(
         &mut client.state,
@@ -77,7 +79,7 @@ pub fn begun(client: &mut Client<'_>, join: &JoinWrite, payload: &[u8], bytes_ma
     Write { job, payload: Given::new(payload, bytes_max) }
 }
 
-/// How a write ends; `None` while it waits for others.
+/// The outcome of a write; `None` while it waits for others.
 pub fn ended(client: &Client<'_>, write: &mut Write) -> Option<Result<WriteReply, Failure>> {
     loop {
         match write.job.write(client.core, NOW, &write.payload) {
@@ -167,7 +169,7 @@ fn a_master_that_is_no_task_and_lists_that_do_not_fit_are_refused() {
     );
 }
 
-/// A collective write of one task, in its master's session.
+/// A collective write of one task, in its leader task's session.
 fn by(master: SessionId, id: u8) -> Collect {
     let present = of(master).sign(&server_key());
     Collect { present, ..collect([id; 16], CollectiveKind::Write, &[master], 16) }
@@ -209,7 +211,7 @@ fn one_session_does_not_take_all_places_and_what_is_over_is_given_back() {
 fn views_of_collective_requests_take_bounded_memory() {
     let core = daemon(1);
     let mut master = Client::of_session(&core, SESSION);
-    // 14 vectors in each other, which nothing makes simpler; 250 bytes each, and 3 KiB where they are ready for use.
+    // 14 nested vectors that cannot be simplified: 250 bytes each in the message, 3 KiB prepared.
     let chain = |_| {
         (0..14).fold(Pattern::Bytes(1), |child, level| Pattern::Vector {
             count: 2,
@@ -238,7 +240,7 @@ fn views_of_collective_requests_take_bounded_memory() {
 }
 
 #[test]
-fn a_write_lands_when_all_tasks_have_given_theirs_in_one_call_of_the_store() {
+fn a_collective_write_is_one_call_of_the_store_after_all_tasks() {
     let core = daemon(1);
     let (mut first, mut second) =
         (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
@@ -258,7 +260,7 @@ fn a_write_lands_when_all_tasks_have_given_theirs_in_one_call_of_the_store() {
 }
 
 #[test]
-fn what_a_fenced_session_or_an_abandoned_connection_has_given_does_not_land() {
+fn payloads_of_fenced_or_abandoned_tasks_are_not_written() {
     for abandoned in [false, true] {
         let core = daemon(1);
         let id = ConnectionId([5; 16]);
@@ -327,7 +329,7 @@ fn a_payload_that_is_not_what_the_task_wants_fails_for_all() {
         task.call(&collect(ID, CollectiveKind::Write, &[SESSION], 16)).unwrap();
         let outcome = task.call_with(&join_write(&whole(), 0), &vec![7; bytes]);
         if bytes == 8 {
-            // The rest may come with another call; there is none that brings it.
+            // The rest may come with another call, but there is none.
             assert_eq!(outcome.unwrap().reply.bytes, ByteCount(8));
             assert_eq!(task.read(&whole(), contiguous(0, 16)).unwrap().payload, b"");
         } else {
@@ -342,7 +344,7 @@ fn the_end_of_a_connection_ends_what_its_task_is_in() {
     let (mut first, mut second) =
         (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
     first.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
-    // The first half of its bytes: answered, and nothing of the call is under way.
+    // The first half of its bytes: answered, and no call of the task runs.
     let mut one = begun(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaa", WHOLE);
     assert_eq!(ended(&first, &mut one).unwrap().unwrap().bytes, ByteCount(8));
     drop(one);
@@ -353,7 +355,7 @@ fn the_end_of_a_connection_ends_what_its_task_is_in() {
 }
 
 #[test]
-fn without_threads_a_task_that_would_wait_for_another_is_told_to_try_again() {
+fn without_threads_a_task_that_would_wait_gets_try_again() {
     let core = daemon(1);
     let mut task = Client::of_session(&core, SESSION);
     assert_eq!(
@@ -377,7 +379,7 @@ fn more_is_long_to_search() -> Collect {
 }
 
 #[test]
-fn what_a_task_wants_after_its_call_is_sought_for_so_long_and_the_others_are_told() {
+fn the_search_for_a_tasks_next_byte_is_limited_and_fails_the_others() {
     let core = daemon(1);
     let mut task = Client::of_session(&core, SESSION);
     task.write(&second_of_two(), contiguous((1 << 60) - 1, 1), b"x").unwrap();
@@ -431,7 +433,7 @@ fn on(cluster: &Cluster) -> Capability {
 }
 
 #[test]
-fn a_join_that_waits_can_be_cancelled_and_its_connection_serves_other_calls_meanwhile() {
+fn a_waiting_join_can_be_cancelled_and_does_not_block_its_connection() {
     let cluster = Cluster::start();
     let mut client = RawClient::connect(&cluster.client_endpoint());
     let join = JoinRead { wait_ms: 30_000, ..join_read(&on(&cluster), 0, 16) };
@@ -451,7 +453,7 @@ fn a_join_that_waits_can_be_cancelled_and_its_connection_serves_other_calls_mean
 }
 
 #[test]
-fn joins_without_a_collect_and_a_task_without_the_others_end_after_the_time_they_named() {
+fn joins_without_a_collect_or_without_the_others_time_out() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
     let join = JoinRead { wait_ms: 100, ..join_read(&on(&cluster), 0, 16) };
@@ -468,7 +470,7 @@ fn joins_without_a_collect_and_a_task_without_the_others_end_after_the_time_they
     assert_eq!(failure.detail, "task 0 did not join the collective request within 100 ms");
     let join = JoinWrite { wait_ms: 30_000, ..join_write(&on(&cluster), 0) };
     let (late, _) = client.call(&join, &[7; 16], &mut []).unwrap();
-    assert_eq!(late.unwrap_err(), failure, "the same, and at once");
+    assert_eq!(late.unwrap_err(), failure, "the same, immediately");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Collective requests that are over, have failed or are forgotten: what they still hold, and what who comes late is told.
+//! Collective requests that have finished, failed or been forgotten: what they still hold, and what
+//! late tasks get.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -24,14 +25,14 @@ fn writing(id: [u8; 16]) -> Collect {
     collect(id, CollectiveKind::Write, &[SESSION, OTHER], 16)
 }
 
-/// One of two tasks comes late: why it fails.
+/// One of two tasks joins late: why it fails.
 fn late(core: &IodCore<MemStore>, id: [u8; 16]) -> Failure {
     let mut client = Client::over(core, OTHER, ConnectionId([99; 16]));
     let join = JoinWrite { collective: id, ..join_write(&of(OTHER), 1) };
     client.call_with(&join, &[1; 16]).err().expect("it has failed")
 }
 
-/// A way in which a collective write of two tasks ends, told its id.
+/// A way in which a collective write of two tasks ends, by its id.
 type End = fn(&mut Client<'_>, [u8; 16]);
 
 fn the_other_does_not_come(first: &mut Client<'_>, id: [u8; 16]) {
@@ -118,16 +119,12 @@ fn a_call_too_many_of_a_task_fails_and_leaves_the_one_under_way_alone() {
     );
     let more = JoinWrite { skip: ByteCount(16), ..join_first(0, SESSION) };
     assert_eq!(refusal(first.call_with(&more, &[1; 8])), Status::Malformed);
-    assert_eq!(
-        refusal(first.call(&writing([200; 16]))),
-        Status::LimitExceeded,
-        "a call is under way"
-    );
+    assert_eq!(refusal(first.call(&writing([200; 16]))), Status::LimitExceeded, "a call runs");
     assert_eq!(ended(&first, &mut lands).unwrap().unwrap_err().status, Status::Malformed);
     first.call(&writing([200; 16])).unwrap();
 }
 
-/// Time goes on for a daemon that serves.
+/// Time passes for a daemon that serves.
 fn later<S: ObjectStore>(client: &mut Client<'_, S>, time: Duration) {
     client.core.serve_until(None);
     client.now += time;
@@ -135,7 +132,7 @@ fn later<S: ObjectStore>(client: &mut Client<'_, S>, time: Duration) {
 }
 
 #[test]
-fn one_that_is_forgotten_has_failed_for_who_comes_late_also_on_a_connection_that_was_kept() {
+fn a_forgotten_request_has_failed_for_late_tasks() {
     let core = daemon(1);
     let (mut first, mut second) =
         (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
@@ -151,7 +148,7 @@ fn one_that_is_forgotten_has_failed_for_who_comes_late_also_on_a_connection_that
     assert_eq!(failure.status, Status::TryAgain);
     assert_eq!(
         failure.detail,
-        format!("nothing moved in the collective request for {COLLECTIVE_IDLE_MS} ms")
+        format!("the collective request made no progress for {COLLECTIVE_IDLE_MS} ms")
     );
 }
 
@@ -202,8 +199,7 @@ fn a_file_that_is_deleted_after_a_collective_call_is_closed() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_file_that_is_deleted_during_a_collective_read_is_closed_when_that_ends_fails_or_is_forgotten()
-{
+fn a_file_deleted_during_a_collective_read_is_closed_after_it() {
     let half = |skip| JoinRead { skip: ByteCount(skip), ..join_read(&whole(), 0, 8) };
     for how in ["ends", "fails", "is forgotten"] {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Collective writes, as their payloads come in: whatever is lent when, and in what pieces, the file has every task's bytes.
+//! Collective writes: whenever the payloads are offered, and in whatever pieces they come, the file
+//! has every task's bytes.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ struct Task<'c> {
     rank: u32,
     /// Payloads of its calls that have not begun.
     calls: Vec<Vec<u8>>,
-    /// The call under way.
+    /// The call in progress.
     call: Option<(Box<JoinJob>, Arc<dyn Source>)>,
     skip: u64,
     bytes_max: usize,
@@ -34,7 +35,7 @@ struct Task<'c> {
 }
 
 impl Task<'_> {
-    /// All of it in calls of so many bytes.
+    /// The whole payload in calls of this many bytes.
     fn new<'c>(
         core: &'c IodCore<MemStore>,
         rank: usize,
@@ -47,7 +48,7 @@ impl Task<'_> {
         Task { client, rank: rank as u32, calls, call: None, skip: 0, bytes_max, waits: false }
     }
 
-    /// A slice of its work; how a call has ended, if one has.
+    /// One slice. Returns the outcome of a call that has ended.
     fn step(&mut self, capability: &Capability) -> Option<Result<WriteReply, Failure>> {
         let (job, source) = match &mut self.call {
             Some(call) => call,
@@ -88,10 +89,11 @@ impl Task<'_> {
     }
 }
 
-/// Tasks take turns until all are done. Each has one now and then, however `choose` draws from those that are not done.
+/// Tasks run slices until all are done. Each runs now and then, whatever `choose` draws from the
+/// others.
 ///
 /// # Errors
-/// What a call ended with; `None`: all wait.
+/// The outcome of a call; `None` while all wait.
 fn run(
     tasks: &mut [Task<'_>],
     capability: &Capability,
@@ -108,7 +110,7 @@ fn run(
         let ended = task.step(capability);
         idle = if ended.is_none() && task.waits { idle + 1 } else { 0 };
         ended.transpose().map_err(Some)?;
-        // Each had several turns.
+        // Each had several slices.
         if idle > 20 * left.len() {
             return Err(None);
         }
@@ -116,7 +118,7 @@ fn run(
     Ok(())
 }
 
-/// What the file has when all have written, of what overlaps the highest rank's.
+/// The file's contents when all have written; in overlaps, the highest rank's.
 fn file_of(wishes: &[Wish], payloads: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     wishes.iter().zip(payloads).for_each(|(wish, payload)| wish.put(payload, &mut file));
@@ -130,7 +132,7 @@ fn read_back(core: &IodCore<MemStore>, capability: &Capability, bytes: usize) ->
     read
 }
 
-/// What a task wants: strided pieces.
+/// A task's strided pieces.
 #[derive(Clone, Debug)]
 struct Wish {
     from: u64,
@@ -162,7 +164,7 @@ impl Wish {
 fn wish() -> impl Strategy<Value = Wish> {
     let group = prop_oneof![1..40u64, 1000..6000u64];
     (0..30_000u64, group, 0..12_000u64, 1..60_000u64).prop_map(|(from, group, hole, bytes)| {
-        // Not so many pieces that a case takes long.
+        // Few enough pieces that a case does not take long.
         Wish { from, group, stride: group + hole, bytes: bytes.min(group * 400) }
     })
 }
@@ -185,7 +187,7 @@ fn collect(client: &mut Client<'_>, capability: &Capability, requests: &[Request
     client.call(&collect).unwrap();
 }
 
-/// The same, whose turns these are, again and again.
+/// Always the same tasks, again and again.
 fn run_in(
     order: &[prop::sample::Index],
     tasks: &mut [Task<'_>],
@@ -199,14 +201,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn the_file_has_what_each_task_gave_and_of_what_overlaps_the_highest_ranks(
+    fn the_file_has_every_tasks_bytes_and_overlaps_are_the_highest_ranks(
         wishes in prop::collection::vec(wish(), 1..5),
         parts in 1..4usize,
         call_bytes in prop_oneof![1..3000usize, 20_000..100_000usize],
         bytes_max in prop_oneof![1..300usize, 2000..9000usize, Just(1usize << 20)],
         order in prop::collection::vec(any::<prop::sample::Index>(), 16),
     ) {
-        let call_bytes = call_bytes.max(wishes.iter().map(|wish| wish.bytes as usize).max().unwrap() / 40 + 1);
+        let longest = wishes.iter().map(|wish| wish.bytes as usize).max().unwrap();
+        let call_bytes = call_bytes.max(longest / 40 + 1);
         let core = daemon(1);
         let capability = capability_of(parts);
         let requests: Vec<Request> = wishes.iter().map(Wish::request).collect();
@@ -224,7 +227,7 @@ proptest! {
     }
 }
 
-/// Tasks whose pieces of 4 KiB interleave, with so many bytes each.
+/// Tasks whose pieces of 4 KiB interleave, each with this many bytes.
 fn interleaved(bytes: &[u64]) -> Vec<Wish> {
     let stride = 4096 * bytes.len() as u64;
     bytes
@@ -247,13 +250,17 @@ proptest! {
     ) {
         // 64 pieces of each task fill a chunk: all but the last task are done after the first one.
         let rest = 64 * (pieces.len() as u64 + 1) - pieces.iter().sum::<u64>() + more;
-        let bytes: Vec<u64> = pieces.into_iter().chain([rest]).map(|pieces| pieces * 4096).collect();
+        let bytes: Vec<u64> =
+            pieces.into_iter().chain([rest]).map(|pieces| pieces * 4096).collect();
         let (core, capability, wishes) = (daemon(1), capability_of(1), interleaved(&bytes));
         let requests: Vec<Request> = wishes.iter().map(Wish::request).collect();
         collect(&mut Client::of_session(&core, SESSION), &capability, &requests);
-        let payloads: Vec<Vec<u8>> = bytes.iter().zip(0..).map(|(bytes, rank)| pattern(*bytes as usize, rank)).collect();
+        let payload = |(bytes, rank): (&u64, u64)| pattern(*bytes as usize, rank);
+        let payloads: Vec<Vec<u8>> = bytes.iter().zip(0..).map(payload).collect();
         let mut tasks: Vec<Task<'_>> = payloads.iter().enumerate()
-            .map(|(rank, payload)| Task::new(&core, rank, payload, payload.len().div_ceil(calls), bytes_max))
+            .map(|(rank, payload)| {
+                Task::new(&core, rank, payload, payload.len().div_ceil(calls), bytes_max)
+            })
             .collect();
         let ended = run_in(&order, &mut tasks, &capability);
         prop_assert!(ended.is_ok(), "{ended:?}");
@@ -263,9 +270,10 @@ proptest! {
     }
 }
 
-/// 256 KiB of each task fill the first chunk; the last task has a piece more, which is the second.
+/// 256 KiB of each task fill the first chunk. The last task has one more piece, which is the second
+/// chunk.
 #[test]
-fn a_task_whose_last_bytes_another_has_received_need_not_wait_for_that_one_to_write_them() {
+fn a_task_need_not_wait_for_the_thread_that_received_its_last_bytes() {
     let (core, capability) = (daemon(1), capability_of(1));
     let bytes = [256u64 << 10, 256 << 10, 256 << 10, 260 << 10];
     let requests: Vec<Request> = interleaved(&bytes).iter().map(Wish::request).collect();
@@ -275,7 +283,7 @@ fn a_task_whose_last_bytes_another_has_received_need_not_wait_for_that_one_to_wr
     };
     let mut tasks: [Task<'_>; 4] = std::array::from_fn(task);
     for task in &mut tasks {
-        assert!(task.step(&capability).is_none(), "it has lent its payload");
+        assert!(task.step(&capability).is_none(), "it has offered its payload");
     }
     for (rank, bytes) in bytes.into_iter().enumerate() {
         let ended = (0..1000)
@@ -283,12 +291,17 @@ fn a_task_whose_last_bytes_another_has_received_need_not_wait_for_that_one_to_wr
             .expect("it comes to an end by itself");
         assert_eq!(ended.unwrap().bytes, ByteCount(bytes));
         if let Some((_, payload)) = &tasks[3].call {
-            assert_eq!(payload.left(), 4096, "who has only to answer does not receive for others");
+            assert_eq!(
+                payload.left(),
+                4096,
+                "a task that only has to answer does not receive for others"
+            );
         }
     }
 }
 
-/// Two tasks, 16 bytes each in turns of 8, of which the first has lent 8 bytes that come by 2, and both have done what they can.
+/// Two tasks with 16 bytes each, alternating by 8. The first has offered 8 bytes, which come by 2,
+/// and both wait.
 fn two_tasks<'c>(core: &'c IodCore<MemStore>, capability: &Capability) -> [Task<'c>; 2] {
     let wish = |rank: u64| Wish { from: rank * 8, group: 8, stride: 16, bytes: 16 };
     collect(
@@ -306,7 +319,7 @@ fn one_task_receives_for_all_as_far_as_it_can_and_another_goes_on() {
     let until_it_waits = |task: &mut Task<'_>| (0..50).find_map(|_| task.step(&capability));
     assert!(
         until_it_waits(&mut second).is_none(),
-        "the first has lent nothing, whose bytes come first"
+        "the first task, whose bytes come first, has offered nothing"
     );
     assert_eq!(
         until_it_waits(&mut first).unwrap().unwrap().bytes,
@@ -316,7 +329,7 @@ fn one_task_receives_for_all_as_far_as_it_can_and_another_goes_on() {
     assert!(until_it_waits(&mut second).is_none(), "more of the first come before its own");
     assert!(
         until_it_waits(&mut first).is_none(),
-        "it has received its own, and of the second what was lent"
+        "it has received its own bytes, and what the second offered"
     );
     assert_eq!(until_it_waits(&mut second).unwrap().unwrap().bytes, ByteCount(8));
     assert_eq!(
@@ -330,7 +343,7 @@ fn one_task_receives_for_all_as_far_as_it_can_and_another_goes_on() {
 }
 
 #[test]
-fn a_task_that_goes_while_it_receives_for_all_ends_it_for_all_and_nobody_waits() {
+fn a_task_that_ends_while_it_receives_for_all_fails_the_request() {
     let (core, capability) = (daemon(1), capability_of(1));
     let [mut first, mut second] = two_tasks(&core, &capability);
     for _ in 0..10 {
@@ -340,7 +353,7 @@ fn a_task_that_goes_while_it_receives_for_all_ends_it_for_all_and_nobody_waits()
         assert!(first.step(&capability).is_none());
     }
     drop(first);
-    let ended = (0..3).find_map(|_| second.step(&capability)).expect("at once");
+    let ended = (0..3).find_map(|_| second.step(&capability)).expect("immediately");
     assert_eq!(refusal(ended), Status::Cancelled);
     assert_eq!(
         second.client.read(&capability, contiguous(0, 32)).unwrap().payload,
@@ -380,16 +393,16 @@ fn a_payload_that_does_not_come_ends_it_for_all_and_names_the_task() {
     let Begun::Join(mut job) = begun else { panic!("{begun:?}") };
     let broken: Arc<dyn Source> = Arc::new(Broken);
     assert!((0..5).all(|_| second.step(&capability).is_none()));
-    let answer = (0..5).find_map(|_| job.write(&core, NOW, &broken).ok()).expect("at once");
+    let answer = (0..5).find_map(|_| job.write(&core, NOW, &broken).ok()).expect("immediately");
     let failure = decode_outcome::<WriteReply>(&answer.body).unwrap().unwrap_err();
     assert_eq!(failure.detail, "the connection of task 0 of the collective request ended");
-    let others = (0..3).find_map(|_| second.step(&capability)).expect("at once").unwrap_err();
+    let others = (0..3).find_map(|_| second.step(&capability)).expect("immediately").unwrap_err();
     assert_eq!(others, failure);
 }
 
 #[test]
-fn a_task_whose_bytes_do_not_come_is_named_after_the_time_that_the_callers_wait() {
-    /// Nothing comes.
+fn a_task_whose_bytes_do_not_come_is_named_after_the_wait() {
+    /// No bytes come.
     #[derive(Debug)]
     struct Silent;
     impl Source for Silent {
@@ -431,5 +444,5 @@ fn a_task_whose_bytes_do_not_come_is_named_after_the_time_that_the_callers_wait(
     };
     assert!(at(0).is_none() && at(999).is_none());
     let failure = at(1000).expect("the time is up");
-    assert_eq!(failure.detail, "task 0 of the collective request did not go on for 1000 ms");
+    assert_eq!(failure.detail, "task 0 of the collective request made no progress for 1000 ms");
 }

@@ -1,4 +1,4 @@
-//! Copying a range from file to file within a daemon.
+//! Copies of a range from file to file within a daemon.
 
 use braid_layout::Layout;
 use braid_types::{
@@ -15,7 +15,7 @@ fn source(layout: Layout) -> Capability {
     Capability { file: SOURCE, rights: Rights::READ, ..capability(layout) }
 }
 
-/// As if the metadata server had opened the source for writing, too.
+/// As if the metadata server had also opened the source for writing.
 fn fill(client: &mut Client<'_>, layout: &Layout, offset: u64, data: &[u8], bytes: u64) {
     let writable = Capability { rights: Rights::READ_WRITE, ..source(layout.clone()) };
     client.write(&writable, contiguous(offset, bytes), data).unwrap();

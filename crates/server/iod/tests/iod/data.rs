@@ -1,4 +1,4 @@
-//! Read, write, flush, sizes, allocate, seek, release: what clients do.
+//! The calls of clients: read, write, flush, sizes, allocate, seek, release.
 
 use braid_layout::{Distribution, Layout, Request, View};
 use braid_store::{DiskOp, Fault};
@@ -31,7 +31,7 @@ fn a_read_ends_where_no_object_has_bytes_and_its_holes_are_zeros() {
 }
 
 #[test]
-fn a_hole_between_two_objects_is_zeros_and_the_end_of_the_shorter_is_no_end() {
+fn the_end_of_the_shorter_object_is_a_hole_and_not_the_end_of_the_file() {
     let core = daemon(1);
     let capability = capability(striped([1, 1]));
     let mut client = Client::of_session(&core, SESSION);
@@ -117,7 +117,7 @@ fn an_object_is_made_with_its_layout_and_owner() {
 }
 
 #[test]
-fn a_recorded_part_that_is_missing_is_an_error_in_every_data_call_never_zeros() {
+fn a_missing_recorded_part_is_an_error_in_every_data_call() {
     let core = daemon(1);
     let mut lost = capability(striped([1]));
     lost.existing_parts = vec![1];
@@ -154,7 +154,7 @@ fn sizes_tell_which_parts_are_there_and_how_long() {
 }
 
 #[test]
-fn a_failed_flush_is_an_error_and_changes_the_verifier_that_the_write_told() {
+fn a_failed_flush_is_an_error_and_changes_the_verifier() {
     let core = daemon(1);
     let capability = capability(striped([1]));
     let mut client = Client::of_session(&core, SESSION);
@@ -247,7 +247,8 @@ fn a_read_of_what_an_object_has_lost_fails_and_one_of_the_rest_does_not() {
     client.write(&capability, contiguous(0, 4 * STRIPE), &whole).unwrap();
     let (handle, present) = client.present(&capability);
     client.call(&Flush { handle, present }).unwrap();
-    // The second object: strips 1 and 3 of the file; its end is gone from the middle of strip 1.
+    // The second object has strips 1 and 3 of the file; its end is lost from the middle of strip 1
+    // on.
     core.store().cut_by_hand(object(1), STRIPE / 2);
     let good = STRIPE + STRIPE / 2;
     assert_eq!(
@@ -272,7 +273,7 @@ fn a_read_of_what_an_object_has_lost_fails_and_one_of_the_rest_does_not() {
         4 * STRIPE,
         "the file is as long as it was"
     );
-    // An append would hide the loss; writing it again mends it.
+    // An append would hide the loss; writing the lost bytes again repairs it.
     let append = client.write(&capability, contiguous(5 * STRIPE, 9), &[1; 9]);
     assert_eq!(refusal(append), Status::ObjectLost);
     let rest = whole[good as usize..2 * STRIPE as usize].to_vec();

@@ -1,4 +1,4 @@
-//! A disk that fails, and a daemon that lives on.
+//! A disk that fails, and a daemon that continues.
 
 use std::{sync::Arc, thread, time::Duration};
 
@@ -86,9 +86,10 @@ fn a_write_that_is_stuck_in_the_disk_holds_up_its_own_fence_alone() {
     thread::scope(|scope| {
         let stuck = scope.spawn(|| client(2).write(&capability, contiguous(0, 3), b"xyz"));
         faults.wait_until_one_is_held();
-        // Also when an assertion fails: the scope waits for the write.
+        // Also after a failed assertion: the scope waits for the write.
         let _release = Release(&faults);
-        // All of this is done by one thread while the write waits: reads of the same object, heartbeats, a new client.
+        // One thread does all of this while the write waits: reads of the same object, heartbeats,
+        // a new client.
         let mut reader = client(3);
         for heartbeat in 1..3 {
             assert!(core.try_fence_ranges(&[], EPOCH), "nothing changed: nothing to wait for");
@@ -99,7 +100,7 @@ fn a_write_that_is_stuck_in_the_disk_holds_up_its_own_fence_alone() {
         let other = SessionId(SESSION.0 + 1);
         core.fence(&Fence { sessions: vec![other], fence: 1, epoch_min: EPOCH });
         assert_eq!(reader.read(&capability, contiguous(0, 3)).unwrap().payload, b"abc");
-        // Its own session is refused at once; the fence holds when the write has ended (I4).
+        // Its own session is refused immediately; the fence holds when the write has ended (I4).
         let own = [SessionRange { first: SESSION, last: SESSION }];
         assert!(!core.try_fence_ranges(&own, EPOCH));
         assert_eq!(refusal(reader.read(&capability, contiguous(0, 3))), Status::Fenced);

@@ -1,4 +1,4 @@
-//! Everything made durable, for a client that may have closed what it wrote (I6).
+//! Flushes of the whole store, for a client that may have closed what it wrote (I6).
 
 use braid_store::{DiskOp, Fault};
 use braid_types::{FileIndex, SessionId, Status};
@@ -16,11 +16,11 @@ fn file(number: u64) -> Capability {
     Capability { file: FileIndex(FILE.0 + number), ..capability(striped([1])) }
 }
 
-/// How many of the files, written and never flushed one by one, are whole after a loss of power.
+/// How many files, written and never flushed one by one, are complete after a loss of power.
 fn whole_after(flush: bool) -> u64 {
     let core = daemon(1);
     for number in 0..FILES {
-        // A connection each: nothing of it is open any more when all is flushed.
+        // One connection each: none of them is open any more at the flush.
         let mut client = Client::of_session(&core, SESSION);
         client.write(&file(number), contiguous(0, BYTES as u64), &pattern(BYTES, number)).unwrap();
     }
@@ -37,7 +37,7 @@ fn whole_after(flush: bool) -> u64 {
 }
 
 #[test]
-fn what_a_client_wrote_and_closed_outlives_power_after_a_flush_of_everything_and_not_without() {
+fn only_a_flush_of_everything_makes_closed_files_survive_a_power_loss() {
     assert_eq!(whole_after(true), FILES);
     assert!(whole_after(false) < FILES, "the loss of power takes nothing: the test shows nothing");
 }

@@ -1,4 +1,4 @@
-//! A daemon with a store in memory, capabilities that the metadata server might have signed, and clients.
+//! A daemon with a store in memory, capabilities as the metadata server signs them, and clients.
 
 use std::{sync::Arc, time::Duration};
 
@@ -62,7 +62,7 @@ pub struct Client<'a, S = MemStore> {
     pub now: Duration,
 }
 
-/// What came back of a call that went well.
+/// The reply of a successful call.
 pub struct Reply<R> {
     pub reply: R,
     pub payload: Vec<u8>,
@@ -128,7 +128,7 @@ impl<'a, S: ObjectStore> Client<'a, S> {
         Ok(Reply { reply, payload: out.payload, data_frames: out.data_frames })
     }
 
-    /// What the metadata server signed, under handle 1.
+    /// A signed capability, under handle 1.
     pub fn present(&self, capability: &Capability) -> (u32, Vec<u8>) {
         (1, capability.sign(&server_key()))
     }
@@ -163,7 +163,7 @@ pub fn end(part: u16, bytes: u64) -> ObjectEnd {
     ObjectEnd { part: PartIndex(part), bytes: ByteCount(bytes) }
 }
 
-/// Bytes that tell where they are from.
+/// Bytes that depend on their position.
 pub fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
     (0..bytes as u64).map(|i| ((i * 7 + seed * 13 + i / 251) % 251 + 1) as u8).collect()
 }

@@ -1,4 +1,5 @@
-//! What the metadata server and fsck do: truncate, punch, delete, collect, list, lost+found, space.
+//! The calls of the metadata server and of fsck: truncate, punch, delete, collect, list,
+//! lost+found, space.
 
 use braid_layout::{Distribution, Layout};
 use braid_store::{DiskOp, Fault};
@@ -50,11 +51,11 @@ fn truncate_cuts_grows_and_makes_objects_but_not_empty_ones() {
         .read(&later(&capability, 2), contiguous(0, 1 << 20))
         .unwrap();
     let want = [&[1; 10][..], &[0; STRIPE as usize + 10]].concat();
-    assert_eq!(read.payload, want, "what was cut is gone, also when it grows again");
+    assert_eq!(read.payload, want, "truncated bytes stay lost when the file grows again");
 }
 
 #[test]
-fn an_absent_part_refuses_an_older_generation_after_a_truncate_beside_writers() {
+fn a_truncate_with_writers_makes_absent_parts_refuse_older_generations() {
     for make_absent in [false, true] {
         let core = daemon(1);
         let capability = capability(striped([1, 1]));
@@ -154,7 +155,7 @@ fn what_passes_the_disks_longest_file_is_too_large_and_harms_nothing() {
             Status::TooLarge
         );
     }
-    // The disk refuses what the daemon took for possible.
+    // The disk refuses what the daemon considers possible.
     core.store().faults().fail_always(DiskOp::Truncate, Fault::TooLarge);
     for _ in 0..2 {
         assert_eq!(refusal(mds.call(&truncate(&capability, &[(0, 1 << 20)], 2))), Status::TooLarge);
@@ -164,7 +165,7 @@ fn what_passes_the_disks_longest_file_is_too_large_and_harms_nothing() {
 }
 
 #[test]
-fn a_hole_of_no_bytes_is_the_next_generation_alone_also_beside_lost_objects() {
+fn an_empty_punch_sets_the_next_generation_also_beside_lost_objects() {
     let core = daemon(1);
     let mut capability = capability(striped([1, 1]));
     let mut client = Client::of_session(&core, SESSION);
@@ -246,7 +247,7 @@ fn deleted_objects_are_gone_and_again_is_harmless() {
 }
 
 #[test]
-fn sizes_are_collected_in_the_order_asked_with_times_of_the_metadata_server() {
+fn collected_sizes_are_in_request_order_with_the_mds_clock() {
     let core = daemon(1);
     let capability = capability(striped([1, 1]));
     let mut client = Client::of_session(&core, SESSION);
@@ -266,22 +267,18 @@ fn sizes_are_collected_in_the_order_asked_with_times_of_the_metadata_server() {
     let there = client.call(&sizes).unwrap()[0].mtime;
     let nanos = |time: Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
     assert_eq!(nanos(there) - nanos(here), -2_500_000_000);
-    // A heartbeat that was under way for half a second says nothing of the clock, whichever way was the slow one; nor does
-    // one that says 9 ms more. One that says 2.6 s does.
+    // A heartbeat that took half a second says nothing about the clock, whichever direction was
+    // slow. Nor does one that differs by 9 ms. One that differs by 2.6 s does.
     for (sent, received) in [((1003, 500_000_000), (1004, 0)), ((1004, 0), (1004, 500_000_000))] {
         core.set_clock_offset(
             at(1001, 500_000_000),
             at(sent.0, sent.1),
             at(received.0, received.1),
         );
-        assert_eq!(
-            client.call(&sizes).unwrap()[0].mtime,
-            there,
-            "a time that was told does not move"
-        );
+        assert_eq!(client.call(&sizes).unwrap()[0].mtime, there, "a reported time does not change");
     }
     core.set_clock_offset(at(1001, 500_000_000), at(1004, 9_000_000), at(1004, 9_000_000));
-    assert_eq!(client.call(&sizes).unwrap()[0].mtime, there, "a time that was told does not move");
+    assert_eq!(client.call(&sizes).unwrap()[0].mtime, there, "a reported time does not change");
     core.set_clock_offset(at(1002, 500_000_000), at(1005, 90_000_000), at(1005, 110_000_000));
     assert_eq!(nanos(client.call(&sizes).unwrap()[0].mtime) - nanos(here), -2_600_000_000);
 }

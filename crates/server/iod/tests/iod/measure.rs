@@ -1,4 +1,4 @@
-//! A daemon's disk measured by itself: who may ask for it, and for how much.
+//! Measurements of a daemon's disk: who may ask for one, and how large it may be.
 
 use std::time::Duration;
 

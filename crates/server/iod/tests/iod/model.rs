@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::harness::*;
 
 const IODS: u32 = 3;
-/// Everything lies below this.
+/// All bytes lie below this offset.
 const FILE_BYTES: u64 = 96 * 1024;
 
 fn distribution(parts: u16) -> BoxedStrategy<Distribution> {
@@ -96,7 +96,7 @@ fn file_offsets(request: &Request) -> Vec<u64> {
         .collect()
 }
 
-/// The client's part: gives each daemon its bytes, and puts together what they send.
+/// The client's work: sends each daemon its bytes, and combines the replies.
 struct Cluster {
     daemons: Vec<IodCore<MemStore>>,
     layout: Layout,
@@ -114,7 +114,7 @@ impl Cluster {
         }
     }
 
-    /// Indices into `offsets` of the bytes that `iod` holds, by the layout's definition.
+    /// Indices into `offsets` of the bytes on `iod`, by the layout's definition.
     fn share(&self, iod: u32, offsets: &[u64]) -> Vec<usize> {
         let holds = |offset: &u64| {
             let part = self.layout.locate(braid_types::FileOffset(*offset)).expect("located").part;

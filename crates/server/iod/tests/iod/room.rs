@@ -1,4 +1,5 @@
-//! Room on a daemon with a small disk: who is refused, who is taken, and what a session is told (ADR 0014).
+//! Reservations on a daemon with a small disk: which writes are refused and which admitted, and
+//! what a session is told (ADR 0014).
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +17,7 @@ use braid_wire::{
 use super::harness::*;
 
 const MIB: u64 = 1 << 20;
-/// The disk: its margin is 1 MiB, and an eighth of the rest is kept at most.
+/// The disk: its margin is 1 MiB, and at most an eighth of the rest is reserved.
 const DISK: u64 = 17 * MIB;
 const KEPT_MAX: u64 = 2 * MIB;
 const OTHER: SessionId = SessionId(6);
@@ -53,12 +54,12 @@ impl Client<'_> {
         outcome.map(|reply| reply.reply).map_err(|failure| failure.status)
     }
 
-    /// As much room as there is.
+    /// The largest possible reservation.
     fn room(&mut self) -> Room {
         self.write_with_room(&NOTHING, u64::MAX, 0, 0, 1).unwrap().room.unwrap()
     }
 
-    /// Fills the disk with ordinary writes from here on; where they ended.
+    /// Fills the disk with ordinary writes from here on. Returns where they ended.
     fn fill(&mut self, mut offset: u64) -> u64 {
         for bytes in [64 << 10, 4096] {
             while self.ordinary(offset, bytes).is_ok() {
@@ -123,7 +124,7 @@ fn a_write_in_room_of_a_session_that_has_none_is_an_ordinary_one() {
 }
 
 #[test]
-fn what_comes_back_is_there_for_others_and_so_is_what_a_fence_or_silence_ends() {
+fn returned_fenced_and_expired_reservations_are_free_for_others() {
     let ended: [fn(&IodCore<MemStore>, &mut Client<'_>, &Room); 3] = [
         |_, gathers, room| {
             gathers.call(&ReturnRoom { room: account(room, room.granted.0) }).unwrap()
@@ -161,7 +162,7 @@ fn a_program_that_overwrites_in_place_goes_on_on_a_full_disk() {
 }
 
 #[test]
-fn room_is_kept_from_allocations_and_copies_too_and_statfs_tells_what_is_left() {
+fn reservations_are_left_alone_by_allocations_and_copies_and_statfs() {
     let core = small();
     let (mut gathers, mut other) = clients(&core);
     let left = |core| Client::mds(core).call(&DiskSpace {}).unwrap().available.0;

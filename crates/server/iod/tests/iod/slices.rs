@@ -25,7 +25,7 @@ fn burns_cpu() -> Request {
 }
 
 #[test]
-fn a_view_made_to_burn_cpu_is_cut_into_slices_and_a_small_read_finishes_between_them() {
+fn a_small_read_finishes_between_the_slices_of_an_expensive_view() {
     let core = daemon(1);
     let capability = capability(striped([1, 2]));
     let mut client = Client::of_session(&core, SESSION);
@@ -52,8 +52,8 @@ pub fn second_of_two() -> Capability {
     capability(Layout::one(Distribution::SimpleStripe { stripe_size: GIB }, [9, 1].map(IodId)))
 }
 
-/// Two bytes on the first part in every round, a byte further each time: 2^30 copies before the second part has one, and their hull
-/// touches it always.
+/// Two bytes on the first part in every round, one byte further each time: 2^30 copies before the
+/// second part has one, while the range that they span always touches it.
 pub fn beside() -> Pattern {
     let entries = [0, 2 * GIB].map(|offset| Extent { offset, bytes: 1 });
     Pattern::Vector {
@@ -92,7 +92,7 @@ fn a_request_that_is_searched_in_vain_is_refused_after_so_many_slices() {
 }
 
 #[test]
-fn a_write_that_has_no_bytes_here_and_long_to_search_ends_with_its_session_or_connection() {
+fn a_long_search_of_a_write_ends_with_its_session_or_connection() {
     for abandoned in [false, true] {
         let core = daemon(1);
         let id = ConnectionId([1; 16]);
@@ -178,7 +178,7 @@ fn a_write_of_single_bytes_takes_at_most_a_slice_at_a_time() {
 
 #[test]
 fn a_read_that_a_truncate_overtakes_is_to_be_made_again() {
-    // In one frame, and in several of which some are sent already.
+    // In one frame, and in several of which some are already sent.
     for bytes in [100, 1 << 20] {
         let core = daemon(1);
         let capability = capability(striped([1]));
@@ -250,7 +250,7 @@ fn a_fence_stops_a_read_and_a_write_between_two_slices() {
 }
 
 #[test]
-fn a_write_given_up_half_way_writes_nothing_after_its_abandonment_is_answered() {
+fn a_write_changes_nothing_after_its_abandonment_is_answered() {
     let core = daemon(1);
     let capability = capability(striped([1]));
     let (given_up, fresh) = (ConnectionId([1; 16]), ConnectionId([2; 16]));
@@ -270,16 +270,16 @@ fn a_write_given_up_half_way_writes_nothing_after_its_abandonment_is_answered() 
 
     assert_eq!(late.push(&core, NOW, &[0xee; 1000]), 1000, "taken and dropped");
     assert_eq!(late.finish(&core, NOW).unwrap().status, Status::Cancelled);
-    let begun = core.begin(&mut first.state, NOW, Write::OP, &write, 2000);
-    assert!(
-        matches!(begun, Begun::Answer(answer) if answer.status == Status::Cancelled),
-        "and no other begins"
-    );
+    let Begun::Write(mut later) = core.begin(&mut first.state, NOW, Write::OP, &write, 2000) else {
+        panic!("a job")
+    };
+    assert_eq!(later.push(&core, NOW, &[0xee; 2000]), 2000, "nor does a later one write");
+    assert_eq!(later.finish(&core, NOW).unwrap().status, Status::Cancelled);
     assert_eq!(second.read(&capability, request).unwrap().payload, pattern(2000, 1));
 }
 
 #[test]
-fn an_allocation_that_waits_for_a_worker_is_not_done_after_its_connection_was_abandoned() {
+fn a_queued_allocation_is_not_done_after_its_connection_was_abandoned() {
     let core = daemon(1);
     let capability = capability(striped([1]));
     let given_up = ConnectionId([1; 16]);
@@ -303,7 +303,7 @@ fn an_allocation_that_waits_for_a_worker_is_not_done_after_its_connection_was_ab
 }
 
 #[test]
-fn only_a_session_abandons_its_own_connections_and_unknown_ones_are_gone_already() {
+fn a_session_abandons_only_its_own_connections_and_unknown_ones() {
     let core = daemon(1);
     let id = ConnectionId([1; 16]);
     let mut theirs = Client::over(&core, SESSION, id);

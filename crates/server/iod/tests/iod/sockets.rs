@@ -103,7 +103,7 @@ fn mappings_below(directory: &std::path::Path) -> usize {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn small_pieces_are_sent_from_a_mapping_that_follows_the_object_and_ends_with_it() {
+fn small_pieces_are_sent_from_a_mapping_that_follows_the_object() {
     let cluster = Cluster::start();
     let mut client = cluster.client();
     let capability = whole(cluster.iod.id());
@@ -132,7 +132,7 @@ fn small_pieces_are_sent_from_a_mapping_that_follows_the_object_and_ends_with_it
     let cut = Capability { size_generation: SizeGeneration(2), ..capability };
     let read = Read { handle: 2, present: cut.sign(&server_key()), request: strided(3 << 18) };
     let (reply, _) = client.call(&read, &[], &mut vec![0; 3 << 18]).unwrap();
-    assert_eq!(reply.unwrap().bytes.0, 1 << 18, "what was cut off is no byte of the file any more");
+    assert_eq!(reply.unwrap().bytes.0, 1 << 18, "truncated bytes are no longer in the file");
 }
 
 #[test]
@@ -213,7 +213,8 @@ fn a_client_with_a_burning_view_is_still_served_and_so_are_others() {
 #[test]
 fn a_client_that_hangs_up_takes_its_read_of_a_large_hole_with_it() {
     let cluster = Cluster::start();
-    // The first part is long, the second has no byte: all zeros, which are owed until data follows.
+    // The first part is long, the second has no byte: all zeros, which are not sent before data
+    // follows.
     let capability = capability(striped([cluster.iod.id().0; 2]));
     write(&mut cluster.client(), &capability, contiguous(1 << 40, 1), b"x"); // ext4 ends at 16 TiB
     let of_second = View::vector(STRIPE, STRIPE / 2, 1, 2, 2 * STRIPE);
@@ -228,7 +229,10 @@ fn a_client_that_hangs_up_takes_its_read_of_a_large_hole_with_it() {
         || cluster.iod.core().counters().connections.load(std::sync::atomic::Ordering::Relaxed);
     let began = std::time::Instant::now();
     while connections() > 0 {
-        assert!(began.elapsed() < LONG, "the daemon still reads for a client that is gone");
+        assert!(
+            began.elapsed() < LONG,
+            "the daemon still reads for a client that has disconnected"
+        );
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }
@@ -287,7 +291,7 @@ fn garbage_ends_its_connection_and_nothing_else() {
     let mut stranger = TcpStream::connect(cluster.iod.addresses()[0]).unwrap();
     stranger.write_all(&[0xa5; 1000]).unwrap();
     let mut answer = Vec::new();
-    let _ = stranger.read_to_end(&mut answer); // a reset is an end, too
+    let _ = stranger.read_to_end(&mut answer); // a reset also ends the connection
     let mut proved = RawClient::connect(&cluster.client_endpoint());
     proved.send(&[0xa5; 100]);
     proved.expect_end();
@@ -367,7 +371,7 @@ fn a_client_key_opens_no_door_of_a_daemon() {
 }
 
 #[test]
-fn the_metadata_server_truncates_lists_deletes_and_asks_for_status_through_the_workers() {
+fn the_metadata_servers_calls_run_on_the_workers() {
     let cluster = Cluster::start();
     let capability = whole(cluster.iod.id());
     write(&mut cluster.client(), &capability, contiguous(0, 10), &[1; 10]);
@@ -435,7 +439,7 @@ fn a_daemon_registers_again_when_the_metadata_server_comes_back() {
 }
 
 #[test]
-fn a_daemon_starts_without_a_metadata_server_and_serves_nothing_until_it_is_there() {
+fn a_daemon_starts_without_a_metadata_server_and_serves_nothing() {
     let cluster = Cluster::start_with(|_| {});
     let address = cluster.mds_listener.local_addrs()[0].to_string();
     let Cluster { dir, mds, mds_listener, iod } = cluster;

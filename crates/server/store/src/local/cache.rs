@@ -1,9 +1,11 @@
-//! Open objects, bounded, found by id: 16 shards, in each a clock.
+//! A limited cache of open objects, by id: 16 shards, each with the clock algorithm.
 //!
-//! 1. An object is in at most one slot; `slot` maps its id there.
-//! 2. A full shard gives up the first object, in turn, that was not asked for since the hand last passed.
-//! 3. An object that somebody holds is never given up: opened again beside itself it would have two records, and a
-//!    late writer would pass by the newer (I5). The shard holds more than its capacity then, bounded by the holders.
+//! Invariants:
+//! 1. An object is in at most one entry, to which the index maps its id.
+//! 2. A full shard evicts the next object that was not used since the clock's hand last passed it.
+//! 3. An object with other references is never evicted: opened twice it would have two records, and
+//!    a late writer would miss the newer one (I5). So a shard may exceed its capacity by the
+//!    objects in use.
 
 use super::directory::lock;
 use super::dirt::Dirt;
@@ -13,9 +15,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 
-/// Enough that the threads of a few hundred connections seldom meet in one.
+/// Enough that the threads of a few hundred connections seldom use the same one.
 const SHARDS: usize = 16;
-/// Slots that one insertion looks at, at most: two rounds of a shard of the default size.
+/// Entries that one insertion looks at, at most: two rounds of a shard of the default size.
 const HAND_STEPS_MAX: usize = 128;
 
 #[derive(Debug)]
@@ -57,7 +59,7 @@ impl Cache {
         Some(slot.object.clone())
     }
 
-    /// The object to use: the one that another thread was quicker to open, or else this.
+    /// The object to use: the one that another thread opened first, or this one.
     pub(super) fn insert(&self, object: Arc<LocalObject>) -> Arc<LocalObject> {
         let mut shard = lock(self.shard(object.id));
         match shard.slot.get(&object.id) {
@@ -73,8 +75,8 @@ impl Cache {
         lock(self.shard(id)).remove(id);
     }
 
-    /// What of each open object a sync of the whole file system will cover. The objects themselves are not held: the
-    /// cache may go on giving them up.
+    /// What a sync of the whole file system will cover, for each open object. It does not hold the
+    /// objects, so the cache can still evict them.
     pub(super) fn dirt_seen(&self) -> Vec<(Arc<Dirt>, u64)> {
         let seen = |slot: &Slot| (slot.object.dirt().clone(), slot.object.dirt().seen());
         self.shards
@@ -105,6 +107,7 @@ impl Shard {
         }
         self.slot.insert(id, self.slots.len());
         self.slots.push(slot);
+        debug_assert_eq!(self.slot.len(), self.slots.len(), "1: each object has one entry");
     }
 
     fn victim(&mut self) -> Option<ObjectId> {
@@ -125,5 +128,6 @@ impl Shard {
         if let Some(moved) = self.slots.get(at) {
             self.slot.insert(moved.object.id, at);
         }
+        debug_assert_eq!(self.slot.len(), self.slots.len(), "1: each object has one entry");
     }
 }

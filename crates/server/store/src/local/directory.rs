@@ -1,5 +1,5 @@
-//! The directory itself: where things lie, which names are not durable yet, and the write verifier.
-//! Shared by the store and its open objects.
+//! The directory: its paths, the names that are not durable yet, and the write verifier. The store
+//! and its open objects share it.
 
 use super::{platform, private};
 use crate::fault::{DiskOp, Fault, FaultPlan};
@@ -16,18 +16,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(super) const OBJECTS: &str = "objects";
-/// What an object's path is longer than the store's, about.
+/// Approximately how much longer an object's path is than the store's.
 const OBJECT_NAME_BYTES_MAX: usize = 64;
 pub(super) const TEMPORARY: &str = "tmp";
 pub(super) const LOST_AND_FOUND: &str = "braid-lost+found";
 pub(super) const LOCK_FILE: &str = "lock";
 
-/// What a write verifier depends on beside failures (I6).
+/// What a write verifier depends on, besides failures (I6).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Host {
     /// Changes with each boot of the host.
     pub boot: String,
-    /// Changes when the directory is on another device, or mounted anew.
+    /// Changes when the directory is on another device or is mounted again.
     pub mount: String,
 }
 
@@ -46,11 +46,11 @@ impl Host {
 #[derive(Debug)]
 pub(super) struct Directory {
     pub(super) root: PathBuf,
-    /// Held open for the lock, and to ask the file system about itself.
+    /// Held open for the lock, and for calls about the file system.
     pub(super) lock: File,
     host: Host,
     pub(super) device: DeviceId,
-    /// The longest that a file can be here.
+    /// The longest possible file.
     pub(super) object_bytes_max: u64,
     faults: Option<Arc<FaultPlan>>,
     verifier: Mutex<WriteVerifier>,
@@ -59,37 +59,39 @@ pub(super) struct Directory {
     mapped: Arc<AtomicU64>,
 }
 
-/// Objects that were closed with changes that no flush had covered, since the file system was last asked whether writing back failed.
+/// Objects that were closed with unflushed changes since the file system was last asked for
+/// write-back errors.
 #[derive(Debug)]
 struct Closed {
-    /// Held by who asks.
+    /// Locked while a thread asks.
     asking: Mutex<()>,
     unasked: Mutex<Unasked>,
 }
 
-/// Which those are.
+/// The objects since then.
 #[derive(Debug, Default)]
 struct Unasked {
-    /// Any may be one: of the process before nothing is known, and of more than [`UNASKED_MAX`] neither.
+    /// Whether every object may be one of them: those of the process before are unknown, and more
+    /// than [`UNASKED_MAX`] are not remembered.
     any: bool,
     objects: HashSet<ObjectId>,
 }
 
-/// Objects that were closed dirty are remembered one by one up to this many (I9).
+/// Objects that are remembered one by one, at most (I9).
 const UNASKED_MAX: usize = 65_536;
 
-/// Of one object directory: how often its names changed, and up to which change they are durable.
+/// For one object directory: how often its names changed, and up to which change they are durable.
 #[derive(Debug)]
 struct Names {
     changes: AtomicU64,
     synced: Mutex<u64>,
 }
 
-/// What a sync of the whole file system covers, when it began.
+/// What a sync of the whole file system covers, taken before it begins.
 pub(super) struct NamesSeen(Vec<u64>);
 
 impl Directory {
-    /// Takes the verifier over from the last daemon, or makes a new one.
+    /// Takes the last daemon's verifier, or makes a new one.
     pub(super) fn open(
         root: PathBuf,
         lock: File,
@@ -99,7 +101,8 @@ impl Directory {
     ) -> Self {
         let kept = std::fs::read_to_string(root.join(VERIFIER_FILE)).ok();
         let kept = kept.and_then(|text| verifier::from_text(&text, &host.line()));
-        // After a restart the last daemon's unsynced names are not known: all are (invariant 2).
+        // After a restart the last daemon's unsynced names are unknown, so all count as unsynced
+        // (invariant 2).
         let unknown = |_| Names { changes: AtomicU64::new(1), synced: Mutex::new(0) };
         let names = (0..limits::OBJECT_DIRECTORIES).map(unknown).collect();
         let unasked = Mutex::new(Unasked { any: true, objects: HashSet::new() });
@@ -117,27 +120,27 @@ impl Directory {
             closed,
             mapped: Arc::default(),
         };
-        // Written also when it was kept: where the disk takes no writes, the last daemon may have failed to write
-        // that its number is no longer good.
+        // Written also when it has not changed: on a disk that accepts no writes, the last daemon
+        // may have failed to record that its number is no longer valid.
         if directory.keep_verifier(current).is_err() {
             *super::directory::lock(&directory.verifier) = verifier::fresh();
         }
         directory
     }
 
-    /// Address space that the objects' mappings take, in bytes.
+    /// Address space of the objects' mappings, in bytes.
     pub(super) fn mapped(&self) -> &Arc<AtomicU64> {
         &self.mapped
     }
 
-    /// Which object directory a file's objects lie in.
+    /// The number of the directory that has a file's objects.
     pub(super) fn number_of(file: FileIndex) -> u64 {
         file.0 % limits::OBJECT_DIRECTORIES
     }
 
     pub(super) fn object_directory(&self, file: FileIndex) -> PathBuf {
         let mut path = OsString::from(&self.root);
-        // Writing to it does not fail.
+        // Writing to it cannot fail.
         let _ = write!(path, "/{OBJECTS}/{:03x}", Self::number_of(file));
         path.into()
     }
@@ -149,8 +152,8 @@ impl Directory {
         path.into()
     }
 
-    /// The error for a failed system call on an object. "Not found" is the object's only if its directory is there:
-    /// an unmounted disk must not look like lost objects.
+    /// The error for a failed system call on an object. "Not found" means the object only if its
+    /// directory exists: an unmounted disk must not look like lost objects.
     pub(super) fn object_error(
         &self,
         action: &'static str,
@@ -166,23 +169,28 @@ impl Directory {
         }
     }
 
-    /// Moves a file that has an object's name and no record to lost+found; the error that its absence is. Nobody was
-    /// told that it is safe: a flush makes the record durable before it ends, so the host lost power before the first
-    /// one, and another object's flush had made the name durable (I6). Moved, not deleted: what somebody copied here
-    /// by hand looks the same.
+    /// Moves a file with an object's name but no record to lost+found, and returns the error of an
+    /// absent object. No flush of it was acknowledged, since a flush makes the record durable
+    /// before it ends. So the host lost power before its first flush, after another object's flush
+    /// had made the name durable (I6). The file is moved, not deleted: a file that a person copied
+    /// here looks the same.
     pub(super) fn set_aside(&self, id: ObjectId) -> StoreError {
         let (from, to) = (self.object_path(id), self.lost_name(id));
-        // Not with its record: it has none.
+        // Without its record: it has none.
         let moved = self.check(DiskOp::Rename).and_then(|()| std::fs::rename(&from, &to));
         if let Err(error) = moved {
             return self.object_error("move to lost+found", id, error);
         }
         self.name_changed(id.file);
-        tracing::warn!(object = %id, to = %to.display(), "a file without an object's record was moved to lost+found");
+        tracing::warn!(
+            object = %id,
+            to = %to.display(),
+            "moved a file without an object record to lost+found"
+        );
         StoreError::NoObject { object: id, path: self.root.display().to_string() }
     }
 
-    /// A name for the object in lost+found that nothing has yet.
+    /// A free name for the object in lost+found.
     pub(super) fn lost_name(&self, id: ObjectId) -> PathBuf {
         let lost = self.root.join(LOST_AND_FOUND);
         let plain = lost.join(id.to_string());
@@ -190,7 +198,7 @@ impl Directory {
         std::iter::once(plain.clone()).chain(numbered).find(|path| !path.exists()).unwrap_or(plain)
     }
 
-    /// Whether the directory of this file's objects is there.
+    /// Fails if the directory of this file's objects does not exist.
     pub(super) fn present(&self, file: FileIndex) -> Result<()> {
         let path = self.object_directory(file);
         if path.is_dir() {
@@ -213,7 +221,7 @@ impl Directory {
         }
     }
 
-    /// An object was closed with changes that no flush has covered.
+    /// An object was closed with unflushed changes.
     pub(super) fn closed_dirty(&self, object: ObjectId) {
         let mut unasked = lock(&self.closed.unasked);
         if unasked.objects.len() == UNASKED_MAX {
@@ -224,9 +232,10 @@ impl Directory {
         }
     }
 
-    /// Before a flush of an object that was opened anew (I6): a file's own descriptor tells of write-backs that failed before it was
-    /// opened only while the system keeps the file in memory; the file system's tells of every one (`syncfs`, Linux 5.8).
-    /// Costs nothing unless the object was closed dirty since the last time.
+    /// Before a flush of a reopened object (I6). A file's own descriptor reports write-back errors
+    /// from before its open only while the system still has the file in memory. The file system's
+    /// descriptor reports every one (`syncfs`, Linux 5.8). This costs nothing unless the object was
+    /// closed with unflushed changes since the last time.
     pub(super) fn ask_of_closed(&self, object: ObjectId) -> Result<()> {
         let one = lock(&self.closed.asking);
         let unasked = lock(&self.closed.unasked);
@@ -235,14 +244,15 @@ impl Directory {
         if must_ask { self.sync_file_system_as(&one).map(drop) } else { Ok(()) }
     }
 
-    /// Syncs the file system as a whole; `false` where that cannot be asked for.
+    /// Syncs the whole file system; `false` where there is no such call.
     pub(super) fn sync_file_system(&self) -> Result<bool> {
         self.sync_file_system_as(&lock(&self.closed.asking))
     }
 
-    /// One at a time: the system reports a failed write-back once, and who comes second must see the new verifier.
+    /// One at a time: the system reports a failed write-back once, and a second caller must see the
+    /// new verifier.
     fn sync_file_system_as(&self, _one: &MutexGuard<'_, ()>) -> Result<bool> {
-        // What is closed from now on is for the next.
+        // Objects that are closed from now on are for the next call.
         *lock(&self.closed.unasked) = Unasked::default();
         let sync = || {
             self.check(DiskOp::Sync)?;
@@ -254,15 +264,15 @@ impl Directory {
         })
     }
 
-    /// A name was made or removed in the directory of this file's objects.
+    /// A name was created or removed in the directory of this file's objects.
     pub(super) fn name_changed(&self, file: FileIndex) {
         self.names_of(file).changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Makes the names in the directory of this file's objects durable, if they may not be.
+    /// Makes the names in the directory of this file's objects durable, unless they are.
     pub(super) fn sync_names(&self, file: FileIndex) -> Result<()> {
         let names = self.names_of(file);
-        // Held over the sync: a second flush must not be told "durable" while the first is at it.
+        // Locked during the sync: a second flush must not succeed before the first one has.
         let mut synced = lock(&names.synced);
         let seen = names.changes.load(Ordering::SeqCst);
         if *synced != seen {
@@ -275,10 +285,10 @@ impl Directory {
         Ok(())
     }
 
-    /// Whether a name in the directory of this file's objects may not be durable.
+    /// Whether a name in the directory of this file's objects may be unsynced.
     pub(super) fn names_are_dirty(&self, file: FileIndex) -> bool {
         let names = self.names_of(file);
-        // Who holds it is just syncing, and may fail.
+        // A thread that holds the lock is syncing, and may fail.
         names
             .synced
             .try_lock()
@@ -290,7 +300,7 @@ impl Directory {
         NamesSeen(self.names.iter().map(|names| names.changes.load(Ordering::SeqCst)).collect())
     }
 
-    /// A sync of the whole file system succeeded that began when this was seen.
+    /// A sync of the whole file system has succeeded that began when `seen` was taken.
     pub(super) fn names_synced(&self, seen: &NamesSeen) {
         for (names, seen) in self.names.iter().zip(&seen.0) {
             let mut synced = lock(&names.synced);
@@ -306,13 +316,13 @@ impl Directory {
         *lock(&self.verifier)
     }
 
-    /// Data that was not flushed may be gone: gives out a new verifier (I6), and returns the error to report.
+    /// Unflushed data may be lost: makes a new verifier (I6), and returns the error to report.
     pub(super) fn sync_failed(&self, path: &Path, error: io::Error) -> StoreError {
         let mut current = lock(&self.verifier);
         *current = verifier::fresh();
         if self.keep_verifier(*current).is_err() {
-            // Without the file the next daemon starts with a new verifier too; and also when it cannot be removed,
-            // because the next one cannot write it either (see `open`).
+            // Without the file the next daemon makes a new verifier too. It also does if the file
+            // cannot be removed, because then it cannot write the file either (see `open`).
             let _ = std::fs::remove_file(self.root.join(VERIFIER_FILE));
         }
         StoreError::from_io("make durable", path, error)
@@ -325,13 +335,13 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // Closing alone is not enough: a child that this process is just forking holds the descriptor until its exec.
-        // A failure leaves what closing does.
+        // Closing is not enough: a child that this process is forking holds the descriptor until
+        // its exec. If unlocking fails, closing remains.
         let _ = self.lock.unlock();
     }
 }
 
-/// Replaces a small file, durably, whole or not at all.
+/// Replaces a small file durably and atomically.
 pub(super) fn replace_file(root: &Path, name: &str, text: &str) -> Result<()> {
     let (path, new) = (root.join(name), root.join(format!("{name}.new")));
     let write = || {
@@ -345,7 +355,7 @@ pub(super) fn replace_file(root: &Path, name: &str, text: &str) -> Result<()> {
     write().map_err(|error| StoreError::from_io("write", &path, error))
 }
 
-/// The object that a file name stands for; only the one spelling that we write.
+/// The object of a file name; only in the spelling that the store writes.
 pub(crate) fn parse_name(name: &str) -> Option<ObjectId> {
     let mut words = name.split('.');
     let file = FileIndex(u64::from_str_radix(words.next()?, 16).ok()?);
@@ -355,7 +365,7 @@ pub(crate) fn parse_name(name: &str) -> Option<ObjectId> {
     (id.to_string() == name).then_some(id)
 }
 
-/// A lock whose holder panicked guards plain values that are never half changed.
+/// A poisoned lock can be used: it guards plain values that are never half changed.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -367,8 +377,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_is_parsed_back(file in any::<u64>(), part in any::<u16>(), generation in any::<u32>()) {
-            let id = ObjectId { file: FileIndex(file), part: PartIndex(part), generation: ObjectGeneration(generation) };
+        fn a_name_is_parsed_back(
+            file in any::<u64>(),
+            part in any::<u16>(),
+            generation in any::<u32>(),
+        ) {
+            let (file, part) = (FileIndex(file), PartIndex(part));
+            let id = ObjectId { file, part, generation: ObjectGeneration(generation) };
             prop_assert_eq!(parse_name(&id.to_string()), Some(id));
         }
     }

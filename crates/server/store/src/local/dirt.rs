@@ -1,18 +1,20 @@
-//! Whether an object has changes that no flush has covered, kept in memory: a flush of an object without any costs no
-//! disk.
+//! Whether an object has changes that no flush has covered. It is known in memory, so that a flush
+//! without changes costs no disk access.
 //!
 //! ```text
-//!   change:  under_way + 1 ── write ── changes + 1 ── under_way - 1
+//!   change:  in progress + 1 ── write ── changes + 1 ── in progress - 1
 //!   flush:   seen = changes ── sync ── flushed = seen
 //! ```
 //!
-//! 1. Whoever has seen a change in the object finds it dirty, until a flush that began after the change ended: while
-//!    the change goes on it is counted in `under_way`, and after that `changes` is ahead of `flushed`.
-//! 2. What is not known is dirty: an object that was just opened may have changes of the process before.
+//! Invariants:
+//! 1. After a change is visible, the object is dirty until a flush succeeds that began after the
+//!    change ended. During the change, the count of changes in progress shows it; after it,
+//!    `changes` is ahead of `flushed`.
+//! 2. An object that was just opened is dirty: the process before may have changed it.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Changes of an object of which nothing is known.
+/// The count of changes of an object that was just opened.
 const UNKNOWN: u64 = 1;
 
 #[derive(Debug)]
@@ -22,11 +24,11 @@ pub(super) struct Dirt {
     flushed: AtomicU64,
 }
 
-/// A change under way; it ends when this is dropped, done or failed.
+/// A change in progress. It ends when this is dropped, also after a failure.
 pub(super) struct Changing<'a>(&'a Dirt);
 
 impl Dirt {
-    /// Of an object of which nothing is known.
+    /// For an object that was just opened.
     pub(super) fn unknown() -> Self {
         Self {
             under_way: AtomicU64::new(0),
@@ -46,19 +48,20 @@ impl Dirt {
         self.changes.load(SeqCst)
     }
 
-    /// A sync succeeded that began when this was seen.
+    /// A sync has succeeded that began when `seen` was taken.
     pub(super) fn flushed(&self, seen: u64) {
+        debug_assert!(seen <= self.changes.load(SeqCst), "1: a flush covers changes that ended");
         self.flushed.fetch_max(seen, SeqCst);
     }
 
-    /// Whether there were changes here that no flush has covered, whatever there was before.
+    /// Whether this process made changes that no flush has covered.
     pub(super) fn is_changed(&self) -> bool {
         self.seen() > UNKNOWN && self.is_dirty()
     }
 
     /// Whether a flush has something to do.
     pub(super) fn is_dirty(&self) -> bool {
-        // In this order: a change that is no longer under way has been counted.
+        // In this order: a change that is no longer in progress has been counted.
         self.under_way.load(SeqCst) > 0 || self.changes.load(SeqCst) != self.flushed.load(SeqCst)
     }
 }
@@ -66,7 +69,8 @@ impl Dirt {
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         self.0.changes.fetch_add(1, SeqCst);
-        self.0.under_way.fetch_sub(1, SeqCst);
+        let before = self.0.under_way.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "1: a change in progress is counted");
     }
 }
 
@@ -82,10 +86,10 @@ mod tests {
         dirt.flushed(seen);
         assert!(!dirt.is_dirty());
         let change = dirt.changing();
-        assert!(dirt.is_dirty(), "under way");
+        assert!(dirt.is_dirty(), "in progress");
         let seen = dirt.seen();
         dirt.flushed(seen);
-        assert!(dirt.is_dirty(), "still under way");
+        assert!(dirt.is_dirty(), "still in progress");
         drop(change);
         assert!(dirt.is_dirty(), "the flush began before it ended");
         dirt.flushed(dirt.seen());

@@ -1,4 +1,4 @@
-//! Making an object directory, and proving that a directory is one.
+//! Creates object directories, and verifies that a directory is one.
 
 use super::directory::{LOCK_FILE, LOST_AND_FOUND, OBJECTS, TEMPORARY, replace_file};
 use super::{platform, private};
@@ -10,10 +10,11 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
 
-/// What `mkfs` leaves in the root of a new file system.
+/// What `mkfs` creates in the root of a new file system.
 const MKFS_LEAVES: &str = "lost+found";
 
-/// Makes an object directory of an empty one. The identity comes last: without it nothing is served.
+/// Makes an empty directory an object directory. The identity is written last: without it nothing
+/// is served.
 pub(super) fn init(root: &Path, identity: Identity) -> Result<()> {
     private::make_directory(root, true)
         .map_err(|error| StoreError::from_io("make", root, error))?;
@@ -36,7 +37,7 @@ pub(super) fn init(root: &Path, identity: Identity) -> Result<()> {
     replace_file(root, IDENTITY_FILE, &identity.to_text())
 }
 
-/// An `init` that was interrupted left a part of what it makes, and no identity: it may be done again.
+/// An interrupted `init` left some of its directories and no identity: it may be repeated.
 fn expect_empty(root: &Path) -> Result<()> {
     let ours = [MKFS_LEAVES, TEMPORARY, LOST_AND_FOUND, OBJECTS, "braid-iod.toml.new"];
     let failed = |error| StoreError::from_io("list", root, error);
@@ -85,7 +86,7 @@ fn prove_xattrs(root: &Path) -> Result<()> {
     })
 }
 
-/// Reads the identity and proves that the directory is this cluster's.
+/// Reads the identity and verifies that the directory belongs to this cluster.
 pub(super) fn identify(root: &Path, cluster: ClusterUuid) -> Result<Identity> {
     let name = || root.display().to_string();
     if !root.is_dir() {
@@ -109,8 +110,9 @@ pub(super) fn identify(root: &Path, cluster: ClusterUuid) -> Result<Identity> {
     }
 }
 
-/// Takes from group and others what an older version, or a hand, gave them: the directories, and the files beside the
-/// objects. Objects are tightened as they are opened; nobody reaches them by then.
+/// Removes the rights of group and others, which an older version or a person gave, from the
+/// directories and the files beside the objects. Objects lose them when they are opened; others
+/// cannot reach them then.
 pub(super) fn tighten(root: &Path) {
     private::tighten(root);
     let named = [TEMPORARY, LOST_AND_FOUND, OBJECTS, IDENTITY_FILE, LOCK_FILE, VERIFIER_FILE];
@@ -127,12 +129,12 @@ pub(super) fn tighten(root: &Path) {
     }
 }
 
-/// Takes the directory for this process.
+/// Locks the directory for this process.
 pub(super) fn take_lock(root: &Path) -> Result<File> {
     let path = root.join(LOCK_FILE);
     let failed = |error| StoreError::from_io("lock", &path, error);
     let file = match private::options().create(true).truncate(false).write(true).open(&path) {
-        // What stands on a read-only disk can still be read.
+        // A read-only disk can still be read.
         Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(&path),
         outcome => outcome,
     };
@@ -146,7 +148,7 @@ pub(super) fn take_lock(root: &Path) -> Result<File> {
     }
 }
 
-/// Removes what the last daemon was making when it died. None of it had a name yet.
+/// Removes the unfinished objects of the last daemon. None of them had a name yet.
 pub(super) fn clean_temporary(root: &Path) -> Result<()> {
     let path = root.join(TEMPORARY);
     make(&path)?;

@@ -1,4 +1,4 @@
-//! What Linux does better than the standard library: extended attributes, holes, reads that do not wait.
+//! Linux calls that the standard library lacks: extended attributes, holes, unnamed files.
 
 use crate::record::RECORD_XATTR;
 use crate::{DeviceId, SizeChange, StoreSpace};
@@ -7,19 +7,19 @@ use rustix::fs::{
     Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, Timespec, Timestamps,
     UTIME_OMIT, XattrFlags,
 };
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// `STATX_MNT_ID_UNIQUE` (Linux 6.8): an id that is not used again. Older kernels ignore the bit.
+/// `STATX_MNT_ID_UNIQUE` (Linux 6.8): an id that is never reused. Older kernels ignore the bit.
 const STATX_MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 const STATX_MNT_ID: StatxFlags = StatxFlags::from_bits_retain(0x1000);
 /// Larger than any record: fixed fields, layout, checksum.
 const RECORD_BUFFER_BYTES: usize = 4096;
-/// A file may be cut while it is in the address space.
+/// A mapped file can be truncated.
 pub(super) const CAN_MAP: bool = true;
 
 pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -30,7 +30,8 @@ pub(super) fn write_at(file: &File, data: &[u8], offset: u64) -> io::Result<usiz
     file.write_at(data, offset)
 }
 
-/// Within the kernel, and without a copy where the file system shares blocks. `None` where it cannot.
+/// Copies within the kernel, and without a copy where the file system shares blocks. `None` where
+/// it cannot.
 pub(super) fn copy_range(
     source: &File,
     from: u64,
@@ -41,42 +42,28 @@ pub(super) fn copy_range(
     let (mut from, mut to) = (from, to);
     match rustix::fs::copy_file_range(source, Some(&mut from), file, Some(&mut to), bytes) {
         Ok(copied) => Ok(Some(copied)),
-        // Overlapping ranges of one object, or a file system without it.
+        // Overlapping ranges of one object, or a file system without this call.
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::XDEV | Errno::INVAL) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// `None` where the page cache has not got it.
-pub(super) fn read_at_nowait(
-    file: &File,
-    buf: &mut [u8],
-    offset: u64,
-) -> io::Result<Option<usize>> {
-    match rustix::io::preadv2(file, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
-        Ok(read) => Ok(Some(read)),
-        // EOPNOTSUPP: a file system without RWF_NOWAIT. Waiting is then the only way.
-        Err(Errno::AGAIN | Errno::OPNOTSUPP) => Ok(None),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
-/// Has the page cache drop what is clean of a file, as far as the file system has pages of its own to drop.
-pub(super) fn forget(file: &File) -> io::Result<()> {
+/// Drops the clean pages of a file from the page cache, where the file system has such pages.
+pub(super) fn drop_cached_pages(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
-/// Nothing that was not asked for is to be read ahead.
-pub(super) fn expect_random(file: &File) -> io::Result<()> {
+/// Turns off read-ahead.
+pub(super) fn advise_random(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, Advice::Random)?)
 }
 
-/// Reads will be in order.
-pub(super) fn expect_order(file: &File) -> io::Result<()> {
+/// Announces sequential reads.
+pub(super) fn advise_sequential(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, Advice::Sequential)?)
 }
 
-/// The record's bytes; `None` when the file has none. `path` is where other systems keep it.
+/// The record's bytes; `None` when the file has none. Other systems find it by `path`.
 pub(super) fn read_record(file: &File, _path: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = vec![0; RECORD_BUFFER_BYTES];
     match rustix::fs::fgetxattr(file, RECORD_XATTR, &mut bytes[..]) {
@@ -93,21 +80,21 @@ pub(super) fn write_record(file: &File, _path: &Path, record: &[u8]) -> io::Resu
     Ok(rustix::fs::fsetxattr(file, RECORD_XATTR, record, XattrFlags::empty())?)
 }
 
-/// A file without a name in a directory; `None` where the file system has none.
-pub(super) fn nameless(directory: &Path) -> io::Result<Option<File>> {
+/// A file without a name in a directory; `None` where the file system cannot create one.
+pub(super) fn create_unnamed(directory: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(directory, flags, Mode::from_raw_mode(0o600)) {
         Ok(file) => Ok(Some(file.into())),
-        // EISDIR: a kernel that does not know it.
+        // EISDIR: a kernel without O_TMPFILE.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// The longest that a file can be in this directory, in bytes: tried on a file without a name, which is empty and gone
-/// afterwards. `limits::FILE_BYTES_MAX` where that cannot be tried.
+/// The length of the longest possible file in this directory, in bytes. It is tried on an unnamed
+/// file, which is empty and removed afterwards. `limits::FILE_BYTES_MAX` where it cannot be tried.
 pub(super) fn longest_file(directory: &Path) -> u64 {
-    let Ok(Some(file)) = nameless(directory) else { return limits::FILE_BYTES_MAX };
+    let Ok(Some(file)) = create_unnamed(directory) else { return limits::FILE_BYTES_MAX };
     let fits = |length: u64| match file.set_len(length) {
         Ok(()) => Some(true),
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Some(false),
@@ -130,9 +117,9 @@ pub(super) fn longest_file(directory: &Path) -> u64 {
     longest
 }
 
-/// Gives a nameless file its name, which nothing may have.
-pub(super) fn name(file: &File, path: &Path) -> io::Result<()> {
-    // open(2): by /proc, since AT_EMPTY_PATH wants a capability before Linux 6.10.
+/// Gives an unnamed file its name, which must be free.
+pub(super) fn link_name(file: &File, path: &Path) -> io::Result<()> {
+    // open(2): through /proc, since AT_EMPTY_PATH requires a capability before Linux 6.10.
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(rustix::fs::linkat(CWD, itself, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
@@ -146,16 +133,17 @@ pub(super) fn remove_with_record(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
-/// Whether a name beside the objects belongs to one of them.
+/// Whether a name in an object directory belongs to an object's side file.
 pub(super) fn is_side_file(_name: &str) -> bool {
     false
 }
 
-pub(super) fn change(file: &File, change: SizeChange) -> io::Result<()> {
+pub(super) fn apply_change(file: &File, change: SizeChange) -> io::Result<()> {
     match change {
         SizeChange::Truncate { length } => file.set_len(length),
         SizeChange::Punch { offset, length } => {
-            // Past its end an object has nothing; some file systems refuse holes past their largest file.
+            // Past its end an object has no bytes, and some file systems refuse holes past their
+            // longest file.
             let size = rustix::fs::fstat(file)?.st_size as u64;
             let length = length.min(size.saturating_sub(offset.0));
             if length == 0 {
@@ -179,7 +167,7 @@ pub(super) fn next_hole(file: &File, from: u64) -> io::Result<Option<u64>> {
     seek(file, SeekFrom::Hole(from))
 }
 
-/// Moves the file's own position, which nobody else uses: all other access names its offset.
+/// Moves the file's own position, which nothing else uses: all other calls name an offset.
 fn seek(file: &File, to: SeekFrom) -> io::Result<Option<u64>> {
     match rustix::fs::seek(file, to) {
         Ok(at) => Ok(Some(at)),
@@ -188,25 +176,30 @@ fn seek(file: &File, to: SeekFrom) -> io::Result<Option<u64>> {
     }
 }
 
-/// What the file system says of an object's file.
-pub(super) struct Facts {
+/// The file system's information about an object's file.
+pub(super) struct ObjectFileStat {
     pub(super) size: u64,
     pub(super) allocated_bytes: u64,
-    /// A time before 1970 is shown as 1970: objects have no older ones.
+    /// Not before 1970: an older time is shown as 1970.
     pub(super) mtime: Timestamp,
 }
 
-/// `fstat`, since each read asks for it: the `statx` of the standard library costs the kernel a look at an empty path more.
-pub(super) fn facts(file: &File) -> io::Result<Facts> {
+/// By `fstat`, since each read calls it: the standard library's `statx` makes the kernel parse an
+/// empty path.
+pub(super) fn file_stat(file: &File) -> io::Result<ObjectFileStat> {
     let stat = rustix::fs::fstat(file)?;
     let mtime = match stat.st_mtime {
         seconds @ 0.. => Timestamp { seconds, nanos: stat.st_mtime_nsec as u32 },
         _ => Timestamp::default(),
     };
-    Ok(Facts { size: stat.st_size as u64, allocated_bytes: stat.st_blocks as u64 * 512, mtime })
+    Ok(ObjectFileStat {
+        size: stat.st_size as u64,
+        allocated_bytes: stat.st_blocks as u64 * 512,
+        mtime,
+    })
 }
 
-/// Sets the time of the last change of the bytes; that of the last access stays.
+/// Sets the modification time; the access time stays.
 pub(super) fn set_modified(file: &File, modified: Timestamp) -> io::Result<()> {
     let last_modification = Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanos.into() };
     let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
@@ -217,7 +210,7 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Makes the whole file system durable; `false` where that cannot be asked for.
+/// Makes the whole file system durable; `false` where there is no such call.
 /// Since Linux 5.8 it also reports each write-back that failed since `root` was opened.
 pub(super) fn sync_file_system(root: &File) -> io::Result<bool> {
     rustix::fs::syncfs(root)?;
@@ -236,7 +229,8 @@ pub(super) fn space(root: &File, device: DeviceId) -> io::Result<StoreSpace> {
     })
 }
 
-/// The device's number on this boot of this host: equal for two directories of one file system alone.
+/// The device's number and this boot of this host: equal only for two directories of one file
+/// system.
 pub(super) fn device(root: &File) -> io::Result<DeviceId> {
     let mut id = [0; 16];
     let boot = boot_id()?;
@@ -257,7 +251,7 @@ pub(super) fn boot_id() -> io::Result<String> {
     Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().replace('-', ""))
 }
 
-/// Changes when the directory is on another device or is mounted anew.
+/// Changes when the directory is on another device or is mounted again.
 pub(super) fn mount_id(root: &File) -> io::Result<String> {
     let device = root.metadata()?.dev();
     let fs = rustix::fs::fstatvfs(root)?.f_fsid;

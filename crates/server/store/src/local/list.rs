@@ -1,4 +1,4 @@
-//! Listing, page by page, in the order of [`crate::order`].
+//! Listings by pages, in the order of [`crate::order`].
 
 use super::directory::{Directory, OBJECTS, parse_name};
 use super::platform;
@@ -34,7 +34,7 @@ pub(super) fn page(
     Ok(page)
 }
 
-/// The objects of one directory in order, and the paths of what is none.
+/// The objects of one directory in order, and the paths of all other files.
 fn read(path: &Path, number: u64) -> Result<(Vec<ObjectId>, Vec<String>)> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => {

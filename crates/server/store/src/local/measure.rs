@@ -1,6 +1,8 @@
-//! What the disk does by itself: in a file without a name, which is gone with its handle, also when the process dies.
+//! Measures the disk in an unnamed file, which is removed when its handle is closed, also when the
+//! process dies.
 //!
-//! It is filled and flushed first: the first touch of a block costs more than a later one, and what is measured are rewrites.
+//! The file is filled and flushed first, so that only rewrites are measured: the first write to a
+//! block costs more.
 
 use super::platform;
 use crate::{DiskLoad, DiskRates, DiskWork};
@@ -12,16 +14,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const REQUEST_BYTES: u64 = 1 << 20;
-/// After so many the filling looks at the time: a slow disk gets a shorter file.
+/// After this many bytes the filling checks the time: a slow disk gets a shorter file.
 const FILLED_AT_ONCE_BYTES: u64 = 8 << 20;
 const PAGE_BYTES: u64 = 4096;
-/// Pages written at random places before a flush: scattered, so many that the disk may put them in order.
+/// Pages written at random offsets before a flush: enough that the disk may sort them.
 const RANDOM_WRITES_FLUSHED: u64 = 256;
 
-/// The file.
+/// The temporary file.
 pub(super) struct Scratch {
     file: File,
-    /// Its name, where the system makes no file without one.
+    /// Its name, if the system cannot create unnamed files.
     named: Option<PathBuf>,
     bytes: u64,
 }
@@ -29,16 +31,16 @@ pub(super) struct Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Some(path) = &self.named {
-            // What stays is removed when the store is opened next.
+            // If this fails, the next open of the store removes it.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
 impl Scratch {
-    /// An empty one, in this directory; `path` is for systems that make no file without a name.
+    /// An empty file in this directory; `path` is for systems without unnamed files.
     pub(super) fn new(directory: &Path, path: PathBuf) -> io::Result<Self> {
-        if let Some(file) = platform::nameless(directory)? {
+        if let Some(file) = platform::create_unnamed(directory)? {
             return Ok(Self { file, named: None, bytes: 0 });
         }
         let file = super::private::options().read(true).write(true).create_new(true).open(&path)?;
@@ -78,7 +80,7 @@ impl Scratch {
             amount += REQUEST_BYTES;
             at += REQUEST_BYTES;
             let is_over = began.elapsed() >= part;
-            // What is written twice before a flush reaches the disk once.
+            // What is written twice before a flush reaches the disk only once.
             if is_over || at >= self.bytes {
                 self.file.sync_data()?;
                 at = 0;
@@ -112,8 +114,9 @@ impl Scratch {
     }
 
     fn read_at_random(&self, load: DiskLoad) -> io::Result<DiskWork> {
-        platform::expect_random(&self.file)?;
-        // Half of them, then all are dropped: what the disk read unasked is not waited for, and soon would be all that is left.
+        platform::advise_random(&self.file)?;
+        // Half of the pages, then all are dropped. Pages that the disk read ahead would otherwise
+        // be all that is left.
         let (pages, mut work) = (self.pages() / 2, DiskWork::default());
         while work.time < load.part {
             self.forget()?;
@@ -128,7 +131,7 @@ impl Scratch {
     }
 
     fn read(&self, part: Duration) -> io::Result<DiskWork> {
-        platform::expect_order(&self.file)?;
+        platform::advise_sequential(&self.file)?;
         let (mut request, mut work) = (request(), DiskWork::default());
         while work.time < part {
             self.forget()?;
@@ -143,10 +146,10 @@ impl Scratch {
         Ok(work)
     }
 
-    /// Has the system drop what it keeps of the file, as far as it does so.
+    /// Drops the file's pages from the page cache, where the system can.
     fn forget(&self) -> io::Result<()> {
         self.file.sync_data()?;
-        platform::forget(&self.file)
+        platform::drop_cached_pages(&self.file)
     }
 
     /// A power of two.
@@ -159,17 +162,18 @@ impl Scratch {
     }
 }
 
-/// Takes each number below `2^bits` to another one, in no order.
+/// A permutation of the numbers below `2^bits`, in no visible order.
 fn scattered(number: u64, bits: u32) -> u64 {
     let mask = (1 << bits) - 1;
-    // Odd multipliers and a shift by half of the bits can be undone: no two numbers meet.
+    // Odd multipliers and a shift by half of the bits are invertible: no two numbers give one
+    // result.
     let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) & mask;
     let mixed = mixed ^ (mixed >> bits.div_ceil(2));
     mixed.wrapping_mul(0xD6E8_FEB8_6659_FD93) & mask
 }
 
-/// Steps of so many threads until the time is over, at most `count`; each thread makes one at least, if there are so many. How many
-/// were made.
+/// Runs steps on this many threads until `until`, at most `count` in all. Each thread makes at
+/// least one, if there are enough. Returns the number of steps.
 fn at_once(
     threads: u16,
     count: u64,

@@ -2,17 +2,21 @@
 //!
 //! ```text
 //!   DIR/braid-iod.toml      identity            DIR/verifier   write verifier
-//!   DIR/lock                held while open     DIR/tmp/       objects being made; emptied by open
+//!   DIR/lock                held while open     DIR/tmp/       new objects; emptied by open
 //!   DIR/objects/000 … 3ff/  the objects         DIR/braid-lost+found/
 //! ```
 //!
-//! 1. An object has its record from its first moment: it is made without a name, given the record, then its name; where the
-//!    file system has no nameless files, in `tmp/`, and renamed.
-//! 2. An object's name is durable when its first flush returns: its directory counts as unsynced from the
-//!    object's creation, and all do after `open`, until a flush syncs it.
-//! 3. One process has the directory: `lock` is held by the open store and let go by the kernel when it dies.
-//! 4. Nobody but the daemon's user may look into the directory, whatever the umask (`private.rs`).
-//! 5. Lock order: object state, then object sync, then directory, then verifier. Never a cache shard around any.
+//! Invariants:
+//! 1. An object has its record from its first moment: its file is created without a name, gets the
+//!    record, and then the name. Where the file system has no unnamed files, it is created in
+//!    `tmp/` and renamed.
+//! 2. An object's name is durable when its first flush returns. Its directory counts as unsynced
+//!    from the object's creation on, and every directory does after `open`, until a flush syncs it.
+//! 3. One process has the directory: the open store holds `lock`, which the kernel releases when
+//!    the process dies.
+//! 4. Only the daemon's user may read the directory, whatever the umask is (`private.rs`).
+//! 5. Lock order: object state, then object sync, then directory, then verifier. A cache shard's
+//!    lock is never held around any of them.
 
 mod cache;
 mod directory;

@@ -18,29 +18,32 @@ pub(super) struct LocalObject {
     pub(super) id: ObjectId,
     path: PathBuf,
     file: File,
-    /// Not on a read-only disk, where objects can still be read.
+    /// False on a read-only disk, where objects can still be read.
     writable: bool,
     directory: Arc<Directory>,
-    /// Shared by writers, alone for a size change: no write falls between a change and its refusal (I5).
+    /// Shared by writers, exclusive for a size change: no write falls between a change and its
+    /// refusal (I5).
     record: RwLock<ObjectRecord>,
-    /// The record's flushed length, which alone of it is raised by those who share the record.
+    /// The record's flushed length, the only field that is raised while the record is shared.
     flushed_bytes: AtomicU64,
-    /// The file was shorter than that when it was last looked at.
+    /// Whether the file was shorter than that at the last look.
     cut_short: AtomicBool,
-    /// Whether the next flush must sync the record too, not only the data.
-    /// Held over the sync: the system reports a failed write-back to one of two flushes only, and the other must see
-    /// the new verifier.
+    /// Whether the next flush must sync the record too, not only the data. Locked during the sync:
+    /// the system reports a failed write-back to only one of two flushes, and the other one must
+    /// see the new verifier.
     record_unsynced: Mutex<bool>,
     dirt: Arc<Dirt>,
-    /// The longest so far.
+    /// The longest mapping so far.
     mapping: RwLock<Option<Arc<Mapping>>>,
-    /// Not made with this descriptor: what was written before may have failed to be written back.
+    /// Whether earlier writes went through another descriptor, which may have missed a write-back
+    /// error.
     opened_anew: bool,
 }
 
 impl LocalObject {
-    /// Opens an object's file, proves its record, and finishes a size change that was cut short. The caller holds the
-    /// lock of its creation: a file without a record is no object, and is moved out of the way.
+    /// Opens an object's file, verifies its record, and finishes an interrupted size change. The
+    /// caller holds the object's creation lock: a file without a record is no object, and is moved
+    /// away.
     pub(super) fn open(directory: &Arc<Directory>, id: ObjectId) -> Result<Self> {
         let path = directory.object_path(id);
         let open = || {
@@ -58,13 +61,13 @@ impl LocalObject {
         }
         let mut object = Self::new(directory, record, file, path);
         (object.writable, object.opened_anew) = (writable, true);
-        // Before anything is written to it: whether it has lost its end.
+        // Before anything is written: whether the object has lost its end.
         object.stat()?;
         object.settle()?;
         Ok(object)
     }
 
-    /// An object whose file is open, lies there and has this record.
+    /// An object with an open, named file and this record.
     pub(super) fn new(
         directory: &Arc<Directory>,
         record: ObjectRecord,
@@ -95,17 +98,18 @@ impl LocalObject {
         self.record.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether writes can succeed. One that is not is opened anew each time: the disk may become writable.
+    /// Whether writes can succeed. If not, the object is opened again each time: the disk may
+    /// become writable.
     pub(super) fn is_writable(&self) -> bool {
         self.writable
     }
 
-    /// What of the object no flush has covered.
+    /// Which changes no flush has covered.
     pub(super) fn dirt(&self) -> &Arc<Dirt> {
         &self.dirt
     }
 
-    /// Whether a flush has something to do: its data, its record, or its name.
+    /// Whether a flush has something to do: data, record or name.
     pub(super) fn is_dirty(&self) -> bool {
         self.dirt.is_dirty() || self.directory.names_are_dirty(self.id.file)
     }
@@ -127,18 +131,19 @@ impl LocalObject {
         if self.shared().pending.is_some() { self.settle_in(&mut self.alone()) } else { Ok(()) }
     }
 
-    /// The same, with the record held. One that the file system refuses is taken back: who began it asks again.
+    /// The same, with the record locked. A refused change is undone: its caller asks again.
     fn settle_in(&self, record: &mut ObjectRecord) -> Result<()> {
         match self.finish(record) {
             Err(error) if error.is_refusal() && record.pending.is_none() => {
-                tracing::warn!(object = %self.id, %error, "a size change was refused and taken back");
+                tracing::warn!(object = %self.id, %error, "a refused size change was undone");
                 Ok(())
             }
             finished => finished,
         }
     }
 
-    /// The record, held against size changes, with nothing pending, for a caller of this generation.
+    /// The record for a caller of this generation, locked against size changes, with nothing
+    /// pending.
     fn admitted(&self, generation: SizeGeneration) -> Result<RwLockReadGuard<'_, ObjectRecord>> {
         self.expect_writable()?;
         loop {
@@ -160,17 +165,18 @@ impl LocalObject {
     ) -> Result<()> {
         let next = self.with_flushed(record).begun(change, generation);
         self.write_record(&next)?;
-        // From here on the generation is refused in memory too: what became of the record on disk is not known.
+        // From here on memory refuses older generations too: the state of the record on disk is
+        // unknown.
         self.put(record, next);
         self.sync(true)
     }
 
-    /// The record as it is, with its flushed length.
+    /// The record with the current flushed length.
     fn with_flushed(&self, record: &ObjectRecord) -> ObjectRecord {
         ObjectRecord { flushed_bytes: self.flushed_bytes.load(Ordering::Acquire), ..record.clone() }
     }
 
-    /// The record is `next` from now on; nobody shares it.
+    /// Replaces the record, which is locked exclusively.
     fn put(&self, record: &mut ObjectRecord, next: ObjectRecord) {
         self.flushed_bytes.store(next.flushed_bytes, Ordering::Release);
         *record = next;
@@ -181,20 +187,23 @@ impl LocalObject {
         let Some(change) = record.pending else { return Ok(()) };
         self.expect_writable()?;
         if *lock(&self.record_unsynced) {
-            // Step 1 failed, or the daemon died in it: only a durable record may be followed by step 2.
+            // Step 1 failed, or the daemon died in it. Only a durable record may be followed by
+            // step 2.
             self.write_record(record)?;
             self.sync(true)?;
         }
+        debug_assert!(!*lock(&self.record_unsynced), "3: step 2 follows a durable record");
         let (op, action) = match change {
             SizeChange::Truncate { .. } => (DiskOp::Truncate, "truncate"),
             SizeChange::Punch { .. } => (DiskOp::Punch, "punch a hole into"),
         };
         let can_be_done = !self.cut_short.load(Ordering::Acquire) || {
-            let size = platform::facts(&self.file).map_err(self.failed("stat"))?.size;
+            let size = platform::file_stat(&self.file).map_err(self.failed("stat"))?.size;
             self.with_flushed(record).can_be_done_at(size)
         };
         let changing = self.dirt.changing();
-        let change = || if can_be_done { platform::change(&self.file, change) } else { Ok(()) };
+        let change =
+            || if can_be_done { platform::apply_change(&self.file, change) } else { Ok(()) };
         let changed = self.directory.check(op).and_then(|()| change());
         drop(changing);
         if let Err(error) = changed.map_err(self.failed(action)) {
@@ -210,7 +219,7 @@ impl LocalObject {
         Ok(())
     }
 
-    /// After a refused step 2: nothing is pending any more, durably.
+    /// After a refused step 2: nothing is pending, durably.
     fn take_back(&self, record: &mut ObjectRecord) -> Result<()> {
         let before = self.with_flushed(record).taken_back();
         self.write_record(&before)?;
@@ -218,10 +227,10 @@ impl LocalObject {
         self.sync(true)
     }
 
-    /// A flush has succeeded that began after the object was seen to be so long, at this generation: the record says so from
-    /// now on. Not synced, and a failure costs nothing: the record promises less then.
+    /// Records the length that the object had, at this generation, before a successful flush began.
+    /// This is not synced, and a failure does no harm: the record then promises less.
     ///
-    /// After the flush, never before it: a record may reach the disk ahead of the data that it promises.
+    /// Only after the flush: the record may reach the disk before the data that it promises.
     pub(super) fn remember_length(&self, size: u64, generation: SizeGeneration) {
         let record = self.shared();
         let is_newer = || size > self.flushed_bytes.load(Ordering::Acquire);
@@ -238,13 +247,13 @@ impl LocalObject {
             match platform::write_record(&self.file, &self.path, &next.encode()) {
                 Ok(()) => self.flushed_bytes.store(size, Ordering::Release),
                 Err(error) => {
-                    tracing::debug!(object = %self.id, %error, "a length is not remembered")
+                    tracing::debug!(object = %self.id, %error, "a flushed length was not recorded")
                 }
             }
         }
     }
 
-    /// Refuses a change from `offset` on that would make an object which has lost its end look whole.
+    /// Refuses a change at `offset` that would hide the lost end of the object.
     fn expect_end_at(&self, offset: u64) -> Result<()> {
         if !self.cut_short.load(Ordering::Acquire) {
             return Ok(());
@@ -266,8 +275,8 @@ impl LocalObject {
     }
 
     fn write_record(&self, record: &ObjectRecord) -> Result<()> {
-        // Held over the change: a flush between the note and the change would take the note for done, and nobody would sync
-        // the record that was written after it.
+        // Locked during the change. A flush between the flag and the change would reset the flag,
+        // and nobody would sync the record that is written after it.
         let mut unsynced = lock(&self.record_unsynced);
         *unsynced = true;
         let _changing = self.dirt.changing();
@@ -277,7 +286,7 @@ impl LocalObject {
             .map_err(self.failed("write the object record of"))
     }
 
-    /// Makes the data durable, and the record if it changed or `whole` says so.
+    /// Makes the data durable, and also the record if it has changed or `whole` is set.
     fn sync(&self, whole: bool) -> Result<()> {
         let mut unsynced = lock(&self.record_unsynced);
         let seen = self.dirt.seen();
@@ -333,17 +342,6 @@ impl Object for LocalObject {
         Ok(read)
     }
 
-    fn read_at_nowait(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<Option<usize>> {
-        if offset.0 >= limits::FILE_BYTES_MAX {
-            return Ok(Some(0));
-        }
-        let mut read = || {
-            let allowed = self.directory.allowed(DiskOp::Read, buf.len())?;
-            platform::read_at_nowait(&self.file, &mut buf[..allowed], offset.0)
-        };
-        read().map_err(self.failed("read"))
-    }
-
     fn file(&self) -> Option<&File> {
         Some(&self.file)
     }
@@ -358,7 +356,7 @@ impl Object for LocalObject {
             return Some(mapping);
         }
         let mut longest = self.mapping.write().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have been quicker.
+        // Another thread may have been faster.
         if known(&longest).is_none() {
             *longest = Some(Arc::new(Mapping::of(&self.file, end, self.directory.mapped())?));
         }
@@ -450,7 +448,8 @@ impl Object for LocalObject {
             self.begin(&mut record, change, generation)?;
             self.finish(&mut record)?;
         }
-        // Also when it is done already: whoever did it may have died before this. The refusal of older generations must outlive power even where the object is new.
+        // Also for a repeated change: the earlier caller may have died before this. The refusal of
+        // older generations must survive a loss of power even for a new object.
         self.directory.sync_names(self.id.file)
     }
 
@@ -468,12 +467,12 @@ impl Object for LocalObject {
     }
 
     fn stat(&self) -> Result<ObjectStat> {
-        // In this order: nobody cuts the object while its record is shared, so that it is not shorter than its flushed
-        // length was before it was looked at.
+        // In this order: nobody truncates the object while its record is shared. So it is not
+        // shorter than its flushed length was before the look.
         let record = self.shared();
         let flushed = self.flushed_bytes.load(Ordering::Acquire);
-        let facts = platform::facts(&self.file).map_err(self.failed("stat"))?;
-        let platform::Facts { size, allocated_bytes, mtime } = facts;
+        let platform::ObjectFileStat { size, allocated_bytes, mtime } =
+            platform::file_stat(&self.file).map_err(self.failed("stat"))?;
         let lost_from = (size < flushed).then_some(size);
         if self.cut_short.load(Ordering::Relaxed) != lost_from.is_some() {
             self.cut_short.store(lost_from.is_some(), Ordering::Release);
@@ -539,7 +538,7 @@ fn sought(
     if from.0 > limits::FILE_BYTES_MAX { Ok(None) } else { Ok(seek(from.0)?.map(ObjectOffset)) }
 }
 
-/// Where an object is made before it has its name.
+/// Where an object is created before it has its name.
 pub(super) fn temporary_path(root: &Path, number: u64) -> PathBuf {
     root.join(super::directory::TEMPORARY).join(number.to_string())
 }

@@ -1,4 +1,5 @@
-//! The same for systems without Linux's calls: correct, not fast. The record stands in a file beside the object.
+//! The same for systems without Linux's calls: correct, but not fast. The record is a file beside
+//! the object.
 
 use crate::{DeviceId, SizeChange, StoreSpace};
 use braid_types::Timestamp;
@@ -10,7 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 const RECORD_SUFFIX: &str = ".record";
 /// Zeros are written in pieces of this size where holes cannot be punched.
 const ZERO_PIECE_BYTES: usize = 64 * 1024;
-/// Windows cuts no file that is in an address space.
+/// Windows truncates no mapped file.
 pub(super) const CAN_MAP: bool = false;
 
 #[cfg(windows)]
@@ -47,24 +48,16 @@ pub(super) fn copy_range(
     Ok(None)
 }
 
-pub(super) fn read_at_nowait(
-    _file: &File,
-    _buf: &mut [u8],
-    _offset: u64,
-) -> io::Result<Option<usize>> {
-    Ok(None)
-}
-
-/// The standard library has no word for it: reads are then of what the system keeps.
-pub(super) fn forget(_file: &File) -> io::Result<()> {
+/// The standard library has no call for it: later reads may come from the cache.
+pub(super) fn drop_cached_pages(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn expect_random(_file: &File) -> io::Result<()> {
+pub(super) fn advise_random(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn expect_order(_file: &File) -> io::Result<()> {
+pub(super) fn advise_sequential(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
@@ -87,22 +80,23 @@ pub(super) fn write_record(_file: &File, path: &Path, record: &[u8]) -> io::Resu
     std::fs::rename(new, to)
 }
 
-/// The standard library makes no file without a name.
-pub(super) fn nameless(_directory: &Path) -> io::Result<Option<File>> {
+/// The standard library cannot create unnamed files.
+pub(super) fn create_unnamed(_directory: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Not known without nameless files to try it on.
+/// It is unknown, since there are no unnamed files to try it on.
 pub(super) fn longest_file(_directory: &Path) -> u64 {
     braid_types::limits::FILE_BYTES_MAX
 }
 
-/// Never asked for.
-pub(super) fn name(_file: &File, _path: &Path) -> io::Result<()> {
+/// Never called.
+pub(super) fn link_name(_file: &File, _path: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The record first: an object without a record is corrupted, a record without an object is nothing.
+/// The record first: an object without a record is corrupted, a record without an object is
+/// harmless.
 pub(super) fn rename_with_record(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(record_path(from), record_path(to))?;
     std::fs::rename(from, to)
@@ -126,7 +120,7 @@ fn record_path(path: &Path) -> PathBuf {
     name.into()
 }
 
-pub(super) fn change(file: &File, change: SizeChange) -> io::Result<()> {
+pub(super) fn apply_change(file: &File, change: SizeChange) -> io::Result<()> {
     match change {
         SizeChange::Truncate { length } => file.set_len(length),
         SizeChange::Punch { offset, length } => {
@@ -149,7 +143,7 @@ pub(super) fn allocate(_file: &File, _offset: u64, _length: u64) -> io::Result<(
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Without a way to ask for holes, all up to the end is data.
+/// Without a way to ask for holes, everything up to the end is data.
 pub(super) fn next_data(file: &File, from: u64) -> io::Result<Option<u64>> {
     Ok((from < file.metadata()?.len()).then_some(from))
 }
@@ -159,27 +153,27 @@ pub(super) fn next_hole(file: &File, from: u64) -> io::Result<Option<u64>> {
     Ok((from < end).then_some(end))
 }
 
-/// What the file system says of an object's file.
-pub(super) struct Facts {
+/// The file system's information about an object's file.
+pub(super) struct ObjectFileStat {
     pub(super) size: u64,
     pub(super) allocated_bytes: u64,
-    /// A time before 1970 is shown as 1970: objects have no older ones.
+    /// Not before 1970: an older time is shown as 1970.
     pub(super) mtime: Timestamp,
 }
 
-pub(super) fn facts(file: &File) -> io::Result<Facts> {
+pub(super) fn file_stat(file: &File) -> io::Result<ObjectFileStat> {
     let metadata = file.metadata()?;
-    // A file system without times is shown as 1970, too.
+    // A file system without times also shows 1970.
     let since = metadata
         .modified()
         .ok()
         .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
         .unwrap_or_default();
     let mtime = Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
-    Ok(Facts { size: metadata.len(), allocated_bytes: metadata.len(), mtime })
+    Ok(ObjectFileStat { size: metadata.len(), allocated_bytes: metadata.len(), mtime })
 }
 
-/// Sets the time of the last change of the bytes.
+/// Sets the modification time.
 pub(super) fn set_modified(file: &File, modified: Timestamp) -> io::Result<()> {
     let since = Duration::new(u64::try_from(modified.seconds).unwrap_or_default(), modified.nanos);
     file.set_modified(UNIX_EPOCH + since)
@@ -190,7 +184,7 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Names are durable with the file on systems whose directories cannot be synced.
+/// Where directories cannot be synced, names are durable with the file.
 #[cfg(not(unix))]
 pub(super) fn sync_directory(_path: &Path) -> io::Result<()> {
     Ok(())
@@ -200,7 +194,7 @@ pub(super) fn sync_file_system(_root: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The standard library cannot ask for space: nothing is known, and nothing is promised.
+/// The standard library cannot ask for free space: nothing is known and nothing is promised.
 pub(super) fn space(_root: &File, device: DeviceId) -> io::Result<StoreSpace> {
     Ok(StoreSpace {
         device,
@@ -216,7 +210,7 @@ pub(super) fn device(_root: &File) -> io::Result<DeviceId> {
     Ok(DeviceId::default())
 }
 
-/// Without a boot id every start counts as a boot: the safe side of I6.
+/// Without a boot id every start counts as a boot, which is safe (I6).
 pub(super) fn boot_id() -> io::Result<String> {
     Ok(format!("{:016x}", crate::verifier::fresh().0))
 }

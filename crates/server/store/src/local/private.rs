@@ -1,15 +1,15 @@
-//! Files and directories that nobody but the daemon's user may look into, whatever the umask: they hold the bytes of every
-//! user's files, whose own modes the metadata server keeps.
+//! Files and directories that only the daemon's user may read, whatever the umask is: they hold the
+//! bytes of all users' files, whose own modes only the metadata server knows.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// What group and others may do.
+/// The rights of group and others.
 #[cfg(unix)]
 const OTHERS: u32 = 0o077;
 
-/// Options for a file that is 0600 if it is made.
+/// Options for a file that is created with mode 0600.
 pub(super) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -17,7 +17,8 @@ pub(super) fn options() -> OpenOptions {
     options
 }
 
-/// Makes a directory, 0700; with `parents`, also what is missing above it, and one that is there is no error.
+/// Makes a directory with mode 0700. With `parents` it also makes missing parents, and an existing
+/// directory is no error.
 pub(super) fn make_directory(path: &Path, parents: bool) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(parents);
@@ -26,8 +27,8 @@ pub(super) fn make_directory(path: &Path, parents: bool) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Takes every right from group and others. A daemon that may not do that (another owner, a disk that is read-only) says
-/// so and goes on.
+/// Removes all rights of group and others. A daemon that may not do that (another owner, a
+/// read-only disk) logs a warning and continues.
 pub(super) fn tighten(path: &Path) {
     #[cfg(unix)]
     {
@@ -37,18 +38,26 @@ pub(super) fn tighten(path: &Path) {
             if found.is_symlink() || mode & OTHERS == 0 {
                 return Ok(());
             }
-            tracing::warn!(path = %path.display(), mode = format!("{:o}", mode & 0o7777), "taken from group and others");
+            tracing::warn!(
+                path = %path.display(),
+                mode = format!("{:o}", mode & 0o7777),
+                "removed the rights of group and others"
+            );
             fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777 & !OTHERS))
         });
         if let Err(error) = tightened {
-            tracing::warn!(path = %path.display(), %error, "others may look into this; try: chmod go=");
+            tracing::warn!(
+                path = %path.display(),
+                %error,
+                "other users may read this directory or file; try: chmod go="
+            );
         }
     }
     #[cfg(not(unix))]
     let _ = path;
 }
 
-/// The same of an open file.
+/// The same for an open file.
 pub(super) fn tighten_file(file: &File) -> io::Result<()> {
     #[cfg(unix)]
     {

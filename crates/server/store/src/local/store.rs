@@ -1,4 +1,4 @@
-//! The store: opening it, its objects, and what concerns them all.
+//! The store: how it is opened, its objects, and flushes of all of them.
 
 use super::cache::Cache;
 use super::directory::TEMPORARY;
@@ -19,27 +19,29 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// Objects kept open by default: a quarter of the 4096 descriptors that a service commonly may have.
+/// Objects kept open by default: a quarter of the 4096 descriptors that a service commonly may
+/// have.
 pub const OPEN_FILES_DEFAULT: usize = 1024;
-/// Creations of one object are one after the other; others seldom meet.
+/// Creations of one object run one after the other. Those of different objects seldom share a lock.
 const CREATION_LOCKS: usize = 64;
-/// Objects looked at together where the file system cannot be synced as a whole.
+/// Objects in one step where the file system cannot be synced as a whole.
 const FLUSH_PAGE: usize = 1024;
 
-/// Objects that are flushed one by one; more are flushed by syncing the whole file system. That costs about as much as
-/// one new object, which is synced with its directory (ADR 0008); but it waits for what all others wrote, too.
+/// Up to this many objects are flushed one by one; more are flushed by a sync of the whole file
+/// system. That costs about as much as one new object, which is synced with its directory (ADR
+/// 0008), but it also waits for all other writes.
 const FLUSH_EACH_MAX: usize = 4;
 
 /// How to open a [`LocalStore`].
 #[derive(Clone, Debug)]
 pub struct LocalOptions {
-    /// Objects kept open at most; those in use count on top.
+    /// Objects kept open, at most; objects in use may exceed it.
     pub open_files_max: usize,
     /// Faults to inject, in tests.
     pub faults: Option<Arc<FaultPlan>>,
-    /// Takes the place of the host's own, in tests of the write verifier.
+    /// Replaces the host's own identity, in tests of the write verifier.
     pub host: Option<Host>,
-    /// Takes the place of the file system's own, in tests.
+    /// Replaces the file system's own limit, in tests.
     pub object_bytes_max: Option<u64>,
 }
 
@@ -62,22 +64,22 @@ pub struct LocalStore {
     cache: Cache,
     creation: Vec<Mutex<()>>,
     temporary: AtomicU64,
-    /// Held by who measures the disk.
+    /// Locked by the thread that measures the disk.
     measuring: Mutex<()>,
 }
 
-/// What became of making an object.
+/// The result of creating an object.
 enum Made {
     New(File),
-    /// It was there.
+    /// It exists.
     Taken,
-    /// The file system has no such way.
+    /// The file system does not support this way.
     Unsupported,
 }
 
 impl LocalStore {
-    /// Makes an object directory of an empty or absent one. Refuses one that holds anything, and a file system that
-    /// cannot keep object records.
+    /// Makes an empty or missing directory an object directory. Refuses a directory that is not
+    /// empty, and a file system that cannot store object records.
     pub fn init(root: impl AsRef<Path>, cluster: ClusterUuid, iod: Option<IodId>) -> Result<()> {
         init::init(root.as_ref(), Identity { cluster, iod })
     }
@@ -85,8 +87,8 @@ impl LocalStore {
     /// Opens the object directory of this cluster, for this process alone.
     ///
     /// # Errors
-    /// `DirectoryMissing`, `NoIdentity` (an unmounted disk), `ForeignCluster`, `UnknownFormat`, `Corrupted`, `Locked`. A full or
-    /// read-only disk is opened, for what can still be read.
+    /// `DirectoryMissing`, `NoIdentity` (an unmounted disk), `ForeignCluster`, `UnknownFormat`,
+    /// `Corrupted`, `Locked`. A full or read-only disk is opened for reading.
     pub fn open(
         root: impl Into<PathBuf>,
         cluster: ClusterUuid,
@@ -95,7 +97,7 @@ impl LocalStore {
         let root = root.into();
         init::identify(&root, cluster)?;
         let lock = init::take_lock(&root)?;
-        // Again, now that nobody else changes it.
+        // Again, now that no other process can change it.
         let identity = Mutex::new(init::identify(&root, cluster)?);
         if let Some(plan) = &options.faults {
             plan.revive();
@@ -127,7 +129,7 @@ impl LocalStore {
         })
     }
 
-    /// The directory.
+    /// The path of the directory.
     pub fn root(&self) -> &Path {
         &self.directory.root
     }
@@ -141,7 +143,8 @@ impl LocalStore {
         if let Some(object) = self.cache.find(id) {
             return Ok(object);
         }
-        // Under the lock of its creation, so that there is one `LocalObject` and one record in memory per open object.
+        // Under the creation lock, so that each open object has one `LocalObject` and one record in
+        // memory.
         let _opening = lock(self.creation_of(id));
         match self.cache.find(id) {
             Some(object) => Ok(object),
@@ -158,7 +161,7 @@ impl LocalStore {
         &self.creation[(id.file.0 ^ u64::from(id.part.0)) as usize % CREATION_LOCKS]
     }
 
-    /// Makes an object; `None` when it is there. The caller holds the lock of its creation.
+    /// Creates an object; `None` when it exists. The caller holds its creation lock.
     fn make_new(&self, new: &NewObject) -> Result<Option<Arc<LocalObject>>> {
         let record = ObjectRecord::new(new)?;
         let path = self.directory.object_path(new.id);
@@ -180,27 +183,29 @@ impl LocalStore {
         Ok(Some(self.cache.insert(Arc::new(LocalObject::new(&self.directory, record, file, path)))))
     }
 
-    /// Without a name at first, with its record, then with its name (invariant 1). It is made in the directory where it will lie: a
-    /// file system that keeps a directory's files together then spreads objects as it spreads directories, and has
-    /// not all that are made and deleted in one place to search (ext4: 0.7 ms each after 9,000 deletions).
+    /// Creates the file without a name, then writes the record, then links the name (invariant 1).
+    /// The file is created in its final directory. A file system that keeps a directory's files
+    /// together then spreads objects as it spreads directories, and need not search one place for
+    /// all that are created and deleted (ext4: 0.7 ms each after 9,000 deletions).
     fn make_nameless(&self, record: &ObjectRecord, path: &Path) -> io::Result<Made> {
         self.directory.check(DiskOp::Create)?;
         let directory = path.parent().unwrap_or(&self.directory.root);
-        let Some(file) = platform::nameless(directory)? else {
+        let Some(file) = platform::create_unnamed(directory)? else {
             return Ok(Made::Unsupported);
         };
         self.directory.check(DiskOp::SetRecord)?;
         platform::write_record(&file, path, &record.encode())?;
         self.directory.check(DiskOp::Rename)?;
-        match platform::name(&file, path) {
+        match platform::link_name(&file, path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Taken),
-            // No /proc to name it by; if the directory is gone, the other way finds that out.
+            // Without /proc it cannot be linked. If the directory is missing, the other way finds
+            // that out.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Made::Unsupported),
             named => named.map(|()| Made::New(file)),
         }
     }
 
-    /// Where a file system has no nameless files: under another name first.
+    /// Where a file system has no unnamed files: creates it under another name first.
     fn make_in_temporary(&self, record: &ObjectRecord) -> Result<io::Result<Made>> {
         match LocalObject::open(&self.directory, record.id) {
             Ok(_) => return Ok(Ok(Made::Taken)),
@@ -220,12 +225,12 @@ impl LocalStore {
             Ok(Made::New(file))
         };
         Ok(make().inspect_err(|_| {
-            // Left behind when this fails too; the next open cleans up.
+            // If this fails too, the next open of the store removes it.
             let _ = platform::remove_with_record(&temporary);
         }))
     }
 
-    /// Syncs the file system as a whole; `false` where that cannot be asked for.
+    /// Syncs the whole file system; `false` where there is no such call.
     fn flush_file_system(&self) -> Result<bool> {
         let directory = &self.directory;
         let (names, objects) = (directory.names_seen(), self.cache.dirt_seen());
@@ -237,7 +242,7 @@ impl LocalStore {
         Ok(synced)
     }
 
-    /// An object that is not open may have changes of which nobody here knows.
+    /// Whether it may have unflushed changes. Nothing is known about an object that is not open.
     fn is_dirty(&self, id: ObjectId) -> bool {
         self.cache.find(id).is_none_or(|object| object.is_dirty())
     }
@@ -249,7 +254,7 @@ impl LocalStore {
         }
     }
 
-    /// Object by object, where the file system cannot be synced as a whole.
+    /// Flushes object by object, where the file system cannot be synced as a whole.
     fn flush_each(&self) -> Result<()> {
         let mut cursor = None;
         loop {
@@ -310,7 +315,7 @@ impl ObjectStore for LocalStore {
                 return Ok(object);
             }
             match LocalObject::open(&self.directory, new.id) {
-                // What had its name was no object, and is out of the way now.
+                // The file with its name was no object, and is moved away now.
                 Err(error) if error.is_no_object() => {}
                 opened => return Ok(self.keep(opened?)),
             }
@@ -322,7 +327,7 @@ impl ObjectStore for LocalStore {
             return Ok(None);
         }
         let _creating = lock(self.creation_of(new.id));
-        // Opened or made meanwhile: it has its name, so nothing is made.
+        // If it was opened or created in between, it has its name, so nothing is created.
         Ok(self.make_new(new)?.map(|object| object as Arc<dyn Object>))
     }
 
@@ -360,7 +365,7 @@ impl ObjectStore for LocalStore {
         match remove().map_err(|error| self.directory.object_error("delete", id, error)) {
             Ok(()) => {
                 self.directory.name_changed(id.file);
-                // Nobody misses what was not written back.
+                // Nobody needs the unflushed changes.
                 object.inspect(|object| object.dirt().flushed(object.dirt().seen()));
                 Ok(true)
             }
@@ -372,7 +377,7 @@ impl ObjectStore for LocalStore {
     fn flush_names(&self, ids: &[ObjectId]) -> Result<()> {
         let dirty =
             ids.iter().map(|id| id.file).filter(|file| self.directory.names_are_dirty(*file));
-        // A file of each object directory.
+        // One file for each object directory.
         let files: BTreeMap<u64, FileIndex> =
             dirty.map(|file| (Directory::number_of(file), file)).collect();
         if files.len() > FLUSH_EACH_MAX && self.flush_file_system()? {
@@ -428,7 +433,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_there_are_no_nameless_files_an_object_is_made_in_temporary_and_never_over_another() {
+    fn without_unnamed_files_objects_are_created_in_tmp() {
         let dir = tempfile::tempdir().unwrap();
         let cluster = ClusterUuid([7; 16]);
         LocalStore::init(dir.path(), cluster, None).unwrap();
@@ -445,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn one_measures_the_disk_at_a_time_and_nothing_of_it_stays() {
+    fn one_measurement_of_the_disk_runs_at_a_time_and_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let cluster = ClusterUuid([7; 16]);
         LocalStore::init(dir.path(), cluster, None).unwrap();

@@ -7,7 +7,7 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 
 type Page = [u8; PAGE_BYTES as usize];
 
-/// Bytes with holes. Bytes past `size` in the last page are zeros.
+/// Bytes with holes. The last page has zeros behind `size`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     pub(super) size: u64,
@@ -62,7 +62,7 @@ impl Content {
         }
     }
 
-    /// Whole pages go; of others the bytes. Only pages that are there are looked at.
+    /// Removes whole pages, and zeros a part of the others. Only existing pages are looked at.
     fn punch(&mut self, offset: u64, length: u64) {
         let end = offset + length;
         let (first, last) = (offset / PAGE_BYTES, end.div_ceil(PAGE_BYTES));
@@ -72,7 +72,7 @@ impl Content {
             let start = page * PAGE_BYTES;
             let from = offset.saturating_sub(start) as usize;
             let to = (end - start).min(PAGE_BYTES) as usize;
-            // The last page of the object is whole when the hole reaches the object's end.
+            // The last page of the object counts as whole when the hole reaches the object's end.
             if from == 0 && (to == PAGE_BYTES as usize || end >= self.size) {
                 self.pages.remove(&page);
             } else {
@@ -106,7 +106,8 @@ impl Content {
     }
 }
 
-/// `[offset, offset + length)` by pages: the page, the offset in it, and the range of the caller's bytes.
+/// `[offset, offset + length)` by pages: the page, the offset in it, and the range of the caller's
+/// bytes.
 fn pieces(offset: u64, length: u64) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! What is left of an object after the power was gone.
+//! The state of an object after a loss of power.
 
 use super::content::Content;
 use crate::{ObjectRecord, SizeChange};
@@ -7,7 +7,7 @@ use braid_types::Random;
 /// Disks write whole sectors; a write of several may be torn between any two.
 const SECTOR_BYTES: usize = 512;
 
-/// A change that power can still take.
+/// A change that a loss of power can undo.
 #[derive(Clone, Debug)]
 pub(super) enum Unsynced {
     Write { offset: u64, data: Vec<u8> },
@@ -16,7 +16,7 @@ pub(super) enum Unsynced {
     Record(ObjectRecord),
 }
 
-/// What the disk holds of an object.
+/// The contents and record of an object.
 #[derive(Clone, Debug)]
 pub(super) struct Durable {
     pub(super) content: Content,
@@ -33,7 +33,7 @@ impl Durable {
         }
     }
 
-    /// Any subset of the changes, in any order, each write whole or in some of its sectors.
+    /// Applies any subset of the changes in any order, each write whole or in some of its sectors.
     pub(super) fn lose_power(&mut self, unsynced: Vec<Unsynced>, random: &mut Random) {
         let mut kept: Vec<Unsynced> =
             unsynced.into_iter().filter(|_| random.below(2) == 0).collect();

@@ -1,14 +1,18 @@
-//! The store in memory: the same behaviour as the directory, for simulated clusters, with a loss of power on a seed.
+//! The store in memory for simulated clusters: it behaves as the directory, and loses power by a
+//! seed.
 //!
 //! ```text
 //!   live      what every caller sees                    survives restart()
-//!   durable   what power cannot take                    survives crash()
-//!   unsynced  the changes between the two, in order     crash() keeps some, tears some, swaps them
+//!   durable   what a loss of power cannot take          survives crash()
+//!   unsynced  the changes between the two, in order     crash() keeps, tears and reorders some
 //! ```
 //!
-//! 1. `durable` with all of `unsynced` applied is `live`, until a flush fails: then the system has forgotten the
-//!    changes, `live` shows them, and no later flush writes them. That is what Linux does, and why the verifier changes.
-//! 2. Every way into `live` goes through the [`FaultPlan`](crate::FaultPlan), at the places where the directory store does.
+//! Invariants:
+//! 1. `durable` with all of `unsynced` applied is `live`, until a flush fails. Then the system has
+//!    forgotten the changes: `live` shows them, and no later flush writes them. So does Linux, and
+//!    therefore the verifier changes.
+//! 2. Every change of `live` asks the [`FaultPlan`](crate::FaultPlan), at the same places as the
+//!    directory store.
 
 mod content;
 mod crash;

@@ -10,11 +10,11 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// Opened in one life of the store; of no use in the next.
+/// Opened in one life of the store, and unusable in the next.
 #[derive(Debug)]
 pub(super) struct MemObject {
     pub(super) id: ObjectId,
-    /// Which incarnation of the entry: a deleted object that is made again is another.
+    /// The number of the entry: an object that is deleted and created again is another entry.
     pub(super) entry: u64,
     pub(super) life: u64,
     pub(super) shared: Arc<Shared>,
@@ -28,9 +28,11 @@ impl MemObject {
     ) -> Result<T> {
         let mut inner = self.shared.lock();
         if inner.life != self.life {
-            return Err(self.failed(action, io::Error::other("the daemon that opened it is gone")));
+            return Err(
+                self.failed(action, io::Error::other("the daemon that opened it has ended"))
+            );
         }
-        // Taken out for the time of the act, so that both can be changed.
+        // Taken out during `act`, so that both can be changed.
         let mut entry = inner.take(self.id, self.entry).ok_or_else(|| self.no_object())?;
         let outcome = act(&mut inner, &mut entry);
         inner.put_back(self.id, entry);
@@ -49,7 +51,7 @@ impl MemObject {
         self.shared.faults.check(op).map_err(|error| self.failed(action, error))
     }
 
-    /// Short reads and writes go on; each piece is one more disk operation.
+    /// Short reads and writes continue; each piece is one more disk operation.
     fn pieces(&self, action: &'static str, op: DiskOp, mut bytes: usize) -> Result<()> {
         while bytes > 0 {
             match self.shared.faults.before(op) {
@@ -70,7 +72,7 @@ impl MemObject {
         }
     }
 
-    /// Refuses a change from `offset` on that would make an object which has lost its end look whole.
+    /// Refuses a change at `offset` that would hide the lost end of the object.
     fn expect_end_at(&self, entry: &Entry, offset: u64) -> Result<()> {
         match entry.stat().lost_from {
             Some(found) if offset > found => {
@@ -106,7 +108,8 @@ impl MemObject {
     pub(super) fn finish(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
         let Some(change) = entry.live.record.pending else { return Ok(()) };
         if entry.durable.record != entry.live.record {
-            // Step 1 failed, or the daemon died in it: only a durable record may be followed by step 2.
+            // Step 1 failed, or the daemon died in it. Only a durable record may be followed by
+            // step 2.
             self.set_record(entry, entry.live.record.clone())?;
             self.sync(inner, entry)?;
         }
@@ -128,12 +131,12 @@ impl MemObject {
         self.set_record(entry, entry.live.record.done())
     }
 
-    /// Finishes what a crash left pending.
+    /// Finishes a change that a crash left pending.
     pub(super) fn settle(&self) -> Result<()> {
         self.with("open", |inner, entry| self.settle_in(inner, entry))
     }
 
-    /// The same; a change that is refused is taken back.
+    /// The same; a refused change is undone.
     fn settle_in(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
         match self.finish(inner, entry) {
             Err(error) if error.is_refusal() && entry.live.record.pending.is_none() => Ok(()),
@@ -164,10 +167,6 @@ impl Object for MemObject {
             self.pieces("read", DiskOp::Read, buf.len())?;
             Ok(entry.live.content.read(buf, offset.0))
         })
-    }
-
-    fn read_at_nowait(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<Option<usize>> {
-        self.read_at(buf, offset).map(Some)
     }
 
     fn file(&self) -> Option<&File> {

@@ -15,21 +15,23 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Space of a store in memory that was not told another.
+/// Default space of a store in memory.
 const TOTAL_BYTES_DEFAULT: u64 = 1 << 40;
-/// Objects that one page of space accounting stands for.
+/// Bytes of space that count as one object.
 const OBJECT_BYTES: u64 = 4096;
-/// Objects that are flushed one by one; more are flushed all at once. So few that simulated clusters, which are small, do both.
+/// Up to this many objects are flushed one by one, more at the same time. So few that simulated
+/// clusters, which are small, do both.
 const FLUSH_EACH_MAX: usize = 3;
 
-/// Objects in memory. Clones are the same store.
+/// Objects in memory. Clones share them.
 ///
 /// ```
 /// use braid_store::{MemStore, NewObject, ObjectStore};
 /// use braid_types::*;
 /// let store = MemStore::new(ClusterUuid(*b"0123456789abcdef"), None, 7);
 /// let id = ObjectId { file: FileIndex(42), part: PartIndex(0), generation: ObjectGeneration(0) };
-/// let new = NewObject { id, size_generation: SizeGeneration(0), uid: 0, gid: 0, layout: [].into() };
+/// let (size_generation, layout) = (SizeGeneration(0), [].into());
+/// let new = NewObject { id, size_generation, uid: 0, gid: 0, layout };
 /// let object = store.create(&new).unwrap();
 /// object.write_at(b"flushed", ObjectOffset(0), SizeGeneration(0)).unwrap();
 /// object.flush().unwrap();
@@ -60,11 +62,12 @@ pub(super) struct Inner {
     device: DeviceId,
     next_entry: u64,
     entries: BTreeMap<(u64, ObjectId), Entry>,
-    /// Deleted objects whose names power may bring back.
+    /// Deleted objects whose names a loss of power may bring back.
     deleted: BTreeMap<(u64, ObjectId), Durable>,
     lost_and_found: BTreeMap<String, Entry>,
     total_bytes: u64,
-    /// Bytes written or reserved, rewrites counted again: a disk that fills in the end, not one that is exact.
+    /// Bytes written or allocated, with rewrites counted again: the disk fills up at some time, but
+    /// not exactly.
     used_bytes: u64,
 }
 
@@ -75,17 +78,18 @@ pub(super) struct Entry {
     pub(super) live: Durable,
     pub(super) durable: Durable,
     unsynced: Vec<Unsynced>,
-    /// Whether a flush has something to do: as the directory store knows it, not as it is.
+    /// Whether a flush has something to do: what the directory store would know, not the real
+    /// state.
     pub(super) dirty: bool,
     pub(super) name_durable: bool,
     pub(super) changes: u64,
-    /// The time that was set since the last change.
+    /// The time that was set after the last change.
     pub(super) modified: Option<Timestamp>,
 }
 
 impl MemStore {
-    /// An empty store. The seed decides what a loss of power keeps, the verifiers, and the device's name: give
-    /// each store of a cluster its own.
+    /// An empty store. The seed decides what a loss of power keeps, the verifiers, and the device's
+    /// id: use another seed for each store of a cluster.
     pub fn new(cluster: ClusterUuid, iod: Option<IodId>, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut device = [0; 16];
@@ -120,13 +124,13 @@ impl MemStore {
         &self.shared.faults
     }
 
-    /// Limits the disk to this many bytes written from now on.
+    /// Limits the disk to this many written bytes from now on.
     pub fn limit_space(&self, bytes: u64) {
         let mut inner = self.shared.lock();
         (inner.total_bytes, inner.used_bytes) = (bytes, 0);
     }
 
-    /// Cuts an object's file behind the daemon's back, as a hand on the disk does.
+    /// Truncates an object's file without the daemon, as a person may do.
     pub fn cut_by_hand(&self, id: ObjectId, bytes: u64) {
         if let Some(entry) = self.shared.lock().entries.get_mut(&order(id)) {
             let cut = SizeChange::Truncate { length: bytes };
@@ -135,23 +139,24 @@ impl MemStore {
         }
     }
 
-    /// Makes this the longest that an object can be.
+    /// Sets the length of the longest possible object.
     pub fn limit_objects(&self, bytes: u64) {
         self.shared.object_bytes_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// The daemon died and started again: nothing is lost, open objects are of no use, the verifier stays.
+    /// The daemon died and started again: nothing is lost, open objects become unusable, the
+    /// verifier stays.
     pub fn restart(&self) {
         let mut inner = self.shared.lock();
         inner.life += 1;
-        // What the process before flushed is not known to this one.
+        // The new process does not know what the old one flushed.
         inner.entries.values_mut().for_each(|entry| entry.dirty = true);
         drop(inner);
         self.shared.faults.revive();
     }
 
-    /// The host lost power and started again: of what was not flushed, any part may be gone, torn or out of order. The
-    /// verifier changes.
+    /// The host lost power and started again: any part of the unflushed data may be lost, torn or
+    /// out of order. The verifier changes.
     pub fn crash(&self) {
         self.shared.lock().lose_power();
         self.restart();
@@ -212,7 +217,7 @@ impl Inner {
         self.verifier = WriteVerifier(self.random.next_u64().max(1));
     }
 
-    /// The system forgets what it could not write (invariant 1).
+    /// The system forgets the changes that it could not write (invariant 1).
     pub(super) fn sync_failed(&mut self, entry: &mut Entry) {
         entry.unsynced.clear();
         self.new_verifier();
@@ -252,7 +257,7 @@ impl Entry {
         }
     }
 
-    /// Everyone sees it; power can take it.
+    /// Everyone sees the change, and a loss of power can undo it.
     pub(super) fn do_unsynced(&mut self, change: Unsynced) {
         self.changes += 1;
         self.modified = None;
@@ -283,7 +288,7 @@ impl Entry {
         }
     }
 
-    /// The record says so from now on, and power can take that.
+    /// Records the length; a loss of power can undo that.
     pub(super) fn remember_length(&mut self, size: u64) {
         if size > self.live.record.flushed_bytes && self.live.record.pending.is_none() {
             let record = ObjectRecord { flushed_bytes: size, ..self.live.record.clone() };

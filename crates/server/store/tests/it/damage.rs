@@ -1,5 +1,6 @@
-//! Files of an object directory flipped, cut, removed and swapped at random: what is read is right, or an error says what is
-//! broken. A byte that changes within an object's data is not among them: nothing notices it before there are checksums.
+//! Files of an object directory are changed, truncated, removed and swapped at random. Every read
+//! is right, or an error names the damage. A changed byte within an object's data is not tested:
+//! without checksums nothing notices it.
 #![cfg(target_os = "linux")]
 
 use braid_store::{
@@ -34,7 +35,7 @@ fn open(root: &Path) -> Result<LocalStore, StoreError> {
     LocalStore::open(root, CLUSTER, LocalOptions::default())
 }
 
-/// Files that were written and flushed, two of them grown to end in a hole.
+/// Written and flushed files, two of which end in a hole.
 fn filled(root: &Path) {
     LocalStore::init(root, CLUSTER, Some(IodId(1))).unwrap();
     let store = open(root).unwrap();
@@ -52,7 +53,7 @@ fn filled(root: &Path) {
     }
 }
 
-/// Does one thing to the directory; what it was.
+/// Does one random damage to the directory. Returns what it was.
 fn damage(root: &Path, random: &mut Random) -> String {
     let (file, other) = (random.below(FILES), random.below(FILES));
     let (object, second) = (path_of(root, file), path_of(root, other));
@@ -109,7 +110,8 @@ fn damage(root: &Path, random: &mut Random) -> String {
     }
 }
 
-/// Every byte is read right, or an error names the object or the directory; never a byte that was not written.
+/// Every byte is read right, or an error names the object or the directory. No other byte is ever
+/// returned.
 fn check(root: &Path, what: &str) -> usize {
     let store = match open(root) {
         Ok(store) => store,
@@ -144,7 +146,7 @@ fn check(root: &Path, what: &str) -> usize {
         let mut got = vec![0; want.len()];
         assert_eq!(object.read_at(&mut got, ObjectOffset(0)).unwrap(), there, "{what}: {file}");
         assert_eq!(got[..there], want[..there], "{what}: {file}");
-        // What was lost is not made whole by writing behind it.
+        // A write behind the lost end does not repair the object.
         if there < want.len() {
             object.write_at(b"x", ObjectOffset(want.len() as u64), SizeGeneration(0)).unwrap_err();
         }
@@ -162,7 +164,7 @@ fn damage_of_a_directory_gives_the_right_bytes_or_an_error_that_names_it() {
         let mut random = Random::new(seed);
         let what = format!("seed {seed}: {}", damage(&root, &mut random));
         errors += check(&root, &what);
-        // The daemon has moved or mended nothing away: a second start says the same kind of thing.
+        // The daemon has moved or repaired nothing: a second start reports the same.
         check(&root, &what);
     }
     assert!(errors > SEEDS as usize / 3, "most damage is seen: {errors} errors of {SEEDS} runs");

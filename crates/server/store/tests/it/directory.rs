@@ -1,4 +1,4 @@
-//! The object directory: whose it is, that one process has it, and what the real file system adds.
+//! The object directory: its identity, its one process, and what the real file system adds.
 
 use braid_store::{
     DiskOp, Fault, FaultPlan, Host, IDENTITY_FILE, LocalOptions, LocalStore, NewObject, Object,
@@ -76,7 +76,8 @@ fn nobody_else_may_look_into_the_directory_whatever_the_umask() {
     };
     let chmod =
         |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    // Of the whole process: what other tests make meanwhile is looser than they ask for, which none looks at.
+    // For the whole process: what other tests create now has more rights than they ask for, which
+    // no test checks.
     let before = rustix::process::umask(rustix::fs::Mode::empty());
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("iod");
@@ -118,7 +119,7 @@ fn an_object_is_as_long_as_the_file_system_allows_and_no_longer() {
     assert_eq!(past.status(), Status::TooLarge, "{past}");
     object.change_size(SizeChange::Truncate { length: 4 }, SizeGeneration(2)).unwrap();
     object.change_size(SizeChange::Truncate { length: longest }, SizeGeneration(3)).unwrap();
-    // Asked of the file system itself, by a store that does not know its limit.
+    // The limit comes from the file system itself, by a store that does not know it.
     drop((object, store));
     let unlimited = Some(braid_types::limits::FILE_BYTES_MAX);
     let options = LocalOptions { object_bytes_max: unlimited, ..LocalOptions::default() };
@@ -357,13 +358,13 @@ fn the_cache_of_open_files_is_bounded() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_write_back_that_failed_while_an_object_was_closed_is_met_by_its_flush() {
+fn a_flush_reports_a_write_back_error_from_before_the_objects_open() {
     let dir = scratch();
     let faults = Arc::new(FaultPlan::default());
     let options =
         LocalOptions { open_files_max: 1, faults: Some(faults.clone()), ..LocalOptions::default() };
     let store = LocalStore::open(dir.path(), CLUSTER, options).unwrap();
-    // So many that the first were closed since, wherever the cache has them.
+    // Enough objects that the first are closed again, whatever their cache shard is.
     for file in 1..=1000 {
         written(&store, file, b"acknowledged");
     }
@@ -371,7 +372,7 @@ fn a_write_back_that_failed_while_an_object_was_closed_is_met_by_its_flush() {
     let before = store.write_verifier();
     faults.fail_nth(DiskOp::Sync, 1, Fault::Eio);
     assert_eq!(first.flush().unwrap_err().status(), Status::DiskError);
-    assert_ne!(store.write_verifier(), before, "I6: whoever wrote it sends it again");
+    assert_ne!(store.write_verifier(), before, "I6: its writer sends it again");
     let operations = |object: &dyn Object| {
         let before = faults.operations();
         object.flush().unwrap();
@@ -382,7 +383,7 @@ fn a_write_back_that_failed_while_an_object_was_closed_is_met_by_its_flush() {
     second.write_at(b"more", ObjectOffset(0), GENERATION).unwrap();
     assert_eq!(operations(&*second), 1, "its data");
     drop((first, second));
-    // Others that are closed dirty meanwhile are no matter of one that was flushed before it was closed.
+    // Other objects that are closed dirty do not affect one that was flushed before it was closed.
     for file in 1001..=2000 {
         written(&store, file, b"acknowledged");
     }
@@ -446,14 +447,14 @@ fn threads_that_create_one_object_get_the_same() {
 
 #[cfg(target_os = "linux")]
 mod mounted {
-    //! On file systems of their own, which only root can mount.
+    //! Tests on their own file systems, which only root can mount.
     use super::*;
     use std::process::Command;
 
     struct Mount(tempfile::TempDir);
 
     impl Mount {
-        /// `None`, and says why, where nothing can be mounted.
+        /// `None`, with a message, where nothing can be mounted.
         fn new(kind: &str, options: &str) -> Option<Self> {
             let dir = tempfile::tempdir().unwrap();
             let mount = |c: &mut Command| {
@@ -494,7 +495,7 @@ mod mounted {
 
     impl Drop for Mount {
         fn drop(&mut self) {
-            // A failure shows as a directory that cannot be removed; nothing more can be done in a drop.
+            // A failure shows as a directory that cannot be removed; a drop can do nothing more.
             let _ = Command::new("umount").arg(self.path()).status();
         }
     }

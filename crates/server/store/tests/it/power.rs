@@ -1,5 +1,5 @@
-//! The loss of power, on the store in memory: what was flushed is there, what was not may be gone, torn or out of
-//! order, and a size change is whole or not begun.
+//! The loss of power, on the store in memory: flushed data is there, other data may be lost, torn
+//! or out of order, and a size change is done completely or not at all.
 
 use braid_store::{DiskOp, Fault, MemStore, NewObject, Object, ObjectStore, SizeChange};
 use braid_types::{
@@ -59,7 +59,7 @@ fn unflushed_data_is_lost_torn_and_reordered_by_some_seed() {
         object.write_at(&[2; 2048], ObjectOffset(0), SizeGeneration(0)).unwrap();
         let before = store.write_verifier();
         store.crash();
-        assert_ne!(store.write_verifier(), before, "I6: the client is told");
+        assert_ne!(store.write_verifier(), before, "I6: the client sees it");
         let sectors: Vec<u8> = bytes(&store).chunks(512).map(|sector| sector[0]).collect();
         assert!(
             bytes(&store).chunks(512).all(|sector| sector.iter().all(|b| *b == sector[0])),
@@ -68,7 +68,7 @@ fn unflushed_data_is_lost_torn_and_reordered_by_some_seed() {
         seen.insert(sectors);
     }
     assert!(seen.contains(&vec![0; 4]), "lost");
-    assert!(seen.contains(&vec![2; 4]), "kept");
+    assert!(seen.contains(&vec![2; 4]), "not lost");
     assert!(seen.contains(&vec![1; 4]), "out of order, or the second lost");
     assert!(seen.iter().any(|sectors| sectors.iter().any(|s| *s != sectors[0])), "torn");
 }
@@ -122,7 +122,7 @@ fn power_lost_at_each_step_of_a_truncate() {
     }
 }
 
-/// Loses power before the step of a truncate; whether the truncate came to its end first.
+/// Loses power before a step of a truncate. Returns whether the truncate had ended before.
 fn truncate_until(store: &MemStore, step: u64, seed: u64) -> bool {
     let object = flushed(store, &[7; 8192]);
     let change = SizeChange::Truncate { length: 100 };
@@ -252,7 +252,7 @@ fn objects_that_are_flushed_together_are_there_after_every_crash() {
 }
 
 #[test]
-fn a_truncate_done_again_makes_the_name_durable_that_the_first_try_did_not() {
+fn a_repeated_truncate_makes_the_name_durable() {
     for seed in 0..SEEDS {
         let store = store(seed);
         let new = NewObject {
@@ -316,7 +316,7 @@ fn power_loss_alone_never_makes_an_object_look_cut() {
             }
         }
         store.crash();
-        // The object may be gone, when nothing of it was ever flushed.
+        // The object may be absent, when it was never flushed.
         let Ok(object) = store.open(ID) else { continue };
         let stat = object.stat().unwrap();
         assert_eq!(stat.lost_from, None, "seed {seed}: {stat:?}");

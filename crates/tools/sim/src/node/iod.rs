@@ -185,10 +185,9 @@ impl Authorizer for Keys {
         match (role, credential) {
             (Role::Client, Credential::Session { .. })
             | (Role::Mds | Role::Admin, Credential::Server) => Ok(credential.secret(&server_key())),
-            _ => Err(Failure::new(
-                Status::AuthenticationFailed,
-                "this key does not stand for this role",
-            )),
+            _ => {
+                Err(Failure::new(Status::AuthenticationFailed, "this key does not have this role"))
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a store promises when the disk fails or the process dies.
+//! The guarantees of a store when the disk fails or the process dies.
 
 use crate::conformance::harness::{Harness, bytes, id, new, object};
 use braid_store::{DiskOp, Fault, Object, ObjectStore, Result, SizeChange};
@@ -6,10 +6,10 @@ use braid_types::{ObjectOffset, SizeGeneration, Status};
 
 const AT: fn(u64) -> ObjectOffset = ObjectOffset;
 const GEN: fn(u64) -> SizeGeneration = SizeGeneration;
-/// More operations than any script here makes.
+/// More operations than any script here does.
 const STEPS_MAX: u64 = 100;
 
-/// A day in the life of an object. The number of steps that were acknowledged.
+/// The life of an object. Returns the number of acknowledged steps.
 fn script(store: &dyn ObjectStore, done: &mut Vec<&'static str>) -> Result<()> {
     let o = store.create(&new(id(2, 0)))?;
     o.write_at(&[2; 6000], AT(0), GEN(1))?;
@@ -51,7 +51,7 @@ pub fn every_failed_operation_is_reported_and_nothing_flushed_is_lost(h: &mut Ha
     panic!("the script never came to its end");
 }
 
-/// Each acknowledged step of the script is there, and the next one is there whole or not at all.
+/// Each acknowledged step of the script is there, and the next one is complete or absent.
 fn assert_whole(store: &dyn ObjectStore, done: &[&str], n: u64) {
     let o = match store.open(id(2, 0)) {
         Err(error) if error.is_no_object() => return assert!(done.is_empty(), "{done:?} at {n}"),

@@ -13,7 +13,8 @@ pub enum Harness {
     Memory(MemStore),
 }
 
-/// In memory where that keeps object records: the suite syncs thousands of times. `tests/it/directory.rs` runs on a disk.
+/// A directory in memory if it can store object records: the suite syncs thousands of times.
+/// `tests/it/directory.rs` uses a disk.
 fn scratch() -> tempfile::TempDir {
     let in_memory = tempfile::tempdir_in("/dev/shm").ok();
     match in_memory.filter(|dir| LocalStore::init(dir.path(), CLUSTER, None).is_ok()) {
@@ -52,12 +53,12 @@ impl Harness {
         }
     }
 
-    /// Whether the store can tell a restart from a boot, and holes from data.
+    /// Whether the store can distinguish a restart from a boot, and holes from data.
     pub fn knows_its_host(&self) -> bool {
         cfg!(target_os = "linux") || matches!(self, Self::Memory(_))
     }
 
-    /// The file of an object is cut behind the daemon's back.
+    /// Truncates an object's file without the daemon.
     pub fn cut_by_hand(&self, id: ObjectId, bytes: u64) {
         match self {
             Self::Local { dir, .. } => {
@@ -101,7 +102,7 @@ pub fn new(id: ObjectId) -> NewObject {
     }
 }
 
-/// An object that holds these bytes, written under size generation 1.
+/// An object with these bytes, written under size generation 1.
 pub fn object(store: &dyn ObjectStore, id: ObjectId, data: &[u8]) -> Arc<dyn Object> {
     let object = store.create(&new(id)).expect("create");
     object.write_at(data, ObjectOffset(0), SizeGeneration(1)).expect("write");

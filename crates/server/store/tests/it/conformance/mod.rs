@@ -1,4 +1,4 @@
-//! One suite of what a store promises, run against both: `local::…` and `memory::…`.
+//! One suite of the guarantees of a store, run with both: `local::…` and `memory::…`.
 
 mod faults;
 mod harness;
@@ -8,10 +8,12 @@ mod promises;
 macro_rules! conformance {
     ($($module:ident::$name:ident),* $(,)?) => {
         mod local {
-            $( #[test] fn $name() { crate::conformance::$module::$name(&mut crate::conformance::harness::Harness::local()) } )*
+            use crate::conformance::{self, harness::Harness};
+            $( #[test] fn $name() { conformance::$module::$name(&mut Harness::local()) } )*
         }
         mod memory {
-            $( #[test] fn $name() { crate::conformance::$module::$name(&mut crate::conformance::harness::Harness::memory()) } )*
+            use crate::conformance::{self, harness::Harness};
+            $( #[test] fn $name() { conformance::$module::$name(&mut Harness::memory()) } )*
         }
     };
 }

@@ -1,4 +1,4 @@
-//! The two stores side by side under the same random calls: the same answers.
+//! Both stores with the same random calls give the same results.
 
 use crate::conformance::harness::{Harness, bytes, id, new};
 use braid_store::{ObjectStore, SizeChange};
@@ -19,11 +19,15 @@ fn any_call() -> impl Strategy<Value = Call> {
     let (file, at, generation) = (1..4u64, 0..20_000u64, 0..6u64);
     prop_oneof![
         4 => (file.clone(), at.clone(), 0..9000usize, any::<u8>(), generation.clone())
-            .prop_map(|(file, offset, length, fill, generation)| Call::Write { file, offset, length, fill, generation }),
+            .prop_map(|(file, offset, length, fill, generation)| {
+                Call::Write { file, offset, length, fill, generation }
+            }),
         2 => (file.clone(), at.clone(), generation.clone())
             .prop_map(|(file, length, generation)| Call::Truncate { file, length, generation }),
         2 => (file.clone(), at.clone(), at, generation)
-            .prop_map(|(file, offset, length, generation)| Call::Punch { file, offset, length, generation }),
+            .prop_map(|(file, offset, length, generation)| {
+                Call::Punch { file, offset, length, generation }
+            }),
         1 => file.clone().prop_map(|file| Call::Flush { file }),
         1 => file.prop_map(|file| Call::Delete { file }),
         1 => Just(Call::Restart),

@@ -1,4 +1,4 @@
-//! What a store promises when nothing fails.
+//! The guarantees of a store while nothing fails.
 
 use crate::conformance::harness::{Harness, bytes, id, new, object};
 use braid_store::{LAYOUT_BYTES_MAX, NewObject, SizeChange, StoreError, order};
@@ -35,10 +35,6 @@ pub fn what_is_written_is_read_back_with_zeros_between(h: &mut Harness) {
     assert_eq!(o.read_at(&mut buf, AT(10_002)).unwrap(), 2, "short only at the end");
     assert_eq!(o.read_at(&mut buf, AT(20_000)).unwrap(), 0);
     assert_eq!(o.stat().unwrap().size, 10_004);
-    match o.read_at_nowait(&mut buf, AT(0)).unwrap() {
-        Some(read) => assert_eq!(&buf[..read], &want[..read]),
-        None => println!("this file system cannot read without waiting"),
-    }
 }
 
 pub fn a_created_object_keeps_its_first_record(h: &mut Harness) {
@@ -66,7 +62,7 @@ pub fn records_and_data_survive_a_restart(h: &mut Harness) {
     assert_eq!(o.record(), record);
     assert_eq!((record.uid, record.gid, &record.layout[..]), (10, 20, &b"layout"[..]));
     assert_eq!(bytes(&*o), b"data", "I6: acknowledged data survives the death of the process");
-    // Elsewhere each start counts as a boot.
+    // On other systems each start counts as a boot.
     assert!(
         h.store().write_verifier() == verifier || !h.knows_its_host(),
         "and so the verifier stays"
@@ -101,7 +97,7 @@ pub fn truncate_cuts_and_grows_with_zeros(h: &mut Harness) {
     o.change_size(SizeChange::Truncate { length: 9000 }, GEN(3)).unwrap();
     let mut want = vec![7; 5000];
     want.resize(9000, 0);
-    assert_eq!(bytes(&*o), want, "what was cut does not come back");
+    assert_eq!(bytes(&*o), want, "truncated bytes do not come back");
     assert_eq!(o.stat().unwrap().size_generation, GEN(3));
     assert_eq!(o.record().pending, None);
 }
@@ -175,7 +171,6 @@ pub fn offsets_past_the_largest_file_are_refused(h: &mut Harness) {
         let punch = SizeChange::Punch { offset: AT(offset), length: 2 };
         assert_eq!(o.change_size(punch, GEN(2)).unwrap_err().status(), Status::TooLarge);
         assert_eq!(o.read_at(&mut [0; 4], AT(offset)).unwrap(), 0);
-        assert!(matches!(o.read_at_nowait(&mut [0; 4], AT(offset)).unwrap(), None | Some(0)));
     }
     let grow = SizeChange::Truncate { length: limits::FILE_BYTES_MAX + 1 };
     assert_eq!(o.change_size(grow, GEN(2)).unwrap_err().status(), Status::TooLarge);
@@ -249,7 +244,7 @@ pub fn a_flush_of_what_is_durable_costs_no_disk(h: &mut Harness) {
     o.flush().unwrap();
     h.store().flush_objects(&[id(1, 0)]).unwrap();
     assert_eq!(h.faults().operations(), spent, "flushed already");
-    h.store().flush_objects(&[id(2, 0)]).unwrap(); // not there: passed over
+    h.store().flush_objects(&[id(2, 0)]).unwrap(); // absent: skipped
     o.write_at(b"more", AT(4), GEN(1)).unwrap();
     let written = h.faults().operations();
     h.store().flush_objects(&[id(1, 0)]).unwrap();
@@ -315,7 +310,7 @@ pub fn a_copy_of_an_object_is_what_a_write_would_be(h: &mut Harness) {
     assert_eq!(bytes(&*target), b"head", "I5: an older generation writes nothing");
 }
 
-/// Cuts an object's file as a hand on the disk does, while the daemon is down.
+/// Truncates an object's file without the daemon, while it is down.
 fn cut(h: &mut Harness, id: ObjectId, bytes: u64) {
     h.restart();
     h.cut_by_hand(id, bytes);
@@ -340,7 +335,7 @@ pub fn a_flushed_object_that_is_cut_by_hand_has_lost_its_end(h: &mut Harness) {
     assert_eq!(o.next_data(AT(6000)).unwrap(), Some(AT(6000)), "it is not skipped as a hole");
     o.change_size(SizeChange::Truncate { length: 8000 }, GEN(3)).unwrap();
     assert_eq!((o.stat().unwrap().size, o.stat().unwrap().lost_from), (8000, Some(5000)));
-    // What is written again is there again.
+    // Bytes that are written again are there again.
     o.write_at(&[8; 3000], AT(5000), GEN(3)).unwrap();
     assert_eq!((o.stat().unwrap().size, o.stat().unwrap().lost_from), (8000, None));
     o.write_at(&[9; 10], AT(9000), GEN(3)).unwrap();
@@ -352,7 +347,8 @@ pub fn only_what_was_flushed_is_missed(h: &mut Harness) {
     drop(object(h.store(), id(1, 0), &[7; 9000]));
     cut(h, id(1, 0), 5000);
     assert_eq!(h.store().open(id(1, 0)).unwrap().stat().unwrap().lost_from, None);
-    // Flushed, then cut as the metadata server asks; one of the two was done when it was flushed.
+    // Flushed, then truncated by the metadata server; one of the two changes was done before the
+    // flush.
     let o = object(h.store(), id(2, 0), &[7; 9000]);
     o.flush().unwrap();
     o.change_size(SizeChange::Truncate { length: 100 }, GEN(2)).unwrap();
@@ -360,13 +356,13 @@ pub fn only_what_was_flushed_is_missed(h: &mut Harness) {
     h.restart();
     let stat = h.store().open(id(2, 0)).unwrap().stat().unwrap();
     assert_eq!((stat.size, stat.lost_from), (100, None));
-    // A hole at the end counts, as a hole in the middle does.
+    // A hole at the end counts like a hole in the middle.
     let o = object(h.store(), id(3, 0), b"x");
     o.change_size(SizeChange::Truncate { length: 1 << 20 }, GEN(2)).unwrap();
     drop(o);
     cut(h, id(3, 0), 4096);
     assert_eq!(h.store().open(id(3, 0)).unwrap().stat().unwrap().lost_from, Some(4096));
-    // Many that are flushed together, as the metadata server does with files that were closed.
+    // Many that are flushed together, as the metadata server does with closed files.
     let many: Vec<_> = (10..60).map(|file| id(file, 0)).collect();
     let seen: Vec<_> =
         many.iter().map(|id| (*id, object(h.store(), *id, &[1; 300]).stat().unwrap())).collect();

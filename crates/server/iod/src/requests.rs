@@ -1,0 +1,297 @@
+//! Starts requests: which operation serves which message, and for which peers.
+//!
+//! ```text
+//!   begin(connection, now, op, body) ──┬── Answer   done: the final frame
+//!                                      ├── Read     a job: each step() sends at most one frame
+//!                                      ├── Write    a job: push() takes the payload as it arrives
+//!                                      ├── Join     the same; it may wait for other tasks
+//!                                      └── Work     run() it on a thread that may block
+//! ```
+//!
+//! Invariants:
+//! 1. A message is decoded, and the role of its peer is checked, before anything else is done for
+//!    it.
+//! 2. A request that carries a capability is admitted by its operation (`request_admission.rs`);
+//!    every other request is admitted here, except those by which a client gives up its own
+//!    resources.
+//! 3. A slice of a job spends at most
+//!    [`JOB_SLICE_ACCESSES_MAX`](braid_types::limits::JOB_SLICE_ACCESSES_MAX) steps of unfolding,
+//!    and sends at most one data frame (I9).
+
+use std::time::Duration;
+
+use braid_store::ObjectStore;
+use braid_types::{Failure, Status};
+use braid_wire::{
+    Wire, WireError,
+    message::{CommonRequest, iod::IodRequest},
+};
+
+use crate::{
+    collective::{self, JoinJob},
+    connection::{ConnectionState, Standing},
+    iod_core::IodCore,
+    ops::{self, Progress, ReadJob, Work, WriteJob},
+    payload::Payload,
+    sink::{Answer, FrameSink, SinkError},
+};
+
+/// What a request has become.
+#[derive(Debug)]
+pub enum Begun<S> {
+    /// It is done.
+    Answer(Answer),
+    /// [`ReadJob::step`] until it has finished.
+    Read(Box<ReadJob>),
+    /// [`WriteJob::push`] the payload, then [`WriteJob::finish`].
+    Write(Box<WriteJob>),
+    /// A task's part in a collective request: it may have to wait for other tasks.
+    Join(Box<JoinJob>),
+    /// [`Work::run`] it on a thread that may block on the disk.
+    Work(Work<S>),
+}
+
+impl<S: ObjectStore> IodCore<S> {
+    /// Starts a request. `payload_bytes` is the length that the frame announces behind the body.
+    pub fn begin(
+        &self,
+        connection: &mut ConnectionState,
+        now: Duration,
+        op: u16,
+        body: &[u8],
+        payload_bytes: u32,
+    ) -> Begun<S> {
+        let begun = begin(self, connection, now, op, body, payload_bytes);
+        let begun = begun.unwrap_or_else(|failure| Begun::Answer(Answer::failure(&failure)));
+        if let Begun::Answer(answer) = &begun {
+            self.counters().answered(answer.status);
+        }
+        begun
+    }
+
+    /// Carries out a whole call, for simulated networks and tests. The daemon itself runs the
+    /// slices in turn.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn handle(
+        &self,
+        connection: &mut ConnectionState,
+        now: Duration,
+        op: u16,
+        body: &[u8],
+        payload: &[u8],
+        out: &mut dyn FrameSink,
+    ) -> Result<(), SinkError> {
+        let payload_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        let answer = match self.begin(connection, now, op, body, payload_bytes) {
+            Begun::Read(mut job) => {
+                while job.step(self, now, out)? == Progress::Again {}
+                return Ok(());
+            }
+            Begun::Join(mut job) => return job.run_alone(self, now, payload, out),
+            Begun::Answer(answer) => answer,
+            Begun::Work(work) => work.run(self, now),
+            Begun::Write(mut job) => {
+                let mut rest = payload;
+                while !rest.is_empty() {
+                    rest = &rest[job.push(self, now, rest)..];
+                }
+                loop {
+                    if let Some(answer) = job.finish(self, now) {
+                        break answer;
+                    }
+                }
+            }
+        };
+        out.finish(&answer.body, &Payload::EMPTY)
+    }
+}
+
+/// Decodes a request and dispatches it.
+fn begin<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    op: u16,
+    body: &[u8],
+    payload_bytes: u32,
+) -> Result<Begun<S>, Failure> {
+    if let Some(request) = CommonRequest::decode(op, body) {
+        no_payload(payload_bytes)?;
+        return common(core, connection, now, decoded(request)?);
+    }
+    let request = IodRequest::decode(op, body).ok_or_else(|| {
+        Failure::new(Status::UnknownMessage, format!("an I/O daemon has no message {op:#06x}"))
+    })?;
+    let request = decoded(request)?;
+    tracing::debug!(call = request.name(), payload_bytes, "started");
+    if !matches!(
+        request,
+        IodRequest::Write(_) | IodRequest::WriteWithRoom(_) | IodRequest::JoinWrite(_)
+    ) {
+        no_payload(payload_bytes)?;
+    }
+    check_role(connection.standing(), &request)?;
+    if !(carries_capability(&request) || gives_up_resources(&request)) {
+        core.admission().check_connection(connection, now)?;
+    }
+    dispatch(core, connection, now, request, payload_bytes)
+}
+
+fn dispatch<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    request: IodRequest,
+    payload_bytes: u32,
+) -> Result<Begun<S>, Failure> {
+    match request {
+        IodRequest::Read(read) => ops::read::begin(core, connection, &read).map(Begun::Read),
+        IodRequest::Write(write) => {
+            ops::write::begin(core, connection, &write, payload_bytes).map(Begun::Write)
+        }
+        IodRequest::WriteWithRoom(write) => {
+            ops::room::write(core, connection, now, &write, payload_bytes).map(Begun::Write)
+        }
+        IodRequest::Collect(collect) => {
+            answer(collective::collect(core, connection, now, &collect))
+        }
+        IodRequest::JoinRead(join) => {
+            collective::join_read(core, connection, now, &join).map(Begun::Join)
+        }
+        IodRequest::JoinWrite(join) => {
+            collective::join_write(core, connection, now, &join, payload_bytes).map(Begun::Join)
+        }
+        IodRequest::ReturnRoom(back) => answer(ops::room::take_back(core, connection, now, &back)),
+        IodRequest::Flush(flush) => {
+            ops::flush::begin(core, connection, now, &flush).map(Begun::Work)
+        }
+        IodRequest::ObjectSizes(sizes) => {
+            answer(ops::sizes::object_sizes(core, connection, now, &sizes))
+        }
+        IodRequest::Allocate(allocate) => {
+            ops::allocate::begin(core, connection, now, allocate).map(Begun::Work)
+        }
+        IodRequest::CopyRange(copy) => {
+            ops::copy::begin(core, connection, now, copy).map(Begun::Work)
+        }
+        IodRequest::Release(release) => {
+            release.handles.into_iter().for_each(|handle| connection.release(handle));
+            answer(Ok(()))
+        }
+        IodRequest::Seek(seek) => answer(ops::seek::seek(core, connection, now, &seek)),
+        IodRequest::Truncate(truncate) => ops::truncate::begin(core, truncate).map(Begun::Work),
+        IodRequest::Punch(punch) => ops::punch::begin(core, punch).map(Begun::Work),
+        IodRequest::Delete(delete) => Ok(Begun::Work(ops::delete::begin(delete))),
+        IodRequest::CollectSizes(collect) if collect.flush => {
+            Ok(Begun::Work(ops::collect::begin(collect)))
+        }
+        IodRequest::CollectSizes(collect) => answer(ops::collect::collect(core, &collect)),
+        IodRequest::Abandon(gone) => answer(ops::abandon::abandon(core, connection, &gone)),
+        IodRequest::Fence(fence) => answer(ops::fence::fence(core, &fence)),
+        IodRequest::ListObjects(list) => ops::list::begin(list).map(Begun::Work),
+        IodRequest::DiskSpace(_) => answer(ops::space::space(core)),
+        IodRequest::MoveToLost(lost) => Ok(Begun::Work(ops::lost_found::begin(lost))),
+        IodRequest::MeasureDisk(load) => {
+            ops::measure::begin(core, connection, now, &load).map(Begun::Work)
+        }
+        IodRequest::FlushAll(_) => Ok(Begun::Work(ops::flush::begin_all(core))),
+        other => Err(Failure::new(Status::UnknownMessage, other.name())),
+    }
+}
+
+fn common<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &ConnectionState,
+    now: Duration,
+    request: CommonRequest,
+) -> Result<Begun<S>, Failure> {
+    match request {
+        CommonRequest::Ping(_) => answer(Ok(())),
+        // The connection's loop drops the job before this; here nothing is in flight.
+        CommonRequest::Cancel(_) => answer(Ok(())),
+        CommonRequest::DaemonStatus(_) => match connection.standing() {
+            Standing::Mds | Standing::Admin => answer(Ok(ops::status::status(core, now))),
+            Standing::Client(_) | Standing::Nobody => Err(Status::WrongRole.into()),
+        },
+        _ => Err(Status::UnknownMessage.into()),
+    }
+}
+
+/// Clients and the metadata server make data calls, the metadata server manages objects, and an
+/// administrator makes the calls of fsck.
+fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
+    use IodRequest as R;
+    let allowed = match request {
+        R::Read(_)
+        | R::Write(_)
+        | R::Flush(_)
+        | R::ObjectSizes(_)
+        | R::Allocate(_)
+        | R::Release(_)
+        | R::Seek(_)
+        | R::CopyRange(_) => {
+            matches!(standing, Standing::Client(_) | Standing::Mds)
+        }
+        R::Abandon(_)
+        | R::WriteWithRoom(_)
+        | R::ReturnRoom(_)
+        | R::Collect(_)
+        | R::JoinRead(_)
+        | R::JoinWrite(_)
+        | R::MeasureDisk(_) => {
+            matches!(standing, Standing::Client(_))
+        }
+        R::ListObjects(_) | R::DiskSpace(_) | R::MoveToLost(_) => {
+            matches!(standing, Standing::Mds | Standing::Admin)
+        }
+        // It changes nothing visible, and a client may have closed the file that it wants durable.
+        R::FlushAll(_) => standing != Standing::Nobody,
+        _ => standing == Standing::Mds,
+    };
+    if allowed { Ok(()) } else { Err(Failure::new(Status::WrongRole, request.name())) }
+}
+
+/// Calls with a capability, whose operations check fences and epoch.
+fn carries_capability(request: &IodRequest) -> bool {
+    use IodRequest as R;
+    matches!(
+        request,
+        R::Read(_)
+            | R::Write(_)
+            | R::WriteWithRoom(_)
+            | R::Collect(_)
+            | R::JoinRead(_)
+            | R::JoinWrite(_)
+            | R::Flush(_)
+            | R::ObjectSizes(_)
+            | R::Allocate(_)
+            | R::CopyRange(_)
+            | R::Seek(_)
+    )
+}
+
+/// Calls by which a client gives up its own resources: a fenced client may make them too.
+fn gives_up_resources(request: &IodRequest) -> bool {
+    use IodRequest as R;
+    matches!(request, R::Release(_) | R::ReturnRoom(_) | R::Abandon(_))
+}
+
+fn answer<S, R: Wire>(outcome: Result<R, Failure>) -> Result<Begun<S>, Failure> {
+    outcome.map(|reply| Begun::Answer(Answer::from_outcome(Ok(reply))))
+}
+
+fn decoded<R>(request: Result<R, WireError>) -> Result<R, Failure> {
+    request.map_err(|why| Failure::new(Status::Malformed, why.to_string()))
+}
+
+fn no_payload(payload_bytes: u32) -> Result<(), Failure> {
+    if payload_bytes == 0 {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Status::Malformed,
+        format!("the message takes no payload, {payload_bytes} bytes came"),
+    ))
+}
