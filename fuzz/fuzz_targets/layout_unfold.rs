@@ -137,7 +137,7 @@ fuzz_target!(|input: Input| {
     let request = Request { view, start: input.start.value(), bytes: input.bytes.value() };
     let parts: PartSet = (0..32).filter(|bit| input.parts >> bit & 1 == 1).map(PartIndex).collect();
 
-    let _ = (layout.validate(), request.validate(), request.paper_parameters());
+    let _ = (layout.validate(), request.validate());
     let Ok(map) = layout.map() else { return };
     let accesses = unfolded(&map, &request, &parts);
     if let (Some(accesses), true) = (&accesses, request.bytes <= BYTES) {
