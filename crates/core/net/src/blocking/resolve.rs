@@ -1,7 +1,8 @@
-//! Names to addresses, within a deadline (I8): the system's own lookup cannot be stopped, so it runs on a thread
-//! that is left behind when it takes too long.
+//! Resolves names to addresses within a deadline (I8). The system's lookup cannot be cancelled, so
+//! it runs on a thread that is abandoned when it takes too long.
 //!
-//! Invariant: at most [`LOOKUPS_MAX`] lookups run at a time (I9); a name server that does not answer costs no more.
+//! Invariant: at most [`LOOKUPS_MAX`] lookups run at a time (I9). A name server that does not
+//! answer costs no more than that.
 
 use std::{
     io::{self, ErrorKind},
@@ -14,17 +15,17 @@ use std::{
     time::Instant,
 };
 
-/// Threads that may be left behind.
+/// Maximum number of abandoned threads.
 const LOOKUPS_MAX: usize = 16;
 
-/// Looks names up.
+/// Resolves names, with a limit on running lookups.
 #[derive(Debug)]
 pub(super) struct Resolver {
     lookup: fn(&str) -> io::Result<Vec<SocketAddr>>,
     running: AtomicUsize,
 }
 
-/// By the system's means: `/etc/hosts`, DNS.
+/// Uses the system's resolver: `/etc/hosts`, DNS.
 pub(super) static SYSTEM: Resolver = Resolver::new(|name| Ok(name.to_socket_addrs()?.collect()));
 
 impl Resolver {
@@ -32,7 +33,7 @@ impl Resolver {
         Self { lookup, running: AtomicUsize::new(0) }
     }
 
-    /// The addresses of `host:port`; of a numeric one itself, without a lookup.
+    /// The addresses of `host:port`. A numeric address needs no lookup.
     pub(super) fn resolve(
         &'static self,
         address: &str,
@@ -50,7 +51,7 @@ impl Resolver {
         let name = address.to_string();
         thread::Builder::new().name("braid-resolver".into()).spawn(move || {
             let _place = place;
-            let _ = answer.send((self.lookup)(&name)); // nobody waits any more
+            let _ = answer.send((self.lookup)(&name)); // the caller may have stopped waiting
         })?;
         match answered.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(found) => found,
@@ -65,7 +66,7 @@ impl Resolver {
     }
 }
 
-/// One of the lookups that may run.
+/// The right to run one lookup.
 struct Place(&'static AtomicUsize);
 
 impl Place {

@@ -1,6 +1,7 @@
-//! One server of several is silent: what the others answer is received all the same.
+//! One of several servers is silent: the answers of the others are received nevertheless.
 //!
-//! Answers are there before their calls are made, and calls whose servers may not be silent at all: nothing here waits for a clock.
+//! No test waits for a clock. Answers are sent before the calls are made; time-outs are zero, or
+//! too long to be reached.
 
 use std::{
     io::{IoSliceMut, Read, Write},
@@ -21,11 +22,11 @@ use crate::{
 
 const OP: u16 = 9;
 const BYTES: usize = 40 << 10;
-/// So many wanted on a connection are not awaited one connection after the other.
+/// More than this on a connection makes the connections be polled together.
 const POLLED_BYTES: usize = 72 << 10;
 const LONG: Duration = Duration::from_secs(60);
 
-/// A connection, and its server's end.
+/// A connection and its server's end.
 fn connection(name: &str) -> (Connection, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let client =
@@ -40,14 +41,14 @@ fn connection(name: &str) -> (Connection, TcpStream) {
     (Connection::new(connected), listener.accept().expect("accepted").0)
 }
 
-/// The same, whose payloads count, though it is on loopback.
+/// The same, but treated as remote: its payloads need a permit.
 fn bounded(name: &str) -> (Connection, TcpStream) {
     let (mut connection, server) = connection(name);
     connection.window = Some(Window::anyway(&connection.transport));
     (connection, server)
 }
 
-/// The answer to a connection's first call: [`BYTES`], all of them 7.
+/// The answer to a connection's first call: [`BYTES`] bytes of 7.
 fn answer() -> Vec<u8> {
     let header = FrameHeader {
         op: OP,
@@ -59,7 +60,7 @@ fn answer() -> Vec<u8> {
     [&header.to_bytes()[..], &[7; BYTES]].concat()
 }
 
-/// The first call of the connection is answered already.
+/// The same connection after the answer to its first call has arrived.
 fn answered((connection, mut server): (Connection, TcpStream)) -> (Connection, TcpStream) {
     server.write_all(&answer()).expect("sent");
     let mut seen = vec![0; answer().len()];
@@ -69,7 +70,8 @@ fn answered((connection, mut server): (Connection, TcpStream)) -> (Connection, T
     (connection, server)
 }
 
-/// One call on each connection, with so much room: the names of the servers in errors, `None` for a whole answer.
+/// One call on each connection, with `room` bytes of buffer. Returns the servers named in errors,
+/// `None` for a whole answer.
 fn call(
     intake: &Arc<Intake>,
     connections: &mut [Connection],
@@ -168,7 +170,8 @@ fn lanes_that_want_more_than_their_share_are_received_while_an_earlier_one_is_si
                 thread::yield_now();
             }
             let came = intake.received() >= BYTES as u64;
-            let _ = server.write_all(&answer()); // a client that gave up is told of below
+            // if the client gave up, the assertions below report it
+            let _ = server.write_all(&answer());
             came
         });
         (call(&intake, &mut [first, second], BYTES, LONG), came_before.join().expect("no panic"))
