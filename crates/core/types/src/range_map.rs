@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_of_ranges_is_split_and_merged_like_bytes_also_at_the_ends_of_the_line() {
+    fn every_pair_of_ranges_is_split_and_merged_like_single_bytes() {
         let ranges = |from: u64| {
             (from..12).flat_map(move |start| (start..12).map(move |last| (start, last)))
         };

@@ -36,7 +36,7 @@ fn bytes(layout: &Layout, from: u64) -> Vec<(IodId, PartIndex, u64)> {
 
 proptest! {
     #[test]
-    fn what_lies_alike_is_on_the_same_daemons_in_objects_that_correspond_byte_by_byte(
+    fn identical_placement_means_the_same_daemons_and_matching_objects(
         mine in layout(),
         theirs in layout(),
         same in any::<bool>(),

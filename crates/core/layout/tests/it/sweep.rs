@@ -44,7 +44,7 @@ proptest! {
     #![proptest_config(model::cases(1000))]
 
     #[test]
-    fn a_sweep_has_each_wanted_byte_once_in_file_order_and_knows_of_every_overlap(
+    fn a_union_has_each_byte_once_in_file_order_and_knows_every_overlap(
         layout in model::layout(),
         requests in proptest::collection::vec(model::request(), 0..5),
         bits: u64, bytes_max in 1u64..40, steps in 1usize..9, end in prop_oneof![Just(u64::MAX), 0u64..300],

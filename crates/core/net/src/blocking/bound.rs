@@ -129,7 +129,7 @@ mod tests {
     const LONGER: Duration = Duration::from_secs(7200);
 
     #[test]
-    fn an_inner_bound_ends_no_later_than_the_outer_one() {
+    fn an_inner_deadline_ends_no_later_than_the_outer_one() {
         assert_eq!(Bound::left(), None);
         let outer = Bound::begin(LONG);
         let until = Bound::current();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn another_thread_has_the_bound_that_it_enters_and_no_other() {
+    fn another_thread_has_only_the_deadline_that_it_enters() {
         let _bound = Bound::begin(LONG);
         let until = Bound::current();
         let (none, entered) = std::thread::spawn(move || {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_pushes_the_bound_on_and_what_is_apart_has_none() {
+    fn moved_bytes_extend_the_deadline_and_a_suspended_one_does_not_hold() {
         let _bound = Bound::begin(LONG);
         let until = Bound::current();
         {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_blame_is_known_until_the_outermost_bound_ends() {
+    fn the_blamed_server_is_known_until_the_outermost_deadline_ends() {
         let outer = Bound::begin(LONG);
         {
             let _inner = Bound::begin(LONG);

@@ -114,7 +114,7 @@ fn shake_hands(
     let (header, body) = receive(transport, &mut buffer, &handshake, wait, lost)?;
     let established = handshake.auth_reply(&header, &body)?;
     if !buffer.is_empty() || transport.has_received() {
-        let what = "it sent bytes that nobody asked for".to_string();
+        let what = "it sent bytes before any request".to_string();
         return Err(NetError::PeerMisbehaved { server: endpoint.name(), what });
     }
     Ok(established)

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn more_lanes_than_places_are_all_answered_and_a_broken_one_keeps_no_other_waiting() {
+    fn more_connections_than_permits_are_answered_despite_broken_ones() {
         const LANES: usize = 11;
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_goes_from_server_to_server_and_each_call_begins_with_the_next_one() {
+    fn a_permit_passes_between_servers_and_calls_start_with_the_next_one() {
         const LANES: usize = 3;
         let intake = Intake::timeless();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_whose_turn_does_not_come_while_nobody_receives_fails_and_asks_nobody() {
+    fn a_call_without_a_permit_fails_unsent_when_nothing_is_received() {
         let (connection, mut server) = pair();
         let intake = Intake::timeless();
         let others = intake.begin(1000);
@@ -505,8 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_waits_for_its_turn_as_long_as_others_receive_and_those_that_need_none_are_answered_meanwhile()
-     {
+    fn a_call_waits_for_a_permit_while_others_receive_and_small_calls_go_on() {
         /// Longer than a runnable thread waits for a processor.
         const SILENCE: Duration = Duration::from_secs(2);
         /// More than the sockets buffer: the send ends only when the bytes are received.
@@ -604,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_not_late_while_nobody_has_looked() {
+    fn servers_are_not_late_before_their_sockets_were_read() {
         let ((one, _first), (other, _second)) = (pair(), pair());
         let mut connections = [one, other];
         let mut rooms = vec![vec![0; BYTES]; 2];

@@ -56,7 +56,8 @@ impl Resolver {
         match answered.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(found) => found,
             Err(RecvTimeoutError::Timeout) => {
-                let why = "the name was not looked up in time; try: check the name servers, or give a numeric address";
+                let why = "the name was not looked up in time; \
+                           try: check the name servers, or give a numeric address";
                 Err(io::Error::other(why))
             }
             Err(RecvTimeoutError::Disconnected) => {
@@ -75,9 +76,8 @@ impl Place {
             return Ok(Self(running));
         }
         running.fetch_sub(1, Ordering::Relaxed);
-        let why = format!(
-            "{LOOKUPS_MAX} lookups of names have no answer yet; try: check the name servers"
-        );
+        let why =
+            format!("{LOOKUPS_MAX} name lookups have no answer yet; try: check the name servers");
         Err(io::Error::new(ErrorKind::ResourceBusy, why))
     }
 }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lookup_that_ended_gives_its_place_back() {
+    fn a_finished_lookup_frees_its_permit() {
         static FAILING: Resolver = Resolver::new(|_| Err(ErrorKind::NotFound.into()));
         for _ in 0..10 * LOOKUPS_MAX {
             let far = Instant::now() + Duration::from_secs(60);

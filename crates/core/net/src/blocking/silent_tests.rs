@@ -101,7 +101,7 @@ fn call(
 }
 
 #[test]
-fn one_that_is_silent_until_the_time_is_up_is_the_only_one_that_is_told_of() {
+fn only_the_server_that_was_silent_until_the_time_out_is_reported() {
     let (mut connections, _servers): (Vec<_>, Vec<_>) =
         [answered(connection("X")), connection("Y"), answered(connection("Z"))].into_iter().unzip();
     let told = call(&Intake::timeless(), &mut connections, BYTES, Duration::ZERO);
@@ -112,7 +112,7 @@ fn one_that_is_silent_until_the_time_is_up_is_the_only_one_that_is_told_of() {
 }
 
 #[test]
-fn a_turn_that_does_not_come_takes_no_answer_from_those_that_need_none() {
+fn a_missing_permit_takes_no_answer_from_connections_that_need_none() {
     let intake = Intake::timeless();
     let others = intake.begin(1000);
     let (mut connections, _servers): (Vec<_>, Vec<_>) =
@@ -129,7 +129,7 @@ fn a_turn_that_does_not_come_takes_no_answer_from_those_that_need_none() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_turn_that_does_not_come_leaves_a_connection_to_a_pipe_as_it_was() {
+fn a_missing_permit_leaves_a_spliced_connection_usable() {
     let intake = Intake::timeless();
     let (mut connection, mut server) = bounded("X");
     let (mut pipe, mut buffer) = (crate::Pipe::new().expect("a pipe"), vec![0; BYTES]);
@@ -159,7 +159,7 @@ fn a_turn_that_does_not_come_leaves_a_connection_to_a_pipe_as_it_was() {
 }
 
 #[test]
-fn lanes_that_want_more_than_their_share_are_received_while_an_earlier_one_is_silent() {
+fn a_large_answer_is_received_while_an_earlier_server_is_silent() {
     let intake = Intake::timeless();
     let deadline = Instant::now() + LONG;
     let ((first, mut server), (second, _second_server)) = (bounded("X"), answered(bounded("Y")));

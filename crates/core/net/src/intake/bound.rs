@@ -386,8 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_the_widest_call_if_each_has_a_useful_share_and_of_good_ones_as_many_as_there_are()
-     {
+    fn permits_cover_the_widest_call_at_useful_shares_or_all_good_shares() {
         let places = |bound: u64, widest| Bound { bound, ..Bound::default() }.places(widest);
         assert_eq!([1, 4, 6, 8, 16].map(|widest| places(FIRST_BYTES, widest)), [4, 4, 6, 8, 8]);
         assert_eq!(
@@ -399,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_switch_loses_nothing_and_its_line_is_full() {
+    fn a_small_switch_loses_nothing_and_its_link_is_full() {
         let line = Line::default();
         let mut state = Bound::default();
         let (rate, losses) = line.read(&mut state, (&mut us(0), &mut 0), 15);
@@ -419,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn one_segment_that_a_time_out_brings_tells_of_a_loss() {
+    fn one_segment_after_a_time_out_indicates_a_loss() {
         let line = Line { queue: 24 << 10, losses_seen: 1, ..Line::default() };
         let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
         let (_, losses) = line.read(&mut state, (&mut now, &mut total), 3);
@@ -427,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_segments_that_take_another_way_cost_nothing() {
+    fn a_few_reordered_segments_cost_nothing() {
         // A call has 2,900 segments.
         for (disorder, least) in [(8, FIRST_BYTES), (11, FIRST_BYTES), (40, LEAST_BYTES)] {
             let line = Line { disorder, ..Line::default() };
@@ -438,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn large_calls_that_take_long_tell_of_no_time_out() {
+    fn long_large_calls_do_not_count_as_a_time_out() {
         // 64 MiB at 1 Gbit/s. A few of the 46,000 segments take another path.
         let (mut state, mut mark) = (Bound::default(), Mark::default());
         for _ in 1..100 {
@@ -449,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_a_slow_line_makes_long_tell_of_no_time_out_and_a_pause_does() {
+    fn a_slow_link_does_not_count_as_a_time_out_but_a_pause_does() {
         // 512 KiB at 100 Mbit/s, mostly used by others; sometimes a segment takes another path.
         let (mut state, mut mark) = (Bound::default(), Mark::default());
         let took = |ms, out_of_order| {
@@ -466,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_and_long_lines_are_filled() {
+    fn fast_and_long_links_are_filled() {
         let lines =
             [(12.5e9, 8 << 20, us(50)), (1.25e9, 1 << 20, us(200)), (117e6, 4 << 20, us(20_000))];
         for (bytes_per_second, queue, round_trip) in lines {
@@ -484,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_brings_nothing_is_taken_back_and_comes_ever_more_rarely() {
+    fn a_useless_trial_is_reverted_and_repeated_more_rarely() {
         // The client itself is the bottleneck: 300 MB/s, whatever is in flight.
         let (mut state, mut mark, mut trials) = (Bound::default(), Mark::default(), 0);
         while mark.at < Duration::from_secs(120) {
@@ -503,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_others_make_lower_is_no_reason_for_a_larger_bound() {
+    fn a_rate_lowered_by_other_traffic_does_not_raise_the_limit() {
         // 100 Mbit/s shared with others. No connection saw the link idle: a round trip of 5 ms.
         let (mut state, mut mark, mut trials) = (Bound::default(), Mark::default(), 0);
         let mut random = 1_u64;
@@ -530,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_counts_what_came_in_it_also_for_calls_that_began_before() {
+    fn a_trial_counts_the_bytes_of_calls_that_began_before_it() {
         // Always sixteen calls of 1 MiB in progress, each on one connection, all equally fast; the
         // round trip is 150 us.
         const CALLS: u64 = 16;
@@ -558,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn many_connections_share_it_and_one_that_went_on_alone_has_it_all_again() {
+    fn connections_share_the_limit_and_a_single_one_gets_all_of_it_again() {
         let mut state = Bound::default();
         assert_eq!(state.begin(16, Duration::ZERO), Some((FIRST_BYTES / 16) as u32));
         assert_eq!(state.begin(1, Duration::ZERO), Some(SHARE_LEAST_BYTES as u32));

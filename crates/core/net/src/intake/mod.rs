@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_was_not_ended_receives_no_more() {
+    fn a_permit_that_is_dropped_unfinished_is_released() {
         let intake = Intake::timeless();
         drop(wait(&intake, 3));
         wait(&intake, 2).expect("a turn").end(Received::default());
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_no_time_left_goes_without_a_turn_and_leaves_the_row() {
+    fn a_call_without_time_gets_no_permit_and_leaves_the_queue() {
         let intake = Intake::timeless();
         let turn = intake.begin(intake.places());
         assert!(intake.wait_until(1, Instant::now()).is_none());
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_waits_for_its_turn_as_long_as_others_receive_and_no_longer() {
+    fn a_task_waits_for_a_permit_only_while_others_receive() {
         /// Longer than a runnable thread waits for a processor.
         const SILENCE: Duration = Duration::from_secs(2);
         let intake = Intake::timeless();
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_begins_with_servers_that_are_asked_the_least() {
+    fn a_call_begins_with_the_least_used_servers() {
         let servers: Vec<SocketAddr> = (1..=4).map(|port| ([127, 0, 0, 1], port).into()).collect();
         let intake = Intake::timeless();
         let mut first = wait(&intake, 3).expect("a turn");
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_of_many_threads_that_end_while_epochs_begin_have_never_received_less_than_before() {
+    fn totals_never_decrease_when_many_threads_finish_permits() {
         const LOST_EVERY: usize = 3; // after a loss a new interval begins
         let intake = Intake::timeless();
         thread::scope(|scope| {
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_and_tasks_all_come_to_their_turn() {
+    fn all_threads_and_tasks_get_a_permit() {
         let intake = Arc::new(Intake::new());
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_saw_the_line_busy_only_has_the_round_trip_of_one_that_did_not() {
+    fn a_connection_on_a_busy_link_uses_the_min_rtt_of_an_earlier_one() {
         let mut nearest = Nearest::default();
         assert_eq!(nearest.farthest(&[], ms(0)), ms(0));
         assert_eq!(nearest.farthest(&[(host(1), ms(1)), (host(2), ms(3))], ms(0)), ms(3));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_became_longer_is_known_after_a_while() {
+    fn a_path_that_became_longer_is_noticed_after_a_while() {
         let mut nearest = Nearest::default();
         nearest.farthest(&[(host(1), ms(1))], ms(0));
         let mut seen =
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_beyond_all_bounds_are_forgotten() {
+    fn hosts_over_the_limit_are_forgotten() {
         let mut nearest = Nearest::default();
         for number in 0..3 * HOSTS_MAX {
             nearest.farthest(&[(host(number), ms(1))], ms(0));

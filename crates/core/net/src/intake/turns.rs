@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_gets_the_places_that_are_free_and_the_next_waits() {
+    fn a_call_gets_the_free_permits_and_the_next_one_waits() {
         let mut turns = Turns::default();
         let (first, lanes, _) = granted(ask(&mut turns, 3, &mut None, us(0)));
         assert_eq!(lanes, 3);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_first_is_woken_first_and_nobody_goes_before_it() {
+    fn the_first_in_the_queue_is_woken_first_and_not_overtaken() {
         let mut turns = Turns::default();
         let (first, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         let wakes: [Arc<Woken>; 3] = Default::default();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_has_the_number_after_that_of_the_turn_before() {
+    fn a_call_that_waited_has_the_next_permit_number() {
         let mut turns = Turns::default();
         let (mut last, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         for _ in 0..3 {
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_dropped_hands_on_its_place_in_the_row() {
+    fn a_dropped_wait_passes_its_position_to_the_next_call() {
         let mut turns = Turns::default();
         let (first, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         let (mut dropped, mut next, wake) = (None, None, Arc::new(Woken::default()));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_answer_keeps_nobody_waiting() {
+    fn a_server_that_does_not_answer_blocks_no_other_call() {
         let mut turns = Turns::default();
         let (_, _, received) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         let mut ticket = None;
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn while_half_of_the_places_receive_a_late_answer_is_awaited_for_longer() {
+    fn a_late_answer_is_awaited_longer_while_half_of_the_permits_receive() {
         let mut turns = Turns::default();
         let (busy, _, received) = granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
         received.store(1, Ordering::Relaxed);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_line_is_not_taken_for_late_servers() {
+    fn a_slow_link_is_not_taken_for_late_servers() {
         // 100 Mbit/s: what may be in flight takes 4 ms, and six connections get their first bytes
         // one after another.
         const BOUND: u64 = 48 << 10;
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_on_which_nothing_comes_is_not_why() {
+    fn an_idle_link_is_not_the_cause_of_a_late_answer() {
         for (drains_in, idle_after) in
             [(us(400), UNANSWERED), (us(4000), us(2000)), (us(400_000), IDLE_MOST)]
         {
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_gets_more_only_when_nobody_waits() {
+    fn a_permit_is_extended_only_when_no_call_waits() {
         let mut turns = Turns::default();
         let (first, ..) = granted(ask(&mut turns, 1, &mut None, us(0)));
         assert_eq!(turns.more(first, (2, PLACES), us(0)), 2);
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn many_calls_of_many_lanes_all_come_to_their_turn_and_never_more_at_once() {
+    fn many_calls_all_get_permits_and_never_exceed_the_limit() {
         let mut turns = Turns::default();
         /// Connections that it still has to request, its ticket, and its permit.
         #[derive(Default, Debug)]

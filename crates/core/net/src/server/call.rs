@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_that_are_much_do_not_wait_for_the_rest_of_the_batch() {
+    fn large_replies_do_not_wait_for_the_rest_of_the_batch() {
         const REQUESTS: u64 = 500;
         const REPLY_BYTES: usize = 64 * 1024;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_large_payload_takes_a_turn_and_its_end_or_the_connections_gives_it_back() {
+    fn only_a_large_payload_takes_a_permit_and_releases_it_at_its_end() {
         let intake = Intake::timeless();
         let (mut inflow, _client) = connection(&intake);
         inflow.expect(LARGE - 1);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wait_for_is_received_in_a_turn_at_once_whoever_has_one() {
+    fn a_payload_that_others_wait_for_needs_no_free_permit() {
         let intake = Intake::timeless();
         let others = intake.begin(1000);
         let (mut inflow, _client) = connection(&intake);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn without_time_it_goes_on_without_a_turn() {
+    fn without_time_a_payload_is_received_without_a_permit() {
         let intake = Intake::timeless();
         let others = intake.begin(1000);
         let (mut inflow, _client) = connection(&intake);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_without_a_turn_before_its_client_gives_it_up() {
+    fn a_payload_is_received_without_a_permit_before_its_client_gives_up() {
         let intake = Intake::timeless();
         let others = intake.begin(1000);
         let (mut inflow, _client) = connection(&intake);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn many_that_write_at_once_have_turns_a_few_at_a_time_and_all_bytes_come() {
+    fn many_writers_receive_permits_a_few_at_a_time_and_complete() {
         const CLIENTS: usize = 24;
         const BYTES: usize = 100_000;
         const CHUNK: usize = 32 << 10;
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_stops_in_the_middle_keeps_nobody_waiting_for_ever() {
+    fn a_client_that_stops_within_a_payload_does_not_block_others() {
         let intake = Arc::new(Intake::of_server());
         let ill: Vec<_> = (0..intake.places())
             .map(|_| {

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_pipe_and_where_pages_are_not_there_the_rest_is_left_to_be_copied() {
+    fn without_a_pipe_or_a_page_the_rest_is_left_to_be_copied() {
         assert_eq!(received(&mut Pages::Refused, |_| {}), (0, Vec::new()));
         let mut pages = Pages::default();
         let (transport, _client) = connection();

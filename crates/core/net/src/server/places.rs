@@ -152,7 +152,7 @@ impl Table {
         let kept = if role == Role::Client { places_max / KEPT } else { 0 };
         if self.open.len() >= places_max - kept {
             let why = format!(
-                "the server has {} connections, its limit; try: again later",
+                "the server has {} connections, its limit; try: repeat it later",
                 self.open.len()
             );
             return Err(Failure::new(Status::TooManyOpen, why));
@@ -166,7 +166,7 @@ impl Table {
                     Owner::Session(_) => "this session",
                 };
                 let why = format!(
-                    "{whose} has {has} connections here, its share; try: close some, or again later"
+                    "{whose} has {has} connections here, its limit; try: close some of them"
                 );
                 return Err(Failure::new(Status::TooManyOpen, why));
             }
@@ -198,7 +198,7 @@ impl Place {
         let Some(transport) = table.newcomers.remove(&self.number) else {
             return Err(Failure::new(
                 Status::TooManyOpen,
-                "too many came while this one shook hands; try: again later",
+                "too many newer connections arrived during the handshake; try: repeat it later",
             ));
         };
         table.open.insert(self.number, (transport, owners));

@@ -224,7 +224,7 @@ fn from_two(servers: [fn(&mut ServerConnection); 2], room: usize) -> [Result<u64
 }
 
 #[test]
-fn a_server_that_is_slow_is_waited_for_while_it_moves_and_one_that_is_silent_fails_alone() {
+fn a_slow_server_is_waited_for_while_it_moves_and_a_silent_one_fails() {
     // Little room: one after the other; much: by a poll.
     thread::scope(|scope| {
         for room in [TRICKLED, 100_000] {

@@ -157,7 +157,7 @@ fn pieces_of_a_mapped_file_come_in_their_order_whatever_their_number() {
 }
 
 #[test]
-fn a_file_that_is_cut_after_it_was_mapped_is_filled_up_with_zeros_on_a_connection_that_lives_on() {
+fn a_file_truncated_after_mapping_is_sent_with_zeros() {
     // The last one grew, and not with data.
     for (left, length) in [(0, 0), (300_000, 300_000), (1_000_000, 1_040_000)] {
         let mut all = content(1_000_000);

@@ -116,7 +116,7 @@ fn server() -> (Listener, Endpoint) {
 }
 
 #[test]
-fn what_a_server_sends_comes_out_of_the_pipe_behind_what_it_was_begun_with() {
+fn the_payload_follows_the_prefix_out_of_the_pipe() {
     let (_listener, endpoint) = server();
     let mut connection = connect(&endpoint);
     for cuts in [&[255, 255, 0][..], &[100, 1, 7], &[50], &[255, 3]] {
@@ -127,7 +127,7 @@ fn what_a_server_sends_comes_out_of_the_pipe_behind_what_it_was_begun_with() {
 }
 
 #[test]
-fn what_a_full_pipe_has_no_place_for_is_all_in_the_buffer_and_the_connection_does_not_try_again() {
+fn a_full_pipe_moves_all_payload_to_the_buffer_and_is_not_tried_again() {
     let (_listener, endpoint) = server();
     let mut connection = connect(&endpoint);
     let many_pieces: Vec<u8> = (0..1000).map(|at| 1 + at as u8 % 40).collect();
@@ -240,7 +240,7 @@ fn a_server_that_dies_in_the_middle_is_a_lost_connection() {
 }
 
 #[test]
-fn more_payload_than_was_asked_for_and_an_answer_to_another_call_are_refused() {
+fn excess_payload_and_an_answer_to_another_call_are_refused() {
     let too_much = |connection: &mut ServerConnection| {
         let header = connection.next_header(None).unwrap().unwrap();
         let all = frame(FrameFlags::DATA, header.request_id, 1001);
