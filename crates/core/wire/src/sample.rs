@@ -12,7 +12,7 @@ use braid_types::{
 
 use crate::{Deny, Rights, handshake::Credential};
 
-/// A small generator (SplitMix64), so that golden vectors depend on nothing outside this file.
+/// A small random generator (SplitMix64), so that golden vectors depend only on this file.
 pub(crate) struct Rng(pub u64);
 
 impl Rng {

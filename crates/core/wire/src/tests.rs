@@ -1,4 +1,4 @@
-//! The codec: golden vectors of every message, round trips, and bytes that are no message.
+//! Codec tests: golden vectors of every message, round trips, and bytes that are not a message.
 
 use braid_types::{Failure, Status};
 
@@ -28,7 +28,8 @@ fn hex(bytes: &[u8]) -> String {
     if bytes.is_empty() { "-".into() } else { bytes.iter().map(|b| format!("{b:02x}")).collect() }
 }
 
-/// The golden file, from today's code. Each line: op, name, request or message, reply.
+/// The golden file, generated from the present code. Each line: op, name, request or message,
+/// reply.
 fn golden_text() -> String {
     let mut rng = Rng(1996);
     let mut lines: Vec<String> = calls(&mut rng)
@@ -54,7 +55,7 @@ fn golden_text() -> String {
     lines.concat()
 }
 
-/// A change here is a change of the protocol: give the message a new number, then run with `BLESS=1`.
+/// A difference here is a protocol change: give the message a new number, then run with `BLESS=1`.
 #[test]
 fn golden_vectors_of_every_message_are_unchanged() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.txt");
@@ -68,7 +69,7 @@ fn golden_vectors_of_every_message_are_unchanged() {
     assert_eq!(golden.lines().count(), golden_text().lines().count(), "a message came or went");
 }
 
-/// The table of messages as `docs/format-messages.md` has it.
+/// The content of `docs/format-messages.md`.
 fn messages_page() -> String {
     use crate::message::{
         collective::*, fields_text, iod::*, lease::*, lock::*, mds::*, quota::*, types::*, *,
@@ -236,7 +237,7 @@ fn every_message_round_trips() {
     }
 }
 
-/// Truncated and flipped messages are refused, or mean exactly the bytes that they are.
+/// Truncated and modified messages are refused, or decode to exactly their bytes.
 #[test]
 fn damaged_messages_never_panic_and_never_mean_two_things() {
     for seed in 0..40 {
