@@ -1,14 +1,15 @@
-//! Whether a range of one file lies on the I/O daemons as a range of another does: then they copy it without a byte on the
-//! network.
+//! Whether two ranges of files have identical placement. Then the I/O daemons copy one to the other
+//! without using the network.
 
 use braid_types::FileOffset;
 
 use crate::{Component, Distribution, Layout};
 
 impl Layout {
-    /// Whether every byte at `from + n` lies on the same daemon as the byte at `to + n` of a file with layout `other`, and whole
-    /// stretches of objects correspond: what is contiguous in an object of the one is contiguous in one of the other.
-    /// Costs a look at each part.
+    /// Whether each byte at `from + n` lies on the same daemon as the byte at `to + n` of a file
+    /// with layout `other`, and the extents of their objects correspond: bytes that are contiguous
+    /// in an object of one file are contiguous in an object of the other. The cost is linear in the
+    /// number of parts.
     ///
     /// ```
     /// use braid_layout::{Distribution, Layout};
@@ -40,7 +41,8 @@ impl Layout {
         }
     }
 
-    /// Whether the parts from that of `from` on are on the daemons of those from that of `to` on, in turn.
+    /// Whether the parts from the one at `from` on are on the same daemons, in turn, as those from
+    /// the one at `to` on.
     fn is_turned(&self, from: u64, other: &Self, to: u64) -> bool {
         let at = |layout: &Self, offset: u64| {
             layout.locate(FileOffset(offset)).map(|found| usize::from(found.part.0))
@@ -56,7 +58,7 @@ impl Layout {
     }
 }
 
-/// The whole file is in one part, the first.
+/// The whole file is in one part: the first.
 fn is_one_daemon(mine: &Component, theirs: &Component) -> bool {
     let part = |component: &Component| {
         component.parts.get(usize::from(component.first_part)).map(|part| part.iods.clone())
@@ -64,7 +66,8 @@ fn is_one_daemon(mine: &Component, theirs: &Component) -> bool {
     part(mine).is_some() && part(mine) == part(theirs)
 }
 
-/// Whether two stretches hold the same offsets in the same way, but for the names of their objects.
+/// Whether two components hold the same offsets in the same way, except for the ids of their
+/// objects.
 fn is_same(mine: &Component, theirs: &Component) -> bool {
     let iods = |component: &Component| {
         component.parts.iter().map(|part| part.iods.clone()).collect::<Vec<_>>()

@@ -1,5 +1,5 @@
-//! The arithmetic that lets a job skip instead of scan: "the first `i` for which `a*i mod m` lies in an
-//! interval", found as Euclid finds a common divisor.
+//! The arithmetic that lets a job skip instead of scan: it finds the first `i` for which `a*i mod
+//! m` lies in an interval, with an algorithm like Euclid's.
 
 /// The greatest common divisor; `gcd(0, b) == b`.
 pub(crate) fn gcd(mut a: u64, mut b: u64) -> u64 {
@@ -11,8 +11,9 @@ pub(crate) fn gcd(mut a: u64, mut b: u64) -> u64 {
 
 /// The least `i >= 1` with `low <= (step * i) mod modulus <= high`, or `None` when there is none.
 ///
-/// Wants `1 <= low <= high < modulus`. O(log modulus): either a multiple of `step` lies in the interval
-/// before the first turn round the modulus, or the number of turns solves the same problem modulo `step`.
+/// Requires `1 <= low <= high < modulus`. O(log modulus): either a multiple of `step` lies in the
+/// interval before the first wrap at the modulus, or the number of wraps solves the same problem
+/// modulo `step`.
 pub(crate) fn first_multiple_in(step: u64, modulus: u64, low: u64, high: u64) -> Option<u64> {
     debug_assert!(1 <= low && low <= high && high < modulus);
     let step = step % modulus;
@@ -23,7 +24,8 @@ pub(crate) fn first_multiple_in(step: u64, modulus: u64, low: u64, high: u64) ->
     if direct <= high / step {
         return Some(direct);
     }
-    // No multiple of `step` in [low, high], so neither bound is one and both lie between the same two.
+    // No multiple of `step` is in [low, high]. So neither bound is one, and both lie between the
+    // same two.
     let turns = first_multiple_in(modulus % step, step, step - high % step, step - low % step)?;
     // The result is below `modulus`; the product may not be.
     match turns.checked_mul(modulus).and_then(|all| all.checked_add(low)) {

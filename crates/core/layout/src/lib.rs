@@ -1,13 +1,14 @@
-//! Distributions, views, requests and jobs: where each byte of a file lies. Pure and total (I3): no I/O, no
-//! clock, no panic for any input; offsets are checked 64-bit.
+//! Distributions, views, requests and jobs: the location of each byte of a file. All functions are
+//! pure and total (I3): no I/O, no clock, no panic for any input; 64-bit offsets with checked
+//! arithmetic.
 //!
 //! ```text
 //!   View + stream position  --ViewMap-->   file offset   --LayoutMap-->  (part, object offset)
 //!   Request                 --unfold--->   accesses, in request order, lazily, of the parts asked for
 //! ```
 //!
-//! Client and I/O daemon unfold the same request with the same code: the client to know where each piece
-//! of the stream belongs, the daemon to know what to read or write.
+//! Client and I/O daemon unfold the same request with the same code: the client to place each
+//! extent of the stream, the daemon to know what to read or write.
 //!
 //! ```
 //! use braid_layout::{Distribution, Layout, PartSet, Request, View, unfold};

@@ -1,4 +1,4 @@
-//! How many bytes of a request lie on a set of parts.
+//! Counts the bytes of a request that lie on a set of parts.
 
 use std::ops::Range;
 
@@ -8,9 +8,10 @@ use crate::view::Shape;
 use crate::{LayoutError, LayoutMap, PartSet, Request};
 
 impl LayoutMap {
-    /// How many bytes of the request lie on these parts, without unfolding them: a contiguous run is one
-    /// subtraction however many strips it has, and a view that repeats is counted over one common period
-    /// of view and layout and multiplied. `None` when `steps`, which are counted down, ran out first.
+    /// How many bytes of the request lie on these parts, without unfolding them. A contiguous
+    /// extent costs one subtraction, whatever the number of its strips. A view that repeats is
+    /// counted over one common period of view and layout. Decrements `steps`; `None` when they run
+    /// out first.
     ///
     /// ```
     /// use braid_layout::{Distribution, Layout, PartSet, Request, View};
@@ -45,7 +46,7 @@ impl LayoutMap {
     }
 }
 
-/// The file distance after which view and layout both repeat; `None` when there is none that helps.
+/// The file distance after which view and layout both repeat. `None` when there is no useful one.
 fn common_period(walk: &Walk) -> Option<u64> {
     let Shape::Repeat { stride, .. } = walk.view().root().shape else { return None };
     let period = walk.period()?;
