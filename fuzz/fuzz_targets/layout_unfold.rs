@@ -1,9 +1,11 @@
-//! Any layout and any request: no panic, no wrap (I3); and what is small obeys the mapping byte by byte.
+//! Any layout and any request: no panic, no wrap (I3); and what is small obeys the mapping byte by
+//! byte.
 #![no_main]
 
 use arbitrary::Arbitrary;
 use braid_layout::{
-    Access, Component, Distribution, Extent, Layout, LayoutMap, PartSet, Pattern, Request, Strip, Unfolded, View,
+    Access, Component, Distribution, Extent, Layout, LayoutMap, PartSet, Pattern, Request, Strip,
+    Unfolded, View,
 };
 use braid_types::{FileOffset, IodId, PartIndex};
 use libfuzzer_sys::fuzz_target;
@@ -62,7 +64,10 @@ fn distribution(shape: &Shape) -> Distribution {
         Shape::SimpleStripe(stripe) => Distribution::SimpleStripe { stripe_size: stripe.value() },
         Shape::Single => Distribution::Single,
         Shape::VarStrip(strips) => Distribution::VarStrip {
-            strips: strips.iter().map(|(part, bytes)| Strip { part: u16::from(*part), bytes: bytes.value() }).collect(),
+            strips: strips
+                .iter()
+                .map(|(part, bytes)| Strip { part: u16::from(*part), bytes: bytes.value() })
+                .collect(),
         },
         Shape::Grouped(stripe, width, depth) => Distribution::Grouped {
             stripe_size: stripe.value(),
@@ -132,7 +137,8 @@ const BYTES: u64 = 5000;
 fuzz_target!(|input: Input| {
     let layout = layout(&input);
     let (pattern, span) = pattern(&input.pattern, input.tame);
-    let extent = if input.tame { span.wrapping_add(input.extent.value()) } else { input.extent.value() };
+    let extent =
+        if input.tame { span.wrapping_add(input.extent.value()) } else { input.extent.value() };
     let view = View { displacement: input.displacement.value(), extent, pattern };
     let request = Request { view, start: input.start.value(), bytes: input.bytes.value() };
     let parts: PartSet = (0..32).filter(|bit| input.parts >> bit & 1 == 1).map(PartIndex).collect();
@@ -153,7 +159,11 @@ fn unfolded(map: &LayoutMap, request: &Request, parts: &PartSet) -> Option<Vec<A
     loop {
         match job.next_within(&mut steps) {
             Unfolded::Access(access) => {
-                assert!(access.bytes > 0 && access.stream_offset >= end && access.packed_offset == packed);
+                assert!(
+                    access.bytes > 0
+                        && access.stream_offset >= end
+                        && access.packed_offset == packed
+                );
                 end = access.stream_offset + access.bytes;
                 packed += access.bytes;
                 assert!(end <= request.bytes);
@@ -168,7 +178,12 @@ fn unfolded(map: &LayoutMap, request: &Request, parts: &PartSet) -> Option<Vec<A
     Some(found)
 }
 
-fn check_against_the_mapping(map: &LayoutMap, request: &Request, parts: &PartSet, accesses: &[Access]) {
+fn check_against_the_mapping(
+    map: &LayoutMap,
+    request: &Request,
+    parts: &PartSet,
+    accesses: &[Access],
+) {
     let view = request.view.map().expect("it was unfolded");
     let expected = (0..request.bytes).filter_map(|at| {
         let offset = view.file_offset(request.start + at).expect("inside the request");
@@ -178,7 +193,8 @@ fn check_against_the_mapping(map: &LayoutMap, request: &Request, parts: &PartSet
         parts.contains(location.part).then_some((at, location.part, location.object_offset.0))
     });
     let found = accesses.iter().flat_map(|access| {
-        (0..access.bytes).map(|i| (access.stream_offset + i, access.part, access.object_offset.0 + i))
+        (0..access.bytes)
+            .map(|i| (access.stream_offset + i, access.part, access.object_offset.0 + i))
     });
     assert!(expected.eq(found));
 }

@@ -1,5 +1,5 @@
-//! A base of the metadata store with any bytes changed: the start refuses it, or LMDB reads it without leaving the
-//! file; a salvage ends. No panic.
+//! A base of the metadata store with any bytes changed: the start refuses it, or LMDB reads it
+//! without leaving the file; a salvage ends. No panic.
 #![no_main]
 
 use std::{
@@ -95,7 +95,9 @@ fuzz_target!(|input: Input| {
         let at = place.in_file(bytes.len());
         let new = match change {
             Change::Byte(byte) => vec![*byte],
-            Change::Flip(bit) => bytes.get(at).map(|byte| byte ^ 1 << (bit % 8)).into_iter().collect(),
+            Change::Flip(bit) => {
+                bytes.get(at).map(|byte| byte ^ 1 << (bit % 8)).into_iter().collect()
+            }
             Change::Half(half) => half.to_ne_bytes().to_vec(),
             Change::Word(word) => word.to_ne_bytes().to_vec(),
             Change::Long(long) => long.to_ne_bytes().to_vec(),

@@ -1,5 +1,5 @@
-//! A dump of metadata, and a segment of its log: what was written is read again, what was changed is an error or the
-//! same, any bytes are no panic.
+//! A dump of metadata, and a segment of its log: what was written is read again, what was changed
+//! is an error or the same, any bytes are no panic.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -11,7 +11,8 @@ use libfuzzer_sys::fuzz_target;
 #[derive(Arbitrary, Debug)]
 struct Input {
     records: BTreeMap<u16, Vec<u8>>,
-    /// Where, and what is put over it, with the checksum of the record or of the header that it lies in made to fit.
+    /// Where, and what is put over it, with the checksum of the record or of the header that it
+    /// lies in made to fit.
     changes: Vec<(u16, u8)>,
     cut: Option<u16>,
     more: Vec<u8>,
@@ -32,8 +33,11 @@ fn seal(stream: &mut [u8], mut at: usize) {
 }
 
 fuzz_target!(|input: Input| {
-    let records: Records =
-        input.records.iter().map(|(key, value)| (key.to_be_bytes().to_vec(), value.clone())).collect();
+    let records: Records = input
+        .records
+        .iter()
+        .map(|(key, value)| (key.to_be_bytes().to_vec(), value.clone()))
+        .collect();
     let whole = dump_of(&records).unwrap();
     assert_eq!(read_dump(&mut &whole[..]).ok().as_ref(), Some(&records));
 

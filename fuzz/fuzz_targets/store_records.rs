@@ -1,5 +1,6 @@
-//! Any bytes as the record of an object, also under a checksum that fits; any text as an identity file or the name of
-//! an object: no panic, and a record that is decoded is the same after it was encoded again.
+//! Any bytes as the record of an object, also under a checksum that fits; any text as an identity
+//! file or the name of an object: no panic, and a record that is decoded is the same after it was
+//! encoded again.
 #![no_main]
 
 use std::path::Path;

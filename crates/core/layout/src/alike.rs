@@ -18,7 +18,8 @@ impl Layout {
     ///     Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, iods.map(IodId))
     /// };
     /// assert!(layout([1, 2]).lies_as(0, &layout([1, 2]), 8192));
-    /// assert!(layout([1, 2]).lies_as(0, &layout([2, 1]), 4096), "its second strip is on daemon 1");
+    /// // The second strip of the other layout is on daemon 1.
+    /// assert!(layout([1, 2]).lies_as(0, &layout([2, 1]), 4096));
     /// assert!(!layout([1, 2]).lies_as(0, &layout([1, 2]), 4096));
     /// assert!(!layout([1, 2]).lies_as(0, &layout([1, 2]), 100));
     /// ```

@@ -72,16 +72,32 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
 
         #[test]
-        fn first_multiple_is_a_hit_and_the_first(step in 0u64..3000, m in 2u64..2000, a in 0u64..2000, b in 0u64..2000) {
+        fn first_multiple_is_a_hit_and_the_first(
+            step in 0u64..3000,
+            m in 2u64..2000,
+            a in 0u64..2000,
+            b in 0u64..2000,
+        ) {
             let (a, b) = (1 + a % (m - 1), 1 + b % (m - 1));
-            prop_assert_eq!(first_multiple_in(step, m, a.min(b), a.max(b)), scanned(step, m, a.min(b), a.max(b)));
+            prop_assert_eq!(
+                first_multiple_in(step, m, a.min(b), a.max(b)),
+                scanned(step, m, a.min(b), a.max(b))
+            );
         }
 
         #[test]
-        fn first_multiple_of_large_moduli_is_a_hit(step: u64, m in 2u64.., low: u64, width in 0u64..1 << 40) {
+        fn first_multiple_of_large_moduli_is_a_hit(
+            step: u64,
+            m in 2u64..,
+            low: u64,
+            width in 0u64..1 << 40,
+        ) {
             let low = 1 + low % (m - 1);
             let high = low.saturating_add(width).min(m - 1);
             if let Some(i) = first_multiple_in(step, m, low, high) {

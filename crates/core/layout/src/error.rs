@@ -21,7 +21,8 @@ pub enum LayoutError {
     /// A component that does not start at the end of the one before, is empty, or ends before it
     /// starts.
     #[error(
-        "layout refused: component {component} leaves a gap, overlaps or is empty: it must start at byte {start}"
+        "layout refused: component {component} leaves a gap, overlaps or is empty: \
+         it must start at byte {start}"
     )]
     ComponentGap {
         /// Ordinal of the component.
@@ -151,7 +152,8 @@ pub enum LayoutError {
     /// A dimension without indices, an empty block, or a task number that is not below the task
     /// count.
     #[error(
-        "view refused: every dimension has indices, blocks have some of them, and task numbers are below their count"
+        "view refused: every dimension and every block needs indices, \
+         and the task number must be below the task count"
     )]
     BlockCyclic,
     /// An offset exceeds 2^64.

@@ -69,8 +69,8 @@ pub struct Component {
     pub distribution: Distribution,
     /// Index into `parts` of the part that holds the component's first byte.
     pub first_part: u16,
-    /// The component's parts in order. The part index within the *file* of `parts[i]` is the number of
-    /// parts in earlier components plus `i`.
+    /// The component's parts in order. The part index within the *file* of `parts[i]` is the number
+    /// of parts in earlier components plus `i`.
     pub parts: Vec<PartPlacement>,
 }
 
@@ -87,7 +87,8 @@ pub struct PartPlacement {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Distribution {
-    /// Round robin of `stripe_size`-byte strips over all parts, from `first_part` (1996 paper, 2.2.1).
+    /// Round robin of `stripe_size`-byte strips over all parts, from `first_part` (1996 paper,
+    /// 2.2.1).
     SimpleStripe {
         /// Bytes in one strip.
         stripe_size: u64,
@@ -96,7 +97,8 @@ pub enum Distribution {
     Single,
     /// A cycle of strips of different sizes.
     VarStrip {
-        /// The cycle, in file order. Part ordinals are relative to `first_part`, modulo the part count.
+        /// The cycle, in file order. Part ordinals are relative to `first_part`, modulo the part
+        /// count.
         strips: Vec<Strip>,
     },
     /// Two-dimensional: stripes over `group_width` parts until `group_depth` full rows are written,

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   View + stream position  --ViewMap-->   file offset   --LayoutMap-->  (part, object offset)
-//!   Request                 --unfold--->   accesses, in request order, lazily, of the parts asked for
+//!   Request                 --unfold--->   accesses of the wanted parts, lazily, in request order
 //! ```
 //!
 //! Client and I/O daemon unfold the same request with the same code: the client to place each
@@ -18,7 +18,9 @@
 //! let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 10 }, (1..=3).map(IodId));
 //! let request = Request { view: View::strided(8, 4, 10), start: 0, bytes: 12 };
 //! let accesses = unfold(&request, &layout, &PartSet::one(PartIndex(0)))?;
-//! let found: Vec<_> = accesses.map(|a| (a.file_offset.0, a.object_offset.0, a.bytes, a.stream_offset)).collect();
+//! let found: Vec<_> = accesses
+//!     .map(|a| (a.file_offset.0, a.object_offset.0, a.bytes, a.stream_offset))
+//!     .collect();
 //! assert_eq!(found, [(8, 8, 2, 0), (30, 10, 2, 10)]);
 //! # Ok::<(), braid_layout::LayoutError>(())
 //! ```

@@ -96,7 +96,8 @@ impl Layout {
     /// let iods = (1..=4).map(IodId);
     /// let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 65536 }, iods);
     /// let location = layout.locate(FileOffset(5 * 65536 + 10))?;
-    /// assert_eq!((location.part, location.object_offset), (PartIndex(1), ObjectOffset(65536 + 10)));
+    /// assert_eq!(location.part, PartIndex(1));
+    /// assert_eq!(location.object_offset, ObjectOffset(65536 + 10));
     /// assert_eq!(location.contiguous, 65526);
     /// # Ok::<(), braid_layout::LayoutError>(())
     /// ```
@@ -148,8 +149,8 @@ impl LayoutMap {
 
     /// The file offset of a byte of a part's object: the inverse of [`LayoutMap::locate`].
     ///
-    /// # Errors
-    /// [`LayoutError::UnknownPart`]; [`LayoutError::OutsidePart`] when no byte of the file lies there.
+    /// # Errors [`LayoutError::UnknownPart`]; [`LayoutError::OutsidePart`] when no byte of the file
+    /// lies there.
     pub fn file_offset(
         &self,
         part: PartIndex,
@@ -171,7 +172,8 @@ impl LayoutMap {
     /// ```
     /// use braid_layout::{Distribution, Layout};
     /// use braid_types::{IodId, PartIndex};
-    /// let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, (1..=2).map(IodId));
+    /// let stripe = Distribution::SimpleStripe { stripe_size: 4096 };
+    /// let layout = Layout::one(stripe, (1..=2).map(IodId));
     /// assert_eq!(layout.object_bytes(4096 + 100, PartIndex(0))?, 4096);
     /// assert_eq!(layout.object_bytes(4096 + 100, PartIndex(1))?, 100);
     /// # Ok::<(), braid_layout::LayoutError>(())

@@ -16,9 +16,11 @@ impl LayoutMap {
     /// ```
     /// use braid_layout::{Distribution, Layout, PartSet, Request, View};
     /// use braid_types::{IodId, PartIndex};
-    /// let map = Layout::one(Distribution::SimpleStripe { stripe_size: 65536 }, (1..=4).map(IodId)).map()?;
+    /// let stripe = Distribution::SimpleStripe { stripe_size: 65536 };
+    /// let map = Layout::one(stripe, (1..=4).map(IodId)).map()?;
     /// let request = Request { view: View::strided(0, 4096, 65536), start: 0, bytes: 64 << 20 };
-    /// assert_eq!(map.payload_bytes(&request, &PartSet::one(PartIndex(2)), &mut 1000)?, Some(16 << 20));
+    /// let parts = PartSet::one(PartIndex(2));
+    /// assert_eq!(map.payload_bytes(&request, &parts, &mut 1000)?, Some(16 << 20));
     /// # Ok::<(), braid_layout::LayoutError>(())
     /// ```
     ///

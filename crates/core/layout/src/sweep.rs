@@ -2,8 +2,8 @@
 //! byte once. The 1996 paper's collective request (2.3.1) becomes this job.
 //!
 //! ```text
-//!   request 0   ####....####....####          an extent of the union never covers a byte twice;
-//!   request 1   ..####....####......          all bytes before `position` are done, for all requests
+//!   request 0   ####....####....####        an extent of the union never covers a byte twice;
+//!   request 1   ..####....####......        all bytes before `position` are done, for all requests
 //!   union       ######..######..####
 //! ```
 //!
@@ -72,7 +72,7 @@ impl LayoutMap {
     /// ```
     /// use braid_layout::{Distribution, Layout, PartSet, Request, Swept, View};
     /// use braid_types::IodId;
-    /// // Two tasks that share a file of one part, 4 bytes in every 8 each: together they want all of it.
+    /// // Two tasks share a file of one part, 4 bytes in every 8 each: together they want all.
     /// let map = Layout::one(Distribution::Single, [IodId(1)]).map()?;
     /// let task = |n: u64| Request { view: View::strided(n * 4, 4, 8), start: 0, bytes: 12 };
     /// let mut sweep = map.sweep(&[task(0), task(1)], &PartSet::first(1), u64::MAX)?;

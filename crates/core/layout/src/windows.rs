@@ -31,7 +31,8 @@ impl LayoutMap {
     /// ```
     /// use braid_layout::{Distribution, Layout, PartSet, Request, Window};
     /// use braid_types::{FileOffset, IodId, PartIndex};
-    /// let map = Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, (1..=2).map(IodId)).map()?;
+    /// let stripe = Distribution::SimpleStripe { stripe_size: 4096 };
+    /// let map = Layout::one(stripe, (1..=2).map(IodId)).map()?;
     /// let request = Request::contiguous(FileOffset(0), 5 * 4096);
     /// let mut windows = map.windows(&request, &PartSet::one(PartIndex(0)), 2 * 4096)?;
     /// assert_eq!(windows.next(), Some(Window { start: 0, bytes: 3 * 4096, payload: 2 * 4096 }));

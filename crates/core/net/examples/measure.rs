@@ -1,9 +1,9 @@
 //! Figures of the blocking driver and the server in one process, beside raw TCP of the same run:
 //! `cargo run --release -p braid-net --example measure`.
 //!
-//! Round trips of one byte, calls per second of 16 threads over one shared connection and over one each, and
-//! the processor time of sequential reads and writes (both sides together) with and without TLS. With the argument
-//! `bulk` only the last two.
+//! Round trips of one byte, calls per second of 16 threads over one shared connection and over one
+//! each, and the processor time of sequential reads and writes (both sides together) with and
+//! without TLS. With the argument `bulk` only the last two.
 
 use std::{
     fs::File,
@@ -51,7 +51,8 @@ impl CallService for Echo {
     fn disconnected(&self, _: &Arc<()>) {}
 }
 
-/// Answers with the bytes of a file that were asked for, offset and length in the body, or writes the payload there.
+/// Answers with the bytes of a file that were asked for, offset and length in the body, or writes
+/// the payload there.
 struct Bytes(File);
 impl Handler for Bytes {
     fn run(&self, newcomer: Newcomer) {

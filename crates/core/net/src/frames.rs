@@ -61,8 +61,8 @@ impl FrameBuffer {
 
     /// Takes the next header. `None` when more bytes are needed.
     ///
-    /// # Errors
-    /// As [`FrameHeader::from_bytes`], and [`WireError::TooLong`] for a body over the buffer's limit.
+    /// # Errors As [`FrameHeader::from_bytes`], and [`WireError::TooLong`] for a body over the
+    /// buffer's limit.
     pub fn header(&mut self) -> Result<Option<FrameHeader>, WireError> {
         let Some(header) = self.peek_header()? else {
             self.make_room(FRAME_HEADER_BYTES);

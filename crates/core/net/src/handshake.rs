@@ -107,7 +107,8 @@ impl<'a> ClientHandshake<'a> {
         let (transcript, auth) = self.proof.as_ref().expect("our proof comes before the server's");
         if !transcript.check_reply(auth, &reply, &self.endpoint.secret) {
             return Err(self.misbehaved(
-                "it did not prove that it knows the key; try: check that nothing relays the connection",
+                "it did not prove that it knows the key; \
+                 try: check that nothing relays the connection",
             ));
         }
         if reply.credits == 0 {

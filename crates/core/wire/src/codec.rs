@@ -286,7 +286,11 @@ impl Wire for Status {
 
 /// Defines structs with their codec: the fields are encoded in the order written.
 macro_rules! wire_struct {
-    ($( $(#[$doc:meta])* pub struct $name:ident { $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* $(,)? } )*) => {$(
+    ($(
+        $(#[$doc:meta])* pub struct $name:ident {
+            $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* $(,)?
+        }
+    )*) => {$(
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub struct $name { $( $(#[$fdoc])* pub $field: $ty, )* }
@@ -298,7 +302,9 @@ macro_rules! wire_struct {
                 $( $crate::codec::Wire::encode(&self.$field, out); )*
             }
             #[allow(unused_variables)]
-            fn decode(from: &mut $crate::codec::Decoder<'_>) -> Result<Self, $crate::codec::WireError> {
+            fn decode(
+                from: &mut $crate::codec::Decoder<'_>,
+            ) -> Result<Self, $crate::codec::WireError> {
                 Ok(Self { $( $field: $crate::codec::Wire::decode(from)?, )* })
             }
         }
@@ -322,7 +328,11 @@ macro_rules! wire_struct {
 
 /// Defines enums without fields with a one-byte codec. Unknown numbers are refused (I10).
 macro_rules! wire_enum {
-    ($( $(#[$doc:meta])* pub enum $name:ident { $( $(#[$vdoc:meta])* $variant:ident = $code:literal ),* $(,)? } )*) => {$(
+    ($(
+        $(#[$doc:meta])* pub enum $name:ident {
+            $( $(#[$vdoc:meta])* $variant:ident = $code:literal ),* $(,)?
+        }
+    )*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[non_exhaustive]
@@ -333,7 +343,9 @@ macro_rules! wire_enum {
             fn encode(&self, out: &mut Vec<u8>) {
                 out.push(*self as u8);
             }
-            fn decode(from: &mut $crate::codec::Decoder<'_>) -> Result<Self, $crate::codec::WireError> {
+            fn decode(
+                from: &mut $crate::codec::Decoder<'_>,
+            ) -> Result<Self, $crate::codec::WireError> {
                 match <u8 as $crate::codec::Wire>::decode(from)? {
                     $( $code => Ok(Self::$variant), )*
                     _ => Err($crate::codec::WireError::Unknown),
@@ -344,7 +356,8 @@ macro_rules! wire_enum {
         #[cfg(test)]
         impl $name {
             /// Names and numbers of the variants, for `docs/format-messages.md`.
-            pub(crate) const VARIANTS: &'static [(&'static str, u8)] = &[$( (stringify!($variant), $code) ),*];
+            pub(crate) const VARIANTS: &'static [(&'static str, u8)] =
+                &[$( (stringify!($variant), $code) ),*];
         }
 
         #[cfg(test)]

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   server key --"client key", id--> client key --"ticket", ticket--> ticket key
-//!       |--"session", credential--> session key          (given to a client by the metadata server,
-//!       `--"capability"--> capability key                 proves it to I/O daemons)
+//!       |--"session", credential--> session key     (issued to a client by the metadata server,
+//!       `--"capability"--> capability key            which proves it to I/O daemons)
 //! ```
 
 use aws_lc_rs::hmac;

@@ -39,7 +39,10 @@ fn golden_text() -> String {
         })
         .collect();
     macro_rules! plain {
-        ($($name:ident),*) => {$( lines.push(format!("- {} {} -\n", stringify!($name), hex(&$name::sample(&mut rng).to_bytes()))); )*};
+        ($($name:ident),*) => {$(
+            let bytes = $name::sample(&mut rng).to_bytes();
+            lines.push(format!("- {} {} -\n", stringify!($name), hex(&bytes)));
+        )*};
     }
     plain!(Hello, HelloReply, Auth, AuthReply, Ticket, Credential, Capability);
     let header = FrameHeader {
@@ -75,8 +78,9 @@ fn messages_page() -> String {
         collective::*, fields_text, iod::*, lease::*, lock::*, mds::*, quota::*, types::*, *,
     };
     let mut page = String::from(
-        "# Messages\n\nMade from the code by `BLESS=1 cargo test -p braid-wire`; a test keeps it true. Types and encodings: \
-         [format.md](format.md).\n\nThe body of a call to the metadata server is an `Envelope` and then the fields below.\n",
+        "# Messages\n\n`BLESS=1 cargo test -p braid-wire` generates this page from the code; a \
+         test compares them. [format.md](format.md) describes types and encodings.\n\nThe body of a \
+         call to the metadata server is an `Envelope`, then the fields below.\n",
     );
     let groups = [
         ("Both kinds of server", CommonRequest::describe()),
@@ -89,7 +93,10 @@ fn messages_page() -> String {
     }
     page += "\n## Structures\n\n| name | fields |\n|---|---|\n";
     macro_rules! structures {
-        ($($name:ident),* $(,)?) => {$( page += &format!("| {} | {} |\n", stringify!($name), fields_text($name::FIELDS)); )*};
+        ($($name:ident),* $(,)?) => {$(
+            let fields = fields_text($name::FIELDS);
+            page += &format!("| {} | {fields} |\n", stringify!($name));
+        )*};
     }
     structures!(
         Hello,
@@ -169,7 +176,8 @@ fn messages_page() -> String {
     page += "\n## Enumerations (one byte)\n\n| name | values |\n|---|---|\n";
     macro_rules! enumerations {
         ($($name:ident),* $(,)?) => {$(
-            let values: Vec<_> = $name::VARIANTS.iter().map(|(name, code)| format!("{code} {name}")).collect();
+            let variants = $name::VARIANTS.iter();
+            let values: Vec<_> = variants.map(|(name, code)| format!("{code} {name}")).collect();
             page += &format!("| {} | {} |\n", stringify!($name), values.join(", "));
         )*};
     }
@@ -207,7 +215,7 @@ fn the_page_of_messages_is_true() {
     }
     assert!(
         std::fs::read_to_string(path).expect("docs/format-messages.md") == messages_page(),
-        "docs/format-messages.md is not what the code says; try: BLESS=1 cargo test -p braid-wire"
+        "docs/format-messages.md differs from the code; try: BLESS=1 cargo test -p braid-wire"
     );
 }
 

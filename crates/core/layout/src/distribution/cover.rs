@@ -3,10 +3,10 @@
 //! the next that can touch one (`pattern_skip.rs`).
 //!
 //! ```text
-//!   |<----------------------- period ------------------------>|
-//!   |<------- band ------->|                                  |  one band = the period, except `grouped`
-//!   |<- row ->|<- row ->|..|                                     one row = the band, except `grouped`
-//!      ####      ####                                            columns: intervals in each row of a band
+//!   |<------------------- period -------------------->|
+//!   |<------- band ------->|                          |  one band = the period, except `grouped`
+//!   |<- row ->|<- row ->|..|                             one row = the band, except `grouped`
+//!      ####      ####                                    columns: intervals in each row of a band
 //! ```
 //!
 //! Invariants:

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   width 2, depth 3, 4 parts:     column 0 1 | 2 3
-//!                        group 0   row 0  0 1 |            one cell = one strip, numbered in file order
+//!                        group 0   row 0  0 1 |       one cell = one strip, numbered in file order
 //!                                  row 1  2 3 |
 //!                                  row 2  4 5 |
 //!                        group 1   row 0      | 6 7

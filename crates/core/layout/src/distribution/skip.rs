@@ -182,13 +182,24 @@ mod tests {
     use super::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
 
         /// No copy before the answer touches a covered byte, whatever the combs are.
         #[test]
         fn first_touch_never_skips_a_hit(
-            row in 2u64..20, rows in 1u64..4, bands in 1u64..4, low in 0u64..20, bytes in 1u64..20,
-            pick in 0u64..4, base in 0u64..100, stride in 1u64..100, child in 1u64..30, origin in 0u64..50,
+            row in 2u64..20,
+            rows in 1u64..4,
+            bands in 1u64..4,
+            low in 0u64..20,
+            bytes in 1u64..20,
+            pick in 0u64..4,
+            base in 0u64..100,
+            stride in 1u64..100,
+            child in 1u64..30,
+            origin in 0u64..50,
         ) {
             let column = Interval { low: low % row, high: (low % row + bytes).min(row) };
             let (band, period) = (row * rows, row * rows * bands);
@@ -198,7 +209,8 @@ mod tests {
                 let at = base + i * stride;
                 (at..at + child).any(|x| x >= origin && cover.next(x - origin) == Some(x - origin))
             };
-            let found = cover.first_touch(&copies, &[Comb { spacing: 0, bytes: child }], 0..200, &mut 0);
+            let found =
+                cover.first_touch(&copies, &[Comb { spacing: 0, bytes: child }], 0..200, &mut 0);
             for i in 0..found.unwrap_or(200) {
                 prop_assert!(!touches(i), "copy {} touches, skipped to {:?}", i, found);
             }
@@ -207,8 +219,15 @@ mod tests {
         /// Exact for one extent and copies without end: they repeat after at most one period.
         #[test]
         fn can_touch_agrees_with_a_whole_round(
-            row in 1u64..12, rows in 1u64..6, bands in 1u64..5, low in 0u64..12, bytes in 1u64..12,
-            pick in 0u64..5, base in 0u64..100, stride in 1u64..100, child in 1u64..6,
+            row in 1u64..12,
+            rows in 1u64..6,
+            bands in 1u64..5,
+            low in 0u64..12,
+            bytes in 1u64..12,
+            pick in 0u64..5,
+            base in 0u64..100,
+            stride in 1u64..100,
+            child in 1u64..6,
         ) {
             let column = Interval { low: low % row, high: (low % row + bytes).min(row) };
             let (band, period) = (row * rows, row * rows * bands);
@@ -226,12 +245,21 @@ mod tests {
 
         #[test]
         fn next_covered_byte_agrees_with_scanning(
-            row in 1u64..12, rows in 1u64..4, bands in 1u64..4, picks in proptest::collection::btree_set((0u64..4, 0u64..12), 0..8),
+            row in 1u64..12,
+            rows in 1u64..4,
+            bands in 1u64..4,
+            picks in proptest::collection::btree_set((0u64..4, 0u64..12), 0..8),
             from in 0u64..300,
         ) {
             let (band, period) = (row * rows, row * rows * bands);
-            let cells: std::collections::BTreeSet<_> = picks.into_iter().map(|(b, c)| (b % bands, c % row)).collect();
-            let cover = Cover::banded(period, band, row, cells.iter().map(|(b, c)| (*b, Interval { low: *c, high: c + 1 })));
+            let cells: std::collections::BTreeSet<_> =
+                picks.into_iter().map(|(b, c)| (b % bands, c % row)).collect();
+            let cover = Cover::banded(
+                period,
+                band,
+                row,
+                cells.iter().map(|(b, c)| (*b, Interval { low: *c, high: c + 1 })),
+            );
             let covered = |x: u64| cells.contains(&(x % period / band, x % period % band % row));
             prop_assert_eq!(cover.next(from), (from..from + 2 * period).find(|x| covered(*x)));
         }

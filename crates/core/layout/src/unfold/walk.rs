@@ -125,8 +125,8 @@ impl Walk {
         Ok(Self::over(view, layout.clone(), parts, start, range))
     }
 
-    /// A walk over the view's bytes in a file range below the largest file; `start` is the stream position
-    /// of the first of them.
+    /// A walk over the view's bytes in a file range below the largest file; `start` is the stream
+    /// position of the first of them.
     pub(crate) fn over(
         view: ViewMap,
         layout: LayoutMap,

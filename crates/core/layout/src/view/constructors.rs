@@ -12,7 +12,8 @@ impl View {
         Self { displacement: 0, extent: FILE_BYTES_MAX, pattern: Pattern::Bytes(FILE_BYTES_MAX) }
     }
 
-    /// The 1996 paper's partition (2.2.2): from `offset`, `group` bytes in every `stride`, all in bytes.
+    /// The 1996 paper's partition (2.2.2): from `offset`, `group` bytes in every `stride`, all in
+    /// bytes.
     pub fn strided(offset: u64, group: u64, stride: u64) -> Self {
         Self { displacement: offset, extent: stride, pattern: Pattern::Bytes(group) }
     }
@@ -43,9 +44,9 @@ impl View {
     /// # Ok::<(), braid_layout::LayoutError>(())
     /// ```
     ///
-    /// # Errors
-    /// [`LayoutError::Subarray`] when the block does not lie inside the array or the slices differ in
-    /// length; [`LayoutError::TooDeep`]; [`LayoutError::EmptyPattern`]; [`LayoutError::Overflow`].
+    /// # Errors [`LayoutError::Subarray`] when the block does not lie inside the array or the
+    /// slices differ in length; [`LayoutError::TooDeep`]; [`LayoutError::EmptyPattern`];
+    /// [`LayoutError::Overflow`].
     pub fn subarray(
         displacement: u64,
         sizes: &[u64],

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 fn distribution() -> impl Strategy<Value = Distribution> {
     let strip = |(part, bytes)| Strip { part, bytes };
     prop_oneof![
-        4 => prop::sample::select(vec![4_u64, 8]).prop_map(|stripe_size| Distribution::SimpleStripe { stripe_size }),
+        4 => prop::sample::select(vec![4_u64, 8])
+            .prop_map(|stripe_size| Distribution::SimpleStripe { stripe_size }),
         1 => Just(Distribution::Single),
         1 => Just(Distribution::VarStrip { strips: [(0, 3), (1, 5)].map(strip).to_vec() }),
         1 => Just(Distribution::Grouped { stripe_size: 4, group_width: 1, group_depth: 2 }),

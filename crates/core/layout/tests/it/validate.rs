@@ -346,8 +346,14 @@ proptest! {
     /// Unvalidated input: whatever it is, an answer or an error, within the budget.
     #[test]
     fn no_input_panics_or_wraps(
-        layout in wild_layout(), pattern in wild_pattern(), displacement in edgy(), extent in edgy(),
-        start in edgy(), bytes in edgy(), probe in edgy(), part in 0u16..20,
+        layout in wild_layout(),
+        pattern in wild_pattern(),
+        displacement in edgy(),
+        extent in edgy(),
+        start in edgy(),
+        bytes in edgy(),
+        probe in edgy(),
+        part in 0u16..20,
     ) {
         let view = View { displacement, extent, pattern };
         let request = Request { view, start, bytes };

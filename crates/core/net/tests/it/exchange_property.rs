@@ -10,7 +10,8 @@ use braid_net::{Blocking, Connection, Driver, Exchange, TlsPolicy, block_on};
 use braid_wire::NodeKind;
 use proptest::prelude::*;
 
-/// One exchange: which connection, how many bytes, cut how when sent, when received, and in the server's frames.
+/// One exchange: which connection, how many bytes, cut how when sent, when received, and in the
+/// server's frames.
 #[derive(Clone, Debug)]
 struct Plan {
     connection: usize,

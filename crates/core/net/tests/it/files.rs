@@ -1,4 +1,5 @@
-//! Frames whose payload is a file, plain (`sendfile`) and over TLS, or pieces of one that is mapped.
+//! Frames whose payload is a file, plain (`sendfile`) and over TLS, or pieces of one that is
+//! mapped.
 
 use std::{
     fs::File,
@@ -54,7 +55,8 @@ fn received(file: File, tls: TlsPolicy) -> (Vec<u8>, Result<(), SendError>) {
     )
 }
 
-/// What a client receives as pieces of `file`, of `bytes` each, at these offsets; once it is mapped it is cut or made longer.
+/// What a client receives as pieces of `file`, of `bytes` each, at these offsets; once it is mapped
+/// it is cut or made longer.
 fn received_pieces(
     file: File,
     offsets: Vec<u64>,

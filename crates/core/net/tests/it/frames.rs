@@ -38,7 +38,9 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_an_error_and_takes_no_memory(bytes in prop::collection::vec(any::<u8>(), 32..200)) {
+    fn garbage_is_an_error_and_takes_no_memory(
+        bytes in prop::collection::vec(any::<u8>(), 32..200),
+    ) {
         let mut buffer = FrameBuffer::new(256);
         feed(&mut buffer, &bytes, usize::MAX);
         prop_assert!(buffer.frame().is_err());

@@ -219,8 +219,8 @@ fn stripped_tls_is_noticed_by_the_client_that_wants_it() {
 
 #[test]
 fn tls_taken_off_one_side_only_fails_the_proof() {
-    // The client wants TLS, the server hears that it does not and has it optional; the man in the middle speaks TLS
-    // with the client and plain with the server.
+    // The client wants TLS, the server hears that it does not and has it optional; the man in the
+    // middle speaks TLS with the client and plain with the server.
     let wire = Between {
         hello: |hello| Hello { want_tls: false, ..hello },
         hello_reply: |reply| HelloReply { tls: true, ..reply },
@@ -252,7 +252,8 @@ fn a_server_that_does_not_know_the_key_is_noticed() {
     client_side.hello_reply(&header, &body).unwrap();
     let (_, body) = parse(&client_side.auth([0; 32]));
     let Auth { proof, .. } = Auth::from_bytes(&body).unwrap();
-    let forged = encode_success(&braid_wire::AuthReply { proof, credits: 1 }); // the client's own proof, reflected
+    // The client's own proof, reflected.
+    let forged = encode_success(&braid_wire::AuthReply { proof, credits: 1 });
     let header = FrameHeader {
         op: braid_wire::message::OP_AUTH,
         flags: braid_wire::FrameFlags::FINAL,

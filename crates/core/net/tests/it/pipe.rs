@@ -1,4 +1,5 @@
-//! Exchanges whose payload goes into a pipe: what comes out of it, or is in the buffer, is what was sent.
+//! Exchanges whose payload goes into a pipe: what comes out of it, or is in the buffer, is what was
+//! sent.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -13,11 +14,12 @@ use braid_net::{
     server::{Handler, Listener, Newcomer, ServerConnection},
 };
 use braid_wire::{FrameFlags, FrameHeader, NodeKind};
-use proptest::prelude::*;
+use proptest::{collection::vec, prelude::*};
 
 const PREFIX: &[u8] = b"sixteen bytes at";
 
-/// Sends for each byte `b` of a request's body a frame of `4 b²` bytes, but for those without any; the last is final.
+/// Sends for each byte `b` of a request's body a frame of `4 b²` bytes, but for those without any;
+/// the last is final.
 struct Frames;
 
 impl Handler for Frames {
@@ -184,7 +186,8 @@ fn over_tls_nothing_is_sent_and_the_connection_stays_good() {
     assert!(room == content(&[100]));
 }
 
-/// The error of a call to a server that does as the script says; what came before it can be taken out.
+/// The error of a call to a server that does as the script says; what came before it can be taken
+/// out.
 fn against(script: fn(&mut ServerConnection), timeout: Duration) -> NetError {
     let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(script)));
     let mut connection = connect(&endpoint(&listener, NodeKind::Iod, 1));
@@ -262,7 +265,7 @@ proptest! {
 
     #[test]
     fn any_frames_come_as_they_were_sent(
-        calls in prop::collection::vec((prop::collection::vec(any::<u8>(), 1..12), 0..5000usize), 1..6),
+        calls in vec((vec(any::<u8>(), 1..12), 0..5000usize), 1..6),
     ) {
         let (_listener, endpoint) = server();
         let mut connection = connect(&endpoint);

@@ -121,7 +121,8 @@ calls! {
         /// write capability of an older generation exists: only an object can refuse it.
         make_absent: bool,
     } -> Vec<ObjectInfo>;
-    /// From the metadata server: make a range of the file read as zeros, with a new size generation (I5).
+    /// From the metadata server: make a range of the file read as zeros, with a new size generation
+    /// (I5).
     Punch = 0x0211 {
         /// A capability for the file, signed by the metadata server for itself.
         capability: Vec<u8>,

@@ -53,7 +53,8 @@ impl LeaseGrant {
 wire_enum! {
     /// What a lease covers.
     pub enum LeaseKind {
-        /// A directory's entries, its attributes, and those of its children that are not directories.
+        /// A directory's entries, its attributes, and those of its children that are not
+        /// directories.
         Names = 1,
         /// A file's bytes.
         Data = 2,

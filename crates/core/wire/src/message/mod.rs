@@ -28,7 +28,9 @@ pub trait Call: Wire {
 macro_rules! calls {
     ($(#[$gdoc:meta])* $group:ident; $(
         $(#[$doc:meta])*
-        $name:ident = $op:literal { $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* $(,)? } -> $reply:ty;
+        $name:ident = $op:literal {
+            $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* $(,)?
+        } -> $reply:ty;
     )*) => {
         $(
             $crate::codec::wire_struct! {
@@ -63,12 +65,15 @@ macro_rules! calls {
             /// A row per call, for `docs/format-messages.md`.
             #[cfg(test)]
             pub(crate) fn describe() -> String {
-                [$( $crate::message::row($op, stringify!($name), $name::FIELDS, stringify!($reply)) ),*].concat()
+                use $crate::message::row;
+                [$( row($op, stringify!($name), $name::FIELDS, stringify!($reply)) ),*].concat()
             }
 
             /// For each call: number, name, an encoded request and an encoded reply.
             #[cfg(test)]
-            pub(crate) fn samples(rng: &mut $crate::sample::Rng) -> Vec<(u16, &'static str, Vec<u8>, Vec<u8>)> {
+            pub(crate) fn samples(
+                rng: &mut $crate::sample::Rng,
+            ) -> Vec<(u16, &'static str, Vec<u8>, Vec<u8>)> {
                 use $crate::{Wire, sample::Sample};
                 vec![$((
                     $op,
@@ -81,7 +86,11 @@ macro_rules! calls {
             /// Whether `body` and `reply` decode as request and reply of `op`, and encode to the
             /// same bytes again.
             #[cfg(test)]
-            pub(crate) fn round_trip(op: u16, body: &[u8], reply: &[u8]) -> (Option<bool>, Option<bool>) {
+            pub(crate) fn round_trip(
+                op: u16,
+                body: &[u8],
+                reply: &[u8],
+            ) -> (Option<bool>, Option<bool>) {
                 use $crate::Wire;
                 match op {
                     $( $op => (

@@ -189,7 +189,11 @@ pub fn view() -> impl Strategy<Value = View> {
     prop_oneof![
         1 => Just(View::whole()),
         9 => (pattern(), 0u64..50, 0u64..30)
-            .prop_map(|((pattern, span), displacement, gap)| View { displacement, extent: span + gap, pattern }),
+            .prop_map(|((pattern, span), displacement, gap)| View {
+                displacement,
+                extent: span + gap,
+                pattern,
+            }),
     ]
 }
 

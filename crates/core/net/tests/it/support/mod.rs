@@ -77,8 +77,9 @@ pub fn echo() -> Arc<dyn Handler> {
     Arc::new(CallHandler::new(Arc::new(Echo)))
 }
 
-/// Sends each request's payload back: in data frames, one for each byte `b` of its body, of `4 b²` bytes (up to 254 KiB; none
-/// without bytes), and the rest in the final frame, whose body is the request's.
+/// Sends each request's payload back: in data frames, one for each byte `b` of its body, of `4 b²`
+/// bytes (up to 254 KiB; none without bytes), and the rest in the final frame, whose body is the
+/// request's.
 pub struct Mirror;
 
 impl Handler for Mirror {
