@@ -1,4 +1,4 @@
-//! Any bytes in place of the kernel's: a request or an error, no panic; and what is parsed lies
+//! Any bytes in place of the kernel's give a request or an error, never a panic. Parsed fields lie
 //! inside the bytes.
 #![no_main]
 
@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 use braid_fuse::kernel::{Dialect, Operation, Request};
 use libfuzzer_sys::fuzz_target;
 
-/// A header that fits its body, so that the fuzzer gets further; or anything.
+/// A header that fits its body, so that the fuzzer gets further; or any bytes.
 #[derive(Arbitrary, Debug)]
 enum Sent {
     Bytes(Vec<u8>),

@@ -1,5 +1,5 @@
-//! Any layout and any request: no panic, no wrap (I3); and what is small obeys the mapping byte by
-//! byte.
+//! Any layout and any request: no panic, no wrap (I3). Small ones are compared with the mapping
+//! byte by byte.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -10,7 +10,7 @@ use braid_layout::{
 use braid_types::{FileOffset, IodId, PartIndex};
 use libfuzzer_sys::fuzz_target;
 
-/// A number that is small, near a power of two, or anything.
+/// A number that is small, near a power of two, or arbitrary.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Number {
     Small(u8),
@@ -98,7 +98,7 @@ fn layout(input: &Input) -> Layout {
     layout
 }
 
-/// The pattern and its span, which is 0 where it wraps.
+/// The pattern and its span, which is 0 on overflow.
 fn pattern(tree: &Tree, tame: bool) -> (Pattern, u64) {
     let past = |end: u64, offset: u64| if tame { end.wrapping_add(offset) } else { offset };
     let mut end = 0u64;
@@ -130,7 +130,7 @@ fn pattern(tree: &Tree, tame: bool) -> (Pattern, u64) {
     }
 }
 
-/// Steps and bytes that one input may take, so that a run is quick.
+/// Maximum steps and bytes of one input, so that a run is quick.
 const STEPS: usize = 5000;
 const BYTES: u64 = 5000;
 
@@ -151,7 +151,7 @@ fuzz_target!(|input: Input| {
     }
 });
 
-/// All accesses, in order; `None` when the request is refused or takes too long.
+/// All accesses, in order. `None` when the request is refused or takes too long.
 fn unfolded(map: &LayoutMap, request: &Request, parts: &PartSet) -> Option<Vec<Access>> {
     let mut job = map.unfold(request, parts).ok()?;
     let mut steps = STEPS;

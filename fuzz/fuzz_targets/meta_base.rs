@@ -1,5 +1,5 @@
 //! A base of the metadata store with any bytes changed: the start refuses it, or LMDB reads it
-//! without leaving the file; a salvage ends. No panic.
+//! without leaving the file. A salvage ends. No panic.
 #![no_main]
 
 use std::{
@@ -12,7 +12,7 @@ use arbitrary::Arbitrary;
 use braid_meta::fuzzing::{Records, make_base, read_base};
 use libfuzzer_sys::fuzz_target;
 
-/// Where it lies, and what it is when nothing was changed.
+/// The path of the base, and its unchanged content.
 struct Base {
     directory: PathBuf,
     file: PathBuf,
@@ -71,7 +71,7 @@ struct Input {
 fn base() -> &'static Base {
     static BASE: OnceLock<Base> = OnceLock::new();
     BASE.get_or_init(|| {
-        // In memory where there is such a place: each input writes the file anew.
+        // In memory where possible, since each input writes the file anew.
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let directory = place.join(format!("braid-fuzz-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Any bytes in any pieces as a stream of frames: no panic, no memory beyond the limit, and the
+//! Any bytes in any fragments as a stream of frames: no panic, no memory beyond the limit, and the
 //! same frames however the bytes arrive.
 #![no_main]
 
@@ -6,14 +6,14 @@ use braid_net::frames::{FrameBuffer, push_frame};
 use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 use libfuzzer_sys::fuzz_target;
 
-/// Longer than the buffer at first, so that it grows.
+/// Longer than the initial buffer, so that it grows.
 const BODY_BYTES_MAX: usize = 700;
 
-/// What was taken, and whether the stream was refused.
+/// The frames taken, and whether the stream was refused.
 type Taken = (Vec<(FrameHeader, Vec<u8>, Vec<u8>)>, bool);
 
-/// Takes frames and their payloads from `stream`, which arrives in pieces of these lengths, again
-/// and again.
+/// Takes frames and their payloads from `stream`, which arrives in fragments of these lengths,
+/// repeated.
 fn take(mut stream: &[u8], pieces: &[u8]) -> Taken {
     let mut buffer = FrameBuffer::with_body_max(64, BODY_BYTES_MAX);
     let mut pieces = pieces.iter().map(|bytes| usize::from(*bytes).max(1)).cycle();
@@ -53,14 +53,14 @@ fn take(mut stream: &[u8], pieces: &[u8]) -> Taken {
     }
 }
 
-/// A stream that begins with whole frames, whose checksums a fuzzer does not find by itself.
+/// A stream that begins with whole frames, since a fuzzer does not find their checksums by itself.
 fn whole_frames(mut data: &[u8]) -> Vec<u8> {
     let mut stream = Vec::new();
     while let [kind, length, rest @ ..] = data {
         let length = (usize::from(*length) * 3).min(rest.len());
         let (body, later) = rest.split_at(length);
         if kind % 4 == 0 {
-            stream.extend_from_slice(body); // anything
+            stream.extend_from_slice(body); // any bytes
         } else {
             push_frame(&mut stream, u16::from(*kind), FrameFlags::FINAL, u64::from(*kind), body);
         }

@@ -1,5 +1,5 @@
-//! Any frames in the handshake, to the server and to the client: no panic, and nobody is let in, or
-//! believed, who does not know the key.
+//! Any frames in the handshake, to the server and to the client: no panic, and no peer without the
+//! key is accepted.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -19,8 +19,7 @@ use libfuzzer_sys::fuzz_target;
 const CLUSTER: ClusterUuid = ClusterUuid([3; 16]);
 const BINDING: [u8; CHANNEL_BINDING_BYTES] = [9; CHANNEL_BINDING_BYTES];
 
-/// What the other side sends: bytes, or fields put where they belong so that the fuzzer gets
-/// further.
+/// What the other side sends: bytes, or fields at their places, so that the fuzzer gets further.
 #[derive(Arbitrary, Debug)]
 enum Sent {
     Bytes { op: u16, flags: u8, body: Vec<u8> },

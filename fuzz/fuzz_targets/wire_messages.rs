@@ -1,4 +1,4 @@
-//! Any bytes as any message: no panic, and what decodes encodes to the same bytes again.
+//! Any bytes as any message: no panic, and decoded messages encode to the same bytes again.
 #![no_main]
 
 use braid_wire::{
@@ -8,7 +8,7 @@ use braid_wire::{
 };
 use libfuzzer_sys::fuzz_target;
 
-/// Decodes as the `n`-th of the types given and encodes again.
+/// Decodes as the `n`-th of the given types, and encodes again.
 macro_rules! canonical {
     ($n:expr, $bytes:expr; $($name:ty),* $(,)?) => {{
         let tries: &[fn(&[u8])] = &[$( |bytes| {

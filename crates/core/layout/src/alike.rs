@@ -27,24 +27,25 @@ impl Layout {
         match (&self.components[..], &other.components[..]) {
             ([mine], [theirs]) if mine.distribution == theirs.distribution => {
                 match mine.distribution {
-                    Distribution::Single => is_one_daemon(mine, theirs),
+                    Distribution::Single => has_same_daemon(mine, theirs),
                     Distribution::SimpleStripe { stripe_size } => {
-                        from % stripe_size == to % stripe_size && self.is_turned(from, other, to)
+                        from % stripe_size == to % stripe_size
+                            && self.parts_match_in_turn(from, other, to)
                     }
-                    _ => from == to && is_same(mine, theirs),
+                    _ => from == to && is_same_component(mine, theirs),
                 }
             }
             (mine, theirs) => {
                 from == to
                     && mine.len() == theirs.len()
-                    && mine.iter().zip(theirs).all(|(a, b)| is_same(a, b))
+                    && mine.iter().zip(theirs).all(|(a, b)| is_same_component(a, b))
             }
         }
     }
 
     /// Whether the parts from the one at `from` on are on the same daemons, in turn, as those from
     /// the one at `to` on.
-    fn is_turned(&self, from: u64, other: &Self, to: u64) -> bool {
+    fn parts_match_in_turn(&self, from: u64, other: &Self, to: u64) -> bool {
         let at = |layout: &Self, offset: u64| {
             layout.locate(FileOffset(offset)).map(|found| usize::from(found.part.0))
         };
@@ -60,7 +61,7 @@ impl Layout {
 }
 
 /// The whole file is in one part: the first.
-fn is_one_daemon(mine: &Component, theirs: &Component) -> bool {
+fn has_same_daemon(mine: &Component, theirs: &Component) -> bool {
     let part = |component: &Component| {
         component.parts.get(usize::from(component.first_part)).map(|part| part.iods.clone())
     };
@@ -69,7 +70,7 @@ fn is_one_daemon(mine: &Component, theirs: &Component) -> bool {
 
 /// Whether two components hold the same offsets in the same way, except for the ids of their
 /// objects.
-fn is_same(mine: &Component, theirs: &Component) -> bool {
+fn is_same_component(mine: &Component, theirs: &Component) -> bool {
     let iods = |component: &Component| {
         component.parts.iter().map(|part| part.iods.clone()).collect::<Vec<_>>()
     };

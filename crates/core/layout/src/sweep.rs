@@ -133,6 +133,7 @@ impl Sweep {
                 continue;
             }
             let Access { part, object_offset, file_offset, .. } = fresh;
+            debug_assert!(file_offset.0 >= self.position, "invariant 1: extents ascend");
             self.position = file_offset.0 + bytes;
             self.overlaps |=
                 self.next.peek().is_some_and(|Reverse((offset, _))| *offset < self.position);

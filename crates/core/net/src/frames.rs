@@ -123,6 +123,10 @@ impl FrameBuffer {
         self.bytes.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         if want > self.bytes.len() {
+            debug_assert!(
+                want <= FRAME_HEADER_BYTES + self.body_bytes_max,
+                "invariant 2: the buffer holds at most one header and one body"
+            );
             self.bytes.resize(want, 0);
         }
     }

@@ -51,6 +51,14 @@ impl<T: Copy + PartialEq> RangeMap<T> {
             to = end;
         }
         self.0.insert(from, (to, value));
+        debug_assert!(
+            from.checked_sub(1).and_then(|n| self.at(n)).is_none_or(|(.., other)| other != value)
+                && to
+                    .checked_add(1)
+                    .and_then(|n| self.at(n))
+                    .is_none_or(|(.., other)| other != value),
+            "invariant 2: adjacent ranges have the same value"
+        );
     }
 
     /// Removes the value of every number of a range.
@@ -58,7 +66,7 @@ impl<T: Copy + PartialEq> RangeMap<T> {
     /// # Panics
     /// When `last` is below `start`.
     pub fn clear(&mut self, start: u64, last: u64) {
-        assert!(start <= last, "a range ends before it begins");
+        assert!(start <= last, "invariant 3: a range ends before it begins");
         let cut: Vec<_> = self.overlapping(start, last).collect();
         for (first, end, value) in cut {
             self.0.remove(&first);

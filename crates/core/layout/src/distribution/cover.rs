@@ -114,6 +114,10 @@ impl Cover {
 
 impl Bands {
     fn push(&mut self, low: u64, bytes: u64, column: Interval) {
+        debug_assert!(
+            column.low < column.high && column.high <= self.row,
+            "invariant 2: a column is empty or outside of its row"
+        );
         match self.bands.last_mut() {
             Some(band) if band.place.low == low => match self.columns.last_mut() {
                 Some(last) if last.high == column.low => last.high = column.high,

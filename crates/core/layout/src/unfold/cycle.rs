@@ -82,7 +82,7 @@ impl Cycle {
             Self::Walked { ask_from } if at < *ask_from => {}
             // The first access begins where the request does. The second one is recorded.
             Self::Walked { ask_from: from @ 0 } => *from = at + 1,
-            Self::Walked { .. } => *self = Self::asked(access, walk),
+            Self::Walked { .. } => *self = Self::try_recording(access, walk),
             Self::Recorded(recorded)
                 if at < recorded.accesses[0].file_offset.0 + recorded.period.bytes =>
             {
@@ -97,7 +97,7 @@ impl Cycle {
         }
     }
 
-    fn asked(access: &Access, walk: &Walk) -> Self {
+    fn try_recording(access: &Access, walk: &Walk) -> Self {
         let at = access.file_offset.0;
         match walk.repetition(at, PERIODS_MIN) {
             Ok(period) => Self::Recorded(Recorded { period, accesses: vec![*access] }),
@@ -129,6 +129,7 @@ impl Recorded {
         // The first period was walked, and the first access of the second.
         let mut played =
             Played { accesses, period: self.period, packed, times: 1, next: 0, periods };
+        // Invariant 2: the walked access is the recorded one, moved by a period.
         (played.play()? == *access).then_some(played)
     }
 }

@@ -190,14 +190,14 @@ impl Unfold {
                 Some(last) if self.merge.follows(last, &next) => last.bytes += next.bytes,
                 pending => {
                     if let Some(last) = pending.replace(next) {
-                        return Unfolded::Access(self.given_out(last));
+                        return Unfolded::Access(self.record_returned(last));
                     }
                 }
             }
         }
     }
 
-    fn given_out(&mut self, access: Access) -> Access {
+    fn record_returned(&mut self, access: Access) -> Access {
         self.cycle.walked(&access, &self.walk);
         if matches!(self.cycle, Cycle::Played(_)) {
             // The walk's pending access is part of the replay.

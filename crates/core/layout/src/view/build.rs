@@ -196,6 +196,10 @@ impl Builder {
         if self.nodes.len() >= VIEW_NODES_MAX {
             return Err(LayoutError::TooManyPatterns { max: VIEW_NODES_MAX });
         }
+        debug_assert!(
+            1 <= node.bytes && node.bytes <= node.span,
+            "invariant 1: a node covers no byte, or more than its span"
+        );
         self.nodes.push(node);
         Ok((self.nodes.len() - 1) as u32)
     }

@@ -1,4 +1,4 @@
-//! Whether two ranges lie alike, against every single byte.
+//! Identical placement of two ranges, against every single byte.
 
 use braid_layout::{Distribution, Layout, Strip};
 use braid_types::{FileOffset, IodId, PartIndex};
@@ -25,7 +25,7 @@ fn layout() -> impl Strategy<Value = Layout> {
     )
 }
 
-/// Where each byte of a range lies, and where in its object.
+/// The location of each byte of a range.
 fn bytes(layout: &Layout, from: u64) -> Vec<(IodId, PartIndex, u64)> {
     let map = layout.map().unwrap();
     let at = |offset| {

@@ -1,4 +1,4 @@
-//! Block-cyclic arrays against the definition: who owns each element, one by one.
+//! Block-cyclic arrays against the definition: the owner of each element.
 
 use crate::model;
 use braid_layout::{Dealt, LayoutError, Pattern, View};
@@ -99,7 +99,7 @@ proptest! {
         prop_assert_eq!(seen, (0..bytes).collect::<Vec<_>>());
     }
 
-    /// I3: whatever is asked is answered or refused.
+    /// I3: every question gets an answer or an error.
     #[test]
     fn no_numbers_panic(
         numbers in proptest::collection::vec(any::<(u64, u64, u64, u64)>(), 0..6),

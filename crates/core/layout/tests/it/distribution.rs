@@ -1,4 +1,5 @@
-//! File to object and back, for every distribution, against the byte-by-byte model (I3).
+//! File offset to object offset and back, for every distribution, against the byte-by-byte model
+//! (I3).
 
 use crate::model;
 use braid_layout::{Distribution, Layout, LayoutError, Strip};
@@ -108,7 +109,7 @@ fn places(layout: &Layout, offsets: &[u64]) -> Vec<(u16, u64)> {
     offsets.iter().map(place).collect()
 }
 
-/// 1996 paper, 2.2.1: strips go round the I/O nodes, here from part 2.
+/// 1996 paper, 2.2.1: strips are placed round robin on the I/O nodes, here from part 2.
 #[test]
 fn simple_stripe_goes_round_the_parts_from_the_first() {
     let mut layout = model::over(4, Distribution::SimpleStripe { stripe_size: 16 });

@@ -1,4 +1,4 @@
-//! Skipping by arithmetic: steps are counted, also where nothing is hit over 2^50 groups (issue 2,
+//! Skipping by arithmetic: counts the steps, even where nothing is hit over 2^50 groups (issue 2,
 //! I9).
 
 use crate::model;
@@ -8,7 +8,7 @@ use braid_layout::{
 use braid_types::PartIndex;
 
 const KIB: u64 = 1024;
-/// Steps of a job that hits nothing: its levels and a few congruences for each.
+/// Steps of a job without a hit: its levels, and a few congruences for each.
 const STEPS_FOR_NOTHING: u64 = 40;
 
 fn job(view: View, bytes: u64, layout: &Layout, part: u16) -> Unfold {
@@ -63,7 +63,7 @@ fn single_no_hit_over_2_to_the_50_groups() {
 
 #[test]
 fn varstrip_no_hit_over_2_to_the_50_groups() {
-    // Offset 8 KiB of each 16 KiB cycle: part 0's second strip. Parts 1 and 2 have none of it.
+    // Offset 8 KiB of each 16 KiB cycle: part 0's second strip. Parts 1 and 2 have no byte of it.
     for part in [1, 2] {
         assert_finds_nothing_at_once(job(
             View::strided(8 * KIB, 7, 16 * KIB * 2),
@@ -112,8 +112,8 @@ fn two_nested_levels_of_2_to_the_25_with_no_hit() {
         let layout = model::over(8, grouped(depth));
         assert_finds_nothing_at_once(job(nested(128, (128 << 25) + 256), 1 << 50, &layout, 1));
     }
-    // Strides that share no factor with the stripes, but too few copies to come round: one search
-    // for each outer copy at worst, and the budget cuts it.
+    // Strides that share no factor with the stripes, but too few copies to cover all residues: at
+    // worst one search for each outer copy, limited by the budget.
     let mut job = job(nested(256, (256 << 25) + 1), 1 << 50, &striped, 3);
     let mut steps = 1000;
     let first = job.next_within(&mut steps);
@@ -123,7 +123,7 @@ fn two_nested_levels_of_2_to_the_25_with_no_hit() {
 
 #[test]
 fn a_rare_hit_far_away_is_found_at_once() {
-    // Strides of 16 KiB + 1 move one byte a group: part 1 begins 4096 groups on, part 3 12288.
+    // Strides of 16 KiB + 1 move one byte per group: part 1 begins 4096 groups later, part 3 12288.
     for (part, groups) in [(1, 4096), (2, 8192), (3, 12288)] {
         let mut job = job(View::strided(0, 1, 16 * KIB + 1), 1 << 40, &stripe(), part);
         let access = job.next().unwrap();
@@ -167,13 +167,13 @@ fn a_list_costs_no_more_than_its_entries() {
 fn payload_is_counted_without_unfolding() {
     let map = stripe().map().unwrap();
     let one = PartSet::one(PartIndex(1));
-    // A contiguous request of 2^60 bytes is one subtraction.
+    // A contiguous request of 2^60 bytes costs one subtraction.
     let request = Request::contiguous(braid_types::FileOffset(0), 1 << 60);
     assert_eq!(map.payload_bytes(&request, &one, &mut 4), Ok(Some(1 << 58)));
     // 2^50 groups are counted over one period of view and layout.
     let request = Request { view: View::strided(0, 1, 3 * KIB), start: 0, bytes: 3 << 48 };
     assert_eq!(map.payload_bytes(&request, &one, &mut 200), Ok(Some(3 << 46)));
-    // And where there is none, the steps run out and it says so.
+    // Without a common period the steps run out, and the result is `None`.
     let request =
         Request { view: View::strided(0, 1, (16 * KIB + 1) * 1_000_003), start: 0, bytes: 1 << 28 };
     assert_eq!(map.payload_bytes(&request, &one, &mut 1000), Ok(None));
@@ -206,7 +206,7 @@ fn a_list_that_lies_beside_the_parts_is_searched_for_one_common_period() {
 proptest::proptest! {
     #![proptest_config(model::cases(2000))]
 
-    /// Extents and rounds that have many periods in common, in components that end somewhere.
+    /// Extents and rounds with many common periods, in components that end somewhere.
     #[test]
     fn what_is_left_out_after_a_common_period_has_no_hit(
         stripe in 1u64..5, parts in 1u32..5, part in 0u16..5, second in 0u64..300,

@@ -28,7 +28,7 @@ fn wanted(
     wanted
 }
 
-/// All runs, a few steps at a time; each with what was known of overlaps after it.
+/// All extents, computed a few steps at a time, each with the known overlaps after it.
 fn swept(sweep: &mut Sweep, bytes_max: u64, steps: usize) -> Vec<(Run, u64, bool)> {
     let mut runs = Vec::new();
     loop {

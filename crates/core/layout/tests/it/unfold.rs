@@ -1,4 +1,4 @@
-//! Jobs against the byte-by-byte model: every byte of the request exactly once, in order, in its
+//! Jobs against the byte-by-byte model: every byte of the request exactly once, in order, at its
 //! place.
 
 use crate::model;
@@ -165,8 +165,8 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
-    /// Long enough that accesses are taken from a period before: through the ends of repetitions
-    /// and components, cut anywhere.
+    /// Long enough that accesses are replayed from an earlier period, across the ends of
+    /// repetitions and components, and split anywhere.
     #[test]
     fn what_comes_again_is_what_walking_finds(
         layout in model::layout(),
@@ -223,14 +223,14 @@ proptest! {
             );
             let mut found: Vec<_> = accesses.iter().flat_map(bytes_of).collect();
             if kind == 1 {
-                // Merged accesses are not in one piece of the stream.
+                // Merged accesses are not contiguous in the stream.
                 found.iter_mut().zip(&expected).for_each(|(found, expected)| found.0 = expected.0);
             }
             prop_assert_eq!(&found, &expected, "{}", kind);
         }
     }
 
-    /// Larger numbers than the model can hold: asked part by part, with skipping, and all at once,
+    /// Numbers too large for the model: each part alone, with skipping, against all parts together,
     /// without.
     #[test]
     fn skipping_finds_what_walking_finds(
@@ -269,7 +269,7 @@ proptest! {
     }
 }
 
-/// Groups of a sixteenth of the stripe, and of a number that shares nothing with it.
+/// Groups of a sixteenth of the stripe, and of a number without a common factor.
 #[test]
 fn accesses_that_come_again_are_not_walked_to() {
     let layout = model::over(4, Distribution::SimpleStripe { stripe_size: 65_536 });

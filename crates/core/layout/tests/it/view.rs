@@ -1,5 +1,5 @@
-//! Stream position and file offset, both ways, against the model; the 1996 paper's formulas and
-//! examples.
+//! Stream positions and file offsets, in both directions, against the model; the 1996 paper's
+//! formulas and examples.
 
 use crate::model;
 use braid_layout::{Extent, Pattern, Request, View};
@@ -103,7 +103,7 @@ proptest! {
         );
     }
 
-    /// 1996 paper, 2.2.2: fl = o + (pl / g) * s + pl mod g, and back.
+    /// 1996 paper, 2.2.2: fl = o + (pl / g) * s + pl mod g, and the inverse.
     #[test]
     fn strided_view_obeys_the_formulas_of_the_paper(
         o in 0u64..1 << 40,

@@ -153,7 +153,7 @@ impl Driver for Tokio {
         let lanes = connections.iter_mut().zip(lanes).filter(|(_, lane)| !lane.is_empty());
         let lanes = lanes.map(|(connection, lane)| {
             let exchanges = lane.into_iter().filter_map(|index| slots[index].take()).collect();
-            run_in_turn(&self.intake, connection, exchanges, silence_max)
+            run_with_permit(&self.intake, connection, exchanges, silence_max)
         });
         all(lanes.collect()).await;
     }
@@ -184,7 +184,7 @@ impl Driver for Tokio {
 }
 
 /// Runs the exchanges of one connection, after waiting for a permit if it needs one.
-async fn run_in_turn(
+async fn run_with_permit(
     intake: &Arc<Intake>,
     connection: &mut TokioConnection,
     mut exchanges: Vec<&mut Exchange<'_>>,
@@ -192,7 +192,8 @@ async fn run_in_turn(
 ) {
     let begin = Instant::now();
     if !connection.is_bounded(exchanges.iter().map(|exchange| exchange.room()).sum()) {
-        return run_lane(connection, &mut exchanges, None, (silence_max, Duration::ZERO)).await;
+        return run_exchanges(connection, &mut exchanges, None, (silence_max, Duration::ZERO))
+            .await;
     }
     let turn = if exchanges.iter().any(|exchange| exchange.op == JoinRead::OP) {
         Some(intake.begin(1))
@@ -209,8 +210,13 @@ async fn run_in_turn(
     if let Some((socket, window)) = &mut connection.window {
         window.begin(socket, turn.share());
     }
-    run_lane(connection, &mut exchanges, Some(turn.progress()), (silence_max, begin.elapsed()))
-        .await;
+    run_exchanges(
+        connection,
+        &mut exchanges,
+        Some(turn.progress()),
+        (silence_max, begin.elapsed()),
+    )
+    .await;
     let mut received = Received::default();
     if let Some((socket, window)) = &mut connection.window {
         window.end(socket, &mut received);
@@ -220,7 +226,7 @@ async fn run_in_turn(
 
 /// Runs the exchanges of one connection. It sends them to the task in order as far as the window
 /// allows, and takes the answers in order.
-async fn run_lane(
+async fn run_exchanges(
     connection: &mut TokioConnection,
     exchanges: &mut [&mut Exchange<'_>],
     progress: Option<Progress>,

@@ -52,7 +52,7 @@ pub(super) fn exchange(
         return run(&mut lanes, batch, None);
     }
     // Requests that need no permit are sent first.
-    lanes.iter_mut().for_each(|lane| guard(lane, batch, send_all));
+    lanes.iter_mut().for_each(|lane| run_step(lane, batch, send_all));
     let turn = if lanes.iter().any(|lane| lane.is_collective(batch)) {
         Some(intake.begin(bounded))
     } else {
@@ -63,7 +63,7 @@ pub(super) fn exchange(
             send_all(lane, batch)
         };
         intake.wait(bounded, silence_max, || {
-            lanes.iter_mut().for_each(|lane| guard(lane, batch, go_on))
+            lanes.iter_mut().for_each(|lane| run_step(lane, batch, go_on))
         })
     };
     let Some(turn) = turn else {
@@ -140,10 +140,10 @@ impl SharedTurn {
 
 fn run(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>], turn: Option<&mut SharedTurn>) {
     if let [lane] = lanes {
-        guard(lane, batch, run_alone);
-    } else if let Err(error) = run_together(lanes, batch, turn) {
+        run_step(lane, batch, run_single);
+    } else if let Err(error) = run_polled(lanes, batch, turn) {
         for lane in lanes.iter_mut() {
-            guard(lane, batch, receive_some); // bytes that arrived while this thread waited
+            run_step(lane, batch, receive_some); // bytes that arrived while this thread waited
             if !lane.is_done() {
                 lane.halt(batch, io::Error::new(error.kind(), error.to_string()).into());
             }
@@ -152,12 +152,12 @@ fn run(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>], turn: Option<&mut Sha
 }
 
 /// A server has been silent for too long.
-fn late() -> Halt {
+fn timed_out() -> Halt {
     io::Error::from(ErrorKind::TimedOut).into()
 }
 
 /// An error ends one connection; the others go on.
-fn guard(
+fn run_step(
     lane: &mut Lane<'_>,
     batch: &mut [Exchange<'_>],
     step: impl FnOnce(&mut Lane<'_>, &mut [Exchange<'_>]) -> Result<(), Halt>,
@@ -189,7 +189,7 @@ fn lanes<'c>(
 
 /// One connection: sends as much as possible, then waits to receive. It polls for both directions
 /// only while both are possible.
-fn run_alone(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt> {
+fn run_single(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt> {
     while !lane.is_done() {
         match lane.send(batch, Wait::No)? {
             Step::Moved => continue,
@@ -198,7 +198,7 @@ fn run_alone(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt
                 Step::Blocked | Step::Nothing => {
                     let waited = wait_for(std::slice::from_mut(lane), batch)?;
                     if !waited.silent.is_empty() {
-                        return Err(late());
+                        return Err(timed_out());
                     }
                     Step::Blocked
                 }
@@ -210,7 +210,7 @@ fn run_alone(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt
 }
 
 /// Several connections.
-fn run_together(
+fn run_polled(
     lanes: &mut [Lane<'_>],
     batch: &mut [Exchange<'_>],
     mut turn: Option<&mut SharedTurn>,
@@ -222,7 +222,7 @@ fn run_together(
         lanes.iter_mut().for_each(|lane| _ = lane.silent_until());
         // In the order of the connections: see `Driver::exchange`.
         for at in 0..lanes.len() {
-            guard(&mut lanes[at], batch, run_alone);
+            run_step(&mut lanes[at], batch, run_single);
             if let Some(turn) = &mut turn {
                 let _ = turn.hand_on(lanes, true); // all had their time
             }
@@ -238,18 +238,18 @@ fn run_together(
         while let Some(turn) = &mut turn
             && turn.hand_on(lanes, looked)
         {
-            lanes.iter_mut().for_each(|lane| guard(lane, batch, send_all));
+            lanes.iter_mut().for_each(|lane| run_step(lane, batch, send_all));
         }
         if lanes.iter().all(Lane::is_done) {
             break;
         }
         let waited = wait_for(lanes, batch)?;
         for at in waited.silent {
-            lanes[at].halt(batch, late());
+            lanes[at].halt(batch, timed_out());
         }
         for at in waited.ready {
-            guard(&mut lanes[at], batch, receive_some);
-            guard(&mut lanes[at], batch, send_all);
+            run_step(&mut lanes[at], batch, receive_some);
+            run_step(&mut lanes[at], batch, send_all);
         }
         looked = true;
     }
@@ -266,7 +266,7 @@ fn fits_its_buffer(lane: &Lane<'_>, share: Option<u32>) -> bool {
 fn send_to_all(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>]) {
     in_rounds(lanes.len(), |at, most| {
         let mut moved = false;
-        guard(&mut lanes[at], batch, |lane, batch| {
+        run_step(&mut lanes[at], batch, |lane, batch| {
             moved = lane.send_up_to(most, batch, Wait::No)? == Step::Moved;
             Ok(())
         });

@@ -457,6 +457,12 @@ impl<'c> Lane<'c> {
             offset: 0,
             payload_bytes: 0,
         });
+        debug_assert!(
+            self.in_flight.len() == 1
+                || self.in_flight.len() <= self.connection.credits
+                    && self.in_flight_bytes <= IN_FLIGHT_BYTES_MAX,
+            "invariant 1: too much is in flight"
+        );
         true
     }
 

@@ -302,6 +302,7 @@ impl Bound {
     }
 
     fn set(&mut self, bound: u64, now: Duration) {
+        debug_assert!(bound >= LEAST_BYTES, "invariant 2: the limit is below its minimum");
         (self.bound, self.changed, self.epoch, self.trial, self.disorder) =
             (bound, now, None, None, 0);
         (self.best, self.alike) = (0.0, 0);

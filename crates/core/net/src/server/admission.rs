@@ -81,14 +81,14 @@ pub(super) fn admit(
     place: &Place,
 ) -> Option<Newcomer> {
     shake_hands(shared, &transport, address, place)
-        .map_err(|rejected| turn_away(shared, &transport, rejected))
+        .map_err(|rejected| reject(shared, &transport, rejected))
         .ok()
 }
 
-fn turn_away(shared: &Shared, transport: &Transport, rejected: Rejected) {
+fn reject(shared: &Shared, transport: &Transport, rejected: Rejected) {
     shared.refused.fetch_add(1, Ordering::Relaxed);
     if let Rejected::Refused(refusal) = rejected {
-        part(transport, &refusal);
+        send_refusal(transport, &refusal);
     }
 }
 
@@ -184,7 +184,7 @@ fn send(transport: &Transport, frame: &[u8], deadline: Wait) -> Result<(), Rejec
 
 /// Sends the refusal, then reads until the peer closes, within limits. To close immediately with
 /// bytes unread would reset the connection, and the peer would not get the reason.
-fn part(transport: &Transport, refusal: &Refusal) {
+fn send_refusal(transport: &Transport, refusal: &Refusal) {
     let deadline = Wait::Until(Instant::now() + LINGER);
     if send(transport, &refusal.frame, deadline).is_err() {
         return;

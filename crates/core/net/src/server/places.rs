@@ -119,6 +119,10 @@ impl Places {
         table.next += 1;
         let number = table.next;
         table.newcomers.insert(number, Arc::downgrade(transport));
+        debug_assert!(
+            table.newcomers.len() <= self.newcomers_max.max(1),
+            "invariant 1: unauthenticated connections exceed their own limit"
+        );
         Some(Place { number, places: Arc::clone(self) })
     }
 
@@ -203,7 +207,12 @@ impl Place {
         };
         table.open.insert(self.number, (transport, owners));
         for owner in owners.into_iter().flatten() {
-            *table.shares.entry(owner).or_default() += 1;
+            let has = table.shares.entry(owner).or_default();
+            *has += 1;
+            debug_assert!(
+                *has <= owner.share(self.places.places_max),
+                "invariant 3: {owner:?} exceeds its share"
+            );
         }
         Ok(())
     }

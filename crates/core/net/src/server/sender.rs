@@ -72,7 +72,7 @@ impl FrameSender {
         let mut pieces = Vec::with_capacity(2 + payload.len());
         pieces.extend([IoSlice::new(&header), IoSlice::new(body)]);
         pieces.extend(payload.iter().map(|piece| IoSlice::new(piece)));
-        self.whole(|_, wait| {
+        self.send_frame_with(|_, wait| {
             self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection)
         })
     }
@@ -83,7 +83,7 @@ impl FrameSender {
     /// As [`FrameSender::send`].
     pub fn send_frames(&self, frames: &[u8]) -> Result<(), SendError> {
         let mut pieces = [IoSlice::new(frames)];
-        self.whole(|_, wait| {
+        self.send_frame_with(|_, wait| {
             self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection)
         })
     }
@@ -122,7 +122,7 @@ impl FrameSender {
     ) -> Result<(), SendError> {
         check_lengths(header, body.len(), length);
         let header = header.to_bytes();
-        self.whole(|state, wait| {
+        self.send_frame_with(|state, wait| {
             let mut head = [IoSlice::new(&header), IoSlice::new(body)];
             self.transport.send_all(&mut head, length > 0, wait).map_err(SendError::Connection)?;
             let (sent, outcome) = self.send_file(file, offset, length, &mut state.copy, wait);
@@ -155,7 +155,7 @@ impl FrameSender {
         check_lengths(header, 0, payload.iter().map(|piece| piece.bytes).sum());
         assert!(self.is_plain(), "pieces of a mapping are for the kernel alone");
         let header = header.to_bytes();
-        self.whole(|state, wait| {
+        self.send_frame_with(|state, wait| {
             let mut pieces = Vec::with_capacity(1 + payload.len());
             pieces.push(IoSlice::new(&header));
             pieces.extend(payload.iter().map(MappedPiece::for_the_kernel));
@@ -196,7 +196,7 @@ impl FrameSender {
         self.transport.shutdown();
     }
 
-    fn whole(
+    fn send_frame_with(
         &self,
         send: impl FnOnce(&mut State, Wait) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
@@ -294,7 +294,7 @@ impl FrameSender {
                 None => return self.encrypt_file(file, offset, length, copy, wait),
                 Some(Ok(0)) => break,
                 Some(Ok(bytes)) => sent += bytes,
-                Some(Err(error)) if is_of_the_file(&error) => {
+                Some(Err(error)) if is_file_error(&error) => {
                     return (sent, Err(SendError::File(error)));
                 }
                 Some(Err(error)) => return (sent, Err(SendError::Connection(error))),
@@ -315,7 +315,7 @@ impl FrameSender {
         let (mut sent, mut failure) = (0, None);
         while sent < length {
             let read = |rooms: &mut [IoSliceMut<'_>]| {
-                read_rooms_at(file, rooms, offset + sent as u64).map_err(|error| {
+                read_slices_at(file, rooms, offset + sent as u64).map_err(|error| {
                     failure = Some(error);
                     // not an error of the connection, whatever its kind
                     io::Error::other("the file")
@@ -387,7 +387,7 @@ fn check_lengths(header: &FrameHeader, body: usize, payload: usize) {
 }
 
 /// `sendfile` reports errors of both sides. These are the errors that a disk causes.
-fn is_of_the_file(error: &io::Error) -> bool {
+fn is_file_error(error: &io::Error) -> bool {
     use io::ErrorKind as K;
     let of_the_connection =
         [K::BrokenPipe, K::ConnectionReset, K::ConnectionAborted, K::NotConnected, K::TimedOut];
@@ -401,12 +401,12 @@ fn is_fault(error: &io::Error) -> bool {
 
 /// Fills a prefix of the slices, in order.
 #[cfg(target_os = "linux")]
-fn read_rooms_at(file: &File, rooms: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+fn read_slices_at(file: &File, rooms: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
     Ok(rustix::io::preadv(file, rooms, offset)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn read_rooms_at(file: &File, rooms: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+fn read_slices_at(file: &File, rooms: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
     let mut read = 0;
     for room in rooms {
         match read_at(file, room, offset + read as u64) {

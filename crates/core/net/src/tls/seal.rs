@@ -134,6 +134,10 @@ impl Sealer {
         tag[..TAG_BYTES]
             .copy_from_slice(sealed.map_err(|_| invalid("a record could not be sealed"))?.as_ref());
         self.end += HEADER_BYTES + length + TRAILER_BYTES;
+        debug_assert!(
+            self.keys.records() <= self.records_per_key,
+            "invariant: a key sealed too many records"
+        );
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Exchanges whose payload goes into a pipe: what comes out of it, or is in the buffer, is what was
+//! Exchanges whose payload is spliced into a pipe: the pipe or the buffer holds exactly what was
 //! sent.
 #![cfg(target_os = "linux")]
 
@@ -18,8 +18,8 @@ use proptest::{collection::vec, prelude::*};
 
 const PREFIX: &[u8] = b"sixteen bytes at";
 
-/// Sends for each byte `b` of a request's body a frame of `4 b²` bytes, but for those without any;
-/// the last is final.
+/// For each byte `b` of a request's body, sends a frame of `4 b²` bytes, except for 0; the last
+/// frame is final.
 struct Frames;
 
 impl Handler for Frames {
@@ -79,7 +79,7 @@ fn exchange(
     block_on(Blocking::new().exchange_into_pipe(connection, (9, cuts), (pipe, room), timeout))
 }
 
-/// What a device gets.
+/// What a device receives.
 fn sent(pipe: &mut Pipe) -> Vec<u8> {
     let mut file = tempfile::tempfile().unwrap();
     pipe.send(&file).unwrap();
@@ -90,11 +90,11 @@ fn sent(pipe: &mut Pipe) -> Vec<u8> {
     bytes
 }
 
-/// Whether it came by the pipe. In any case it is what was sent.
+/// Whether the payload arrived in the pipe. In any case it must equal what was sent.
 fn goes_through(connection: &mut Connection, cuts: &[u8], more_room: usize) -> bool {
     let content = content(cuts);
     let (mut pipe, mut room) = (begun(), vec![0xaa; content.len() + more_room]);
-    // Nothing, after a call on this connection that had no place in its pipe.
+    // Nothing, after a call on this connection that filled its pipe.
     let Some(answer) = exchange(connection, cuts, &mut pipe, &mut room, LONG) else { return false };
     let answer = answer.unwrap();
     assert_eq!(answer, Answer { body: b"end".to_vec(), payload_bytes: content.len() as u64 });
@@ -186,8 +186,8 @@ fn over_tls_nothing_is_sent_and_the_connection_stays_good() {
     assert!(room == content(&[100]));
 }
 
-/// The error of a call to a server that does as the script says; what came before it can be taken
-/// out.
+/// The error of a call to a server that follows the script. What arrived before can be taken out of
+/// the pipe.
 fn against(script: fn(&mut ServerConnection), timeout: Duration) -> NetError {
     let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(script)));
     let mut connection = connect(&endpoint(&listener, NodeKind::Iod, 1));

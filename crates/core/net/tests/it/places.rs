@@ -1,4 +1,4 @@
-//! Who gets a connection when there are many.
+//! Limits on the number of connections.
 
 use std::{io::Read, thread};
 
