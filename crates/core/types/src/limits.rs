@@ -126,7 +126,7 @@ pub const LEASES_MAX: usize = 1_000_000;
 pub const ROOM_SESSION_BYTES_MAX: u64 = 16 << 20;
 /// Sessions with a reservation on one I/O daemon (I9), 64 bytes each.
 pub const ROOM_SESSIONS_MAX: usize = 16_384;
-/// All reservations together take at most this fraction (one of so many parts) of the free space.
+/// All reservations together take at most one part in this many of the free space.
 /// The rest is for unbuffered writes.
 pub const ROOM_PART_OF_FREE: u64 = 8;
 /// Reserved space is valid for this long after the client sent the last answered request, in

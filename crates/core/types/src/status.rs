@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(
             Failure::new(Status::NotFound, "I/O daemon 9").blamed(),
             None,
-            "somebody asked for it"
+            "the caller named the daemon"
         );
         assert_eq!(Failure::new(Status::TryAgain, "client 3: it is given up soon").blamed(), None);
         assert_eq!(Failure::from(Status::TryAgain).blamed(), None);

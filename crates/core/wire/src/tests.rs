@@ -403,7 +403,7 @@ fn a_connection_has_one_id_at_both_ends_and_no_two_have_the_same() {
         id
     };
     let first = id(&reply, [2; 32]);
-    assert_ne!(id(&reply, [3; 32]), first, "the client's nonce alone tells them apart");
+    assert_ne!(id(&reply, [3; 32]), first, "the client's nonce alone makes them differ");
     assert_ne!(
         id(&HelloReply { nonce: [9; 32], ..reply.clone() }, [2; 32]),
         first,
@@ -441,5 +441,5 @@ fn a_disk_is_nearly_full_below_a_share_and_a_number_of_bytes() {
         space(20 << 40, (16 << 30) - 1).is_nearly_full()
             && !space(20 << 40, 16 << 30).is_nearly_full()
     );
-    assert!(!space(0, 0).is_nearly_full(), "its disk has told nothing yet");
+    assert!(!space(0, 0).is_nearly_full(), "the size of its disk is unknown");
 }

@@ -70,7 +70,7 @@ proptest! {
             prop_assert_eq!(*position, run.file_offset.0 + run.bytes);
             let several =
                 wanted.range(run.file_offset.0..*position).any(|(_, (_, _, times))| *times > 1);
-            prop_assert!(*overlaps || !several, "an overlap in {run:?} was not told");
+            prop_assert!(*overlaps || !several, "an overlap in {run:?} was not reported");
         }
         for request in 0..requests.len() {
             prop_assert!(!sweep.wants(request));

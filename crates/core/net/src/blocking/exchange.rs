@@ -533,7 +533,7 @@ mod tests {
                 others.progress().add(1);
                 thread::sleep(Duration::from_millis(1));
             }
-            assert!(free_server.is_finished(), "it was held up by what waits for its turn");
+            assert!(free_server.is_finished(), "the call that waits for a permit blocked it");
         });
         let (mut room, mut free_room) = (vec![0; BYTES], vec![0; LARGE]);
         let mut batch = [call((0, &mut room)), call((1, &mut free_room))];

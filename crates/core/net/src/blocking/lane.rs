@@ -387,7 +387,7 @@ impl<'c> Lane<'c> {
 
     /// Ends the wait for a permit that did not come. Nothing was sent; the connection stays usable.
     pub(super) fn is_not_asked(&mut self, batch: &mut [Exchange<'_>], waited: Duration) {
-        debug_assert!(self.awaits_turn() && self.begun == 0, "a lane asks nothing before its turn");
+        debug_assert!(self.awaits_turn() && self.begun == 0, "a request was sent without a permit");
         let error = self.connection.not_asked(waited);
         self.end(batch, &error);
     }

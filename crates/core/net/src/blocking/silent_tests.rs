@@ -104,8 +104,8 @@ fn call(
 fn only_the_server_that_was_silent_until_the_time_out_is_reported() {
     let (mut connections, _servers): (Vec<_>, Vec<_>) =
         [answered(connection("X")), connection("Y"), answered(connection("Z"))].into_iter().unzip();
-    let told = call(&Intake::timeless(), &mut connections, BYTES, Duration::ZERO);
-    assert_eq!(told, [None, Some("Y".to_owned()), None]);
+    let reported = call(&Intake::timeless(), &mut connections, BYTES, Duration::ZERO);
+    assert_eq!(reported, [None, Some("Y".to_owned()), None]);
     let broken: Vec<bool> =
         connections.iter().map(|connection| connection.broken.is_some()).collect();
     assert_eq!(broken, [false, true, false]);
@@ -117,8 +117,8 @@ fn a_missing_permit_takes_no_answer_from_connections_that_need_none() {
     let others = intake.begin(1000);
     let (mut connections, _servers): (Vec<_>, Vec<_>) =
         [bounded("X"), answered(connection("Y")), answered(connection("Z"))].into_iter().unzip();
-    let told = call(&intake, &mut connections, POLLED_BYTES, Duration::ZERO);
-    assert_eq!(told, [Some("X".to_owned()), None, None]);
+    let reported = call(&intake, &mut connections, POLLED_BYTES, Duration::ZERO);
+    assert_eq!(reported, [Some("X".to_owned()), None, None]);
     assert!(
         connections.iter().all(|connection| connection.broken.is_none()),
         "nothing was sent to X"
@@ -144,8 +144,8 @@ fn a_missing_permit_leaves_a_spliced_connection_usable() {
         )
     };
     let others = intake.begin(1000);
-    let told = ask(Duration::ZERO);
-    assert!(matches!(told, Some(Err(NetError::NotAsked { .. }))), "{told:?}");
+    let reported = ask(Duration::ZERO);
+    assert!(matches!(reported, Some(Err(NetError::NotAsked { .. }))), "{reported:?}");
     drop(others);
     let server = thread::spawn(move || {
         server.read_exact(&mut [0; FRAME_HEADER_BYTES]).expect("the call");
@@ -163,7 +163,7 @@ fn a_large_answer_is_received_while_an_earlier_server_is_silent() {
     let intake = Intake::timeless();
     let deadline = Instant::now() + LONG;
     let ((first, mut server), (second, _second_server)) = (bounded("X"), answered(bounded("Y")));
-    let (told, came_before) = thread::scope(|scope| {
+    let (reported, came_before) = thread::scope(|scope| {
         let came_before = scope.spawn(|| {
             server.read_exact(&mut [0; FRAME_HEADER_BYTES]).expect("the call");
             while intake.received() < BYTES as u64 && Instant::now() < deadline {
@@ -176,7 +176,7 @@ fn a_large_answer_is_received_while_an_earlier_server_is_silent() {
         });
         (call(&intake, &mut [first, second], BYTES, LONG), came_before.join().expect("no panic"))
     });
-    assert_eq!(told, [None, None]);
+    assert_eq!(reported, [None, None]);
     assert!(came_before, "the second's answer waited for the first's");
     assert!(intake.is_idle());
 }

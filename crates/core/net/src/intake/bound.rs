@@ -566,7 +566,7 @@ mod tests {
         assert_eq!(
             state.begin(1, us(20)),
             Some(SHARE_LEAST_BYTES as u32),
-            "the sixteen are not forgotten at once"
+            "the sixteen still count for a while"
         );
         state.leave(1, us(30));
         assert_eq!(state.begin(1, Duration::from_secs(3)), Some(FIRST_BYTES as u32));

@@ -476,7 +476,7 @@ mod tests {
     fn a_permit_that_is_dropped_unfinished_is_released() {
         let intake = Intake::timeless();
         drop(wait(&intake, 3));
-        wait(&intake, 2).expect("a turn").end(Received::default());
+        wait(&intake, 2).expect("a permit").end(Received::default());
         assert!(intake.is_idle());
     }
 
@@ -488,7 +488,7 @@ mod tests {
         drop(turn);
         let turn = intake
             .wait_until(1, Instant::now())
-            .expect("nobody is before it, and it need not wait");
+            .expect("a permit is free, and no call is before it");
         drop(turn);
         assert!(intake.is_idle());
     }
@@ -503,7 +503,7 @@ mod tests {
         let turn = intake.begin(intake.places());
         assert!(
             runtime.block_on(intake.wait_async(1, SILENCE / 10)).is_none(),
-            "nobody receives anything"
+            "nothing is received"
         );
         let held = Instant::now() + SILENCE + SILENCE / 2;
         thread::scope(|scope| {
@@ -522,15 +522,15 @@ mod tests {
     fn a_call_begins_with_the_least_used_servers() {
         let servers: Vec<SocketAddr> = (1..=4).map(|port| ([127, 0, 0, 1], port).into()).collect();
         let intake = Intake::timeless();
-        let mut first = wait(&intake, 3).expect("a turn");
+        let mut first = wait(&intake, 3).expect("a permit");
         assert_eq!(first.choose(&servers[..3], 3), [0, 1, 2]);
         first.has_left(servers[1]);
         first.leave(1);
-        let mut second = wait(&intake, 4).expect("a turn");
+        let mut second = wait(&intake, 4).expect("a permit");
         assert_eq!(second.choose(&servers, 2), [1, 3]);
         assert_eq!(second.choose(&servers, 1), [0]);
         drop(first);
-        assert_eq!(wait(&intake, 1).expect("a turn").choose(&servers, 2), [2, 0]);
+        assert_eq!(wait(&intake, 1).expect("a permit").choose(&servers, 2), [2, 0]);
         drop(second);
         assert!(intake.is_idle());
     }
@@ -566,7 +566,7 @@ mod tests {
                 let intake = &intake;
                 scope.spawn(move || {
                     for call in 0..100 {
-                        let mut turn = wait(intake, 1 + (thread + call) % 6).expect("a turn");
+                        let mut turn = wait(intake, 1 + (thread + call) % 6).expect("a permit");
                         turn.progress().add(1);
                         turn.more(1);
                         if turn.lanes() > 1 {
@@ -578,7 +578,7 @@ mod tests {
             }
             runtime.block_on(async {
                 for _ in 0..100 {
-                    let turn = intake.wait_async(2, LONG).await.expect("a turn");
+                    let turn = intake.wait_async(2, LONG).await.expect("a permit");
                     tokio::task::yield_now().await;
                     drop(turn);
                 }

@@ -318,11 +318,7 @@ mod tests {
         );
         assert!(matches!(ask(&mut turns, 1, &mut tickets[1], us(1)), Asked::Later(None)));
         granted(ask(&mut turns, 1, &mut tickets[0], us(1)));
-        assert_eq!(
-            woken(),
-            [1, 0, 0],
-            "the waker of the second was replaced, and was told to look"
-        );
+        assert_eq!(woken(), [1, 0, 0], "the replaced waker of the second one was woken");
         assert_eq!(turns.waiting.front().map(|(waiting, _)| *waiting), tickets[1]);
     }
 
@@ -363,7 +359,7 @@ mod tests {
         let (_, _, received) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         let mut ticket = None;
         let Asked::Later(Some(look)) = ask(&mut turns, PLACES, &mut ticket, us(0)) else {
-            panic!("goes at once")
+            panic!("the call is granted immediately")
         };
         assert_eq!(look, UNANSWERED);
         let (late, lanes, _) = granted(ask(&mut turns, PLACES, &mut ticket, look));
@@ -373,7 +369,7 @@ mod tests {
         received.store(1, Ordering::Relaxed);
         let now = look + us(10);
         let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, now) else {
-            panic!("goes at once")
+            panic!("the call is granted immediately")
         };
         assert_eq!(look, STALLED);
         granted(ask(&mut turns, 1, &mut ticket, now + look));
@@ -387,7 +383,7 @@ mod tests {
         granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
         let mut ticket = None;
         let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(2000)) else {
-            panic!("goes at once")
+            panic!("the call is granted immediately")
         };
         assert_eq!(look, STALLED - us(2000));
         turns.leave(busy, PLACES / 2);
@@ -433,7 +429,7 @@ mod tests {
             granted(ask(&mut turns, PLACES, &mut None, us(0)));
             turns.see_line(1000, (48 << 10, drains_in), us(10));
             let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(10)) else {
-                panic!("goes at once")
+                panic!("the call is granted immediately")
             };
             assert_eq!(look, idle_after);
             turns.see_line(1000, (48 << 10, drains_in), us(10) + look);

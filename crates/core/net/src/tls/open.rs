@@ -253,7 +253,7 @@ fn open_record(keys: &mut Keys, bytes: &mut [u8], at: usize) -> io::Result<(u8, 
     }
     let (key, nonce) = keys.next();
     let opened = key.open_within(nonce, Aad::from(header), bytes, inner..);
-    let plain = opened.map_err(|_| invalid("a TLS record was changed on its way"))?;
+    let plain = opened.map_err(|_| invalid("a TLS record was modified in transit"))?;
     // RFC 8446 section 5.4: zeros behind the type are padding
     let last = plain
         .iter()

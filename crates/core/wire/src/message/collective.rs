@@ -158,7 +158,7 @@ mod tests {
             .collect();
         assert_eq!(TaskFamily::of(&backwards).len(), 1);
         let tiles: Vec<Request> = (0..16).map(tile).collect();
-        assert!(TaskFamily::of(&tiles).len() <= 8, "a row of tiles is a family");
+        assert!(TaskFamily::of(&tiles).len() <= 8, "a row of tiles is one group");
         for requests in [strided(5, 3), backwards, tiles] {
             assert_eq!(TaskFamily::requests(&TaskFamily::of(&requests), 1000).unwrap(), requests);
         }
