@@ -78,9 +78,9 @@ fn messages_page() -> String {
         collective::*, fields_text, iod::*, lease::*, lock::*, mds::*, quota::*, types::*, *,
     };
     let mut page = String::from(
-        "# Messages\n\n`BLESS=1 cargo test -p braid-wire` generates this page from the code; a \
-         test compares them. [format.md](format.md) describes types and encodings.\n\nThe body of a \
-         call to the metadata server is an `Envelope`, then the fields below.\n",
+        "# Messages\n\n`BLESS=1 cargo test -p braid-wire` generates this page from the code; \
+         a test compares them.\n[format.md](format.md) describes types and encodings.\n\nThe body of \
+         a call to the metadata server is an `Envelope`, then the fields below.\n",
     );
     let groups = [
         ("Both kinds of server", CommonRequest::describe()),
