@@ -79,8 +79,8 @@ fn messages_page() -> String {
     };
     let mut page = String::from(
         "# Messages\n\n`BLESS=1 cargo test -p braid-wire` generates this page from the code; \
-         a test compares them.\n[format.md](format.md) describes types and encodings.\n\nThe body of \
-         a call to the metadata server is an `Envelope`, then the fields below.\n",
+         a test compares them.\n[format.md](format.md) describes types and encodings.\n\nThe body \
+         of a call to the metadata server is an `Envelope`, then the fields below.\n",
     );
     let groups = [
         ("Both kinds of server", CommonRequest::describe()),
