@@ -1,14 +1,16 @@
-//! Any layout and any request: no panic, no wrap (I3); and what is small obeys the mapping byte by byte.
+//! Any layout and any request: no panic, no wrap (I3). Small ones are compared with the mapping
+//! byte by byte.
 #![no_main]
 
 use arbitrary::Arbitrary;
 use braid_layout::{
-    Access, Component, Distribution, Extent, Layout, LayoutMap, PartSet, Pattern, Request, Strip, Unfolded, View,
+    Access, Component, Distribution, Extent, Layout, LayoutMap, PartSet, Pattern, Request, Strip,
+    Unfolded, View,
 };
 use braid_types::{FileOffset, IodId, PartIndex};
 use libfuzzer_sys::fuzz_target;
 
-/// A number that is small, near a power of two, or anything.
+/// A number that is small, near a power of two, or arbitrary.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Number {
     Small(u8),
@@ -62,7 +64,10 @@ fn distribution(shape: &Shape) -> Distribution {
         Shape::SimpleStripe(stripe) => Distribution::SimpleStripe { stripe_size: stripe.value() },
         Shape::Single => Distribution::Single,
         Shape::VarStrip(strips) => Distribution::VarStrip {
-            strips: strips.iter().map(|(part, bytes)| Strip { part: u16::from(*part), bytes: bytes.value() }).collect(),
+            strips: strips
+                .iter()
+                .map(|(part, bytes)| Strip { part: u16::from(*part), bytes: bytes.value() })
+                .collect(),
         },
         Shape::Grouped(stripe, width, depth) => Distribution::Grouped {
             stripe_size: stripe.value(),
@@ -93,7 +98,7 @@ fn layout(input: &Input) -> Layout {
     layout
 }
 
-/// The pattern and its span, which is 0 where it wraps.
+/// The pattern and its span, which is 0 on overflow.
 fn pattern(tree: &Tree, tame: bool) -> (Pattern, u64) {
     let past = |end: u64, offset: u64| if tame { end.wrapping_add(offset) } else { offset };
     let mut end = 0u64;
@@ -125,19 +130,20 @@ fn pattern(tree: &Tree, tame: bool) -> (Pattern, u64) {
     }
 }
 
-/// Steps and bytes that one input may take, so that a run is quick.
+/// Maximum steps and bytes of one input, so that a run is quick.
 const STEPS: usize = 5000;
 const BYTES: u64 = 5000;
 
 fuzz_target!(|input: Input| {
     let layout = layout(&input);
     let (pattern, span) = pattern(&input.pattern, input.tame);
-    let extent = if input.tame { span.wrapping_add(input.extent.value()) } else { input.extent.value() };
+    let extent =
+        if input.tame { span.wrapping_add(input.extent.value()) } else { input.extent.value() };
     let view = View { displacement: input.displacement.value(), extent, pattern };
     let request = Request { view, start: input.start.value(), bytes: input.bytes.value() };
     let parts: PartSet = (0..32).filter(|bit| input.parts >> bit & 1 == 1).map(PartIndex).collect();
 
-    let _ = (layout.validate(), request.validate(), request.paper_parameters());
+    let _ = (layout.validate(), request.validate());
     let Ok(map) = layout.map() else { return };
     let accesses = unfolded(&map, &request, &parts);
     if let (Some(accesses), true) = (&accesses, request.bytes <= BYTES) {
@@ -145,7 +151,7 @@ fuzz_target!(|input: Input| {
     }
 });
 
-/// All accesses, in order; `None` when the request is refused or takes too long.
+/// All accesses, in order. `None` when the request is refused or takes too long.
 fn unfolded(map: &LayoutMap, request: &Request, parts: &PartSet) -> Option<Vec<Access>> {
     let mut job = map.unfold(request, parts).ok()?;
     let mut steps = STEPS;
@@ -153,7 +159,11 @@ fn unfolded(map: &LayoutMap, request: &Request, parts: &PartSet) -> Option<Vec<A
     loop {
         match job.next_within(&mut steps) {
             Unfolded::Access(access) => {
-                assert!(access.bytes > 0 && access.stream_offset >= end && access.packed_offset == packed);
+                assert!(
+                    access.bytes > 0
+                        && access.stream_offset >= end
+                        && access.packed_offset == packed
+                );
                 end = access.stream_offset + access.bytes;
                 packed += access.bytes;
                 assert!(end <= request.bytes);
@@ -168,7 +178,12 @@ fn unfolded(map: &LayoutMap, request: &Request, parts: &PartSet) -> Option<Vec<A
     Some(found)
 }
 
-fn check_against_the_mapping(map: &LayoutMap, request: &Request, parts: &PartSet, accesses: &[Access]) {
+fn check_against_the_mapping(
+    map: &LayoutMap,
+    request: &Request,
+    parts: &PartSet,
+    accesses: &[Access],
+) {
     let view = request.view.map().expect("it was unfolded");
     let expected = (0..request.bytes).filter_map(|at| {
         let offset = view.file_offset(request.start + at).expect("inside the request");
@@ -178,7 +193,8 @@ fn check_against_the_mapping(map: &LayoutMap, request: &Request, parts: &PartSet
         parts.contains(location.part).then_some((at, location.part, location.object_offset.0))
     });
     let found = accesses.iter().flat_map(|access| {
-        (0..access.bytes).map(|i| (access.stream_offset + i, access.part, access.object_offset.0 + i))
+        (0..access.bytes)
+            .map(|i| (access.stream_offset + i, access.part, access.object_offset.0 + i))
     });
     assert!(expected.eq(found));
 }

@@ -1,5 +1,5 @@
-//! A base of the metadata store with any bytes changed: the start refuses it, or LMDB reads it without leaving the
-//! file; a salvage ends. No panic.
+//! A base of the metadata store with any bytes changed: the start refuses it, or LMDB reads it
+//! without leaving the file. A salvage ends. No panic.
 #![no_main]
 
 use std::{
@@ -12,7 +12,7 @@ use arbitrary::Arbitrary;
 use braid_meta::fuzzing::{Records, make_base, read_base};
 use libfuzzer_sys::fuzz_target;
 
-/// Where it lies, and what it is when nothing was changed.
+/// The path of the base, and its unchanged content.
 struct Base {
     directory: PathBuf,
     file: PathBuf,
@@ -71,7 +71,7 @@ struct Input {
 fn base() -> &'static Base {
     static BASE: OnceLock<Base> = OnceLock::new();
     BASE.get_or_init(|| {
-        // In memory where there is such a place: each input writes the file anew.
+        // In memory where possible, since each input writes the file anew.
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let directory = place.join(format!("braid-fuzz-{}", std::process::id()));
@@ -95,7 +95,9 @@ fuzz_target!(|input: Input| {
         let at = place.in_file(bytes.len());
         let new = match change {
             Change::Byte(byte) => vec![*byte],
-            Change::Flip(bit) => bytes.get(at).map(|byte| byte ^ 1 << (bit % 8)).into_iter().collect(),
+            Change::Flip(bit) => {
+                bytes.get(at).map(|byte| byte ^ 1 << (bit % 8)).into_iter().collect()
+            }
             Change::Half(half) => half.to_ne_bytes().to_vec(),
             Change::Word(word) => word.to_ne_bytes().to_vec(),
             Change::Long(long) => long.to_ne_bytes().to_vec(),

@@ -1,5 +1,5 @@
-//! Any bytes as any record of the metadata store, and as an ACL of an extended attribute: no panic, and what is decoded
-//! is the same after it was encoded again.
+//! Any bytes as any record of the metadata store, and as an ACL in an extended attribute: no panic.
+//! Decoded values are the same after encoding and decoding again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

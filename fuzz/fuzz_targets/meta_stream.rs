@@ -1,5 +1,5 @@
-//! A dump of metadata, and a segment of its log: what was written is read again, what was changed is an error or the
-//! same, any bytes are no panic.
+//! A dump of metadata, and a segment of its log. What was written can be read. Changed bytes give
+//! an error or the same content. No bytes cause a panic.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 #[derive(Arbitrary, Debug)]
 struct Input {
     records: BTreeMap<u16, Vec<u8>>,
-    /// Where, and what is put over it, with the checksum of the record or of the header that it lies in made to fit.
+    /// Where to overwrite, and with what. The checksum of the record or header is corrected.
     changes: Vec<(u16, u8)>,
     cut: Option<u16>,
     more: Vec<u8>,
@@ -20,7 +20,7 @@ struct Input {
 const HEADER_BYTES: usize = 16;
 const RECORD_HEADER_BYTES: usize = 32;
 
-/// Gives every whole record of the stream a checksum that fits.
+/// Gives every whole record of the stream a correct checksum.
 fn seal(stream: &mut [u8], mut at: usize) {
     while let Some(body) = stream.get(at..at + 4) {
         let end = at + RECORD_HEADER_BYTES + u32::from_le_bytes(body.try_into().unwrap()) as usize;
@@ -32,8 +32,11 @@ fn seal(stream: &mut [u8], mut at: usize) {
 }
 
 fuzz_target!(|input: Input| {
-    let records: Records =
-        input.records.iter().map(|(key, value)| (key.to_be_bytes().to_vec(), value.clone())).collect();
+    let records: Records = input
+        .records
+        .iter()
+        .map(|(key, value)| (key.to_be_bytes().to_vec(), value.clone()))
+        .collect();
     let whole = dump_of(&records).unwrap();
     assert_eq!(read_dump(&mut &whole[..]).ok().as_ref(), Some(&records));
 
@@ -43,7 +46,7 @@ fuzz_target!(|input: Input| {
         changed[at] = *byte;
     }
     changed.truncate(changed.len() - usize::from(input.cut.unwrap_or(0)) % changed.len());
-    // Without the seal, whatever was changed is noticed; enough bytes could make up a checksum.
+    // Without the seal, every change is detected. Enough bytes could forge a checksum.
     assert!(changed == whole || input.changes.len() > 3 || read_dump(&mut &changed[..]).is_err());
     changed.extend_from_slice(&input.more);
     read_segment(&changed);

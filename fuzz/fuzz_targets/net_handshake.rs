@@ -1,5 +1,5 @@
-//! Any frames in the handshake, to the server and to the client: no panic, and nobody is let in, or believed, who
-//! does not know the key.
+//! Any frames in the handshake, to the server and to the client: no panic, and no peer without the
+//! key is accepted.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -10,8 +10,8 @@ use braid_net::{
 };
 use braid_types::{ClusterUuid, Failure};
 use braid_wire::{
-    Auth, CHANNEL_BINDING_BYTES, Credential, FRAME_HEADER_BYTES, FrameFlags, FrameHeader, Hello, HelloReply, NodeKind,
-    Role, Secret, Wire, encode_success,
+    Auth, CHANNEL_BINDING_BYTES, Credential, FRAME_HEADER_BYTES, FrameFlags, FrameHeader, Hello,
+    HelloReply, NodeKind, Role, Secret, Wire, encode_success,
     message::{OP_AUTH, OP_HELLO},
 };
 use libfuzzer_sys::fuzz_target;
@@ -19,7 +19,7 @@ use libfuzzer_sys::fuzz_target;
 const CLUSTER: ClusterUuid = ClusterUuid([3; 16]);
 const BINDING: [u8; CHANNEL_BINDING_BYTES] = [9; CHANNEL_BINDING_BYTES];
 
-/// What the other side sends: bytes, or fields put where they belong so that the fuzzer gets further.
+/// What the other side sends: bytes, or fields at their places, so that the fuzzer gets further.
 #[derive(Arbitrary, Debug)]
 enum Sent {
     Bytes { op: u16, flags: u8, body: Vec<u8> },
@@ -66,7 +66,9 @@ impl Sent {
         };
         let body_bytes = body.len() as u32;
         let header = FrameHeader { op, flags, request_id: 0, body_bytes, payload_bytes: 0 };
-        let read = FrameHeader::from_bytes(header.to_bytes()[..].first_chunk::<FRAME_HEADER_BYTES>().unwrap());
+        let read = FrameHeader::from_bytes(
+            header.to_bytes()[..].first_chunk::<FRAME_HEADER_BYTES>().unwrap(),
+        );
         (read.unwrap_or(header), body)
     }
 }
@@ -76,8 +78,13 @@ fn policy(n: u8) -> TlsPolicy {
 }
 
 fn server(input: &Input) {
-    let identity =
-        Identity { node: NodeKind::Iod, node_id: 7, cluster: CLUSTER, credits: 4, tls: policy(input.policy) };
+    let identity = Identity {
+        node: NodeKind::Iod,
+        node_id: 7,
+        cluster: CLUSTER,
+        credits: 4,
+        tls: policy(input.policy),
+    };
     let mut handshake = ServerHandshake::new(identity, input.loopback);
     let (header, body) = input.first.frame(true);
     let Ok((_, tls)) = handshake.hello(&header, &body, [1; 32]) else { return };

@@ -1,5 +1,5 @@
-//! Any bytes as the record of an object, also under a checksum that fits; any text as an identity file or the name of
-//! an object: no panic, and a record that is decoded is the same after it was encoded again.
+//! Any bytes as the record of an object, also with a correct checksum; any text as an identity file
+//! or as an object name. No panic, and a decoded record is the same after encoding again.
 #![no_main]
 
 use std::path::Path;

@@ -1,14 +1,14 @@
-//! Any bytes as any message: no panic, and what decodes encodes to the same bytes again.
+//! Any bytes as any message: no panic, and decoded messages encode to the same bytes again.
 #![no_main]
 
 use braid_wire::{
-    Auth, AuthReply, Capability, Credential, FRAME_HEADER_BYTES, FrameHeader, Hello, HelloReply, Secret, Ticket, Wire,
-    decode_outcome,
+    Auth, AuthReply, Capability, Credential, FRAME_HEADER_BYTES, FrameHeader, Hello, HelloReply,
+    Secret, Ticket, Wire, decode_outcome,
     message::{CommonRequest, DaemonStatusReply, collective::TaskFamily, iod::*, mds::*, types::*},
 };
 use libfuzzer_sys::fuzz_target;
 
-/// Decodes as the `n`-th of the types given and encodes again.
+/// Decodes as the `n`-th of the given types, and encodes again.
 macro_rules! canonical {
     ($n:expr, $bytes:expr; $($name:ty),* $(,)?) => {{
         let tries: &[fn(&[u8])] = &[$( |bytes| {
@@ -33,15 +33,18 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     assert_eq!(Capability::verify(bytes, &Secret::from_bytes([7; 32])), None, "nobody signed this");
-    if let Some(requests) = Vec::<TaskFamily>::from_bytes(bytes).ok().and_then(|all| TaskFamily::requests(&all, 64)) {
+    if let Some(requests) =
+        Vec::<TaskFamily>::from_bytes(bytes).ok().and_then(|all| TaskFamily::requests(&all, 64))
+    {
         assert_eq!(TaskFamily::requests(&TaskFamily::of(&requests), 64), Some(requests));
     }
     canonical!(*which, bytes;
-        Hello, HelloReply, Auth, AuthReply, Ticket, Credential, Capability, Envelope, Identity, At, Attributes,
-        DirectoryEntry, LayoutWish, ClusterMap, ObjectRecord, Read, Write, Truncate, Punch, CollectSizes, ListObjects,
-        OpenSession, OpenSessionReply, Reclaim, Create, CreateReply, Opened, SetAttributes, LayoutShowReply, MdsStatusReply,
-        RegisterIod, HeartbeatReply, FsckFile, FsckNamespaceReply, ReadReply, CollectReply, ListObjectsReply,
-        ReadDirectoryReply, DaemonStatusReply, Collect, JoinRead, JoinWrite, Vec<TaskFamily>, Vec<Vec<u8>>, Vec<KeyInfo>,
-        Option<u64>, String,
+        Hello, HelloReply, Auth, AuthReply, Ticket, Credential, Capability, Envelope, Identity, At,
+        Attributes, DirectoryEntry, LayoutWish, ClusterMap, ObjectRecord, Read, Write, Truncate,
+        Punch, CollectSizes, ListObjects, OpenSession, OpenSessionReply, Reclaim, Create,
+        CreateReply, Opened, SetAttributes, LayoutShowReply, MdsStatusReply, RegisterIod,
+        HeartbeatReply, FsckFile, FsckNamespaceReply, ReadReply, CollectReply, ListObjectsReply,
+        ReadDirectoryReply, DaemonStatusReply, Collect, JoinRead, JoinWrite, Vec<TaskFamily>,
+        Vec<Vec<u8>>, Vec<KeyInfo>, Option<u64>, String,
     );
 });

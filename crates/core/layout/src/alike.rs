@@ -1,14 +1,15 @@
-//! Whether a range of one file lies on the I/O daemons as a range of another does: then they copy it without a byte on the
-//! network.
+//! Whether two ranges of files have identical placement. Then the I/O daemons copy one to the other
+//! without using the network.
 
 use braid_types::FileOffset;
 
 use crate::{Component, Distribution, Layout};
 
 impl Layout {
-    /// Whether every byte at `from + n` lies on the same daemon as the byte at `to + n` of a file with layout `other`, and whole
-    /// stretches of objects correspond: what is contiguous in an object of the one is contiguous in one of the other.
-    /// Costs a look at each part.
+    /// Whether each byte at `from + n` lies on the same daemon as the byte at `to + n` of a file
+    /// with layout `other`, and the extents of their objects correspond: bytes that are contiguous
+    /// in an object of one file are contiguous in an object of the other. The cost is linear in the
+    /// number of parts.
     ///
     /// ```
     /// use braid_layout::{Distribution, Layout};
@@ -17,7 +18,8 @@ impl Layout {
     ///     Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, iods.map(IodId))
     /// };
     /// assert!(layout([1, 2]).lies_as(0, &layout([1, 2]), 8192));
-    /// assert!(layout([1, 2]).lies_as(0, &layout([2, 1]), 4096), "its second strip is on daemon 1");
+    /// // The second strip of the other layout is on daemon 1.
+    /// assert!(layout([1, 2]).lies_as(0, &layout([2, 1]), 4096));
     /// assert!(!layout([1, 2]).lies_as(0, &layout([1, 2]), 4096));
     /// assert!(!layout([1, 2]).lies_as(0, &layout([1, 2]), 100));
     /// ```
@@ -25,23 +27,25 @@ impl Layout {
         match (&self.components[..], &other.components[..]) {
             ([mine], [theirs]) if mine.distribution == theirs.distribution => {
                 match mine.distribution {
-                    Distribution::Single => is_one_daemon(mine, theirs),
+                    Distribution::Single => has_same_daemon(mine, theirs),
                     Distribution::SimpleStripe { stripe_size } => {
-                        from % stripe_size == to % stripe_size && self.is_turned(from, other, to)
+                        from % stripe_size == to % stripe_size
+                            && self.parts_match_in_turn(from, other, to)
                     }
-                    _ => from == to && is_same(mine, theirs),
+                    _ => from == to && is_same_component(mine, theirs),
                 }
             }
             (mine, theirs) => {
                 from == to
                     && mine.len() == theirs.len()
-                    && mine.iter().zip(theirs).all(|(a, b)| is_same(a, b))
+                    && mine.iter().zip(theirs).all(|(a, b)| is_same_component(a, b))
             }
         }
     }
 
-    /// Whether the parts from that of `from` on are on the daemons of those from that of `to` on, in turn.
-    fn is_turned(&self, from: u64, other: &Self, to: u64) -> bool {
+    /// Whether the parts from the one at `from` on are on the same daemons, in turn, as those from
+    /// the one at `to` on.
+    fn parts_match_in_turn(&self, from: u64, other: &Self, to: u64) -> bool {
         let at = |layout: &Self, offset: u64| {
             layout.locate(FileOffset(offset)).map(|found| usize::from(found.part.0))
         };
@@ -56,16 +60,17 @@ impl Layout {
     }
 }
 
-/// The whole file is in one part, the first.
-fn is_one_daemon(mine: &Component, theirs: &Component) -> bool {
+/// The whole file is in one part: the first.
+fn has_same_daemon(mine: &Component, theirs: &Component) -> bool {
     let part = |component: &Component| {
         component.parts.get(usize::from(component.first_part)).map(|part| part.iods.clone())
     };
     part(mine).is_some() && part(mine) == part(theirs)
 }
 
-/// Whether two stretches hold the same offsets in the same way, but for the names of their objects.
-fn is_same(mine: &Component, theirs: &Component) -> bool {
+/// Whether two components hold the same offsets in the same way, except for the ids of their
+/// objects.
+fn is_same_component(mine: &Component, theirs: &Component) -> bool {
     let iods = |component: &Component| {
         component.parts.iter().map(|part| part.iods.clone()).collect::<Vec<_>>()
     };

@@ -1,5 +1,5 @@
-//! The arithmetic that lets a job skip instead of scan: "the first `i` for which `a*i mod m` lies in an
-//! interval", found as Euclid finds a common divisor.
+//! The arithmetic that lets a job skip instead of scan: it finds the first `i` for which `a*i mod
+//! m` lies in an interval, with an algorithm like Euclid's.
 
 /// The greatest common divisor; `gcd(0, b) == b`.
 pub(crate) fn gcd(mut a: u64, mut b: u64) -> u64 {
@@ -11,8 +11,9 @@ pub(crate) fn gcd(mut a: u64, mut b: u64) -> u64 {
 
 /// The least `i >= 1` with `low <= (step * i) mod modulus <= high`, or `None` when there is none.
 ///
-/// Wants `1 <= low <= high < modulus`. O(log modulus): either a multiple of `step` lies in the interval
-/// before the first turn round the modulus, or the number of turns solves the same problem modulo `step`.
+/// Requires `1 <= low <= high < modulus`. O(log modulus): either a multiple of `step` lies in the
+/// interval before the first wrap at the modulus, or the number of wraps solves the same problem
+/// modulo `step`.
 pub(crate) fn first_multiple_in(step: u64, modulus: u64, low: u64, high: u64) -> Option<u64> {
     debug_assert!(1 <= low && low <= high && high < modulus);
     let step = step % modulus;
@@ -23,7 +24,8 @@ pub(crate) fn first_multiple_in(step: u64, modulus: u64, low: u64, high: u64) ->
     if direct <= high / step {
         return Some(direct);
     }
-    // No multiple of `step` in [low, high], so neither bound is one and both lie between the same two.
+    // No multiple of `step` is in [low, high]. So neither bound is one, and both lie between the
+    // same two.
     let turns = first_multiple_in(modulus % step, step, step - high % step, step - low % step)?;
     // The result is below `modulus`; the product may not be.
     match turns.checked_mul(modulus).and_then(|all| all.checked_add(low)) {
@@ -70,16 +72,32 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
 
         #[test]
-        fn first_multiple_is_a_hit_and_the_first(step in 0u64..3000, m in 2u64..2000, a in 0u64..2000, b in 0u64..2000) {
+        fn first_multiple_is_a_hit_and_the_first(
+            step in 0u64..3000,
+            m in 2u64..2000,
+            a in 0u64..2000,
+            b in 0u64..2000,
+        ) {
             let (a, b) = (1 + a % (m - 1), 1 + b % (m - 1));
-            prop_assert_eq!(first_multiple_in(step, m, a.min(b), a.max(b)), scanned(step, m, a.min(b), a.max(b)));
+            prop_assert_eq!(
+                first_multiple_in(step, m, a.min(b), a.max(b)),
+                scanned(step, m, a.min(b), a.max(b))
+            );
         }
 
         #[test]
-        fn first_multiple_of_large_moduli_is_a_hit(step: u64, m in 2u64.., low: u64, width in 0u64..1 << 40) {
+        fn first_multiple_of_large_moduli_is_a_hit(
+            step: u64,
+            m in 2u64..,
+            low: u64,
+            width in 0u64..1 << 40,
+        ) {
             let low = 1 + low % (m - 1);
             let high = low.saturating_add(width).min(m - 1);
             if let Some(i) = first_multiple_in(step, m, low, high) {

@@ -1,8 +1,9 @@
-//! Why a layout, a view or a request is refused. Every malformed input is one of these, never a panic (I3, I10).
+//! Errors of layouts, views and requests. Every malformed input returns one of these and never
+//! panics (I3, I10).
 
 use braid_types::PartIndex;
 
-/// Why a layout, view or request is refused, or an offset has no place in it.
+/// Why a layout, view or request is refused, or an offset is not part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -12,22 +13,24 @@ pub enum LayoutError {
     /// More than [`braid_types::limits::COMPONENTS_MAX`] components.
     #[error("layout refused: {count} components, at most {max} are allowed")]
     TooManyComponents {
-        /// How many there are.
+        /// The number of components.
         count: usize,
-        /// How many there may be.
+        /// The maximum.
         max: usize,
     },
-    /// A component that does not start where the one before ends, or ends before it starts, or a last one with an end.
+    /// A component that does not start at the end of the one before, is empty, or ends before it
+    /// starts.
     #[error(
-        "layout refused: component {component} leaves a gap, overlaps or is empty: it must start at byte {start}"
+        "layout refused: component {component} leaves a gap, overlaps or is empty: \
+         it must start at byte {start}"
     )]
     ComponentGap {
         /// Ordinal of the component.
         component: usize,
-        /// Where it should start.
+        /// Where it must start.
         start: u64,
     },
-    /// The last component has an end: bytes past it would have no place.
+    /// The last component has an end, so bytes past it would have no part.
     #[error("layout refused: the last component ends at byte {end}, it must be without end")]
     LastComponentEnds {
         /// Its end.
@@ -42,9 +45,9 @@ pub enum LayoutError {
     /// More than [`braid_types::limits::PARTS_MAX`] parts in the file.
     #[error("layout refused: {count} parts, at most {max} are allowed")]
     TooManyParts {
-        /// How many there are.
+        /// The number of parts.
         count: usize,
-        /// How many there may be.
+        /// The maximum.
         max: usize,
     },
     /// `first_part` is not an index into the parts.
@@ -54,39 +57,39 @@ pub enum LayoutError {
     FirstPart {
         /// Ordinal of the component.
         component: usize,
-        /// What was asked for.
+        /// The requested value.
         first_part: u16,
-        /// How many parts there are.
+        /// The number of parts.
         parts: usize,
     },
-    /// A part that is kept nowhere, or by daemon 0, which does not exist.
+    /// A part without an I/O daemon, or on daemon 0, which does not exist.
     #[error("layout refused: part {part} names no I/O daemon")]
     NoIod {
         /// The part.
         part: PartIndex,
     },
-    /// A stripe or strip of no bytes, below the smallest, or above the largest.
+    /// A stripe or strip that is empty, too small or too large.
     #[error("layout refused: stripe size {bytes} bytes, it must be {min} to {max}")]
     StripeSize {
-        /// What was asked for.
+        /// The requested size.
         bytes: u64,
-        /// The smallest allowed here.
+        /// The minimum.
         min: u64,
-        /// The largest.
+        /// The maximum.
         max: u64,
     },
     /// `single` over several parts.
     #[error("layout refused: distribution single with {parts} parts, it has exactly one")]
     SingleParts {
-        /// How many parts there are.
+        /// The number of parts.
         parts: usize,
     },
     /// A `varstrip` cycle with no strips or too many.
     #[error("layout refused: {count} strips in the cycle, it must be 1 to {max}")]
     StripCount {
-        /// How many there are.
+        /// The number of strips.
         count: usize,
-        /// How many there may be.
+        /// The maximum.
         max: usize,
     },
     /// A group width of 0, or one that does not divide the part count.
@@ -94,7 +97,7 @@ pub enum LayoutError {
     GroupWidth {
         /// The group width.
         width: u16,
-        /// How many parts there are.
+        /// The number of parts.
         parts: usize,
     },
     /// A group depth of 0.
@@ -128,30 +131,32 @@ pub enum LayoutError {
     /// Nested deeper than [`braid_types::limits::VIEW_DEPTH_MAX`].
     #[error("view refused: nested deeper than {max} levels")]
     TooDeep {
-        /// How deep it may be.
+        /// The maximum depth.
         max: usize,
     },
     /// More than [`braid_types::limits::LIST_EXTENTS_MAX`] list entries in one view.
     #[error("view refused: more than {max} list entries")]
     ListTooLong {
-        /// How many there may be.
+        /// The maximum.
         max: usize,
     },
     /// More than [`braid_types::limits::VIEW_NODES_MAX`] patterns in one view.
     #[error("view refused: more than {max} patterns in it")]
     TooManyPatterns {
-        /// How many there may be.
+        /// The maximum.
         max: usize,
     },
-    /// A subarray that does not lie inside its array, or with differing numbers of dimensions.
+    /// A subarray that does not lie inside its array, or has another number of dimensions.
     #[error("view refused: the subarray does not lie inside the array")]
     Subarray,
-    /// A dimension of no indices, of blocks of none, or of a task that is not among its tasks.
+    /// A dimension without indices, an empty block, or a task number that is not below the task
+    /// count.
     #[error(
-        "view refused: every dimension has indices, blocks have some of them, and task numbers are below their count"
+        "view refused: every dimension and every block needs indices, \
+         and the task number must be below the task count"
     )]
     BlockCyclic,
-    /// Arithmetic past the 64-bit edge.
+    /// An offset exceeds 2^64.
     #[error("refused: offsets pass the 64-bit edge")]
     Overflow,
     /// The request ends past the largest file.
@@ -160,7 +165,7 @@ pub enum LayoutError {
         /// [`braid_types::limits::FILE_BYTES_MAX`].
         max: u64,
     },
-    /// No such part in the layout.
+    /// The layout has no such part.
     #[error("refused: the layout has no part {part}")]
     UnknownPart {
         /// The part.

@@ -1,15 +1,16 @@
-//! What a request asks for, as extents of the file.
+//! The bytes that a request asks for, as extents of the file.
 
 use braid_types::{IodId, PartIndex};
 
 use crate::{Distribution, Extent, Layout, LayoutError, PartSet, Request, Unfold};
 
-/// The extents of a request, ascending, none adjacent to the next. Lazy: a step costs O(depth * log entries) of the view.
+/// The extents of a request, ascending, none adjacent to the next. Computed lazily: each costs
+/// O(depth * log entries) of the view.
 #[derive(Clone, Debug)]
 pub struct Extents(Unfold);
 
 impl Request {
-    /// The runs of the file that the request asks for, in order.
+    /// The extents of the file that the request asks for, in order.
     ///
     /// ```
     /// use braid_layout::{Extent, Request, View};
@@ -22,7 +23,7 @@ impl Request {
     /// # Errors
     /// The request is malformed.
     pub fn extents(&self) -> Result<Extents, LayoutError> {
-        // One object that is the file: its accesses are the extents.
+        // One object that equals the file: its accesses are the extents.
         let file = Layout::one(Distribution::Single, [IodId(1)]).map()?;
         file.unfold(self, &PartSet::one(PartIndex(0))).map(Extents)
     }

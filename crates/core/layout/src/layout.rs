@@ -1,20 +1,20 @@
-//! A layout: which part holds which byte, and which I/O daemon holds which part.
+//! A layout: the part that holds each byte, and the I/O daemon that holds each part.
 
 use braid_types::{FileOffset, IodId, LayoutVersion, ObjectGeneration, PartIndex};
 
 use crate::PartSet;
 
-/// Where the bytes of one file lie. Chosen when the file is created.
+/// The placement of a file's bytes, chosen when the file is created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Rises with every change.
     pub version: LayoutVersion,
-    /// Components in file order, `[start, end)` without gap or overlap, the last without end
-    /// (`end == FileOffset::MAX`). One today.
+    /// Components in file order: `[start, end)` without gap or overlap, the last without end (`end
+    /// == FileOffset::MAX`). At present always one.
     pub components: Vec<Component>,
-    /// None today.
+    /// At present always `None`.
     pub redundancy: Redundancy,
-    /// None today.
+    /// At present always `None`.
     pub checksum: ChecksumKind,
 }
 
@@ -44,12 +44,12 @@ impl Layout {
         (0..=u16::MAX).map(PartIndex).zip(all)
     }
 
-    /// Where one part is kept; `None` when the layout has no such part.
+    /// The placement of one part; `None` when the layout has no such part.
     pub fn placement(&self, part: PartIndex) -> Option<&PartPlacement> {
         self.components.iter().flat_map(|component| &component.parts).nth(usize::from(part.0))
     }
 
-    /// The parts that one I/O daemon keeps.
+    /// The parts on one I/O daemon.
     pub fn parts_on(&self, iod: IodId) -> PartSet {
         self.placements()
             .filter(|(_, placement)| placement.iods.contains(&iod))
@@ -58,28 +58,28 @@ impl Layout {
     }
 }
 
-/// One stretch of a file with one distribution.
+/// A range of a file with one distribution.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Component {
     /// First byte of the file that the component holds.
     pub start: FileOffset,
-    /// First byte past it; [`FileOffset::MAX`] for "without end".
+    /// First byte past it; [`FileOffset::MAX`] for "no end".
     pub end: FileOffset,
     /// How offsets (relative to `start`) map to parts.
     pub distribution: Distribution,
     /// Index into `parts` of the part that holds the component's first byte.
     pub first_part: u16,
-    /// The component's parts in order. The part index within the *file* of `parts[i]` is the number of
-    /// parts in earlier components plus `i`.
+    /// The component's parts in order. The part index within the *file* of `parts[i]` is the number
+    /// of parts in earlier components plus `i`.
     pub parts: Vec<PartPlacement>,
 }
 
 /// The object that holds one part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartPlacement {
-    /// Which incarnation of the part.
+    /// The incarnation of the part.
     pub generation: ObjectGeneration,
-    /// Where it is kept; one daemon today, several with redundancy.
+    /// The daemons that hold it: one at present, several with redundancy.
     pub iods: Vec<IodId>,
 }
 
@@ -87,7 +87,8 @@ pub struct PartPlacement {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Distribution {
-    /// Round robin of `stripe_size`-byte strips over all parts, from `first_part` (1996 paper, 2.2.1).
+    /// Round robin of `stripe_size`-byte strips over all parts, from `first_part` (1996 paper,
+    /// 2.2.1).
     SimpleStripe {
         /// Bytes in one strip.
         stripe_size: u64,
@@ -96,11 +97,12 @@ pub enum Distribution {
     Single,
     /// A cycle of strips of different sizes.
     VarStrip {
-        /// The cycle, in file order. Part ordinals are relative to `first_part`, modulo the part count.
+        /// The cycle, in file order. Part ordinals are relative to `first_part`, modulo the part
+        /// count.
         strips: Vec<Strip>,
     },
-    /// Two-dimensional: `group_width` parts are striped over until `group_depth` full rows of them are
-    /// written, then the next group; after the last group the first again.
+    /// Two-dimensional: stripes over `group_width` parts until `group_depth` full rows are written,
+    /// then over the next group. After the last group comes the first again.
     Grouped {
         /// Bytes in one strip.
         stripe_size: u64,
@@ -114,13 +116,13 @@ pub enum Distribution {
 /// One strip of a [`Distribution::VarStrip`] cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Strip {
-    /// Which part, relative to the component's `first_part`, modulo the part count.
+    /// The part, relative to the component's `first_part`, modulo the part count.
     pub part: u16,
     /// Bytes in the strip, at least 1.
     pub bytes: u64,
 }
 
-/// Redundancy of a layout. Nothing but `None` is understood today (I10).
+/// Redundancy of a layout. Only `None` is defined at present (I10).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Redundancy {
@@ -129,11 +131,11 @@ pub enum Redundancy {
     None,
 }
 
-/// Block checksums of a layout. Nothing but `None` is understood today (I10).
+/// Block checksums of a layout. Only `None` is defined at present (I10).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum ChecksumKind {
-    /// No checksums beside the data.
+    /// No checksums.
     #[default]
     None,
 }

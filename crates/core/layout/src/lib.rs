@@ -1,13 +1,14 @@
-//! Distributions, views, requests and jobs: where each byte of a file lies. Pure and total (I3): no I/O, no
-//! clock, no panic for any input; offsets are checked 64-bit.
+//! Distributions, views, requests and jobs: the location of each byte of a file. All functions are
+//! pure and total (I3): no I/O, no clock, no panic for any input; 64-bit offsets with checked
+//! arithmetic.
 //!
 //! ```text
 //!   View + stream position  --ViewMap-->   file offset   --LayoutMap-->  (part, object offset)
-//!   Request                 --unfold--->   accesses, in request order, lazily, of the parts asked for
+//!   Request                 --unfold--->   accesses of the wanted parts, lazily, in request order
 //! ```
 //!
-//! Client and I/O daemon unfold the same request with the same code: the client to know where each piece
-//! of the stream belongs, the daemon to know what to read or write.
+//! Client and I/O daemon unfold the same request with the same code: the client to place each
+//! extent of the stream, the daemon to know what to read or write.
 //!
 //! ```
 //! use braid_layout::{Distribution, Layout, PartSet, Request, View, unfold};
@@ -17,7 +18,9 @@
 //! let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 10 }, (1..=3).map(IodId));
 //! let request = Request { view: View::strided(8, 4, 10), start: 0, bytes: 12 };
 //! let accesses = unfold(&request, &layout, &PartSet::one(PartIndex(0)))?;
-//! let found: Vec<_> = accesses.map(|a| (a.file_offset.0, a.object_offset.0, a.bytes, a.stream_offset)).collect();
+//! let found: Vec<_> = accesses
+//!     .map(|a| (a.file_offset.0, a.object_offset.0, a.bytes, a.stream_offset))
+//!     .collect();
 //! assert_eq!(found, [(8, 8, 2, 0), (30, 10, 2, 10)]);
 //! # Ok::<(), braid_layout::LayoutError>(())
 //! ```
@@ -30,7 +33,6 @@ mod error;
 mod extents;
 mod layout;
 mod map;
-mod paper;
 mod part_set;
 mod payload;
 mod sweep;
@@ -44,7 +46,6 @@ pub use error::LayoutError;
 pub use extents::Extents;
 pub use layout::{ChecksumKind, Component, Distribution, Layout, PartPlacement, Redundancy, Strip};
 pub use map::{LayoutMap, Location};
-pub use paper::PaperParameters;
 pub use part_set::PartSet;
 pub use sweep::{Run, Sweep, Swept};
 pub use unfold::{Access, Unfold, Unfolded, unfold};

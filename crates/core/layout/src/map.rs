@@ -1,4 +1,4 @@
-//! A layout made ready for use: file offsets to objects and back, sizes, and which parts a daemon holds.
+//! A layout prepared for use: file offsets to objects and back, sizes, and the parts of a daemon.
 
 use std::sync::Arc;
 
@@ -8,29 +8,29 @@ use braid_types::{FileOffset, ObjectOffset, PartIndex};
 use crate::distribution::{Aggregation, Cover, Mapping};
 use crate::{Layout, LayoutError, PartSet};
 
-/// Where one byte of a file lies.
+/// The location of one byte of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Location {
     /// The part that holds it.
     pub part: PartIndex,
-    /// Where in the part's object.
+    /// Offset in the part's object.
     pub object_offset: ObjectOffset,
-    /// How many bytes from here are contiguous in the file and in the object, at least 1.
+    /// Number of bytes from here that are contiguous in the file and in the object, at least 1.
     pub contiguous: u64,
 }
 
-/// A [`Layout`] made ready for use. Make it once for each open file; a clone is one reference count.
+/// A [`Layout`] prepared for use. Make it once for each open file; a clone only counts a reference.
 #[derive(Clone, Debug)]
 pub struct LayoutMap {
     slices: Arc<[Slice]>,
 }
 
-/// One component, ready for use.
+/// One component, prepared for use.
 #[derive(Clone, Debug)]
 pub(crate) struct Slice {
     /// First byte of the file that it holds.
     pub(crate) start: u64,
-    /// First byte past it, `u64::MAX` for "without end".
+    /// First byte past it; `u64::MAX` for "no end".
     pub(crate) end: u64,
     first_part: u16,
     parts: u16,
@@ -40,11 +40,11 @@ pub(crate) struct Slice {
 }
 
 impl Layout {
-    /// Makes the layout ready for use. Costs an allocation; keep the result for many calls.
+    /// Prepares the layout for use. This allocates memory; keep the result for many calls.
     ///
     /// # Errors
-    /// What cannot be mapped: no components, gaps, no parts, sizes of 0, a group width that does not
-    /// divide. [`Layout::validate`] is stricter.
+    /// The layout cannot be mapped: no components, gaps, no parts, sizes of 0, or a group width
+    /// that does not divide the parts. [`Layout::validate`] is stricter.
     pub fn map(&self) -> Result<LayoutMap, LayoutError> {
         let count = self.components.len();
         match count {
@@ -88,7 +88,7 @@ impl Layout {
         Ok(Slice { start, end: component.end.0, first_part, parts: parts as u16, base, mapping })
     }
 
-    /// [`LayoutMap::locate`] of this layout; make a [`LayoutMap`] where it is called often.
+    /// [`LayoutMap::locate`] of this layout. For frequent calls, make a [`LayoutMap`].
     ///
     /// ```
     /// use braid_layout::{Distribution, Layout};
@@ -96,7 +96,8 @@ impl Layout {
     /// let iods = (1..=4).map(IodId);
     /// let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 65536 }, iods);
     /// let location = layout.locate(FileOffset(5 * 65536 + 10))?;
-    /// assert_eq!((location.part, location.object_offset), (PartIndex(1), ObjectOffset(65536 + 10)));
+    /// assert_eq!(location.part, PartIndex(1));
+    /// assert_eq!(location.object_offset, ObjectOffset(65536 + 10));
     /// assert_eq!(location.contiguous, 65526);
     /// # Ok::<(), braid_layout::LayoutError>(())
     /// ```
@@ -137,7 +138,7 @@ impl Layout {
 }
 
 impl LayoutMap {
-    /// Which part holds the byte, and where.
+    /// The part that holds the byte, and the offset in its object.
     ///
     /// # Errors
     /// [`LayoutError::Overflow`] for offset 2^64-1, which no component holds.
@@ -148,8 +149,8 @@ impl LayoutMap {
 
     /// The file offset of a byte of a part's object: the inverse of [`LayoutMap::locate`].
     ///
-    /// # Errors
-    /// [`LayoutError::UnknownPart`]; [`LayoutError::OutsidePart`] when no byte of the file lies there.
+    /// # Errors [`LayoutError::UnknownPart`]; [`LayoutError::OutsidePart`] when no byte of the file
+    /// lies there.
     pub fn file_offset(
         &self,
         part: PartIndex,
@@ -166,12 +167,13 @@ impl LayoutMap {
         Ok(FileOffset(offset))
     }
 
-    /// How long the part's object is when the file has `file_size` bytes and none of them is a hole.
+    /// Length of the part's object when the file has `file_size` bytes and no holes.
     ///
     /// ```
     /// use braid_layout::{Distribution, Layout};
     /// use braid_types::{IodId, PartIndex};
-    /// let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, (1..=2).map(IodId));
+    /// let stripe = Distribution::SimpleStripe { stripe_size: 4096 };
+    /// let layout = Layout::one(stripe, (1..=2).map(IodId));
     /// assert_eq!(layout.object_bytes(4096 + 100, PartIndex(0))?, 4096);
     /// assert_eq!(layout.object_bytes(4096 + 100, PartIndex(1))?, 100);
     /// # Ok::<(), braid_layout::LayoutError>(())
@@ -185,11 +187,12 @@ impl LayoutMap {
         Ok(slice.mapping.object_bytes(bytes, slice.column(part)))
     }
 
-    /// The logical end of the file, from how long its objects are: the largest file offset just past an
-    /// object's last byte. Parts that are not named, and empty objects, do not matter.
+    /// The size of the file, from the lengths of its objects: the largest file offset just past an
+    /// object's last byte. Parts that are not listed, and empty objects, have no influence.
     ///
     /// # Errors
-    /// [`LayoutError::UnknownPart`]; [`LayoutError::OutsidePart`] for an object longer than it can be.
+    /// [`LayoutError::UnknownPart`]; [`LayoutError::OutsidePart`] for an object that is longer than
+    /// possible.
     pub fn file_size_from_objects(&self, objects: &[(PartIndex, u64)]) -> Result<u64, LayoutError> {
         let mut size = 0;
         for (part, bytes) in objects {
@@ -202,7 +205,7 @@ impl LayoutMap {
         Ok(size)
     }
 
-    /// How many parts the file has.
+    /// Number of parts.
     pub fn part_count(&self) -> usize {
         self.slices.iter().map(|slice| usize::from(slice.parts)).sum()
     }
@@ -212,7 +215,7 @@ impl LayoutMap {
         &self.slices
     }
 
-    /// Ordinal of the component that holds the byte; past the last for offset `u64::MAX`.
+    /// Ordinal of the component that holds the byte. For `u64::MAX`, one past the last.
     pub(crate) fn slice_at(&self, offset: u64) -> usize {
         if offset < self.slices[0].end {
             0
@@ -233,7 +236,7 @@ impl LayoutMap {
 }
 
 impl Slice {
-    /// Where a byte of the component lies; `start <= offset < end`.
+    /// Location of a byte of the component; `start <= offset < end`.
     pub(crate) fn locate(&self, offset: u64) -> Location {
         let place = self.mapping.locate(offset - self.start);
         let part = self.base + (place.column + self.first_part) % self.parts;
@@ -248,7 +251,7 @@ impl Slice {
         (part.0 - self.base + self.parts - self.first_part) % self.parts
     }
 
-    /// Which of its bytes lie on these parts.
+    /// The component's bytes that lie on these parts.
     pub(crate) fn cover(&self, parts: &PartSet) -> Cover {
         let columns = self.columns(parts);
         if columns.len() == usize::from(self.parts) {
@@ -258,7 +261,7 @@ impl Slice {
         }
     }
 
-    /// Those of the parts that are this component's, as columns.
+    /// Those of the parts that belong to this component, as columns.
     fn columns(&self, parts: &PartSet) -> PartSet {
         let own =
             (self.base..self.base + self.parts).map(PartIndex).filter(|part| parts.contains(*part));

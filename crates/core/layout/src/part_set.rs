@@ -23,7 +23,7 @@ impl PartSet {
     /// The set without parts.
     pub const EMPTY: Self = Self { words: [0; WORDS] };
 
-    /// Parts `0..count`; `count` above [`PARTS_MAX`] is taken as [`PARTS_MAX`].
+    /// Parts `0..count`; `count` is at most [`PARTS_MAX`].
     pub fn first(count: usize) -> Self {
         let mut set = Self::EMPTY;
         for (at, word) in set.words.iter_mut().enumerate() {
@@ -43,7 +43,7 @@ impl PartSet {
         set
     }
 
-    /// Adds a part. `false`, and nothing is added, when the index is not below [`PARTS_MAX`].
+    /// Adds a part. Returns `false`, and adds nothing, when the index is not below [`PARTS_MAX`].
     pub fn insert(&mut self, part: PartIndex) -> bool {
         match self.words.get_mut(usize::from(part.0) / 64) {
             Some(word) => *word |= 1 << (part.0 % 64),
@@ -83,7 +83,7 @@ impl PartSet {
 }
 
 impl FromIterator<PartIndex> for PartSet {
-    /// Indices that are not below [`PARTS_MAX`] are left out: no layout has such parts.
+    /// Ignores indices that are not below [`PARTS_MAX`]: no layout has such parts.
     fn from_iter<I: IntoIterator<Item = PartIndex>>(parts: I) -> Self {
         let mut set = Self::EMPTY;
         for part in parts {

@@ -1,4 +1,4 @@
-//! How many bytes of a request lie on a set of parts.
+//! Counts the bytes of a request that lie on a set of parts.
 
 use std::ops::Range;
 
@@ -8,16 +8,19 @@ use crate::view::Shape;
 use crate::{LayoutError, LayoutMap, PartSet, Request};
 
 impl LayoutMap {
-    /// How many bytes of the request lie on these parts, without unfolding them: a contiguous run is one
-    /// subtraction however many strips it has, and a view that repeats is counted over one common period
-    /// of view and layout and multiplied. `None` when `steps`, which are counted down, ran out first.
+    /// How many bytes of the request lie on these parts, without unfolding them. A contiguous
+    /// extent costs one subtraction, whatever the number of its strips. A view that repeats is
+    /// counted over one common period of view and layout. Decrements `steps`; `None` when they run
+    /// out first.
     ///
     /// ```
     /// use braid_layout::{Distribution, Layout, PartSet, Request, View};
     /// use braid_types::{IodId, PartIndex};
-    /// let map = Layout::one(Distribution::SimpleStripe { stripe_size: 65536 }, (1..=4).map(IodId)).map()?;
+    /// let stripe = Distribution::SimpleStripe { stripe_size: 65536 };
+    /// let map = Layout::one(stripe, (1..=4).map(IodId)).map()?;
     /// let request = Request { view: View::strided(0, 4096, 65536), start: 0, bytes: 64 << 20 };
-    /// assert_eq!(map.payload_bytes(&request, &PartSet::one(PartIndex(2)), &mut 1000)?, Some(16 << 20));
+    /// let parts = PartSet::one(PartIndex(2));
+    /// assert_eq!(map.payload_bytes(&request, &parts, &mut 1000)?, Some(16 << 20));
     /// # Ok::<(), braid_layout::LayoutError>(())
     /// ```
     ///
@@ -45,7 +48,7 @@ impl LayoutMap {
     }
 }
 
-/// The file distance after which view and layout both repeat; `None` when there is none that helps.
+/// The file distance after which view and layout both repeat. `None` when there is no useful one.
 fn common_period(walk: &Walk) -> Option<u64> {
     let Shape::Repeat { stride, .. } = walk.view().root().shape else { return None };
     let period = walk.period()?;

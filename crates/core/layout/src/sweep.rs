@@ -1,17 +1,20 @@
-//! Several requests as one: the union of what they want of a set of parts, in file order, each byte once. The job that the 1996
-//! paper's collective request (2.3.1) becomes.
+//! The union of several requests: the bytes that they want of a set of parts, in file order, each
+//! byte once. The 1996 paper's collective request (2.3.1) becomes this job.
 //!
 //! ```text
-//!   request 0   ####....####....####          a run of the union never covers a byte twice;
-//!   request 1   ..####....####......          what was swept ends at `position`, for all requests
+//!   request 0   ####....####....####        an extent of the union never covers a byte twice;
+//!   request 1   ..####....####......        all bytes before `position` are done, for all requests
 //!   union       ######..######..####
 //! ```
 //!
 //! Invariants:
-//! 1. Runs ascend in the file and do not overlap; each is contiguous in the file and in one object.
-//! 2. After each run every byte that any request wants before [`Sweep::position`] was in a run. So whoever stops after a run
-//!    and goes on later misses nothing and meets nothing twice.
-//! 3. A call spends about the steps it was given (I9). Memory is that of the unfolded requests, whatever their length.
+//! 1. Extents ascend in the file and do not overlap; each is contiguous in the file and in one
+//!    object.
+//! 2. After each extent, every byte before [`RequestUnion::position`] that any request wants was in
+//!    an extent. So a caller may stop after an extent and continue later, without missing or
+//!    repeating a byte.
+//! 3. A call spends about the steps it was given (I9). Memory is that of the unfolded requests,
+//!    whatever their length.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -19,27 +22,27 @@ use braid_types::{FileOffset, ObjectOffset, PartIndex};
 
 use crate::{Access, LayoutError, LayoutMap, PartSet, Request, Unfold, Unfolded};
 
-/// A run of file bytes that is contiguous in one object, too.
+/// An extent of the file that is also contiguous in one object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// Whose object.
+    /// The part of the object.
     pub part: PartIndex,
-    /// Where in the object.
+    /// Offset in the object.
     pub object_offset: ObjectOffset,
-    /// Where in the file.
+    /// Offset in the file.
     pub file_offset: FileOffset,
-    /// How many bytes, at least 1.
+    /// Number of bytes, at least 1.
     pub bytes: u64,
 }
 
-/// What [`Sweep::next_within`] found.
+/// The result of [`RequestUnion::next_within`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Swept {
-    /// The next run.
+    /// The next extent.
     Run(Run),
-    /// The steps were used up first. Nothing is lost: call again.
+    /// The steps were used up. Nothing is lost: call again.
     Paused,
-    /// There are no more.
+    /// There are no more extents.
     End,
 }
 
@@ -47,11 +50,11 @@ pub enum Swept {
 #[derive(Clone, Debug)]
 pub struct Sweep {
     requests: Vec<Lane>,
-    /// The next access of each request that has one, the nearest on top.
+    /// The next access of each request that has one; the one with the lowest offset is on top.
     next: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Requests whose next access is not known.
+    /// Requests whose next access is not known yet.
     unknown: Vec<u32>,
-    /// Nothing at or after it is wanted.
+    /// No byte at or after this offset is wanted.
     end: u64,
     position: u64,
     overlaps: bool,
@@ -69,7 +72,7 @@ impl LayoutMap {
     /// ```
     /// use braid_layout::{Distribution, Layout, PartSet, Request, Swept, View};
     /// use braid_types::IodId;
-    /// // Two tasks that share a file of one part, 4 bytes in every 8 each: together they want all of it.
+    /// // Two tasks share a file of one part, 4 bytes in every 8 each: together they want all.
     /// let map = Layout::one(Distribution::Single, [IodId(1)]).map()?;
     /// let task = |n: u64| Request { view: View::strided(n * 4, 4, 8), start: 0, bytes: 12 };
     /// let mut sweep = map.sweep(&[task(0), task(1)], &PartSet::first(1), u64::MAX)?;
@@ -97,7 +100,8 @@ impl LayoutMap {
 }
 
 impl Sweep {
-    /// The union of what these unfold, below file offset `end`; all over the same parts of one layout.
+    /// The union of these jobs, below file offset `end`. All must be over the same parts of one
+    /// layout.
     pub fn of(unfolds: impl IntoIterator<Item = Unfold>, end: u64) -> Self {
         let requests: Vec<_> = unfolds
             .into_iter()
@@ -108,7 +112,8 @@ impl Sweep {
         Self { requests, next, unknown, end, position: 0, overlaps: false }
     }
 
-    /// The next run of the union, of at most `bytes_max` bytes, spending about `steps`, which are counted down.
+    /// The next extent of the union, of at most `bytes_max` bytes. Spends about `steps`, and
+    /// decrements them.
     pub fn next_within(&mut self, bytes_max: u64, steps: &mut usize) -> Swept {
         loop {
             if !self.look(steps) {
@@ -123,11 +128,12 @@ impl Sweep {
             self.put_back(request, after(fresh, bytes));
             if bytes == 0 {
                 if fresh.bytes > 0 {
-                    return Swept::Paused; // nobody has room for a byte
+                    return Swept::Paused; // `bytes_max` is 0
                 }
                 continue;
             }
             let Access { part, object_offset, file_offset, .. } = fresh;
+            debug_assert!(file_offset.0 >= self.position, "invariant 1: extents ascend");
             self.position = file_offset.0 + bytes;
             self.overlaps |=
                 self.next.peek().is_some_and(|Reverse((offset, _))| *offset < self.position);
@@ -135,7 +141,8 @@ impl Sweep {
         }
     }
 
-    /// Looks for the next access of every request; `false` when the steps were used up first. Then call again.
+    /// Finds the next access of every request. Returns `false` when the steps ran out; then call
+    /// again.
     pub fn look(&mut self, steps: &mut usize) -> bool {
         while let Some(request) = self.unknown.last().copied() {
             let lane = &mut self.requests[request as usize];
@@ -154,23 +161,23 @@ impl Sweep {
         true
     }
 
-    /// Just past the last run: every byte wanted before it was in a run.
+    /// The end of the last extent: every wanted byte before it was in an extent.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Whether the request wants more, as far as was [looked](Sweep::look).
+    /// Whether the request wants more bytes, as far as [known](RequestUnion::find_next_accesses).
     pub fn wants(&self, request: usize) -> bool {
         self.requests[request].access.is_some() || self.unknown.contains(&(request as u32))
     }
 
-    /// Whether a byte of the runs since the last time this was asked may be wanted by several requests: never `false` when
-    /// one is.
+    /// Whether several requests may want a byte of the extents since the last call of this. Never
+    /// `false` when they do.
     pub fn take_overlaps(&mut self) -> bool {
         std::mem::take(&mut self.overlaps)
     }
 
-    /// What is left of a request's access; when nothing is, its next one is to be looked for.
+    /// Stores the rest of a request's access. If nothing is left, its next access must be found.
     fn put_back(&mut self, request: u32, mut access: Access) {
         access.bytes = access.bytes.min(self.end.saturating_sub(access.file_offset.0));
         let at_end = access.file_offset.0 >= self.end;
@@ -184,7 +191,7 @@ impl Sweep {
     }
 }
 
-/// The access without its first bytes.
+/// The access without its first `bytes` bytes.
 fn after(access: Access, bytes: u64) -> Access {
     Access {
         object_offset: ObjectOffset(access.object_offset.0 + bytes),

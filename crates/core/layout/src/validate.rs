@@ -1,4 +1,5 @@
-//! What is refused before it is stored or sent (I10): everything malformed, and what is past a limit.
+//! Checks before a layout, view or request is stored or sent (I10): malformed values, and exceeded
+//! limits.
 
 use braid_types::limits::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN};
 use braid_types::{IodId, PartIndex};
@@ -6,12 +7,12 @@ use braid_types::{IodId, PartIndex};
 use crate::{Distribution, Layout, LayoutError, Request, View};
 
 impl Layout {
-    /// Whether this layout may be given to a file: everything [`Layout::map`] checks, stripes of
-    /// [`STRIPE_BYTES_MIN`] at least, and an I/O daemon for every part. (The strips of a `varstrip`
-    /// cycle may be of any size from 1 byte: they follow records, not pages.)
+    /// Whether a file may have this layout: everything that [`Layout::map`] checks, stripes of at
+    /// least [`STRIPE_BYTES_MIN`], and an I/O daemon for every part. The strips of a `varstrip`
+    /// cycle may have any size from 1 byte, since they follow records, not pages.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem found.
     pub fn validate(&self) -> Result<(), LayoutError> {
         self.map()?;
         for component in &self.components {
@@ -40,21 +41,21 @@ impl Layout {
 }
 
 impl View {
-    /// Whether the view makes sense: it covers bytes, nothing overlaps, it is not too deep or too long,
-    /// and no offset passes the 64-bit edge.
+    /// Whether the view is valid: it covers bytes, nothing overlaps, it is not too deep or too
+    /// long, and no offset exceeds 2^64.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem found.
     pub fn validate(&self) -> Result<(), LayoutError> {
         self.map().map(|_| ())
     }
 }
 
 impl Request {
-    /// Whether the view makes sense and the request ends before the largest file does.
+    /// Whether the view is valid and the request ends within the largest file.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem found.
     pub fn validate(&self) -> Result<(), LayoutError> {
         self.view.map()?.file_range(self.start, self.bytes).map(|_| ())
     }

@@ -1,15 +1,16 @@
-//! Cutting a request for one I/O daemon into windows (I2): counted in bytes wanted, not bytes spanned.
+//! Splits a request to one I/O daemon into windows (I2), which count wanted bytes, not the spanned
+//! range.
 
 use crate::{Access, LayoutError, LayoutMap, PartSet, Request, Unfold};
 
-/// A piece of a request: `Request { start, bytes, ..request }` holds `payload` bytes of the parts.
+/// A part of a request: `Request { start, bytes, ..request }` holds `payload` bytes of the parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// First byte, as a position in the view's stream. It lies on the parts.
+    /// First byte, as a position in the view's stream. It is on the parts.
     pub start: u64,
-    /// Bytes of the stream from there to the last byte that lies on the parts.
+    /// Bytes of the stream from there to the last byte on the parts.
     pub bytes: u64,
-    /// How many of them lie on the parts: the whole window, but for the last one.
+    /// How many of them are on the parts: a full window, except in the last one.
     pub payload: u64,
 }
 
@@ -17,19 +18,21 @@ pub struct Window {
 #[derive(Clone, Debug)]
 pub struct Windows {
     unfold: Unfold,
-    /// What is left of an access that the last window cut.
+    /// The rest of an access that the last window split.
     cut: Option<Access>,
     start: u64,
     window: u64,
 }
 
 impl LayoutMap {
-    /// Cuts the request, as far as it lies on these parts, into windows of `window` payload bytes.
+    /// Splits the request, as far as it lies on these parts, into windows of `window` payload
+    /// bytes.
     ///
     /// ```
     /// use braid_layout::{Distribution, Layout, PartSet, Request, Window};
     /// use braid_types::{FileOffset, IodId, PartIndex};
-    /// let map = Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, (1..=2).map(IodId)).map()?;
+    /// let stripe = Distribution::SimpleStripe { stripe_size: 4096 };
+    /// let map = Layout::one(stripe, (1..=2).map(IodId)).map()?;
     /// let request = Request::contiguous(FileOffset(0), 5 * 4096);
     /// let mut windows = map.windows(&request, &PartSet::one(PartIndex(0)), 2 * 4096)?;
     /// assert_eq!(windows.next(), Some(Window { start: 0, bytes: 3 * 4096, payload: 2 * 4096 }));
@@ -59,7 +62,8 @@ impl LayoutMap {
 }
 
 impl Windows {
-    /// The next window; its accesses are shown on the way: (position in the request's stream, bytes), as far as they lie in it.
+    /// The next window. Calls `access_in_it` with (position in the request's stream, bytes) for
+    /// each of its accesses, clipped to the window.
     pub fn next_with(&mut self, mut access_in_it: impl FnMut(u64, u64)) -> Option<Window> {
         let first = self.cut.take().or_else(|| self.unfold.next())?;
         let (start, mut end, mut payload) = (first.stream_offset, first.stream_offset, 0);
@@ -72,7 +76,7 @@ impl Windows {
                 end = access.stream_offset + taken;
             }
             if taken < access.bytes {
-                // The object offset of a cut access is not used again.
+                // The object offset of a split access is not used again.
                 let (stream_offset, bytes) = (access.stream_offset + taken, access.bytes - taken);
                 self.cut = Some(Access { stream_offset, bytes, ..access });
                 break;

@@ -1,9 +1,9 @@
-//! Figures of the blocking driver and the server in one process, beside raw TCP of the same run:
+//! Measures the blocking driver and the server in one process, beside raw TCP in the same run:
 //! `cargo run --release -p braid-net --example measure`.
 //!
-//! Round trips of one byte, calls per second of 16 threads over one shared connection and over one each, and
-//! the processor time of sequential reads and writes (both sides together) with and without TLS. With the argument
-//! `bulk` only the last two.
+//! Measures round trips of one byte, calls per second of 16 threads over one shared connection and
+//! over one each, and the processor time of sequential reads and writes (both sides together) with
+//! and without TLS. With the argument `bulk` it measures only the reads and writes.
 
 use std::{
     fs::File,
@@ -51,7 +51,8 @@ impl CallService for Echo {
     fn disconnected(&self, _: &Arc<()>) {}
 }
 
-/// Answers with the bytes of a file that were asked for, offset and length in the body, or writes the payload there.
+/// Answers with the requested bytes of a file (offset and length in the body), or writes the
+/// payload there.
 struct Bytes(File);
 impl Handler for Bytes {
     fn run(&self, newcomer: Newcomer) {
@@ -203,7 +204,7 @@ fn cpu_seconds() -> f64 {
     fields.get(11).zip(fields.get(12)).map_or(0.0, |(user, system)| (user + system) / 100.0)
 }
 
-/// CPU seconds for each GiB, both sides together, of `total` bytes in calls of `size`.
+/// CPU seconds per GiB, both sides together, of `total` bytes in calls of `size`.
 fn bulk(endpoint: &Endpoint, write: bool, size: usize, total: usize) -> f64 {
     let driver = Blocking::new();
     let mut connection =
@@ -230,7 +231,7 @@ fn bulk(endpoint: &Endpoint, write: bool, size: usize, total: usize) -> f64 {
     (cpu_seconds() - cpu) / (total as f64 / (1u64 << 30) as f64)
 }
 
-/// Plain and TLS in turn, so that both meet the same load.
+/// Plain and TLS alternate, so that both meet the same load.
 fn bulk_table() {
     let path = std::env::temp_dir().join(format!("braid-net-measure-{}", std::process::id()));
     std::fs::write(&path, vec![1u8; 257 << 20]).expect("a file of 257 MiB");

@@ -1,8 +1,8 @@
-//! What the client engine asks of a network: connections, exchanges, time.
+//! The interface of the client engine to a network: connections, exchanges, time.
 //!
 //! The engine plans which request goes to which server; a [`Driver`] moves the frames. There are
-//! three: the blocking one (the calling thread itself sends, and receives into the caller's buffer;
-//! its futures are always ready when first polled), the tokio one, and the simulated one of the tests.
+//! three: the blocking one (the calling thread sends, and receives into the caller's buffer; its
+//! futures are always ready when first polled), the tokio one, and the simulated one of the tests.
 
 use std::{
     future::Future,
@@ -15,29 +15,30 @@ use braid_wire::{Credential, NodeKind, Role, Secret};
 
 use crate::pipe::Pipe;
 
-/// Where a server is and how the caller proves itself to it.
+/// A server's addresses, and how the caller authenticates.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// What is expected to answer.
+    /// The kind of server that must answer.
     pub node: NodeKind,
-    /// Its stable I/O daemon id, 0 for the metadata server; another one's answer is refused.
+    /// Its stable I/O daemon id, 0 for the metadata server. An answer by another server is refused.
     pub node_id: u32,
-    /// The cluster that it must belong to; `None` accepts any (the key proves the rest).
+    /// The cluster that it must belong to. `None` accepts any, since the key proves the rest.
     pub cluster: Option<ClusterUuid>,
-    /// `host:port`; tried in order.
+    /// `host:port`, tried in order.
     pub addresses: Vec<String>,
-    /// What the caller wants to be.
+    /// The role that the caller wants.
     pub role: Role,
-    /// Which key it proves.
+    /// The key that the caller proves.
     pub credential: Credential,
-    /// That key.
+    /// The secret of that key.
     pub secret: Secret,
-    /// Whether TLS is asked for.
+    /// When to use TLS.
     pub tls: TlsPolicy,
 }
 
 impl Endpoint {
-    /// How errors name the server: `metadata server at host:port`, `I/O daemon 3 at host:port`.
+    /// The name of the server in errors: `metadata server at host:port`, `I/O daemon 3 at
+    /// host:port`.
     pub fn name(&self) -> String {
         let at = self.addresses.first().map_or("no address", String::as_str);
         match self.node {
@@ -47,12 +48,12 @@ impl Endpoint {
     }
 }
 
-/// How long a program's call may take, whatever servers it asks.
+/// The time limit of a program's call, over all servers that it involves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallBound {
-    /// Until when, in the driver's time.
+    /// When it ends, on the driver's clock.
     pub until: Duration,
-    /// How long that was in the beginning.
+    /// Its length at the beginning.
     pub time: Duration,
 }
 
@@ -64,20 +65,20 @@ pub enum TlsPolicy {
     UnlessLoopback,
     /// Always.
     Always,
-    /// Never; the operator turned it off by name.
+    /// Never. The operator must configure this explicitly.
     Never,
 }
 
-/// Why a call has no answer. The server's own refusals are a [`Failure`] inside the answer.
+/// Why a call has no answer. A refusal by the server itself is a [`Failure`] inside the answer.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetError {
-    /// No connection came about in time.
+    /// No connection was established in time.
     #[error("{server} was not reached{}: {why}", tried(*waited))]
     Unreachable {
-        /// Which server.
+        /// The name of the server.
         server: String,
-        /// How long it was tried.
+        /// How long connecting was tried.
         waited: Duration,
         /// The last reason.
         why: String,
@@ -85,48 +86,49 @@ pub enum NetError {
     /// The connection ended before the answer.
     #[error("the connection to {server} was lost: {why}")]
     ConnectionLost {
-        /// Which server.
+        /// The name of the server.
         server: String,
         /// The reason.
         why: String,
     },
-    /// The answer did not come in time. The connection is not used again.
+    /// The answer did not arrive in time. The connection is not used again.
     #[error("{server} did not answer{}", tried(*waited))]
     TimedOut {
-        /// Which server.
+        /// The name of the server.
         server: String,
-        /// How long it was waited for, since the last byte that moved.
+        /// How long the call waited for it, since the last byte that moved.
         waited: Duration,
-        /// How long the call waited for its turn before the server was asked.
+        /// How long the call waited for a receive permit before the request was sent.
         unasked: Duration,
     },
-    /// The call waited for its turn, and nothing came from any server. Nothing was sent, and the connection is as it was.
-    #[error("{server} was not asked: nothing came from any server{}", tried(*waited))]
+    /// The call waited for a receive permit, and no server sent anything. No request was sent, and
+    /// the connection stays usable.
+    #[error("no request was sent to {server}: no server sent any data{}", tried(*waited))]
     NotAsked {
-        /// Which server would have been asked.
+        /// The server of the request.
         server: String,
-        /// How long nothing came.
+        /// How long nothing arrived.
         waited: Duration,
     },
-    /// The server's bytes break the protocol.
+    /// The server's bytes violate the protocol.
     #[error("{server} broke the protocol: {what}")]
     PeerMisbehaved {
-        /// Which server.
+        /// The name of the server.
         server: String,
-        /// How.
+        /// The violation.
         what: String,
     },
     /// The handshake was refused.
     #[error("{server} refused the connection: {failure}")]
     Refused {
-        /// Which server.
+        /// The name of the server.
         server: String,
-        /// What it said.
+        /// Its reason.
         failure: Failure,
     },
 }
 
-/// ` in 2.9 s`; nothing for what failed at once: a refused connection was not tried for 14 µs, it was refused.
+/// ` in 2.9 s`; empty for an immediate failure, where a time of 14 µs would say nothing.
 fn tried(waited: Duration) -> String {
     const AT_ONCE: Duration = Duration::from_millis(100);
     if waited < AT_ONCE { String::new() } else { format!(" in {:.1} s", waited.as_secs_f64()) }
@@ -135,9 +137,9 @@ fn tried(waited: Duration) -> String {
 /// The final frame of a call.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Answer {
-    /// Body of the final frame; [`braid_wire::decode_outcome`] reads it.
+    /// Body of the final frame; decode it with [`braid_wire::decode_outcome`].
     pub body: Vec<u8>,
-    /// Payload bytes that arrived in all frames of the call.
+    /// Payload bytes in all frames of the call.
     pub payload_bytes: u64,
 }
 
@@ -150,55 +152,63 @@ pub struct Exchange<'a> {
     pub op: u16,
     /// Encoded message.
     pub body: Vec<u8>,
-    /// Payload of the request, gathered.
+    /// Payload of the request, as slices.
     pub send: Vec<IoSlice<'a>>,
-    /// Where the payload of the reply goes, scattered in order. A reply with more payload than room
-    /// is [`NetError::PeerMisbehaved`]; one with less leaves the rest untouched.
+    /// Destination of the reply's payload, filled in order. A reply with more payload than fits is
+    /// [`NetError::PeerMisbehaved`]; one with less leaves the rest unchanged.
     pub recv: Vec<IoSliceMut<'a>>,
     /// Set by the driver.
     pub outcome: Option<Result<Answer, NetError>>,
 }
 
 impl Exchange<'_> {
-    /// Bytes of payload that the reply may have.
+    /// Maximum payload bytes of the reply.
     pub(crate) fn room(&self) -> u64 {
         self.recv.iter().map(|piece| piece.len() as u64).sum()
     }
 }
 
-/// Moves frames for the client engine. Every `deadline` is a point on the clock of [`Driver::now`]; every `silence_max` says how long
-/// a connection may move no byte in either direction, and counts anew from each that it moves; where a call waits for its turn, how long no
-/// connection may.
+/// Moves frames for the client engine.
+///
+/// Every `deadline` is a time on the clock of [`Driver::now`]. Every `silence_max` is the longest
+/// time in which a connection may move no byte in either direction; each byte restarts it. While a
+/// call waits for a receive permit, it is the longest time in which no connection of the host may
+/// receive a byte.
 pub trait Driver: Send + Sync + 'static {
     /// A connection that one batch uses at a time: to I/O daemons.
     type Connection: Send;
     /// A connection that many callers share: to the metadata server.
     type Shared: Send + Sync;
 
-    /// Connects and shakes hands.
+    /// Connects and runs the handshake.
     fn connect(
         &self,
         endpoint: &Endpoint,
         deadline: Duration,
     ) -> impl Future<Output = Result<Self::Connection, NetError>> + Send;
 
-    /// Connects and shakes hands.
+    /// Connects and runs the handshake.
     fn connect_shared(
         &self,
         endpoint: &Endpoint,
         deadline: Duration,
     ) -> impl Future<Output = Result<Self::Shared, NetError>> + Send;
 
-    /// The connection's id, by which a later connection to the same server can have it abandoned.
+    /// The connection's id. A later connection to the same server can abandon the connection by
+    /// this id.
     fn connection_id(connection: &Self::Connection) -> ConnectionId;
 
-    /// Does every exchange of the batch, those of different connections at the same time, those of one
-    /// connection pipelined in order, as far as its credits allow, and sets every `outcome`. After an error
-    /// on a connection its other exchanges fail with the same error and it must not be used again, but for [`NetError::NotAsked`]; a server that is silent for
-    /// `silence_max` is such an error, and no other's.
+    /// Runs every exchange of the batch and sets every `outcome`. Exchanges of different
+    /// connections run at the same time; those of one connection are pipelined in order, as far as
+    /// its credits allow.
     ///
-    /// Answers may be awaited one connection after the other, in the order of `connections`: a server may be held up by the caller's
-    /// window meanwhile. Callers whose answers depend on each other all have their connections in one order of the servers.
+    /// After an error on a connection its other exchanges fail with the same error, and the
+    /// connection must not be used again, except after [`NetError::NotSent`]. A server that is
+    /// silent for `silence_max` fails its own connection and no other.
+    ///
+    /// Answers may be received from one connection after another, in the order of `connections`.
+    /// Meanwhile the caller's window may block a later server. Callers whose answers depend on each
+    /// other must all list their connections in the same order of servers.
     fn exchange(
         &self,
         connections: &mut [Self::Connection],
@@ -206,9 +216,12 @@ pub trait Driver: Send + Sync + 'static {
         silence_max: Duration,
     ) -> impl Future<Output = ()> + Send;
 
-    /// One exchange that asks for payload and sends none. It goes into `pipe`, which was begun, past this process's memory: at most
-    /// as much as `buffer` is long. What the pipe has no place for, and then all of it, is put into `buffer`. `None`: this
-    /// connection cannot do that, and nothing was sent. After an error, or an answer that is none, the pipe is as it may be.
+    /// One exchange that receives payload and sends none. The payload goes into `pipe`, which was
+    /// begun, without passing through user memory; it has at most as many bytes as `buffer`. If the
+    /// pipe becomes full, the whole payload goes into `buffer`.
+    ///
+    /// `None`: this connection cannot splice, and nothing was sent. After an error, or a failure as
+    /// answer, the content of the pipe is undefined.
     fn exchange_into_pipe(
         &self,
         connection: &mut Self::Connection,
@@ -229,30 +242,31 @@ pub trait Driver: Send + Sync + 'static {
         deadline: Duration,
     ) -> impl Future<Output = Result<Answer, NetError>> + Send;
 
-    /// Monotonic time since the driver was made; of the blocking driver with the time that the machine was suspended.
+    /// Monotonic time since the driver was made. In the blocking driver it includes suspended time.
     fn now(&self) -> Duration;
 
-    /// The time of the program's call that is being served (I8). `None`: each call of the engine has its own time.
+    /// The time limit of the program's call that is being served (I8). `None`: each call to a
+    /// server has its own time-out.
     fn bound(&self) -> Option<CallBound> {
         None
     }
 
-    /// Servers have moved bytes: that call may take until then, if its bound was earlier.
+    /// Servers have moved bytes: the call may take until `until`, if its limit is earlier.
     fn extend_bound(&self, until: Duration) {
         let _ = until;
     }
 
-    /// Time of that call was spent on this server in vain.
+    /// Records that the call's time was spent on this server in vain.
     fn blame(&self, server: &str) {
         let _ = server;
     }
 
-    /// The server on which time of that call was spent in vain last.
+    /// The server on which the call's time was last spent in vain.
     fn blamed(&self) -> Option<String> {
         None
     }
 
-    /// Waits.
+    /// Waits for `time`.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
 }
 
@@ -261,8 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unreachable_server_is_told_with_the_time_it_was_tried_or_with_none_when_it_refused_at_once()
-     {
+    fn an_unreachable_server_error_has_the_time_unless_it_failed_immediately() {
         let told = |waited| {
             let (server, why) = ("I/O daemon 3 at h:1".to_owned(), "connection refused".to_owned());
             NetError::Unreachable { server, waited, why }.to_string()

@@ -1,12 +1,15 @@
-//! Frames out of a byte stream, without I/O: bytes go in as they arrive, whole frames come out.
+//! Splits a byte stream into frames, without I/O: bytes go in as they arrive, whole frames come
+//! out.
 //!
 //! ```text
 //!   buffer: | consumed | bytes of frames not yet taken | space |
 //!                      ^ start                         ^ end
 //! ```
 //!
-//! Invariants: (1) a header is checked before room for its frame is made (I9); (2) the buffer never
-//! grows past one header and one body of the longest kind; (3) it never shrinks below its first size.
+//! Invariants:
+//! 1. A header is checked before memory for its frame is allocated (I9).
+//! 2. The buffer never grows past one header and one body of the maximum length.
+//! 3. It never shrinks below its initial size.
 
 use braid_types::limits::FRAME_BODY_BYTES_MAX;
 use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader, WireError};
@@ -21,18 +24,18 @@ pub struct FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// A buffer of `bytes` that takes bodies up to the protocol's limit.
+    /// A buffer of `bytes` that accepts bodies up to the protocol's limit.
     pub fn new(bytes: usize) -> Self {
         Self::with_body_max(bytes, FRAME_BODY_BYTES_MAX)
     }
 
-    /// A buffer that refuses bodies over `body_bytes_max`: before the peer has proved a key.
+    /// A buffer that refuses bodies over `body_bytes_max`, for peers that have not proved a key.
     pub fn with_body_max(bytes: usize, body_bytes_max: usize) -> Self {
         Self { bytes: vec![0; bytes.max(FRAME_HEADER_BYTES)], start: 0, end: 0, body_bytes_max }
     }
 
-    /// Where the next bytes of the stream belong; never empty after [`FrameBuffer::header`] or
-    /// [`FrameBuffer::frame`] said that more are needed.
+    /// Where the next bytes of the stream belong. Never empty after [`FrameBuffer::header`] or
+    /// [`FrameBuffer::frame`] returned `None`.
     pub fn space(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -56,10 +59,10 @@ impl FrameBuffer {
         self.len() == 0
     }
 
-    /// The next header, taken from the buffer; `None` when more bytes are needed.
+    /// Takes the next header. `None` when more bytes are needed.
     ///
-    /// # Errors
-    /// As [`FrameHeader::from_bytes`], and [`WireError::TooLong`] for a body over this buffer's limit.
+    /// # Errors As [`FrameHeader::from_bytes`], and [`WireError::TooLong`] for a body over the
+    /// buffer's limit.
     pub fn header(&mut self) -> Result<Option<FrameHeader>, WireError> {
         let Some(header) = self.peek_header()? else {
             self.make_room(FRAME_HEADER_BYTES);
@@ -69,8 +72,8 @@ impl FrameBuffer {
         Ok(Some(header))
     }
 
-    /// The next frame without payload, taken from the buffer whole; `None` when more bytes are needed.
-    /// The payload of a frame that has one is left for [`FrameBuffer::take`].
+    /// Takes the next frame without its payload. `None` when more bytes are needed. The payload, if
+    /// any, is left for [`FrameBuffer::take`].
     ///
     /// # Errors
     /// As [`FrameBuffer::header`].
@@ -89,12 +92,12 @@ impl FrameBuffer {
         Ok(Some((header, &self.bytes[body])))
     }
 
-    /// Makes room for the next `n` bytes to stand in one piece; `n` is at most a body's limit.
+    /// Makes space for the next `n` bytes to be contiguous; `n` is at most the body limit.
     pub fn reserve(&mut self, n: usize) {
         self.make_room(n);
     }
 
-    /// At most `n` bytes that have arrived, taken.
+    /// Takes at most `n` bytes that have arrived.
     pub fn take(&mut self, n: usize) -> &[u8] {
         let from = self.start;
         self.start += n.min(self.len());
@@ -111,7 +114,8 @@ impl FrameBuffer {
         }
     }
 
-    /// Moves what is left to the front, and grows, so that `want` bytes from `start` on fit.
+    /// Moves the remaining bytes to the front, and grows the buffer if `want` bytes from `start` do
+    /// not fit.
     fn make_room(&mut self, want: usize) {
         if self.start + want <= self.bytes.len() {
             return;
@@ -119,6 +123,10 @@ impl FrameBuffer {
         self.bytes.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         if want > self.bytes.len() {
+            debug_assert!(
+                want <= FRAME_HEADER_BYTES + self.body_bytes_max,
+                "invariant 2: the buffer holds at most one header and one body"
+            );
             self.bytes.resize(want, 0);
         }
     }

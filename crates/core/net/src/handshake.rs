@@ -1,12 +1,16 @@
-//! Both sides of the handshake as state machines without I/O; `braid_wire::Transcript` has the picture.
+//! Both sides of the handshake as state machines without I/O. `braid_wire::Transcript` has the
+//! picture.
 //!
-//! Frames go in, frames to send come out; the driver moves the bytes and, between the second and the
-//! third frame, sets up TLS when both agreed on it.
+//! Frames go in, and frames to send come out. The driver moves the bytes. Between the second and
+//! the third frame it sets up TLS, if both sides agreed on it.
 //!
-//! Invariants: (1) TLS is used exactly when both sides say so, and a side whose policy wants it never goes
-//! on without; (2) neither side acts on anything else before the other proved its key; (3) before that, a
-//! body is at most [`HANDSHAKE_BODY_BYTES_MAX`] (I9); (4) a refusal is a final frame with a reason that a
-//! person can act on, and tells nothing about which keys exist.
+//! Invariants:
+//! 1. TLS is used exactly when both sides agree. A side whose policy requires TLS never continues
+//!    without.
+//! 2. Neither side acts on any other message before the other has proved its key.
+//! 3. Until then, a body is at most [`HANDSHAKE_BODY_BYTES_MAX`] (I9).
+//! 4. A refusal is a final frame with a reason that a person can act on. It does not reveal which
+//!    keys exist.
 
 use braid_types::{ClusterUuid, ConnectionId, Failure, Status};
 use braid_wire::{
@@ -20,10 +24,10 @@ use crate::{
     driver::Endpoint, driver::NetError, driver::TlsPolicy, frames::push_frame, server::Authorizer,
 };
 
-/// Body of a handshake frame: a ticket with 4,000 groups and change.
+/// Body of a handshake frame: a ticket with 4,000 groups, and some space.
 pub const HANDSHAKE_BODY_BYTES_MAX: usize = 32 * 1024;
 
-/// What a client knows after the handshake.
+/// The result of a client's handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Established {
     /// Requests that it may have in flight.
@@ -45,8 +49,8 @@ pub struct ClientHandshake<'a> {
 }
 
 impl<'a> ClientHandshake<'a> {
-    /// A handshake with `endpoint` over a connection to a peer that is on loopback or not; `nonce` is fresh
-    /// random bytes.
+    /// A handshake with `endpoint`. `loopback` says whether the peer is on loopback; `nonce` is
+    /// fresh random bytes.
     pub fn new(endpoint: &'a Endpoint, loopback: bool, nonce: [u8; 32]) -> Self {
         let want_tls = match endpoint.tls {
             TlsPolicy::UnlessLoopback => !loopback,
@@ -67,11 +71,11 @@ impl<'a> ClientHandshake<'a> {
         request_frame(OP_HELLO, &self.hello)
     }
 
-    /// Takes the server's first frame; whether TLS is to be set up now.
+    /// Takes the server's first frame. Returns whether to set up TLS now.
     ///
-    /// # Errors
-    /// [`NetError::Refused`] with the server's words, or with ours when another server answers than was
-    /// meant or TLS is wanted on one side only; [`NetError::PeerMisbehaved`] for anything else.
+    /// # Errors [`NetError::Refused`] with the server's reason. It has a reason of ours when
+    /// another server answers, or when only one side wants TLS. [`NetError::PeerMisbehaved`] for
+    /// anything else.
     pub fn hello_reply(&mut self, header: &FrameHeader, body: &[u8]) -> Result<bool, NetError> {
         let reply: HelloReply = self.read(header, OP_HELLO, body)?;
         self.check_identity(&reply)?;
@@ -81,7 +85,8 @@ impl<'a> ClientHandshake<'a> {
         Ok(tls)
     }
 
-    /// The second frame to send. `channel_binding` is the TLS exporter's value, zeros without TLS.
+    /// The second frame to send. `channel_binding` is the value of the TLS exporter; zeros without
+    /// TLS.
     pub fn auth(&mut self, channel_binding: [u8; CHANNEL_BINDING_BYTES]) -> Vec<u8> {
         let reply = self.reply.as_ref().expect("the server's hello comes before the proof");
         let transcript = Transcript::new(&self.hello, reply, channel_binding);
@@ -95,24 +100,26 @@ impl<'a> ClientHandshake<'a> {
     /// Takes the server's second frame.
     ///
     /// # Errors
-    /// [`NetError::Refused`] with the server's words; [`NetError::PeerMisbehaved`] when it did not prove the key.
+    /// [`NetError::Refused`] with the server's reason; [`NetError::PeerMisbehaved`] when it did not
+    /// prove the key.
     pub fn auth_reply(self, header: &FrameHeader, body: &[u8]) -> Result<Established, NetError> {
         let reply: AuthReply = self.read(header, OP_AUTH, body)?;
         let (transcript, auth) = self.proof.as_ref().expect("our proof comes before the server's");
         if !transcript.check_reply(auth, &reply, &self.endpoint.secret) {
             return Err(self.misbehaved(
-                "it did not prove that it knows the key; is something between you and it?",
+                "it did not prove that it knows the key; \
+                 try: check that nothing relays the connection",
             ));
         }
         if reply.credits == 0 {
-            return Err(self.misbehaved("it granted no request at all"));
+            return Err(self.misbehaved("it granted no credits"));
         }
         let cluster = self.reply.as_ref().map(|reply| reply.cluster).unwrap_or_default();
         let connection = transcript.connection_id(auth, &self.endpoint.secret);
         Ok(Established { credits: reply.credits, cluster, connection })
     }
 
-    /// An error that names the server for bytes that are not a frame.
+    /// The error for bytes that are not a frame; it names the server.
     pub fn not_a_frame(&self, error: WireError) -> NetError {
         self.misbehaved(&format!(
             "{error}; try: check that host and port are those of a BraidFS server"
@@ -121,7 +128,7 @@ impl<'a> ClientHandshake<'a> {
 
     fn read<R: Wire>(&self, header: &FrameHeader, op: u16, body: &[u8]) -> Result<R, NetError> {
         if header.op != op || header.flags != FrameFlags::FINAL || header.payload_bytes != 0 {
-            return Err(self.misbehaved("its frame has no place in the handshake"));
+            return Err(self.misbehaved("its frame does not belong to the handshake"));
         }
         match decode_outcome(body) {
             Ok(Ok(reply)) => Ok(reply),
@@ -160,7 +167,7 @@ impl<'a> ClientHandshake<'a> {
             return Err(self.misbehaved("it chose a version or feature that was not offered"));
         }
         if self.hello.want_tls && !reply.tls {
-            let what = "it does not offer TLS; try: turn TLS on there, or off here by name (tls = \"never\")";
+            let what = "it does not offer TLS; try: enable TLS there, or set tls = \"never\" here";
             return Err(self.refused(Status::PermissionDenied, what.to_string()));
         }
         if !self.hello.want_tls && reply.tls {
@@ -178,10 +185,10 @@ impl<'a> ClientHandshake<'a> {
     }
 }
 
-/// Who a server is, as the handshake says it.
+/// A server's identity in the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// What it is.
+    /// The kind of server.
     pub node: NodeKind,
     /// Its stable I/O daemon id, 0 for the metadata server.
     pub node_id: u32,
@@ -196,22 +203,22 @@ pub struct Identity {
 /// A client that proved its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proved {
-    /// The final frame that tells the client.
+    /// The final frame to send to the client.
     pub frame: Vec<u8>,
-    /// What it may ask.
+    /// The role that it may act in.
     pub role: Role,
-    /// Which key it proved.
+    /// The key that it proved.
     pub credential: Credential,
-    /// The connection's id; the client has the same once it has read the frame.
+    /// The connection's id. The client knows it once it has read the frame.
     pub connection: ConnectionId,
 }
 
 /// A handshake that ends here: the frame to send, and the reason for the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// The final frame that tells the client.
+    /// The final frame to send to the client.
     pub frame: Vec<u8>,
-    /// Why.
+    /// The reason.
     pub failure: Failure,
 }
 
@@ -238,12 +245,11 @@ impl ServerHandshake {
         Self { identity, loopback, hellos: None }
     }
 
-    /// Takes the client's first frame: the frame to send, and whether TLS is to be set up after it.
-    /// `nonce` is fresh random bytes.
+    /// Takes the client's first frame. Returns the frame to send, and whether to set up TLS after
+    /// it. `nonce` is fresh random bytes.
     ///
-    /// # Errors
-    /// [`Refusal`] for another version, a frame that is no hello, and a client that wants no TLS where
-    /// this server demands it.
+    /// # Errors [`Refusal`] for another version, for a frame that is not a hello, and for a client
+    /// without TLS where this server requires it.
     pub fn hello(
         &mut self,
         header: &FrameHeader,
@@ -275,8 +281,8 @@ impl ServerHandshake {
         Ok((frame, tls))
     }
 
-    /// Takes the client's second frame. From the moment that its answer leaves, the client knows the connection's id:
-    /// who keeps account of connections has it down before.
+    /// Takes the client's second frame. The client knows the connection's id as soon as the reply
+    /// is sent; register the connection before that.
     ///
     /// # Errors
     /// [`Refusal`] when the authorizer refuses role or credential, or the proof does not match.
@@ -313,7 +319,8 @@ impl ServerHandshake {
             TlsPolicy::Never => return Ok(false),
         };
         if demanded && !wanted {
-            let why = "this server accepts only TLS here; try: remove tls = \"never\" from the client's configuration";
+            let why = "this server requires TLS; \
+                       try: remove tls = \"never\" from the client's configuration";
             return Err(Refusal::new(OP_HELLO, Failure::new(Status::PermissionDenied, why)));
         }
         Ok(wanted)
@@ -333,7 +340,8 @@ fn check_version(hello: &Hello) -> Result<(), Refusal> {
     }
     let (min, max) = (hello.version_min, hello.version_max);
     let why = format!(
-        "client speaks protocol versions {min} to {max}, this server {PROTOCOL_VERSION}; try: update one"
+        "the client speaks protocol versions {min} to {max}, this server {PROTOCOL_VERSION}; \
+         try: update the older side"
     );
     Err(Refusal::new(OP_HELLO, Failure::new(Status::UnknownMessage, why)))
 }

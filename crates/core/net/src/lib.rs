@@ -1,5 +1,5 @@
 //! Drivers for the native protocol: handshake, TLS, windows, connections.
-#![deny(unsafe_code)] // options of sockets in `tcp`, what `sendmsg` is given in `server::pieces`
+#![deny(unsafe_code)] // socket options in `tcp`, slices for `sendmsg` in `server::mapped_ranges`
 
 mod asynchronous;
 mod blocking;

@@ -1,7 +1,8 @@
-//! Metrics for Prometheus: a tiny HTTP/1.1 server that answers `GET /metrics` with a text and nothing else.
+//! Metrics for Prometheus: a minimal HTTP/1.1 server that answers only `GET /metrics`, with a text.
 //!
-//! Bounded (I9): one connection at a time, a request of at most [`REQUEST_BYTES_MAX`] bytes in at most
-//! [`REQUEST_TIMEOUT`], one answer, then it is closed. Who scrapes once in some seconds needs no more.
+//! Bounded (I9): one connection at a time; a request has at most [`REQUEST_BYTES_MAX`] bytes and
+//! [`REQUEST_TIMEOUT`]; the connection is closed after one answer. A scraper that asks every few
+//! seconds needs no more.
 
 use std::{
     io::{self, Read, Write},
@@ -14,11 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The longest request that is read: the head of a scraper's is some hundred bytes.
+/// Maximum length of a request; the head of a scraper's request has some hundred bytes.
 pub const REQUEST_BYTES_MAX: usize = 8 * 1024;
-/// How long one connection may take.
+/// Maximum time of a connection.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause after the system refused a connection for want of descriptors or memory.
+/// Pause after the system had no descriptor or memory for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A running server. Dropping it stops it.
@@ -30,10 +31,11 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Listens on `address` (`host:port`; port 0 lets the system choose) and answers with what `text` says then.
+    /// Listens on `address` (`host:port`; for port 0 the system chooses one) and answers with the
+    /// result of `text`.
     ///
     /// # Errors
-    /// `cannot serve metrics on ADDRESS: why`.
+    /// `cannot serve metrics on ADDRESS: why; try: …`.
     pub fn start(address: &str, text: impl Fn() -> String + Send + 'static) -> io::Result<Self> {
         let explain = |error: io::Error| {
             let why =
@@ -50,12 +52,12 @@ impl MetricsServer {
         Ok(Self { address, stopping, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Ends it. Again is harmless.
+    /// Stops the server. It may be called again.
     pub fn stop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.stopping.store(true, Ordering::SeqCst);
@@ -67,7 +69,8 @@ impl MetricsServer {
                 [0, 0, 0, 0, 0, 0, 0, 1].into()
             });
         }
-        let _ = TcpStream::connect_timeout(&address, Duration::from_secs(1)); // only to wake the thread
+        // only to wake the thread
+        let _ = TcpStream::connect_timeout(&address, Duration::from_secs(1));
         drop(thread.join());
     }
 }
@@ -81,7 +84,7 @@ impl Drop for MetricsServer {
 fn serve(listener: &TcpListener, stopping: &AtomicBool, text: &impl Fn() -> String) {
     while !stopping.load(Ordering::SeqCst) {
         match listener.accept() {
-            // A scraper that goes away is its own affair.
+            // A scraper that disconnects is no error of the server.
             Ok((stream, _)) if !stopping.load(Ordering::SeqCst) => drop(answer(stream, text)),
             Ok(_) => {}
             Err(_) => thread::sleep(ACCEPT_PAUSE),

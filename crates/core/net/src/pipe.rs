@@ -1,4 +1,4 @@
-//! A pipe of this process, through which payload goes from a socket to a device without coming into user memory: `splice`.
+//! A pipe through which payload is spliced from a socket to a device, without entering user memory.
 //!
 //! ```text
 //!   socket ──splice──┐
@@ -7,11 +7,14 @@
 //!                                       ──read──────────────────> a buffer       take
 //! ```
 //!
-//! Invariants: (1) a pipe has places for so many pieces, not for so many bytes, and a socket's pieces are a page or less:
-//! whoever fills it may meet its end at any byte, and then takes out what is in it; (2) nothing here waits for room in the pipe;
-//! (3) a pipe that failed half-way is not used again.
+//! Invariants:
+//! 1. The capacity of a pipe is a number of fragments, not of bytes, and a socket's fragments have
+//!    at most a page. So the pipe may become full at any byte. The caller then takes out what it
+//!    holds.
+//! 2. No call waits for space in the pipe.
+//! 3. A pipe that failed within an operation is not used again.
 
-/// What a page is at least: a place of a pipe holds one piece of at most that.
+/// Minimum page size. A slot of a pipe holds one fragment of at most a page.
 #[cfg(target_os = "linux")]
 const PAGE_BYTES: usize = 4096;
 
@@ -35,10 +38,10 @@ mod linux {
     use super::PAGE_BYTES;
     use crate::transport::{Transport, Wait};
 
-    /// What an ordinary process may ask for (`/proc/sys/fs/pipe-max-size` as it comes).
+    /// What an unprivileged process may ask for (default of `/proc/sys/fs/pipe-max-size`).
     const PIPE_BYTES: usize = 1 << 20;
 
-    /// See the module.
+    /// A pipe for payload; see the module.
     #[derive(Debug)]
     pub struct Pipe {
         from: OwnedFd,
@@ -46,23 +49,23 @@ mod linux {
         places: usize,
         prefix_bytes: usize,
         payload_bytes: usize,
-        /// What is in it is not known.
+        /// Its content is unknown.
         broken: bool,
     }
 
     impl Pipe {
-        /// An empty one.
+        /// An empty pipe.
         ///
         /// # Errors
-        /// No descriptor is left, or the system allows this process no large pipe.
+        /// No descriptor is left, or the system allows no pipe of this size.
         pub fn new() -> io::Result<Self> {
             let (from, into) = pipe_with(PipeFlags::CLOEXEC)?;
             let places = fcntl_setpipe_size(&into, PIPE_BYTES)? / PAGE_BYTES;
             Ok(Self { from, into, places, prefix_bytes: 0, payload_bytes: 0, broken: false })
         }
 
-        /// Payload that it takes for sure to have places for, in bytes: a socket's pieces begin and end anywhere in a page, and
-        /// half of them are whole pages at least.
+        /// Payload bytes that fit with certainty: a socket's fragments begin and end anywhere in a
+        /// page, and at least half of them are whole pages.
         pub fn usual_bytes_max(&self) -> usize {
             self.places / 2 * PAGE_BYTES
         }
@@ -70,7 +73,7 @@ mod linux {
         /// Puts `prefix` into an empty pipe, before the payload.
         ///
         /// # Errors
-        /// There is something in it, or it failed before: then it is of no use any more.
+        /// The pipe is not empty, or it failed before. It cannot be used any more.
         pub fn begin(&mut self, prefix: &[u8]) -> io::Result<()> {
             if self.broken || self.prefix_bytes + self.payload_bytes > 0 {
                 return Err(ErrorKind::ResourceBusy.into());
@@ -80,18 +83,18 @@ mod linux {
             Ok(())
         }
 
-        /// Payload in it, in bytes.
+        /// Payload bytes in the pipe.
         pub fn payload_bytes(&self) -> usize {
             self.payload_bytes
         }
 
-        /// Whether it can be [begun](Self::begin) again.
+        /// Whether [`begin`](Self::begin) may be called again.
         pub fn is_empty(&self) -> bool {
             !self.broken && self.prefix_bytes + self.payload_bytes == 0
         }
 
-        /// Moves a beginning of the next `bytes` of a plain connection into it: how many; 0 when the peer ended the connection,
-        /// `None` when it is full.
+        /// Moves a prefix of the next `bytes` of a plain connection into the pipe. Returns how
+        /// many; 0 when the peer closed the connection, `None` when the pipe is full.
         pub(crate) fn fill(
             &mut self,
             transport: &Transport,
@@ -108,13 +111,14 @@ mod linux {
             }
         }
 
-        /// Takes everything out: the payload into the beginning of `buffer`, which has room for it.
+        /// Empties the pipe: the payload goes to the beginning of `buffer`, which must be large
+        /// enough.
         ///
         /// # Errors
-        /// The system's, or the pipe failed before: it is of no use any more.
+        /// The system's error, or the pipe failed before. It cannot be used any more.
         pub fn take(&mut self, buffer: &mut [u8]) -> io::Result<()> {
             if self.broken {
-                // Nobody knows what is left in it: to read it might be to wait for ever.
+                // The content is unknown, so a read could block without limit.
                 return Err(ErrorKind::BrokenPipe.into());
             }
             let prefix_bytes = std::mem::take(&mut self.prefix_bytes);
@@ -141,7 +145,7 @@ mod linux {
         /// Moves everything, prefix and payload, to `device` in one call.
         ///
         /// # Errors
-        /// The device's; the pipe is of no use any more.
+        /// The device's error. The pipe cannot be used any more.
         pub fn send(&mut self, device: impl AsFd) -> io::Result<()> {
             let bytes = self.prefix_bytes + self.payload_bytes;
             loop {
@@ -164,24 +168,24 @@ mod linux {
     }
 }
 
-/// There is none: nobody can make one.
+/// Other systems have no such pipe: no value of the type exists.
 #[cfg(not(target_os = "linux"))]
 mod other {
     use std::{convert::Infallible, io};
 
     use crate::transport::{Transport, Wait};
 
-    /// Linux alone has it.
+    /// Exists on Linux only.
     #[derive(Debug)]
     pub struct Pipe(Infallible);
 
     impl Pipe {
-        /// Payload in it, in bytes.
+        /// Payload bytes in the pipe.
         pub fn payload_bytes(&self) -> usize {
             match self.0 {}
         }
 
-        /// Takes everything out.
+        /// Empties the pipe.
         ///
         /// # Errors
         /// None.

@@ -1,9 +1,10 @@
 //! Random bytes of the system.
 //!
-//! Not by way of aws-lc: the first time in a process it draws from a source of its own too, which takes 30 ms of the processor, and most
-//! processes that connect live no longer (`braid ls`, each rank of a parallel program).
+//! Not from aws-lc: its first use in a process also draws from a source of its own, which takes 30
+//! ms of processor time. Most processes that connect live no longer (`braid ls`, each rank of a
+//! parallel program).
 
-/// Fresh random bytes, good enough for keys.
+/// Fresh random bytes, suitable for keys.
 ///
 /// # Panics
 /// When the system has none.

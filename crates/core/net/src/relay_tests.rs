@@ -1,4 +1,4 @@
-//! A real man in the middle: he speaks TLS with both sides and passes everything on.
+//! A man in the middle that terminates TLS with both sides and relays every frame.
 
 use std::{
     io::IoSlice,
@@ -56,7 +56,7 @@ fn receive_exactly(from: &Transport, into: &mut [u8], wait: Wait) {
     }
 }
 
-/// Relays one handshake; with TLS of his own on both sides when `end_tls`.
+/// Relays one handshake. With `end_tls`, it terminates TLS on both sides.
 fn relay(listener: &TcpListener, server: &str, end_tls: bool) {
     let wait = Wait::Until(Instant::now() + LONG);
     let client = Transport::new(listener.accept().unwrap().0).unwrap();

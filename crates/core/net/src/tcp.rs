@@ -1,20 +1,25 @@
-//! The receive window of a connection: what its peer may have on the way.
+//! The receive window of a connection: how many bytes its peer may have in flight.
 //!
 //! ```text
-//!   before connecting, and at a listener: a small buffer, so that the first payloads find the window small; the window's scale
-//!                      is the usual one
-//!   with a share:      the buffer is fixed, at three times the share, which holds it however it is packed; and the window is
-//!                      clamped to the share. When the first full segment comes the kernel takes what the buffer can hold for
-//!                      the clamp: so the buffer is half as large until an answer was there, and the clamp is set each time
-//!   with a smaller:    the clamp at once, the buffer when what was allowed before has come
-//!   without:           the system's own way (it grows both as it sees fit)
+//!   before connecting, and at a listener: a small buffer, so that the first payloads find a
+//!                     small window; the window scale is the usual one
+//!   with a share:     the buffer is fixed at three times the share, which holds it in segments
+//!                     of any fill; and the window is clamped to the share. At the first full
+//!                     segment, the kernel replaces the clamp by what the buffer can hold. So the
+//!                     buffer has half the size until the first answer, and the clamp is set
+//!                     each time.
+//!   smaller share:    the clamp is set immediately, the buffer once the bytes allowed before
+//!                     have arrived
+//!   without a share:  the system manages both, and grows them as it sees fit
 //! ```
 //!
-//! What was allowed is not taken back. A buffer that is too small for it makes the kernel drop what the peer then sends, which it
-//! sends again after a time-out of 200 ms when nothing follows.
+//! A window that was offered cannot be taken back. If the buffer is too small for it, the kernel
+//! drops what the peer sends. The peer retransmits that after a time-out of 200 ms if nothing
+//! follows.
 //!
-//! Source: tcp(7), `TCP_WINDOW_CLAMP`, `TCP_INFO`; socket(7), `SO_RCVBUF`; Linux's net/ipv4/tcp_input.c.
-#![allow(unsafe_code)] // options that no safe wrapper has
+//! Source: tcp(7), `TCP_WINDOW_CLAMP`, `TCP_INFO`; socket(7), `SO_RCVBUF`; Linux's
+//! net/ipv4/tcp_input.c.
+#![allow(unsafe_code)] // socket options without a safe wrapper
 
 use std::{
     io,
@@ -27,63 +32,66 @@ use crate::{
     transport::{Transport, is_loopback},
 };
 
-/// Shares up to this are set. A buffer that holds more may be larger than the system lets everybody ask for.
+/// Larger shares are not set: the system may refuse a buffer for them to unprivileged processes.
 #[cfg(target_os = "linux")]
 const SHARE_BYTES_MAX: u32 = 128 << 10;
-/// Before a connection is there: the kernel makes a window of about so many bytes of it.
+/// Buffer size before connecting; the kernel offers a window of about this size.
 #[cfg(target_os = "linux")]
 const FIRST_BYTES: i32 = 8 << 10;
 
-/// Linux's usual buffer, half of which it adds.
+/// Linux's default buffer, without the half that the kernel adds.
 #[cfg(target_os = "linux")]
 const USUAL_BYTES: i32 = 64 << 10;
-/// Two full segments with what the kernel needs itself, half of which it adds.
+/// Two full segments with the kernel's overhead, without the half that the kernel adds.
 const BUFFER_BYTES_MIN: u32 = 4 << 10;
-/// [`Window::buffer`]: as the system has it.
+/// [`ReceiveWindow::buffer`]: managed by the system.
 const SYSTEMS: u32 = 0;
-/// [`Window::buffer`]: as large as the system had made it.
+/// [`ReceiveWindow::buffer`]: locked at the size that the system had chosen.
 const HELD: u32 = u32::MAX;
 
-/// What was seen of the way here.
+/// Measurements of the network path to this host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Seen {
-    /// The shortest round trip of late; zero where none is known.
+    /// Recent minimum RTT; zero while it is not known.
     pub(crate) round_trip: Duration,
-    /// The largest segment that the peer may send, in bytes: with a window of less it waits for a timer.
+    /// Maximum segment size of the peer, in bytes. With a smaller window the peer waits for a
+    /// timer.
     pub(crate) segment: u32,
-    /// Segments that came before one that was sent earlier: what stood between was lost, or took another way.
+    /// Segments that arrived before one that was sent earlier: the missing bytes were lost, or took
+    /// another path.
     pub(crate) out_of_order: u32,
-    /// Bytes that came in order, ever.
+    /// Total of bytes that arrived in order.
     pub(crate) received: u64,
     /// The largest window that the kernel offers now.
     pub(crate) offered: u32,
 }
 
-/// The window of one connection that is not on loopback.
+/// The receive window of a connection that is not on loopback.
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// The other end.
+    /// The peer's address.
     pub(crate) peer: SocketAddr,
-    /// The size that its buffer is fixed at, or [`SYSTEMS`], or [`HELD`].
+    /// The fixed size of its buffer, or [`SYSTEM_MANAGED`], or [`LOCKED`].
     buffer: u32,
-    /// While the buffer is larger than its share is: when so many bytes have been taken, what was allowed before has come.
+    /// Set while the buffer is larger than the share needs. Once this many bytes are read, what was
+    /// allowed before has arrived.
     open_until: Option<u64>,
-    /// No answer was there yet.
+    /// No answer has arrived yet.
     is_new: bool,
-    /// A share is two segments at least.
+    /// Minimum share: two segments.
     least: u32,
     out_of_order: u32,
 }
 
 impl Window {
-    /// `None` on loopback, and where the system does not tell what it sees.
+    /// `None` on loopback, and where the system does not report measurements.
     pub(crate) fn of(transport: &Transport) -> Option<Self> {
         let peer = transport.socket().peer_addr().ok().filter(|peer| !is_loopback(peer))?;
         let seen = sys::seen(transport.socket())?;
         Some(Self { least: 2 * seen.segment, out_of_order: seen.out_of_order, ..Self::new(peer) })
     }
 
-    /// One of a connection on loopback, for tests.
+    /// The window of a connection on loopback, for tests.
     #[cfg(test)]
     pub(crate) fn anyway(transport: &Transport) -> Self {
         let peer = transport.socket().peer_addr().expect("its other end");
@@ -94,11 +102,11 @@ impl Window {
         Self { peer, buffer: SYSTEMS, open_until: None, is_new: true, least: 0, out_of_order: 0 }
     }
 
-    /// Before the connection receives.
+    /// Call before the connection receives.
     pub(crate) fn begin(&mut self, socket: &TcpStream, share: Option<u32>) {
         let share =
             share.map(|bytes| bytes.max(self.least)).filter(|bytes| *bytes <= sys::SHARE_BYTES_MAX);
-        // What cannot be set leaves the system's own way.
+        // If the options cannot be set, the system keeps managing the window.
         let _ = match share {
             Some(bytes) => self.set(socket, bytes),
             None if self.buffer != SYSTEMS => {
@@ -118,12 +126,12 @@ impl Window {
             }
         } else if self.buffer == SYSTEMS {
             self.buffer = HELD;
-            let _ = sys::hold_buffer(socket); // an older system lets it grow on
+            let _ = sys::hold_buffer(socket); // an older system lets it grow
         }
         sys::clamp(socket, share)
     }
 
-    /// Whether the buffer stays although this one would do for the share: the peer may have on the way what was allowed before.
+    /// Whether the larger buffer must stay: the peer may have in flight what was allowed before.
     fn is_kept(&mut self, socket: &TcpStream, buffer: u32) -> bool {
         let shrinks = !self.is_new && (self.buffer == SYSTEMS || buffer < self.buffer);
         let seen = if shrinks { sys::seen(socket) } else { None };
@@ -137,7 +145,7 @@ impl Window {
         kept
     }
 
-    /// After it: what was seen is added.
+    /// Call after the connection has received. Adds the measurements to `received`.
     pub(crate) fn end(&mut self, socket: &TcpStream, received: &mut Received) {
         self.is_new = false;
         if let Some(seen) = sys::seen(socket) {
@@ -155,21 +163,22 @@ pub(crate) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStr
     sys::connect(address, left)
 }
 
-/// Nothing is lost on loopback: BBR, where it is the system's choice, costs both ends a tenth to a fifth more CPU there than Reno
-/// (docs/results/parallel-notes.md, Over MPI), and timers for the life of a connection that began with it.
+/// Loopback loses nothing. Where BBR is the system's choice, it costs both ends a tenth to a fifth
+/// more CPU than Reno (docs/results/parallel-notes.md, Over MPI). A connection that began with BBR
+/// also keeps its timers for life.
 pub(crate) fn without_pacing(socket: &TcpStream) {
     sys::without_pacing(socket);
 }
 
-/// Who connects to `listener` from now on finds a small window.
+/// Makes connections to `listener` begin with a small window.
 pub(crate) fn accept_small(listener: &TcpListener) {
     match listener.local_addr() {
         Ok(address) if is_loopback(&address) => sys::without_pacing(listener),
-        _ => sys::accept_small(listener), // an older system has the window as it has it
+        _ => sys::accept_small(listener), // an older system keeps its own window
     }
 }
 
-/// A connection from loopback that was accepted small has its window as the system has it.
+/// Gives the usual window to a connection from loopback that was accepted with a small one.
 pub(crate) fn accepted_near(socket: &TcpStream) {
     sys::accepted_near(socket);
 }
@@ -197,16 +206,17 @@ mod sys {
     use super::{FIRST_BYTES, Seen, USUAL_BYTES};
     use crate::transport::{is_loopback, timespec};
 
-    /// `SO_BUF_LOCK`'s value for buffers whose size is the system's affair; since Linux 5.14.
+    /// `SO_BUF_LOCK`: the system manages both buffers; since Linux 5.14.
     const UNLOCKED: i32 = 0;
-    /// For a receive buffer that stays as it is.
+    /// `SO_BUF_LOCK`: the receive buffer keeps its size.
     const RECEIVE_LOCKED: i32 = 2;
 
     pub(super) fn seen(socket: &TcpStream) -> Option<Seen> {
         let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
         let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
         let (level, option) = (libc::IPPROTO_TCP, libc::TCP_INFO);
-        // SAFETY: the descriptor is open for the borrow; the kernel writes at most `bytes` bytes to `info`, which has as many.
+        // SAFETY: the descriptor is open during the borrow; the kernel writes at most `bytes` bytes
+        // to `info`, which has that size.
         let failed = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),
@@ -221,9 +231,9 @@ mod sys {
         {
             return None;
         }
-        // SAFETY: plain numbers, of which all bytes are set: by the kernel, or to zero.
+        // SAFETY: plain numbers; all their bytes are set, by the kernel or to zero.
         let info = unsafe { info.assume_init() };
-        // The kernel has u32::MAX for "none yet".
+        // The kernel reports u32::MAX for "none yet".
         let round_trip = if info.tcpi_min_rtt == u32::MAX { 0 } else { info.tcpi_min_rtt };
         let round_trip = Duration::from_micros(round_trip.into());
         Some(Seen {
@@ -235,7 +245,7 @@ mod sys {
         })
     }
 
-    /// Bytes that came and were not taken yet.
+    /// Bytes that arrived and were not read.
     pub(super) fn unread(socket: &TcpStream) -> u64 {
         ioctl_fionread(socket).unwrap_or(0)
     }
@@ -251,7 +261,7 @@ mod sys {
         if is_loopback(address) {
             without_pacing(&socket);
         } else {
-            let _ = begin_with(socket.as_fd(), FIRST_BYTES); // an older system has the window as it has it
+            let _ = begin_with(socket.as_fd(), FIRST_BYTES); // an older system keeps its own window
         }
         match begin_connect(&socket, address) {
             Ok(()) => {}
@@ -264,7 +274,7 @@ mod sys {
     }
 
     pub(super) fn without_pacing(socket: &impl AsFd) {
-        let _ = set_tcp_congestion(socket, "reno"); // what cannot be set leaves the system's own way
+        let _ = set_tcp_congestion(socket, "reno"); // on failure the system's choice stays
     }
 
     fn wait_connected(socket: &OwnedFd, left: Duration) -> io::Result<()> {
@@ -288,29 +298,29 @@ mod sys {
         let _ = begin_with(socket.as_fd(), USUAL_BYTES);
     }
 
-    /// Before it is connected, or has received.
+    /// Call before the socket is connected, or before it has received.
     fn begin_with(socket: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
         set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
-        // Else the kernel takes it for all that there will ever be, and scales the window by it.
+        // Otherwise the kernel takes this size as final, and chooses the window scale for it.
         set(socket, libc::SOL_SOCKET, libc::SO_BUF_LOCK, UNLOCKED)
     }
 
-    /// Sets the buffer's size, and takes it out of the system's hands.
+    /// Sets the buffer's size; the system no longer manages it.
     pub(super) fn fix_buffer(socket: &TcpStream, bytes: u32) -> io::Result<()> {
         set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, bytes as i32)
     }
 
-    /// Takes it out of the system's hands as it is.
+    /// Locks the buffer at its present size.
     pub(super) fn hold_buffer(socket: &TcpStream) -> io::Result<()> {
         set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_BUF_LOCK, RECEIVE_LOCKED)
     }
 
-    /// What was allowed is not taken back.
+    /// Limits the window. A window that was offered is not taken back.
     pub(super) fn clamp(socket: &TcpStream, bytes: u32) -> io::Result<()> {
         set(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes as i32)
     }
 
-    /// Gives buffer and window to the system again.
+    /// Lets the system manage buffer and window again.
     pub(super) fn release(socket: &TcpStream) -> io::Result<()> {
         set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_BUF_LOCK, UNLOCKED)?;
         set(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, i32::MAX)
@@ -318,7 +328,8 @@ mod sys {
 
     fn set(socket: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::Result<()> {
         let bytes = size_of::<i32>() as libc::socklen_t;
-        // SAFETY: the descriptor is open for the borrow; the kernel reads `bytes` bytes of `value`.
+        // SAFETY: the descriptor is open during the borrow; the kernel reads `bytes` bytes of
+        // `value`.
         let done = unsafe {
             libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), bytes)
         };
@@ -384,7 +395,8 @@ mod tests {
     const LARGE: u32 = 96 << 10;
     const SMALL: u32 = 12 << 10;
 
-    /// A connection on loopback that had an answer, whose shares may be smaller than a segment there, and its other end.
+    /// A connection on loopback after its first answer, and its other end. Its shares may be
+    /// smaller than a segment there.
     fn connection() -> (Window, TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let peer =
@@ -397,7 +409,7 @@ mod tests {
         (window, socket, peer)
     }
 
-    /// The bytes of buffer for this share.
+    /// The buffer bytes for this share.
     fn three_times(share: u32) -> usize {
         3 * share as usize
     }
@@ -406,15 +418,14 @@ mod tests {
         socket_recv_buffer_size(socket).expect("its size")
     }
 
-    /// The peer sends what was allowed before, all of which is there then, and some of it is taken.
+    /// The peer sends `allowed` bytes, which all arrive; `taken` of them are read.
     fn send(allowed: u32, (mut peer, mut socket): (&TcpStream, &TcpStream), taken: u32) {
         peer.write_all(&vec![0; allowed as usize]).expect("there is room");
         socket.read_exact(&mut vec![0; taken as usize]).expect("it comes");
     }
 
     #[test]
-    fn a_buffer_becomes_smaller_when_all_that_was_allowed_before_has_been_taken_and_larger_at_once()
-    {
+    fn a_buffer_shrinks_after_the_allowed_bytes_and_grows_immediately() {
         let (mut window, socket, peer) = connection();
         window.begin(&socket, Some(SMALL));
         let systems = buffer(&socket);

@@ -1,11 +1,11 @@
 //! A connected socket whose waits are bounded without a system call per wait.
 //!
-//! The socket has a receive and a send timeout of at most [`WAIT_SLICE`]; a call that must wait longer
-//! waits again, and the timeout is only set anew when less than a slice is left. So the common call, whose
-//! deadline is far away, is one `sendmsg` or one `recvmsg` and nothing else.
+//! The socket has a receive and a send time-out of at most [`WAIT_SLICE`]. A call that must wait
+//! longer waits again; the time-out is set anew only when less than a slice is left. So the common
+//! call, whose deadline is far away, is a single `sendmsg` or `recvmsg`.
 //!
-//! Invariant: one thread receives and one thread sends at a time (the owners of a transport see to that);
-//! the two do not wait for each other.
+//! Invariant: one thread receives and one thread sends at a time. The owners of a transport ensure
+//! this; the two threads do not wait for each other.
 
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut},
@@ -28,29 +28,29 @@ use crate::{
     tls::{Channel, Handshake},
 };
 
-/// The longest single wait in the kernel of a call that has a deadline.
+/// Maximum length of one wait in the kernel, for calls that have a deadline.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
 /// See [`fits_a_socket`].
 const TRY_BYTES_MAX: usize = 16 * 1024;
-/// `IOV_MAX` of Linux: pieces that one system call takes.
+/// `IOV_MAX` of Linux: slices that one system call takes.
 pub(crate) const PIECES_MAX: usize = 1024;
 
 /// How long an operation may wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
-    /// Not at all: [`ErrorKind::WouldBlock`].
+    /// Does not wait: [`ErrorKind::WouldBlock`].
     No,
-    /// Until then: [`ErrorKind::TimedOut`].
+    /// Until this time: [`ErrorKind::TimedOut`].
     Until(Instant),
     /// Until the connection ends.
     Forever,
 }
 
-/// See the module.
+/// A connected socket; see the module.
 #[derive(Debug)]
 pub(crate) struct Transport {
     socket: TcpStream,
-    /// Set when TLS is up.
+    /// Set once TLS is established.
     tls: OnceLock<Channel>,
     receive_timeout: Timeout,
     send_timeout: Timeout,
@@ -59,7 +59,8 @@ pub(crate) struct Transport {
 impl Transport {
     /// Takes a connected socket.
     pub(crate) fn new(socket: TcpStream) -> io::Result<Self> {
-        socket.set_nodelay(true)?; // every frame is written whole; waiting for more only costs latency
+        // frames are written whole, so waiting for more would only add latency
+        socket.set_nodelay(true)?;
         if socket.peer_addr().is_ok_and(|address| is_loopback(&address)) {
             tcp::without_pacing(&socket);
         }
@@ -71,13 +72,13 @@ impl Transport {
         })
     }
 
-    /// The socket, and the TLS over it; nothing that was received is lost when there is nothing
-    /// [to receive](Self::has_received).
+    /// The socket, and the TLS channel over it. No received byte is lost if
+    /// [`has_received`](Self::has_received) is `false`.
     pub(crate) fn into_parts(self) -> (TcpStream, Option<Channel>) {
         (self.socket, self.tls.into_inner())
     }
 
-    /// The socket, to be polled.
+    /// The socket, for polling.
     pub(crate) fn socket(&self) -> &TcpStream {
         &self.socket
     }
@@ -87,7 +88,7 @@ impl Transport {
         self.socket.peer_addr().is_ok_and(|address| is_loopback(&address))
     }
 
-    /// Sets TLS up over the connection: what binds proofs to it.
+    /// Sets up TLS over the connection. Returns the value that binds proofs to this channel.
     pub(crate) fn start_tls(
         &self,
         handshake: Handshake,
@@ -100,7 +101,7 @@ impl Transport {
         Ok(binding)
     }
 
-    /// Receives into `pieces` in order; 0 when the peer ended the connection.
+    /// Receives into `pieces` in order. Returns 0 when the peer closed the connection.
     pub(crate) fn recv(&self, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
         match self.tls.get() {
             None => self.recv_raw(pieces, wait),
@@ -111,9 +112,10 @@ impl Transport {
     fn recv_raw(&self, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
         let count = pieces.len().min(PIECES_MAX);
         let mut receive = |wait| sys::recv(&self.socket, &mut pieces[..count], wait);
-        // What is there already is taken without a new timeout: a server that waits without end for the next request would set
-        // one for each payload, and take it back after. And it is taken when the time is up: whoever waited for another connection
-        // so long has not waited for this one.
+        // Bytes that have arrived are read without a new time-out. Otherwise a server that waits
+        // without limit for the next request would set one for each payload, and reset it
+        // afterwards. They are read even when the time is up: a thread that waited for another
+        // connection has not waited for this one.
         if self.receive_timeout.is_tried_before(wait) {
             match receive(Wait::No) {
                 Err(error)
@@ -128,13 +130,13 @@ impl Transport {
         )
     }
 
-    /// Whether the bytes on the socket are the connection's own.
+    /// Whether the bytes on the socket are not encrypted.
     pub(crate) fn is_plain(&self) -> bool {
         self.tls.get().is_none()
     }
 
-    /// Moves a beginning of the next `bytes` of a plain connection into a pipe; 0 when the peer ended the connection,
-    /// [`ErrorKind::StorageFull`] when the pipe has no place left.
+    /// Moves a prefix of the next `bytes` of a plain connection into a pipe. Returns 0 when the
+    /// peer closed the connection, and [`ErrorKind::StorageFull`] when the pipe is full.
     #[cfg(target_os = "linux")]
     pub(crate) fn splice_into(
         &self,
@@ -146,7 +148,8 @@ impl Transport {
         self.receive_timeout.apply(wait, set, || sys::splice_into(&self.socket, pipe, bytes))
     }
 
-    /// Moves a beginning of `bytes` that are in a pipe to a plain connection; how many. `more`: further bytes follow at once.
+    /// Moves a prefix of `bytes` from a pipe to a plain connection. Returns how many. `more`:
+    /// further bytes follow immediately.
     #[cfg(target_os = "linux")]
     pub(crate) fn splice_from(
         &self,
@@ -159,17 +162,17 @@ impl Transport {
         self.send_timeout.apply(wait, set, || sys::splice_from(pipe, &self.socket, bytes, more))
     }
 
-    /// Whether there may be bytes to receive that `poll` does not tell of.
+    /// Whether there may be bytes to receive that `poll` does not report.
     pub(crate) fn has_received(&self) -> bool {
         self.tls.get().is_some_and(Channel::has_received)
     }
 
-    /// Whether bytes that [`Transport::send`] took are still to be sent by [`Transport::flush`].
+    /// Whether [`Transport::send`] took bytes that [`Transport::flush`] must still send.
     pub(crate) fn has_unsent(&self) -> bool {
         self.tls.get().is_some_and(Channel::has_unsent)
     }
 
-    /// Sends what was taken and not sent.
+    /// Sends the bytes that were taken and not sent.
     pub(crate) fn flush(&self, wait: Wait) -> io::Result<()> {
         let Some(tls) = self.tls.get() else { return Ok(()) };
         self.repeat_tls(wait, || tls.flush(|bytes| self.send_raw_now(bytes)))
@@ -179,7 +182,7 @@ impl Transport {
         sys::send(&self.socket, &[IoSlice::new(bytes)], false, Wait::No)
     }
 
-    /// Repeats an operation that does not wait until it had room, waiting for it as long as `wait` says.
+    /// Repeats a nonblocking operation until the socket has space for it. `wait` limits the time.
     fn repeat_tls<T>(
         &self,
         wait: Wait,
@@ -212,7 +215,8 @@ impl Transport {
         }
     }
 
-    /// Waits until there is something to receive, or the connection has ended; `false`: not within this time.
+    /// Waits until there are bytes to receive or the connection has ended. `false`: not within
+    /// `time`.
     pub(crate) fn wait_for_bytes(&self, time: Duration) -> io::Result<bool> {
         if self.has_received() {
             return Ok(true);
@@ -229,7 +233,8 @@ impl Transport {
         self.recv(&mut [IoSliceMut::new(buffer)], wait)
     }
 
-    /// Sends a beginning of `pieces`; how many bytes. `more`: further bytes follow at once, or [`Transport::flush`].
+    /// Sends a prefix of `pieces`. Returns how many bytes. `more`: further bytes, or
+    /// [`Transport::flush`], follow immediately.
     pub(crate) fn send(&self, pieces: &[IoSlice<'_>], more: bool, wait: Wait) -> io::Result<usize> {
         let pieces = &pieces[..pieces.len().min(PIECES_MAX)];
         if let Some(tls) = self.tls.get() {
@@ -254,7 +259,7 @@ impl Transport {
         more: bool,
         wait: Wait,
     ) -> io::Result<()> {
-        IoSlice::advance_slices(&mut pieces, 0); // drops empty pieces in front
+        IoSlice::advance_slices(&mut pieces, 0); // drops empty slices in front
         while !pieces.is_empty() {
             match self.send(pieces, more, wait)? {
                 0 => return Err(ErrorKind::WriteZero.into()),
@@ -264,8 +269,8 @@ impl Transport {
         if more { Ok(()) } else { self.flush(wait) }
     }
 
-    /// Sends `length` bytes of `file` from `offset` without copying them through this process; how many
-    /// were sent, 0 at the end of the file. `None` where that is not possible here.
+    /// Sends `length` bytes of `file` from `offset` without copying them through this process.
+    /// Returns how many; 0 at the end of the file. `None` where that is not possible.
     pub(crate) fn send_file(
         &self,
         file: &std::fs::File,
@@ -278,8 +283,8 @@ impl Transport {
         can.then(|| self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send))
     }
 
-    /// Encrypts a beginning of `length` bytes where `read` puts them, one room after the other; how many `read` had.
-    /// `None` where nothing is encrypted. [`Transport::flush`] sends the rest.
+    /// Encrypts a prefix of `length` bytes that `read` puts into the given slices. Returns how many
+    /// bytes `read` had. `None` on a plain connection. [`Transport::flush`] sends the rest.
     pub(crate) fn send_from(
         &self,
         length: usize,
@@ -292,7 +297,7 @@ impl Transport {
         }))
     }
 
-    /// Whether the peer has ended its half.
+    /// Whether the peer has closed its half.
     pub(crate) fn is_hung_up(&self) -> bool {
         #[cfg(target_os = "linux")]
         {
@@ -305,19 +310,19 @@ impl Transport {
         false
     }
 
-    /// Ends the connection in both directions; whoever waits in it returns.
+    /// Ends the connection in both directions. Threads that wait in it return.
     pub(crate) fn shutdown(&self) {
-        let _ = self.socket.shutdown(Shutdown::Both); // fails only when it is already ended
+        let _ = self.socket.shutdown(Shutdown::Both); // fails only when it has already ended
     }
 
-    /// Says that nothing more will be sent.
+    /// Ends the sending direction.
     pub(crate) fn finish_sending(&self) {
         let _ = self.socket.shutdown(Shutdown::Write); // as above
     }
 }
 
-/// Whether the bytes are so few that a socket nearly always has room for them: then it is tried without a look at the
-/// clock, which a wait would need.
+/// Whether a socket nearly always has space for the bytes. Then a send is tried first without
+/// reading the clock, which a wait would need.
 fn fits_a_socket(pieces: &[IoSlice<'_>]) -> bool {
     pieces.iter().map(|piece| piece.len()).sum::<usize>() <= TRY_BYTES_MAX
 }
@@ -330,15 +335,15 @@ pub(crate) fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// A timeout of the socket, set only when it changes.
+/// A time-out of the socket, set only when it changes.
 #[derive(Debug, Default)]
 struct Timeout {
-    /// What the kernel has, in ns; 0 for none.
+    /// The value in the kernel, in ns; 0 for none.
     set_ns: AtomicU64,
 }
 
 impl Timeout {
-    /// Repeats `operation` until it does something other than run into the socket's timeout.
+    /// Repeats `operation` until its result is something other than the socket's time-out.
     fn apply(
         &self,
         wait: Wait,
@@ -351,7 +356,7 @@ impl Timeout {
             }
             match operation() {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // Windows says TimedOut, Unix WouldBlock
+                // Windows reports TimedOut, Unix WouldBlock
                 Err(e)
                     if wait != Wait::No
                         && matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
@@ -360,7 +365,8 @@ impl Timeout {
         }
     }
 
-    /// Whether it is tried without waiting first: to wait so the kernel must be told anew, or there is no time to wait.
+    /// Whether to try first without waiting: a wait would need a new time-out in the kernel, or no
+    /// time is left.
     fn is_tried_before(&self, wait: Wait) -> bool {
         match (wait, slice(wait)) {
             (Wait::No, _) => false,
@@ -386,7 +392,7 @@ impl Timeout {
     }
 }
 
-/// The timeout of the next wait: `None` for one without end, nothing once the time is up.
+/// The time-out of the next wait: `None` for no limit, zero once the time is up.
 fn slice(wait: Wait) -> Option<Duration> {
     let Wait::Until(deadline) = wait else { return None };
     match deadline.saturating_duration_since(Instant::now()) {
@@ -399,8 +405,8 @@ fn nanoseconds(timeout: Option<Duration>) -> u64 {
     timeout.map_or(0, |time| time.as_nanos() as u64)
 }
 
-/// `MSG_NOSIGNAL`, so that a dead peer is an error and not a signal in a program that is not Rust's, and
-/// `MSG_DONTWAIT`, so that a socket need not be switched between modes.
+/// Uses `MSG_NOSIGNAL`, so that a dead peer is an error and not a signal in programs that are not
+/// written in Rust. Uses `MSG_DONTWAIT`, so that a socket need not switch modes.
 #[cfg(target_os = "linux")]
 mod sys {
     use std::{
@@ -421,7 +427,7 @@ mod sys {
     use super::{Wait, timespec};
 
     pub(super) const CAN_SEND_FILE: bool = true;
-    /// Whether [`send`] without waiting costs no more than with it.
+    /// Whether [`send`] without waiting costs no more than with waiting.
     pub(super) const CAN_TRY: bool = true;
 
     pub(super) fn recv(
@@ -451,7 +457,7 @@ mod sys {
         Ok(sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), flags)?)
     }
 
-    /// Waits for the socket as long as its timeout says, and never for the pipe.
+    /// Waits for the socket, up to its time-out, and never for the pipe.
     pub(super) fn splice_into(
         socket: &TcpStream,
         pipe: &OwnedFd,
@@ -463,7 +469,7 @@ mod sys {
         }
     }
 
-    /// Waits for the socket as long as its timeout says.
+    /// Waits for the socket, up to its time-out.
     pub(super) fn splice_from(
         pipe: &OwnedFd,
         socket: &TcpStream,

@@ -1,4 +1,4 @@
-//! Identifiers. Each is a newtype: a file index cannot be passed where a session is wanted.
+//! Identifiers. Each is a newtype: a file index cannot be passed where a session is expected.
 
 use std::fmt;
 
@@ -17,21 +17,22 @@ macro_rules! id {
 }
 
 id! {
-    /// A virtual shard of the namespace. Every namespace key begins with one; the cluster map
-    /// says which metadata server owns which.
+    /// A shard of the namespace. Every namespace key begins with one. The cluster map lists the
+    /// metadata server that owns each.
     ShardId(u16)
 }
 id! {
-    /// The ordinal of a part within its file, from 0. A part, not an I/O daemon: a file may have
-    /// more parts than there are daemons, and a part may move.
+    /// The number of a part within its file, from 0. It is not an I/O daemon: a file may have more
+    /// parts than there are daemons, and a part may move.
     PartIndex(u16)
 }
 id! {
-    /// Which incarnation of a part an object is. Rises when the part moves or is rebuilt.
+    /// The incarnation of a part that an object holds. Rises when the part moves or is rebuilt.
     ObjectGeneration(u32)
 }
 id! {
-    /// Rises with every truncate or punch of a file. I/O daemons refuse capabilities of an older one (I5).
+    /// Rises with every truncate or punch of a file. I/O daemons refuse capabilities of an older
+    /// generation (I5).
     SizeGeneration(u64)
 }
 id! {
@@ -39,11 +40,12 @@ id! {
     LayoutVersion(u32)
 }
 id! {
-    /// The stable id of one I/O daemon, given by the metadata server when it first registers. Never 0.
+    /// The stable id of an I/O daemon, assigned by the metadata server at its first registration.
+    /// Never 0.
     IodId(u32)
 }
 id! {
-    /// One client's session with the metadata server. Never 0, never used twice in the life of a cluster.
+    /// A client's session with the metadata server. Never 0, never reused in a cluster.
     SessionId(u64)
 }
 id! {
@@ -63,14 +65,14 @@ id! {
     WriteVerifier(u64)
 }
 
-/// Names a file for ever: 16 bits of virtual shard, 48 bits of counter. Never used twice.
+/// The file index of a file: 16 bits of shard, 48 bits of counter. Never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FileIndex(pub u64);
 
 impl FileIndex {
     /// The root directory: shard 0, counter 1.
     pub const ROOT: Self = Self(1);
-    /// Counters are below this.
+    /// Upper bound (exclusive) of counters.
     pub const COUNTER_END: u64 = 1 << 48;
 
     /// The index with this shard and counter; `None` when the counter does not fit 48 bits or is 0.
@@ -79,7 +81,7 @@ impl FileIndex {
             .then(|| Self(u64::from(shard.0) << 48 | counter))
     }
 
-    /// The virtual shard that owns the file.
+    /// The shard that owns the file.
     pub fn shard(self) -> ShardId {
         ShardId((self.0 >> 48) as u16)
     }
@@ -102,14 +104,14 @@ impl fmt::Debug for FileIndex {
     }
 }
 
-/// Names one object: one part of one file on one I/O daemon.
+/// The id of an object: one part of one file on one I/O daemon.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectId {
     /// The file that the object belongs to.
     pub file: FileIndex,
-    /// Which part of the file it holds.
+    /// The part of the file that it holds.
     pub part: PartIndex,
-    /// Which incarnation of that part.
+    /// The incarnation of that part.
     pub generation: ObjectGeneration,
 }
 
@@ -119,7 +121,7 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// Names a cluster. Drawn at random by `braid init`; every directory of the cluster carries it.
+/// The id of a cluster. `braid init` draws it at random; every directory of the cluster stores it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ClusterUuid(pub [u8; 16]);
 
@@ -157,8 +159,8 @@ impl std::str::FromStr for ClusterUuid {
     }
 }
 
-/// Names one connection to a server, for as long as anything of it may still be carried out there. Both ends derive it
-/// from their handshake, so that it is known before the first call and no message carries it there.
+/// The id of a connection to a server, used as long as the server may still work for it. Both ends
+/// derive it from their handshake, so it is known before the first call and no message carries it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ConnectionId(pub [u8; 16]);
 

@@ -1,11 +1,12 @@
-//! A hash for tables whose keys are ids that a server counted: they need no guard against keys that were picked to collide.
+//! A hash for tables whose keys are ids that a server assigned in sequence. Such keys need no
+//! protection against deliberate collisions.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// In place of [`std::hash::RandomState`].
+/// Replaces [`std::hash::RandomState`].
 pub type IdState = BuildHasherDefault<IdHasher>;
 
-/// An id is already spread by its counter: one multiplication is hash enough.
+/// A counter already spreads the ids, so one multiplication is enough.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct IdHasher(u64);
 
@@ -32,7 +33,7 @@ impl Hasher for IdHasher {
     }
 
     fn write_isize(&mut self, value: isize) {
-        self.write_u64(value as u64); // which variant of an enum
+        self.write_u64(value as u64); // the discriminant of an enum
     }
 }
 

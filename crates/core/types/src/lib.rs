@@ -1,7 +1,7 @@
-//! Ids, offsets, byte counts, limits and status codes: the words that every part of BraidFS shares.
+//! Ids, offsets, byte counts, limits and status codes that all parts of BraidFS share.
 //!
-//! Nothing here does I/O and nothing here knows another crate. Conversions between a
-//! [`FileOffset`] and an [`ObjectOffset`] live in `braid-layout` alone.
+//! This crate does no I/O and depends on no other crate of the project. Conversions between a
+//! [`FileOffset`] and an [`ObjectOffset`] are in `braid-layout` only.
 #![forbid(unsafe_code)]
 
 mod id;

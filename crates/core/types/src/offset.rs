@@ -1,4 +1,5 @@
-//! Offsets and counts of bytes. All arithmetic is checked: the 64-bit edge is an error, never a wrap (I3).
+//! Offsets and counts of bytes. All arithmetic is checked: exceeding 2^64 is an error, never a wrap
+//! (I3).
 
 use std::fmt;
 
@@ -11,10 +12,10 @@ macro_rules! bytes {
         impl $name {
             /// Zero bytes.
             pub const ZERO: Self = Self(0);
-            /// The largest value; as an end it means "without end".
+            /// The largest value; as an end it means "no end".
             pub const MAX: Self = Self(u64::MAX);
 
-            /// `self + bytes`, or `None` past the 64-bit edge.
+            /// `self + bytes`, or `None` on overflow.
             pub fn checked_add(self, bytes: u64) -> Option<Self> {
                 self.0.checked_add(bytes).map(Self)
             }

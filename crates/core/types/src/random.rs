@@ -1,6 +1,8 @@
-//! Numbers from a seed, for faults, loads and simulations that are repeated by their seed alone. Never for keys.
+//! Random numbers from a seed, for faults, loads and simulations that must be repeatable. Never for
+//! keys.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): small, every seed is a good one, and the same on every machine.
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): small, good for every seed, and the same on
+/// every machine.
 ///
 /// ```
 /// let mut numbers = braid_types::Random::new(0);
@@ -10,7 +12,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of this seed.
+    /// A generator for this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -28,7 +30,7 @@ impl Random {
         if end == 0 { 0 } else { self.next_u64() % end }
     }
 
-    /// One of several; `None` of none.
+    /// One of the elements; `None` if there are none.
     pub fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         of.get(self.below(of.len() as u64) as usize)
     }

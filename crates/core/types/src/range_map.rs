@@ -1,11 +1,14 @@
-//! Values on ranges of a 64-bit line: the locks of one owner on one file, as POSIX has them.
+//! A map from ranges of 64-bit numbers to values: the locks of one owner on one file, as in POSIX.
 //!
-//! Invariants: (1) ranges do not overlap; (2) two that touch have different values: equal ones are one range.
+//! Invariants:
+//! 1. Ranges do not overlap.
+//! 2. Adjacent ranges have different values; equal ones are merged.
+//! 3. A range does not end before it begins.
 
 use std::collections::BTreeMap;
 
-/// Ranges, first and last number included, each with a value. Setting replaces what was there: ranges are split and
-/// merged as POSIX `fcntl()` splits and merges locks.
+/// Ranges (first and last number inclusive), each with a value. Setting a range replaces what was
+/// there: ranges are split and merged as POSIX `fcntl()` does with locks.
 ///
 /// ```
 /// use braid_types::RangeMap;
@@ -26,7 +29,7 @@ impl<T> Default for RangeMap<T> {
 }
 
 impl<T: Copy + PartialEq> RangeMap<T> {
-    /// Gives every number of a range a value.
+    /// Sets the value of every number of a range.
     ///
     /// # Panics
     /// When `last` is below `start`.
@@ -48,14 +51,22 @@ impl<T: Copy + PartialEq> RangeMap<T> {
             to = end;
         }
         self.0.insert(from, (to, value));
+        debug_assert!(
+            from.checked_sub(1).and_then(|n| self.at(n)).is_none_or(|(.., other)| other != value)
+                && to
+                    .checked_add(1)
+                    .and_then(|n| self.at(n))
+                    .is_none_or(|(.., other)| other != value),
+            "invariant 2: adjacent ranges have the same value"
+        );
     }
 
-    /// Takes the value from every number of a range.
+    /// Removes the value of every number of a range.
     ///
     /// # Panics
     /// When `last` is below `start`.
     pub fn clear(&mut self, start: u64, last: u64) {
-        assert!(start <= last, "a range ends before it begins");
+        assert!(start <= last, "invariant 3: a range ends before it begins");
         let cut: Vec<_> = self.overlapping(start, last).collect();
         for (first, end, value) in cut {
             self.0.remove(&first);
@@ -68,7 +79,7 @@ impl<T: Copy + PartialEq> RangeMap<T> {
         }
     }
 
-    /// Ranges that have a number in common with this one, each whole, ascending.
+    /// The ranges that overlap this one, each whole, ascending.
     pub fn overlapping(&self, start: u64, last: u64) -> impl Iterator<Item = (u64, u64, T)> + '_ {
         let from = self.at(start).map_or(start, |(first, ..)| first);
         self.0.range(from..=last).map(|(first, (end, value))| (*first, *end, *value))
@@ -101,7 +112,7 @@ impl<T: Copy + PartialEq> RangeMap<T> {
         self.0.is_empty()
     }
 
-    /// The range that a number lies in.
+    /// The range that contains a number.
     fn at(&self, number: u64) -> Option<(u64, u64, T)> {
         let (first, (end, value)) = self.0.range(..=number).next_back()?;
         (*end >= number).then_some((*first, *end, *value))
@@ -112,7 +123,7 @@ impl<T: Copy + PartialEq> RangeMap<T> {
 mod tests {
     use super::*;
 
-    /// A byte-by-byte model of a line of 12 numbers at one end of the 64 bits.
+    /// A model with one value per number, for 12 numbers at one end of the 64-bit line.
     fn check(map: &RangeMap<u8>, model: &[Option<u8>; 12], base: u64) {
         let seen: Vec<_> = (0..12).map(|at| map.at(base + at).map(|(_, _, value)| value)).collect();
         assert_eq!(seen, model);
@@ -124,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_of_ranges_is_split_and_merged_like_bytes_also_at_the_ends_of_the_line() {
+    fn every_pair_of_ranges_is_split_and_merged_like_single_bytes() {
         let ranges = |from: u64| {
             (from..12).flat_map(move |start| (start..12).map(move |last| (start, last)))
         };

@@ -1,10 +1,11 @@
-//! The outcome of a request: a stable number on the wire, apart from Rust's errors.
+//! The outcome of a request: a stable number on the wire, separate from Rust's errors.
 
 use std::fmt;
 
 macro_rules! statuses {
     ($( $(#[$doc:meta])* $name:ident = $code:literal, $errno:literal, $text:literal; )*) => {
-        /// What became of a request. The numbers are part of the wire format and never change meaning.
+        /// The outcome of a request. The numbers are part of the wire format and never change
+        /// meaning.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[non_exhaustive]
         #[repr(u16)]
@@ -14,7 +15,7 @@ macro_rules! statuses {
             /// Every status, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// The status with this number; `None` for a number that is not understood (I10).
+            /// The status with this number; `None` for an unknown number (I10).
             pub fn from_code(code: u16) -> Option<Self> {
                 match code { $( $code => Some(Self::$name), )* _ => None }
             }
@@ -24,7 +25,7 @@ macro_rules! statuses {
                 match self { $( Self::$name => $errno, )* }
             }
 
-            /// Why, in a few words.
+            /// A short description.
             pub fn text(self) -> &'static str {
                 match self { $( Self::$name => $text, )* }
             }
@@ -35,11 +36,11 @@ macro_rules! statuses {
 statuses! {
     /// Done.
     Ok = 0, 0, "done";
-    /// No such file or directory.
+    /// The file or directory does not exist.
     NotFound = 1, 2, "no such file or directory";
-    /// The name is taken.
+    /// The name exists already.
     Exists = 2, 17, "already exists";
-    /// The identity of the session may not do this.
+    /// The session's identity may not do this.
     PermissionDenied = 3, 13, "permission denied";
     /// Only the owner or root may do this.
     NotPermitted = 4, 1, "operation not permitted";
@@ -49,27 +50,27 @@ statuses! {
     IsDirectory = 6, 21, "is a directory";
     /// The directory still has entries.
     NotEmpty = 7, 39, "directory not empty";
-    /// A value that makes no sense.
+    /// An invalid value.
     Invalid = 8, 22, "invalid argument";
     /// A name of more than 255 bytes, or a path of more than 4096.
     NameTooLong = 9, 36, "name too long";
-    /// Too many symbolic links on the way.
+    /// Too many symbolic links in the path.
     TooManyLinks = 10, 40, "too many symbolic links";
-    /// A hard link too many.
+    /// Too many hard links.
     LinkLimit = 11, 31, "too many hard links";
     /// An offset or length past the largest file.
     TooLarge = 12, 27, "file too large";
     /// The disk of an I/O daemon or of the metadata server is full.
     NoSpace = 13, 28, "no space left on device";
-    /// A quota is used up.
+    /// A quota is exhausted.
     QuotaExceeded = 14, 122, "quota exceeded";
     /// The disk is mounted read-only.
     ReadOnly = 15, 30, "read-only file system";
     /// The disk failed.
     DiskError = 16, 5, "input/output error";
-    /// An object that is recorded as existing is not there (I11).
+    /// An object that is recorded as existing is missing (I11).
     ObjectLost = 17, 5, "an object of the file is missing";
-    /// A checksum or a record does not agree with the data.
+    /// A checksum or a record contradicts the data.
     Corrupted = 18, 5, "stored data is corrupted";
     /// No such extended attribute.
     NoAttribute = 19, 61, "no such attribute";
@@ -79,47 +80,48 @@ statuses! {
     WouldLoop = 21, 22, "a directory cannot be moved into itself";
     /// Something else is using it.
     Busy = 22, 16, "busy";
-    /// The file is gone although a handle named it.
+    /// The file of a handle no longer exists.
     StaleHandle = 23, 116, "stale file handle";
-    /// The server knows the message but not what it asks for.
+    /// The server knows the message but does not support the request.
     Unsupported = 24, 95, "not supported";
-    /// The message type or version is not understood (I10).
+    /// The message type or version is unknown (I10).
     UnknownMessage = 25, 71, "message not understood";
-    /// The message breaks the protocol.
+    /// The message violates the protocol.
     Malformed = 26, 71, "malformed message";
     /// A length is over its limit (I9).
     LimitExceeded = 27, 90, "over a limit of the protocol";
-    /// The capability is not one that the metadata server signed for this use (I4).
+    /// The metadata server did not sign this capability for this use (I4).
     BadCapability = 28, 1, "capability refused";
-    /// The capability handle is not known on this connection; present it again.
+    /// The capability handle is unknown on this connection; present the capability again.
     UnknownHandle = 29, 116, "capability handle not known";
-    /// The capability's size generation is old; fetch it anew (I5).
+    /// The capability's size generation is old; get a new capability (I5).
     StaleGeneration = 30, 116, "the file was truncated meanwhile";
     /// The cluster map or the metadata server's epoch in the request is old.
     StaleEpoch = 31, 116, "old epoch";
     /// The session was fenced.
     Fenced = 32, 116, "this client was fenced";
-    /// The session is not known (the metadata server restarted, or it ended); start a new one.
+    /// The session is unknown (the metadata server restarted, or the session ended); start a new
+    /// one.
     NoSession = 33, 116, "session not known";
-    /// The server is starting, in its grace period, or waits for another; try again.
+    /// The server is starting, in its grace period, or waits for another server; try again.
     TryAgain = 34, 11, "not yet; try again";
     /// The daemon stopped serving because it lost the metadata server (I4).
     NotServing = 35, 5, "the daemon does not serve now";
-    /// No I/O daemon is there to place a file on.
+    /// No I/O daemon is available for a new file.
     NoIods = 36, 28, "no I/O daemon is up";
     /// The key or ticket of the handshake was refused.
     AuthenticationFailed = 37, 13, "key refused";
     /// The role of the connection may not send this message.
     WrongRole = 38, 1, "not for this role";
-    /// The server's own bug, reported instead of dying.
+    /// A bug of the server, reported instead of a crash.
     Internal = 39, 5, "internal error of the server";
     /// The request was cancelled by its sender.
     Cancelled = 40, 125, "cancelled";
-    /// The server was not reached in time. Never sent on the wire: the client makes it.
+    /// The server was not reached in time. Never sent on the wire: the client generates it.
     Unreachable = 41, 110, "server not reached in time";
-    /// The connection ended before the answer. Never sent on the wire: the client makes it.
+    /// The connection ended before the answer. Never sent on the wire: the client generates it.
     ConnectionLost = 42, 104, "connection lost";
-    /// Data that was acknowledged but never flushed is gone: the daemon restarted (I6).
+    /// Acknowledged but unflushed data was lost: the daemon restarted (I6).
     UnsyncedDataLost = 43, 5, "unflushed writes were lost when the daemon restarted";
     /// Rename across file systems.
     CrossDevice = 44, 18, "not on the same file system";
@@ -131,12 +133,13 @@ statuses! {
     NoDevice = 47, 6, "no such device or address";
     /// The table of locks is full.
     NoLocks = 48, 37, "no locks available";
-    /// Waiting for the lock would never end: its holder waits for the caller.
+    /// Waiting for the lock would be a deadlock: its owner waits for the caller.
     Deadlock = 49, 35, "the wait would be a deadlock";
-    /// The caller ended the wait itself. Never sent on the wire: the client makes it.
+    /// The caller interrupted the wait. Never sent on the wire: the client generates it.
     Interrupted = 50, 4, "interrupted";
-    /// Another open of the file denies what is asked for, or has what is to be denied. EBUSY, as Linux tells programs of
-    /// a sharing violation of SMB (`ERRbadshare`, fs/smb/client/netmisc.c); EACCES would send them to look at the mode.
+    /// Another open of the file denies the requested access, or has the access to be denied. EBUSY,
+    /// as Linux reports a sharing violation of SMB (`ERRbadshare`, fs/smb/client/netmisc.c). EACCES
+    /// would make users check the file mode.
     SharingViolation = 51, 16, "another open of the file excludes it";
 }
 
@@ -146,12 +149,12 @@ impl fmt::Display for Status {
     }
 }
 
-/// A status that is not [`Status::Ok`], with what the server had to say about it.
+/// A status other than [`Status::Ok`], with the server's explanation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// The stable number.
     pub status: Status,
-    /// What failed, for a person: which object, disk, path. May be empty.
+    /// What failed, for people: the object, disk or path. May be empty.
     pub detail: String,
 }
 
@@ -161,13 +164,13 @@ impl Failure {
         Self { status, detail: detail.into() }
     }
 
-    /// A failure that another server than the one that answers is to blame for. `server` is its name as errors show it,
-    /// without a colon that a space follows; it heads the detail (docs/format.md, "Frames").
+    /// A failure caused by a server other than the one that answers. `server` is its name in
+    /// errors, without ": "; it begins the detail (docs/format.md, "Frames").
     pub fn blaming(status: Status, server: &str, why: impl fmt::Display) -> Self {
         Self { status, detail: format!("{server}: {why}") }
     }
 
-    /// The server to blame, when it is an I/O daemon and not the server that answered.
+    /// The server at fault, if it is an I/O daemon other than the server that answered.
     pub fn blamed(&self) -> Option<&str> {
         let (server, _) = self.detail.split_once(": ")?;
         server.starts_with("I/O daemon ").then_some(server)
@@ -221,7 +224,7 @@ mod tests {
         assert_eq!(
             Failure::new(Status::NotFound, "I/O daemon 9").blamed(),
             None,
-            "somebody asked for it"
+            "the caller named the daemon"
         );
         assert_eq!(Failure::new(Status::TryAgain, "client 3: it is given up soon").blamed(), None);
         assert_eq!(Failure::from(Status::TryAgain).blamed(), None);

@@ -1,4 +1,4 @@
-//! Time as the metadata server records it.
+//! Time as recorded by the metadata server.
 
 /// A moment: seconds since 1970-01-01 UTC (negative before) and nanoseconds `0..1_000_000_000`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -10,7 +10,7 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// The wall clock now. Only the metadata server and user-facing tools may ask.
+    /// The wall clock now. Only the metadata server and user-facing tools may read it.
     pub fn now() -> Self {
         match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
             Ok(since) => Self { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() },

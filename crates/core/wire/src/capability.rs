@@ -1,4 +1,4 @@
-//! Capabilities: what the metadata server signs and an I/O daemon verifies (I4).
+//! Capabilities: signed by the metadata server, verified by an I/O daemon (I4).
 
 use braid_layout::Layout;
 use braid_types::{FileIndex, MdsEpoch, PartIndex, SessionId, SizeGeneration};
@@ -10,10 +10,10 @@ use crate::{
 
 const PURPOSE: &str = "braid capability";
 const VERSION: u8 = 1;
-/// Room that most signed capabilities fit in.
+/// Capacity that fits most signed capabilities.
 const SIGNED_BYTES_USUAL: usize = 512;
 
-/// What a capability allows, as bits.
+/// The rights of a capability, as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Rights(pub u8);
 
@@ -47,19 +47,19 @@ impl Wire for Rights {
 wire_struct! {
     /// The right of one client session to the objects of one file.
     pub struct Capability {
-        /// Which file.
+        /// The file.
         file: FileIndex,
         /// Objects whose size generation is newer refuse this capability (I5).
         size_generation: SizeGeneration,
-        /// What is allowed.
+        /// The rights.
         rights: Rights,
-        /// Whose it is; I/O daemons compare it with the session of the connection.
+        /// The session that may use it. I/O daemons compare it with the session of the connection.
         session: SessionId,
-        /// The metadata server's epoch that signed it.
+        /// Epoch of the metadata server that signed it.
         epoch: MdsEpoch,
         /// Owner and group of the file, for the object's record.
         owner: (u64, u64),
-        /// Where the file's parts lie; holds the layout version.
+        /// Placement of the file's parts, with the layout version.
         layout: Layout,
         /// Bit `p` (byte `p / 8`, bit `p % 8`): part `p` is recorded as existing (I11).
         existing_parts: Vec<u8>,
@@ -73,7 +73,7 @@ impl Capability {
         self.existing_parts.get(part / 8).is_some_and(|byte| byte >> (part % 8) & 1 == 1)
     }
 
-    /// The capability as it travels: version, body, tag under a key derived from the server key.
+    /// The capability as sent: version, body, and a tag under a key derived from the server key.
     pub fn sign(&self, server_key: &Secret) -> Vec<u8> {
         let mut out = Vec::with_capacity(SIGNED_BYTES_USUAL);
         VERSION.encode(&mut out);
@@ -83,7 +83,7 @@ impl Capability {
         out
     }
 
-    /// Reads a capability after its tag was checked; `None` when it is not one that was signed.
+    /// Checks the tag and reads a capability. `None` when the bytes were not signed with this key.
     pub fn verify(signed: &[u8], server_key: &Secret) -> Option<Self> {
         let (body, tag) = signed.split_last_chunk::<KEY_BYTES>()?;
         if !server_key.verify(PURPOSE, &[body], tag) || body.first() != Some(&VERSION) {

@@ -1,4 +1,5 @@
-//! Fixed little-endian encoding of messages. Lists carry a `u32` count, checked against what is left.
+//! Fixed little-endian encoding of messages. Lists have a `u32` count, which is checked against the
+//! remaining bytes.
 
 use braid_types::{
     ByteCount, ClusterUuid, ConnectionId, FileIndex, FileOffset, IodId, KeyId, LayoutVersion,
@@ -19,10 +20,10 @@ pub enum WireError {
     /// A count or length is over its limit (I9).
     #[error("a count or length is over its limit")]
     TooLong,
-    /// A tag, flag or number that is not understood (I10).
+    /// A tag, flag or number that is not known (I10).
     #[error("a tag or flag that is not understood")]
     Unknown,
-    /// The bytes do not begin with a frame header of ours.
+    /// The bytes do not begin with a BraidFS frame header.
     #[error("not a BraidFS frame")]
     BadMagic,
     /// The header does not match its checksum.
@@ -37,7 +38,7 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// A decoder over a whole message body.
+    /// A decoder of a whole message body.
     pub fn new(body: &'a [u8]) -> Self {
         Self { rest: body }
     }
@@ -61,13 +62,14 @@ impl<'a> Decoder<'a> {
         self.rest.len()
     }
 
-    /// A list count, refused when even empty elements of `bytes_min` each would not fit what is left.
+    /// A list count. Refused when elements of `bytes_min` bytes each would not fit the remaining
+    /// bytes.
     pub fn count(&mut self, bytes_min: usize) -> Result<usize, WireError> {
         let count = u32::decode(self)? as usize;
         if count > self.rest.len() / bytes_min.max(1) { Err(WireError::TooLong) } else { Ok(count) }
     }
 
-    /// What was not read.
+    /// The bytes not yet read.
     pub fn rest(self) -> &'a [u8] {
         self.rest
     }
@@ -78,12 +80,13 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// What most messages fit into: grown from nothing, one of 700 bytes would be copied eight times.
+/// Initial capacity, which fits most messages. A message of 700 bytes that grows from nothing is
+/// copied eight times.
 const BYTES_USUAL: usize = 256;
 
-/// A value with a fixed place in the native protocol.
+/// A value that the native protocol can encode.
 pub trait Wire: Sized {
-    /// The fewest bytes that an encoding takes; bounds list counts before memory is taken.
+    /// Minimum bytes of an encoding. Limits list counts before memory is allocated.
     const BYTES_MIN: usize;
 
     /// Appends the encoding.
@@ -95,12 +98,12 @@ pub trait Wire: Sized {
     /// [`WireError`] for anything that `encode` does not produce.
     fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError>;
 
-    /// Appends one after the other; for [`Vec`].
+    /// Appends all items in order; for [`Vec`].
     fn encode_all(items: &[Self], out: &mut Vec<u8>) {
         items.iter().for_each(|item| item.encode(out));
     }
 
-    /// Reads `count` values, which [`Decoder::count`] has allowed; for [`Vec`].
+    /// Reads `count` values, which [`Decoder::count`] has checked; for [`Vec`].
     ///
     /// # Errors
     /// As [`Wire::decode`].
@@ -108,7 +111,7 @@ pub trait Wire: Sized {
         (0..count).map(|_| Self::decode(from)).collect()
     }
 
-    /// The encoding as a fresh vector.
+    /// The encoding as a new vector.
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(BYTES_USUAL);
         self.encode(&mut out);
@@ -281,9 +284,13 @@ impl Wire for Status {
     }
 }
 
-/// Gives a struct its codec, field after field in the order written, and its docs.
+/// Defines structs with their codec: the fields are encoded in the order written.
 macro_rules! wire_struct {
-    ($( $(#[$doc:meta])* pub struct $name:ident { $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* $(,)? } )*) => {$(
+    ($(
+        $(#[$doc:meta])* pub struct $name:ident {
+            $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* $(,)?
+        }
+    )*) => {$(
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub struct $name { $( $(#[$fdoc])* pub $field: $ty, )* }
@@ -295,7 +302,9 @@ macro_rules! wire_struct {
                 $( $crate::codec::Wire::encode(&self.$field, out); )*
             }
             #[allow(unused_variables)]
-            fn decode(from: &mut $crate::codec::Decoder<'_>) -> Result<Self, $crate::codec::WireError> {
+            fn decode(
+                from: &mut $crate::codec::Decoder<'_>,
+            ) -> Result<Self, $crate::codec::WireError> {
                 Ok(Self { $( $field: $crate::codec::Wire::decode(from)?, )* })
             }
         }
@@ -317,9 +326,13 @@ macro_rules! wire_struct {
     )*};
 }
 
-/// Gives a field-less enum its one-byte codec; other numbers are refused (I10).
+/// Defines enums without fields with a one-byte codec. Unknown numbers are refused (I10).
 macro_rules! wire_enum {
-    ($( $(#[$doc:meta])* pub enum $name:ident { $( $(#[$vdoc:meta])* $variant:ident = $code:literal ),* $(,)? } )*) => {$(
+    ($(
+        $(#[$doc:meta])* pub enum $name:ident {
+            $( $(#[$vdoc:meta])* $variant:ident = $code:literal ),* $(,)?
+        }
+    )*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[non_exhaustive]
@@ -330,7 +343,9 @@ macro_rules! wire_enum {
             fn encode(&self, out: &mut Vec<u8>) {
                 out.push(*self as u8);
             }
-            fn decode(from: &mut $crate::codec::Decoder<'_>) -> Result<Self, $crate::codec::WireError> {
+            fn decode(
+                from: &mut $crate::codec::Decoder<'_>,
+            ) -> Result<Self, $crate::codec::WireError> {
                 match <u8 as $crate::codec::Wire>::decode(from)? {
                     $( $code => Ok(Self::$variant), )*
                     _ => Err($crate::codec::WireError::Unknown),
@@ -341,7 +356,8 @@ macro_rules! wire_enum {
         #[cfg(test)]
         impl $name {
             /// Names and numbers of the variants, for `docs/format-messages.md`.
-            pub(crate) const VARIANTS: &'static [(&'static str, u8)] = &[$( (stringify!($variant), $code) ),*];
+            pub(crate) const VARIANTS: &'static [(&'static str, u8)] =
+                &[$( (stringify!($variant), $code) ),*];
         }
 
         #[cfg(test)]

@@ -1,23 +1,23 @@
-//! What an open denies to the other opens of a file: share modes of SMB, share reservations of NFSv4.
+//! Denied access of other opens to a file: SMB share modes, NFSv4 share reservations.
 
 use std::ops::{BitAnd, BitOr};
 
 use crate::codec::{Decoder, Wire, WireError};
 
-/// What an open denies, as bits.
+/// The access that an open denies to other opens, as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Deny(pub u8);
 
 impl Deny {
-    /// Nothing, as every open of POSIX.
+    /// Nothing, as every POSIX open.
     pub const NONE: Self = Self(0);
-    /// That others read.
+    /// Others may not read.
     pub const READ: Self = Self(1);
-    /// That others write.
+    /// Others may not write.
     pub const WRITE: Self = Self(2);
-    /// That a name of the file is removed, moved or replaced.
+    /// Names of the file may not be removed, moved or replaced.
     pub const DELETE: Self = Self(4);
-    /// All of it.
+    /// All of these.
     pub const ALL: Self = Self(7);
 
     /// Whether it denies nothing.

@@ -6,9 +6,11 @@
 //!   |"BRD1"  | u16| u16 | u64        | u32       | u32          | u32 = 0   | u32             |
 //! ```
 //!
-//! Invariants: (1) the checksum holds or the connection ends; (2) `body bytes` and `payload bytes`
-//! are within their limits before any memory is taken for them (I9); (3) flags and reserved bits
-//! that are not understood are refused (I10).
+//! Invariants:
+//! 1. The checksum matches, or the connection ends.
+//! 2. `body bytes` and `payload bytes` are within their limits before memory is allocated for them
+//!    (I9).
+//! 3. Unknown flags and reserved bits are refused (I10).
 
 use braid_types::limits::{FRAME_BODY_BYTES_MAX, REPLY_DATA_BYTES_MAX, WINDOW_BYTES};
 
@@ -16,28 +18,28 @@ use crate::codec::WireError;
 
 /// Bytes in a frame header.
 pub const FRAME_HEADER_BYTES: usize = 32;
-/// The newest version of the protocol that this code speaks, and today the only one.
+/// The newest protocol version of this code, and at present the only one.
 pub const PROTOCOL_VERSION: u16 = 1;
 
 const MAGIC: [u8; 4] = *b"BRD1";
 
-/// What a frame is, as bits.
+/// The kind of a frame, as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FrameFlags(pub u16);
 
 impl FrameFlags {
-    /// A request: the only frame of its call from the caller.
+    /// A request: the only frame that the caller sends in its call.
     pub const REQUEST: Self = Self(0);
-    /// A data frame of a reply: payload only, more frames of the call follow.
+    /// A data frame of a reply: payload only; more frames of the call follow.
     pub const DATA: Self = Self(1);
-    /// The final frame of a reply: its body begins with the status; it may carry the last payload.
+    /// The final frame of a reply. Its body begins with the status; it may carry the last payload.
     pub const FINAL: Self = Self(2);
 }
 
 /// The header of one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHeader {
-    /// Which message ([`crate::Call::OP`]; a reply repeats its request's).
+    /// Message number ([`crate::Call::OP`]); a reply repeats its request's.
     pub op: u16,
     /// Request, data or final.
     pub flags: FrameFlags,
@@ -68,8 +70,8 @@ impl FrameHeader {
     ///
     /// # Errors
     /// [`WireError::BadMagic`] and [`WireError::BadChecksum`] for bytes that are not a header,
-    /// [`WireError::Unknown`] for flags or reserved bits not understood, [`WireError::TooLong`] for a
-    /// body or payload over its limit.
+    /// [`WireError::Unknown`] for unknown flags or reserved bits, [`WireError::TooLong`] for a body
+    /// or payload over its limit.
     pub fn from_bytes(bytes: &[u8; FRAME_HEADER_BYTES]) -> Result<Self, WireError> {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u32_at = |at: usize| {

@@ -1,4 +1,5 @@
-//! The handshake: versions, TLS or not, then a proof of keys in both directions, before anything else.
+//! The handshake: version, TLS or not, then key proofs in both directions, before any other
+//! message.
 //!
 //! ```text
 //!   client                                   server
@@ -9,9 +10,9 @@
 //!     | <-- AuthReply(proof, credits)           |
 //! ```
 //!
-//! Both proofs are HMACs, under the key that the credential names, of the whole transcript with the
-//! TLS channel binding in it: a man in the middle, a replay and a stripped TLS all change the
-//! transcript and fail. An unauthenticated peer can make a server read at most two small frames.
+//! Both proofs are HMACs of the whole transcript, including the TLS channel binding, under the key
+//! that the credential names. A man in the middle, a replay, or removed TLS changes the transcript,
+//! so the proof fails. An unauthenticated peer makes a server read at most two small frames.
 
 use braid_types::{ClusterUuid, ConnectionId, Failure, KeyId, MdsEpoch, SessionId, Status};
 
@@ -23,23 +24,23 @@ use crate::{
 /// Bytes of the TLS exporter that binds the proof to its channel; zeros without TLS.
 pub const CHANNEL_BINDING_BYTES: usize = 32;
 
-/// Optional features, as bits. None is defined yet; the sum of both sides' bits is what is used.
+/// Optional features, as bits. None is defined yet. Features that both sides know are used.
 pub type Features = u64;
 
 wire_enum! {
-    /// What a peer is allowed to ask.
+    /// The role of a peer, which limits the messages that it may send.
     pub enum Role {
-        /// A client: files.
+        /// A client: file access.
         Client = 1,
-        /// An I/O daemon, to the metadata server: register, heartbeat.
+        /// An I/O daemon to the metadata server: register, heartbeat.
         Iod = 2,
-        /// The metadata server, to an I/O daemon: truncate, delete, fence.
+        /// The metadata server to an I/O daemon: truncate, delete, fence.
         Mds = 3,
         /// An administrator: keys, status, drain, fsck.
         Admin = 4,
     }
 
-    /// What a server is.
+    /// The kind of a server.
     pub enum NodeKind {
         /// The metadata server.
         Mds = 1,
@@ -53,7 +54,7 @@ wire_struct! {
     pub struct Hello {
         /// Oldest protocol version that the client speaks.
         version_min: u16,
-        /// Newest.
+        /// Newest protocol version that the client speaks.
         version_max: u16,
         /// Features that the client knows.
         features: Features,
@@ -63,15 +64,15 @@ wire_struct! {
 
     /// First frame, from the server.
     pub struct HelloReply {
-        /// The version that both will speak.
+        /// The version that both will use.
         version: u16,
         /// Features that both know.
         features: Features,
         /// Whether TLS follows.
         tls: bool,
-        /// What answers.
+        /// The kind of server.
         node: NodeKind,
-        /// Which cluster it belongs to.
+        /// Its cluster.
         cluster: ClusterUuid,
         /// Its stable I/O daemon id, 0 for the metadata server.
         node_id: u32,
@@ -79,17 +80,18 @@ wire_struct! {
         nonce: [u8; 32],
     }
 
-    /// A user's ticket: who somebody is, vouched for by the holder of a client key.
+    /// A user's ticket: an identity that the holder of a client key vouches for.
     pub struct Ticket {
         /// The client key that vouches.
         key: KeyId,
-        /// The session of the agent that gave it; the ticket starts nothing after that session ended.
+        /// The session of the agent that issued it. The ticket starts no session after this session
+        /// ended.
         agent_session: SessionId,
-        /// The metadata server's epoch when it was given.
+        /// Epoch of the metadata server when it was issued.
         epoch: MdsEpoch,
-        /// User.
+        /// User id.
         uid: u64,
-        /// Primary group.
+        /// Primary group id.
         gid: u64,
         /// Supplementary groups.
         groups: Vec<u64>,
@@ -99,9 +101,9 @@ wire_struct! {
 
     /// Second frame, from the client.
     pub struct Auth {
-        /// What the client wants to be.
+        /// The role that the client wants.
         role: Role,
-        /// Which key it proves.
+        /// The key that it proves.
         credential: Credential,
         /// Fresh random bytes.
         nonce: [u8; 32],
@@ -119,13 +121,13 @@ wire_struct! {
 }
 
 impl Ticket {
-    /// The ticket's own key, under the client key that vouches.
+    /// The ticket's own key, derived from the client key that vouches.
     pub fn secret(&self, client_key: &Secret) -> Secret {
         client_key.derive("braid ticket", &self.to_bytes())
     }
 }
 
-/// Which key a peer proves.
+/// The key that a peer proves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Credential {
@@ -135,21 +137,21 @@ pub enum Credential {
     Client(KeyId),
     /// A user's ticket.
     Ticket(Ticket),
-    /// A client's session, to an I/O daemon.
+    /// A client's session, for an I/O daemon.
     Session {
-        /// Which.
+        /// The session.
         session: SessionId,
-        /// Key that started it, or that vouched for its user.
+        /// The key that started it, or that vouched for its user.
         key: KeyId,
         /// The user whose ticket started it; `None`: the holder of the key.
         user: Option<u64>,
-        /// The metadata server's epoch in which the secret was given.
+        /// Epoch of the metadata server in which the secret was issued.
         epoch: MdsEpoch,
     },
 }
 
 impl Credential {
-    /// The key that proves this credential, for a holder of the server key.
+    /// The key that proves this credential. Computed from the server key.
     pub fn secret(&self, server_key: &Secret) -> Secret {
         let client_key = |id: KeyId| server_key.derive("braid client key", &id.to_bytes());
         match self {
@@ -174,7 +176,7 @@ impl Wire for Credential {
                 out.push(3);
                 ticket.encode(out);
             }
-            // 4 named no user.
+            // Number 4 had no user.
             Self::Session { session, key, user, epoch } => {
                 out.push(5);
                 session.encode(out);
@@ -200,7 +202,8 @@ impl Wire for Credential {
     }
 }
 
-/// Everything that both sides said before the proof. Each builds it from the bytes it sent and saw.
+/// Everything that both sides sent before the proof. Each side builds it from the bytes it sent and
+/// received.
 #[derive(Clone, Debug)]
 pub struct Transcript {
     hello: Vec<u8>,
@@ -209,7 +212,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// The transcript of a connection whose hellos are exchanged and whose TLS, if any, is up.
+    /// The transcript of a connection after the hellos, and after TLS is set up, if used.
     pub fn new(
         hello: &Hello,
         reply: &HelloReply,
@@ -231,10 +234,10 @@ impl Transcript {
         auth
     }
 
-    /// Checks the client's proof; on success the server's own.
+    /// Checks the client's proof. Returns the server's own proof.
     ///
     /// # Errors
-    /// [`Status::AuthenticationFailed`], the same for every reason.
+    /// [`Status::AuthenticationFailed`], for every reason.
     pub fn check_auth(&self, auth: &Auth, secret: &Secret) -> Result<[u8; KEY_BYTES], Failure> {
         if same(&self.mac(secret, "braid client proof", auth), &auth.proof) {
             Ok(self.mac(secret, "braid server proof", auth))
@@ -248,8 +251,9 @@ impl Transcript {
         same(&self.mac(secret, "braid server proof", auth), &reply.proof)
     }
 
-    /// The connection's id, from what both sides proved: a peer without the key cannot tell it, and no two connections
-    /// have the same, since each side put fresh random bytes into the transcript.
+    /// The connection's id, derived from what both sides proved. A peer without the key cannot
+    /// compute it. No two connections have the same id, since each side contributes fresh random
+    /// bytes.
     pub fn connection_id(&self, auth: &Auth, secret: &Secret) -> ConnectionId {
         let mac = self.mac(secret, "braid connection id", auth);
         ConnectionId(std::array::from_fn(|at| mac[at]))

@@ -1,10 +1,10 @@
-//! Keys. All are 32 bytes, and each kind is derived from the one above it, so that a daemon that
-//! holds the server key can check every other without a table of secrets:
+//! Keys. All have 32 bytes, and each kind is derived from the one above it. So a daemon that holds
+//! the server key can check every other key without a table of secrets:
 //!
 //! ```text
 //!   server key --"client key", id--> client key --"ticket", ticket--> ticket key
-//!       |--"session", credential--> session key          (given to a client by the metadata server,
-//!       `--"capability"--> capability key                 proves it to I/O daemons)
+//!       |--"session", credential--> session key     (issued to a client by the metadata server,
+//!       `--"capability"--> capability key            which proves it to I/O daemons)
 //! ```
 
 use aws_lc_rs::hmac;
@@ -12,7 +12,7 @@ use aws_lc_rs::hmac;
 /// Bytes in every key.
 pub const KEY_BYTES: usize = 32;
 
-/// A key. Does not print itself.
+/// A secret key. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; KEY_BYTES]);
 
@@ -33,12 +33,12 @@ impl Secret {
         self.0
     }
 
-    /// The key that is derived from this one for `purpose` and `context`.
+    /// The key derived from this one for `purpose` and `context`.
     pub fn derive(&self, purpose: &str, context: &[u8]) -> Self {
         Self(self.mac(purpose, &[context]))
     }
 
-    /// HMAC-SHA-256 over the purpose, a zero byte, and the parts one after the other.
+    /// HMAC-SHA-256 over the purpose, a zero byte, and the parts in order.
     pub fn mac(&self, purpose: &str, parts: &[&[u8]]) -> [u8; KEY_BYTES] {
         let mut context = self.context(purpose);
         parts.iter().for_each(|part| context.update(part));
@@ -62,7 +62,7 @@ impl Secret {
     }
 }
 
-/// Compares two tags in constant time: every byte is looked at, wherever the first difference is.
+/// Compares two tags in constant time: it reads every byte, wherever the first difference is.
 pub(crate) fn same(a: &[u8; KEY_BYTES], b: &[u8; KEY_BYTES]) -> bool {
     std::hint::black_box(a.iter().zip(b).fold(0u8, |diff, (a, b)| diff | (a ^ b))) == 0
 }

@@ -1,4 +1,4 @@
-//! Encoding of layouts, views and requests. A request travels as its formula, never expanded.
+//! Encoding of layouts, views and requests. A request is sent as its formula, never expanded.
 
 use braid_layout::{
     ChecksumKind, Component, Distribution, Extent, Layout, PartPlacement, Pattern, Redundancy,
@@ -75,8 +75,8 @@ impl Wire for Distribution {
                 group_width.encode(out);
                 group_depth.encode(out);
             }
-            // A distribution that the layout crate gains must get a number here before it can travel;
-            // 0 is refused by every decoder.
+            // A new distribution of the layout crate needs a number here before it can be sent.
+            // Every decoder refuses 0.
             _ => out.push(0),
         }
     }
@@ -125,7 +125,7 @@ impl Wire for Pattern {
     }
 }
 
-/// Decodes with a bound on nesting, so that no message can exhaust the stack.
+/// Decodes with a limit on nesting, so that no message can exhaust the stack.
 fn decode_pattern(from: &mut Decoder<'_>, depth_left: usize) -> Result<Pattern, WireError> {
     let inner = depth_left.checked_sub(1).ok_or(WireError::TooLong)?;
     match u8::decode(from)? {

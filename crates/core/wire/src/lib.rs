@@ -5,8 +5,8 @@
 //!   call   = one request frame -> zero or more data frames (<= 256 KiB each) -> one final frame
 //! ```
 //!
-//! `docs/format.md` has every byte. Nothing here panics for any input, and no length that arrives
-//! from the network is used before it is checked (I9); what is not understood is refused (I10).
+//! `docs/format.md` describes every byte. No code here panics for any input. No length from the
+//! network is used before it is checked (I9), and unknown values are refused (I10).
 #![forbid(unsafe_code)]
 
 mod capability;

@@ -4,7 +4,8 @@ use braid_types::{Failure, Status};
 
 use crate::codec::{Decoder, Wire, WireError};
 
-/// Room that most replies fit in, also that to an open: attributes, layout and capability, 700 bytes. One that grew would be copied each time.
+/// Capacity that fits most replies, including one to an open (attributes, layout and capability:
+/// 700 bytes). A vector that grows is copied each time.
 const REPLY_BYTES_USUAL: usize = 768;
 
 /// The body of a final frame that carries `reply`.
@@ -25,7 +26,8 @@ pub fn encode_failure(failure: &Failure) -> Vec<u8> {
 /// Reads the body of a final frame.
 ///
 /// # Errors
-/// The outer error when the bytes are no reply; the inner when the server reported a failure.
+/// The outer error when the bytes are not a reply; the inner one when the server reported a
+/// failure.
 pub fn decode_outcome<R: Wire>(body: &[u8]) -> Result<Result<R, Failure>, WireError> {
     let mut from = Decoder::new(body);
     let outcome = match Status::decode(&mut from)? {

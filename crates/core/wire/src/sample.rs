@@ -12,7 +12,7 @@ use braid_types::{
 
 use crate::{Deny, Rights, handshake::Credential};
 
-/// A small generator (SplitMix64), so that golden vectors depend on nothing outside this file.
+/// A small random generator (SplitMix64), so that golden vectors depend only on this file.
 pub(crate) struct Rng(pub u64);
 
 impl Rng {
@@ -34,12 +34,24 @@ pub(crate) trait Sample: Sized {
 }
 
 macro_rules! integers {
-    ($($int:ty),*) => {$( impl Sample for $int { fn sample(rng: &mut Rng) -> Self { rng.next() as $int } } )*};
+    ($($int:ty),*) => {$(
+        impl Sample for $int {
+            fn sample(rng: &mut Rng) -> Self {
+                rng.next() as $int
+            }
+        }
+    )*};
 }
 integers!(u8, u16, u32, u64, i64);
 
 macro_rules! newtypes {
-    ($($name:ident),*) => {$( impl Sample for $name { fn sample(rng: &mut Rng) -> Self { Self(Sample::sample(rng)) } } )*};
+    ($($name:ident),*) => {$(
+        impl Sample for $name {
+            fn sample(rng: &mut Rng) -> Self {
+                Self(Sample::sample(rng))
+            }
+        }
+    )*};
 }
 newtypes!(
     FileIndex,

@@ -1,4 +1,4 @@
-//! The codec: golden vectors of every message, round trips, and bytes that are no message.
+//! Codec tests: golden vectors of every message, round trips, and bytes that are not a message.
 
 use braid_types::{Failure, Status};
 
@@ -28,7 +28,8 @@ fn hex(bytes: &[u8]) -> String {
     if bytes.is_empty() { "-".into() } else { bytes.iter().map(|b| format!("{b:02x}")).collect() }
 }
 
-/// The golden file, from today's code. Each line: op, name, request or message, reply.
+/// The golden file, generated from the present code. Each line: op, name, request or message,
+/// reply.
 fn golden_text() -> String {
     let mut rng = Rng(1996);
     let mut lines: Vec<String> = calls(&mut rng)
@@ -38,7 +39,10 @@ fn golden_text() -> String {
         })
         .collect();
     macro_rules! plain {
-        ($($name:ident),*) => {$( lines.push(format!("- {} {} -\n", stringify!($name), hex(&$name::sample(&mut rng).to_bytes()))); )*};
+        ($($name:ident),*) => {$(
+            let bytes = $name::sample(&mut rng).to_bytes();
+            lines.push(format!("- {} {} -\n", stringify!($name), hex(&bytes)));
+        )*};
     }
     plain!(Hello, HelloReply, Auth, AuthReply, Ticket, Credential, Capability);
     let header = FrameHeader {
@@ -54,7 +58,7 @@ fn golden_text() -> String {
     lines.concat()
 }
 
-/// A change here is a change of the protocol: give the message a new number, then run with `BLESS=1`.
+/// A difference here is a protocol change: give the message a new number, then run with `BLESS=1`.
 #[test]
 fn golden_vectors_of_every_message_are_unchanged() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.txt");
@@ -68,14 +72,15 @@ fn golden_vectors_of_every_message_are_unchanged() {
     assert_eq!(golden.lines().count(), golden_text().lines().count(), "a message came or went");
 }
 
-/// The table of messages as `docs/format-messages.md` has it.
+/// The content of `docs/format-messages.md`.
 fn messages_page() -> String {
     use crate::message::{
         collective::*, fields_text, iod::*, lease::*, lock::*, mds::*, quota::*, types::*, *,
     };
     let mut page = String::from(
-        "# Messages\n\nMade from the code by `BLESS=1 cargo test -p braid-wire`; a test keeps it true. Types and encodings: \
-         [format.md](format.md).\n\nThe body of a call to the metadata server is an `Envelope` and then the fields below.\n",
+        "# Messages\n\n`BLESS=1 cargo test -p braid-wire` generates this page from the code; \
+         a test compares them.\n[format.md](format.md) describes types and encodings.\n\nThe body \
+         of a call to the metadata server is an `Envelope`, then the fields below.\n",
     );
     let groups = [
         ("Both kinds of server", CommonRequest::describe()),
@@ -88,7 +93,10 @@ fn messages_page() -> String {
     }
     page += "\n## Structures\n\n| name | fields |\n|---|---|\n";
     macro_rules! structures {
-        ($($name:ident),* $(,)?) => {$( page += &format!("| {} | {} |\n", stringify!($name), fields_text($name::FIELDS)); )*};
+        ($($name:ident),* $(,)?) => {$(
+            let fields = fields_text($name::FIELDS);
+            page += &format!("| {} | {fields} |\n", stringify!($name));
+        )*};
     }
     structures!(
         Hello,
@@ -168,7 +176,8 @@ fn messages_page() -> String {
     page += "\n## Enumerations (one byte)\n\n| name | values |\n|---|---|\n";
     macro_rules! enumerations {
         ($($name:ident),* $(,)?) => {$(
-            let values: Vec<_> = $name::VARIANTS.iter().map(|(name, code)| format!("{code} {name}")).collect();
+            let variants = $name::VARIANTS.iter();
+            let values: Vec<_> = variants.map(|(name, code)| format!("{code} {name}")).collect();
             page += &format!("| {} | {} |\n", stringify!($name), values.join(", "));
         )*};
     }
@@ -206,7 +215,7 @@ fn the_page_of_messages_is_true() {
     }
     assert!(
         std::fs::read_to_string(path).expect("docs/format-messages.md") == messages_page(),
-        "docs/format-messages.md is not what the code says; try: BLESS=1 cargo test -p braid-wire"
+        "docs/format-messages.md differs from the code; try: BLESS=1 cargo test -p braid-wire"
     );
 }
 
@@ -236,7 +245,7 @@ fn every_message_round_trips() {
     }
 }
 
-/// Truncated and flipped messages are refused, or mean exactly the bytes that they are.
+/// Truncated and modified messages are refused, or decode to exactly their bytes.
 #[test]
 fn damaged_messages_never_panic_and_never_mean_two_things() {
     for seed in 0..40 {
@@ -394,7 +403,7 @@ fn a_connection_has_one_id_at_both_ends_and_no_two_have_the_same() {
         id
     };
     let first = id(&reply, [2; 32]);
-    assert_ne!(id(&reply, [3; 32]), first, "the client's nonce alone tells them apart");
+    assert_ne!(id(&reply, [3; 32]), first, "the client's nonce alone makes them differ");
     assert_ne!(
         id(&HelloReply { nonce: [9; 32], ..reply.clone() }, [2; 32]),
         first,
@@ -432,5 +441,5 @@ fn a_disk_is_nearly_full_below_a_share_and_a_number_of_bytes() {
         space(20 << 40, (16 << 30) - 1).is_nearly_full()
             && !space(20 << 40, 16 << 30).is_nearly_full()
     );
-    assert!(!space(0, 0).is_nearly_full(), "its disk has told nothing yet");
+    assert!(!space(0, 0).is_nearly_full(), "the size of its disk is unknown");
 }

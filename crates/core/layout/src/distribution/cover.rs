@@ -1,16 +1,18 @@
-//! The bytes of a component that lie on some of its parts, as a periodic set of intervals, and the two
-//! questions that a job asks of it: which is the next such byte, and which repetition of a pattern is the
-//! next that can touch one (`skip.rs`).
+//! The bytes of a component that lie on some of its parts, as a periodic set of intervals. It
+//! answers two questions of a job: which such byte comes next, and which repetition of a pattern is
+//! the next that can touch one (`pattern_skip.rs`).
 //!
 //! ```text
-//!   |<----------------------- period ------------------------>|
-//!   |<------- band ------->|                                  |     one band = the period, but for `grouped`
-//!   |<- row ->|<- row ->|..|                                       one row = the band, but for `grouped`
-//!      ####      ####                                               columns: intervals in every row of a band
+//!   |<------------------- period -------------------->|
+//!   |<------- band ------->|                          |  one band = the period, except `grouped`
+//!   |<- row ->|<- row ->|..|                             one row = the band, except `grouped`
+//!      ####      ####                                    columns: intervals in each row of a band
 //! ```
 //!
-//! Invariants: bands ascend and do not overlap, and are whole rows; the columns of a band ascend, are not
-//! empty, do not touch each other, and lie in the row; every band has a column.
+//! Invariants:
+//! 1. Bands ascend, do not overlap, and are whole rows.
+//! 2. The columns of a band ascend, are not empty, do not touch each other, and lie in the row.
+//! 3. Every band has a column.
 
 use std::ops::Range;
 
@@ -21,7 +23,7 @@ pub(crate) struct Interval {
     pub(crate) high: u64,
 }
 
-/// Which bytes of a component lie on a set of its columns.
+/// The bytes of a component that lie on a set of its columns.
 #[derive(Clone, Debug)]
 pub struct Cover(pub(super) Kind);
 
@@ -55,12 +57,12 @@ impl Cover {
         Self(Kind::Everything)
     }
 
-    /// Ascending intervals in `[0, period)`, repeated for ever.
+    /// Ascending intervals in `[0, period)`, repeated without end.
     pub(super) fn periodic(period: u64, columns: impl Iterator<Item = Interval>) -> Self {
         Self::banded(period, period, period, columns.map(|column| (0, column)))
     }
 
-    /// Ascending (band, interval in `[0, row)`), each repeated in every row of its band.
+    /// Ascending pairs (band, interval in `[0, row)`), each repeated in every row of its band.
     pub(super) fn banded(
         period: u64,
         band: u64,
@@ -79,8 +81,8 @@ impl Cover {
         }
     }
 
-    /// The first byte at or after `offset` (both relative to the component); `None` when there is none
-    /// below the 64-bit edge.
+    /// The first covered byte at or after `offset` (both relative to the component). `None` when
+    /// there is none below 2^64.
     pub(crate) fn next(&self, offset: u64) -> Option<u64> {
         match &self.0 {
             Kind::Nothing => None,
@@ -89,7 +91,7 @@ impl Cover {
         }
     }
 
-    /// How many covered bytes there are before `offset`.
+    /// Number of covered bytes before `offset`.
     pub(crate) fn bytes_before(&self, offset: u64) -> u64 {
         match &self.0 {
             Kind::Nothing => 0,
@@ -98,7 +100,7 @@ impl Cover {
         }
     }
 
-    /// Memory below it, in bytes.
+    /// Memory that it owns, in bytes.
     pub(crate) fn size_bytes(&self) -> usize {
         let Kind::Bands(Bands { bands, columns, .. }) = &self.0 else { return 0 };
         bands.capacity() * size_of::<Band>() + columns.capacity() * size_of::<Interval>()
@@ -112,6 +114,10 @@ impl Cover {
 
 impl Bands {
     fn push(&mut self, low: u64, bytes: u64, column: Interval) {
+        debug_assert!(
+            column.low < column.high && column.high <= self.row,
+            "invariant 2: a column is empty or outside of its row"
+        );
         match self.bands.last_mut() {
             Some(band) if band.place.low == low => match self.columns.last_mut() {
                 Some(last) if last.high == column.low => last.high = column.high,
@@ -167,7 +173,7 @@ impl Bands {
         band.place.low + self.columns[band.columns.start].low
     }
 
-    /// `within < band.place.high`; all offsets are in the period.
+    /// Requires `within` before the band's end. All offsets are in the period.
     fn next_in_band(&self, band: &Band, within: u64) -> Option<u64> {
         let Some(in_band) = within.checked_sub(band.place.low) else {
             return Some(self.first(band));

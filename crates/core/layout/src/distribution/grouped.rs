@@ -1,8 +1,9 @@
-//! `grouped`: two-dimensional, so that a wide file does not touch every daemon per request.
+//! `grouped`: two-dimensional striping, so that a request to a wide file does not involve every
+//! daemon.
 //!
 //! ```text
 //!   width 2, depth 3, 4 parts:     column 0 1 | 2 3
-//!                        group 0   row 0  0 1 |            one cell = one strip, numbered in file order
+//!                        group 0   row 0  0 1 |       one cell = one strip, numbered in file order
 //!                                  row 1  2 3 |
 //!                                  row 2  4 5 |
 //!                        group 1   row 0      | 6 7
@@ -32,7 +33,7 @@ pub(crate) struct Grouped {
 }
 
 impl Grouped {
-    /// `None` when a round passes the largest file. `width` divides `parts`; nothing is 0.
+    /// `None` when a round exceeds the largest file. `width` divides `parts`; no argument is 0.
     pub(super) fn new(stripe_size: u64, parts: u64, width: u64, depth: u64) -> Option<Self> {
         let row = stripe_size * width;
         let group = row.checked_mul(depth)?;
@@ -50,7 +51,7 @@ impl Aggregation for Grouped {
         let (group, in_group) = (in_round / self.group, in_round % self.group);
         let (row, in_row) = (in_group / self.row, in_group % self.row);
         let (column, within) = (in_row / self.stripe_size, in_row % self.stripe_size);
-        // With width 1 the rows of a group are adjacent in the one object.
+        // With width 1, the rows of a group are adjacent in the one object.
         let contiguous =
             if self.width == 1 { self.group - in_group } else { self.stripe_size - within };
         Place {

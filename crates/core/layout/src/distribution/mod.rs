@@ -6,12 +6,13 @@
 //! ```
 //!
 //! Offsets here are relative to the start of the component. A *column* is a part counted from the
-//! component's first part, so that no mapping knows of `first_part`: `part = (column + first_part) mod parts`.
+//! component's first part, so no mapping needs `first_part`: `part = (column + first_part) mod
+//! parts`.
 //!
 //! Invariants, for every distribution:
 //! 1. `offset(locate(x)) == x`, and `locate(offset(column, y)) == (column, y)` (I3).
 //! 2. The object offsets of a column rise with the component offset and have no gaps.
-//! 3. No product passes the 64-bit edge: it is checked when the mapping is made, or answered with `None`.
+//! 3. No product exceeds 2^64: this is checked when the mapping is made, or the result is `None`.
 
 mod cover;
 mod grouped;
@@ -32,34 +33,35 @@ use varstrip::VarStrip;
 
 use crate::{Component, Distribution, LayoutError, PartSet};
 
-/// Where one byte of a component lies.
+/// The location of one byte of a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The part, counted from the component's first part.
     pub column: u16,
-    /// Where in the part's object, in bytes.
+    /// Offset in the part's object, in bytes.
     pub object_offset: u64,
-    /// How many bytes from here are contiguous in the component and in the object, at least 1.
+    /// Number of bytes from here that are contiguous in the component and in the object, at least
+    /// 1.
     pub contiguous: u64,
 }
 
-/// A distribution made ready for use: Direct-pNFS's aggregation driver.
+/// A distribution prepared for use: Direct-pNFS's aggregation driver.
 pub trait Aggregation {
-    /// Where the byte at `offset` of the component lies.
+    /// The location of the byte at `offset` of the component.
     fn locate(&self, offset: u64) -> Place;
 
-    /// The component offset of a byte of a column's object; `None` when the column holds no bytes or the
-    /// offset passes the 64-bit edge.
+    /// The component offset of a byte of a column's object. `None` when the column holds no bytes,
+    /// or when the offset exceeds 2^64.
     fn offset(&self, column: u16, object_offset: u64) -> Option<u64>;
 
     /// How many of the component's first `bytes` bytes lie in the column.
     fn object_bytes(&self, bytes: u64, column: u16) -> u64;
 
-    /// Where the bytes of these columns lie, as a periodic set of intervals.
+    /// The bytes of these columns, as a periodic set of intervals.
     fn cover(&self, columns: &PartSet) -> Cover;
 }
 
-/// Any of the four. An enum and not a box: the call is on the path of every read and write.
+/// One of the four distributions. An enum and not a box, since each read and write calls it.
 #[derive(Clone, Debug)]
 pub(crate) enum Mapping {
     SimpleStripe(SimpleStripe),
@@ -69,7 +71,7 @@ pub(crate) enum Mapping {
 }
 
 impl Mapping {
-    /// Makes a component's distribution ready; an error for what cannot be mapped.
+    /// Prepares a component's distribution. An error for what cannot be mapped.
     pub(crate) fn new(component: &Component) -> Result<Self, LayoutError> {
         let parts = component.parts.len();
         Ok(match &component.distribution {
@@ -107,7 +109,7 @@ impl Mapping {
     }
 }
 
-/// Sizes that the maths can hold; [`crate::Layout::validate`] is stricter about the smallest.
+/// Checks sizes for the arithmetic; [`crate::Layout::validate`] has a higher minimum.
 fn check_stripe(bytes: u64) -> Result<u64, LayoutError> {
     if bytes == 0 || bytes > STRIPE_BYTES_MAX {
         return Err(LayoutError::StripeSize { bytes, min: 1, max: STRIPE_BYTES_MAX });

@@ -9,7 +9,7 @@ pub(crate) struct Single;
 
 impl Aggregation for Single {
     fn locate(&self, offset: u64) -> Place {
-        // `max(1)`: the byte at the very edge is still one byte.
+        // `max(1)`: the byte at offset 2^64-1 is still one byte.
         Place { column: 0, object_offset: offset, contiguous: (u64::MAX - offset).max(1) }
     }
 

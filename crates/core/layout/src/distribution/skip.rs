@@ -1,20 +1,24 @@
-//! Skipping by arithmetic: the next repetition of a pattern that can touch a byte of a [`Cover`].
+//! Skips by arithmetic: finds the next repetition of a pattern that can touch a byte of a
+//! [`Cover`].
 //!
-//! A repetition `i` lies at `base + i * stride`. That its bytes meet an interval of the cover is a
-//! condition on its position modulo the cover's period, and the first `i` that meets such a condition is
-//! found in O(log) (`congruence.rs`). Two things make several conditions out of one, each *necessary*:
+//! Repetition `i` lies at `base + i * stride`. Whether its bytes meet an interval of the cover is a
+//! condition on its position modulo the cover's period. The first `i` that meets such a condition
+//! is found in O(log) (`modular_search.rs`). Two cases have several conditions, each of them
+//! *necessary*:
 //!
-//! - `grouped` has a period for its bands and one for the columns within them;
-//! - a pattern that is itself regular lies inside its hull, but also inside a finer *comb*: its bytes lie
-//!   at `position + spacing * k + [0, bytes)`, so the condition also holds modulo `gcd(spacing, period)`.
+//! - `grouped` has a period for its bands and one for the columns within them.
+//! - A pattern that is itself regular lies inside its hull, and also inside a finer periodic
+//!   pattern (a comb): its bytes lie at `position + spacing * k + [0, bytes)`. So the condition
+//!   also holds modulo `gcd(spacing, period)`.
 //!
-//! The first `i` that meets them all is sought by turns, [`TURNS_MAX`] at most, then what was reached is
-//! returned: a lower bound, exact when there is one condition. The caller looks there, and asks again.
+//! The search applies the conditions in turn, for at most [`ROUNDS_MAX`] rounds, and returns what
+//! it reached: a lower bound, which is exact when there is one condition. The caller looks there
+//! and asks again.
 
 use super::cover::{Band, Bands, Cover, Interval, Kind};
 use crate::congruence::{first_multiple_in, gcd};
 
-/// Rounds over the conditions before the caller gets its budget to look at.
+/// Rounds over the conditions before the search returns to the caller, which counts its steps.
 const TURNS_MAX: u32 = 8;
 
 /// Copies at `base + i * stride`, as file offsets; `origin` is the start of the component.
@@ -40,8 +44,8 @@ struct Condition {
 }
 
 impl Progression {
-    /// Position of copy `i` relative to the component, modulo `modulus`. The file offset of the copy is
-    /// below the 64-bit edge; it may lie before the component.
+    /// Position of copy `i` relative to the component, modulo `modulus`. The copy's file offset is
+    /// below 2^64; it may lie before the component.
     fn residue(&self, i: u64, modulus: u64) -> u64 {
         let at = self.base + i * self.stride;
         match at.checked_sub(self.origin) {
@@ -52,8 +56,8 @@ impl Progression {
 }
 
 impl Condition {
-    /// What must hold for the position of a comb that touches `interval` modulo `period`; `None` when it
-    /// always holds.
+    /// The condition on the position of a comb that touches `interval` modulo `period`. `None` when
+    /// it always holds.
     fn new(comb: Comb, period: u64, interval: Interval) -> Option<Self> {
         let modulus = gcd(comb.spacing, period);
         let bytes = (interval.high - interval.low).checked_add(comb.bytes - 1)?;
@@ -64,7 +68,7 @@ impl Condition {
         Some(Self { modulus, low, bytes })
     }
 
-    /// The first copy from `i` for which it holds.
+    /// The first copy from `i` on that meets the condition.
     fn first(&self, copies: &Progression, i: u64) -> Option<u64> {
         let past = (copies.residue(i, self.modulus) + (self.modulus - self.low)) % self.modulus;
         if past < self.bytes {
@@ -76,8 +80,8 @@ impl Condition {
 }
 
 impl Cover {
-    /// The first copy in `range` that can touch a covered byte (or a lower bound for it, see above).
-    /// `combs` describe one copy. Adds to `steps` one for each congruence that was solved.
+    /// The first copy in `range` that can touch a covered byte, or a lower bound for it (see the
+    /// module). `combs` describe one copy. Adds to `steps` one for each congruence solved.
     pub(crate) fn first_touch(
         &self,
         copies: &Progression,
@@ -138,9 +142,10 @@ impl Bands {
         self.can_touch(band, column, copies, combs, i, steps).then_some(i)
     }
 
-    /// Whether any copy from `i` on can touch the column in the band, were there copies without end. All
-    /// positions that a comb takes are those of one residue class, so this asks whether a row of the band
-    /// has it: exact where turn by turn would find two conditions that hold apart but never together.
+    /// Whether any copy from `i` on can touch the column in the band, if copies continued without
+    /// end. All positions of a comb form one residue class, so this asks whether a row of the band
+    /// has it. It is exact, where the rounds could find two conditions that hold separately but
+    /// never together.
     fn can_touch(
         &self,
         band: &Band,
@@ -177,13 +182,24 @@ mod tests {
     use super::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
 
-        /// No copy before the answer touches a covered byte, whatever the combs say.
+        /// No copy before the answer touches a covered byte, whatever the combs are.
         #[test]
         fn first_touch_never_skips_a_hit(
-            row in 2u64..20, rows in 1u64..4, bands in 1u64..4, low in 0u64..20, bytes in 1u64..20,
-            pick in 0u64..4, base in 0u64..100, stride in 1u64..100, child in 1u64..30, origin in 0u64..50,
+            row in 2u64..20,
+            rows in 1u64..4,
+            bands in 1u64..4,
+            low in 0u64..20,
+            bytes in 1u64..20,
+            pick in 0u64..4,
+            base in 0u64..100,
+            stride in 1u64..100,
+            child in 1u64..30,
+            origin in 0u64..50,
         ) {
             let column = Interval { low: low % row, high: (low % row + bytes).min(row) };
             let (band, period) = (row * rows, row * rows * bands);
@@ -193,17 +209,25 @@ mod tests {
                 let at = base + i * stride;
                 (at..at + child).any(|x| x >= origin && cover.next(x - origin) == Some(x - origin))
             };
-            let found = cover.first_touch(&copies, &[Comb { spacing: 0, bytes: child }], 0..200, &mut 0);
+            let found =
+                cover.first_touch(&copies, &[Comb { spacing: 0, bytes: child }], 0..200, &mut 0);
             for i in 0..found.unwrap_or(200) {
                 prop_assert!(!touches(i), "copy {} touches, skipped to {:?}", i, found);
             }
         }
 
-        /// Exact for one run and copies without end: they come round after at most a period of them.
+        /// Exact for one extent and copies without end: they repeat after at most one period.
         #[test]
         fn can_touch_agrees_with_a_whole_round(
-            row in 1u64..12, rows in 1u64..6, bands in 1u64..5, low in 0u64..12, bytes in 1u64..12,
-            pick in 0u64..5, base in 0u64..100, stride in 1u64..100, child in 1u64..6,
+            row in 1u64..12,
+            rows in 1u64..6,
+            bands in 1u64..5,
+            low in 0u64..12,
+            bytes in 1u64..12,
+            pick in 0u64..5,
+            base in 0u64..100,
+            stride in 1u64..100,
+            child in 1u64..6,
         ) {
             let column = Interval { low: low % row, high: (low % row + bytes).min(row) };
             let (band, period) = (row * rows, row * rows * bands);
@@ -221,12 +245,21 @@ mod tests {
 
         #[test]
         fn next_covered_byte_agrees_with_scanning(
-            row in 1u64..12, rows in 1u64..4, bands in 1u64..4, picks in proptest::collection::btree_set((0u64..4, 0u64..12), 0..8),
+            row in 1u64..12,
+            rows in 1u64..4,
+            bands in 1u64..4,
+            picks in proptest::collection::btree_set((0u64..4, 0u64..12), 0..8),
             from in 0u64..300,
         ) {
             let (band, period) = (row * rows, row * rows * bands);
-            let cells: std::collections::BTreeSet<_> = picks.into_iter().map(|(b, c)| (b % bands, c % row)).collect();
-            let cover = Cover::banded(period, band, row, cells.iter().map(|(b, c)| (*b, Interval { low: *c, high: c + 1 })));
+            let cells: std::collections::BTreeSet<_> =
+                picks.into_iter().map(|(b, c)| (b % bands, c % row)).collect();
+            let cover = Cover::banded(
+                period,
+                band,
+                row,
+                cells.iter().map(|(b, c)| (*b, Interval { low: *c, high: c + 1 })),
+            );
             let covered = |x: u64| cells.contains(&(x % period / band, x % period % band % row));
             prop_assert_eq!(cover.next(from), (from..from + 2 * period).find(|x| covered(*x)));
         }

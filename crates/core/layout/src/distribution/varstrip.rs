@@ -3,7 +3,7 @@
 use super::{Aggregation, Cover, Interval, Place, Single};
 use crate::{PartSet, Strip};
 
-/// The cycle, with sums made ready so that every question is a binary search.
+/// The cycle, with prefix sums so that each question is a binary search.
 #[derive(Clone, Debug)]
 pub(crate) struct VarStrip {
     /// Bytes in one cycle: at most 2^30 * 2^12.
@@ -12,7 +12,7 @@ pub(crate) struct VarStrip {
     strips: Vec<CycleStrip>,
     /// Indices into `strips`, by column and then in file order.
     by_column: Vec<u32>,
-    /// For each column: where its run in `by_column` starts, and how many bytes it has per cycle.
+    /// For each column: where its entries in `by_column` start, and its bytes per cycle.
     columns: Vec<Column>,
 }
 
@@ -81,7 +81,8 @@ impl VarStrip {
         &self.by_column[column.first..column.first + column.count]
     }
 
-    /// The last strip of the column for which `before` holds; it holds for a prefix.
+    /// The last strip of the column for which `before` holds. `before` must hold for a prefix of
+    /// the strips.
     fn last_strip(
         &self,
         column: Column,

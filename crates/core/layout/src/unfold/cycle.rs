@@ -1,4 +1,4 @@
-//! What comes again: accesses of a repeated run, taken from the first period that view and layout have in common.
+//! Replays accesses of a repeated extent, recorded in the first common period of view and layout.
 //!
 //! ```text
 //!   file      |--cut--|-- recorded --|-- again --|-- again --|-- again --|--rest--|
@@ -6,39 +6,42 @@
 //!             begin   first          first + bytes                        end
 //! ```
 //!
-//! A walk finds each access by divisions; here the next one is an addition to one that was found. View and layout are the same in
-//! each period, so that what was recorded once holds up to the end of the repetition, of the component, or of the request.
+//! A walk finds each access by divisions; a replay adds to a recorded one. View and layout are the
+//! same in each period. So a recording is valid up to the end of the repetition, of the component,
+//! or of the request.
 //!
 //! Invariants:
-//! 1. Accesses are recorded as they are given out, after neighbours were merged: what is merged in one period is in each.
-//! 2. Nothing is played before the first access of the next period was walked to, and was the recorded one moved by a period.
+//! 1. Accesses are recorded as they are returned, after merging neighbours: what is merged in one
+//!    period is merged in each.
+//! 2. Nothing is replayed before the walk has found the first access of the next period, and this
+//!    access is the recorded one moved by a period.
 
 use super::{Access, Walk};
 
-/// Accesses of a period that are kept; with more, walking is not what costs.
+/// Maximum number of recorded accesses of a period. With more, the walk is not the main cost.
 const RECORDED_MAX: usize = 64;
-/// Periods that there must be: two are walked, and it is to be worth a list.
+/// Minimum number of periods: two are walked, and the rest must be worth the recording.
 const PERIODS_MIN: u64 = 4;
 
-/// Where the accesses come from.
+/// The source of the accesses.
 #[derive(Clone, Debug)]
 pub(super) enum Cycle {
-    /// The walk; whether they come again is asked at an access at or after this file offset.
+    /// The walk. At an access at or after this file offset, check whether accesses repeat.
     Walked { ask_from: u64 },
-    /// The walk, and they are kept.
+    /// The walk, whose accesses are recorded.
     Recorded(Recorded),
-    /// The list.
+    /// The recording.
     Played(Played),
 }
 
 /// A period of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Period {
-    /// File bytes.
+    /// Length in file bytes.
     pub(super) bytes: u64,
-    /// Bytes of the view's stream.
+    /// Length in bytes of the view's stream.
     pub(super) stream: u64,
-    /// File offset up to which it comes again.
+    /// File offset up to which it repeats.
     pub(super) end: u64,
 }
 
@@ -50,16 +53,17 @@ pub(super) struct Recorded {
 
 #[derive(Clone, Debug)]
 pub(super) struct Played {
-    /// Each with the bytes of its object to itself a period later. They are not written to: what was just written in parts and is
-    /// copied as a whole makes a processor wait.
+    /// Each access with the distance in its object to the same access a period later. They are not
+    /// updated in place: to copy a value as a whole just after writing it in parts stalls the
+    /// processor.
     accesses: Vec<(Access, u64)>,
     period: Period,
-    /// Bytes of the packed stream in a period.
+    /// Bytes of the packed stream per period.
     packed: u64,
-    /// How often the recorded period was played, and the next access of this one.
+    /// How many periods were replayed, and the next access of the present one.
     times: u64,
     next: usize,
-    /// Periods that there are.
+    /// Total number of periods.
     periods: u64,
 }
 
@@ -70,14 +74,15 @@ impl Default for Cycle {
 }
 
 impl Cycle {
-    /// Looks at an access that was walked to and is given out; the walk has gone on to the next.
+    /// Takes an access that the walk found and the caller gets. The walk has already moved to the
+    /// next one.
     pub(super) fn walked(&mut self, access: &Access, walk: &Walk) {
         let at = access.file_offset.0;
         match self {
             Self::Walked { ask_from } if at < *ask_from => {}
-            // The first access of a request begins where the request does; the one after it is recorded.
+            // The first access begins where the request does. The second one is recorded.
             Self::Walked { ask_from: from @ 0 } => *from = at + 1,
-            Self::Walked { .. } => *self = Self::asked(access, walk),
+            Self::Walked { .. } => *self = Self::try_recording(access, walk),
             Self::Recorded(recorded)
                 if at < recorded.accesses[0].file_offset.0 + recorded.period.bytes =>
             {
@@ -92,7 +97,7 @@ impl Cycle {
         }
     }
 
-    fn asked(access: &Access, walk: &Walk) -> Self {
+    fn try_recording(access: &Access, walk: &Walk) -> Self {
         let at = access.file_offset.0;
         match walk.repetition(at, PERIODS_MIN) {
             Ok(period) => Self::Recorded(Recorded { period, accesses: vec![*access] }),
@@ -102,7 +107,7 @@ impl Cycle {
 }
 
 impl Recorded {
-    /// To be played, if this is the first access moved by a period.
+    /// Starts to replay, if this is the first access moved by a period.
     fn checked(&self, access: &Access, walk: &Walk) -> Cycle {
         self.played(access, walk).map_or(Cycle::Walked { ask_from: self.period.end }, Cycle::Played)
     }
@@ -121,15 +126,16 @@ impl Recorded {
         let accesses = self.accesses.iter().map(with_move).collect::<Option<_>>()?;
         let packed = access.packed_offset - first.packed_offset;
         let periods = (end - first.file_offset.0) / bytes;
-        // The first period was walked, and of the second its first access.
+        // The first period was walked, and the first access of the second.
         let mut played =
             Played { accesses, period: self.period, packed, times: 1, next: 0, periods };
+        // Invariant 2: the walked access is the recorded one, moved by a period.
         (played.play()? == *access).then_some(played)
     }
 }
 
 impl Played {
-    /// The next access; none when it is to be walked again, from [`Played::end`] on.
+    /// The next access; `None` when the walk must continue, from [`ReplayedPeriod::end`] on.
     #[inline]
     pub(super) fn play(&mut self) -> Option<Access> {
         if self.times == self.periods {
@@ -147,7 +153,7 @@ impl Played {
         Some(access)
     }
 
-    /// Where the last period ends: a file offset, and the position in the packed stream.
+    /// The end of the last period: a file offset, and the position in the packed stream.
     pub(super) fn end(&self) -> (u64, u64) {
         let (first, _) = self.accesses[0];
         (

@@ -1,23 +1,25 @@
 //! Unfolding a request into accesses: the 1996 paper's job (2.3), lazy and bounded.
 //!
 //! ```text
-//!   request (view)     ##  ##  ##  ##  ##  ##        stream_offset: counts all bytes of the request
-//!   parts in the set   ....    ....    ....          packed_offset: counts only those on the parts
+//!   request (view)     ##  ##  ##  ##  ##  ##       stream_offset: counts all bytes of the request
+//!   parts in the set   ....    ....    ....         packed_offset: counts only those on the parts
 //!   accesses           ##      ##      ##
 //! ```
 //!
 //! Invariants:
-//! 1. Accesses come in request order, which is file order, and cover each byte of the request that lies
-//!    on the parts exactly once.
-//! 2. A call spends about the steps it was given: at most one more search than that (I9). Steps count
-//!    everything that loops: levels entered and left, runs looked at, congruences solved.
-//! 3. No allocation per access; one small one for each component that is entered, and two where accesses come again often (`cycle.rs`).
+//! 1. Accesses come in request order, which is file order, and cover each byte of the request that
+//!    lies on the parts exactly once.
+//! 2. A call spends about the steps it was given, and exceeds them by at most one search (I9).
+//!    Everything that loops counts: levels entered and left, extents examined, congruences solved.
+//! 3. No allocation per access. One small allocation for each component that is entered, and two
+//!    where accesses repeat often (`period_cache.rs`).
 //!
-//! What is skipped costs O(log) for each regular level, however many repetitions it has; a list costs
-//! O(log entries) for each entry looked at. Two nested regular levels that hit nothing cost one search if
-//! the strides and the stripes are commensurable (the usual case: the comb of the inner level proves it),
-//! and one search for each repetition of the *outer* level at worst; `grouped` at worst one for each visit
-//! to a group's band. Both are cut by the budget, and end after a period that view and parts have in common (`barren.rs`).
+//! Skipped bytes cost O(log) for each regular level, whatever the number of repetitions. A list
+//! costs O(log entries) for each entry examined. Two nested regular levels without a hit cost one
+//! search if strides and stripes are commensurable (the usual case: the periodic pattern of the
+//! inner level proves it). At worst they cost one search for each repetition of the *outer* level,
+//! and `grouped` one for each visit to a group's band. Both are limited by the budget, and end
+//! after a common period of view and parts (`empty_periods.rs`).
 
 mod barren;
 mod cycle;
@@ -30,37 +32,37 @@ pub(crate) use walk::{Hit, Seek, Walk};
 
 use crate::{Layout, LayoutError, LayoutMap, PartSet, Request, ViewMap};
 
-/// A contiguous piece of one object: what the 1996 paper's job is a list of.
+/// A contiguous extent of one object; the 1996 paper's job is a list of these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// Whose object.
+    /// The part of the object.
     pub part: PartIndex,
-    /// Where in the object.
+    /// Offset in the object.
     pub object_offset: ObjectOffset,
-    /// How many bytes, at least 1.
+    /// Number of bytes, at least 1.
     pub bytes: u64,
     /// Position of the first byte in the request, from 0.
     pub stream_offset: u64,
-    /// Position of the first byte among the request's bytes on the parts asked for, from 0: where it is in
-    /// what one I/O daemon sends or receives.
+    /// Position of the first byte among the request's bytes on the wanted parts, from 0: its
+    /// position in what one I/O daemon sends or receives.
     pub packed_offset: u64,
-    /// Position of the first byte in the file. The others follow it in the object and in the stream, not
-    /// always in the file: a view may step over just what lies on other parts.
+    /// Position of the first byte in the file. The other bytes follow it in the object and in the
+    /// stream, but not always in the file: a view may skip exactly what lies on other parts.
     pub file_offset: FileOffset,
 }
 
-/// What [`Unfold::next_within`] found.
+/// The result of [`Unfold::next_within`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unfolded {
     /// The next access.
     Access(Access),
-    /// The steps were used up first. Nothing is lost: call again.
+    /// The steps were used up. Nothing is lost: call again.
     Paused,
-    /// There are no more.
+    /// There are no more accesses.
     End,
 }
 
-/// Which neighbours become one access.
+/// The condition for merging neighbours into one access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Merge {
     /// Adjacent in the object and in the request's stream.
@@ -73,8 +75,8 @@ enum Merge {
 
 /// The accesses of a request that lie on a set of parts, in request order.
 ///
-/// As an iterator it runs to the end of what it looks for; a daemon uses [`Unfold::next_within`] and its
-/// budget of steps, since a client can send a view that is long to search.
+/// The iterator searches without limit. A daemon uses [`Unfold::next_within`] with a budget of
+/// steps, since a client can send a view that takes long to search.
 #[derive(Clone, Debug)]
 pub struct Unfold {
     walk: Walk,
@@ -84,7 +86,8 @@ pub struct Unfold {
     cycle: Cycle,
 }
 
-/// Unfolds a request over the parts in the set. Use [`LayoutMap::unfold`] where the layout is used again.
+/// Unfolds a request over the parts in the set. If the layout is used again, call
+/// [`LayoutMap::unfold`].
 ///
 /// ```
 /// use braid_layout::{Distribution, Layout, PartSet, Request, unfold};
@@ -93,15 +96,17 @@ pub struct Unfold {
 /// let request = Request::contiguous(FileOffset(4000), 10_000);
 /// let mut job = unfold(&request, &layout, &PartSet::one(PartIndex(1)))?;
 /// let access = job.next().unwrap();
-/// assert_eq!((access.object_offset, access.bytes, access.stream_offset), (ObjectOffset(0), 4096, 96));
+/// assert_eq!((access.object_offset, access.bytes), (ObjectOffset(0), 4096));
+/// assert_eq!(access.stream_offset, 96);
 /// let access = job.next().unwrap();
-/// assert_eq!((access.object_offset, access.bytes, access.stream_offset), (ObjectOffset(4096), 1712, 8288));
+/// assert_eq!((access.object_offset, access.bytes), (ObjectOffset(4096), 1712));
+/// assert_eq!(access.stream_offset, 8288);
 /// assert_eq!(job.next(), None);
 /// # Ok::<(), braid_layout::LayoutError>(())
 /// ```
 ///
 /// # Errors
-/// The request or the layout is malformed. Parts that the layout lacks hold nothing.
+/// The request or the layout is malformed. Parts that the layout lacks hold no byte.
 pub fn unfold(request: &Request, layout: &Layout, parts: &PartSet) -> Result<Unfold, LayoutError> {
     layout.map()?.unfold(request, parts)
 }
@@ -115,7 +120,8 @@ impl LayoutMap {
         Ok(Unfold::new(Walk::new(request, self, parts)?))
     }
 
-    /// Unfolds bytes of a view's stream, as [`LayoutMap::unfold`] does: for many requests of one view, whose memory they share.
+    /// Unfolds bytes of a view's stream, like [`LayoutMap::unfold`]. For many requests of one view,
+    /// which then share its memory.
     ///
     /// # Errors
     /// The bytes lie past the largest file.
@@ -135,29 +141,31 @@ impl Unfold {
         Self { walk, merge: Merge::Stream, pending: None, packed: 0, cycle: Cycle::default() }
     }
 
-    /// Memory that it takes, in bytes; that of the view may be [shared](ViewMap::moved_to). What `cycle.rs` keeps is left out: 4 KiB.
+    /// Memory that it owns, in bytes. That of the view may be [shared](ViewMap::moved_to). The
+    /// recordings of `period_cache.rs` (4 KiB) are not counted.
     pub fn size_bytes(&self) -> usize {
         size_of::<Self>() + self.walk.size_bytes()
     }
 
-    /// Also merges accesses that are adjacent in the object and in the packed stream, though not in the
-    /// request: what an I/O daemon wants, which sends only its own bytes. (A contiguous request of 4 MiB
-    /// on one part of four is then one access and not one for each strip.) `stream_offset` and
-    /// `file_offset` are those of the first byte.
+    /// Also merges accesses that are adjacent in the object and in the packed stream, but not in
+    /// the request. An I/O daemon uses this, since it sends only its own bytes: a contiguous
+    /// request of 4 MiB on one part of four is one access, not one for each strip. `stream_offset`
+    /// and `file_offset` are those of the first byte.
     #[must_use]
     pub fn packed(mut self) -> Self {
         self.merge = Merge::Packed;
         self
     }
 
-    /// Merges only what is adjacent in the file, too: then an access is a run of the file, and can be cut at a file offset.
+    /// Merges only accesses that are also adjacent in the file. Then an access is an extent of the
+    /// file and can be split at a file offset.
     #[must_use]
     pub fn by_file(mut self) -> Self {
         self.merge = Merge::File;
         self
     }
 
-    /// The next access, spending at most about `steps`, which are counted down.
+    /// The next access. Spends about `steps`, and decrements them.
     pub fn next_within(&mut self, steps: &mut usize) -> Unfolded {
         loop {
             if let Cycle::Played(played) = &mut self.cycle {
@@ -182,17 +190,17 @@ impl Unfold {
                 Some(last) if self.merge.follows(last, &next) => last.bytes += next.bytes,
                 pending => {
                     if let Some(last) = pending.replace(next) {
-                        return Unfolded::Access(self.given_out(last));
+                        return Unfolded::Access(self.record_returned(last));
                     }
                 }
             }
         }
     }
 
-    fn given_out(&mut self, access: Access) -> Access {
+    fn record_returned(&mut self, access: Access) -> Access {
         self.cycle.walked(&access, &self.walk);
         if matches!(self.cycle, Cycle::Played(_)) {
-            // It is played.
+            // The walk's pending access is part of the replay.
             self.pending = None;
         }
         access

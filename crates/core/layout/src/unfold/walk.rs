@@ -1,9 +1,9 @@
-//! The walk over a view's runs, skipping those that hold no byte of the parts asked for.
+//! Walks over a view's extents, and skips those that hold no byte of the wanted parts.
 //!
-//! View and parts are both sets of file bytes in ascending order; the walk is their join. It keeps a path
-//! into the view's tree (`frames`), the run it stands in, and `floor`: every byte of the request before it
-//! is dealt with. Where a run has no byte of the parts, the next repetition that can have one is found by
-//! arithmetic, level by level from the innermost.
+//! View and parts are both sets of file bytes in ascending order; the walk joins them. It keeps a
+//! path into the view's tree (`frames`), the present extent, and `floor`: every byte of the request
+//! before `floor` is done. Where an extent has no byte of the parts, the next repetition that can
+//! have one is found by arithmetic, level by level from the innermost.
 
 use std::ops::Range;
 
@@ -16,12 +16,13 @@ use crate::distribution::{Cover, Progression};
 use crate::view::{NO_CHILD, Node, Shape};
 use crate::{LayoutError, LayoutMap, Location, PartSet, Request, ViewMap};
 
-/// The root and each level below it that is not a run.
+/// The root, and each level below it that is not an extent.
 const FRAMES_MAX: usize = VIEW_DEPTH_MAX + 1;
-/// In [`Frame::node`]: the root.
+/// In [`TreeFrame::node`]: the root.
 const ROOT: u32 = NO_CHILD;
 
-/// Bytes of the request that are contiguous in the file and in one component; the first is on the parts.
+/// Bytes of the request that are contiguous in the file and in one component. The first is on the
+/// parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hit {
     /// File offset of the first byte.
@@ -50,9 +51,9 @@ pub(crate) struct Walk {
     /// File offset just past the request's last byte.
     limit: u64,
     pub(super) floor: u64,
-    /// Nothing was hit between here and what is looked at, and it is in this component.
+    /// No byte from here to the present position was on the parts, within this component.
     pub(super) missed_from: u64,
-    /// From the root down; none for a contiguous view.
+    /// From the root down; empty for a contiguous view.
     frames: Vec<Frame>,
     run: Option<Run>,
     pub(super) steps_taken: u64,
@@ -67,19 +68,19 @@ pub(super) struct Lane {
     pub(super) cover: Cover,
 }
 
-/// A node that is being walked.
+/// A node on the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     node: u32,
-    /// File offset at which it is laid.
+    /// File offset of its beginning.
     pub(super) base: u64,
     /// Position of its first byte in the view's stream.
     position: u64,
-    /// First child that was not looked at.
+    /// First child that was not examined.
     next: u64,
 }
 
-/// What is left of a run, `start < end`.
+/// The rest of an extent; `start < end`.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     start: u64,
@@ -95,7 +96,7 @@ impl Lane {
         Self { slice, start: own.start, end: own.end, cover: own.cover(parts) }
     }
 
-    /// The first byte at or after `offset` that is on the parts, as far as the end of the component.
+    /// The first byte at or after `offset` that is on the parts, or the end of the component.
     fn next(&self, offset: u64) -> u64 {
         let next =
             self.cover.next(offset - self.start).and_then(|next| next.checked_add(self.start));
@@ -124,8 +125,8 @@ impl Walk {
         Ok(Self::over(view, layout.clone(), parts, start, range))
     }
 
-    /// A walk over the view's bytes in a file range below the largest file; `start` is the stream position
-    /// of the first of them.
+    /// A walk over the view's bytes in a file range below the largest file; `start` is the stream
+    /// position of the first of them.
     pub(crate) fn over(
         view: ViewMap,
         layout: LayoutMap,
@@ -162,7 +163,8 @@ impl Walk {
         self.steps_taken
     }
 
-    /// Moves to the next byte of the request that is on the parts. It stays there until [`Walk::consume`].
+    /// Moves to the next byte of the request that is on the parts. Stays there until
+    /// [`ViewWalk::consume`].
     pub(crate) fn seek(&mut self, steps: &mut usize) -> Seek {
         loop {
             if self.run.is_none() && (self.frames.is_empty() || self.floor >= self.limit) {
@@ -188,18 +190,18 @@ impl Walk {
         }
     }
 
-    /// Where a byte of the last hit lies.
+    /// Location of a byte of the last hit.
     pub(crate) fn locate(&self, offset: u64) -> Location {
         self.layout.slices()[self.lane.slice].locate(offset)
     }
 
-    /// How many bytes of the parts lie in a part of the last hit.
+    /// How many bytes of the wanted parts lie in a range of the last hit.
     pub(crate) fn bytes_in(&self, hit: &Hit) -> u64 {
         let before = |offset: u64| self.lane.cover.bytes_before(offset - self.lane.start);
         before(hit.end) - before(hit.start)
     }
 
-    /// Is done with the first `bytes` bytes of the last hit.
+    /// Finishes the first `bytes` bytes of the last hit.
     pub(crate) fn consume(&mut self, bytes: u64) {
         let Some(run) = &mut self.run else { return };
         run.start += bytes;
@@ -210,7 +212,8 @@ impl Walk {
         }
     }
 
-    /// The first byte of the run that is on the parts. A run that has none is left behind.
+    /// The first byte of the extent that is on the parts. An extent without such a byte is
+    /// finished.
     fn look_in(&mut self, run: Run) -> Option<Hit> {
         self.enter_lane(run.start);
         let next = self.lane.next(run.start);
@@ -222,7 +225,7 @@ impl Walk {
             return Some(Hit { start: at, end, stream_offset: rest.position - self.start });
         }
         if end < run.end {
-            self.run = Some(rest); // it goes on in the next component
+            self.run = Some(rest); // it continues in the next component
         } else {
             self.floor = next.max(run.end);
         }
@@ -236,7 +239,8 @@ impl Walk {
         }
     }
 
-    /// Goes to the next child of the innermost node that can have a byte of the parts, or leaves the node.
+    /// Enters the next child of the innermost node that can have a byte of the parts, or leaves the
+    /// node.
     fn next_child(&mut self) {
         let Some(&frame) = self.frames.last() else { return };
         let node = if frame.node == ROOT { self.view.root() } else { self.view.node(frame.node) };
@@ -266,7 +270,7 @@ impl Walk {
                 }
                 None => self.leave(),
             },
-            // Runs are never walked as nodes.
+            // Extents are never walked as nodes.
             Shape::Run => self.leave(),
         }
     }
@@ -301,7 +305,7 @@ impl Walk {
         if first >= end {
             return None;
         }
-        // Copies that reach past the component are looked into, whatever its parts hold.
+        // Copies that reach past the component are always entered.
         let whole =
             copies_ending_by(self.lane.end, frame.base, stride, copy.span).clamp(first, end);
         let found = self.first_touch(
@@ -322,7 +326,7 @@ impl Walk {
     ) -> (Option<u64>, u64) {
         let combs = self.view.combs_of(copy);
         if let ([hull], false) = (combs, range.is_empty()) {
-            // Usually the next copy is one, and one look is cheaper than a search over many columns.
+            // Usually it is the next copy, and one look is cheaper than a search over many columns.
             let at = copies.base + range.start * copies.stride;
             if at >= self.lane.start && self.lane.next(at) - at < hull.bytes {
                 return (Some(range.start), 0);
@@ -333,7 +337,7 @@ impl Walk {
         (found, steps)
     }
 
-    /// The next entry of a list that ends after `floor`, and where it is laid.
+    /// The next entry of a list that ends after `floor`, and its file offset.
     fn next_item(&self, frame: &Frame, items: Range<usize>) -> Option<(usize, u64)> {
         let items = self.view.items(items);
         let first = frame.next as usize;
@@ -348,30 +352,31 @@ impl Walk {
         Some((at, base))
     }
 
-    /// After how many bytes of the file the parts repeat; `None` across components.
+    /// The distance in the file after which the parts repeat; `None` across components.
     pub(crate) fn period(&self) -> Option<u64> {
         (self.lane.start <= self.floor && self.limit <= self.lane.end)
             .then(|| self.lane.cover.period())
     }
 
-    /// After how many bytes the accesses of the repeated run that the walk is in come again, as they do from the one at `at` on.
+    /// The period of the accesses of the present repeated extent, which hold from the one at `at`
+    /// on.
     ///
-    /// # Errors
-    /// They do not, at least not so many times: from which file offset on it may be asked again.
+    /// # Errors They do not repeat, or not `times_min` times. The value is the file offset from
+    /// which to ask again.
     pub(super) fn repetition(&self, at: u64, times_min: u64) -> Result<Period, u64> {
         let Some(frame) = self.frames.last() else { return Err(self.lane.end) };
         let node = if frame.node == ROOT { self.view.root() } else { self.view.node(frame.node) };
         let Shape::Repeat { count, stride, child } = node.shape else { return Err(at + 1) };
         let copy = self.view.node(child);
-        // The walk may have gone on to another repetition.
+        // The walk may have moved to another repetition.
         if !matches!(copy.shape, Shape::Run) || at < frame.base {
             return Err(at + 1);
         }
-        // What is laid behind the last copy may begin before another stride is over.
+        // What follows the last copy may begin before a full stride.
         let last = count.saturating_sub(1).saturating_mul(stride).saturating_add(copy.span);
         let end = frame.base.saturating_add(last).min(self.limit).min(self.lane.end);
         let period = self.lane.cover.period();
-        // Where all parts are asked for, the cover does not say where strips end.
+        // If all parts are wanted, the cover does not show where strips end.
         if period == 1 || end.saturating_sub(at) / times_min < stride.max(period) {
             return Err(end);
         }
@@ -383,13 +388,13 @@ impl Walk {
         }
     }
 
-    /// Everything before this file offset is dealt with, as far as it lies in the repeated run that the walk is in.
+    /// Marks everything before this file offset as done, within the present repeated extent.
     pub(super) fn go_on_at(&mut self, offset: u64) {
         self.run = None;
         (self.floor, self.missed_from) = (offset, offset);
     }
 
-    /// Memory below it, in bytes.
+    /// Memory that it owns, in bytes.
     pub(crate) fn size_bytes(&self) -> usize {
         self.view.size_bytes()
             + self.lane.cover.size_bytes()
@@ -401,7 +406,7 @@ impl Walk {
         &self.view
     }
 
-    /// The file range still to be walked.
+    /// The file range that is left.
     pub(crate) fn rest(&self) -> Range<u64> {
         self.floor..self.limit
     }

@@ -1,31 +1,33 @@
-//! Arrays that are dealt out to tasks in blocks, dimension by dimension: what HPF and ScaLAPACK call block-cyclic.
+//! Block-cyclic arrays, as in HPF and ScaLAPACK: blocks are assigned to tasks in turn, in each
+//! dimension.
 
 use braid_types::limits::VIEW_DEPTH_MAX;
 
 use super::{Pattern, View};
 use crate::LayoutError;
 
-/// One dimension of an array, dealt out to tasks in blocks, round after round: task `t` gets blocks `t`, `t + tasks`,
-/// `t + 2 * tasks`, …, the last of them as long as the dimension still is (MPI-4.1 5.1.4: `MPI_DISTRIBUTE_CYCLIC(block)`).
+/// One dimension of an array whose blocks are assigned to tasks in turn. Task `t` gets blocks `t`,
+/// `t + tasks`, `t + 2 * tasks`, …; the last block ends with the dimension (MPI-4.1 5.1.4:
+/// `MPI_DISTRIBUTE_CYCLIC(block)`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dealt {
     /// Indices of the dimension.
     pub size: u64,
     /// Indices in a block.
     pub block: u64,
-    /// Tasks that the dimension is dealt out to.
+    /// Number of tasks that share the dimension.
     pub tasks: u64,
-    /// Which of them: below `tasks`.
+    /// The task; below `tasks`.
     pub task: u64,
 }
 
 impl Dealt {
-    /// Every task has all of the dimension (`MPI_DISTRIBUTE_NONE`).
+    /// Every task has the whole dimension (`MPI_DISTRIBUTE_NONE`).
     pub fn whole(size: u64) -> Self {
         Self { size, block: size, tasks: 1, task: 0 }
     }
 
-    /// One block for each task, as equal as blocks of one length can be (`MPI_DISTRIBUTE_BLOCK` with
+    /// One block for each task, all of one length except the last (`MPI_DISTRIBUTE_BLOCK` with
     /// `MPI_DISTRIBUTE_DFLT_DARG`).
     pub fn block(size: u64, tasks: u64, task: u64) -> Self {
         Self { size, block: size.div_ceil(tasks.max(1)), tasks, task }
@@ -36,7 +38,7 @@ impl Dealt {
     }
 }
 
-/// What a task has of one dimension.
+/// A task's share of one dimension.
 struct Own {
     /// Its first index.
     first: u64,
@@ -46,14 +48,14 @@ struct Own {
     count: u64,
     /// Indices from one block to the next.
     stride: u64,
-    /// Indices of a last block that is not whole; 0 when there is none.
+    /// Indices of an incomplete last block; 0 when there is none.
     rest: u64,
 }
 
 impl Own {
     /// `None` when the task has no index.
     fn of(dealt: &Dealt) -> Result<Option<Self>, LayoutError> {
-        // A block longer than the dimension is as long as the dimension.
+        // A block is at most as long as the dimension.
         let (size, block) = (dealt.size, dealt.block.min(dealt.size));
         let stride = block.checked_mul(dealt.tasks).ok_or(LayoutError::Overflow)?;
         let first = block.checked_mul(dealt.task).ok_or(LayoutError::Overflow)?;
@@ -62,29 +64,33 @@ impl Own {
         }
         let left = size - first;
         let count = if left < block { 0 } else { (left - block) / stride + 1 };
-        // At most `size` and one stride: `count` strides begin inside the dimension.
+        // At most `size` plus one stride, since `count` strides begin inside the dimension.
         let next = count.checked_mul(stride).ok_or(LayoutError::Overflow)?;
         Ok(Some(Self { first, block, count, stride, rest: left.saturating_sub(next) }))
     }
 }
 
 impl View {
-    /// A task's blocks of an array in C order (last index fastest) of `element` bytes each, from `displacement`; the array is laid
-    /// again and again (MPI-4.1 5.1.4: `MPI_Type_create_darray`). However many blocks there are, the view is as large.
+    /// A task's blocks of an array in C order (last index fastest) of `element` bytes each, from
+    /// `displacement`. The array repeats without end (MPI-4.1 5.1.4: `MPI_Type_create_darray`). The
+    /// size of the view does not depend on the number of blocks.
     ///
     /// ```
     /// use braid_layout::{Dealt, View};
     /// use braid_types::FileOffset;
-    /// // A 10 x 6 array of 8-byte numbers; rows in blocks of 4 over 2 tasks, all columns: task 0 has rows 0..4 and 8..10.
-    /// let view = View::block_cyclic(0, &[Dealt { size: 10, block: 4, tasks: 2, task: 0 }, Dealt::whole(6)], 8)?.map()?;
+    /// // A 10 x 6 array of 8-byte numbers; rows in blocks of 4 over 2 tasks, all columns.
+    /// // Task 0 has rows 0..4 and 8..10.
+    /// let rows = Dealt { size: 10, block: 4, tasks: 2, task: 0 };
+    /// let view = View::block_cyclic(0, &[rows, Dealt::whole(6)], 8)?.map()?;
     /// assert_eq!(view.file_offset(4 * 6 * 8)?, FileOffset(8 * 6 * 8));
     /// assert_eq!(view.bytes_before(FileOffset(10 * 6 * 8)), 6 * 6 * 8);
     /// # Ok::<(), braid_layout::LayoutError>(())
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::EmptyPattern`] for a task that has no element; [`LayoutError::BlockCyclic`] for a dimension of no indices, of
-    /// blocks of none, or of a task that is not among its tasks; [`LayoutError::TooDeep`]; [`LayoutError::Overflow`].
+    /// [`LayoutError::EmptyPattern`] for a task without elements; [`LayoutError::BlockCyclic`] for
+    /// a dimension without indices, an empty block, or a task number that is not below the task
+    /// count; [`LayoutError::TooDeep`]; [`LayoutError::Overflow`].
     pub fn block_cyclic(
         displacement: u64,
         dimensions: &[Dealt],
@@ -109,7 +115,7 @@ impl View {
     }
 }
 
-/// The blocks of one dimension, the first of them laid at 0; `row` bytes from one index to the next.
+/// The blocks of one dimension, the first of them at 0; `row` bytes from one index to the next.
 fn blocks(own: &Own, child: Pattern, row: u64) -> Result<Pattern, LayoutError> {
     let stride = own.stride.checked_mul(row).ok_or(LayoutError::Overflow)?;
     if own.rest == 0 {
@@ -126,7 +132,8 @@ fn blocks(own: &Own, child: Pattern, row: u64) -> Result<Pattern, LayoutError> {
     Ok(Pattern::Struct(vec![(0, whole), (at, rest)]))
 }
 
-/// `count` indices side by side. What is contiguous stays one run, which keeps a view of many dimensions flat.
+/// `count` adjacent indices. What is contiguous stays one extent, which keeps a view of many
+/// dimensions flat.
 fn repeated(count: u64, row: u64, child: Pattern) -> Result<Pattern, LayoutError> {
     match child {
         Pattern::Bytes(bytes) if bytes == row => {

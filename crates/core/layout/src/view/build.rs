@@ -1,4 +1,4 @@
-//! Checks a view and makes it ready for use, simplified on the way.
+//! Checks a view, simplifies it, and prepares it for use.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::congruence::gcd;
 use crate::distribution::Comb;
 
 impl View {
-    /// Makes the view ready for use. A contiguous or simply strided one costs no list; an extent list
+    /// Prepares the view for use. A contiguous or simply strided view needs no list; an extent list
     /// costs O(entries).
     ///
     /// # Errors
-    /// What is malformed: see [`View::validate`].
+    /// The view is malformed: see [`View::validate`].
     pub fn map(&self) -> Result<ViewMap, LayoutError> {
         if let Pattern::Bytes(bytes @ 1..) = self.pattern
             && bytes == self.extent
         {
-            // A plain file, on the path of every read and write: nothing to simplify, nothing to allocate.
+            // A plain file, in every read and write: nothing to simplify, nothing to allocate.
             return Ok(ViewMap {
                 displacement: self.displacement,
                 root: Node::everything(self.displacement),
@@ -45,7 +45,8 @@ impl Node {
     }
 }
 
-/// Combs of one view: beyond so many a repeated pattern is known by its hull alone, which costs searches and no truth.
+/// Maximum number of periodic patterns of one view. Beyond it, a repeated pattern has only its
+/// hull. That costs searches but stays correct.
 const VIEW_COMBS_MAX: usize = 2 * VIEW_NODES_MAX;
 
 #[derive(Default)]
@@ -53,7 +54,7 @@ struct Builder {
     nodes: Vec<Node>,
     items: Vec<Item>,
     combs: Vec<Comb>,
-    /// List entries seen, whether or not they were merged away.
+    /// List entries seen, including merged ones.
     entries: usize,
 }
 
@@ -108,7 +109,7 @@ impl Builder {
         let span = last.checked_add(child.span).ok_or(LayoutError::Overflow)?;
         match child.shape {
             Shape::Run if stride == child.span => self.run(span),
-            // Copies that follow on at the child's own stride are more copies of the grandchild.
+            // Copies that continue the child's own stride are more copies of the grandchild.
             Shape::Repeat { count: inner, stride: step, child: grandchild }
                 if inner.checked_mul(step) == Some(stride) =>
             {
@@ -130,7 +131,7 @@ impl Builder {
         if let [(0, only)] = entries {
             return self.pattern(only, depth + 1);
         }
-        // Children go before their own items: the items of one list are adjacent.
+        // Children come before their own items: the items of one list are adjacent.
         let mut items = List::default();
         for (offset, pattern) in entries {
             let node = self.pattern(pattern, depth + 1)?;
@@ -167,7 +168,7 @@ impl Builder {
         }
     }
 
-    /// The pattern again every `extent` bytes for ever.
+    /// Repeats the pattern every `extent` bytes without end.
     fn root(&mut self, pattern: Node, extent: u64, displacement: u64) -> Result<Node, LayoutError> {
         let endless = |shape| Node { bytes: u64::MAX, span: u64::MAX, shape, combs: 0..0 };
         Ok(match pattern.shape {
@@ -195,6 +196,10 @@ impl Builder {
         if self.nodes.len() >= VIEW_NODES_MAX {
             return Err(LayoutError::TooManyPatterns { max: VIEW_NODES_MAX });
         }
+        debug_assert!(
+            1 <= node.bytes && node.bytes <= node.span,
+            "invariant 1: a node covers no byte, or more than its span"
+        );
         self.nodes.push(node);
         Ok((self.nodes.len() - 1) as u32)
     }
@@ -204,7 +209,7 @@ impl Builder {
         self.combs.len() - 1..self.combs.len()
     }
 
-    /// The hull, and every comb of the child made finer by the stride.
+    /// The hull, and every periodic pattern of the child refined by the stride.
     fn combs_of_repeat(&mut self, span: u64, stride: u64, child: u32) -> std::ops::Range<usize> {
         let first = self.hull(span).start;
         let of_child = self.nodes[child as usize].combs.clone();
@@ -219,14 +224,14 @@ impl Builder {
     }
 }
 
-/// Gives up what a large list has for nothing; a small one is not worth a call of the allocator.
+/// Releases unused capacity of a large list. For a small one, the call of the allocator costs more.
 fn fit<T>(list: &mut Vec<T>) {
     if list.capacity() - list.len() > 256 {
         list.shrink_to_fit();
     }
 }
 
-/// The items of one list while it is checked: ascending, adjacent runs merged.
+/// Checks the items of one list: they must ascend. Merges adjacent extents.
 #[derive(Default)]
 struct List {
     items: Vec<Item>,

@@ -1,4 +1,4 @@
-//! Views for what programs ask: the whole file, strides, lists, vectors, blocks of an array.
+//! Constructors of the usual views: the whole file, strides, lists, vectors, blocks of an array.
 
 use braid_types::FileOffset;
 use braid_types::limits::{FILE_BYTES_MAX, VIEW_DEPTH_MAX};
@@ -12,26 +12,27 @@ impl View {
         Self { displacement: 0, extent: FILE_BYTES_MAX, pattern: Pattern::Bytes(FILE_BYTES_MAX) }
     }
 
-    /// The 1996 paper's partition (2.2.2): from `offset`, `group` bytes in every `stride`, all in bytes.
+    /// The 1996 paper's partition (2.2.2): from `offset`, `group` bytes in every `stride`, all in
+    /// bytes.
     pub fn strided(offset: u64, group: u64, stride: u64) -> Self {
         Self { displacement: offset, extent: stride, pattern: Pattern::Bytes(group) }
     }
 
-    /// These runs of the file, in ascending order: a list request. The list is laid once: its extent is
-    /// as large as a file can be.
+    /// These extents of the file, in ascending order: a list request. The list does not repeat: its
+    /// extent is as large as a file can be.
     pub fn extents(extents: impl Into<Vec<Extent>>) -> Self {
         Self { displacement: 0, extent: FILE_BYTES_MAX, pattern: Pattern::Extents(extents.into()) }
     }
 
-    /// `count` blocks of `block` bytes, `stride` bytes apart, laid again every `extent` bytes from
+    /// `count` blocks of `block` bytes, `stride` bytes apart, repeated every `extent` bytes from
     /// `displacement` (MPI-4.1 5.1.2: `MPI_Type_create_hvector`).
     pub fn vector(displacement: u64, count: u64, block: u64, stride: u64, extent: u64) -> Self {
         let child = Box::new(Pattern::Bytes(block));
         Self { displacement, extent, pattern: Pattern::Vector { count, stride, child } }
     }
 
-    /// A block of an array in C order (last index fastest) of `element` bytes each, from `displacement`;
-    /// the array is laid again and again (MPI-4.1 5.1.3: `MPI_Type_create_subarray`).
+    /// A block of an array in C order (last index fastest) of `element` bytes each, from
+    /// `displacement`. The array repeats without end (MPI-4.1 5.1.3: `MPI_Type_create_subarray`).
     ///
     /// ```
     /// use braid_layout::View;
@@ -43,9 +44,9 @@ impl View {
     /// # Ok::<(), braid_layout::LayoutError>(())
     /// ```
     ///
-    /// # Errors
-    /// [`LayoutError::Subarray`] when the block does not lie inside the array or the slices differ in
-    /// length; [`LayoutError::TooDeep`]; [`LayoutError::EmptyPattern`]; [`LayoutError::Overflow`].
+    /// # Errors [`LayoutError::Subarray`] when the block does not lie inside the array or the
+    /// slices differ in length; [`LayoutError::TooDeep`]; [`LayoutError::EmptyPattern`];
+    /// [`LayoutError::Overflow`].
     pub fn subarray(
         displacement: u64,
         sizes: &[u64],
@@ -75,7 +76,7 @@ impl View {
 }
 
 impl Pattern {
-    /// How many bytes one copy shows; `None` past the 64-bit edge or deeper than a view may be.
+    /// Bytes in one copy; `None` above 2^64, or deeper than a view may be.
     pub fn bytes(&self) -> Option<u64> {
         self.bytes_to(VIEW_DEPTH_MAX)
     }
@@ -96,7 +97,7 @@ impl Pattern {
 }
 
 impl Request {
-    /// `bytes` bytes of the file from `offset`, with no view.
+    /// `bytes` bytes of the file from `offset`, without a view.
     pub fn contiguous(offset: FileOffset, bytes: u64) -> Self {
         Self { view: View::whole(), start: offset.0, bytes }
     }
@@ -104,7 +105,7 @@ impl Request {
     /// All bytes of a list of extents, once.
     pub fn list(extents: impl Into<Vec<Extent>>) -> Self {
         let view = View::extents(extents);
-        // Past the edge the request is refused when it is used, as every malformed one.
+        // On overflow the request is refused when it is used, like every malformed one.
         let bytes = view.pattern.bytes().unwrap_or(u64::MAX);
         Self { view, start: 0, bytes }
     }

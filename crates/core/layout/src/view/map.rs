@@ -1,17 +1,18 @@
-//! A view made ready for use: stream position to file offset and back, in O(depth * log entries).
+//! A view prepared for use: converts stream positions to file offsets and back, in O(depth * log
+//! entries).
 //!
-//! The 1996 paper's formulas (2.2.2), with partition offset `o`, group size `g` and stride `s`, are what
-//! these come to for the simple form:
+//! For the simple form, this gives the 1996 paper's formulas (2.2.2), with partition offset `o`,
+//! group size `g` and stride `s`:
 //!
 //! ```text
 //!   fl = o + (pl / g) * s + pl mod g              pl = ((fl - o) / s) * g + (fl - o) mod s
 //! ```
 //!
-//! A view is kept as a tree in one vector, simplified: what is contiguous is one run, what is regular is
-//! one level. Invariants (made in `build.rs`, relied on everywhere):
-//! 1. Every node covers at least 1 byte; `bytes <= span`, and `span` does not pass the 64-bit edge.
-//! 2. Children of a node lie in ascending order and do not overlap. So stream order is file order.
-//! 3. The root is laid at `displacement`; a root that repeats does so for ever.
+//! A view is stored as a tree in one vector, simplified: contiguous bytes are one extent, a regular
+//! pattern is one level. Invariants (established in `build.rs`, used everywhere):
+//! 1. Every node covers at least 1 byte; `bytes <= span`, and `span` does not exceed 2^64.
+//! 2. Children of a node ascend and do not overlap. So stream order is file order.
+//! 3. The root lies at `displacement`; a root that repeats does so without end.
 
 use std::{ops::Range, sync::Arc};
 
@@ -21,10 +22,10 @@ use braid_types::limits::FILE_BYTES_MAX;
 use crate::LayoutError;
 use crate::distribution::Comb;
 
-/// In [`Item::child`]: the item is a run of its bytes.
+/// In [`Item::child`]: the item is a contiguous extent.
 pub(crate) const NO_CHILD: u32 = u32::MAX;
 
-/// A [`crate::View`] made ready for use.
+/// A [`crate::View`] prepared for use.
 ///
 /// ```
 /// use braid_layout::View;
@@ -44,7 +45,7 @@ pub struct ViewMap {
     pub(super) tree: Option<Arc<Tree>>,
 }
 
-/// What is below the root.
+/// The nodes below the root.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
@@ -57,12 +58,12 @@ static NO_TREE: Tree = Tree { nodes: Vec::new(), items: Vec::new(), combs: Vec::
 /// One pattern of the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// Bytes seen in one copy.
+    /// Visible bytes of one copy.
     pub(crate) bytes: u64,
-    /// From where it is laid to just past the last byte seen.
+    /// From its beginning to just past its last visible byte.
     pub(crate) span: u64,
     pub(crate) shape: Shape,
-    /// The combs that one copy lies in, the hull first.
+    /// The periodic patterns that contain one copy, the hull first.
     pub(crate) combs: Range<usize>,
 }
 
@@ -79,9 +80,9 @@ pub(crate) enum Shape {
 /// One entry of a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
-    /// Where it is laid, from the list's start.
+    /// Offset from the start of the list.
     pub(crate) offset: u64,
-    /// Bytes seen in the items before it.
+    /// Visible bytes of the items before it.
     pub(crate) position: u64,
     /// From `offset` to just past its last byte.
     pub(crate) span: u64,
@@ -90,7 +91,7 @@ pub(crate) struct Item {
 }
 
 impl ViewMap {
-    /// The same pattern laid at another displacement: it shares the memory of this one.
+    /// The same pattern at another displacement. Shares the memory of this one.
     #[must_use]
     pub fn moved_to(&self, displacement: u64) -> Self {
         let root =
@@ -98,7 +99,7 @@ impl ViewMap {
         Self { displacement, root, tree: self.tree.clone() }
     }
 
-    /// Memory below it, in bytes; clones share it.
+    /// Memory that it uses, in bytes; clones share it.
     pub fn size_bytes(&self) -> usize {
         let Tree { nodes, items, combs } = self.tree();
         nodes.capacity() * size_of::<Node>()
@@ -109,7 +110,7 @@ impl ViewMap {
     /// The file offset of a byte of the stream.
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`] when it passes the 64-bit edge.
+    /// [`LayoutError::Overflow`] when the offset exceeds 2^64.
     pub fn file_offset(&self, position: u64) -> Result<FileOffset, LayoutError> {
         self.offset_of(position)
             .filter(|offset| *offset < u64::MAX)
@@ -117,7 +118,7 @@ impl ViewMap {
             .ok_or(LayoutError::Overflow)
     }
 
-    /// Of [`Self::file_offset`], with the offset that no file has.
+    /// Like [`Self::file_offset`], including the offset that no file has.
     fn offset_of(&self, position: u64) -> Option<u64> {
         let (mut node, mut rest, mut offset) = (&self.root, position, self.displacement);
         loop {
@@ -144,41 +145,42 @@ impl ViewMap {
         }
     }
 
-    /// The stream position of a byte of the file; `None` when the view does not show it.
+    /// The stream position of a byte of the file; `None` when the byte is not visible.
     pub fn position(&self, offset: FileOffset) -> Option<u64> {
         let (position, seen) = self.rank(offset.0);
         seen.then_some(position)
     }
 
-    /// How many bytes of the stream lie before this offset of the file: the position of the first byte
-    /// seen at or after it.
+    /// How many bytes of the stream lie before this offset of the file: the position of the first
+    /// visible byte at or after it.
     pub fn bytes_before(&self, offset: FileOffset) -> u64 {
         self.rank(offset.0).0
     }
 
-    /// The first byte that the view shows at or after this offset of the file: its stream position, and where in the file it is.
-    /// `None` when there is none before the 64-bit edge.
+    /// The first visible byte at or after this offset of the file: its stream position and its file
+    /// offset. `None` when there is none below 2^64.
     pub fn next_seen(&self, offset: FileOffset) -> Option<(u64, FileOffset)> {
         let position = self.bytes_before(offset);
         self.file_offset(position).ok().filter(|seen| *seen >= offset).map(|seen| (position, seen))
     }
 
-    /// Where another view's stream has the byte that this one has at `position`; `None` when the other does not show it.
+    /// The position, in another view's stream, of the byte that is at `position` here. `None` when
+    /// it is not visible there.
     ///
     /// # Errors
-    /// [`LayoutError::Overflow`] when the byte lies past the 64-bit edge.
+    /// [`LayoutError::Overflow`] when the byte's offset exceeds 2^64.
     pub fn position_in(&self, position: u64, other: &Self) -> Result<Option<u64>, LayoutError> {
         Ok(other.position(self.file_offset(position)?))
     }
 
-    /// Whether the view shows everything from its displacement on: a plain file.
+    /// Whether every byte from the displacement on is visible: a plain file.
     pub fn is_contiguous(&self) -> bool {
         matches!(self.root.shape, Shape::Run)
     }
 
-    /// Bytes of the stream before `offset`, and whether the byte at `offset` is seen.
+    /// Bytes of the stream before `offset`, and whether the byte at `offset` is visible.
     fn rank(&self, offset: u64) -> (u64, bool) {
-        // No file has a byte at 2^64-1, and no root spans it.
+        // No file has a byte at 2^64-1, and no root covers it.
         if offset == u64::MAX {
             let (position, seen) = self.rank(offset - 1);
             return (position + u64::from(seen), false);
@@ -215,7 +217,8 @@ impl ViewMap {
         }
     }
 
-    /// The file range `[first, end)` from the first of these bytes of the stream to just past the last; `None` for no bytes.
+    /// The file range `[first, end)` from the first of these bytes of the stream to just past the
+    /// last. `None` for no bytes.
     pub(crate) fn file_range(
         &self,
         start: u64,

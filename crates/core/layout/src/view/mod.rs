@@ -1,5 +1,5 @@
-//! A view: the part of a file that one task sees (1996 paper, 2.2.2: logical partition), and a
-//! request: a run of bytes of a view's stream (1996 paper, 2.2.3).
+//! A view: the part of a file that one task sees (1996 paper, 2.2.2: logical partition). A request:
+//! a range of a view's stream (1996 paper, 2.2.3).
 
 mod block_cyclic;
 mod build;
@@ -10,22 +10,22 @@ pub use block_cyclic::Dealt;
 pub use map::ViewMap;
 pub(crate) use map::{Item, NO_CHILD, Node, Shape};
 
-/// What one task sees of a file. The pattern is laid at `displacement`, then again every `extent`
-/// bytes for ever; the bytes it covers, in pattern order, are the view's *stream*.
+/// The part of a file that one task sees. The pattern lies at `displacement` and repeats every
+/// `extent` bytes without end. The bytes it covers, in pattern order, are the view's *stream*.
 ///
 /// The 1996 paper's partition (offset, group size, stride) is
 /// `View { displacement: offset, extent: stride, pattern: Pattern::Bytes(group_size) }`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct View {
-    /// File offset at which the pattern is first laid, in bytes.
+    /// File offset of the first repetition, in bytes.
     pub displacement: u64,
     /// Distance between repetitions, in bytes; at least the pattern's span.
     pub extent: u64,
-    /// What is seen of each repetition.
+    /// The visible bytes of each repetition.
     pub pattern: Pattern,
 }
 
-/// A nested description of bytes, each pattern relative to where it is laid.
+/// A nested description of bytes. Each pattern is relative to its own beginning.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Pattern {
@@ -35,10 +35,10 @@ pub enum Pattern {
     Vector {
         /// Copies, at least 1.
         count: u64,
-        /// Distance between the starts of copies, in bytes; at least the child's span, but of no
-        /// meaning with one copy.
+        /// Distance between the starts of copies, in bytes; at least the child's span. Without
+        /// meaning for one copy.
         stride: u64,
-        /// What is copied.
+        /// The repeated pattern.
         child: Box<Pattern>,
     },
     /// Patterns at ascending displacements that do not overlap (an MPI struct).
@@ -47,23 +47,23 @@ pub enum Pattern {
     Extents(Vec<Extent>),
 }
 
-/// A contiguous run of bytes.
+/// A contiguous range of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// Where it starts, in bytes.
+    /// Offset, in bytes.
     pub offset: u64,
-    /// How long it is, in bytes; at least 1.
+    /// Length in bytes, at least 1.
     pub bytes: u64,
 }
 
-/// `bytes` bytes of a view's stream from stream position `start`: what a client asks of an I/O daemon,
-/// in file-logical terms. It travels as this formula, never expanded.
+/// `bytes` bytes of a view's stream from stream position `start`: what a client asks of an I/O
+/// daemon, independent of the layout. It is sent as this formula, never expanded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What is seen.
+    /// The view.
     pub view: View,
-    /// First byte wanted, as a position in the view's stream.
+    /// First wanted byte, as a position in the view's stream.
     pub start: u64,
-    /// Bytes wanted.
+    /// Number of wanted bytes.
     pub bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! Whether two ranges lie alike, against every single byte.
+//! Identical placement of two ranges, against every single byte.
 
 use braid_layout::{Distribution, Layout, Strip};
 use braid_types::{FileOffset, IodId, PartIndex};
@@ -7,7 +7,8 @@ use proptest::prelude::*;
 fn distribution() -> impl Strategy<Value = Distribution> {
     let strip = |(part, bytes)| Strip { part, bytes };
     prop_oneof![
-        4 => prop::sample::select(vec![4_u64, 8]).prop_map(|stripe_size| Distribution::SimpleStripe { stripe_size }),
+        4 => prop::sample::select(vec![4_u64, 8])
+            .prop_map(|stripe_size| Distribution::SimpleStripe { stripe_size }),
         1 => Just(Distribution::Single),
         1 => Just(Distribution::VarStrip { strips: [(0, 3), (1, 5)].map(strip).to_vec() }),
         1 => Just(Distribution::Grouped { stripe_size: 4, group_width: 1, group_depth: 2 }),
@@ -24,7 +25,7 @@ fn layout() -> impl Strategy<Value = Layout> {
     )
 }
 
-/// Where each byte of a range lies, and where in its object.
+/// The location of each byte of a range.
 fn bytes(layout: &Layout, from: u64) -> Vec<(IodId, PartIndex, u64)> {
     let map = layout.map().unwrap();
     let at = |offset| {
@@ -36,7 +37,7 @@ fn bytes(layout: &Layout, from: u64) -> Vec<(IodId, PartIndex, u64)> {
 
 proptest! {
     #[test]
-    fn what_lies_alike_is_on_the_same_daemons_in_objects_that_correspond_byte_by_byte(
+    fn identical_placement_means_the_same_daemons_and_matching_objects(
         mine in layout(),
         theirs in layout(),
         same in any::<bool>(),

@@ -1,10 +1,11 @@
-//! Block-cyclic arrays against the definition: who owns each element, one by one.
+//! Block-cyclic arrays against the definition: the owner of each element.
 
 use crate::model;
 use braid_layout::{Dealt, LayoutError, Pattern, View};
 use proptest::prelude::*;
 
-/// MPI-4.1 5.1.4: index `i` of a dimension is in block `i / block`, which belongs to task `i / block mod tasks`.
+/// MPI-4.1 5.1.4: index `i` of a dimension is in block `i / block`, which belongs to task `i /
+/// block mod tasks`.
 fn owns(dealt: &Dealt, index: u64) -> bool {
     index / dealt.block % dealt.tasks == dealt.task
 }
@@ -43,7 +44,9 @@ proptest! {
 
     #[test]
     fn a_task_sees_its_elements_and_no_others(
-        dimensions in proptest::collection::vec(dealt(), 1..4), element in 1u64..5, displacement in 0u64..50,
+        dimensions in proptest::collection::vec(dealt(), 1..4),
+        element in 1u64..5,
+        displacement in 0u64..50,
     ) {
         let expected = expected(displacement, &dimensions, element);
         match View::block_cyclic(displacement, &dimensions, element) {
@@ -53,42 +56,60 @@ proptest! {
             }
             Ok(view) => {
                 prop_assert_eq!(view.pattern.bytes(), Some(expected.len() as u64));
-                let array: u64 = element * dimensions.iter().map(|dealt| dealt.size).product::<u64>();
+                let array: u64 =
+                    element * dimensions.iter().map(|dealt| dealt.size).product::<u64>();
                 let again = expected.iter().map(|at| at + array);
                 let both: Vec<u64> = expected.iter().copied().chain(again).collect();
-                prop_assert_eq!(model::stream(&view, both.len()), both, "and again in the next array");
+                prop_assert_eq!(
+                    model::stream(&view, both.len()),
+                    both,
+                    "and again in the next array"
+                );
             }
         }
     }
 
     #[test]
     fn all_tasks_together_see_every_element_once(
-        sizes in proptest::collection::vec((1u64..9, 1u64..4, 1u64..4), 1..3), element in 1u64..4,
+        sizes in proptest::collection::vec((1u64..9, 1u64..4, 1u64..4), 1..3),
+        element in 1u64..4,
     ) {
         let mut tasks = vec![vec![]];
         for (size, block, count) in &sizes {
-            tasks = tasks.into_iter().flat_map(|chosen: Vec<Dealt>| (0..*count).map(move |task| {
-                [&chosen[..], &[Dealt { size: *size, block: *block, tasks: *count, task }]].concat()
-            })).collect();
+            tasks = tasks
+                .into_iter()
+                .flat_map(|chosen: Vec<Dealt>| {
+                    (0..*count).map(move |task| {
+                        [&chosen[..], &[Dealt { size: *size, block: *block, tasks: *count, task }]]
+                            .concat()
+                    })
+                })
+                .collect();
         }
-        let views = tasks.iter().filter_map(|dimensions| View::block_cyclic(0, dimensions, element).ok());
-        let mut seen: Vec<u64> = views.flat_map(|view| {
-            let bytes = view.pattern.bytes().unwrap();
-            model::stream(&view, bytes as usize)
-        }).collect();
+        let views =
+            tasks.iter().filter_map(|dimensions| View::block_cyclic(0, dimensions, element).ok());
+        let mut seen: Vec<u64> = views
+            .flat_map(|view| {
+                let bytes = view.pattern.bytes().unwrap();
+                model::stream(&view, bytes as usize)
+            })
+            .collect();
         seen.sort_unstable();
         let bytes = element * sizes.iter().map(|(size, ..)| size).product::<u64>();
         prop_assert_eq!(seen, (0..bytes).collect::<Vec<_>>());
     }
 
-    /// I3: whatever is asked is answered or refused.
+    /// I3: every question gets an answer or an error.
     #[test]
     fn no_numbers_panic(
-        numbers in proptest::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()), 0..6),
-        element in any::<u64>(), displacement in any::<u64>(),
+        numbers in proptest::collection::vec(any::<(u64, u64, u64, u64)>(), 0..6),
+        element in any::<u64>(),
+        displacement in any::<u64>(),
     ) {
-        let dimensions: Vec<Dealt> =
-            numbers.into_iter().map(|(size, block, tasks, task)| Dealt { size, block, tasks, task }).collect();
+        let dimensions: Vec<Dealt> = numbers
+            .into_iter()
+            .map(|(size, block, tasks, task)| Dealt { size, block, tasks, task })
+            .collect();
         if let Ok(view) = View::block_cyclic(displacement, &dimensions, element) {
             prop_assert!(view.validate().is_ok());
         }

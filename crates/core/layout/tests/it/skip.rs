@@ -1,4 +1,5 @@
-//! Skipping by arithmetic: steps are counted, also where nothing is hit over 2^50 groups (issue 2, I9).
+//! Skipping by arithmetic: counts the steps, even where nothing is hit over 2^50 groups (issue 2,
+//! I9).
 
 use crate::model;
 use braid_layout::{
@@ -7,7 +8,7 @@ use braid_layout::{
 use braid_types::PartIndex;
 
 const KIB: u64 = 1024;
-/// Steps of a job that hits nothing: its levels and a few congruences for each.
+/// Steps of a job without a hit: its levels, and a few congruences for each.
 const STEPS_FOR_NOTHING: u64 = 40;
 
 fn job(view: View, bytes: u64, layout: &Layout, part: u16) -> Unfold {
@@ -62,7 +63,7 @@ fn single_no_hit_over_2_to_the_50_groups() {
 
 #[test]
 fn varstrip_no_hit_over_2_to_the_50_groups() {
-    // Offset 8 KiB of each 16 KiB cycle: part 0's second strip. Parts 1 and 2 have none of it.
+    // Offset 8 KiB of each 16 KiB cycle: part 0's second strip. Parts 1 and 2 have no byte of it.
     for part in [1, 2] {
         assert_finds_nothing_at_once(job(
             View::strided(8 * KIB, 7, 16 * KIB * 2),
@@ -80,7 +81,8 @@ fn grouped_no_hit_over_2_to_the_50_groups() {
     // Always group 0: the stride is the round.
     let round = 4 * 16 * 8 * KIB;
     assert_finds_nothing_at_once(job(View::strided(0, 1, round), 1 << 43, &grouped(16), 2));
-    // Strips 0 2 4 of each round of 6: column 1 is reached in group 1, group 0 in columns 0 and 2, never both.
+    // Strips 0 2 4 of each round of 6: column 1 is reached in group 1, group 0 in columns 0 and 2,
+    // never both.
     let shape = Distribution::Grouped { stripe_size: 4 * KIB, group_width: 3, group_depth: 1 };
     assert_finds_nothing_at_once(job(
         View::strided(0, 1, 8 * KIB),
@@ -110,8 +112,8 @@ fn two_nested_levels_of_2_to_the_25_with_no_hit() {
         let layout = model::over(8, grouped(depth));
         assert_finds_nothing_at_once(job(nested(128, (128 << 25) + 256), 1 << 50, &layout, 1));
     }
-    // Strides that share no factor with the stripes, but too few copies to come round: one search for
-    // each outer copy at worst, and the budget cuts it.
+    // Strides that share no factor with the stripes, but too few copies to cover all residues: at
+    // worst one search for each outer copy, limited by the budget.
     let mut job = job(nested(256, (256 << 25) + 1), 1 << 50, &striped, 3);
     let mut steps = 1000;
     let first = job.next_within(&mut steps);
@@ -121,7 +123,7 @@ fn two_nested_levels_of_2_to_the_25_with_no_hit() {
 
 #[test]
 fn a_rare_hit_far_away_is_found_at_once() {
-    // Strides of 16 KiB + 1 move one byte a group: part 1 begins 4096 groups on, part 3 12288.
+    // Strides of 16 KiB + 1 move one byte per group: part 1 begins 4096 groups later, part 3 12288.
     for (part, groups) in [(1, 4096), (2, 8192), (3, 12288)] {
         let mut job = job(View::strided(0, 1, 16 * KIB + 1), 1 << 40, &stripe(), part);
         let access = job.next().unwrap();
@@ -165,13 +167,13 @@ fn a_list_costs_no_more_than_its_entries() {
 fn payload_is_counted_without_unfolding() {
     let map = stripe().map().unwrap();
     let one = PartSet::one(PartIndex(1));
-    // A contiguous request of 2^60 bytes is one subtraction.
+    // A contiguous request of 2^60 bytes costs one subtraction.
     let request = Request::contiguous(braid_types::FileOffset(0), 1 << 60);
     assert_eq!(map.payload_bytes(&request, &one, &mut 4), Ok(Some(1 << 58)));
     // 2^50 groups are counted over one period of view and layout.
     let request = Request { view: View::strided(0, 1, 3 * KIB), start: 0, bytes: 3 << 48 };
     assert_eq!(map.payload_bytes(&request, &one, &mut 200), Ok(Some(3 << 46)));
-    // And where there is none, the steps run out and it says so.
+    // Without a common period the steps run out, and the result is `None`.
     let request =
         Request { view: View::strided(0, 1, (16 * KIB + 1) * 1_000_003), start: 0, bytes: 1 << 28 };
     assert_eq!(map.payload_bytes(&request, &one, &mut 1000), Ok(None));
@@ -190,7 +192,8 @@ fn a_list_that_lies_beside_the_parts_is_searched_for_one_common_period() {
     assert_finds_nothing_at_once(job(beside(0, 16 * KIB), 1 << 48, &two, 1));
     // The last byte of a strip, and an extent of three rounds.
     assert_finds_nothing_at_once(job(beside(4 * KIB - 1, 24 * KIB), 1 << 48, &two, 1));
-    // The same list, repeated between other bytes: the inner level is searched once for each outer copy.
+    // The same list, repeated between other bytes: the inner level is searched once for each outer
+    // copy.
     let inner = Pattern::Vector {
         count: 1 << 40,
         stride: 16 * KIB,
@@ -203,11 +206,12 @@ fn a_list_that_lies_beside_the_parts_is_searched_for_one_common_period() {
 proptest::proptest! {
     #![proptest_config(model::cases(2000))]
 
-    /// Extents and rounds that have many periods in common, in components that end somewhere.
+    /// Extents and rounds with many common periods, in components that end somewhere.
     #[test]
     fn what_is_left_out_after_a_common_period_has_no_hit(
-        stripe in 1u64..5, parts in 1u32..5, part in 0u16..5, second in 0u64..300, displacement in 0u64..20,
-        entries in proptest::collection::btree_set(0u64..12, 1..4), extent in 1u64..5, start in 0u64..20, bytes in 1u64..150,
+        stripe in 1u64..5, parts in 1u32..5, part in 0u16..5, second in 0u64..300,
+        displacement in 0u64..20, entries in proptest::collection::btree_set(0u64..12, 1..4),
+        extent in 1u64..5, start in 0u64..20, bytes in 1u64..150,
     ) {
         use braid_types::FileOffset;
         let mut layout = model::over(parts, Distribution::SimpleStripe { stripe_size: stripe });
@@ -217,7 +221,8 @@ proptest::proptest! {
             further.distribution = Distribution::SimpleStripe { stripe_size: stripe + 1 };
             layout.components.push(further);
         }
-        let list = entries.into_iter().map(|offset| braid_layout::Extent { offset, bytes: 1 }).collect();
+        let extent_at = |offset| braid_layout::Extent { offset, bytes: 1 };
+        let list = entries.into_iter().map(extent_at).collect();
         let view = View { displacement, extent: extent * 12, pattern: Pattern::Extents(list) };
         let stream = model::stream(&view, (start + bytes) as usize);
         let dealt = model::deal(&layout, stream.last().unwrap() + 1);
@@ -227,8 +232,13 @@ proptest::proptest! {
             .map(|(at, (_, offset))| (at, offset))
             .collect();
         let request = Request { view, start, bytes };
-        let found: Vec<_> = unfold(&request, &layout, &PartSet::one(PartIndex(part))).unwrap()
-            .flat_map(|access| (0..access.bytes).map(move |i| (access.stream_offset + i, access.object_offset.0 + i)))
+        let bytes_of = |access: braid_layout::Access| {
+            let (stream, object) = (access.stream_offset, access.object_offset.0);
+            (0..access.bytes).map(move |i| (stream + i, object + i))
+        };
+        let found: Vec<_> = unfold(&request, &layout, &PartSet::one(PartIndex(part)))
+            .unwrap()
+            .flat_map(bytes_of)
             .collect();
         proptest::prop_assert_eq!(found, expected);
     }

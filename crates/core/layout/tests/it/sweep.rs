@@ -28,7 +28,7 @@ fn wanted(
     wanted
 }
 
-/// All runs, a few steps at a time; each with what was known of overlaps after it.
+/// All extents, computed a few steps at a time, each with the known overlaps after it.
 fn swept(sweep: &mut Sweep, bytes_max: u64, steps: usize) -> Vec<(Run, u64, bool)> {
     let mut runs = Vec::new();
     loop {
@@ -44,10 +44,13 @@ proptest! {
     #![proptest_config(model::cases(1000))]
 
     #[test]
-    fn a_sweep_has_each_wanted_byte_once_in_file_order_and_knows_of_every_overlap(
+    fn a_union_has_each_byte_once_in_file_order_and_knows_every_overlap(
         layout in model::layout(),
         requests in proptest::collection::vec(model::request(), 0..5),
-        bits: u64, bytes_max in 1u64..40, steps in 1usize..9, end in prop_oneof![Just(u64::MAX), 0u64..300],
+        bits: u64,
+        bytes_max in 1u64..40,
+        steps in 1usize..9,
+        end in prop_oneof![Just(u64::MAX), 0u64..300],
     ) {
         let parts: PartSet = (0..64).filter(|bit| bits >> bit & 1 == 1).map(PartIndex).collect();
         let wanted = wanted(&requests, &layout, &parts, end);
@@ -55,16 +58,19 @@ proptest! {
         let runs = swept(&mut sweep, bytes_max, steps);
         let bytes = runs.iter().flat_map(|(run, ..)| {
             let run = *run;
-            (0..run.bytes).map(move |at| (run.file_offset.0 + at, (run.part, run.object_offset.0 + at)))
+            (0..run.bytes)
+                .map(move |at| (run.file_offset.0 + at, (run.part, run.object_offset.0 + at)))
         });
         let bytes: Vec<_> = bytes.collect();
-        let model: Vec<_> = wanted.iter().map(|(file, (part, object, _))| (*file, (*part, *object))).collect();
+        let model: Vec<_> =
+            wanted.iter().map(|(file, (part, object, _))| (*file, (*part, *object))).collect();
         prop_assert_eq!(bytes, model);
         for (run, position, overlaps) in &runs {
             prop_assert!(run.bytes <= bytes_max);
             prop_assert_eq!(*position, run.file_offset.0 + run.bytes);
-            let several = wanted.range(run.file_offset.0..*position).any(|(_, (_, _, times))| *times > 1);
-            prop_assert!(*overlaps || !several, "an overlap in {run:?} was not told");
+            let several =
+                wanted.range(run.file_offset.0..*position).any(|(_, (_, _, times))| *times > 1);
+            prop_assert!(*overlaps || !several, "an overlap in {run:?} was not reported");
         }
         for request in 0..requests.len() {
             prop_assert!(!sweep.wants(request));
@@ -73,15 +79,26 @@ proptest! {
 
     #[test]
     fn requests_that_share_no_byte_are_not_said_to_overlap(
-        layout in model::layout(), groups in proptest::collection::vec(1u64..9, 1..5), rounds in 1u64..9, bytes_max in 1u64..40,
+        layout in model::layout(),
+        groups in proptest::collection::vec(1u64..9, 1..5),
+        rounds in 1u64..9,
+        bytes_max in 1u64..40,
     ) {
         let stride: u64 = groups.iter().sum();
         let mut offset = 0;
-        let requests: Vec<Request> = groups.iter().map(|group| {
-            offset += group;
-            Request { view: braid_layout::View::strided(offset - group, *group, stride), start: 0, bytes: group * rounds }
-        }).collect();
-        let mut sweep = layout.map().unwrap().sweep(&requests, &PartSet::first(64), u64::MAX).unwrap();
+        let requests: Vec<Request> = groups
+            .iter()
+            .map(|group| {
+                offset += group;
+                Request {
+                    view: braid_layout::View::strided(offset - group, *group, stride),
+                    start: 0,
+                    bytes: group * rounds,
+                }
+            })
+            .collect();
+        let mut sweep =
+            layout.map().unwrap().sweep(&requests, &PartSet::first(64), u64::MAX).unwrap();
         prop_assert!(swept(&mut sweep, bytes_max, 100).iter().all(|(.., overlaps)| !overlaps));
     }
 }

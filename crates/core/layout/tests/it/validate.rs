@@ -1,4 +1,4 @@
-//! Everything malformed is a typed error with a clear text, never a panic or a wrap (I3, I10).
+//! Every malformed input is a typed error with a clear text, never a panic or a wrap (I3, I10).
 
 use crate::model;
 use braid_layout::{
@@ -208,9 +208,7 @@ fn requests_at_the_largest_file_and_at_the_64_bit_edge() {
     assert_eq!(strided(0, u64::MAX), Err(LayoutError::Overflow));
     let far = Request { view: View::strided(u64::MAX, 1, 1), start: 1, bytes: 1 };
     assert_eq!(far.validate(), Err(LayoutError::Overflow));
-    assert!(
-        far.paper_parameters().is_err() && unfold(&far, &stripe(4096), &PartSet::first(4)).is_err()
-    );
+    assert!(unfold(&far, &stripe(4096), &PartSet::first(4)).is_err());
 }
 
 #[test]
@@ -261,7 +259,7 @@ fn errors_say_what_is_wrong_in_one_line() {
     );
 }
 
-/// No file has a byte at 2^64-1: a view that would show it ends before.
+/// No file has a byte at 2^64-1: a view that would show it ends before it.
 #[test]
 fn a_view_ends_before_the_offset_that_no_file_has() {
     let dense =
@@ -284,7 +282,7 @@ fn a_view_ends_before_the_offset_that_no_file_has() {
     }
 }
 
-/// Numbers that are often at an edge.
+/// Numbers that are often at a boundary.
 fn edgy() -> impl Strategy<Value = u64> {
     prop_oneof![
         0u64..5,
@@ -345,16 +343,22 @@ fn wild_layout() -> impl Strategy<Value = Layout> {
 proptest! {
     #![proptest_config(model::cases(4000))]
 
-    /// Unvalidated input: whatever it is, an answer or an error, within the budget.
+    /// Unvalidated input gives an answer or an error, within the budget.
     #[test]
     fn no_input_panics_or_wraps(
-        layout in wild_layout(), pattern in wild_pattern(), displacement in edgy(), extent in edgy(),
-        start in edgy(), bytes in edgy(), probe in edgy(), part in 0u16..20,
+        layout in wild_layout(),
+        pattern in wild_pattern(),
+        displacement in edgy(),
+        extent in edgy(),
+        start in edgy(),
+        bytes in edgy(),
+        probe in edgy(),
+        part in 0u16..20,
     ) {
         let view = View { displacement, extent, pattern };
         let request = Request { view, start, bytes };
         let (part, probe) = (PartIndex(part), probe);
-        let _ = (layout.validate(), request.validate(), request.view.validate(), request.paper_parameters());
+        let _ = (layout.validate(), request.validate(), request.view.validate());
         let _ = request.view.pattern.bytes();
         if let Ok(map) = request.view.map() {
             if let Ok(offset) = map.file_offset(probe) {
@@ -385,7 +389,7 @@ proptest! {
     }
 }
 
-/// Vectors of vectors in which nothing is regular as a whole: each level is a pattern of its own.
+/// Vectors of vectors that are not regular as a whole: each level is a pattern of its own.
 fn chain(depth: u64) -> Pattern {
     (0..depth).fold(Pattern::Bytes(1), |child, level| vector(2, 3 << (2 * level), child))
 }
@@ -404,7 +408,7 @@ fn a_view_takes_no_more_memory_than_its_patterns_may() {
         view(most + 1).map().unwrap_err(),
         LayoutError::TooManyPatterns { max: VIEW_NODES_MAX }
     );
-    // What an indexed type of vectors comes to, with as long a list as there may be.
+    // The result of an indexed type of vectors, with a list of the maximum length.
     let pattern = chains(LIST_EXTENTS_MAX as u64 - 1, 1);
     View { displacement: 0, extent: FILE_BYTES_MAX, pattern }.validate().unwrap();
 }

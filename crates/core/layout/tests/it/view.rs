@@ -1,9 +1,44 @@
-//! Stream position and file offset, both ways, against the model; the 1996 paper's formulas and examples.
+//! Stream positions and file offsets, in both directions, against the model; the 1996 paper's
+//! formulas and examples.
 
 use crate::model;
 use braid_layout::{Extent, Pattern, Request, View};
 use braid_types::FileOffset;
 use proptest::prelude::*;
+
+/// The parameters that the 1996 paper's library sends to each I/O node (2.2.3, figure 5). All are
+/// in bytes, except `count`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct PaperParameters {
+    /// File location of the request's first byte.
+    offset: FileOffset,
+    /// Bytes before the first whole block; 0 when the request begins on a block boundary.
+    first_partial: u64,
+    /// Bytes in one block.
+    group_size: u64,
+    /// Distance between the starts of blocks.
+    stride: u64,
+    /// Whole blocks.
+    count: u64,
+    /// Bytes after the last whole block.
+    last_partial: u64,
+}
+
+impl PaperParameters {
+    /// `None` unless the view has the paper's simple form: one group in each stride.
+    fn of(request: &Request) -> Option<Self> {
+        let Pattern::Bytes(group_size) = request.view.pattern else { return None };
+        let offset = request.view.map().unwrap().file_offset(request.start).unwrap();
+        let first_partial = match request.start % group_size {
+            0 => 0,
+            past => (group_size - past).min(request.bytes),
+        };
+        let rest = request.bytes - first_partial;
+        let (count, last_partial) = (rest / group_size, rest % group_size);
+        let stride = request.view.extent;
+        Some(Self { offset, first_partial, group_size, stride, count, last_partial })
+    }
+}
 
 proptest! {
     #![proptest_config(model::cases(1000))]
@@ -34,15 +69,23 @@ proptest! {
         let stream = model::stream(&view, 300);
         for offset in 0..*stream.last().unwrap() {
             let next = stream.partition_point(|seen| *seen < offset);
-            prop_assert_eq!(map.next_seen(FileOffset(offset)), Some((next as u64, FileOffset(stream[next]))));
+            prop_assert_eq!(
+                map.next_seen(FileOffset(offset)),
+                Some((next as u64, FileOffset(stream[next])))
+            );
         }
     }
 
     #[test]
-    fn a_byte_of_one_view_is_found_in_another_if_that_shows_it(one in model::view(), other in model::view()) {
+    fn a_byte_of_one_view_is_found_in_another_if_that_shows_it(
+        one in model::view(),
+        other in model::view(),
+    ) {
         let (from, to) = (one.map().unwrap(), other.map().unwrap());
         let (stream, others) = (model::stream(&one, 200), model::stream(&other, 1500));
-        for (position, offset) in stream.into_iter().enumerate().filter(|(_, offset)| offset < others.last().unwrap()) {
+        for (position, offset) in
+            stream.into_iter().enumerate().filter(|(_, offset)| offset < others.last().unwrap())
+        {
             let expected = others.binary_search(&offset).ok().map(|at| at as u64);
             prop_assert_eq!(from.position_in(position as u64, &to), Ok(expected));
         }
@@ -51,15 +94,23 @@ proptest! {
     #[test]
     fn the_extents_of_a_request_are_its_bytes_in_the_longest_runs(request in model::request()) {
         let extents: Vec<Extent> = request.extents().unwrap().collect();
-        let bytes: Vec<u64> = extents.iter().flat_map(|extent| extent.offset..extent.offset + extent.bytes).collect();
+        let bytes: Vec<u64> =
+            extents.iter().flat_map(|extent| extent.offset..extent.offset + extent.bytes).collect();
         let stream = model::stream(&request.view, (request.start + request.bytes) as usize);
         prop_assert_eq!(&bytes[..], &stream[request.start as usize..]);
-        prop_assert!(extents.windows(2).all(|pair| pair[0].offset + pair[0].bytes < pair[1].offset));
+        prop_assert!(
+            extents.windows(2).all(|pair| pair[0].offset + pair[0].bytes < pair[1].offset)
+        );
     }
 
-    /// 1996 paper, 2.2.2: fl = o + (pl / g) * s + pl mod g, and back.
+    /// 1996 paper, 2.2.2: fl = o + (pl / g) * s + pl mod g, and the inverse.
     #[test]
-    fn strided_view_obeys_the_formulas_of_the_paper(o in 0u64..1 << 40, g in 1u64..1 << 20, gap in 0u64..1 << 20, pl in 0u64..1 << 40) {
+    fn strided_view_obeys_the_formulas_of_the_paper(
+        o in 0u64..1 << 40,
+        g in 1u64..1 << 20,
+        gap in 0u64..1 << 20,
+        pl in 0u64..1 << 40,
+    ) {
         let s = g + gap;
         let map = View::strided(o, g, s).map().unwrap();
         let fl = o + pl / g * s + pl % g;
@@ -70,9 +121,15 @@ proptest! {
 
     /// 1996 paper, 2.2.3: first partial block, count whole blocks, last partial block.
     #[test]
-    fn paper_parameters_add_up_and_lie_where_the_stream_does(g in 1u64..50, gap in 0u64..50, o in 0u64..100, start in 0u64..500, bytes in 0u64..500) {
+    fn paper_parameters_add_up_and_lie_where_the_stream_does(
+        g in 1u64..50,
+        gap in 0u64..50,
+        o in 0u64..100,
+        start in 0u64..500,
+        bytes in 0u64..500,
+    ) {
         let request = Request { view: View::strided(o, g, g + gap), start, bytes };
-        let p = request.paper_parameters().unwrap().unwrap();
+        let p = PaperParameters::of(&request).unwrap();
         prop_assert_eq!(p.first_partial + p.count * p.group_size + p.last_partial, bytes);
         prop_assert!(p.first_partial < g && p.last_partial < g);
         let mut blocks = Vec::new();
@@ -94,14 +151,14 @@ proptest! {
 #[test]
 fn paper_parameters_of_a_request_inside_one_block() {
     let request = Request { view: View::strided(0, 100, 1000), start: 130, bytes: 20 };
-    let p = request.paper_parameters().unwrap().unwrap();
+    let p = PaperParameters::of(&request).unwrap();
     assert_eq!((p.offset.0, p.first_partial, p.count, p.last_partial), (1030, 20, 0, 0));
 }
 
 #[test]
 fn a_nested_view_has_no_paper_parameters() {
     let request = Request { view: View::vector(0, 2, 4, 10, 30), start: 0, bytes: 8 };
-    assert_eq!(request.paper_parameters(), Ok(None));
+    assert_eq!(PaperParameters::of(&request), None);
 }
 
 /// The paper's figure 4 in numbers: three tasks that share rows of a matrix see all of it, once.

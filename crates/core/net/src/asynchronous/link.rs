@@ -22,7 +22,8 @@ use crate::{
     transport::Transport,
 };
 
-/// Payload of calls in flight on one connection, in the units of its semaphore (KiB): as in the blocking driver.
+/// Payload of the calls in flight on one connection, in units of its semaphore (KiB); the same as
+/// in the blocking driver.
 const IN_FLIGHT_KIB_MAX: usize = (2 * WINDOW_BYTES / 1024) as usize;
 
 /// Sends calls to the task of a connection. The task ends when this is dropped.
@@ -45,7 +46,7 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    /// It has just moved some.
+    /// Records that bytes moved.
     pub(super) fn note(&self) {
         self.last_ns.store(self.start.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
@@ -57,22 +58,22 @@ pub(super) struct Command {
     pub(super) op: u16,
     pub(super) body: Vec<u8>,
     pub(super) payload: Vec<u8>,
-    /// Payload that the reply may have.
+    /// Maximum payload of the reply.
     pub(super) room: usize,
     pub(super) answer: oneshot::Sender<Result<Reply, NetError>>,
     pub(super) permits: Permits,
-    /// Where a turn has to hear that something came.
+    /// Where received bytes are reported for the permit.
     pub(super) progress: Option<Progress>,
 }
 
-/// What a call holds until its reply is there, also when its caller gave up.
+/// Held by a call until its reply has arrived, even if its caller gave up.
 #[derive(Debug)]
 pub(super) struct Permits {
     _credit: OwnedSemaphorePermit,
     _window: Option<OwnedSemaphorePermit>,
 }
 
-/// The frames of a reply, gathered.
+/// The frames of a reply, collected.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     pub(super) body: Vec<u8>,
@@ -82,7 +83,7 @@ pub(super) struct Reply {
 type Answered = oneshot::Receiver<Result<Reply, NetError>>;
 
 impl Reply {
-    /// Copies the payload to where the caller wants it; the task has seen to it that there is room.
+    /// Copies the payload to its destination. The task has checked that it fits.
     pub(super) fn scatter(self, recv: &mut [IoSliceMut<'_>]) -> Answer {
         let mut rest = &self.payload[..];
         for slice in recv {
@@ -97,7 +98,7 @@ impl Reply {
 impl Link {
     pub(super) fn new(server: String, transport: Transport, credits: u32) -> io::Result<Self> {
         let credits = (credits as usize).min(Semaphore::MAX_PERMITS);
-        // a place for each credit, so that who holds one never waits
+        // one slot for each credit, so that a caller with a credit never waits
         let (commands, receiver) = mpsc::channel(credits);
         let ended = Arc::new(OnceLock::new());
         let moves = Arc::new(Moves { start: Instant::now(), last_ns: AtomicU64::new(0) });
@@ -107,14 +108,14 @@ impl Link {
         Ok(Self { server, commands, credits, window, ended, moves })
     }
 
-    /// Hands a call without payload to the task, when there is a credit.
+    /// Sends a call without payload to the task, once there is a credit.
     pub(super) async fn begin(&self, op: u16, body: &[u8]) -> Result<Answered, NetError> {
         let credit = Arc::clone(&self.credits).acquire_owned().await.map_err(|_| self.ended())?;
         let permits = Permits { _credit: credit, _window: None };
         Ok(self.hand_over((op, body.to_vec(), Vec::new()), 0, permits, None))
     }
 
-    /// Hands an exchange to the task, when credits and window allow it.
+    /// Sends an exchange to the task, once credits and window allow it.
     pub(super) async fn begin_exchange(
         &self,
         exchange: &Exchange<'_>,
@@ -139,7 +140,7 @@ impl Link {
         progress: Option<Progress>,
     ) -> Answered {
         let (answer, answered) = oneshot::channel();
-        // when the task is gone, the dropped sender says so
+        // if the task has ended, the dropped sender reports it
         let _ =
             self.commands.try_send(Command { op, body, payload, room, answer, permits, progress });
         answered
@@ -159,12 +160,13 @@ impl Link {
         self.moves.start + Duration::from_nanos(self.moves.last_ns.load(Ordering::Relaxed))
     }
 
-    /// An answer was waited for so long, and not asked for so long before.
+    /// The error of an answer that did not arrive within `waited`, after a wait of `unasked` for
+    /// the permit.
     pub(super) fn timed_out(&self, waited: Duration, unasked: Duration) -> NetError {
         NetError::TimedOut { server: self.server.clone(), waited, unasked }
     }
 
-    /// A turn did not come: nobody has received anything for so long.
+    /// The error of a call that got no permit: this host received nothing for `waited`.
     pub(super) fn not_asked(&self, waited: Duration) -> NetError {
         NetError::NotAsked { server: self.server.clone(), waited }
     }

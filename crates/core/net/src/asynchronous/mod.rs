@@ -1,12 +1,12 @@
-//! The tokio driver: a task for each connection moves the bytes, callers wait for their answers.
+//! The tokio driver: a task for each connection moves the bytes; callers wait for their answers.
 //!
 //! ```text
 //!   caller --Command (bounded channel)--> task: socket, TLS, calls in flight --oneshot--> caller
 //! ```
 //!
-//! Payload is copied once on each way, between the caller's buffers and the task's. That makes every future
-//! cancel-safe: a dropped call leaves no borrowed memory behind, its reply is received and forgotten, and the
-//! connection stays whole.
+//! Payload is copied once in each direction, between the caller's buffers and the task's. That
+//! makes every future cancel-safe: a dropped call leaves no borrowed memory behind, its reply is
+//! received and discarded, and the connection stays usable.
 
 mod link;
 mod task;
@@ -33,15 +33,16 @@ use crate::{
     tcp::Window,
 };
 
-/// See the module. Its methods must be called within a tokio runtime that has time and I/O.
+/// The tokio driver; see the module. Call its methods within a tokio runtime that has time and I/O
+/// enabled.
 #[derive(Clone, Debug)]
 pub struct Tokio {
     start: Instant,
-    /// Of all connections that this driver makes.
+    /// Incast control of all connections of this driver.
     intake: Arc<Intake>,
 }
 
-/// When a wait of so long is over that begins at `begin`.
+/// The end of a wait of `time` that begins at `begin`.
 fn end_of(begin: Instant, time: Duration) -> Instant {
     begin.checked_add(time).unwrap_or_else(|| Instant::now() + Duration::from_secs(365 * 24 * 3600))
 }
@@ -51,9 +52,9 @@ fn end_of(begin: Instant, time: Duration) -> Instant {
 pub struct TokioConnection {
     link: Link,
     id: ConnectionId,
-    /// What its peer may have on the way, with the socket; `None`: as the system has it.
+    /// The receive window set for the peer, with the socket; `None`: the system manages it.
     window: Option<(TcpStream, Window)>,
-    /// Why it is not to be used again.
+    /// Why the connection must not be used again.
     broken: Option<NetError>,
 }
 
@@ -64,7 +65,7 @@ pub struct TokioShared {
 }
 
 impl Tokio {
-    /// A driver whose clock begins now.
+    /// A driver whose clock starts now.
     pub fn new() -> Self {
         Self { start: Instant::now(), intake: Arc::new(Intake::new()) }
     }
@@ -73,7 +74,8 @@ impl Tokio {
         end_of(self.start, deadline)
     }
 
-    /// Connects on a thread for blocking work: rare, bounded by the deadline, and the same code as the blocking driver.
+    /// Connects on a thread for blocking work. Connecting is rare and bounded by the deadline, and
+    /// this shares the code of the blocking driver.
     async fn link(
         &self,
         endpoint: &Endpoint,
@@ -151,7 +153,7 @@ impl Driver for Tokio {
         let lanes = connections.iter_mut().zip(lanes).filter(|(_, lane)| !lane.is_empty());
         let lanes = lanes.map(|(connection, lane)| {
             let exchanges = lane.into_iter().filter_map(|index| slots[index].take()).collect();
-            run_in_turn(&self.intake, connection, exchanges, silence_max)
+            run_with_permit(&self.intake, connection, exchanges, silence_max)
         });
         all(lanes.collect()).await;
     }
@@ -181,8 +183,8 @@ impl Driver for Tokio {
     }
 }
 
-/// The exchanges of one connection, when it is its turn where it needs one.
-async fn run_in_turn(
+/// Runs the exchanges of one connection, after waiting for a permit if it needs one.
+async fn run_with_permit(
     intake: &Arc<Intake>,
     connection: &mut TokioConnection,
     mut exchanges: Vec<&mut Exchange<'_>>,
@@ -190,7 +192,8 @@ async fn run_in_turn(
 ) {
     let begin = Instant::now();
     if !connection.is_bounded(exchanges.iter().map(|exchange| exchange.room()).sum()) {
-        return run_lane(connection, &mut exchanges, None, (silence_max, Duration::ZERO)).await;
+        return run_exchanges(connection, &mut exchanges, None, (silence_max, Duration::ZERO))
+            .await;
     }
     let turn = if exchanges.iter().any(|exchange| exchange.op == JoinRead::OP) {
         Some(intake.begin(1))
@@ -207,8 +210,13 @@ async fn run_in_turn(
     if let Some((socket, window)) = &mut connection.window {
         window.begin(socket, turn.share());
     }
-    run_lane(connection, &mut exchanges, Some(turn.progress()), (silence_max, begin.elapsed()))
-        .await;
+    run_exchanges(
+        connection,
+        &mut exchanges,
+        Some(turn.progress()),
+        (silence_max, begin.elapsed()),
+    )
+    .await;
     let mut received = Received::default();
     if let Some((socket, window)) = &mut connection.window {
         window.end(socket, &mut received);
@@ -216,9 +224,9 @@ async fn run_in_turn(
     turn.end(received);
 }
 
-/// The exchanges of one connection. They are handed to its task in order as far as its window allows, while the
-/// answers are taken in order.
-async fn run_lane(
+/// Runs the exchanges of one connection. It sends them to the task in order as far as the window
+/// allows, and takes the answers in order.
+async fn run_exchanges(
     connection: &mut TokioConnection,
     exchanges: &mut [&mut Exchange<'_>],
     progress: Option<Progress>,
@@ -245,7 +253,9 @@ async fn run_lane(
                             tokio::select! {
                                 biased;
                                 next = begin_next => waiting.push_back(next?),
-                                reply = oldest => return reply.unwrap_or_else(|_| Err(link.ended())),
+                                reply = oldest => {
+                                    return reply.unwrap_or_else(|_| Err(link.ended()));
+                                }
                             }
                             begun += 1;
                         }
@@ -266,7 +276,8 @@ async fn run_lane(
     connection.broken = failed;
 }
 
-/// What comes before the connection has moved no byte for `silence_max`, since `begin` at the earliest.
+/// The result of `work`, unless the connection moves no byte for `silence_max`, counted from
+/// `begin` at the earliest.
 async fn in_time<T>(
     link: &Link,
     begin: Instant,

@@ -1,8 +1,10 @@
-//! The task of one connection: moves bytes, matches replies to calls.
+//! The task of one connection: moves bytes, and matches replies to calls.
 //!
-//! Invariants: (1) what waits to be sent is bounded by the credits and the window of the callers; (2) payload is
-//! only taken as far as its call has room for it, and a data frame without any ends the connection: it would end the server's silence and
-//! bring nothing (I8); (3) when the task ends, every call learns why.
+//! Invariants:
+//! 1. Unsent data is bounded by the credits and the window of the callers.
+//! 2. Payload is accepted only as far as its call has space for it. A data frame without payload
+//!    ends the connection: it would reset the server's time-out and bring nothing (I8).
+//! 3. When the task ends, every call gets the reason.
 
 use std::{
     collections::HashMap,
@@ -22,12 +24,13 @@ use crate::{
     driver::NetError, frames::FrameBuffer, intake::Progress, tls::Channel, transport::Transport,
 };
 
-/// What one read takes when it is not payload.
+/// Bytes that one read takes when it is not payload.
 const RECEIVE_BYTES: usize = 32 * 1024;
-/// Reads before commands and sends get their turn.
+/// Reads before commands and sends get a chance.
 const TURNS_MAX: usize = 8;
 
-/// Starts the task; it ends when `commands` is closed or the connection breaks, and then says why in `ended`.
+/// Starts the task. It ends when `commands` is closed or the connection fails, and then stores the
+/// reason in `ended`.
 pub(super) fn spawn(
     server: String,
     transport: Transport,
@@ -54,13 +57,13 @@ pub(super) fn spawn(
             Ok(()) => return,
             Err(error) => error,
         };
-        let _ = ended.set(error.clone()); // nobody else sets it
+        let _ = ended.set(error.clone()); // no other code sets it
         task.commands.close();
         while let Ok(command) = task.commands.try_recv() {
-            let _ = command.answer.send(Err(error.clone())); // its caller gave up
+            let _ = command.answer.send(Err(error.clone())); // fails if the caller gave up
         }
         for call in task.calls.into_values() {
-            let _ = call.answer.send(Err(error.clone())); // its caller gave up
+            let _ = call.answer.send(Err(error.clone())); // fails if the caller gave up
         }
     });
     Ok(())
@@ -75,9 +78,10 @@ struct Task {
     out: Vec<u8>,
     sent: usize,
     buffer: FrameBuffer,
-    /// The call whose payload is being received: its bytes there, and how many it will have.
+    /// The call whose payload is being received, how many bytes have arrived, and how many it will
+    /// have.
     payload: Option<Payload>,
-    /// Where callers look how long the server has been silent.
+    /// Where callers check how long the server has been silent.
     moves: Arc<Moves>,
 }
 
@@ -186,10 +190,10 @@ impl Task {
             }
             self.digest()?;
         }
-        Ok(()) // the socket was not read empty, so that its readiness still stands
+        Ok(()) // the socket may hold more bytes; its readiness still stands
     }
 
-    /// Goes as far as the received bytes allow.
+    /// Processes frames as far as the received bytes allow.
     fn digest(&mut self) -> Result<(), NetError> {
         loop {
             if let Some(Payload { request_id, last, done }) = &mut self.payload {
@@ -241,7 +245,7 @@ impl Task {
 
     fn finish(&mut self, request_id: u64) {
         if let Some(call) = self.calls.remove(&request_id) {
-            let _ = call.answer.send(Ok(call.reply)); // its caller gave up
+            let _ = call.answer.send(Ok(call.reply)); // fails if the caller gave up
         }
     }
 
@@ -254,7 +258,7 @@ impl Task {
     }
 }
 
-/// A socket with or without TLS that never waits.
+/// A nonblocking socket with or without TLS.
 struct Stream {
     socket: TcpStream,
     tls: Option<Channel>,
@@ -265,7 +269,7 @@ impl Stream {
         self.tls.as_ref().is_some_and(Channel::has_unsent)
     }
 
-    /// Takes a beginning of `bytes`; `Ok(0)` when there is nothing left to do.
+    /// Takes a prefix of `bytes`. `Ok(0)` when there is nothing left to do.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &self.tls {
             Some(tls) => {

@@ -1,15 +1,19 @@
-//! The time of one program's call: all that is done for it, at whatever server, ends by one moment (I8).
+//! The deadline of a program's call: all work for the call, at any server, ends by this time (I8).
 //!
 //! ```text
-//!   program's call ── Bound::begin ── stage 1 ── stage 2 ── … ── dropped
-//!                          └────── one deadline for all of them ──────┘
+//!   program's call ── CallDeadline::begin ── stage 1 ── stage 2 ── … ── dropped
+//!                          └────── one deadline for all of them ─────────┘
 //! ```
 //!
-//! The blocking driver does everything on the thread that calls, so the bound belongs to the thread. A thread that does a
-//! part of the call for another enters its bound ([`Bound::current`], [`Bound::enter`]).
+//! The blocking driver works on the calling thread, so the deadline belongs to the thread. A thread
+//! that works for another one's call enters its deadline ([`CallDeadline::current`],
+//! [`CallDeadline::enter`]).
 //!
-//! Invariants: (1) inside a bound no wait has a later deadline than the bound's; (2) only servers that move bytes push it
-//! on ([`crate::Driver::extend_bound`]); (3) without a bound each call has its own time, as a program of the library wants.
+//! Invariants:
+//! 1. Within a deadline, no wait ends later than the deadline.
+//! 2. Only servers that move bytes extend it ([`crate::Driver::extend_call_deadline`]).
+//! 3. Without a deadline, each call to a server has its own time-out. Programs that use the library
+//!    directly work like this.
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,62 +25,64 @@ use super::clock::since_boot;
 use crate::driver::CallBound;
 
 thread_local! {
-    /// In the time of [`since_boot`].
+    /// On the clock of [`since_boot`].
     static BOUND: Cell<Option<CallBound>> = const { Cell::new(None) };
-    /// The server that was waited for in vain within the bound.
+    /// The server that the call last waited for in vain.
     static BLAMED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// The bound of the calling thread until it is dropped; then the one before holds again.
+/// The deadline of the calling thread, until this is dropped. Then the previous deadline holds
+/// again.
 #[derive(Debug)]
 #[must_use = "the bound ends when this is dropped"]
 pub struct Bound {
     before: Option<CallBound>,
     blamed_before: Option<String>,
-    /// It is of this thread.
+    /// Makes it `!Send`: it belongs to this thread.
     _here: PhantomData<*const ()>,
 }
 
-/// A bound, to be entered by another thread.
+/// A deadline that another thread can enter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BoundUntil(Option<CallBound>);
 
 impl Bound {
-    /// All waits of this thread end within `time`. Inside another bound the earlier of the two ends holds.
+    /// All waits of this thread end within `time`. Within another deadline, the earlier one holds.
     pub fn begin(time: Duration) -> Self {
         let own = CallBound { until: since_boot().saturating_add(time), time };
         Self::set(Some(BOUND.get().filter(|outer| outer.until <= own.until).unwrap_or(own)))
     }
 
-    /// This thread does a part of what another thread's bound is for.
+    /// This thread works for a call that has this deadline.
     pub fn enter(until: BoundUntil) -> Self {
         Self::set(until.0)
     }
 
-    /// What follows is not a part of the call, and has its own time: for bytes of earlier calls, which must not be lost since
-    /// this one has waited for something else.
+    /// Until this is dropped, no deadline holds. For bytes of earlier calls: they must not be lost
+    /// because this call waited for something else.
     pub fn apart() -> Self {
         Self::set(None)
     }
 
-    /// The bound of this thread now.
+    /// The present deadline of this thread.
     pub fn current() -> BoundUntil {
         BoundUntil(BOUND.get())
     }
 
-    /// How much time this thread has left; `None` outside of any bound.
+    /// The time that this thread has left; `None` without a deadline.
     pub fn left() -> Option<Duration> {
         BOUND.get().map(|bound| bound.until.saturating_sub(since_boot()))
     }
 
-    /// The bound's time begins anew, if there is one: what took long was done.
+    /// Restarts the time of the deadline, if there is one, after slow work has succeeded.
     pub fn renew() {
         if let Some(bound) = BOUND.get() {
             extend(since_boot().saturating_add(bound.time));
         }
     }
 
-    /// Time was spent on this server in vain: what finds no time left within the bound names it.
+    /// Records that time was spent on this server in vain. An error for lack of time names this
+    /// server.
     pub fn blame(server: &str) {
         if BOUND.get().is_some() {
             BLAMED.replace(Some(server.to_owned()));
@@ -92,7 +98,7 @@ impl Drop for Bound {
     fn drop(&mut self) {
         BOUND.set(self.before);
         let outer = self.blamed_before.take();
-        // Who used the time up is known to what follows within the outer bound, too.
+        // The outer deadline also remembers which server used up the time.
         BLAMED.with_borrow_mut(|blamed| {
             if outer.is_some() || self.before.is_none() {
                 *blamed = outer;
@@ -123,7 +129,7 @@ mod tests {
     const LONGER: Duration = Duration::from_secs(7200);
 
     #[test]
-    fn an_inner_bound_ends_no_later_than_the_outer_one() {
+    fn an_inner_deadline_ends_no_later_than_the_outer_one() {
         assert_eq!(Bound::left(), None);
         let outer = Bound::begin(LONG);
         let until = Bound::current();
@@ -139,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn another_thread_has_the_bound_that_it_enters_and_no_other() {
+    fn another_thread_has_only_the_deadline_that_it_enters() {
         let _bound = Bound::begin(LONG);
         let until = Bound::current();
         let (none, entered) = std::thread::spawn(move || {
@@ -153,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_pushes_the_bound_on_and_what_is_apart_has_none() {
+    fn moved_bytes_extend_the_deadline_and_a_suspended_one_does_not_hold() {
         let _bound = Bound::begin(LONG);
         let until = Bound::current();
         {
@@ -171,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_blame_is_known_until_the_outermost_bound_ends() {
+    fn the_blamed_server_is_known_until_the_outermost_deadline_ends() {
         let outer = Bound::begin(LONG);
         {
             let _inner = Bound::begin(LONG);

@@ -1,9 +1,10 @@
-//! Time since the machine started, also across a suspend.
+//! Time since the machine booted, including suspended time.
 
 use std::time::Duration;
 
-/// `CLOCK_BOOTTIME`, not `CLOCK_MONOTONIC` (`Instant`), which stands still while the machine is suspended: a
-/// laptop that wakes must not believe leases that the metadata server has given to others meanwhile.
+/// `CLOCK_BOOTTIME`, because `CLOCK_MONOTONIC` (`Instant`) stops while the machine is suspended. A
+/// laptop that resumes must not use leases that the metadata server has granted to others
+/// meanwhile.
 #[cfg(target_os = "linux")]
 pub(super) fn since_boot() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -32,7 +33,7 @@ mod tests {
         assert!((before..=after).contains(&now.as_secs()));
         let driver = Blocking::new();
         let (began, at) = (since_boot(), driver.now());
-        // The driver's time is that clock's, less a constant.
+        // The driver's time is that clock's minus a constant.
         assert!(driver.now() - at <= since_boot() - began);
         assert!(driver.start <= began);
     }

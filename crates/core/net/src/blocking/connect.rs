@@ -1,4 +1,4 @@
-//! Connecting and the client's side of the handshake, by the calling thread.
+//! Connects, and runs the client's side of the handshake, on the calling thread.
 
 use std::{
     io::{self, ErrorKind, IoSlice},
@@ -18,10 +18,10 @@ use crate::{
     transport::{Transport, Wait},
 };
 
-/// Room for the frames of a usual handshake.
+/// Buffer size; the frames of a usual handshake fit.
 const BUFFER_BYTES: usize = 1024;
 
-/// A connection whose peer is proved.
+/// A connection whose peer is authenticated.
 #[derive(Debug)]
 pub(crate) struct Connected {
     pub(crate) server: String,
@@ -29,7 +29,7 @@ pub(crate) struct Connected {
     pub(crate) established: Established,
 }
 
-/// Tries the addresses in order until one is reached, then shakes hands there.
+/// Tries the addresses in order until one is reached, then runs the handshake there.
 pub(crate) fn connect(endpoint: &Endpoint, deadline: Instant) -> Result<Connected, NetError> {
     let begin = Instant::now();
     let unreachable = |why: String| NetError::Unreachable {
@@ -49,7 +49,7 @@ fn reach(
 ) -> Result<Transport, String> {
     let mut why = "it has no address".to_string();
     for (index, address) in addresses.iter().enumerate() {
-        // an address that swallows packets must leave time for the ones after it
+        // an address that drops packets must leave time for the following ones
         let share = remaining(deadline) / (addresses.len() - index) as u32;
         match reach_one(address, names, Instant::now() + share).and_then(Transport::new) {
             Ok(transport) => return Ok(transport),
@@ -114,7 +114,7 @@ fn shake_hands(
     let (header, body) = receive(transport, &mut buffer, &handshake, wait, lost)?;
     let established = handshake.auth_reply(&header, &body)?;
     if !buffer.is_empty() || transport.has_received() {
-        let what = "it sent bytes that nobody asked for".to_string();
+        let what = "it sent bytes before any request".to_string();
         return Err(NetError::PeerMisbehaved { server: endpoint.name(), what });
     }
     Ok(established)

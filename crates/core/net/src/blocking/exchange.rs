@@ -1,12 +1,13 @@
-//! A batch of exchanges over several connections, by the calling thread.
+//! Runs a batch of exchanges over several connections, on the calling thread.
 //!
-//! What is sent to several servers overlaps on the wire, and so do their answers: each connection moves as far as
-//! its socket allows, and the thread sleeps in `poll` only when none can. One connection alone needs no poll: it
-//! sends, then waits in `recv`.
+//! Requests to several servers overlap on the wire, and so do their answers. Each connection moves
+//! as far as its socket allows; the thread sleeps in `poll` only when none can move. A single
+//! connection needs no poll: it sends, then waits in `recv`.
 //!
-//! Invariant: each server is given the same time to move a byte, from the last that it moved, whatever the others do: one that is
-//! silent for longer fails alone, and only after a look whether something has come meanwhile. One that was not asked, since it is
-//! others' turn, is not silent, and its connection stays as it is.
+//! Invariant: each server has the same time to move a byte, counted from the last byte that it
+//! moved, whatever the others do. A server that is silent for longer fails alone, and only after a
+//! last check for received bytes. A server that was not asked yet, because its connection waits for
+//! a receive permit, does not count as silent, and its connection stays usable.
 
 use std::{
     io::{self, ErrorKind},
@@ -29,15 +30,16 @@ use crate::{
     transport::{Wait, timespec},
 };
 
-/// What one connection may receive before the others get their turn, in system calls.
+/// System calls that one connection may use to receive before the others get a chance.
 const TURNS_MAX: usize = 8;
-/// What each of several servers is sent before any of them is sent more: it fills the first windows, and is copied in 10 to 30 us.
+/// Bytes sent to each of several servers before any of them gets more. They fill the first windows,
+/// and are copied in 10 to 30 us.
 const FIRST_SENT_BYTES: usize = 64 * 1024;
-/// Answers up to this from each server fit the connection's buffer as the system has it, so that they can be awaited one after the
-/// other without holding any server up. Where the window is a share, they must fit that.
+/// Answers up to this size fit a connection's default buffer. So they can be received one after
+/// another without blocking any server. Where a window is set, they must fit the window.
 const SEQUENTIAL_BYTES_MAX: u64 = 64 * 1024;
 
-/// See the module. Sets every outcome.
+/// Runs the batch and sets every outcome; see the module.
 pub(super) fn exchange(
     intake: &Arc<Intake>,
     connections: &mut [Connection],
@@ -49,18 +51,19 @@ pub(super) fn exchange(
     if bounded == 0 {
         return run(&mut lanes, batch, None);
     }
-    // What needs no turn is on its way before.
-    lanes.iter_mut().for_each(|lane| guard(lane, batch, send_all));
+    // Requests that need no permit are sent first.
+    lanes.iter_mut().for_each(|lane| run_step(lane, batch, send_all));
     let turn = if lanes.iter().any(|lane| lane.is_collective(batch)) {
         Some(intake.begin(bounded))
     } else {
-        // Their servers are not held up by a wait that may be long.
+        // While the call waits for its permit, which may take long, the other servers must not be
+        // blocked.
         let go_on = |lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]| {
             receive_some(lane, batch)?;
             send_all(lane, batch)
         };
         intake.wait(bounded, silence_max, || {
-            lanes.iter_mut().for_each(|lane| guard(lane, batch, go_on))
+            lanes.iter_mut().for_each(|lane| run_step(lane, batch, go_on))
         })
     };
     let Some(turn) = turn else {
@@ -70,7 +73,7 @@ pub(super) fn exchange(
         lanes.retain(|lane| !lane.is_done());
         return run(&mut lanes, batch, None);
     };
-    // Not every call begins with the same server.
+    // Successive calls begin with different servers.
     let first = turn.number() % lanes.len();
     let mut shared = SharedTurn { turn, first, received: Received::default() };
     shared.give(&mut lanes, shared.turn.lanes());
@@ -78,16 +81,20 @@ pub(super) fn exchange(
     shared.end(&mut lanes);
 }
 
-/// A turn and the lanes of one call: as many as it is for have it, each gives it to the next when it is done.
+/// A permit and the connections of one call. The permit covers some of them; each passes it on when
+/// it is done.
 struct SharedTurn {
     turn: Turn,
-    /// The lane that has it first, and the others in their order, unless their servers are asked more.
+    /// The connection that gets the permit first. The others follow in order, unless their servers
+    /// are busier.
     first: usize,
     received: Received,
 }
 
 impl SharedTurn {
-    /// Lanes may have ended, and places may have become free if what has come was `looked` at; whether another lane has a turn now.
+    /// Releases the permits of finished connections and passes them on. With `looked`, it also asks
+    /// for more permits, since received bytes are accounted. Returns whether another connection has
+    /// a permit now.
     fn hand_on(&mut self, lanes: &mut [Lane<'_>], looked: bool) -> bool {
         let back = self.take_back(lanes);
         let wanted = lanes.iter().filter(|lane| lane.awaits_turn()).count();
@@ -113,7 +120,7 @@ impl SharedTurn {
         }
     }
 
-    /// From lanes that have ended; from how many.
+    /// Reclaims the permits of finished connections. Returns how many.
     fn take_back(&mut self, lanes: &mut [Lane<'_>]) -> usize {
         let mut back = 0;
         for lane in lanes {
@@ -133,10 +140,10 @@ impl SharedTurn {
 
 fn run(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>], turn: Option<&mut SharedTurn>) {
     if let [lane] = lanes {
-        guard(lane, batch, run_alone);
-    } else if let Err(error) = run_together(lanes, batch, turn) {
+        run_step(lane, batch, run_single);
+    } else if let Err(error) = run_polled(lanes, batch, turn) {
         for lane in lanes.iter_mut() {
-            guard(lane, batch, receive_some); // what came while this thread waited for its turn
+            run_step(lane, batch, receive_some); // bytes that arrived while this thread waited
             if !lane.is_done() {
                 lane.halt(batch, io::Error::new(error.kind(), error.to_string()).into());
             }
@@ -145,12 +152,12 @@ fn run(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>], turn: Option<&mut Sha
 }
 
 /// A server has been silent for too long.
-fn late() -> Halt {
+fn timed_out() -> Halt {
     io::Error::from(ErrorKind::TimedOut).into()
 }
 
-/// An error of one connection ends that one; the others go on.
-fn guard(
+/// An error ends one connection; the others go on.
+fn run_step(
     lane: &mut Lane<'_>,
     batch: &mut [Exchange<'_>],
     step: impl FnOnce(&mut Lane<'_>, &mut [Exchange<'_>]) -> Result<(), Halt>,
@@ -180,8 +187,9 @@ fn lanes<'c>(
     lanes
 }
 
-/// One connection: sends all it may, then waits for what comes; both at once only while both are possible.
-fn run_alone(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt> {
+/// One connection: sends as much as possible, then waits to receive. It polls for both directions
+/// only while both are possible.
+fn run_single(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt> {
     while !lane.is_done() {
         match lane.send(batch, Wait::No)? {
             Step::Moved => continue,
@@ -190,7 +198,7 @@ fn run_alone(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt
                 Step::Blocked | Step::Nothing => {
                     let waited = wait_for(std::slice::from_mut(lane), batch)?;
                     if !waited.silent.is_empty() {
-                        return Err(late());
+                        return Err(timed_out());
                     }
                     Step::Blocked
                 }
@@ -202,7 +210,7 @@ fn run_alone(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt
 }
 
 /// Several connections.
-fn run_together(
+fn run_polled(
     lanes: &mut [Lane<'_>],
     batch: &mut [Exchange<'_>],
     mut turn: Option<&mut SharedTurn>,
@@ -210,43 +218,46 @@ fn run_together(
     send_to_all(lanes, batch);
     let share = turn.as_ref().and_then(|turn| turn.turn.share());
     if lanes.iter().all(|lane| lane.is_sent() && fits_its_buffer(lane, share)) {
-        // The time of all servers begins now, not when the one before has answered.
+        // The time of all servers begins now, not when the previous one has answered.
         lanes.iter_mut().for_each(|lane| _ = lane.silent_until());
         // In the order of the connections: see `Driver::exchange`.
         for at in 0..lanes.len() {
-            guard(&mut lanes[at], batch, run_alone);
+            run_step(&mut lanes[at], batch, run_single);
             if let Some(turn) = &mut turn {
-                let _ = turn.hand_on(lanes, true); // all had theirs
+                let _ = turn.hand_on(lanes, true); // all had their time
             }
         }
         return Ok(());
     }
-    // Sending may take so long that servers would seem late, whose answers are there.
+    // Sending may take so long that servers would count as late although their answers have
+    // arrived.
     let mut looked = false;
     while lanes.iter().any(|lane| !lane.is_done()) {
-        // Who fails when it begins hands its turn on at once: nothing would wake this thread for the next.
+        // A connection that fails when it begins passes its permit on immediately: nothing would
+        // wake this thread for the next one.
         while let Some(turn) = &mut turn
             && turn.hand_on(lanes, looked)
         {
-            lanes.iter_mut().for_each(|lane| guard(lane, batch, send_all));
+            lanes.iter_mut().for_each(|lane| run_step(lane, batch, send_all));
         }
         if lanes.iter().all(Lane::is_done) {
             break;
         }
         let waited = wait_for(lanes, batch)?;
         for at in waited.silent {
-            lanes[at].halt(batch, late());
+            lanes[at].halt(batch, timed_out());
         }
         for at in waited.ready {
-            guard(&mut lanes[at], batch, receive_some);
-            guard(&mut lanes[at], batch, send_all);
+            run_step(&mut lanes[at], batch, receive_some);
+            run_step(&mut lanes[at], batch, send_all);
         }
         looked = true;
     }
     Ok(())
 }
 
-/// Whether all that it receives can be on the way while nobody takes it; `share`: the window of lanes that have a turn.
+/// Whether all it receives can be in flight while nobody reads it. `share`: the window of
+/// connections that have a permit.
 fn fits_its_buffer(lane: &Lane<'_>, share: Option<u32>) -> bool {
     let window = share.filter(|_| lane.has_turn()).map_or(u64::MAX, u64::from);
     lane.in_flight_bytes() <= SEQUENTIAL_BYTES_MAX.min(window)
@@ -255,7 +266,7 @@ fn fits_its_buffer(lane: &Lane<'_>, share: Option<u32>) -> bool {
 fn send_to_all(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>]) {
     in_rounds(lanes.len(), |at, most| {
         let mut moved = false;
-        guard(&mut lanes[at], batch, |lane, batch| {
+        run_step(&mut lanes[at], batch, |lane, batch| {
             moved = lane.send_up_to(most, batch, Wait::No)? == Step::Moved;
             Ok(())
         });
@@ -263,8 +274,9 @@ fn send_to_all(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>]) {
     });
 }
 
-/// To each a little at first, and then ever more, until nothing moved: copying a large request for one server takes as long as another
-/// server's line would be idle meanwhile. `send`: to which, so many bytes at most; whether something moved.
+/// Calls `send(connection, bytes)` for each connection with a small limit, then with growing
+/// limits, until nothing moves. While a large request for one server is copied, another server's
+/// link would be idle. `send` returns whether it moved bytes.
 fn in_rounds(lanes: usize, mut send: impl FnMut(usize, usize) -> bool) {
     let (mut most, mut moved) = (FIRST_SENT_BYTES, true);
     while std::mem::take(&mut moved) {
@@ -287,22 +299,22 @@ fn receive_some(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), H
     Ok(())
 }
 
-/// What a wait has come to.
+/// The result of a wait.
 #[derive(Default)]
 struct Waited {
     /// Connections that can move.
     ready: Vec<usize>,
-    /// Connections that cannot, and have not for too long.
+    /// Connections that cannot move and have been silent for too long.
     silent: Vec<usize>,
 }
 
-/// Sleeps until a connection can move, or one has been silent for too long.
+/// Sleeps until a connection can move or has been silent for too long.
 fn wait_for(lanes: &mut [Lane<'_>], batch: &[Exchange<'_>]) -> io::Result<Waited> {
     if lanes.iter().any(|lane| lane.wants_to_receive() && lane.transport().has_received()) {
         return Ok(Waited { ready: (0..lanes.len()).collect(), ..Waited::default() });
     }
     let ends: Vec<Instant> = lanes.iter_mut().map(Lane::silent_until).collect();
-    // Who awaits a turn is not asked anything yet, and is not silent.
+    // A connection that waits for a permit has sent no request, so its server is not silent.
     let polled =
         lanes.iter().enumerate().filter_map(|(at, lane)| Some((at, poll_for(lane, batch)?)));
     let (all, mut sockets): (Vec<usize>, Vec<PollFd<'_>>) = polled.unzip();
@@ -350,15 +362,15 @@ mod tests {
     };
 
     const OP: u16 = 9;
-    /// Several system calls for each, so that lanes are polled.
+    /// More than one system call receives, so that the connections are polled.
     const BYTES: usize = 72 << 10;
 
-    /// Answers every call with that many bytes, all of them its own number.
+    /// Answers every call with [`BYTES`] bytes of its own number.
     fn serve(mut socket: TcpStream, number: u8) {
         while serve_one(&mut socket, number) {}
     }
 
-    /// Whether there was a call.
+    /// Serves one call. Returns whether there was one.
     fn serve_one(socket: &mut TcpStream, number: u8) -> bool {
         let mut header = [0; FRAME_HEADER_BYTES];
         if socket.read_exact(&mut header).is_err() {
@@ -376,7 +388,7 @@ mod tests {
         Exchange { connection: at, op: OP, body: Vec::new(), send: Vec::new(), recv, outcome: None }
     }
 
-    /// A connection that counts, though it is on loopback.
+    /// A connection on loopback that needs a permit like a remote one.
     fn bounded(socket: TcpStream) -> Connection {
         let transport = Transport::new(socket).expect("a transport");
         let established = Established {
@@ -391,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn more_lanes_than_places_are_all_answered_and_a_broken_one_keeps_no_other_waiting() {
+    fn more_connections_than_permits_are_answered_despite_broken_ones() {
         const LANES: usize = 11;
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
@@ -420,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_goes_from_server_to_server_and_each_call_begins_with_the_next_one() {
+    fn a_permit_passes_between_servers_and_calls_start_with_the_next_one() {
         const LANES: usize = 3;
         let intake = Intake::timeless();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -440,7 +452,7 @@ mod tests {
                 bounded(client)
             })
             .collect();
-        // One place is free, which the lanes of a call have one after the other.
+        // One permit is free; the connections of a call use it one after another.
         let _others = intake.begin(intake.places() - 1);
         for _ in 0..LANES {
             let mut rooms = vec![vec![0xff; BYTES]; LANES];
@@ -452,7 +464,7 @@ mod tests {
         assert_eq!(order, [1, 2, 0, 2, 0, 1, 0, 1, 2]);
     }
 
-    /// A connection, and its server's end.
+    /// A connection and its server's end.
     fn pair() -> (Connection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let client =
@@ -461,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_whose_turn_does_not_come_while_nobody_receives_fails_and_asks_nobody() {
+    fn a_call_without_a_permit_fails_unsent_when_nothing_is_received() {
         let (connection, mut server) = pair();
         let intake = Intake::timeless();
         let others = intake.begin(1000);
@@ -477,7 +489,7 @@ mod tests {
         );
         drop(others);
         assert!(intake.is_idle());
-        // The connection is as good as before.
+        // The connection is still usable.
         let server = thread::spawn(move || {
             assert!(serve_one(&mut server, 7));
             let mut asked = Vec::new();
@@ -493,11 +505,10 @@ mod tests {
     }
 
     #[test]
-    fn a_call_waits_for_its_turn_as_long_as_others_receive_and_those_that_need_none_are_answered_meanwhile()
-     {
-        /// More than a thread that wants to run does not.
+    fn a_call_waits_for_a_permit_while_others_receive_and_small_calls_go_on() {
+        /// Longer than a runnable thread waits for a processor.
         const SILENCE: Duration = Duration::from_secs(2);
-        /// More than sockets hold: it is sent when it was received.
+        /// More than the sockets buffer: the send ends only when the bytes are received.
         const LARGE: usize = 8 << 20;
         let intake = Intake::timeless();
         let ((waiting, server), (mut free, mut free_server)) = (pair(), pair());
@@ -522,7 +533,7 @@ mod tests {
                 others.progress().add(1);
                 thread::sleep(Duration::from_millis(1));
             }
-            assert!(free_server.is_finished(), "it was held up by what waits for its turn");
+            assert!(free_server.is_finished(), "the call that waits for a permit blocked it");
         });
         let (mut room, mut free_room) = (vec![0; BYTES], vec![0; LARGE]);
         let mut batch = [call((0, &mut room)), call((1, &mut free_room))];
@@ -562,7 +573,7 @@ mod tests {
         let (connection, mut server) = pair();
         let mut connections = [connection];
         let mut room = Vec::new();
-        // Parts end within pieces, and at their ends.
+        // Parts end within slices and at their ends.
         let send = payload.chunks(24_000).map(io::IoSlice::new).collect();
         let mut batch = [Exchange { send, ..call((0, &mut room)) }];
         let mut lanes = lanes(
@@ -592,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_not_late_while_nobody_has_looked() {
+    fn servers_are_not_late_before_their_sockets_were_read() {
         let ((one, _first), (other, _second)) = (pair(), pair());
         let mut connections = [one, other];
         let mut rooms = vec![vec![0; BYTES]; 2];
@@ -608,7 +619,7 @@ mod tests {
         let mut shared =
             SharedTurn { turn: intake.begin(places), first: 0, received: Received::default() };
         shared.give(&mut lanes, 1);
-        thread::sleep(Duration::from_millis(5)); // as sending to many may take
+        thread::sleep(Duration::from_millis(5)); // as long as sending to many servers may take
         assert!(!shared.hand_on(&mut lanes, false));
         assert!(shared.hand_on(&mut lanes, true), "it was looked, and nothing had come");
     }

@@ -1,16 +1,19 @@
-//! One exclusive connection during a batch: what it still has to send, and what comes back for whom.
+//! The exchanges of one exclusive connection during a batch: what is still to be sent, and the
+//! replies.
 //!
 //! ```text
 //!   queue:   exchanges of this connection, in order
 //!              done .. | in flight (sent or being sent) .. | waiting for credits and window ..
-//!   receive: header -> payload straight into the exchange's slices, the next header with it (into the inbox)
+//!   receive: header -> payload directly into the exchange's slices, the next header into the inbox
 //!                   -> body of the final frame -> outcome
 //! ```
 //!
-//! Invariants: (1) at most [`IN_FLIGHT_BYTES_MAX`] and the credits are in flight, but always one exchange;
-//! (2) a large payload is received where the caller wants it and nowhere else; (3) a frame for a call that is not in
-//! flight, or with more payload than there is room, ends the connection, and so does a data frame without payload: it would end the
-//! server's silence and bring nothing (I8).
+//! Invariants:
+//! 1. At most [`IN_FLIGHT_BYTES_MAX`] and the credits are in flight, but always one exchange.
+//! 2. A large payload is received only where the caller wants it.
+//! 3. A frame ends the connection if its call is not in flight, or if its payload exceeds the space
+//!    for it. So does a data frame without payload: it would reset the server's time-out and bring
+//!    nothing (I8).
 
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut},
@@ -31,15 +34,16 @@ use crate::{
     transport::{PIECES_MAX, Transport, Wait},
 };
 
-/// Payload wanted and sent at a time on one connection: one window that is served and one on its way, so that
-/// many servers answering at once meet a bound and not a full switch (incast).
+/// Payload requested and sent at a time on one connection: one window that the server works on and
+/// one in flight. So the answers of many servers at the same time are bounded and do not overflow a
+/// switch (incast).
 const IN_FLIGHT_BYTES_MAX: u64 = 2 * WINDOW_BYTES;
 
-/// Received behind a large payload: the next header, and the whole body if that is the final frame's. What of it
-/// turns out to be payload is copied, so it is little.
+/// Bytes received behind a large payload: the next header, and the whole body of a final frame.
+/// Small, because payload that arrives here must be copied.
 const AHEAD_BYTES: usize = 512;
-/// Replies up to this come in one system call with their header and body and are copied: 16 KiB cost less to copy
-/// than a second call costs.
+/// A reply up to this size is received with its header and body in one system call, and copied.
+/// Copying 16 KiB costs less than a second call.
 const SMALL_BYTES_MAX: u64 = 16 * 1024;
 
 /// A connection that one batch uses at a time.
@@ -50,13 +54,13 @@ pub struct Connection {
     pub(super) transport: Transport,
     credits: usize,
     pub(super) next_id: u64,
-    /// What was received beyond what has its own place: headers, bodies, small payloads.
+    /// Received bytes without a place of their own: headers, bodies, small payloads.
     pub(super) inbox: FrameBuffer,
-    /// What it receives comes in too small pieces for a pipe.
+    /// Its payload arrives in fragments too small for a pipe.
     pub(super) overfills: bool,
-    /// What its peer may have on the way; `None`: as the system has it.
+    /// The receive window set for the peer; `None`: the system manages it.
     pub(super) window: Option<Window>,
-    /// Why it is not to be used again.
+    /// Why the connection must not be used again.
     pub(super) broken: Option<NetError>,
 }
 
@@ -79,19 +83,19 @@ impl Connection {
         }
     }
 
-    /// Whether so large an answer counts for the bound of what all may have on the way.
+    /// Whether an answer of this size needs a receive permit.
     pub(super) fn is_bounded(&self, answer_bytes: u64) -> bool {
         self.window.is_some() && answer_bytes >= BOUNDED_BYTES_MIN
     }
 
-    /// Before a bounded answer.
+    /// Call before an answer that has a permit.
     pub(super) fn open_window(&mut self, share: Option<u32>) {
         if let Some(window) = &mut self.window {
             window.begin(self.transport.socket(), share);
         }
     }
 
-    /// After it: what was seen is added.
+    /// Call after it. Adds the observations to `received`.
     pub(super) fn close_window(&mut self, received: &mut Received) {
         if let Some(window) = &mut self.window {
             window.end(self.transport.socket(), received);
@@ -102,12 +106,13 @@ impl Connection {
         NetError::PeerMisbehaved { server: self.server.clone(), what: what.to_string() }
     }
 
-    /// Why a call has no answer whose turn did not come: nobody has received anything for so long.
+    /// The error of a call that got no permit: this host received nothing for `waited`.
     pub(super) fn not_asked(&self, waited: Duration) -> NetError {
         NetError::NotAsked { server: self.server.clone(), waited }
     }
 
-    /// Why a call has no answer, whose server has been silent for so long, and was not asked for so long before.
+    /// The error of a call whose server was silent for `waited`, after a wait of `unasked` for the
+    /// permit.
     pub(super) fn error_of(&self, halt: Halt, waited: Duration, unasked: Duration) -> NetError {
         let server = self.server.clone();
         match halt {
@@ -120,20 +125,20 @@ impl Connection {
     }
 }
 
-/// A call whose reply is awaited.
+/// A call whose reply is not complete.
 #[derive(Debug)]
 struct InFlight {
     request_id: u64,
     /// Index in the batch.
     exchange: usize,
     bytes: u64,
-    /// Where the next payload byte goes: index of the slice, offset in it.
+    /// Where the next payload byte belongs: index of the slice, offset in it.
     slice: usize,
     offset: usize,
     payload_bytes: u64,
 }
 
-/// What the next byte is part of.
+/// What the next received byte belongs to.
 #[derive(Debug)]
 enum Receiving {
     Header,
@@ -141,41 +146,41 @@ enum Receiving {
     Payload { call: usize, left: usize, last: Option<Vec<u8>> },
 }
 
-/// The state of one connection in one batch.
+/// The state of one connection in a batch.
 #[derive(Debug)]
 pub(super) struct Lane<'c> {
     connection: &'c mut Connection,
     /// Indexes of its exchanges in the batch, in order.
     queue: Vec<usize>,
-    /// How many of them were begun to be sent.
+    /// How many of them have started to be sent.
     begun: usize,
-    /// The frame that is being sent: its header, and how much of it is sent.
+    /// The frame being sent: its header, and how many of its bytes are sent.
     sending: Option<([u8; FRAME_HEADER_BYTES], usize)>,
     in_flight: Vec<InFlight>,
     in_flight_bytes: u64,
     receiving: Receiving,
     turn: LaneTurn,
     silence: Silence,
-    /// How long it waited for its turn.
+    /// How long it waited for its permit.
     unasked: Duration,
 }
 
-/// Whether a lane may ask.
+/// Whether requests may be sent.
 #[derive(Debug)]
 enum LaneTurn {
-    /// It needs no turn, or has given it back.
+    /// It needs no permit, or has released it.
     None,
-    /// Not yet.
+    /// It must not send before it has a permit.
     Awaited,
     Taken(Progress),
 }
 
-/// Why a connection stopped.
+/// Why a connection ended.
 #[derive(Debug)]
 pub(super) enum Halt {
     /// The peer misbehaved.
     Peer(NetError),
-    /// The socket failed, or the time is over.
+    /// The socket failed, or the time is up.
     Socket(io::Error),
 }
 
@@ -191,19 +196,19 @@ impl From<io::Error> for Halt {
     }
 }
 
-/// How far a step came.
+/// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Bytes moved; more may be possible at once.
+    /// Bytes moved; more may be possible immediately.
     Moved,
-    /// The socket has no bytes or no room now.
+    /// The socket has no bytes or no space now.
     Blocked,
     /// There is nothing to do in this direction now.
     Nothing,
 }
 
 impl<'c> Lane<'c> {
-    /// For a batch that begins now.
+    /// The state at the beginning of a batch.
     pub(super) fn new(connection: &'c mut Connection, silence: Silence) -> Self {
         Self {
             connection,
@@ -219,8 +224,8 @@ impl<'c> Lane<'c> {
         }
     }
 
-    /// Whether what it is to receive counts for the bound of what all may have on the way: then it asks for nothing until
-    /// [`Lane::take_turn`].
+    /// Returns whether its replies need a receive permit. If so, it sends no request until
+    /// [`ExchangeQueue::take_permit`].
     pub(super) fn await_turn(&mut self, batch: &[Exchange<'_>]) -> bool {
         let bytes = self.queue.iter().map(|index| batch[*index].room()).sum();
         let bounded = self.connection.is_bounded(bytes);
@@ -236,12 +241,13 @@ impl<'c> Lane<'c> {
         matches!(self.turn, LaneTurn::Taken(_))
     }
 
-    /// The other end, if what comes from it may be bounded.
+    /// The peer's address, if its connection may need permits.
     pub(super) fn peer(&self) -> Option<SocketAddr> {
         self.connection.window.as_ref().map(|window| window.peer)
     }
 
-    /// Whether its answer comes when other tasks have asked too: it must not wait for them.
+    /// Whether its answer depends on requests of other tasks. Then it must not wait for them to
+    /// receive.
     pub(super) fn is_collective(&self, batch: &[Exchange<'_>]) -> bool {
         self.queue.iter().any(|index| batch[*index].op == JoinRead::OP)
     }
@@ -253,7 +259,8 @@ impl<'c> Lane<'c> {
         self.silence.end();
     }
 
-    /// Whether it has a turn that it needs no more, which is given back; what was seen is added.
+    /// Releases the permit if it is no longer needed, and adds the observations to `received`.
+    /// Returns whether it did.
     pub(super) fn give_turn_back(&mut self, received: &mut Received) -> bool {
         let gives = self.is_done() && self.has_turn();
         if gives {
@@ -288,12 +295,12 @@ impl<'c> Lane<'c> {
         !self.in_flight.is_empty()
     }
 
-    /// Sends what may be sent now, in one system call at most.
+    /// Sends what may be sent now, in at most one system call.
     pub(super) fn send(&mut self, batch: &[Exchange<'_>], wait: Wait) -> Result<Step, Halt> {
         self.send_up_to(usize::MAX, batch, wait)
     }
 
-    /// The same, and no more than so many bytes.
+    /// The same, but at most `most` bytes.
     pub(super) fn send_up_to(
         &mut self,
         most: usize,
@@ -352,11 +359,11 @@ impl<'c> Lane<'c> {
         }
     }
 
-    /// The same, waiting until the server has been silent for too long.
+    /// The same, but waits until the server has been silent for too long.
     pub(super) fn receive_in_time(&mut self, batch: &mut [Exchange<'_>]) -> Result<Step, Halt> {
         let until = self.silent_until();
         match self.receive(batch, Wait::Until(until)) {
-            // While this thread waited for another server its answer may have come.
+            // The answer may have arrived while this thread waited for another server.
             Err(Halt::Socket(error)) if error.kind() == ErrorKind::TimedOut => {
                 match self.receive(batch, Wait::No)? {
                     Step::Moved => Ok(Step::Moved),
@@ -367,20 +374,20 @@ impl<'c> Lane<'c> {
         }
     }
 
-    /// When its server has been silent for too long.
+    /// When the server will have been silent for too long.
     pub(super) fn silent_until(&mut self) -> Instant {
         self.silence.until()
     }
 
-    /// Ends a connection that stopped.
+    /// Ends the connection for this reason.
     pub(super) fn halt(&mut self, batch: &mut [Exchange<'_>], halt: Halt) {
         let error = self.connection.error_of(halt, self.silence.time(), self.unasked);
         self.fail(batch, &error);
     }
 
-    /// Ends a wait for a turn that did not come. Nothing was sent: the connection is as it was.
+    /// Ends the wait for a permit that did not come. Nothing was sent; the connection stays usable.
     pub(super) fn is_not_asked(&mut self, batch: &mut [Exchange<'_>], waited: Duration) {
-        debug_assert!(self.awaits_turn() && self.begun == 0, "a lane asks nothing before its turn");
+        debug_assert!(self.awaits_turn() && self.begun == 0, "a request was sent without a permit");
         let error = self.connection.not_asked(waited);
         self.end(batch, &error);
     }
@@ -401,7 +408,7 @@ impl<'c> Lane<'c> {
         self.in_flight.clear();
     }
 
-    /// Payload wanted and sent by the calls in flight.
+    /// Payload requested and sent by the calls in flight.
     pub(super) fn in_flight_bytes(&self) -> u64 {
         self.in_flight_bytes
     }
@@ -450,10 +457,16 @@ impl<'c> Lane<'c> {
             offset: 0,
             payload_bytes: 0,
         });
+        debug_assert!(
+            self.in_flight.len() == 1
+                || self.in_flight.len() <= self.connection.credits
+                    && self.in_flight_bytes <= IN_FLIGHT_BYTES_MAX,
+            "invariant 1: too much is in flight"
+        );
         true
     }
 
-    /// Receives straight into the caller's buffers what belongs there, and a little of what follows.
+    /// Receives directly into the caller's buffers, and a little of what follows into the inbox.
     fn receive_bytes(&mut self, batch: &mut [Exchange<'_>], wait: Wait) -> io::Result<usize> {
         let Connection { transport, inbox, .. } = &mut *self.connection;
         let small = self.in_flight.iter().all(|call| call.bytes <= SMALL_BYTES_MAX);
@@ -476,7 +489,8 @@ impl<'c> Lane<'c> {
         transport.recv(&mut pieces, wait)
     }
 
-    /// Takes note of `bytes` that were received where [`Lane::receive_bytes`] asked for them.
+    /// Accounts for `bytes` that were received where [`ExchangeQueue::receive_bytes`] asked for
+    /// them.
     fn received(&mut self, batch: &mut [Exchange<'_>], mut bytes: usize) -> Result<(), NetError> {
         if let Receiving::Body { body, done, .. } = &mut self.receiving {
             let taken = bytes.min(body.len() - *done);
@@ -499,7 +513,7 @@ impl<'c> Lane<'c> {
         self.digest(batch)
     }
 
-    /// Goes as far as the received bytes allow.
+    /// Processes frames as far as the received bytes allow.
     fn digest(&mut self, batch: &mut [Exchange<'_>]) -> Result<(), NetError> {
         loop {
             let inbox = &mut self.connection.inbox;
@@ -577,12 +591,12 @@ impl<'c> Lane<'c> {
 }
 
 impl InFlight {
-    /// Bytes that the caller still has room for.
+    /// Bytes that still fit the caller's buffers.
     fn room(&self, slices: &[IoSliceMut<'_>]) -> usize {
         slices[self.slice..].iter().map(|slice| slice.len()).sum::<usize>() - self.offset
     }
 
-    /// Copies bytes that were received with something else to where they belong.
+    /// Copies bytes from the inbox to their destination.
     fn scatter(&mut self, slices: &mut [IoSliceMut<'_>], mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let room = &mut slices[self.slice][self.offset..];
@@ -593,7 +607,7 @@ impl InFlight {
         }
     }
 
-    /// `bytes` more are where they belong.
+    /// `bytes` more have reached their destination.
     fn advance(&mut self, slices: &[IoSliceMut<'_>], bytes: usize) {
         self.payload_bytes += bytes as u64;
         self.offset += bytes;
@@ -604,8 +618,8 @@ impl InFlight {
     }
 }
 
-/// Adds room for `bytes` from the position on to `pieces`, as far as one system call takes pieces; whether
-/// all of them have room. One piece stays free for a header.
+/// Adds buffer space for `bytes` from the given position to `pieces`, up to the limit of one system
+/// call. Returns whether all fit. One entry stays free for a header.
 fn push_room<'b>(
     pieces: &mut Vec<IoSliceMut<'b>>,
     slices: &'b mut [IoSliceMut<'_>],
@@ -625,7 +639,8 @@ fn push_room<'b>(
     bytes == 0
 }
 
-/// Up to `most` bytes of what is left of a request frame after its first `sent`, as far as one system call takes pieces.
+/// Up to `most` bytes of a request frame after its first `sent`, up to the slices that one system
+/// call takes.
 fn rest_of_request<'b>(
     header: &'b [u8; FRAME_HEADER_BYTES],
     exchange: &'b Exchange<'_>,

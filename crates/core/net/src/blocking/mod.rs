@@ -1,7 +1,7 @@
 //! The blocking driver: the calling thread itself sends, and receives into the caller's buffers.
 //!
-//! Its futures do their work when they are first polled and are ready then; [`block_on`] is all that is
-//! needed to run them.
+//! Its futures do all their work when they are first polled, and are ready then. [`block_on`]
+//! suffices to run them.
 
 mod bound;
 mod clock;
@@ -34,17 +34,17 @@ use crate::{
     pipe::Pipe,
 };
 
-/// See the module.
+/// The blocking driver; see the module.
 #[derive(Clone, Debug)]
 pub struct Blocking {
-    /// In the time of [`clock::since_boot`].
+    /// On the clock of [`clock::since_boot`].
     start: Duration,
-    /// Of all connections that this driver makes.
+    /// Incast control of all connections of this driver.
     intake: Arc<Intake>,
 }
 
 impl Blocking {
-    /// A driver whose clock begins now.
+    /// A driver whose clock starts now.
     pub fn new() -> Self {
         Self { start: clock::since_boot(), intake: Arc::new(Intake::new()) }
     }
@@ -54,12 +54,12 @@ impl Blocking {
     }
 }
 
-/// When a wait of so long is over that begins at `begin`.
+/// The end of a wait of `time` that begins at `begin`.
 fn end_of(begin: Instant, time: Duration) -> Instant {
     begin.checked_add(time).unwrap_or_else(|| begin + FAR_AWAY)
 }
 
-/// Stands for deadlines that the system's clock cannot say.
+/// Replaces deadlines beyond the range of the system's clock.
 const FAR_AWAY: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Default for Blocking {
@@ -148,7 +148,7 @@ impl Driver for Blocking {
     }
 }
 
-/// Runs a future that is ready when first polled: every future that awaits nothing but [`Blocking`].
+/// Runs a future that is ready when first polled, as every future that awaits only [`Blocking`].
 ///
 /// # Panics
 /// When the future is not ready.

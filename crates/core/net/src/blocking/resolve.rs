@@ -1,7 +1,8 @@
-//! Names to addresses, within a deadline (I8): the system's own lookup cannot be stopped, so it runs on a thread
-//! that is left behind when it takes too long.
+//! Resolves names to addresses within a deadline (I8). The system's lookup cannot be cancelled, so
+//! it runs on a thread that is abandoned when it takes too long.
 //!
-//! Invariant: at most [`LOOKUPS_MAX`] lookups run at a time (I9); a name server that does not answer costs no more.
+//! Invariant: at most [`LOOKUPS_MAX`] lookups run at a time (I9). A name server that does not
+//! answer costs no more than that.
 
 use std::{
     io::{self, ErrorKind},
@@ -14,17 +15,17 @@ use std::{
     time::Instant,
 };
 
-/// Threads that may be left behind.
+/// Maximum number of abandoned threads.
 const LOOKUPS_MAX: usize = 16;
 
-/// Looks names up.
+/// Resolves names, with a limit on running lookups.
 #[derive(Debug)]
 pub(super) struct Resolver {
     lookup: fn(&str) -> io::Result<Vec<SocketAddr>>,
     running: AtomicUsize,
 }
 
-/// By the system's means: `/etc/hosts`, DNS.
+/// Uses the system's resolver: `/etc/hosts`, DNS.
 pub(super) static SYSTEM: Resolver = Resolver::new(|name| Ok(name.to_socket_addrs()?.collect()));
 
 impl Resolver {
@@ -32,7 +33,7 @@ impl Resolver {
         Self { lookup, running: AtomicUsize::new(0) }
     }
 
-    /// The addresses of `host:port`; of a numeric one itself, without a lookup.
+    /// The addresses of `host:port`. A numeric address needs no lookup.
     pub(super) fn resolve(
         &'static self,
         address: &str,
@@ -50,12 +51,13 @@ impl Resolver {
         let name = address.to_string();
         thread::Builder::new().name("braid-resolver".into()).spawn(move || {
             let _place = place;
-            let _ = answer.send((self.lookup)(&name)); // nobody waits any more
+            let _ = answer.send((self.lookup)(&name)); // the caller may have stopped waiting
         })?;
         match answered.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(found) => found,
             Err(RecvTimeoutError::Timeout) => {
-                let why = "the name was not looked up in time; try: check the name servers, or give a numeric address";
+                let why = "the name was not looked up in time; \
+                           try: check the name servers, or give a numeric address";
                 Err(io::Error::other(why))
             }
             Err(RecvTimeoutError::Disconnected) => {
@@ -65,7 +67,7 @@ impl Resolver {
     }
 }
 
-/// One of the lookups that may run.
+/// The right to run one lookup.
 struct Place(&'static AtomicUsize);
 
 impl Place {
@@ -74,9 +76,8 @@ impl Place {
             return Ok(Self(running));
         }
         running.fetch_sub(1, Ordering::Relaxed);
-        let why = format!(
-            "{LOOKUPS_MAX} lookups of names have no answer yet; try: check the name servers"
-        );
+        let why =
+            format!("{LOOKUPS_MAX} name lookups have no answer yet; try: check the name servers");
         Err(io::Error::new(ErrorKind::ResourceBusy, why))
     }
 }
@@ -108,11 +109,7 @@ mod tests {
         static SILENT: Resolver = Resolver::new(never);
         let error = SILENT.resolve("storage.example:7000", soon()).unwrap_err();
         assert!(error.to_string().contains("not looked up in time"), "{error}");
-        assert_eq!(
-            SILENT.running.load(Ordering::Relaxed),
-            1,
-            "the lookup still runs, nobody waits for it"
-        );
+        assert_eq!(SILENT.running.load(Ordering::Relaxed), 1, "the abandoned lookup still runs");
     }
 
     #[test]
@@ -126,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lookup_that_ended_gives_its_place_back() {
+    fn a_finished_lookup_frees_its_permit() {
         static FAILING: Resolver = Resolver::new(|_| Err(ErrorKind::NotFound.into()));
         for _ in 0..10 * LOOKUPS_MAX {
             let far = Instant::now() + Duration::from_secs(60);

@@ -1,15 +1,18 @@
-//! One connection that many threads call over at once: to the metadata server.
+//! One connection to the metadata server that many threads call over at the same time.
 //!
 //! ```text
-//!   send:     threads append frames to `out`; one of them sends what has gathered, until nothing is left
-//!   receive:  the leader waits in recv; each reply that arrived goes to its waiter; when the leader has its own
-//!             answer it wakes a waiter, who leads on
+//!   send:     threads append frames to `out`; one of them sends until nothing is left
+//!   receive:  the leader waits in recv and delivers each reply to its waiter; when it has its own
+//!             answer, it wakes a waiter to lead next
 //! ```
 //!
-//! Invariants: (1) a lone caller makes one send and one recv and wakes nobody; (2) while calls are awaited by
-//! threads that are not sending, exactly one of those threads is the leader or has been woken to become it;
-//! (3) a call that timed out leaves its id behind, so that its late reply is known and dropped; it holds its credit
-//! until then; (4) after an error every call gets that error at once.
+//! Invariants:
+//! 1. A single caller uses one send and one recv, and wakes no thread.
+//! 2. While threads that are not sending wait for answers, exactly one of them is the leader or has
+//!    been woken to become it.
+//! 3. A call that timed out leaves its id behind, so that its late reply is recognized and dropped.
+//!    It holds its credit until then.
+//! 4. After an error every call gets that error immediately.
 
 use std::{
     collections::HashMap,
@@ -29,40 +32,40 @@ use crate::{
     transport::{Transport, Wait},
 };
 
-/// What one recv takes: some hundreds of small replies.
+/// Bytes that one recv takes: some hundred small replies.
 const RECEIVE_BYTES: usize = 32 * 1024;
-/// See the module.
+/// A connection that many threads share; see the module.
 #[derive(Debug)]
 pub struct Shared {
     server: String,
     transport: Transport,
     credits: usize,
     state: Mutex<State>,
-    /// A credit came back.
+    /// Notified when a credit is returned.
     credit: Condvar,
 }
 
 #[derive(Debug)]
 struct State {
     next_id: u64,
-    /// Calls in flight; their count is at most the credits.
+    /// Calls in flight, at most as many as the credits.
     calls: HashMap<u64, Waiting, IdState>,
     out: Vec<u8>,
-    /// Something of `out`, or of what TLS made of it, is still to be sent.
+    /// Bytes of `out`, or their encryption, are not sent yet.
     has_unsent: bool,
     sending: bool,
-    /// The leader has taken it when it is `None`.
+    /// `None` while the leader uses it.
     receiver: Option<FrameBuffer>,
     broken: Option<NetError>,
 }
 
 #[derive(Debug)]
 enum Waiting {
-    /// The thread waits, or will when it has sent.
+    /// The thread waits, or will wait after sending.
     For { op: u16, thread: Thread },
-    /// Its reply is here and was not taken yet.
+    /// The reply has arrived and was not taken yet.
     Answered(Answer),
-    /// Its caller gave up.
+    /// The caller gave up.
     Abandoned,
 }
 
@@ -120,8 +123,8 @@ impl Shared {
         }
     }
 
-    /// Sends what has gathered, also what others add meanwhile. What could not be sent by the deadline stays for the
-    /// next thread.
+    /// Sends the collected frames, including those that others add meanwhile. Frames that are not
+    /// sent by the deadline are left to the next thread.
     fn send<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -150,7 +153,7 @@ impl Shared {
         state
     }
 
-    /// How many of the bytes need not be sent again, and whether all are on their way.
+    /// How many bytes are sent for good, and the outcome.
     fn send_some(&self, frames: &[u8], wait: Wait) -> (usize, io::Result<()>) {
         let mut sent = 0;
         while sent < frames.len() {
@@ -169,7 +172,8 @@ impl Shared {
         begin: Instant,
         deadline: Instant,
     ) -> Result<Answer, NetError> {
-        // Reading the clock costs as much as a table lookup: it is not read before there was something to wait for.
+        // Reading the clock costs as much as a table lookup. It is not read before something had to
+        // be waited for.
         let mut now = Some(begin);
         loop {
             if let Some(Waiting::Answered(_)) = state.calls.get(&id) {
@@ -189,7 +193,7 @@ impl Shared {
             }
             if state.has_unsent && !state.sending {
                 state = self.send(state, deadline);
-                continue; // the answer may have come meanwhile
+                continue; // the answer may have arrived meanwhile
             }
             now = None;
             state = match state.receiver.take() {
@@ -205,7 +209,8 @@ impl Shared {
 
     fn take_answer(&self, mut state: MutexGuard<'_, State>, id: u64) -> Result<Answer, NetError> {
         let Some(Waiting::Answered(answer)) = state.calls.remove(&id) else {
-            return Err(self.misbehaved("an answer was lost")); // the caller has just seen it
+            // cannot happen: the caller has just seen it
+            return Err(self.misbehaved("an answer was lost"));
         };
         let next = next(&state);
         let credit_is_back = state.calls.len() + 1 == self.credits;
@@ -217,7 +222,7 @@ impl Shared {
         Ok(answer)
     }
 
-    /// Receives once and hands out what came.
+    /// Receives once and delivers what arrived.
     fn lead<'a>(
         &'a self,
         state: MutexGuard<'a, State>,
@@ -251,8 +256,8 @@ impl Shared {
         self.lock()
     }
 
-    /// Gives each reply to its call; `wake` gets the threads to wake, which is for after the lock: woken under it, they
-    /// would only queue up for it.
+    /// Gives each reply to its call. Adds to `wake` the threads to wake after the lock is released;
+    /// woken under the lock, they would only wait for it.
     fn hand_out(
         &self,
         state: &mut State,
@@ -295,7 +300,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Ends the connection for every call, now and later.
+    /// Ends the connection for all present and later calls.
     fn fail(&self, state: &mut State, error: NetError) {
         self.transport.shutdown();
         state.broken.get_or_insert(error);
@@ -328,13 +333,13 @@ impl Shared {
     }
 }
 
-/// Who is to lead on, or to send what is left, unless somebody is at it.
+/// The thread that should lead next or send what is left, unless a thread already does.
 fn next(state: &State) -> Option<Thread> {
     let needed = state.receiver.is_some() || state.has_unsent && !state.sending;
     if needed { waiter(state) } else { None }
 }
 
-/// Another thread that waits.
+/// Another waiting thread.
 fn waiter(state: &State) -> Option<Thread> {
     let me = thread::current().id();
     state.calls.values().find_map(|waiting| match waiting {

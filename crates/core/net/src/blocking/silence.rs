@@ -1,31 +1,32 @@
-//! How long a server has moved nothing: what a bounded wait counts (I8). A large call over a slow network is not late as long as
-//! its bytes move; a server that is gone moves none.
+//! How long a server has moved no byte, which is what a time-out counts (I8). A large call over a
+//! slow network does not time out while its bytes move. A server that is gone moves none.
 
 use std::time::{Duration, Instant};
 
 use super::end_of;
 
-/// The silence of one connection.
+/// The idle time of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Silence {
     since: Instant,
     max: Duration,
-    /// It was broken after `since`.
+    /// Bytes moved after `since`.
     broken: bool,
 }
 
 impl Silence {
-    /// One that begins now.
+    /// Starts now.
     pub(super) fn new(now: Instant, max: Duration) -> Self {
         Self { since: now, max, broken: false }
     }
 
-    /// Bytes moved. The clock is read when somebody waits for the next ones: what this thread does meanwhile is no silence.
+    /// Bytes moved. The clock is read only at the next wait, so that other work of this thread does
+    /// not count as idle time.
     pub(super) fn end(&mut self) {
         self.broken = true;
     }
 
-    /// When it has lasted too long.
+    /// When the idle time will be too long.
     pub(super) fn until(&mut self) -> Instant {
         if std::mem::take(&mut self.broken) {
             self.since = Instant::now();
@@ -33,7 +34,7 @@ impl Silence {
         end_of(self.since, self.max)
     }
 
-    /// How long it has lasted.
+    /// The idle time so far.
     pub(super) fn time(&self) -> Duration {
         if self.broken { Duration::ZERO } else { self.since.elapsed() }
     }

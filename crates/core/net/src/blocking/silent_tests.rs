@@ -1,6 +1,7 @@
-//! One server of several is silent: what the others answer is received all the same.
+//! One of several servers is silent: the answers of the others are received nevertheless.
 //!
-//! Answers are there before their calls are made, and calls whose servers may not be silent at all: nothing here waits for a clock.
+//! No test waits for a clock. Answers are sent before the calls are made; time-outs are zero, or
+//! too long to be reached.
 
 use std::{
     io::{IoSliceMut, Read, Write},
@@ -21,11 +22,11 @@ use crate::{
 
 const OP: u16 = 9;
 const BYTES: usize = 40 << 10;
-/// So many wanted on a connection are not awaited one connection after the other.
+/// More than this on a connection makes the connections be polled together.
 const POLLED_BYTES: usize = 72 << 10;
 const LONG: Duration = Duration::from_secs(60);
 
-/// A connection, and its server's end.
+/// A connection and its server's end.
 fn connection(name: &str) -> (Connection, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let client =
@@ -40,14 +41,14 @@ fn connection(name: &str) -> (Connection, TcpStream) {
     (Connection::new(connected), listener.accept().expect("accepted").0)
 }
 
-/// The same, whose payloads count, though it is on loopback.
+/// The same, but treated as remote: its payloads need a permit.
 fn bounded(name: &str) -> (Connection, TcpStream) {
     let (mut connection, server) = connection(name);
     connection.window = Some(Window::anyway(&connection.transport));
     (connection, server)
 }
 
-/// The answer to a connection's first call: [`BYTES`], all of them 7.
+/// The answer to a connection's first call: [`BYTES`] bytes of 7.
 fn answer() -> Vec<u8> {
     let header = FrameHeader {
         op: OP,
@@ -59,7 +60,7 @@ fn answer() -> Vec<u8> {
     [&header.to_bytes()[..], &[7; BYTES]].concat()
 }
 
-/// The first call of the connection is answered already.
+/// The same connection after the answer to its first call has arrived.
 fn answered((connection, mut server): (Connection, TcpStream)) -> (Connection, TcpStream) {
     server.write_all(&answer()).expect("sent");
     let mut seen = vec![0; answer().len()];
@@ -69,7 +70,8 @@ fn answered((connection, mut server): (Connection, TcpStream)) -> (Connection, T
     (connection, server)
 }
 
-/// One call on each connection, with so much room: the names of the servers in errors, `None` for a whole answer.
+/// One call on each connection, with `room` bytes of buffer. Returns the servers named in errors,
+/// `None` for a whole answer.
 fn call(
     intake: &Arc<Intake>,
     connections: &mut [Connection],
@@ -99,24 +101,24 @@ fn call(
 }
 
 #[test]
-fn one_that_is_silent_until_the_time_is_up_is_the_only_one_that_is_told_of() {
+fn only_the_server_that_was_silent_until_the_time_out_is_reported() {
     let (mut connections, _servers): (Vec<_>, Vec<_>) =
         [answered(connection("X")), connection("Y"), answered(connection("Z"))].into_iter().unzip();
-    let told = call(&Intake::timeless(), &mut connections, BYTES, Duration::ZERO);
-    assert_eq!(told, [None, Some("Y".to_owned()), None]);
+    let reported = call(&Intake::timeless(), &mut connections, BYTES, Duration::ZERO);
+    assert_eq!(reported, [None, Some("Y".to_owned()), None]);
     let broken: Vec<bool> =
         connections.iter().map(|connection| connection.broken.is_some()).collect();
     assert_eq!(broken, [false, true, false]);
 }
 
 #[test]
-fn a_turn_that_does_not_come_takes_no_answer_from_those_that_need_none() {
+fn a_missing_permit_takes_no_answer_from_connections_that_need_none() {
     let intake = Intake::timeless();
     let others = intake.begin(1000);
     let (mut connections, _servers): (Vec<_>, Vec<_>) =
         [bounded("X"), answered(connection("Y")), answered(connection("Z"))].into_iter().unzip();
-    let told = call(&intake, &mut connections, POLLED_BYTES, Duration::ZERO);
-    assert_eq!(told, [Some("X".to_owned()), None, None]);
+    let reported = call(&intake, &mut connections, POLLED_BYTES, Duration::ZERO);
+    assert_eq!(reported, [Some("X".to_owned()), None, None]);
     assert!(
         connections.iter().all(|connection| connection.broken.is_none()),
         "nothing was sent to X"
@@ -127,7 +129,7 @@ fn a_turn_that_does_not_come_takes_no_answer_from_those_that_need_none() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_turn_that_does_not_come_leaves_a_connection_to_a_pipe_as_it_was() {
+fn a_missing_permit_leaves_a_spliced_connection_usable() {
     let intake = Intake::timeless();
     let (mut connection, mut server) = bounded("X");
     let (mut pipe, mut buffer) = (crate::Pipe::new().expect("a pipe"), vec![0; BYTES]);
@@ -142,8 +144,8 @@ fn a_turn_that_does_not_come_leaves_a_connection_to_a_pipe_as_it_was() {
         )
     };
     let others = intake.begin(1000);
-    let told = ask(Duration::ZERO);
-    assert!(matches!(told, Some(Err(NetError::NotAsked { .. }))), "{told:?}");
+    let reported = ask(Duration::ZERO);
+    assert!(matches!(reported, Some(Err(NetError::NotAsked { .. }))), "{reported:?}");
     drop(others);
     let server = thread::spawn(move || {
         server.read_exact(&mut [0; FRAME_HEADER_BYTES]).expect("the call");
@@ -157,23 +159,24 @@ fn a_turn_that_does_not_come_leaves_a_connection_to_a_pipe_as_it_was() {
 }
 
 #[test]
-fn lanes_that_want_more_than_their_share_are_received_while_an_earlier_one_is_silent() {
+fn a_large_answer_is_received_while_an_earlier_server_is_silent() {
     let intake = Intake::timeless();
     let deadline = Instant::now() + LONG;
     let ((first, mut server), (second, _second_server)) = (bounded("X"), answered(bounded("Y")));
-    let (told, came_before) = thread::scope(|scope| {
+    let (reported, came_before) = thread::scope(|scope| {
         let came_before = scope.spawn(|| {
             server.read_exact(&mut [0; FRAME_HEADER_BYTES]).expect("the call");
             while intake.received() < BYTES as u64 && Instant::now() < deadline {
                 thread::yield_now();
             }
             let came = intake.received() >= BYTES as u64;
-            let _ = server.write_all(&answer()); // a client that gave up is told of below
+            // if the client gave up, the assertions below report it
+            let _ = server.write_all(&answer());
             came
         });
         (call(&intake, &mut [first, second], BYTES, LONG), came_before.join().expect("no panic"))
     });
-    assert_eq!(told, [None, None]);
+    assert_eq!(reported, [None, None]);
     assert!(came_before, "the second's answer waited for the first's");
     assert!(intake.is_idle());
 }

@@ -1,11 +1,12 @@
-//! One exchange whose payload goes into a pipe.
+//! One exchange whose payload is spliced into a pipe.
 //!
 //! ```text
 //!   header (exactly) ─> payload: socket ──splice──> pipe ─> header ─> … ─> final header and body
-//!                                          └ no place: pipe ──> buffer, and the rest behind it ──┘
+//!                                  └ pipe full: pipe ──> buffer, and the rest into the buffer ──┘
 //! ```
 //!
-//! Invariant: no payload byte is received with a header: what is in the inbox could not be spliced.
+//! Invariant: no payload byte is received together with a header, since bytes in the inbox cannot
+//! be spliced.
 
 use std::{
     io::{self, ErrorKind, IoSlice},
@@ -71,7 +72,8 @@ pub(super) fn exchange(
         progress,
     };
     let outcome = call.send(body).and_then(|()| call.receive());
-    // As a network card without large receives does it: whoever goes on trying pays for the pipe and for the copy.
+    // Happens with network interfaces that do not merge received segments. To try again each time
+    // would cost both the pipe and the copy.
     let overfilled = call.copies;
     connection.overfills |= overfilled;
     if let Some(turn) = turn {
@@ -94,16 +96,16 @@ struct Call<'c> {
     silence_max: Duration,
     pipe: &'c mut Pipe,
     buffer: &'c mut [u8],
-    /// Payload that came.
+    /// Payload bytes received.
     got: usize,
-    /// The pipe was full: what came is in the buffer.
+    /// The pipe was full: received bytes are in the buffer.
     copies: bool,
-    /// Where a turn has to hear that something came.
+    /// Where received bytes are reported for the permit.
     progress: Option<Progress>,
 }
 
 impl Call<'_> {
-    /// For the next bytes.
+    /// The wait for the next bytes.
     fn wait(&self) -> Wait {
         Wait::Until(end_of(Instant::now(), self.silence_max))
     }
@@ -134,7 +136,7 @@ impl Call<'_> {
     /// The next header, and the body of its frame.
     fn frame(&self) -> Result<(FrameHeader, Vec<u8>), Halt> {
         let mut ahead = [0; FRAME_HEADER_BYTES + AHEAD_BYTES];
-        // With all payload there, nothing but the end of the final frame can follow.
+        // Once all payload is there, only the final frame can follow.
         let room = if self.got == self.buffer.len() { ahead.len() } else { FRAME_HEADER_BYTES };
         let came = self.receive_into(&mut ahead[..room], FRAME_HEADER_BYTES)?;
         let (header, behind) = ahead[..came].split_at(FRAME_HEADER_BYTES);
@@ -162,7 +164,8 @@ impl Call<'_> {
         }
         match header.flags {
             FrameFlags::DATA if header.payload_bytes == 0 => {
-                Err(self.misbehaved("it sent a data frame without payload")) // see `lane`
+                // see `exchange_queue.rs`
+                Err(self.misbehaved("it sent a data frame without payload"))
             }
             FrameFlags::DATA if header.body_bytes == 0 => Ok(()),
             FrameFlags::FINAL if header.body_bytes as usize <= FRAME_BODY_BYTES_MAX => Ok(()),
@@ -196,7 +199,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Receives at least `least` bytes into `room`; how many.
+    /// Receives at least `least` bytes into `room`. Returns how many.
     fn receive_into(&self, room: &mut [u8], least: usize) -> Result<usize, Halt> {
         let mut came = 0;
         while came < least {

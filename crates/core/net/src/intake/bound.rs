@@ -1,128 +1,145 @@
-//! The bound of what all servers together may have on the way to this client (incast).
+//! The limit on the bytes that all peers together may have in flight to this host (incast control).
 //!
-//! A switch holds little for each port. When many servers answer at once what does not fit is lost, and an answer whose end was
-//! lost comes after a time-out of 200 ms. TCP's own control learns too late, since each connection knows of itself only; the
-//! receiver knows of all. So it gives each connection its part of a bound, as that connection's receive window.
+//! A switch buffers little for each port. When many servers answer at the same time, the switch
+//! drops what does not fit. An answer whose last segments are dropped arrives after a
+//! retransmission time-out of 200 ms. TCP congestion control reacts too late, because each
+//! connection knows only its own traffic. The receiver knows all of it. So it gives each connection
+//! a share of one limit, as that connection's receive window.
 //!
 //! ```text
-//!   places                = bound / a share of a useful size: no more lanes ask at once (see `turns.rs`)
-//!   share of a connection = bound / connections that receive (the most of late), at least two segments
+//!   permits               = limit / useful share: no more connections receive at the same time
+//!                           (`receive_permits.rs`)
+//!   share of a connection = limit / receiving connections (recent maximum), at least two segments
 //!
-//!   bound: 48 KiB at first: a small switch's port holds it, and it fills 1 Gbit/s
-//!     doubled, on trial    when what is on the way is there for no longer than a round trip and a waking receiver need: then it
-//!                          may be what limits; the trial stays if the rate grew by a tenth, else the old bound holds again
-//!     halved               when something was lost on the way; after either the next trial waits, each time twice as long
+//!   limit: 48 KiB at first: fits the port buffer of a small switch, and fills 1 Gbit/s
+//!     doubled on trial   when the bytes in flight cover no more time than a round trip plus the
+//!                        wake-up of a receiver, so that the limit may be what bounds the rate. The
+//!                        trial is kept if the rate grows by a tenth, else the old limit returns.
+//!     halved             after a loss. After a loss or a failed trial the next trial waits; the
+//!                        wait doubles each time.
 //! ```
 //!
-//! A receiver sees no losses, it sees segments that came before one that was sent earlier. A few of those have only taken another way
-//! (the queues of a card that several processors serve, lines in a bond): what is lost because a queue is full are many, or one that
-//! its sender's time-out brings.
+//! A receiver does not see losses. It sees segments that arrive before one that was sent earlier. A
+//! few of these only took another path (several queues of one network interface, links of a bond).
+//! Losses by a full queue are many reordered segments, or one that arrives after the sender's
+//! time-out.
 //!
-//! A rate is what came in an epoch, of whichever call: those under way when a trial began end in it, and many that overlap would
-//! else count for nothing there. An epoch begins when the first call that has seen the present bound ends.
+//! A rate is measured over an interval, and counts the bytes of all calls. A call that was in
+//! progress when a trial began ends within the trial; if only whole calls counted, overlapping
+//! calls would count for nothing. An interval begins when the first call that ran entirely under
+//! the present limit ends.
 //!
-//! Where the bound is what limits, the rate is the same in every epoch: one bound in a round trip. So a trial begins after a few that were
-//! alike, and has to bring more than the best of all: a rate that was higher before, with the same bound, is lower because of others (their
-//! clients at a server, a disk), whom a larger bound would only take something away from.
+//! While the limit bounds the rate, the rate is the same in every interval: one limit per round
+//! trip. So a trial begins only after a few similar intervals, and must beat the best of all. A
+//! rate that was higher before under the same limit is lower now because of other traffic (other
+//! clients of a server, a disk), and a larger limit would only take bandwidth from it.
 //!
-//! Invariants: (1) connections on loopback have no bound; (2) the bound is never below [`LEAST_BYTES`]; (3) without losses a
-//! line whose rate the bound limits is filled after a few trials, whatever its length.
+//! Invariants:
+//! 1. Connections on loopback have no limit.
+//! 2. The limit is never below [`LIMIT_BYTES_MIN`].
+//! 3. Without losses, a link whose rate the limit bounds is filled after a few trials, whatever its
+//!    length.
 
 use std::time::Duration;
 
-/// At first.
+/// The first limit.
 pub(super) const FIRST_BYTES: u64 = 48 << 10;
-/// Below it acknowledgements are late more often than queues are full.
+/// Below this, delayed acknowledgements are more frequent than full queues.
 const LEAST_BYTES: u64 = 16 << 10;
-/// Two segments: below, every segment waits for an acknowledgement that may wait for a second segment.
+/// Two segments. Below, every segment waits for an acknowledgement, which may wait for a second
+/// segment.
 const SHARE_LEAST_BYTES: u64 = 2 * 1448;
-/// A window that is worth a system call, and that has segments behind one that was lost, which tell of it.
+/// A window that is worth a system call. It holds enough segments behind a lost one to reveal the
+/// loss.
 const SHARE_USEFUL_BYTES: u64 = 6 << 10;
-/// Twice the window is half the work for each byte (docs/adr/0022).
+/// Twice that window halves the work for each byte (docs/adr/0022).
 const SHARE_GOOD_BYTES: u64 = 12 << 10;
-/// With fewer, a line waits for single peers.
+/// With fewer permits, the link is idle while one peer is slow.
 const PLACES_LEAST: usize = 4;
-/// Clients that write come as they like: with fewer, one of them that is slow is a part of the line.
+/// Clients write whenever they like. With fewer permits, one slow client would hold a large part of
+/// the link.
 const PLACES_LEAST_OF_SERVER: usize = 8;
-/// From here on there is no bound.
+/// From this value on, the receiver sets no limit.
 const MOST_BYTES: u64 = 64 << 20;
-/// What a rate is measured over: so long, and so many bounds.
+/// A rate is measured over at least this time and this many limits of bytes.
 const EPOCH: Duration = Duration::from_millis(20);
 const EPOCH_BOUNDS: u64 = 16;
-/// A receiver may need so long until it runs, and so many round trips may be on the way.
+/// The time that a receiver may need to wake up, and the round trips that may be in flight.
 const WAKING: Duration = Duration::from_micros(200);
 const ROUND_TRIPS: u32 = 3;
-/// A trial has to bring it.
+/// The factor by which a trial must raise the rate.
 const GAIN: f64 = 1.1;
-/// So many epochs were alike before it: each had this part of the best, at least.
+/// Similar intervals before a trial, and the least share of the best rate that each must have had.
 const ALIKE_EPOCHS: u32 = 3;
 const ALIKE: f64 = 0.9;
-/// From epoch to epoch the best counts a little less, so that one that had luck is forgotten.
+/// The best rate decays by this factor in each interval, so that a lucky one is forgotten.
 const FADING: f64 = 0.995;
-/// Where nothing is lost one segment of so many may come out of its order, for ever, and so many at once.
+/// Without losses, one segment in this many may arrive out of order in the long run, and
+/// [`REORDERING_MAX`] in a burst.
 const ORDERLY_SEGMENTS: u64 = 256;
 const DISORDERLY_MOST: u64 = 32;
 const SEGMENT_BYTES: u64 = 1448;
-/// What nothing but the sender's time-out brings comes so late, at least.
+/// A segment that only the sender's time-out brings is at least this late.
 const TIME_OUT: Duration = Duration::from_millis(200);
-/// Between trials.
+/// The wait between trials.
 const WAIT_FIRST: Duration = Duration::from_secs(1);
 const WAIT_MOST: Duration = Duration::from_secs(64);
-/// For so long the most connections that received at once are counted.
+/// The maximum number of receiving connections counts for this long.
 const LATE: Duration = Duration::from_secs(1);
 
-/// A moment, and the bytes that all had received until then, ever.
+/// A moment, and the total of received bytes at that moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Mark {
     pub(super) at: Duration,
     pub(super) received: u64,
 }
 
-/// What a turn says of the way here.
+/// What one permit observed of the network path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Way {
-    /// Segments that came out of their order.
+    /// Segments that arrived out of order.
     pub(super) out_of_order: u32,
-    /// Of the farthest server; zero where none is known.
+    /// Minimum RTT of the farthest server; zero where none is known.
     pub(super) round_trip: Duration,
 }
 
-/// See the module.
+/// The limit and the state of its adaptation; see the module.
 #[derive(Debug)]
 pub(super) struct Bound {
     bound: u64,
-    /// The bound is what it is since.
+    /// When the limit last changed.
     changed: Duration,
     receiving: usize,
-    /// The most that received at once, and when.
+    /// The recent maximum of `receiving`, and when it was reached.
     most: (usize, Duration),
-    /// What was received is accounted until then.
+    /// Busy time is accounted up to here.
     busy_since: Duration,
     epoch: Option<Epoch>,
-    /// The rate of the last epoch; 0: none has ended.
+    /// The rate of the last interval; 0 until one has ended.
     rate: f64,
-    /// The best with the present bound, and how many of the last epochs were like it.
+    /// The best rate under the present limit, and how many of the last intervals came near it.
     best: f64,
     alike: u32,
     trial: Option<Trial>,
-    /// Segments that came out of their order, [`ORDERLY_SEGMENTS`] times, less those that came since.
+    /// [`REORDERING_PERIOD_SEGMENTS`] for each segment out of order, minus the segments received
+    /// since.
     disorder: u64,
-    /// Of all bytes that were received, ever, those that `disorder` knows.
+    /// The total of received bytes that the reordering count covers.
     orderly_until: u64,
-    /// No trial begins before, and how long the next wait is.
+    /// No trial begins before this time, and the length of the next wait.
     rests_until: Duration,
     wait: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// What had been received, ever, when it began.
+    /// The total of received bytes at its beginning.
     begun_at: u64,
-    /// For how long something was under way.
+    /// How long at least one connection was receiving.
     busy: Duration,
 }
 
-/// What was before a trial.
+/// The state before a trial.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     bound: u64,
@@ -151,8 +168,8 @@ impl Default for Bound {
 }
 
 impl Bound {
-    /// Lanes that a client may ask at once, whose calls have up to so many: all of one call, if each has a useful share; and of others
-    /// as many as have a good one.
+    /// Permits of a client whose calls use up to `widest` connections: all of one call, if each
+    /// gets a useful share; beyond that as many as get a good share.
     pub(super) fn places(&self, widest: usize) -> usize {
         if self.bound >= MOST_BYTES {
             return usize::MAX;
@@ -161,13 +178,14 @@ impl Bound {
         widest.min(useful as usize).max(good as usize).max(PLACES_LEAST)
     }
 
-    /// Lanes that a server receives at once.
+    /// Permits of a server.
     pub(super) fn places_of_server(&self) -> usize {
         let useful = (self.bound / SHARE_USEFUL_BYTES) as usize;
         if self.bound < MOST_BYTES { useful.max(PLACES_LEAST_OF_SERVER) } else { usize::MAX }
     }
 
-    /// The bound, and in how long so much came of late; none while that is not known.
+    /// The limit, and the time in which that many bytes arrived recently; zero while it is not
+    /// known.
     pub(super) fn on_the_way(&self) -> (u64, Duration) {
         let drains_in = if self.rate > 0.0 {
             Duration::from_secs_f64(self.bound as f64 / self.rate)
@@ -177,7 +195,7 @@ impl Bound {
         (self.bound, drains_in)
     }
 
-    /// So many more receive from now on; what each of all may have on the way, `None` where there is no bound.
+    /// `connections` more start to receive. Returns the window of each one; `None` without a limit.
     pub(super) fn begin(&mut self, connections: usize, now: Duration) -> Option<u32> {
         self.account(now);
         self.receiving += connections;
@@ -188,7 +206,7 @@ impl Bound {
         (self.bound < MOST_BYTES).then_some(share as u32)
     }
 
-    /// So many receive no more.
+    /// `connections` stop receiving.
     pub(super) fn leave(&mut self, connections: usize, now: Duration) {
         self.account(now);
         self.receiving -= connections;
@@ -203,14 +221,15 @@ impl Bound {
         self.busy_since = now;
     }
 
-    /// A turn has ended, which lasted from one mark to the other; never less was received then than at a call before.
+    /// A permit that lasted from `begun` to `ended` is finished. The totals of successive calls
+    /// never decrease.
     pub(super) fn end(&mut self, begun: Mark, ended: Mark, way: Way) {
         let Mark { at: now, received: total } = ended;
         self.account(now);
         let segments = (total - self.orderly_until) / SEGMENT_BYTES;
         self.orderly_until += segments * SEGMENT_BYTES;
         if begun.at < self.changed {
-            return; // it saw another bound
+            return; // it ran under another limit
         }
         let idle = self.idle(now.saturating_sub(begun.at), total - begun.received);
         self.count_disorder(way.out_of_order, idle, segments);
@@ -228,7 +247,8 @@ impl Bound {
         }
     }
 
-    /// How much of a turn the line did not need for what came in it, of whichever call, as fast as of late.
+    /// The part of a permit's time that the link did not need for the received bytes, at the recent
+    /// rate.
     fn idle(&self, turn: Duration, bytes: u64) -> Duration {
         let busy = if self.rate > 0.0 {
             Duration::from_secs_f64(bytes as f64 / self.rate)
@@ -238,18 +258,20 @@ impl Bound {
         turn.saturating_sub(busy)
     }
 
-    /// So many segments out of their order in a turn in which the line was idle for so long, and so many came since the turn before.
+    /// Counts segments out of order. `idle` is the link's idle time during the permit, `segments`
+    /// what arrived since the last call.
     fn count_disorder(&mut self, out_of_order: u32, idle: Duration, segments: u64) {
         self.disorder =
             (self.disorder + u64::from(out_of_order) * ORDERLY_SEGMENTS).saturating_sub(segments);
         if out_of_order > 0 && idle >= TIME_OUT {
-            // It may have had a time-out. The longer it was, the less that would mean.
+            // This may be a retransmission time-out. The longer the idle time, the weaker the
+            // evidence.
             self.disorder +=
                 DISORDERLY_MOST * ORDERLY_SEGMENTS / idle.div_duration_f64(TIME_OUT) as u64;
         }
     }
 
-    /// At the end of an epoch without losses.
+    /// At the end of an interval without losses.
     fn judge(&mut self, rate: f64, round_trip: Duration, now: Duration) {
         self.rate = rate;
         match self.trial.take() {
@@ -280,6 +302,7 @@ impl Bound {
     }
 
     fn set(&mut self, bound: u64, now: Duration) {
+        debug_assert!(bound >= LEAST_BYTES, "invariant 2: the limit is below its minimum");
         (self.bound, self.changed, self.epoch, self.trial, self.disorder) =
             (bound, now, None, None, 0);
         (self.best, self.alike) = (0.0, 0);
@@ -295,14 +318,14 @@ impl Bound {
 mod tests {
     use super::*;
 
-    /// A line, the queue before it, and the time that a byte is on it when the queue is empty.
+    /// A link, the queue before it, and its round trip while the queue is empty.
     struct Line {
         bytes_per_second: f64,
         queue: u64,
         round_trip: Duration,
-        /// Segments out of their order in a call, where the queue overflows.
+        /// Segments out of order in a call whose queue overflows.
         losses_seen: u32,
-        /// And where it does not.
+        /// The same in a call whose queue does not overflow.
         disorder: u32,
     }
 
@@ -319,7 +342,7 @@ mod tests {
     }
 
     impl Line {
-        /// Reads of 4 MiB, one after the other, for so many seconds; bytes a second, and losses.
+        /// Reads 4 MiB at a time for `seconds`. Returns bytes per second and the number of losses.
         fn read(
             &self,
             state: &mut Bound,
@@ -354,7 +377,7 @@ mod tests {
         Duration::from_micros(us)
     }
 
-    /// A call of four lanes that begins at `mark` and takes so long; its end.
+    /// A call on four connections from `mark` on, which lasts `time`. Returns its end.
     fn call(state: &mut Bound, mark: Mark, (bytes, time): (u64, Duration), way: Way) -> Mark {
         state.begin(4, mark.at);
         let ended = Mark { at: mark.at + time, received: mark.received + bytes };
@@ -364,8 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_the_widest_call_if_each_has_a_useful_share_and_of_good_ones_as_many_as_there_are()
-     {
+    fn permits_cover_the_widest_call_at_useful_shares_or_all_good_shares() {
         let places = |bound: u64, widest| Bound { bound, ..Bound::default() }.places(widest);
         assert_eq!([1, 4, 6, 8, 16].map(|widest| places(FIRST_BYTES, widest)), [4, 4, 6, 8, 8]);
         assert_eq!(
@@ -377,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_switch_loses_nothing_and_its_line_is_full() {
+    fn a_small_switch_loses_nothing_and_its_link_is_full() {
         let line = Line::default();
         let mut state = Bound::default();
         let (rate, losses) = line.read(&mut state, (&mut us(0), &mut 0), 15);
@@ -397,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn one_segment_that_a_time_out_brings_tells_of_a_loss() {
+    fn one_segment_after_a_time_out_indicates_a_loss() {
         let line = Line { queue: 24 << 10, losses_seen: 1, ..Line::default() };
         let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
         let (_, losses) = line.read(&mut state, (&mut now, &mut total), 3);
@@ -405,8 +427,8 @@ mod tests {
     }
 
     #[test]
-    fn a_few_segments_that_take_another_way_cost_nothing() {
-        // 2,900 segments are a call.
+    fn a_few_reordered_segments_cost_nothing() {
+        // A call has 2,900 segments.
         for (disorder, least) in [(8, FIRST_BYTES), (11, FIRST_BYTES), (40, LEAST_BYTES)] {
             let line = Line { disorder, ..Line::default() };
             let mut state = Bound::default();
@@ -416,8 +438,8 @@ mod tests {
     }
 
     #[test]
-    fn large_calls_that_take_long_tell_of_no_time_out() {
-        // 64 MiB at 1 Gbit/s, a few of whose 46,000 segments take another way.
+    fn long_large_calls_do_not_count_as_a_time_out() {
+        // 64 MiB at 1 Gbit/s. A few of the 46,000 segments take another path.
         let (mut state, mut mark) = (Bound::default(), Mark::default());
         for _ in 1..100 {
             let way = Way { out_of_order: 20, round_trip: us(50) };
@@ -427,8 +449,8 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_a_slow_line_makes_long_tell_of_no_time_out_and_a_pause_does() {
-        // 512 KiB at 100 Mbit/s, of which others have the most, and now and then a segment that takes another way.
+    fn a_slow_link_does_not_count_as_a_time_out_but_a_pause_does() {
+        // 512 KiB at 100 Mbit/s, mostly used by others; sometimes a segment takes another path.
         let (mut state, mut mark) = (Bound::default(), Mark::default());
         let took = |ms, out_of_order| {
             ((512 << 10, Duration::from_millis(ms)), Way { out_of_order, round_trip: us(50) })
@@ -444,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_and_long_lines_are_filled() {
+    fn fast_and_long_links_are_filled() {
         let lines =
             [(12.5e9, 8 << 20, us(50)), (1.25e9, 1 << 20, us(200)), (117e6, 4 << 20, us(20_000))];
         for (bytes_per_second, queue, round_trip) in lines {
@@ -462,8 +484,8 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_brings_nothing_is_taken_back_and_comes_ever_more_rarely() {
-        // The client itself is the bound: 300 MB/s, whatever is on the way.
+    fn a_useless_trial_is_reverted_and_repeated_more_rarely() {
+        // The client itself is the bottleneck: 300 MB/s, whatever is in flight.
         let (mut state, mut mark, mut trials) = (Bound::default(), Mark::default(), 0);
         while mark.at < Duration::from_secs(120) {
             let before = state.bound;
@@ -481,15 +503,16 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_others_make_lower_is_no_reason_for_a_larger_bound() {
-        // 100 Mbit/s, of which a client has what others leave it, and no connection has seen the line idle: a round trip of 5 ms.
+    fn a_rate_lowered_by_other_traffic_does_not_raise_the_limit() {
+        // 100 Mbit/s shared with others. No connection saw the link idle: a round trip of 5 ms.
         let (mut state, mut mark, mut trials) = (Bound::default(), Mark::default(), 0);
         let mut random = 1_u64;
         while mark.at < Duration::from_secs(120) {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            let share = 0.4 + (random >> 40) as f64 / f64::from(1 << 24); // four calls of ten have the line for themselves
+            // four calls of ten have the whole link
+            let share = 0.4 + (random >> 40) as f64 / f64::from(1 << 24);
             let (before, time) = (
                 state.bound,
                 Duration::from_secs_f64(f64::from(1 << 20) / (11.8e6 * share.min(1.0))),
@@ -507,8 +530,9 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_counts_what_came_in_it_also_for_calls_that_began_before() {
-        // Sixteen calls of 1 MiB under way at any time, each by one connection, all as fast as each other: a round trip is 150 us.
+    fn a_trial_counts_the_bytes_of_calls_that_began_before_it() {
+        // Always sixteen calls of 1 MiB in progress, each on one connection, all equally fast; the
+        // round trip is 150 us.
         const CALLS: u64 = 16;
         let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
         let mut calls: Vec<(Mark, u64)> =
@@ -534,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn many_connections_share_it_and_one_that_went_on_alone_has_it_all_again() {
+    fn connections_share_the_limit_and_a_single_one_gets_all_of_it_again() {
         let mut state = Bound::default();
         assert_eq!(state.begin(16, Duration::ZERO), Some((FIRST_BYTES / 16) as u32));
         assert_eq!(state.begin(1, Duration::ZERO), Some(SHARE_LEAST_BYTES as u32));
@@ -542,7 +566,7 @@ mod tests {
         assert_eq!(
             state.begin(1, us(20)),
             Some(SHARE_LEAST_BYTES as u32),
-            "the sixteen are not forgotten at once"
+            "the sixteen still count for a while"
         );
         state.leave(1, us(30));
         assert_eq!(state.begin(1, Duration::from_secs(3)), Some(FIRST_BYTES as u32));

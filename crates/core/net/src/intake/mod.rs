@@ -1,8 +1,11 @@
-//! What a host receives on one line from all its peers together: a bound of what is on the way ([`bound`]), and whose turn it is
-//! ([`turns`]). A client's peers are servers that it asks, a server's are clients that write.
+//! Incast control: limits what a host receives on one link from all its peers together.
 //!
-//! A lane is one connection in one call. Payloads of less than [`BOUNDED_BYTES_MIN`], and everything on loopback, know nothing of
-//! this.
+//! [`in_flight_limit`] adapts the number of bytes that may be in flight. [`receive_permits`]
+//! decides which connections receive now. The peers of a client are the servers that it calls; the
+//! peers of a server are the clients that write to it.
+//!
+//! A permit counts *connections*: each is one connection in one call. Payloads below
+//! [`BOUNDED_BYTES_MIN`], and connections on loopback, need no permit.
 
 mod bound;
 mod nearest;
@@ -27,14 +30,14 @@ use self::{
     turns::{Asked, Turns},
 };
 
-/// Smaller payloads fit any queue, and asking what was seen would cost more than it tells.
+/// Smaller payloads fit any queue; to account for them would cost more than it gains.
 pub(crate) const BOUNDED_BYTES_MIN: u64 = 16 * 1024;
 
-/// See the module.
+/// The receive permits and the limit of one link; see the module.
 #[derive(Debug)]
 pub(crate) struct Intake {
     start: Instant,
-    /// Bytes in all turns, ever.
+    /// Total bytes received under permits.
     received: AtomicU64,
     state: Mutex<State>,
 }
@@ -45,44 +48,45 @@ struct State {
     nearest: Nearest,
     turns: Turns,
     calls: Calls,
-    /// Lanes that receive, of each server: which of a call's begin goes by it.
+    /// How many connections receive from each server. New calls begin with the least used servers.
     asked: HashMap<SocketAddr, usize>,
 }
 
-/// Whose payloads are received.
+/// The side of the connections that this host has.
 #[derive(Debug)]
 enum Calls {
-    /// A client's own calls; the most lanes that one of late had, and when.
+    /// A client: the recent maximum of connections in one call, and when it was reached.
     Own(usize, Duration),
-    /// Those of a server's clients.
+    /// A server that receives from clients.
     OfClients,
 }
 
-/// For so long the widest call is counted.
+/// The maximum number of connections in a call counts for this long.
 const LATE: Duration = Duration::from_secs(1);
 
-/// Whoever waits for its turn looks so often whether the line works, and after what else it has to do: often enough for a server
-/// whose answer fills a buffer meanwhile, and that is held up for [`server::ServerConfig::stall_timeout`](crate::server::ServerConfig).
+/// Interval at which a waiting call checks the link and does its other work. It is short enough for
+/// a server whose answer fills a socket buffer in the meantime: that server gives up after
+/// [`server::ServerConfig::stall_timeout`](crate::server::ServerConfig).
 const MEANWHILE: Duration = Duration::from_millis(100);
-/// And no more often.
+/// Minimum interval between polls.
 const LOOK_LEAST: Duration = Duration::from_millis(1);
 
-/// Lanes of one call that receive now.
+/// The right of one call's connections to receive now. Dropping it releases them.
 #[derive(Debug)]
 pub(crate) struct Turn {
     intake: Arc<Intake>,
     id: u64,
-    /// So many that have not left.
+    /// Connections that still hold the permit.
     lanes: usize,
     begun: Mark,
-    /// What each of them may have on the way; `None`: no bound.
+    /// Receive window of each connection; `None`: no limit.
     share: Option<u32>,
     received: Arc<AtomicU64>,
-    /// The servers of those that were chosen.
+    /// The servers of the connections that were chosen to receive.
     asked: Vec<SocketAddr>,
 }
 
-/// A wait for a turn.
+/// A call that waits for a permit.
 #[derive(Debug)]
 pub(crate) struct Waiting<'i> {
     intake: &'i Arc<Intake>,
@@ -90,7 +94,8 @@ pub(crate) struct Waiting<'i> {
     ticket: Option<u64>,
 }
 
-/// How long nobody has received anything. Whoever waits for its turn while others receive waits for no server (I8).
+/// How long no connection of this host has received anything. A call that waits for a permit while
+/// others receive does not wait for a server (I8).
 struct LineSilence<'i> {
     intake: &'i Intake,
     max: Duration,
@@ -98,16 +103,16 @@ struct LineSilence<'i> {
     since: Instant,
 }
 
-/// What a turn was like.
+/// What a permit's connections observed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Received {
-    /// Segments that came out of their order.
+    /// Segments that arrived out of order.
     pub(crate) out_of_order: u32,
-    /// The shortest that each connection has seen, and to which host.
+    /// The minimum RTT that each connection saw, with its host.
     pub(crate) round_trips: Vec<(IpAddr, Duration)>,
 }
 
-/// Tells a turn that something came.
+/// Reports received bytes to a permit.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     of_turn: Arc<AtomicU64>,
@@ -123,12 +128,12 @@ impl Progress {
 }
 
 impl Intake {
-    /// A client's.
+    /// For a client.
     pub(crate) fn new() -> Self {
         Self::of(Calls::Own(1, Duration::ZERO))
     }
 
-    /// A server's.
+    /// For a server.
     pub(crate) fn of_server() -> Self {
         Self::of(Calls::OfClients)
     }
@@ -144,8 +149,9 @@ impl Intake {
         Self { start: Instant::now(), received: AtomicU64::new(0), state }
     }
 
-    /// A turn for up to `wanted` lanes, one at least, which the calling thread waits for; `None` when nobody has received anything for
-    /// `silence_max`. While the line works whoever waits keeps its place in the row, and does `meanwhile` every [`MEANWHILE`].
+    /// Waits for a permit for up to `wanted` connections, at least one. `None` when this host has
+    /// received nothing for `silence_max`. While the link works, the call keeps its position in the
+    /// queue and runs `meanwhile` every [`POLL_INTERVAL`].
     pub(crate) fn wait(
         self: &Arc<Self>,
         wanted: usize,
@@ -163,7 +169,7 @@ impl Intake {
         }
     }
 
-    /// The same for a task, which does nothing meanwhile.
+    /// The same for an async task, which does no other work meanwhile.
     pub(crate) async fn wait_async(
         self: &Arc<Self>,
         wanted: usize,
@@ -188,12 +194,12 @@ impl Intake {
         .await
     }
 
-    /// The same for a thread whose peer's patience counts, not the line's: until then, whatever others receive.
+    /// The same for a thread whose peer gives up at `deadline`, whatever other connections receive.
     pub(crate) fn wait_until(self: &Arc<Self>, wanted: usize, deadline: Instant) -> Option<Turn> {
         self.ask(wanted).until(deadline)
     }
 
-    /// A call of so many lanes begins, each of which asks by itself.
+    /// Announces a call of this many connections, each of which requests its own permit.
     pub(crate) fn expect(&self, lanes: usize) {
         if lanes < 2 {
             return;
@@ -202,7 +208,8 @@ impl Intake {
         state.places(lanes, self.received.load(Ordering::Relaxed), now);
     }
 
-    /// A turn for lanes whose answers come when others have come: they must not wait for them.
+    /// A permit without waiting, for connections whose answers depend on answers to other
+    /// connections.
     pub(crate) fn begin(self: &Arc<Self>, lanes: usize) -> Turn {
         let now = self.start.elapsed();
         let mut state = self.state();
@@ -221,22 +228,22 @@ impl Intake {
 
 #[cfg(test)]
 impl Intake {
-    /// Its clock stands still: nobody is ever late.
+    /// A limiter whose clock stands still, so that no server counts as late.
     pub(crate) fn timeless() -> Arc<Self> {
         Arc::new(Self { start: Instant::now() + Duration::from_secs(24 * 3600), ..Self::new() })
     }
 
-    /// Bytes in all turns, ever.
+    /// Total bytes received under permits.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// For how many lanes.
+    /// How many connections may receive now.
     pub(crate) fn places(&self) -> usize {
         self.state().places(1, 0, Duration::ZERO)
     }
 
-    /// Whether nobody has a turn or waits for one.
+    /// Whether no permit is held or waited for.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state();
         format!("{:?}", state.turns).contains("held: [], waiting: []") && state.asked.is_empty()
@@ -253,7 +260,8 @@ impl State {
         }
     }
 
-    /// For a call of so many lanes, and by what has come so far, which was looked at under the lock.
+    /// How many connections may receive, for a call of `wanted`. `received` was read under the
+    /// lock.
     fn places(&mut self, wanted: usize, received: u64, now: Duration) -> usize {
         self.turns.see_line(received, self.bound.on_the_way(), now);
         match &mut self.calls {
@@ -293,10 +301,10 @@ impl State {
 }
 
 impl Waiting<'_> {
-    /// The turn, if it comes by then. The place in the row is kept.
+    /// The permit, if it is granted before `deadline`. The position in the queue is kept.
     fn until(&mut self, deadline: Instant) -> Option<Turn> {
         let mut waker = Waker::noop().clone();
-        let mut look = Duration::ZERO; // asked once more before the thread sleeps, with something that wakes it
+        let mut look = Duration::ZERO; // polls once more with a real waker before the thread sleeps
         loop {
             match self.poll(&waker) {
                 Ok(turn) => return Some(turn),
@@ -315,7 +323,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// The turn, or in how long to ask again, where the waker is not all that it takes.
+    /// The permit, or the time after which to poll again even if the waker is not woken.
     fn poll(&mut self, waker: &Waker) -> Result<Turn, Option<Duration>> {
         let (intake, now) = (self.intake, self.intake.start.elapsed());
         let mut state = intake.state();
@@ -330,7 +338,7 @@ impl<'i> LineSilence<'i> {
         Self { intake, max, seen: intake.received.load(Ordering::Relaxed), since: Instant::now() }
     }
 
-    /// When to look again; `None` when it has lasted too long.
+    /// When to check again; `None` when the link has been idle for too long.
     fn left(&mut self) -> Option<Duration> {
         let (received, now) = (self.intake.received.load(Ordering::Relaxed), Instant::now());
         if received != self.seen {
@@ -350,27 +358,28 @@ impl Drop for Waiting<'_> {
 }
 
 impl Turn {
-    /// For how many lanes.
+    /// How many connections it covers.
     pub(crate) fn lanes(&self) -> usize {
         self.lanes
     }
 
-    /// What each lane may have on the way; `None`: no bound.
+    /// Receive window of each connection; `None`: no limit.
     pub(crate) fn share(&self) -> Option<u32> {
         self.share
     }
 
-    /// One more than that of the turn before it.
+    /// Consecutive number of the permit.
     pub(crate) fn number(&self) -> usize {
         self.id as usize
     }
 
-    /// Whoever receives counts here what came.
+    /// A handle for the receiving code to report bytes.
     pub(crate) fn progress(&self) -> Progress {
         Progress { of_turn: Arc::clone(&self.received), intake: Arc::clone(&self.intake) }
     }
 
-    /// So many more lanes, up to `wanted`: what is free when nobody waits.
+    /// Extends the permit by up to `wanted` connections, if they are free and no call waits.
+    /// Returns how many.
     pub(crate) fn more(&mut self, wanted: usize) -> usize {
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
@@ -384,7 +393,8 @@ impl Turn {
         lanes
     }
 
-    /// Which of the lanes to these servers begin, up to so many: those whose servers are asked the least, in this order.
+    /// Chooses up to `lanes` of the connections to these servers: those whose servers are least
+    /// used first, then in the given order.
     pub(crate) fn choose(&mut self, servers: &[SocketAddr], lanes: usize) -> Vec<usize> {
         let asked = &mut self.intake.state().asked;
         let mut left: Vec<usize> = (0..servers.len()).collect();
@@ -401,7 +411,7 @@ impl Turn {
         chosen
     }
 
-    /// A lane to this server, which was chosen, has ended.
+    /// The connection to this server, which was chosen, is done.
     pub(crate) fn has_left(&mut self, server: SocketAddr) {
         if let Some(at) = self.asked.iter().position(|asked| *asked == server) {
             self.asked.swap_remove(at);
@@ -409,7 +419,7 @@ impl Turn {
         }
     }
 
-    /// So many lanes have ended.
+    /// Releases this many connections.
     pub(crate) fn leave(&mut self, lanes: usize) {
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
@@ -418,13 +428,13 @@ impl Turn {
         state.bound.leave(lanes, now);
     }
 
-    /// All have received.
+    /// All connections have received.
     pub(crate) fn end(mut self, seen: Received) {
         let lanes = self.lanes;
         self.leave(lanes);
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
-        // Under the lock: whoever ends later has seen no less.
+        // Read under the lock, so that the totals of successive permits never decrease.
         let ended = Mark { at: now, received: self.intake.received.load(Ordering::Relaxed) };
         let round_trip = state.nearest.farthest(&seen.round_trips, now);
         state.bound.end(self.begun, ended, Way { out_of_order: seen.out_of_order, round_trip });
@@ -432,7 +442,7 @@ impl Turn {
 }
 
 impl Drop for Turn {
-    /// One that was not ended received nothing that counts.
+    /// A permit that is dropped unfinished gives no measurement.
     fn drop(&mut self) {
         for server in std::mem::take(&mut self.asked) {
             self.intake.state().ask_less(server);
@@ -463,29 +473,29 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_was_not_ended_receives_no_more() {
+    fn a_permit_that_is_dropped_unfinished_is_released() {
         let intake = Intake::timeless();
         drop(wait(&intake, 3));
-        wait(&intake, 2).expect("a turn").end(Received::default());
+        wait(&intake, 2).expect("a permit").end(Received::default());
         assert!(intake.is_idle());
     }
 
     #[test]
-    fn whoever_has_no_time_left_goes_without_a_turn_and_leaves_the_row() {
+    fn a_call_without_time_gets_no_permit_and_leaves_the_queue() {
         let intake = Intake::timeless();
         let turn = intake.begin(intake.places());
         assert!(intake.wait_until(1, Instant::now()).is_none());
         drop(turn);
         let turn = intake
             .wait_until(1, Instant::now())
-            .expect("nobody is before it, and it need not wait");
+            .expect("a permit is free, and no call is before it");
         drop(turn);
         assert!(intake.is_idle());
     }
 
     #[test]
-    fn a_task_waits_for_its_turn_as_long_as_others_receive_and_no_longer() {
-        /// More than a thread that wants to run does not.
+    fn a_task_waits_for_a_permit_only_while_others_receive() {
+        /// Longer than a runnable thread waits for a processor.
         const SILENCE: Duration = Duration::from_secs(2);
         let intake = Intake::timeless();
         let runtime =
@@ -493,7 +503,7 @@ mod tests {
         let turn = intake.begin(intake.places());
         assert!(
             runtime.block_on(intake.wait_async(1, SILENCE / 10)).is_none(),
-            "nobody receives anything"
+            "nothing is received"
         );
         let held = Instant::now() + SILENCE + SILENCE / 2;
         thread::scope(|scope| {
@@ -509,25 +519,25 @@ mod tests {
     }
 
     #[test]
-    fn a_call_begins_with_servers_that_are_asked_the_least() {
+    fn a_call_begins_with_the_least_used_servers() {
         let servers: Vec<SocketAddr> = (1..=4).map(|port| ([127, 0, 0, 1], port).into()).collect();
         let intake = Intake::timeless();
-        let mut first = wait(&intake, 3).expect("a turn");
+        let mut first = wait(&intake, 3).expect("a permit");
         assert_eq!(first.choose(&servers[..3], 3), [0, 1, 2]);
         first.has_left(servers[1]);
         first.leave(1);
-        let mut second = wait(&intake, 4).expect("a turn");
+        let mut second = wait(&intake, 4).expect("a permit");
         assert_eq!(second.choose(&servers, 2), [1, 3]);
         assert_eq!(second.choose(&servers, 1), [0]);
         drop(first);
-        assert_eq!(wait(&intake, 1).expect("a turn").choose(&servers, 2), [2, 0]);
+        assert_eq!(wait(&intake, 1).expect("a permit").choose(&servers, 2), [2, 0]);
         drop(second);
         assert!(intake.is_idle());
     }
 
     #[test]
-    fn turns_of_many_threads_that_end_while_epochs_begin_have_never_received_less_than_before() {
-        const LOST_EVERY: usize = 3; // after a loss an epoch begins
+    fn totals_never_decrease_when_many_threads_finish_permits() {
+        const LOST_EVERY: usize = 3; // after a loss a new interval begins
         let intake = Intake::timeless();
         thread::scope(|scope| {
             for _ in 0..8 {
@@ -547,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_and_tasks_all_come_to_their_turn() {
+    fn all_threads_and_tasks_get_a_permit() {
         let intake = Arc::new(Intake::new());
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
@@ -556,7 +566,7 @@ mod tests {
                 let intake = &intake;
                 scope.spawn(move || {
                     for call in 0..100 {
-                        let mut turn = wait(intake, 1 + (thread + call) % 6).expect("a turn");
+                        let mut turn = wait(intake, 1 + (thread + call) % 6).expect("a permit");
                         turn.progress().add(1);
                         turn.more(1);
                         if turn.lanes() > 1 {
@@ -568,7 +578,7 @@ mod tests {
             }
             runtime.block_on(async {
                 for _ in 0..100 {
-                    let turn = intake.wait_async(2, LONG).await.expect("a turn");
+                    let turn = intake.wait_async(2, LONG).await.expect("a permit");
                     tokio::task::yield_now().await;
                     drop(turn);
                 }

@@ -1,18 +1,20 @@
-//! The shortest round trip to each peer, of all connections to it.
+//! The minimum RTT to each host, over all connections to it.
 //!
-//! A connection that is made while the line is busy never sees it idle, and takes the queue before it for the way: by its own round
-//! trip more could be on the way, which makes the queue longer. Another connection to the same host, or the one before, has seen it idle.
+//! A connection that is made while the link is busy never sees the link idle, and takes the
+//! queueing delay for a part of the path. By its own round trip, more bytes could be in flight,
+//! which would lengthen the queue. Another connection to the same host, or an earlier one, has seen
+//! the link idle.
 //!
-//! What was seen is forgotten after [`REMEMBERED`] to twice that: the way to a host may change.
+//! A value is forgotten after one to two times [`WINDOW`], since the path to a host may change.
 
 use std::{collections::HashMap, net::IpAddr, time::Duration};
 
-/// As long as Linux has `tcpi_min_rtt` of one connection (`net.ipv4.tcp_min_rtt_wlen`).
+/// The same as Linux's window for `tcpi_min_rtt` of one connection (`net.ipv4.tcp_min_rtt_wlen`).
 const REMEMBERED: Duration = Duration::from_secs(300);
-/// Hosts, in each of the two halves (I9).
+/// Maximum number of hosts in each of the two maps (I9).
 const HOSTS_MAX: usize = 4096;
 
-/// See the module.
+/// The minimum RTT of each host; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Nearest {
     lately: HashMap<IpAddr, Duration>,
@@ -21,7 +23,8 @@ pub(super) struct Nearest {
 }
 
 impl Nearest {
-    /// Takes in what connections have seen; the round trip to the farthest of their hosts, zero if there is none.
+    /// Records what connections saw. Returns the minimum RTT to the farthest of their hosts; zero
+    /// for none.
     pub(super) fn farthest(&mut self, seen: &[(IpAddr, Duration)], now: Duration) -> Duration {
         seen.iter()
             .map(|(host, round_trip)| self.nearest(*host, *round_trip, now))
@@ -54,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_saw_the_line_busy_only_has_the_round_trip_of_one_that_did_not() {
+    fn a_connection_on_a_busy_link_uses_the_min_rtt_of_an_earlier_one() {
         let mut nearest = Nearest::default();
         assert_eq!(nearest.farthest(&[], ms(0)), ms(0));
         assert_eq!(nearest.farthest(&[(host(1), ms(1)), (host(2), ms(3))], ms(0)), ms(3));
@@ -69,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_became_longer_is_known_after_a_while() {
+    fn a_path_that_became_longer_is_noticed_after_a_while() {
         let mut nearest = Nearest::default();
         nearest.farthest(&[(host(1), ms(1))], ms(0));
         let mut seen =
@@ -79,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_beyond_all_bounds_are_forgotten() {
+    fn hosts_over_the_limit_are_forgotten() {
         let mut nearest = Nearest::default();
         for number in 0..3 * HOSTS_MAX {
             nearest.farthest(&[(host(number), ms(1))], ms(0));

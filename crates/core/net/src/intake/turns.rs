@@ -1,23 +1,31 @@
-//! Who may ask for large answers now, and who waits for its turn.
+//! Which connections may ask for large answers now, and the queue of calls that wait for permits.
 //!
 //! ```text
-//!   lanes: each a connection that receives a large answer, or has asked for one
-//!     asked less than UNANSWERED ago, or received something less than STALLED ago:  takes a place
-//!     longer ago, and the line may be why:         takes one
-//!     asked less than STALLED ago:                 takes one while half of the places receive, which then keep the line busy
-//!     else its server is late, not the line:       takes none until it goes on
+//!   a connection that has asked for a large answer, or receives one:
+//!     asked less than FIRST_BYTE_TIMEOUT ago, or received
+//!     something less than STALL_TIMEOUT ago:     uses a permit
+//!     longer ago, and the link may be the cause: uses a permit
+//!     asked less than STALL_TIMEOUT ago:         uses a permit while half of the permits receive,
+//!                                                which then keep the link busy
+//!     else the server is late, not the link:     uses no permit until it continues
 //!
-//!   a call asks for its lanes' places: it gets those that are free, one at least, when all who asked before it had theirs
+//!   a call requests permits for its connections: it gets those that are free, at least one, once
+//!   all calls before it in the queue have theirs
 //! ```
 //!
-//! The line may be why as long as it works and has brought others less than [`PASSED_BOUNDS`] bounds since the lane had something:
-//! no more can have been before its answer, at the switch and at the server's own card. So a slow line is not taken for late servers,
-//! whose number grows with every lane more that is asked.
+//! The link may be the cause while it works and has brought other connections less than
+//! [`PASSED_LIMITS_MAX`] limits of bytes since this connection last received. No more can be queued
+//! before its answer, at the switch and at the server's network interface. So a slow link is not
+//! taken for late servers, whose number would grow with every further connection that asks.
 //!
-//! Invariants: (1) who waits holds nothing that others wait for here, and has asked no server for what it waits to receive; (2) in
-//! order of asking: whoever waits first is woken when a lane ends, and looks by itself when the next lane may turn out to be late;
-//! so nobody waits for a server that does not answer longer than that; (3) a turn that is dropped, by whatever way, frees its
-//! places, and a wait that is dropped hands on its place in the row.
+//! Invariants:
+//! 1. A waiting call holds nothing that other calls wait for here, and has not asked any server for
+//!    what it waits to receive.
+//! 2. Calls are served in the order of their requests. The first in the queue is woken when a
+//!    connection is released, and polls at the time when the next connection may count as late. So
+//!    no call waits longer than that for a server that does not answer.
+//! 3. A dropped permit releases its connections. A dropped wait passes its position to the next
+//!    call.
 
 use std::{
     collections::VecDeque,
@@ -29,20 +37,21 @@ use std::{
     time::Duration,
 };
 
-/// A first byte that takes longer waits for a disk, or for whoever serves it: a full queue of [`super::bound::FIRST_BYTES`] is
-/// 0.4 ms of 1 Gbit/s.
+/// A first byte that takes longer waits for a disk or for the server. A full queue of
+/// [`super::in_flight_limit::LIMIT_BYTES_INITIAL`] takes 0.4 ms at 1 Gbit/s.
 const UNANSWERED: Duration = Duration::from_millis(1);
-/// A server that stops so long within an answer is ill, or what it sent was lost.
+/// A server that pauses for longer within an answer has a problem, or its segments were lost.
 const STALLED: Duration = Duration::from_millis(20);
-/// What may come before an answer that is on its way: a bound at the port of the switch, as much at the server's card, which other
-/// clients ask too, and as much again for pieces that do not come in turn.
+/// Limits of bytes that may arrive before an answer that is in flight: one at the switch port, one
+/// at the server's network interface, which serves other clients too, and two for extents that
+/// arrive out of turn.
 const PASSED_BOUNDS: u64 = 4;
-/// A line on which nothing comes for longer does not work, however slow it is.
+/// A link on which nothing arrives for longer does not work, however slow it is.
 const IDLE_MOST: Duration = Duration::from_millis(10);
-/// Whoever waits looks no sooner again.
+/// Minimum interval between polls of a waiting call.
 const LOOK_LEAST: Duration = Duration::from_micros(100);
 
-/// See the module.
+/// The permits in use and the queue; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     next: u64,
@@ -52,35 +61,35 @@ pub(super) struct Turns {
     line: Line,
 }
 
-/// What all have received, and what may be on the way.
+/// What all connections have received, and what may be in flight.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     received: u64,
     since: Duration,
     bound: u64,
-    /// It does not work when nothing came for so long.
+    /// The link does not work if nothing arrives for this long.
     idle_after: Duration,
 }
 
-/// The lanes of one call that have a turn.
+/// The permit of one call's connections.
 #[derive(Debug)]
 struct Held {
     id: u64,
     lanes: usize,
-    /// Counted up by whoever receives.
+    /// Incremented by the receiving code.
     received: Arc<AtomicU64>,
-    /// What of it was seen, since when nothing came, and what all had received then.
+    /// The value of `received` last seen, when it last changed, and the link's total at that time.
     seen: u64,
     since: Duration,
     passed: u64,
 }
 
-/// What asking brought.
+/// The reply to a request for permits.
 #[derive(Debug)]
 pub(super) enum Asked {
-    /// A turn for so many lanes.
+    /// A permit for `lanes` connections.
     Granted { id: u64, lanes: usize, received: Arc<AtomicU64> },
-    /// Not yet: the waker is woken, or it is asked again after this time, if one is said.
+    /// Not yet: wait for the waker, or poll again after this time, if one is given.
     Later(Option<Duration>),
 }
 
@@ -91,7 +100,8 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Whether it may be why a lane has nothing since it had received so much.
+    /// Whether the link may be why a connection has received nothing since the link's total was
+    /// `passed`.
     fn may_be_why(&self, passed: u64, now: Duration) -> bool {
         let works = now.saturating_sub(self.since) < self.idle_after;
         works && self.received.saturating_sub(passed) < PASSED_BOUNDS * self.bound
@@ -99,7 +109,8 @@ impl Line {
 }
 
 impl Turns {
-    /// So much came so far, `bound` is what may be on the way, and takes so long.
+    /// Records that `received` bytes have arrived in total, and that `bound` bytes may be in
+    /// flight, which take `drains_in`.
     pub(super) fn see_line(
         &mut self,
         received: u64,
@@ -115,7 +126,8 @@ impl Turns {
         };
     }
 
-    /// Asks for `wanted` lanes where there are so many places. `ticket` is the place in the row; `None` at first.
+    /// Requests permits for `wanted` connections when `places` exist. `ticket` is the position in
+    /// the queue; `None` at first.
     pub(super) fn ask(
         &mut self,
         (wanted, places): (usize, usize),
@@ -137,7 +149,7 @@ impl Turns {
         Asked::Later(None)
     }
 
-    /// A turn for lanes that must not wait.
+    /// A permit for connections that must not wait.
     pub(super) fn grant(&mut self, lanes: usize, now: Duration) -> Asked {
         let (id, received) = (self.next, Arc::new(AtomicU64::new(0)));
         self.next += 1;
@@ -153,7 +165,8 @@ impl Turns {
         Asked::Granted { id, lanes, received }
     }
 
-    /// So many more lanes, up to `wanted`, for a call that has a turn: what is free when nobody waits.
+    /// Adds up to `wanted` connections to a permit, if they are free and no call waits. Returns how
+    /// many.
     pub(super) fn more(
         &mut self,
         id: u64,
@@ -170,7 +183,7 @@ impl Turns {
         lanes
     }
 
-    /// Lanes have ended.
+    /// Connections have stopped receiving.
     pub(super) fn leave(&mut self, id: u64, lanes: usize) {
         if let Some(at) = self.held.iter().position(|held| held.id == id) {
             self.held[at].lanes -= lanes;
@@ -181,11 +194,11 @@ impl Turns {
         self.wake_next();
     }
 
-    /// Nobody waits with this ticket any more.
+    /// The call with this ticket no longer waits.
     pub(super) fn leave_row(&mut self, ticket: &mut Option<u64>) {
         let Some(ticket) = ticket.take() else { return };
         self.waiting.retain(|(waiting, _)| *waiting != ticket);
-        // The next in the row looks for itself from now on.
+        // The next call in the queue polls for itself from now on.
         self.wake_next();
     }
 
@@ -207,7 +220,7 @@ impl Turns {
         }
     }
 
-    /// Places taken, and the time until the next of them may turn out to be late.
+    /// Permits in use, and the time until the next connection may count as late.
     fn taken(&mut self, places: usize, now: Duration) -> (usize, Duration) {
         let (line, mut asked, mut late, mut receiving, mut next_look) =
             (self.line, 0, 0, 0, STALLED);
@@ -247,7 +260,7 @@ mod tests {
 
     const PLACES: usize = 4;
 
-    /// Counts how often it was woken.
+    /// Counts wake-ups.
     #[derive(Default)]
     struct Woken(AtomicUsize);
 
@@ -261,7 +274,7 @@ mod tests {
         Duration::from_micros(us)
     }
 
-    /// Asks as one who was never there; the id, the lanes, and the counter of what it receives.
+    /// A granted permit: its id, its connections, and the counter of received bytes.
     fn granted(asked: Asked) -> (u64, usize, Arc<AtomicU64>) {
         match asked {
             Asked::Granted { id, lanes, received } => (id, lanes, received),
@@ -274,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_gets_the_places_that_are_free_and_the_next_waits() {
+    fn a_call_gets_the_free_permits_and_the_next_one_waits() {
         let mut turns = Turns::default();
         let (first, lanes, _) = granted(ask(&mut turns, 3, &mut None, us(0)));
         assert_eq!(lanes, 3);
@@ -287,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_first_is_woken_first_and_nobody_goes_before_it() {
+    fn the_first_in_the_queue_is_woken_first_and_not_overtaken() {
         let mut turns = Turns::default();
         let (first, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         let wakes: [Arc<Woken>; 3] = Default::default();
@@ -305,16 +318,12 @@ mod tests {
         );
         assert!(matches!(ask(&mut turns, 1, &mut tickets[1], us(1)), Asked::Later(None)));
         granted(ask(&mut turns, 1, &mut tickets[0], us(1)));
-        assert_eq!(
-            woken(),
-            [1, 0, 0],
-            "the waker of the second was replaced, and was told to look"
-        );
+        assert_eq!(woken(), [1, 0, 0], "the replaced waker of the second one was woken");
         assert_eq!(turns.waiting.front().map(|(waiting, _)| *waiting), tickets[1]);
     }
 
     #[test]
-    fn who_waited_has_the_number_after_that_of_the_turn_before() {
+    fn a_call_that_waited_has_the_next_permit_number() {
         let mut turns = Turns::default();
         let (mut last, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         for _ in 0..3 {
@@ -332,49 +341,49 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_dropped_hands_on_its_place_in_the_row() {
+    fn a_dropped_wait_passes_its_position_to_the_next_call() {
         let mut turns = Turns::default();
         let (first, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         let (mut dropped, mut next, wake) = (None, None, Arc::new(Woken::default()));
         ask(&mut turns, 1, &mut dropped, us(0));
         turns.ask((1, PLACES), &mut next, &Waker::from(Arc::clone(&wake)), us(0));
-        turns.leave(first, 1); // wakes the one that will not come
+        turns.leave(first, 1); // wakes the waiter that is about to be dropped
         turns.leave_row(&mut dropped);
         assert_eq!(wake.0.load(Ordering::Relaxed), 1);
         granted(ask(&mut turns, 1, &mut next, us(1)));
     }
 
     #[test]
-    fn a_server_that_does_not_answer_keeps_nobody_waiting() {
+    fn a_server_that_does_not_answer_blocks_no_other_call() {
         let mut turns = Turns::default();
         let (_, _, received) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
         let mut ticket = None;
         let Asked::Later(Some(look)) = ask(&mut turns, PLACES, &mut ticket, us(0)) else {
-            panic!("goes at once")
+            panic!("the call is granted immediately")
         };
         assert_eq!(look, UNANSWERED);
         let (late, lanes, _) = granted(ask(&mut turns, PLACES, &mut ticket, look));
         assert_eq!(lanes, PLACES);
         turns.leave(late, lanes);
-        // Its answer comes after all: it takes its places again, until it stalls.
+        // The late answer arrives: its permits count again until it stalls.
         received.store(1, Ordering::Relaxed);
         let now = look + us(10);
         let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, now) else {
-            panic!("goes at once")
+            panic!("the call is granted immediately")
         };
         assert_eq!(look, STALLED);
         granted(ask(&mut turns, 1, &mut ticket, now + look));
     }
 
     #[test]
-    fn while_half_of_the_places_receive_a_late_answer_is_awaited_for_longer() {
+    fn a_late_answer_is_awaited_longer_while_half_of_the_permits_receive() {
         let mut turns = Turns::default();
         let (busy, _, received) = granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
         received.store(1, Ordering::Relaxed);
         granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
         let mut ticket = None;
         let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(2000)) else {
-            panic!("goes at once")
+            panic!("the call is granted immediately")
         };
         assert_eq!(look, STALLED - us(2000));
         turns.leave(busy, PLACES / 2);
@@ -382,8 +391,9 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_line_is_not_taken_for_late_servers() {
-        // 100 Mbit/s: what may be on the way takes 4 ms, and six lanes have their first bytes one after the other.
+    fn a_slow_link_is_not_taken_for_late_servers() {
+        // 100 Mbit/s: what may be in flight takes 4 ms, and six connections get their first bytes
+        // one after another.
         const BOUND: u64 = 48 << 10;
         let (mut turns, mut ticket) = (Turns::default(), None);
         let see =
@@ -401,7 +411,8 @@ mod tests {
                 "at {at} us"
             );
         }
-        // Four bounds for others, and nothing yet: it is not the line.
+        // Others received four limits of bytes, and this connection nothing: the link is not the
+        // cause.
         received += 4 * BOUND;
         first.store(received, Ordering::Relaxed);
         see(&mut turns, received, 15_000);
@@ -409,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_on_which_nothing_comes_is_not_why() {
+    fn an_idle_link_is_not_the_cause_of_a_late_answer() {
         for (drains_in, idle_after) in
             [(us(400), UNANSWERED), (us(4000), us(2000)), (us(400_000), IDLE_MOST)]
         {
@@ -418,7 +429,7 @@ mod tests {
             granted(ask(&mut turns, PLACES, &mut None, us(0)));
             turns.see_line(1000, (48 << 10, drains_in), us(10));
             let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(10)) else {
-                panic!("goes at once")
+                panic!("the call is granted immediately")
             };
             assert_eq!(look, idle_after);
             turns.see_line(1000, (48 << 10, drains_in), us(10) + look);
@@ -427,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_gets_more_only_when_nobody_waits() {
+    fn a_permit_is_extended_only_when_no_call_waits() {
         let mut turns = Turns::default();
         let (first, ..) = granted(ask(&mut turns, 1, &mut None, us(0)));
         assert_eq!(turns.more(first, (2, PLACES), us(0)), 2);
@@ -442,9 +453,9 @@ mod tests {
     }
 
     #[test]
-    fn many_calls_of_many_lanes_all_come_to_their_turn_and_never_more_at_once() {
+    fn many_calls_all_get_permits_and_never_exceed_the_limit() {
         let mut turns = Turns::default();
-        /// Lanes that it still has to ask for, its ticket, and its turn.
+        /// Connections that it still has to request, its ticket, and its permit.
         #[derive(Default, Debug)]
         struct Caller {
             left: usize,

@@ -1,4 +1,4 @@
-//! The handshake of one accepted connection, with its bounds in time and memory.
+//! The handshake of an accepted connection, with its limits on time and memory.
 
 use std::{
     io::IoSlice,
@@ -28,20 +28,21 @@ use crate::{
     transport::{Transport, Wait},
 };
 
-/// Room for the frames of a usual handshake.
+/// Buffer size; the frames of a usual handshake fit.
 const BUFFER_BYTES: usize = 1024;
-/// How long a refused peer may take to read why.
+/// How long a refused peer may take to read the reason.
 const LINGER: Duration = Duration::from_secs(1);
-/// What a refused peer may still send while it reads why.
+/// Bytes that a refused peer may still send while it reads the reason.
 const LINGER_BYTES: usize = 64 * 1024;
 
-/// Why a connection was not admitted: with words for the peer, or without when it is gone or silent.
+/// Why a connection was not admitted. A peer that is gone or silent gets no reason.
 enum Rejected {
     Refused(Refusal),
     Gone,
 }
 
-/// A peer that proved its key and was not told so: it has sent no call and knows no connection yet.
+/// A peer that proved its key and does not know yet that it is admitted. It has sent no call, and
+/// its connection has no other user.
 #[derive(Debug)]
 pub struct Newcomer {
     shared: Arc<Shared>,
@@ -52,13 +53,13 @@ pub struct Newcomer {
 }
 
 impl Newcomer {
-    /// Who it is.
+    /// The authenticated peer.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Tells it. What must hold before its first call, and before anybody else can name this connection, is done
-    /// by now. `None` when it is gone.
+    /// Sends the last handshake frame. Do before this call whatever must hold before the peer's
+    /// first call, and before others can name this connection. `None` when the peer is gone.
     pub fn welcome(self) -> Option<ServerConnection> {
         let Self { shared, peer, transport, reply, deadline } = self;
         if send(&transport, &reply, deadline).is_err() {
@@ -72,7 +73,7 @@ impl Newcomer {
     }
 }
 
-/// Does the handshake up to its last frame; `None` when it ended before.
+/// Runs the handshake up to its last frame; `None` when it fails.
 pub(super) fn admit(
     shared: &Arc<Shared>,
     transport: Arc<Transport>,
@@ -80,14 +81,14 @@ pub(super) fn admit(
     place: &Place,
 ) -> Option<Newcomer> {
     shake_hands(shared, &transport, address, place)
-        .map_err(|rejected| turn_away(shared, &transport, rejected))
+        .map_err(|rejected| reject(shared, &transport, rejected))
         .ok()
 }
 
-fn turn_away(shared: &Shared, transport: &Transport, rejected: Rejected) {
+fn reject(shared: &Shared, transport: &Transport, rejected: Rejected) {
     shared.refused.fetch_add(1, Ordering::Relaxed);
     if let Rejected::Refused(refusal) = rejected {
-        part(transport, &refusal);
+        send_refusal(transport, &refusal);
     }
 }
 
@@ -167,7 +168,8 @@ fn receive(
     }
 }
 
-/// A client waits for each answer of the handshake: bytes behind a frame would cross the start of TLS.
+/// A client waits for each answer of the handshake. Bytes behind a frame would cross the start of
+/// TLS.
 fn nothing_behind(buffer: &FrameBuffer, op: u16) -> Result<(), Rejected> {
     if buffer.is_empty() {
         return Ok(());
@@ -180,9 +182,9 @@ fn send(transport: &Transport, frame: &[u8], deadline: Wait) -> Result<(), Rejec
     transport.send_all(&mut [IoSlice::new(frame)], false, deadline).map_err(|_| Rejected::Gone)
 }
 
-/// Sends the refusal, then reads until the peer closes, within bounds: closing at once with bytes unread
-/// would reset the connection and take the reason away from the peer.
-fn part(transport: &Transport, refusal: &Refusal) {
+/// Sends the refusal, then reads until the peer closes, within limits. To close immediately with
+/// bytes unread would reset the connection, and the peer would not get the reason.
+fn send_refusal(transport: &Transport, refusal: &Refusal) {
     let deadline = Wait::Until(Instant::now() + LINGER);
     if send(transport, &refusal.frame, deadline).is_err() {
         return;

@@ -1,14 +1,16 @@
-//! Serves connections that carry small calls, in batches: the metadata server's way.
+//! Serves connections that carry small calls, in batches. The metadata server uses this.
 //!
 //! ```text
-//!   one recv -> frame frame frame -> handle() each -> replies gathered -> one send
-//!                                        `- a responder that moved to another thread sends by itself
+//!   one recv -> frame frame frame -> handle() each -> replies collected -> one send
+//!                                        `- a responder on another thread sends by itself
 //! ```
 //!
-//! Invariants: (1) every request is answered exactly once: a responder that is dropped unsent answers
-//! [`Status::Internal`]; (2) requests in flight never exceed the credits, so the replies that wait for a
-//! client that does not read are bounded (I9): while many bytes of replies wait, nothing more is handled; (3) replies of
-//! different requests may go out in any order.
+//! Invariants:
+//! 1. Every request is answered exactly once. A responder that is dropped unsent answers
+//!    [`Status::Internal`].
+//! 2. Requests in flight never exceed the credits. So the replies to a client that does not read
+//!    are bounded (I9): while many bytes of replies wait, no further request is handled.
+//! 3. Replies to different requests may be sent in any order.
 
 use std::{
     sync::{
@@ -27,28 +29,30 @@ use crate::{
     transport::{Transport, Wait},
 };
 
-/// What one recv takes: some hundreds of small requests.
+/// Bytes that one recv takes: some hundred small requests.
 const RECEIVE_BYTES: usize = 64 * 1024;
-/// Replies of a batch are sent when they are so long, and not gathered on: a request of some bytes may list a directory.
+/// Replies of a batch are sent at this size before the batch ends, since a small request may list a
+/// directory.
 const REPLIES_BYTES_MAX: usize = 1 << 20;
-/// Room for gathered replies that is kept from batch to batch.
+/// A reply buffer up to this size is reused for the next batch.
 const REPLIES_BYTES_KEPT: usize = 256 * 1024;
 
 /// A server whose requests are small and carry no payload.
 pub trait CallService: Send + Sync + 'static {
-    /// What it keeps for each connection.
+    /// The server's state for each connection.
     type Session: Send + Sync + 'static;
 
-    /// A peer proved itself.
+    /// Called once the peer is authenticated.
     ///
     /// # Errors
-    /// Why it is not served; every request that it sends is answered with this.
+    /// Why the peer is not served. Every request that it sends is answered with this failure.
     fn connected(&self, peer: &Peer) -> Result<Self::Session, Failure>;
 
-    /// A request came. Must not block for long: what waits moves `responder` to another thread.
+    /// Handles a request. It must not block for long: a call that waits moves `responder` to
+    /// another thread.
     fn handle(&self, session: &Arc<Self::Session>, op: u16, body: &[u8], responder: Responder);
 
-    /// The connection is over. Responders of its requests may still be alive.
+    /// The connection has ended. Responders of its requests may still exist.
     fn disconnected(&self, session: &Arc<Self::Session>);
 }
 
@@ -62,12 +66,13 @@ enum Way {
 }
 
 impl Responder {
-    /// A responder that gives the body of the final frame to `answer`: for tests and simulation.
+    /// A responder that passes the body of the final frame to `answer`, for tests and simulation.
     pub fn new(answer: impl FnOnce(Vec<u8>) + Send + 'static) -> Self {
         Self(Some(Way::Function(Box::new(answer))))
     }
 
-    /// Answers with the body of a final frame, as `braid_wire::encode_success` or `encode_failure` make it.
+    /// Answers with the body of a final frame, made by `braid_wire::encode_success` or
+    /// `encode_failure`.
     pub fn send(mut self, body: Vec<u8>) {
         self.answer(body);
     }
@@ -132,7 +137,7 @@ impl<S: CallService> Handler for CallHandler<S> {
     }
 }
 
-/// Tells the service that the connection is over, also when it panicked.
+/// Reports the end of the connection to the service, also after a panic.
 struct Disconnect<'a, S: CallService> {
     service: &'a S,
     session: Option<&'a Arc<S::Session>>,
@@ -157,7 +162,7 @@ impl Reader<'_> {
     fn run(&mut self, mut handle: impl FnMut(u16, &[u8], Responder)) -> Result<(), End> {
         self.buffer = FrameBuffer::new(RECEIVE_BYTES);
         loop {
-            // The rest of a frame has a time, the next one has none.
+            // The rest of a frame must arrive in time; the next frame may take any time.
             let wait = match self.buffer.is_empty() {
                 true => Wait::Forever,
                 false => Wait::Until(Instant::now() + self.stall_timeout),
@@ -203,7 +208,7 @@ impl Reader<'_> {
     }
 }
 
-/// The replies of one connection on their way out.
+/// The replies of one connection that are not sent yet.
 struct Replies {
     sender: Arc<FrameSender>,
     credits: u32,
@@ -216,7 +221,7 @@ struct Replies {
 struct Out {
     frames: Vec<u8>,
     spare: Vec<u8>,
-    /// The reader is in the middle of a batch and will send when it is through.
+    /// The reader is within a batch and sends at its end.
     held: bool,
     /// A thread is sending.
     sending: bool,
@@ -235,7 +240,7 @@ impl Replies {
         }
     }
 
-    /// Counts a request in; whether it is within the credits.
+    /// Counts a request. Returns whether it is within the credits.
     fn begin(&self) -> bool {
         self.in_flight.fetch_add(1, Ordering::Relaxed) < self.credits
     }
@@ -244,7 +249,7 @@ impl Replies {
         lock(&self.out).held = true;
     }
 
-    /// Sends what was gathered, and returns when nothing waits any more.
+    /// Sends the collected replies, and returns when none is left.
     fn release(&self) {
         let mut out = lock(&self.out);
         out.held = false;
@@ -255,7 +260,7 @@ impl Replies {
         self.flush(out);
     }
 
-    /// Of a batch, sends what is gathered if that is much.
+    /// Sends the collected replies within a batch if they are large.
     fn bound(&self) {
         if lock(&self.out).frames.len() >= REPLIES_BYTES_MAX {
             self.release();
@@ -266,21 +271,24 @@ impl Replies {
     fn push(&self, op: u16, request_id: u64, body: &[u8]) {
         let mut out = lock(&self.out);
         push_frame(&mut out.frames, op, FrameFlags::FINAL, request_id, body);
-        // Before the reply is sent: the client may use the credit again as soon as it has read it.
+        // Decrement before the reply is sent: the client may reuse the credit as soon as it has
+        // read the reply.
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         if !out.held && !out.sending {
             self.flush(out);
         }
     }
 
-    /// Sends until nothing is left; replies that others push meanwhile go with the next send.
+    /// Sends until nothing is left. Replies that other threads add meanwhile leave with the next
+    /// send.
     fn flush<'a>(&'a self, mut out: MutexGuard<'a, Out>) {
         while !out.frames.is_empty() && !out.held {
             let spare = std::mem::take(&mut out.spare);
             let frames = std::mem::replace(&mut out.frames, spare);
             out.sending = true;
             drop(out);
-            let _ = self.sender.send_frames(&frames); // the reader sees the end of the connection by itself
+            // the reader detects the end of the connection itself
+            let _ = self.sender.send_frames(&frames);
             out = lock(&self.out);
             out.sending = false;
             if frames.capacity() <= REPLIES_BYTES_KEPT {
@@ -288,7 +296,7 @@ impl Replies {
                 out.spare.clear();
             }
             if std::mem::take(&mut out.reader_waits) {
-                self.sent.notify_all(); // a system call, so only when it is of use
+                self.sent.notify_all(); // a system call, so only when the reader waits
             }
         }
     }
@@ -305,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replies_that_are_much_do_not_wait_for_the_rest_of_the_batch() {
+    fn large_replies_do_not_wait_for_the_rest_of_the_batch() {
         const REQUESTS: u64 = 500;
         const REPLY_BYTES: usize = 64 * 1024;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! The receiving half of one authenticated connection.
+//! The receiving half of an authenticated connection.
 
 use std::{
     io::{self, ErrorKind, IoSliceMut},
@@ -14,34 +14,34 @@ use crate::{
     transport::{Transport, Wait},
 };
 
-/// Read at once before a header is known: small requests whole, and little of a payload that should be
-/// received where it belongs.
+/// Bytes read before a header is known: small requests whole, and little of a payload that should
+/// be received directly into its destination.
 const READ_AHEAD_BYTES: usize = 8 * 1024;
 
-/// Why a connection gives no more requests.
+/// Why a connection yields no more requests.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum End {
-    /// The peer ended it between two frames, or the listener stopped.
+    /// The peer closed it between two frames, or the listener stopped.
     #[error("the peer closed the connection")]
     Closed,
-    /// It ended in the middle of a frame, or the peer was silent there for too long.
+    /// It ended within a frame, or the peer was silent there for too long.
     #[error("the connection was lost: {0}")]
     Lost(#[source] io::Error),
     /// The peer's bytes are not frames.
     #[error("the peer broke the protocol: {0}")]
     Malformed(#[source] WireError),
-    /// The peer had more requests in flight than it was granted.
+    /// The peer had more requests in flight than its credits.
     #[error("the peer had more than {credits} requests in flight")]
     TooManyInFlight {
-        /// How many it was granted.
+        /// The credits that it was granted.
         credits: u32,
     },
 }
 
-/// One connection with its peer proved, for the thread that serves it. Call in this order, for each request:
-/// [`next_header`](Self::next_header), [`body`](Self::body), [`payload`](Self::payload) as often as wanted;
-/// what is not asked for is skipped.
+/// An authenticated connection, for the thread that serves it. For each request call, in this
+/// order: [`next_header`](Self::next_header), [`body`](Self::body), and [`payload`](Self::payload)
+/// any number of times. Whatever is not read is skipped.
 #[derive(Debug)]
 pub struct ServerConnection {
     peer: Arc<Peer>,
@@ -52,9 +52,9 @@ pub struct ServerConnection {
     buffer: FrameBuffer,
     body_left: usize,
     payload_left: usize,
-    /// [`pending`](Self::pending) has met the end.
+    /// [`has_pending`](Self::has_pending) has seen the end of the connection.
     is_over: bool,
-    /// Its part in what the server receives; `None` on loopback.
+    /// Incast control of its payloads; `None` on loopback.
     inflow: Option<Inflow>,
 }
 
@@ -83,26 +83,26 @@ impl ServerConnection {
         }
     }
 
-    /// Who is at the other end.
+    /// The authenticated peer.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Requests that the peer was told it may have in flight.
+    /// Requests that the peer may have in flight.
     pub fn credits(&self) -> u32 {
         self.credits
     }
 
-    /// The sending half; clone it to answer from another thread.
+    /// The sending half. Clone it to answer from another thread.
     pub fn sender(&self) -> &Arc<FrameSender> {
         &self.sender
     }
 
-    /// The header of the next request, after `wait` at the longest (`None`: until there is one or the
-    /// connection ends); `Ok(None)` when none came in that time.
+    /// The header of the next request. Waits at most `wait`, or without limit for `None`.
+    /// `Ok(None)` when no request arrived in that time.
     ///
     /// # Errors
-    /// Why there are no more requests; the connection is then to be dropped.
+    /// Why there are no more requests. The connection must then be dropped.
     pub fn next_header(&mut self, wait: Option<Duration>) -> Result<Option<FrameHeader>, End> {
         self.pause();
         self.skip_rest()?;
@@ -124,7 +124,7 @@ impl ServerConnection {
         }
     }
 
-    /// The whole body of the request; empty when called again.
+    /// The whole body of the request. A second call returns nothing.
     ///
     /// # Errors
     /// As [`ServerConnection::next_header`].
@@ -138,13 +138,14 @@ impl ServerConnection {
         Ok(self.buffer.take(bytes))
     }
 
-    /// Payload bytes of the request that were not received yet.
+    /// Payload bytes of the request that are not received yet.
     pub fn payload_left(&self) -> usize {
         self.payload_left
     }
 
-    /// Receives the next bytes of the payload, straight into `into`; the body must have been taken. Where many connections receive
-    /// large payloads at once it waits for its turn, which it then has until the next bytes or the next request are asked for.
+    /// Receives the next bytes of the payload directly into `into`. The body must have been read.
+    /// When many connections receive large payloads, it waits for a receive permit, and holds the
+    /// permit until the next bytes or the next request are asked for.
     ///
     /// # Errors
     /// As [`ServerConnection::next_header`].
@@ -177,8 +178,9 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Receives the next bytes of the payload into `pieces`, in order, as many as come without a pause; how many, 0 when none came for
-    /// so long. The body must have been taken. For whoever receives from many connections one after the other: it waits for no turn.
+    /// Receives the next bytes of the payload into `pieces`, in order, as many as arrive without a
+    /// pause. Returns how many; 0 when none arrived within `patience`. The body must have been
+    /// read. For a thread that receives from many connections in turn: it waits for no permit.
     ///
     /// # Errors
     /// As [`ServerConnection::next_header`].
@@ -234,21 +236,21 @@ impl ServerConnection {
         }
     }
 
-    /// Takes what was read ahead; how much that was.
+    /// Takes bytes that were read ahead. Returns how many.
     fn take_buffered(&mut self, into: &mut [u8]) -> usize {
         let buffered = self.buffer.take(into.len());
         into[..buffered.len()].copy_from_slice(buffered);
         buffered.len()
     }
 
-    /// Lets others receive.
+    /// Releases the receive permit.
     fn pause(&mut self) {
         if let Some(inflow) = &mut self.inflow {
             inflow.end();
         }
     }
 
-    /// Receives and forgets the rest of the payload.
+    /// Receives and discards the rest of the payload.
     ///
     /// # Errors
     /// As [`ServerConnection::next_header`].
@@ -264,8 +266,9 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Whether bytes of another request have arrived, or the end of the connection, without waiting: then
-    /// [`next_header`](Self::next_header) says which. The rest of the current payload must have been received.
+    /// Whether bytes of another request, or the end of the connection, have arrived; never waits.
+    /// [`next_header`](Self::next_header) then returns which. The current payload must have been
+    /// received.
     pub fn pending(&mut self) -> bool {
         let at_end = self.payload_left == 0 && self.body_left == 0 && self.buffer.is_empty();
         if at_end && !self.is_over {
@@ -281,12 +284,12 @@ impl ServerConnection {
         self.is_over || !self.buffer.is_empty()
     }
 
-    /// How long its peer may stay silent in the middle of a frame.
+    /// How long the peer may be silent within a frame.
     pub(super) fn stall_timeout(&self) -> Duration {
         self.stall_timeout
     }
 
-    /// What a [`super::CallHandler`] reads by itself.
+    /// The parts that a [`super::CallHandler`] reads by itself.
     pub(super) fn into_parts(self) -> (Arc<Peer>, Arc<Transport>, Arc<FrameSender>, FrameBuffer) {
         (self.peer, self.transport, self.sender, self.buffer)
     }

@@ -1,15 +1,19 @@
-//! What clients send to a server all at once (incast): the bound and the turns of [`crate::intake`], for each of its lines.
+//! Incast control of what clients send to a server: the limit and the permits of [`crate::incast`],
+//! for each network interface.
 //!
 //! ```text
-//!   header and body --> begin: waits for a turn; the window is its part of the line's bound
-//!                         |  a chunk of the payload is received, and put where it belongs
-//!                       begin: the turn is over; those who wait come first
+//!   header and body --> begin: waits for a permit; the window is a share of the interface's limit
+//!                         |  a chunk of the payload is received and stored
+//!                       begin: releases the permit; calls that wait come first
 //!                         |  …
 //!                       end
 //! ```
 //!
-//! A client sends without asking, so what its window allowed before is on the way already; who waits leaves it in the socket.
-//! Invariant: whoever has a turn waits for its own peer and its own disk only; what waits for other connections pauses.
+//! A client sends without asking. So the bytes that its earlier window allowed are already in
+//! flight, and a connection that waits leaves them in the socket.
+//!
+//! Invariant: a connection that holds a permit waits for its own peer and its own disk only. It
+//! releases the permit before it waits for other connections.
 
 use std::{
     collections::HashMap,
@@ -27,18 +31,20 @@ use crate::{
     transport::Transport,
 };
 
-/// Whoever waits so long for a turn goes on without: its client has filled the window, and sees a server that moves nothing.
+/// A connection that waits this long for a permit continues without one. Its client has filled the
+/// window by then, and sees a server that moves nothing.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(3);
 
-// A client gives a server up that moves nothing in a third of a call's time.
+// A client gives up a server that moves nothing during a third of a call's time.
 const _: () = assert!(TURN_WAIT_MAX.as_secs() * 3 < TIMEOUT_SECONDS_DEFAULT);
 
-/// The lines of a server: one for each address that clients have connected to, since each may be a card.
+/// The interfaces of a server: one for each local address that clients have connected to.
 #[derive(Debug, Default)]
 pub(super) struct Lines(Mutex<HashMap<IpAddr, Arc<Intake>>>);
 
 impl Lines {
-    /// For a new connection; `None` where nothing is bounded (loopback, systems that do not tell what they see).
+    /// The limit for a new connection; `None` on loopback, and where the system does not report
+    /// what it measures.
     pub(super) fn inflow(&self, transport: &Arc<Transport>) -> Option<Inflow> {
         let window = Window::of(transport)?;
         let address = transport.socket().local_addr().ok()?.ip();
@@ -55,7 +61,7 @@ pub(super) struct Inflow {
     intake: Arc<Intake>,
     window: Window,
     transport: Arc<Transport>,
-    /// Whether the payload under way is bounded.
+    /// Whether the present payload is large enough to need a permit.
     large: bool,
     wait_max: Duration,
     turn: Option<Receiving>,
@@ -72,12 +78,13 @@ impl Inflow {
         Self { intake, window, transport, large: false, wait_max: TURN_WAIT_MAX, turn: None }
     }
 
-    /// A payload of so many bytes comes.
+    /// A payload of `payload_bytes` follows.
     pub(super) fn expect(&mut self, payload_bytes: u32) {
         self.large = u64::from(payload_bytes) >= BOUNDED_BYTES_MIN;
     }
 
-    /// Before more of it is received: waits until it may, or goes on without a turn after [`TURN_WAIT_MAX`], or this time if it is less.
+    /// Call before more of the payload is received. Waits for a permit, but at most
+    /// [`PERMIT_WAIT_MAX`] and `wait_max`; then receives without one.
     pub(super) fn begin(&mut self, wait_max: Duration) {
         self.end();
         if !self.large {
@@ -90,7 +97,8 @@ impl Inflow {
         }
     }
 
-    /// The same without waiting, for what others wait for: one place more than there are, at most.
+    /// The same without waiting, for payloads that other connections wait for. It exceeds the
+    /// number of permits by at most one.
     pub(super) fn begin_at_once(&mut self) {
         self.end();
         if self.large {
@@ -100,14 +108,14 @@ impl Inflow {
         }
     }
 
-    /// So much came.
+    /// Counts received bytes.
     pub(super) fn add(&mut self, bytes: usize) {
         if let Some(receiving) = &self.turn {
             receiving.progress.add(bytes);
         }
     }
 
-    /// What was received is in its place, or waits for others.
+    /// Call when the received bytes are stored, or before waiting for other connections.
     pub(super) fn end(&mut self) {
         if let Some(Receiving { turn, .. }) = self.turn.take() {
             let mut received = Received::default();
@@ -139,7 +147,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(600);
 
-    /// A connection on loopback as if it were not, and the client's end.
+    /// A connection on loopback that is treated as remote, and the client's end.
     fn connection(intake: &Arc<Intake>) -> (Inflow, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let client =
@@ -150,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_large_payload_takes_a_turn_and_its_end_or_the_connections_gives_it_back() {
+    fn only_a_large_payload_takes_a_permit_and_releases_it_at_its_end() {
         let intake = Intake::timeless();
         let (mut inflow, _client) = connection(&intake);
         inflow.expect(LARGE - 1);
@@ -169,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wait_for_is_received_in_a_turn_at_once_whoever_has_one() {
+    fn a_payload_that_others_wait_for_needs_no_free_permit() {
         let intake = Intake::timeless();
         let others = intake.begin(1000);
         let (mut inflow, _client) = connection(&intake);
@@ -186,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn without_time_it_goes_on_without_a_turn() {
+    fn without_time_a_payload_is_received_without_a_permit() {
         let intake = Intake::timeless();
         let others = intake.begin(1000);
         let (mut inflow, _client) = connection(&intake);
@@ -198,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_without_a_turn_before_its_client_gives_it_up() {
+    fn a_payload_is_received_without_a_permit_before_its_client_gives_up() {
         let intake = Intake::timeless();
         let others = intake.begin(1000);
         let (mut inflow, _client) = connection(&intake);
@@ -206,7 +214,8 @@ mod tests {
         let (done, is_done) = std::sync::mpsc::channel();
         thread::scope(|scope| {
             scope.spawn(move || {
-                let _ = is_done.recv_timeout(Duration::from_secs(TIMEOUT_SECONDS_DEFAULT)); // until it is done, or far too late
+                // until it is done, or far too late
+                let _ = is_done.recv_timeout(Duration::from_secs(TIMEOUT_SECONDS_DEFAULT));
                 drop(others);
             });
             inflow.begin(LONG);
@@ -217,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn many_that_write_at_once_have_turns_a_few_at_a_time_and_all_bytes_come() {
+    fn many_writers_receive_permits_a_few_at_a_time_and_complete() {
         const CLIENTS: usize = 24;
         const BYTES: usize = 100_000;
         const CHUNK: usize = 32 << 10;
@@ -226,7 +235,8 @@ mod tests {
         thread::scope(|scope| {
             for number in 0..CLIENTS {
                 let (mut inflow, mut client) = connection(&intake);
-                inflow.wait_max = LONG; // whoever went on without a turn would be counted, too
+                // a connection that goes on without a permit would be counted too
+                inflow.wait_max = LONG;
                 scope.spawn(move || {
                     client.write_all(&vec![number as u8; BYTES]).expect("the server reads")
                 });
@@ -262,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_stops_in_the_middle_keeps_nobody_waiting_for_ever() {
+    fn a_client_that_stops_within_a_payload_does_not_block_others() {
         let intake = Arc::new(Intake::of_server());
         let ill: Vec<_> = (0..intake.places())
             .map(|_| {

@@ -1,4 +1,4 @@
-//! Accepts connections, proves their peers, and gives each to the handler on a thread of its own.
+//! Accepts connections, authenticates their peers, and gives each to the handler on its own thread.
 
 use std::{
     io,
@@ -19,25 +19,25 @@ use crate::{
 
 /// Stack of a connection's thread; no handler recurses.
 const STACK_BYTES: usize = 512 * 1024;
-/// Pause after the system refused a connection for want of descriptors or memory.
+/// Pause after the system had no descriptor or memory for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// Serves one connection; returns when it is over.
+/// Serves a connection until it ends.
 pub trait Handler: Send + Sync + 'static {
     /// Runs on the connection's own thread.
     fn run(&self, newcomer: Newcomer);
 }
 
-/// What a listener has seen since it was bound.
+/// Counters since the listener was bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Connections now open, those in their handshake included.
+    /// Connections now open, including those in their handshake.
     pub connections: usize,
     /// Connections that proved their key.
     pub accepted: u64,
-    /// Connections that ended in their handshake: garbage, wrong versions, wrong keys, silence.
+    /// Connections that ended in their handshake: garbage, wrong version, wrong key, silence.
     pub refused: u64,
-    /// Connections for which there was no place: too many in all, of one user or of one session.
+    /// Connections refused by a limit: in total, of one user, or of one session.
     pub over_limit: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct Listener {
     accepting: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What the listener, its accepting threads and its connections share.
+/// State that the listener, its accepting threads and its connections share.
 pub(super) struct Shared {
     pub(super) config: ServerConfig,
     pub(super) node_id: AtomicU32,
@@ -71,10 +71,10 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Listener {
-    /// Listens on every one of `addresses` (`host:port`; port 0 lets the system choose).
+    /// Listens on each of `addresses` (`host:port`; for port 0 the system chooses one).
     ///
     /// # Errors
-    /// `cannot listen on ADDRESS: why; try: …` for the first address where it does not work.
+    /// `cannot listen on ADDRESS: why; try: …` for the first address that fails.
     pub fn bind(
         addresses: &[String],
         config: ServerConfig,
@@ -101,15 +101,15 @@ impl Listener {
         &self.addresses
     }
 
-    /// Sets the I/O daemon id that later connections are told; it is learned at registration.
+    /// Sets the I/O daemon id that later connections get. A daemon learns its id at registration.
     pub fn set_node_id(&self, node_id: u32) {
         self.shared.node_id.store(node_id, Ordering::Release);
     }
 
-    /// Begins to accept, on one thread for each address, and gives each connection to `handler`.
+    /// Starts to accept, on one thread for each address, and gives each connection to `handler`.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// The system cannot start a thread.
     pub fn serve(&self, handler: Arc<dyn Handler>) -> io::Result<()> {
         let mut accepting = lock(&self.accepting);
         for socket in &self.sockets {
@@ -121,7 +121,7 @@ impl Listener {
         Ok(())
     }
 
-    /// What it has seen so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counters {
@@ -132,8 +132,8 @@ impl Listener {
         }
     }
 
-    /// Accepts no more, ends every connection, and waits for their threads for the configured time at the
-    /// longest; whether all have ended. Calling it again is harmless.
+    /// Stops accepting, ends every connection, and waits for their threads up to the configured
+    /// time. Returns whether all have ended. It may be called again.
     pub fn stop(&self) -> bool {
         self.shared.stopping.store(true, Ordering::SeqCst);
         let accepting = std::mem::take(&mut *lock(&self.accepting));
@@ -176,7 +176,7 @@ fn accept_loop(socket: &TcpListener, shared: &Arc<Shared>, handler: &Arc<dyn Han
     while !shared.stopping.load(Ordering::SeqCst) {
         match socket.accept() {
             Ok((stream, address)) => {
-                // a connection that cannot be served is closed; the listener lives on
+                // a connection that cannot be served is closed; the listener continues
                 let _ = start(stream, address, shared, handler);
             }
             Err(_) => thread::sleep(ACCEPT_PAUSE),
@@ -197,7 +197,7 @@ fn start(
     let Some(place) = shared.places.newcomer(&transport) else { return Ok(()) };
     let (shared, handler) = (Arc::clone(shared), Arc::clone(handler));
     let run = move || {
-        // Dropped last, so that a stopped listener has no handler at work.
+        // Dropped last, so that no handler runs when the listener has stopped.
         let place = place;
         if let Some(newcomer) = admission::admit(&shared, transport, address, &place) {
             handler.run(newcomer);
@@ -235,7 +235,7 @@ fn explain(address: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot listen on {address}: {error}; try: {hint}"))
 }
 
-/// Makes an accepting thread look at `stopping`.
+/// Makes an accepting thread check `stopping`.
 fn wake(address: &SocketAddr) {
     let mut address = *address;
     if address.ip().is_unspecified() {
@@ -245,11 +245,12 @@ fn wake(address: &SocketAddr) {
             [0, 0, 0, 0, 0, 0, 0, 1].into()
         });
     }
-    let _ = TcpStream::connect_timeout(&address, Duration::from_secs(1)); // the connection itself is of no use
+    // the connection itself is not used
+    let _ = TcpStream::connect_timeout(&address, Duration::from_secs(1));
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // nothing here leaves a value half-changed when it panics
+    // no code here leaves a value half-changed when it panics
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

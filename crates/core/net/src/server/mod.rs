@@ -1,14 +1,16 @@
 //! The server's side: a listener with one thread for each connection, and two ways to serve one.
 //!
 //! ```text
-//!   Listener --accept--> thread: handshake --> Handler::run(Newcomer)
-//!                                                |  I/O daemon: its own loop, payload straight into place
-//!                                                `- CallHandler<S: CallService>: small calls in batches
+//!   Listener --accept--> handshake --> Handler::run(AdmittedPeer), on its own thread
+//!                                       |  I/O daemon: its own loop, payload received in place
+//!                                       `- CallHandler<S: CallService>: small calls in batches
 //! ```
 //!
-//! Invariants: (1) before a peer proved its key it has a bounded time and makes the server take no more
-//! than two small frames (I9); (2) no write to a client waits for ever; (3) [`Listener::stop`] ends every
-//! connection in bounded time (I8).
+//! Invariants:
+//! 1. Before a peer proves its key, it has a limited time, and the server reads at most two small
+//!    frames from it (I9).
+//! 2. No write to a client waits without limit.
+//! 3. [`Listener::stop`] ends every connection in bounded time (I8).
 
 mod admission;
 mod call;
@@ -34,22 +36,22 @@ pub use sender::{FrameSender, SendError};
 
 use crate::driver::TlsPolicy;
 
-/// Who is at the other end of a connection, proved.
+/// The authenticated peer of a connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// What it may ask.
+    /// The role that it may act in.
     pub role: Role,
-    /// Which key it proved.
+    /// The key that it proved.
     pub credential: Credential,
     /// `host:port`.
     pub address: String,
-    /// Whether it is on this machine.
+    /// Whether it runs on this machine.
     pub loopback: bool,
     /// Whether the connection is encrypted.
     pub tls: bool,
-    /// Number of the connection, unique in the life of the listener.
+    /// Number of the connection, unique in the listener's lifetime.
     pub connection: u64,
-    /// Its id, which the peer knows too.
+    /// Id of the connection, which the peer knows too.
     pub id: ConnectionId,
 }
 
@@ -58,17 +60,17 @@ pub trait Authorizer: Send + Sync + 'static {
     /// The key that `credential` must prove for `role`.
     ///
     /// # Errors
-    /// Why this role or credential is refused; the peer is told.
+    /// Why this role or credential is refused. The peer gets this reason.
     fn secret(&self, role: Role, credential: &Credential) -> Result<Secret, Failure>;
 }
 
-/// How a [`Listener`] serves.
+/// Configuration of a [`Listener`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// What this server is.
+    /// Kind of this server.
     pub node: NodeKind,
-    /// Its stable I/O daemon id, 0 for the metadata server or while it is not known.
+    /// Its stable I/O daemon id; 0 for the metadata server, and while the id is not known.
     pub node_id: u32,
     /// Its cluster.
     pub cluster: ClusterUuid,
@@ -76,14 +78,14 @@ pub struct ServerConfig {
     pub tls: TlsPolicy,
     /// Requests that each connection may have in flight.
     pub credits: u32,
-    /// Connections of proved peers at a time; one more is told so and closed. Some of them are left to servers and administrators,
-    /// and no user and no session has all.
+    /// Maximum number of authenticated connections. Further ones are refused with a reason. Some
+    /// are reserved for servers and administrators, and no user or session gets all.
     pub connections_max: usize,
-    /// Connections in their handshake at a time; of more the oldest is closed.
+    /// Maximum number of connections in their handshake. A further one closes the oldest.
     pub newcomers_max: usize,
-    /// How long a peer has to prove its key.
+    /// How long a peer may take to prove its key.
     pub handshake_timeout: Duration,
-    /// How long a peer may stay silent in the middle of a frame, or not read what it is sent.
+    /// How long a peer may be silent within a frame, or not read what is sent to it.
     pub stall_timeout: Duration,
     /// How long [`Listener::stop`] waits for the connections to end.
     pub stop_timeout: Duration,
@@ -98,8 +100,9 @@ impl ServerConfig {
             cluster,
             tls: TlsPolicy::default(),
             credits: CREDITS_DEFAULT,
-            connections_max: 4096, // a thread's stack is only touched where it is used: some 20 KiB each
-            newcomers_max: 512, // a handshake takes some milliseconds: who floods the port must be faster than 50 for each
+            connections_max: 4096, // a thread touches only the used part of its stack: some 20 KiB
+            // a handshake takes some milliseconds: an attacker needs 50 connections in each
+            newcomers_max: 512,
             handshake_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
             stop_timeout: Duration::from_secs(10),

@@ -1,48 +1,50 @@
-//! A pipe through which pages of a mapping go to a socket without being copied: `vmsplice`, then `splice`.
+//! Sends pages of a mapping to a socket without a copy, through a pipe: `vmsplice`, then `splice`.
 //!
 //! ```text
-//!   mapping: | piece |    | piece |    | piece |  ──vmsplice──> pipe, a place for each page ──splice──> socket
+//!   mapping: | range |    | range |  ──vmsplice──> pipe, a slot for each page ──splice──> socket
 //! ```
 //!
-//! The socket refers to the page cache's own pages, as after `sendfile`: what changes in the file before the peer has received it may be
-//! seen. Elsewhere than on Linux there is none.
+//! The socket refers to the pages of the page cache, as after `sendfile`. If the file changes
+//! before the peer has received the bytes, the peer may see the change. Only Linux has this pipe.
 #![cfg_attr(target_os = "linux", allow(unsafe_code))] // memory that the kernel goes on to refer to
 
 use std::io::{self, IoSlice};
 
 use crate::transport::{Transport, Wait};
 
-/// Pieces that are shorter on average are copied by `sendmsg`: a place in the pipe and in a segment costs as much as copying 2 KiB
-/// (`docs/adr/0025-sending-from-a-mapping.md`).
+/// Ranges that are shorter on average are copied by `sendmsg`: a pipe slot and a segment fragment
+/// cost as much as copying 2 KiB (`docs/adr/0025-sending-from-a-mapping.md`).
 const PIECE_BYTES_MIN: usize = 2048;
-/// A frame's pages, if its pieces begin with pages; an ordinary user may have 256 pipes of so many.
+/// The pages of one frame, if its ranges begin at page boundaries. An ordinary user may have 256
+/// pipes of this size.
 #[cfg(target_os = "linux")]
 const PIPE_BYTES: usize = 256 * 1024;
 
-/// The pipe of one connection, made when first needed.
+/// The pipe of one connection, created on first use.
 #[derive(Debug, Default)]
 pub(super) enum Pages {
-    /// Not needed so far.
+    /// Not used so far.
     #[default]
     Unused,
-    /// There are no descriptors or pages for one, or the system lets this process do nothing with it.
+    /// No descriptor or memory is left for a pipe, or the system does not allow its use.
     Refused,
-    /// It is there, and empty between two frames.
+    /// An open pipe, empty between two frames.
     #[cfg(target_os = "linux")]
     Pipe(linux::Pipe),
 }
 
 impl Pages {
-    /// Whether these pieces are best sent so.
+    /// Whether sending these ranges through a pipe is cheaper than copying them.
     pub(super) fn are_worth_it(pieces: usize, bytes: usize) -> bool {
         bytes >= pieces * PIECE_BYTES_MIN
     }
 
-    /// Sends a beginning of the pieces of a mapping, which others follow at once; how many bytes. What is left of them is to be copied:
-    /// there is no pipe, or a page is not there, which says so again.
+    /// Sends a prefix of the ranges of a mapping, which more bytes follow immediately. Returns how
+    /// many bytes. The caller copies the rest: there is no pipe, or a page is missing, which the
+    /// copy then reports.
     ///
     /// # Errors
-    /// The connection's, after which it is not to be used again.
+    /// The connection failed and must not be used again.
     pub(super) fn send(
         &mut self,
         transport: &Transport,
@@ -97,14 +99,14 @@ mod linux {
             Ok(Self { from, into })
         }
 
-        /// One that is none.
+        /// A pipe that is no pipe.
         #[cfg(test)]
         pub(super) fn of_a_file() -> io::Result<Self> {
             let file = || std::fs::File::open("/dev/null").map(OwnedFd::from);
             Ok(Self { from: file()?, into: file()? })
         }
 
-        /// How many bytes were sent, and whether it is worth to be tried again.
+        /// Returns how many bytes were sent, and whether the pipe may be used again.
         pub(super) fn send(
             &self,
             transport: &Transport,
@@ -115,7 +117,8 @@ mod linux {
             while !pieces.is_empty() {
                 let taken = match self.take(pieces) {
                     Ok(taken) => taken,
-                    // A page that is not there, or is not to be had now; any other is the system's way to say that it wants none of this.
+                    // The page is missing or not available now. Any other error means that the
+                    // system does not allow this call.
                     Err(why) => {
                         return (
                             sent,
@@ -136,12 +139,14 @@ mod linux {
             (sent, Ok(true))
         }
 
-        /// Takes pages of a beginning of the pieces into the empty pipe; how many bytes, one at least.
+        /// Moves pages of a prefix of the ranges into the empty pipe. Returns how many bytes, at
+        /// least one.
         fn take(&self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
             let raw: Vec<IoSliceRaw<'_>> =
                 pieces.iter().take(PIECES_MAX).map(|piece| IoSliceRaw::from_slice(piece)).collect();
-            // SAFETY: the kernel refers to the pages after the call, and does not write to them; they are pages of a file, which
-            // outlast the mapping. That others write to the file meanwhile is what `sendfile` allows, too.
+            // SAFETY: the kernel keeps referring to the pages after the call, and does not write to
+            // them. They are pages of a file and outlive the mapping. Others may write to the file
+            // meanwhile, as with `sendfile`.
             match unsafe { vmsplice(&self.into, &raw, SpliceFlags::NONBLOCK) } {
                 Ok(0) => Err(Errno::FAULT),
                 taken => taken,
@@ -179,7 +184,8 @@ mod tests {
         Wait::Until(Instant::now() + Duration::from_secs(60))
     }
 
-    /// A file of three pages of ones, and what is sent of it; `change` it when it was sent and not received.
+    /// A file of three pages of ones. Returns what was received; `change` runs after sending and
+    /// before receiving.
     fn received(pages: &mut Pages, change: impl FnOnce(&File)) -> (usize, Vec<u8>) {
         let (transport, mut client) = connection();
         let mut file = tempfile::tempfile().expect("a file");
@@ -207,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_pipe_and_where_pages_are_not_there_the_rest_is_left_to_be_copied() {
+    fn without_a_pipe_or_a_page_the_rest_is_left_to_be_copied() {
         assert_eq!(received(&mut Pages::Refused, |_| {}), (0, Vec::new()));
         let mut pages = Pages::default();
         let (transport, _client) = connection();
@@ -224,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_pipe_that_the_system_refuses_is_not_tried_again() {
-        // What is no pipe takes no pages, as in a sandbox that forbids `vmsplice`.
+        // A file that is no pipe takes no pages, as in a sandbox that forbids `vmsplice`.
         let mut pages = Pages::Pipe(linux::Pipe::of_a_file().expect("a file"));
         assert_eq!(received(&mut pages, |_| {}), (0, Vec::new()));
         assert!(matches!(pages, Pages::Refused), "{pages:?}");

@@ -1,32 +1,34 @@
-//! Pieces of a file that the kernel sends from where the file is mapped.
-#![allow(unsafe_code)] // slices of a mapping, for `sendmsg` alone
+//! Ranges of a mapped file that the kernel sends directly from the mapping.
+#![allow(unsafe_code)] // slices of a mapping, for `sendmsg` only
 
 use std::{fs::File, io::IoSlice};
 
 use memmap2::MmapRaw;
 
-/// A piece of a file, which is in the address space from its beginning on.
+/// A range of a file that is mapped from its beginning.
 #[derive(Clone, Copy, Debug)]
 pub struct MappedPiece<'m> {
     map: &'m MmapRaw,
-    /// To read from what the mapping has not got any more.
+    /// The file, for reading what the mapping no longer has.
     pub(super) file: &'m File,
     pub(super) offset: u64,
     pub(super) bytes: usize,
 }
 
 impl<'m> MappedPiece<'m> {
-    /// `bytes` of `file` from `offset`; `None` where they go past the end of `map`. The file may end before.
+    /// `bytes` of `file` from `offset`; `None` when they pass the end of `map`. The file may end
+    /// earlier.
     pub fn new(map: &'m MmapRaw, file: &'m File, offset: u64, bytes: usize) -> Option<Self> {
         let end = usize::try_from(offset).ok()?.checked_add(bytes)?;
         (end <= map.len()).then_some(Self { map, file, offset, bytes })
     }
 
-    /// What `sendmsg` may be given, and nothing else: where the file was cut it says `EFAULT`, and any other look at the bytes ends
-    /// the process.
+    /// A slice for `sendmsg` and nothing else. If the file was truncated, `sendmsg` returns
+    /// `EFAULT`; any other access to the bytes kills the process with `SIGBUS`.
     pub(super) fn for_the_kernel(&self) -> IoSlice<'m> {
-        // SAFETY: `new` has seen to it that the range lies in the mapping, which is there for 'm. Nobody in this process writes to
-        // it, and none reads it: the callers hand it to the kernel, which copies what the file has at that moment.
+        // SAFETY: `new` checked that the range lies in the mapping, which lives for 'm. No code in
+        // this process reads or writes through the slice: the callers pass it to the kernel, which
+        // copies the file's present content.
         IoSlice::new(unsafe {
             std::slice::from_raw_parts(self.map.as_ptr().add(self.offset as usize), self.bytes)
         })

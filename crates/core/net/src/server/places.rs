@@ -1,14 +1,18 @@
-//! Which connections a listener has room for (I9).
+//! Limits on the connections of a listener (I9).
 //!
 //! ```text
-//!   accepted ──> newcomer ── proved its key ──> open ──> over
-//!                   │                      └─ no place for such a peer: told so
-//!                   └─ `newcomers_max` others came since: closed
+//!   accepted ──> unauthenticated ── proved its key ──> authenticated ──> closed
+//!                    │                             └─ over a limit: refused with a reason
+//!                    └─ `unauthenticated_max` newer ones have arrived: closed
 //! ```
 //!
-//! Invariants: (1) who has proved no key takes no place from who has: newcomers have places of their own, of which the oldest loses
-//! its when all are taken, so that silence gains nothing; (2) clients leave some places to servers and administrators: an I/O daemon
-//! that lost its metadata server comes back; (3) no user, and no session, has more than its share.
+//! Invariants:
+//! 1. A peer that has not proved a key takes no place from one that has. Unauthenticated
+//!    connections have a limit of their own; when it is reached, the oldest is closed. So silence
+//!    gains nothing.
+//! 2. Clients leave some connections to servers and administrators, so that an I/O daemon that lost
+//!    its metadata server can reconnect.
+//! 3. No user and no session exceeds its share.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,13 +26,14 @@ use braid_wire::{Credential, Role};
 use super::listener::lock;
 use crate::transport::Transport;
 
-/// Of all places so many are left to servers and administrators: 1 of 16.
+/// One of this many connections is reserved for servers and administrators.
 const KEPT: usize = 16;
-/// A user has at most 1 of 2 places, at an I/O daemon with all sessions together, and a session 1 of 4 there.
+/// A user may have 1 of 2 connections (at an I/O daemon, with all its sessions together), a session
+/// 1 of 4.
 const SHARE_OF_USER: usize = 2;
 const SHARE_OF_SESSION: usize = 4;
 
-/// The places of a listener.
+/// The connection limits of a listener.
 pub(super) struct Places {
     places_max: usize,
     newcomers_max: usize,
@@ -40,26 +45,27 @@ pub(super) struct Places {
 struct Table {
     is_closed: bool,
     next: u64,
-    /// By number, the oldest first.
+    /// By number, so the oldest comes first.
     newcomers: BTreeMap<u64, Weak<Transport>>,
     open: HashMap<u64, (Weak<Transport>, Owners)>,
     shares: HashMap<Owner, usize>,
-    /// Lost their place and have not noticed yet.
+    /// Connections that were shut down and whose threads have not ended yet.
     leaving: usize,
 }
 
-/// Who has a share of the places.
+/// A user or session with a share of the connections.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Owner {
     User { key: KeyId, uid: u64 },
     Session(SessionId),
 }
 
-/// Whose share a place counts in, one or two.
+/// The one or two owners whose shares a connection counts in.
 type Owners = [Option<Owner>; 2];
 
 impl Owner {
-    /// Whose place it is. A client key is a host's, which acts for all its users: it has no share.
+    /// The owners of a connection. A client key belongs to a host, which acts for all its users, so
+    /// it has no share.
     fn of(role: Role, credential: &Credential) -> Owners {
         let user = |key: &KeyId, uid: u64| Self::User { key: *key, uid };
         match (role, credential) {
@@ -87,12 +93,13 @@ impl Places {
         Self { places_max, newcomers_max, table: Mutex::default(), left: Condvar::new() }
     }
 
-    /// Connections now, those in their handshake included.
+    /// Present connections, including those in their handshake.
     pub(super) fn taken(&self) -> usize {
         lock(&self.table).taken()
     }
 
-    /// A place for who has proved nothing yet; waits while many that lost theirs have not noticed it. `None` when the listener stops.
+    /// Admits an unauthenticated connection. Waits while too many that were shut down have not
+    /// ended. `None` when the listener stops.
     pub(super) fn newcomer(self: &Arc<Self>, transport: &Arc<Transport>) -> Option<Place> {
         let mut table = lock(&self.table);
         while table.leaving >= self.newcomers_max && !table.is_closed {
@@ -112,10 +119,14 @@ impl Places {
         table.next += 1;
         let number = table.next;
         table.newcomers.insert(number, Arc::downgrade(transport));
+        debug_assert!(
+            table.newcomers.len() <= self.newcomers_max.max(1),
+            "invariant 1: unauthenticated connections exceed their own limit"
+        );
         Some(Place { number, places: Arc::clone(self) })
     }
 
-    /// No more come, those that are here are ended; whether all have left by then.
+    /// Admits no more, and shuts down all connections. Returns whether all ended before `deadline`.
     pub(super) fn close(&self, deadline: Instant) -> bool {
         let mut table = lock(&self.table);
         table.is_closed = true;
@@ -145,7 +156,7 @@ impl Table {
         let kept = if role == Role::Client { places_max / KEPT } else { 0 };
         if self.open.len() >= places_max - kept {
             let why = format!(
-                "the server has {} connections, its limit; try: again later",
+                "the server has {} connections, its limit; try: repeat it later",
                 self.open.len()
             );
             return Err(Failure::new(Status::TooManyOpen, why));
@@ -159,7 +170,7 @@ impl Table {
                     Owner::Session(_) => "this session",
                 };
                 let why = format!(
-                    "{whose} has {has} connections here, its share; try: close some, or again later"
+                    "{whose} has {has} connections here, its limit; try: close some of them"
                 );
                 return Err(Failure::new(Status::TooManyOpen, why));
             }
@@ -168,22 +179,22 @@ impl Table {
     }
 }
 
-/// A place that is taken; dropping it leaves it.
+/// The right of one connection to exist. Dropping it frees its place.
 pub(super) struct Place {
     number: u64,
     places: Arc<Places>,
 }
 
 impl Place {
-    /// Number of the connection, unique in the life of the listener.
+    /// Number of the connection, unique in the listener's lifetime.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Its peer has proved who it is, and is a newcomer no longer.
+    /// The peer has proved its key: the connection counts as authenticated from now on.
     ///
     /// # Errors
-    /// [`Status::TooManyOpen`]: there is no place for such a peer.
+    /// [`Status::TooManyOpen`]: a limit is reached.
     pub(super) fn prove(&self, role: Role, credential: &Credential) -> Result<(), Failure> {
         let mut table = lock(&self.places.table);
         let owners = Owner::of(role, credential);
@@ -191,12 +202,17 @@ impl Place {
         let Some(transport) = table.newcomers.remove(&self.number) else {
             return Err(Failure::new(
                 Status::TooManyOpen,
-                "too many came while this one shook hands; try: again later",
+                "too many newer connections arrived during the handshake; try: repeat it later",
             ));
         };
         table.open.insert(self.number, (transport, owners));
         for owner in owners.into_iter().flatten() {
-            *table.shares.entry(owner).or_default() += 1;
+            let has = table.shares.entry(owner).or_default();
+            *has += 1;
+            debug_assert!(
+                *has <= owner.share(self.places.places_max),
+                "invariant 3: {owner:?} exceeds its share"
+            );
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Sends frames on one connection for any number of threads, one frame at a time.
+//! Sends frames on a connection for any number of threads, one frame at a time.
 
 use std::{
     fs::File,
@@ -12,19 +12,19 @@ use braid_wire::FrameHeader;
 use super::{pages::Pages, pieces::MappedPiece};
 use crate::transport::{Transport, Wait};
 
-/// What is read at once where the kernel cannot send a file by itself.
+/// Bytes read at a time when the kernel cannot send a file by itself.
 const COPY_BYTES: usize = 64 * 1024;
-/// What replaces the bytes that a file has lost.
+/// Replaces bytes that a file has lost.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// Why a frame was not sent as it was meant.
+/// Why a frame was not sent as intended.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// The connection is at its end; nothing more can be sent.
+    /// The connection has ended; nothing more can be sent.
     #[error("the connection ended: {0}")]
     Connection(#[source] io::Error),
-    /// The file could not be read. The frame was filled up with zeros and the connection is whole:
-    /// say so in the final frame.
+    /// The file could not be read. Zeros fill the frame, so the connection stays usable. Report the
+    /// error in the final frame.
     #[error("the file could not be read: {0}")]
     File(#[source] io::Error),
 }
@@ -34,17 +34,17 @@ pub enum SendError {
 pub struct FrameSender {
     transport: Arc<Transport>,
     timeout: Duration,
-    /// Held while a frame is sent, so that frames do not mix.
+    /// Locked while a frame is sent, so that frames do not mix.
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// A frame was cut short.
+    /// A frame was sent only in part.
     broken: bool,
-    /// For files that the kernel cannot send by itself; made when first needed.
+    /// Buffer for files that the kernel cannot send by itself; allocated on first use.
     copy: Vec<u8>,
-    /// For pieces of a mapping.
+    /// For ranges of a mapping.
     pages: Pages,
 }
 
@@ -53,13 +53,13 @@ impl FrameSender {
         Self { transport, timeout, state: Mutex::default() }
     }
 
-    /// Sends one frame whole: header, body, payload gathered from its pieces.
+    /// Sends a whole frame: header, body, and the payload from its slices.
     ///
     /// # Errors
-    /// [`SendError::Connection`]; the connection is ended.
+    /// [`SendError::Connection`]; the connection is then shut down.
     ///
     /// # Panics
-    /// When the lengths in `header` are not those of `body` and `payload`.
+    /// When the lengths in `header` differ from those of `body` and `payload`.
     pub fn send(
         &self,
         header: &FrameHeader,
@@ -72,24 +72,24 @@ impl FrameSender {
         let mut pieces = Vec::with_capacity(2 + payload.len());
         pieces.extend([IoSlice::new(&header), IoSlice::new(body)]);
         pieces.extend(payload.iter().map(|piece| IoSlice::new(piece)));
-        self.whole(|_, wait| {
+        self.send_frame_with(|_, wait| {
             self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection)
         })
     }
 
-    /// Sends whole frames that are already encoded one after the other.
+    /// Sends whole frames that are already encoded, one after another.
     ///
     /// # Errors
     /// As [`FrameSender::send`].
     pub fn send_frames(&self, frames: &[u8]) -> Result<(), SendError> {
         let mut pieces = [IoSlice::new(frames)];
-        self.whole(|_, wait| {
+        self.send_frame_with(|_, wait| {
             self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection)
         })
     }
 
-    /// Sends a frame without body whose payload is `length` bytes of `file` from `offset`; where the
-    /// file ends before that, zeros.
+    /// Sends a frame without body whose payload is `length` bytes of `file` from `offset`. Zeros
+    /// replace what lies past the end of the file.
     ///
     /// # Errors
     /// As [`FrameSender::send_from_file`].
@@ -103,15 +103,15 @@ impl FrameSender {
         self.send_from_file(header, &[], file, offset, length)
     }
 
-    /// Sends a frame whose payload is `length` bytes of `file` from `offset`, by `sendfile` where the
-    /// kernel has it and the connection is not encrypted. Where the file ends before that, zeros.
+    /// Sends a frame whose payload is `length` bytes of `file` from `offset`, by `sendfile` where
+    /// the kernel has it and the connection is not encrypted. Zeros replace what lies past the end
+    /// of the file.
     ///
-    /// # Errors
-    /// [`SendError::Connection`] as in [`FrameSender::send`], [`SendError::File`] when the file cannot
-    /// be read: use data frames, so that the final frame can still say it.
+    /// # Errors [`SendError::Connection`] as in [`FrameSender::send`]. [`SendError::File`] when the
+    /// file cannot be read: send data frames, so that the final frame can still report it.
     ///
     /// # Panics
-    /// When the lengths in `header` are not those of `body` and `length`.
+    /// When the lengths in `header` differ from those of `body` and `length`.
     pub fn send_from_file(
         &self,
         header: &FrameHeader,
@@ -122,7 +122,7 @@ impl FrameSender {
     ) -> Result<(), SendError> {
         check_lengths(header, body.len(), length);
         let header = header.to_bytes();
-        self.whole(|state, wait| {
+        self.send_frame_with(|state, wait| {
             let mut head = [IoSlice::new(&header), IoSlice::new(body)];
             self.transport.send_all(&mut head, length > 0, wait).map_err(SendError::Connection)?;
             let (sent, outcome) = self.send_file(file, offset, length, &mut state.copy, wait);
@@ -133,19 +133,20 @@ impl FrameSender {
         })
     }
 
-    /// Whether frames go out as they are: what is mapped must not be looked at to encrypt it.
+    /// Whether frames are not encrypted. Encryption would read the mapping in this process.
     pub fn is_plain(&self) -> bool {
         self.transport.is_plain()
     }
 
-    /// Sends a frame without body whose payload is these pieces of files, on a [plain](Self::is_plain) connection. Where a file ends
-    /// before a piece does, zeros.
+    /// Sends a frame without body whose payload is these ranges of mapped files, on a
+    /// [plain](Self::is_plain) connection. Zeros replace what lies past the end of a file.
     ///
     /// # Errors
     /// As [`FrameSender::send_from_file`].
     ///
     /// # Panics
-    /// When the lengths in `header` are not those of the pieces, or the connection is encrypted.
+    /// When the lengths in `header` differ from those of the ranges, or the connection is
+    /// encrypted.
     pub fn send_data_mapped(
         &self,
         header: &FrameHeader,
@@ -154,14 +155,15 @@ impl FrameSender {
         check_lengths(header, 0, payload.iter().map(|piece| piece.bytes).sum());
         assert!(self.is_plain(), "pieces of a mapping are for the kernel alone");
         let header = header.to_bytes();
-        self.whole(|state, wait| {
+        self.send_frame_with(|state, wait| {
             let mut pieces = Vec::with_capacity(1 + payload.len());
             pieces.push(IoSlice::new(&header));
             pieces.extend(payload.iter().map(MappedPiece::for_the_kernel));
             match self.send_pieces(&mut pieces, &mut state.pages, wait) {
                 (_, Ok(())) => Ok(()),
                 (sent, Err(error)) if is_fault(&error) => {
-                    // The kernel may have taken nothing for what it could not copy in one go with the header.
+                    // One call sends the header too. If the kernel could not copy a range, it may
+                    // not even have sent the header.
                     let mut rest_of_header = [IoSlice::new(&header[sent.min(header.len())..])];
                     self.transport
                         .send_all(&mut rest_of_header, true, wait)
@@ -178,23 +180,23 @@ impl FrameSender {
         })
     }
 
-    /// Whether a frame could not be sent, so that the connection is at its end.
+    /// Whether sending a frame failed, so that the connection has ended.
     pub fn is_broken(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).broken
     }
 
-    /// Whether the peer has ended the connection, also when not everything that it sent before has been received. Where the system
-    /// cannot tell, it is found out at the next send.
+    /// Whether the peer has closed the connection, even if not all it sent earlier is received.
+    /// Where the system cannot tell, the next send finds out.
     pub fn is_over(&self) -> bool {
         self.is_broken() || self.transport.is_hung_up()
     }
 
-    /// Ends the connection: its thread's next read says so.
+    /// Ends the connection: the next read of its thread returns.
     pub fn shutdown(&self) {
         self.transport.shutdown();
     }
 
-    fn whole(
+    fn send_frame_with(
         &self,
         send: impl FnOnce(&mut State, Wait) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
@@ -210,7 +212,7 @@ impl FrameSender {
         sent
     }
 
-    /// Sends a header and pieces of a mapping; how many bytes, and whether all were.
+    /// Sends a header and ranges of a mapping. Returns how many bytes, and the outcome.
     fn send_pieces(
         &self,
         pieces: &mut [IoSlice<'_>],
@@ -235,7 +237,7 @@ impl FrameSender {
         (header_bytes + sent + copied, outcome)
     }
 
-    /// Sends pieces; how many bytes, and whether all were.
+    /// Sends slices. Returns how many bytes, and the outcome.
     fn send_counted(&self, mut pieces: &mut [IoSlice<'_>], wait: Wait) -> (usize, io::Result<()>) {
         let mut sent = 0;
         while !pieces.is_empty() {
@@ -251,7 +253,8 @@ impl FrameSender {
         (sent, Ok(()))
     }
 
-    /// Reads and sends what of the pieces lies behind the first `sent` bytes: the file was cut, or its disk cannot be read.
+    /// Reads and sends what lies behind the first `sent` bytes of the ranges: the file was
+    /// truncated, or its disk cannot be read.
     fn send_rest(
         &self,
         payload: &[MappedPiece<'_>],
@@ -276,7 +279,7 @@ impl FrameSender {
         outcome
     }
 
-    /// Sends what the file has; how many bytes, and whether it went as it should.
+    /// Sends what the file has. Returns how many bytes, and the outcome.
     fn send_file(
         &self,
         file: &File,
@@ -291,7 +294,7 @@ impl FrameSender {
                 None => return self.encrypt_file(file, offset, length, copy, wait),
                 Some(Ok(0)) => break,
                 Some(Ok(bytes)) => sent += bytes,
-                Some(Err(error)) if is_of_the_file(&error) => {
+                Some(Err(error)) if is_file_error(&error) => {
                     return (sent, Err(SendError::File(error)));
                 }
                 Some(Err(error)) => return (sent, Err(SendError::Connection(error))),
@@ -300,7 +303,7 @@ impl FrameSender {
         (sent, Ok(()))
     }
 
-    /// Reads the file to where it is encrypted.
+    /// Reads the file into the buffer in which it is encrypted.
     fn encrypt_file(
         &self,
         file: &File,
@@ -312,9 +315,10 @@ impl FrameSender {
         let (mut sent, mut failure) = (0, None);
         while sent < length {
             let read = |rooms: &mut [IoSliceMut<'_>]| {
-                read_rooms_at(file, rooms, offset + sent as u64).map_err(|error| {
+                read_slices_at(file, rooms, offset + sent as u64).map_err(|error| {
                     failure = Some(error);
-                    io::Error::other("the file") // not an error of the connection, whatever its kind
+                    // not an error of the connection, whatever its kind
+                    io::Error::other("the file")
                 })
             };
             match self.transport.send_from(length - sent, read, wait) {
@@ -382,34 +386,34 @@ fn check_lengths(header: &FrameHeader, body: usize, payload: usize) {
     );
 }
 
-/// `sendfile` has one error for two sides: these are the ones that a disk gives.
-fn is_of_the_file(error: &io::Error) -> bool {
+/// `sendfile` reports errors of both sides. These are the errors that a disk causes.
+fn is_file_error(error: &io::Error) -> bool {
     use io::ErrorKind as K;
     let of_the_connection =
         [K::BrokenPipe, K::ConnectionReset, K::ConnectionAborted, K::NotConnected, K::TimedOut];
     !of_the_connection.contains(&error.kind())
 }
 
-/// What the kernel was to send from is not there.
+/// A page that the kernel should send is missing.
 fn is_fault(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EFAULT)
 }
 
-/// Fills a beginning of the rooms, one after the other.
+/// Fills a prefix of the slices, in order.
 #[cfg(target_os = "linux")]
-fn read_rooms_at(file: &File, rooms: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+fn read_slices_at(file: &File, rooms: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
     Ok(rustix::io::preadv(file, rooms, offset)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn read_rooms_at(file: &File, rooms: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+fn read_slices_at(file: &File, rooms: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
     let mut read = 0;
     for room in rooms {
         match read_at(file, room, offset + read as u64) {
             Ok(bytes) if bytes == room.len() => read += bytes,
             Ok(bytes) => return Ok(read + bytes),
             Err(error) if read == 0 => return Err(error),
-            Err(_) => break, // said again when it is read again
+            Err(_) => break, // the next read reports it again
         }
     }
     Ok(read)

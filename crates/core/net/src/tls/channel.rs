@@ -1,4 +1,4 @@
-//! A channel between plaintext and a socket that is given to each call. It never waits itself.
+//! A channel between plaintext and a socket, which each call passes in. It never waits itself.
 
 use std::{
     fmt,
@@ -14,13 +14,13 @@ use super::{
     seal::Sealer,
 };
 
-/// Sealed bytes that wait for what follows them: the header of a frame is not sent by itself.
+/// Sealed bytes up to this size wait for what follows: the header of a frame is not sent alone.
 const HELD_BYTES_MAX: usize = 4096;
 
-/// See the module.
+/// A TLS channel; see the module.
 pub(crate) struct Channel {
     sealer: Mutex<Sealer>,
-    /// The receiver's alone.
+    /// Used by the receiving side only.
     opener: Mutex<Opener>,
     /// The peer asked for a new key (RFC 8446 section 4.6.3).
     update_asked: AtomicBool,
@@ -40,8 +40,8 @@ impl Channel {
         lock(&self.sealer).set_records_per_key(records);
     }
 
-    /// Decrypts into `pieces`; 0 at the end of the channel. `recv` is asked for ciphertext only when there is
-    /// nothing to give without it.
+    /// Decrypts into `pieces`. Returns 0 at the end of the channel. Calls `recv` for ciphertext
+    /// only when there is no plaintext left.
     pub(crate) fn recv(
         &self,
         pieces: &mut [IoSliceMut<'_>],
@@ -58,14 +58,15 @@ impl Channel {
                 return Ok(bytes);
             }
             match self.refill(&mut opener, pieces, wanted, &mut recv) {
-                // the peer ended without saying so: the frames above know whether one is cut
+                // the peer closed without an alert: the frame layer knows whether a frame is
+                // incomplete
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
                 filled => direct = filled?,
             }
         }
     }
 
-    /// Receives more; how much plaintext now stands in the first of `pieces`.
+    /// Receives more. Returns how much plaintext is now in the first of `pieces`.
     fn refill(
         &self,
         opener: &mut Opener,
@@ -86,8 +87,8 @@ impl Channel {
         }
     }
 
-    /// As much plaintext as there is and fits, with the `done` bytes that stand in the first piece; `None` when more must
-    /// be received first.
+    /// As much plaintext as is available and fits, including the `done` bytes in the first slice.
+    /// `None` when more must be received first.
     fn decrypt(
         &self,
         opener: &mut Opener,
@@ -114,14 +115,14 @@ impl Channel {
         Ok(Some(done))
     }
 
-    /// Whether there may be plaintext to give without asking the socket.
+    /// Whether there may be plaintext without reading the socket.
     pub(crate) fn has_received(&self) -> bool {
         lock(&self.opener).has_received()
     }
 
-    /// Encrypts a beginning of `pieces` and sends what `send`, which does not wait, takes; how many bytes
-    /// of plaintext were taken. What `send` did not take is sent first by the next call, and so is a little of which
-    /// `more` said that more follows.
+    /// Encrypts a prefix of `pieces` and sends it with the nonblocking `send`. Returns how many
+    /// plaintext bytes were taken. The next call first sends the ciphertext that `send` did not
+    /// take, and small ciphertext that was held back because `more` follows.
     pub(crate) fn send(
         &self,
         pieces: &[IoSlice<'_>],
@@ -131,7 +132,7 @@ impl Channel {
         self.seal(|sealer| sealer.take(pieces), more, send)
     }
 
-    /// As [`Channel::send`] with plaintext that `read` puts where it is told, one room after the other.
+    /// As [`Channel::send`], with plaintext that `read` puts into the given slices.
     pub(crate) fn send_from(
         &self,
         length: usize,
@@ -164,12 +165,12 @@ impl Channel {
         }
     }
 
-    /// Sends what is encrypted already.
+    /// Sends what is already encrypted.
     pub(crate) fn flush(&self, mut send: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
         flush(&mut lock(&self.sealer), &mut send)
     }
 
-    /// Whether something encrypted waits to be sent.
+    /// Whether encrypted bytes wait to be sent.
     pub(crate) fn has_unsent(&self) -> bool {
         !lock(&self.sealer).unsent().is_empty()
     }

@@ -1,6 +1,7 @@
-//! The keys of one direction of a channel (RFC 8446 section 7), from the secret that the handshake made.
+//! The keys of one direction of a channel (RFC 8446 section 7), from the secret of the handshake.
 //!
-//! Invariant: a sequence number is used once with a key: it moves with every record, and both begin anew together.
+//! Invariant: a sequence number is used once per key. It increases with every record, and restarts
+//! together with a new key.
 
 use std::io;
 
@@ -11,10 +12,10 @@ use aws_lc_rs::{
 
 use super::invalid;
 
-/// Of SHA-256: every cipher suite that is offered has it.
+/// The length of SHA-256; every offered cipher suite uses it.
 pub(super) const SECRET_BYTES: usize = 32;
 
-/// A key, the secret that it and its successor come from, and how many records it has seen.
+/// A key, the secret of the key and its successor, and the number of its records.
 pub(super) struct Keys {
     cipher: &'static Algorithm,
     secret: [u8; SECRET_BYTES],
@@ -33,7 +34,7 @@ impl Keys {
         Ok(Self { cipher, secret, key: LessSafeKey::new(key), iv, sequence: 0 })
     }
 
-    /// RFC 8446 section 7.2.
+    /// Switches to the next key (RFC 8446 section 7.2).
     pub(super) fn update(&mut self) -> io::Result<()> {
         let mut next = [0; SECRET_BYTES];
         expand(&self.secret, b"traffic upd", &mut next)?;
@@ -46,12 +47,13 @@ impl Keys {
         self.iv
     }
 
-    /// How many records were sealed or opened.
+    /// How many records were sealed or opened with the present key.
     pub(super) fn records(&self) -> u64 {
         self.sequence
     }
 
-    /// The key and the nonce of the next record, which is thereby used (RFC 8446 section 5.3).
+    /// The key and the nonce of the next record (RFC 8446 section 5.3). Each nonce is returned
+    /// once.
     pub(super) fn next(&mut self) -> (&LessSafeKey, Nonce) {
         let mut nonce = self.iv;
         nonce[NONCE_LEN - 8..]

@@ -1,19 +1,25 @@
-//! TLS 1.3 for native connections. It hides and binds; who the peer is, the handshake's proof of keys says.
+//! TLS 1.3 for native connections. TLS encrypts and binds the channel; the key proofs of the
+//! handshake authenticate the peer.
 //!
-//! A server shows a raw public key (RFC 7250) that it made when it started; the client accepts any. That is safe
-//! because both sides put the channel's exporter (RFC 9266) into what they prove: a man in the middle has two
-//! channels with two exporters, and cannot make either side's proof for the other's.
+//! A server shows a raw public key (RFC 7250) that it created at start; the client accepts any.
+//! That is safe because both sides include the channel's exporter (RFC 9266) in what they prove. A
+//! man in the middle has two channels with two exporters, and cannot produce the proof of either
+//! side for the other channel.
 //!
 //! ```text
-//!   rustls: hello .. finished ----> secret of each direction ----> Sealer, Opener: records
+//!   rustls: hello .. finished ----> secret of each direction ----> Sealer, RecordOpener: records
 //! ```
 //!
-//! The handshake is rustls's. The records after it are sealed and opened here, with the same cryptography underneath (aws-lc): in
-//! buffers that are used again, which halves what TLS adds to a read (ADR 7).
+//! Rustls runs the handshake. The records after it are sealed and opened here, with the same
+//! cryptographic library (aws-lc) and in reused buffers. That halves what TLS adds to a read (ADR
+//! 7).
 //!
-//! Invariants: (1) TLS 1.3 and nothing older; (2) no tickets, no resumption, no early data: every channel has an
-//! exporter of its own, and nothing but records of data follows the handshake; (3) rustls gets the records of the
-//! handshake and not a byte of what follows; (4) sending and receiving share no lock.
+//! Invariants:
+//! 1. TLS 1.3 and nothing older.
+//! 2. No tickets, no resumption, no early data. Every channel has its own exporter, and only data
+//!    records follow the handshake.
+//! 3. Rustls gets the records of the handshake and no byte of what follows.
+//! 4. Sending and receiving share no lock.
 
 mod channel;
 mod keys;
@@ -63,13 +69,13 @@ pub(crate) use channel::Channel;
 
 const HEADER_BYTES: usize = 5;
 const TAG_BYTES: usize = 16;
-/// RFC 8446 section 5.1: plaintext of one record.
+/// RFC 8446 section 5.1: maximum plaintext of a record.
 const PLAINTEXT_BYTES_MAX: usize = 1 << 14;
-/// RFC 8446 section 5.2: what may stand behind a header.
+/// RFC 8446 section 5.2: maximum length behind a header.
 const CIPHERTEXT_BYTES_MAX: usize = PLAINTEXT_BYTES_MAX + 256;
-/// Records that are made before they are sent: what stays in a processor's second cache beside the rest.
+/// Records that are sealed before they are sent; they fit the second-level cache beside other data.
 const SEND_RECORDS: usize = 16;
-/// What one recv takes where records are not opened in the caller's memory.
+/// Bytes that one recv takes when records are not opened in the caller's memory.
 const RECEIVE_BYTES: usize = 5 * (HEADER_BYTES + CIPHERTEXT_BYTES_MAX);
 
 const ALERT: u8 = 21;
@@ -81,7 +87,7 @@ const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 /// RFC 9266 section 2.
 const BINDING_LABEL: &[u8] = b"EXPORTER-Channel-Binding";
 
-/// AES-128 first: as good as unbreakable, and a quarter cheaper than the 256 bits that are the library's first choice.
+/// AES-128 first: it is secure, and a quarter cheaper than AES-256, the library's first choice.
 /// Every suite here must have its cipher in [`cipher`].
 fn crypto() -> CryptoProvider {
     use provider::cipher_suite::{TLS13_AES_128_GCM_SHA256, TLS13_CHACHA20_POLY1305_SHA256};
@@ -97,7 +103,7 @@ fn cipher(connection: &Connection) -> io::Result<&'static Algorithm> {
     }
 }
 
-/// A server's side of TLS, with a fresh key.
+/// A server's TLS configuration, with a fresh key.
 pub(crate) fn server_config() -> Result<Arc<ServerConfig>, Error> {
     let unspecified = |_| Error::FailedToGetRandomBytes;
     let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(unspecified)?;
@@ -115,7 +121,7 @@ pub(crate) fn server_config() -> Result<Arc<ServerConfig>, Error> {
     Ok(Arc::new(config))
 }
 
-/// A client's side of TLS; the same for every connection.
+/// A client's TLS configuration; the same for every connection.
 pub(crate) fn client_config() -> Result<Arc<ClientConfig>, Error> {
     static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
     if let Some(config) = CONFIG.get() {
@@ -133,7 +139,7 @@ pub(crate) fn client_config() -> Result<Arc<ClientConfig>, Error> {
     Ok(Arc::clone(CONFIG.get_or_init(|| Arc::new(config))))
 }
 
-/// A channel that is being set up.
+/// A channel during its handshake.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     connection: Connection,
@@ -161,7 +167,8 @@ pub(crate) fn initiate() -> io::Result<Handshake> {
 }
 
 impl Handshake {
-    /// Sets the channel up, and what binds a proof to it. `recv` waits for bytes; `send` sends all.
+    /// Runs the handshake. Returns the channel, and the value that binds a proof to it. `recv`
+    /// waits for bytes; `send` sends all.
     pub(crate) fn run(
         mut self,
         mut recv: impl FnMut(&mut [u8]) -> io::Result<usize>,
@@ -210,7 +217,7 @@ fn feed(connection: &mut Connection, mut record: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What binds a proof to this channel.
+/// The value that binds a proof to this channel.
 fn channel_binding(connection: &Connection) -> io::Result<[u8; CHANNEL_BINDING_BYTES]> {
     let exported =
         connection.export_keying_material([0; CHANNEL_BINDING_BYTES], BINDING_LABEL, None);
@@ -221,7 +228,7 @@ fn invalid(what: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
 }
 
-/// Takes the secrets of the application's data from rustls, which tells them to nobody else.
+/// Takes the secrets of application data from rustls, and passes them to no log.
 #[derive(Default)]
 struct Secrets(Mutex<Both>);
 
@@ -252,7 +259,7 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Accepts every raw public key whose owner signs the channel; see the module for why.
+/// Accepts every raw public key whose owner signs the channel; the module explains why.
 #[derive(Debug)]
 struct AnyKey {
     algorithms: WebPkiSupportedAlgorithms,

@@ -1,18 +1,20 @@
-//! Takes TLS 1.3 records (RFC 8446 section 5) apart where they were received: small ones in the inbox, from where they
-//! are copied, and large payloads in the memory of the caller.
+//! Opens TLS 1.3 records (RFC 8446 section 5) where they were received: small ones in the inbox,
+//! from which they are copied; large payloads in the caller's memory.
 //!
 //! ```text
-//!   inbox:  | .. opened and not taken: plain .. | start: not opened .. end | room for the socket |
+//!   inbox:  | .. opened, not taken: plain .. | start: not opened .. end | space for the socket |
 //!
-//!   caller: | record | record | beginning of one          inbox: | .. room .. | a little of what follows |
-//!           | plaintext plaintext | (not said to be his)         | beginning and rest of the last record |
+//!   caller: | record | record | start of one     inbox: | .. space .. | a little of what follows |
+//!           | plaintext plaintext | (no result)         | start and rest of the last record |
 //! ```
 //!
-//! In the caller's memory each record is opened to where the plaintext before it ends, which is never behind where it
-//! begins. What is cut off at the end is opened in the inbox.
+//! In the caller's memory, each record is opened to the end of the preceding plaintext, which is
+//! never behind the record's start. A record that is incomplete at the end is opened in the inbox.
 //!
-//! Invariants: (1) bytes are given out only after their record's tag was verified: what stands in the caller's memory
-//! behind the bytes that were given out means nothing; (2) after an error nothing more is opened.
+//! Invariants:
+//! 1. Bytes are returned only after their record's tag was verified. Memory behind the returned
+//!    bytes has no meaning.
+//! 2. After an error no record is opened.
 
 use std::{
     io::{self, ErrorKind, IoSliceMut},
@@ -26,14 +28,15 @@ use super::{
     RECEIVE_BYTES, invalid, keys::Keys,
 };
 
-/// Received beyond what is asked for: the rests of records, and the next record if it is the next frame's header. It is
-/// little since what of it turns out to be payload is copied.
+/// Received beyond what is asked for: the rest of records, and the next record if it holds the next
+/// frame's header. Small, because payload that arrives here must be copied.
 const AHEAD_BYTES: usize = 1024;
-/// From here on plaintext is opened where it is wanted. A record must have room, also behind the beginning of another.
+/// From this size on, plaintext is opened at its destination. A record must fit, even behind the
+/// start of another.
 pub(super) const DIRECT_BYTES_MIN: usize = 2 * RECORD_BYTES_MAX;
 const RECORD_BYTES_MAX: usize = HEADER_BYTES + CIPHERTEXT_BYTES_MAX;
 
-/// What was received, record by record.
+/// Received bytes, record by record.
 #[derive(Debug)]
 pub(super) struct Inbox {
     bytes: Vec<u8>,
@@ -46,7 +49,7 @@ impl Inbox {
         Self { bytes: vec![0; RECEIVE_BYTES], start: 0, end: 0 }
     }
 
-    /// The next record with its header, if it is whole.
+    /// The next record with its header, if it is complete.
     pub(super) fn record(&mut self) -> io::Result<Option<&mut [u8]>> {
         let Some(range) = self.next_record()? else { return Ok(None) };
         self.start = range.end;
@@ -59,7 +62,7 @@ impl Inbox {
         Ok(record.map(|bytes| self.start..self.start + bytes))
     }
 
-    /// Receives more, about `wanted` bytes of plaintext. There must be no whole record.
+    /// Receives about `wanted` bytes of plaintext more. There must be no complete record.
     pub(super) fn refill(
         &mut self,
         wanted: usize,
@@ -73,8 +76,9 @@ impl Inbox {
         Ok(())
     }
 
-    /// Receives more, first into `room`, in which what was received before now begins; how much of `room` is
-    /// received. The rest is behind the room for a record.
+    /// Receives more, first into `room`, which now begins with the bytes received before. Returns
+    /// how many bytes of `room` are filled. The rest goes into the inbox, behind space for a
+    /// record.
     fn refill_into(
         &mut self,
         room: &mut [u8],
@@ -91,14 +95,14 @@ impl Inbox {
         Ok(front.len() + direct)
     }
 
-    /// Takes back the beginning of a record that [`Inbox::refill_into`] received.
+    /// Takes back the start of a record that [`Inbox::refill_into`] received.
     fn put_back(&mut self, beginning: &[u8]) {
         self.start -= beginning.len();
         self.bytes[self.start..][..beginning.len()].copy_from_slice(beginning);
     }
 }
 
-/// How long the record is that `received` begins with, if so much of it is known.
+/// Length of the record that `received` begins with, if its header is complete.
 fn record_bytes(received: &[u8]) -> io::Result<Option<usize>> {
     let Some(&[_, _, _, high, low]) = received.first_chunk() else { return Ok(None) };
     let bytes = usize::from(u16::from_be_bytes([high, low]));
@@ -113,20 +117,20 @@ fn some(received: usize) -> io::Result<usize> {
     if received == 0 { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(received) }
 }
 
-/// What a record was.
+/// The kind of a record.
 pub(super) enum Opened {
     Data,
-    /// The peer has a new key; whether it asks for one in return.
+    /// The peer has a new key; `asked`: it asks for one in return.
     Updated {
         asked: bool,
     },
-    /// There is no whole record.
+    /// There is no complete record.
     Nothing,
-    /// The peer said that it is the end, or the channel failed.
+    /// The peer announced the end, or the channel failed.
     End,
 }
 
-/// Takes records apart.
+/// Opens records.
 pub(super) struct Opener {
     keys: Keys,
     inbox: Inbox,
@@ -135,7 +139,7 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    /// `inbox` has what came behind the handshake.
+    /// `inbox` holds what arrived behind the handshake.
     pub(super) fn new(keys: Keys, inbox: Inbox) -> Self {
         Self { keys, inbox, plain: 0..0, ended: false }
     }
@@ -145,7 +149,7 @@ impl Opener {
         !self.plain.is_empty() || !matches!(self.inbox.next_record(), Ok(None))
     }
 
-    /// Receives more, about `wanted` bytes of plaintext. All plaintext must have been taken.
+    /// Receives about `wanted` bytes of plaintext more. All plaintext must have been taken.
     pub(super) fn refill(
         &mut self,
         wanted: usize,
@@ -155,8 +159,8 @@ impl Opener {
         self.inbox.refill(wanted, recv)
     }
 
-    /// Receives more where its plaintext is wanted and opens it there: how much plaintext stands in `room`, which has at
-    /// least [`DIRECT_BYTES_MIN`] bytes, and whether the peer asked for a new key.
+    /// Receives more into `room` and opens it there. Returns how much plaintext is in `room`, and
+    /// whether the peer asked for a new key. `room` has at least [`DIRECT_BYTES_MIN`] bytes.
     pub(super) fn refill_into(
         &mut self,
         room: &mut [u8],
@@ -169,7 +173,7 @@ impl Opener {
         opened
     }
 
-    /// Each record becomes plaintext behind the plaintext of the one before.
+    /// Each record's plaintext follows that of the record before.
     fn open_direct(&mut self, room: &mut [u8]) -> io::Result<(usize, bool)> {
         let (mut plain, mut at, mut update_asked) = (0, 0, false);
         while let Some(bytes) = record_bytes(&room[at..])?.filter(|bytes| *bytes <= room.len() - at)
@@ -190,7 +194,7 @@ impl Opener {
         Ok((plain, update_asked))
     }
 
-    /// Copies opened plaintext to `piece`; how much.
+    /// Copies opened plaintext to `piece`. Returns how much.
     pub(super) fn give(&mut self, piece: &mut IoSliceMut<'_>, at: usize) -> usize {
         let bytes = self.plain.len().min(piece.len() - at);
         let from = self.plain.start;
@@ -199,7 +203,7 @@ impl Opener {
         bytes
     }
 
-    /// Opens the next record. All plaintext before must have been taken.
+    /// Opens the next record. All plaintext before it must have been taken.
     pub(super) fn open(&mut self) -> io::Result<Opened> {
         assert!(self.plain.is_empty(), "a record is taken before the next is opened");
         if self.ended {
@@ -223,7 +227,7 @@ impl Opener {
     }
 }
 
-/// What a record of this type is that was opened.
+/// The meaning of an opened record of this type.
 fn opened(kind: u8, plain: &[u8], keys: &mut Keys) -> io::Result<Opened> {
     let [a, b, c, d, _] = KEY_UPDATE;
     match (kind, plain) {
@@ -238,7 +242,8 @@ fn opened(kind: u8, plain: &[u8], keys: &mut Keys) -> io::Result<Opened> {
     }
 }
 
-/// Opens the record that stands in `bytes` from `at` on, to the front of `bytes`: its type, and how long the plaintext is.
+/// Opens the record at `at` of `bytes`; the plaintext goes to the front of `bytes`. Returns the
+/// record's type and the length of the plaintext.
 fn open_record(keys: &mut Keys, bytes: &mut [u8], at: usize) -> io::Result<(u8, usize)> {
     let inner = at + HEADER_BYTES;
     let mut header = [0; HEADER_BYTES];
@@ -248,7 +253,7 @@ fn open_record(keys: &mut Keys, bytes: &mut [u8], at: usize) -> io::Result<(u8, 
     }
     let (key, nonce) = keys.next();
     let opened = key.open_within(nonce, Aad::from(header), bytes, inner..);
-    let plain = opened.map_err(|_| invalid("a TLS record was changed on its way"))?;
+    let plain = opened.map_err(|_| invalid("a TLS record was modified in transit"))?;
     // RFC 8446 section 5.4: zeros behind the type are padding
     let last = plain
         .iter()

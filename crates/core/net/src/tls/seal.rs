@@ -1,7 +1,7 @@
-//! Makes TLS 1.3 records (RFC 8446 section 5) in a buffer that is used again: one copy, no allocation.
+//! Makes TLS 1.3 records (RFC 8446 section 5) in a reused buffer: one copy, no allocation.
 //!
 //! ```text
-//!   | sent | start: sealed, not sent .. end | room for records |
+//!   | sent | start: sealed, not sent .. end | space for records |
 //!            23 3 3 length | ciphertext of plaintext and type | tag
 //! ```
 //!
@@ -19,7 +19,7 @@ use super::{
     invalid, keys::Keys,
 };
 
-/// A third of what RFC 8446 section 5.5 allows AES-GCM; 128 GiB of full records.
+/// A third of the limit in RFC 8446 section 5.5 for AES-GCM; 128 GiB of full records.
 const RECORDS_PER_KEY: u64 = 1 << 23;
 /// A full record.
 const RECORD_BYTES: usize = HEADER_BYTES + PLAINTEXT_BYTES_MAX + TRAILER_BYTES;
@@ -45,7 +45,7 @@ impl Sealer {
         self.records_per_key = records;
     }
 
-    /// What is to be sent.
+    /// Sealed bytes that are not sent.
     pub(super) fn unsent(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -58,15 +58,16 @@ impl Sealer {
         }
     }
 
-    /// Seals a beginning of `pieces`, up to [`SEND_RECORDS`]; how many bytes of it.
+    /// Seals a prefix of `pieces`, up to [`SEND_RECORDS`]. Returns how many bytes of it.
     pub(super) fn take(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut plain = Gather { pieces, offset: 0 };
         let length = pieces.iter().map(|piece| piece.len()).sum();
         self.take_from(length, |rooms| Ok(rooms.iter_mut().map(|room| plain.copy(room)).sum()))
     }
 
-    /// Seals up to `length` bytes, at most [`SEND_RECORDS`], that `read` puts into the rooms of the records one after the
-    /// other; how many it had. When it fails nothing was sealed.
+    /// Seals up to `length` bytes, at most [`SEND_RECORDS`], that `read` puts into the plaintext
+    /// space of the records in order. Returns how many bytes `read` had. When it fails, nothing was
+    /// sealed.
     pub(super) fn take_from(
         &mut self,
         length: usize,
@@ -99,7 +100,7 @@ impl Sealer {
         Ok(taken)
     }
 
-    /// Tells the peer that the next record has the next key.
+    /// Announces to the peer that the next record uses the next key.
     pub(super) fn update_key(&mut self) -> io::Result<()> {
         let bytes = HEADER_BYTES + KEY_UPDATE.len() + TRAILER_BYTES;
         self.space(bytes)[HEADER_BYTES..][..KEY_UPDATE.len()].copy_from_slice(&KEY_UPDATE);
@@ -107,12 +108,12 @@ impl Sealer {
         self.keys.update()
     }
 
-    /// How many records this key may still seal before the one that announces the next.
+    /// Records that this key may still seal before the one that announces the next key.
     fn records_left(&self) -> u64 {
         (self.records_per_key - 1).saturating_sub(self.keys.records())
     }
 
-    /// Room behind what is sealed.
+    /// Space behind the sealed bytes.
     fn space(&mut self, bytes: usize) -> &mut [u8] {
         if self.bytes.len() < self.end + bytes {
             self.bytes.resize(self.end + bytes, 0);
@@ -120,7 +121,7 @@ impl Sealer {
         &mut self.bytes[self.end..self.end + bytes]
     }
 
-    /// Makes a record of the `length` bytes that stand where its plaintext belongs.
+    /// Makes a record of the `length` bytes in its plaintext space.
     fn seal(&mut self, kind: u8, length: usize) -> io::Result<()> {
         let (head, rest) = self.bytes[self.end..].split_at_mut(HEADER_BYTES);
         let (inner, tag) = rest.split_at_mut(length + 1);
@@ -133,11 +134,15 @@ impl Sealer {
         tag[..TAG_BYTES]
             .copy_from_slice(sealed.map_err(|_| invalid("a record could not be sealed"))?.as_ref());
         self.end += HEADER_BYTES + length + TRAILER_BYTES;
+        debug_assert!(
+            self.keys.records() <= self.records_per_key,
+            "invariant: a key sealed too many records"
+        );
         Ok(())
     }
 }
 
-/// Where the plaintext comes from.
+/// Source of the plaintext.
 struct Gather<'a, 'b> {
     pieces: &'a [IoSlice<'b>],
     offset: usize,

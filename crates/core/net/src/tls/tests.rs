@@ -1,4 +1,4 @@
-//! The records against rustls, against changes on the way, and against every way of arriving.
+//! Records against rustls, against modified bytes, and against every way in which bytes may arrive.
 
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write},
@@ -7,7 +7,7 @@ use std::{
 };
 
 use aws_lc_rs::aead::{AES_128_GCM, CHACHA20_POLY1305};
-use proptest::prelude::*;
+use proptest::{collection::vec, prelude::*};
 use rustls::{ServerConnection, StreamOwned};
 
 use super::*;
@@ -24,7 +24,7 @@ fn ends(cipher: &'static Algorithm) -> (Sealer, Opener) {
     (Sealer::new(keys()), Opener::new(keys(), Inbox::new()))
 }
 
-/// Seals all of `pieces` into one stream of bytes.
+/// Seals all of `pieces` into one byte stream.
 fn seal_all(sealer: &mut Sealer, pieces: &[IoSlice<'_>]) -> Vec<u8> {
     let mut pieces = pieces.to_vec();
     let (mut rest, mut out) = (&mut pieces[..], Vec::new());
@@ -46,7 +46,7 @@ fn rustls_reads_what_is_sealed_and_the_other_way_round_across_new_keys() {
             StreamOwned::new(ServerConnection::new(server_config().unwrap()).unwrap(), server);
         let mut bytes = [0; 5000];
         for n in 0.. {
-            let got = stream.read(&mut bytes).unwrap_or(0); // the client ends without a word
+            let got = stream.read(&mut bytes).unwrap_or(0); // the client closes without an alert
             if got == 0 {
                 return n;
             }
@@ -99,11 +99,11 @@ fn hex(text: &str) -> Vec<u8> {
 fn a_bit_changed_anywhere_in_a_record_ends_the_channel() {
     let (mut sealer, _) = ends(&AES_128_GCM);
     let sealed = seal_all(&mut sealer, &[IoSlice::new(b"forty-two")]);
-    // RFC 8446 section 5.2: the two bytes of the version are not looked at, but the tag covers them
+    // RFC 8446 section 5.2: the two version bytes are not checked, but the tag covers them
     for bit in 0..sealed.len() * 8 {
         let mut changed = sealed.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
-        changed.resize(RECEIVE_BYTES, 0); // so that a longer length finds its bytes
+        changed.resize(RECEIVE_BYTES, 0); // so that a larger length finds its bytes
         let (_, mut opener) = ends(&AES_128_GCM);
         let refilled = opener.refill(RECEIVE_BYTES, &mut |room: &mut [u8]| {
             room[..changed.len()].copy_from_slice(&changed);
@@ -117,7 +117,7 @@ fn a_bit_changed_anywhere_in_a_record_ends_the_channel() {
 }
 
 #[test]
-fn a_bit_changed_in_a_record_that_is_opened_in_the_callers_memory_ends_the_channel() {
+fn a_changed_bit_in_a_record_opened_in_place_ends_the_channel() {
     let sealed = seal_all(&mut ends(&AES_128_GCM).0, &[IoSlice::new(&[9; 60_000])]);
     let mut room = vec![0; 60_000];
     for byte in (0..sealed.len()).step_by(997) {
@@ -188,9 +188,9 @@ fn a_file_that_cannot_be_read_costs_no_sequence_number() {
 proptest! {
     #[test]
     fn what_is_sealed_is_opened_however_it_arrives(
-        pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40_000), 1..5),
-        arrivals in proptest::collection::vec(1usize..90_000, 1..5),
-        rooms in proptest::collection::vec((1usize..90_000, 0usize..40_000), 1..5),
+        pieces in vec(vec(any::<u8>(), 0..40_000), 1..5),
+        arrivals in vec(1usize..90_000, 1..5),
+        rooms in vec((1usize..90_000, 0usize..40_000), 1..5),
         records_per_key in 2u64..6,
         chacha in any::<bool>(),
     ) {
@@ -209,7 +209,8 @@ proptest! {
         let mut opened = Vec::new();
         for (first, second) in rooms.iter().cycle() {
             let (mut first, mut second) = (vec![0; *first], vec![0; *second]);
-            let bytes = channel.recv(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)], &mut arrive).unwrap();
+            let mut slices = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+            let bytes = channel.recv(&mut slices, &mut arrive).unwrap();
             if bytes == 0 {
                 break;
             }

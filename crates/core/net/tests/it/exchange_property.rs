@@ -1,4 +1,4 @@
-//! Whatever the pieces, the frames and the batch: every byte comes back where it belongs.
+//! Exchanges with random slices, frames and batches: every byte arrives at its place.
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -10,7 +10,8 @@ use braid_net::{Blocking, Connection, Driver, Exchange, TlsPolicy, block_on};
 use braid_wire::NodeKind;
 use proptest::prelude::*;
 
-/// One exchange: which connection, how many bytes, cut how when sent, when received, and in the server's frames.
+/// One exchange: its connection, its length, and how it is split when sent, when received, and into
+/// the server's frames.
 #[derive(Clone, Debug)]
 struct Plan {
     connection: usize,
@@ -18,7 +19,7 @@ struct Plan {
     send_piece: usize,
     recv_piece: usize,
     frames: Vec<u8>,
-    /// Room beyond the reply.
+    /// Buffer space beyond the reply.
     spare: usize,
 }
 
@@ -28,7 +29,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     let frames = prop::collection::vec(any::<u8>(), 0..8);
     (0..3usize, bytes, piece(), piece(), frames, 0..3000usize).prop_map(
         |(connection, bytes, send_piece, recv_piece, frames, spare)| {
-            // at most some thousand pieces: more of them shows nothing new
+            // at most some thousand slices: more would test nothing new
             let piece = |piece: usize| piece.max(bytes / 3000 + 1);
             Plan {
                 connection,

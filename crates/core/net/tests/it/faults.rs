@@ -1,4 +1,4 @@
-//! Servers and clients that misbehave, vanish or stay silent, over real sockets.
+//! Servers and clients that misbehave, disappear or are silent, over real sockets.
 
 use std::{
     io::{IoSlice, IoSliceMut, Read, Write},
@@ -26,10 +26,10 @@ use braid_wire::{
     message::{OP_AUTH, OP_HELLO},
 };
 
-/// Short enough for a test that expects the time to run out.
+/// Short, for tests that expect a time-out.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// The status of the one final frame that comes before the server closes.
+/// The status of the single final frame that arrives before the server closes.
 fn refusal(mut stream: std::net::TcpStream) -> Status {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
@@ -129,7 +129,7 @@ fn a_proof_made_for_another_channel_is_refused() {
     let server = listen(config(NodeKind::Mds, 0), echo());
     let mut client = raw(&server);
     let mut frame = Vec::new();
-    // the hello of a client that wants TLS, passed on as one that does not
+    // the hello of a client that wants TLS, forwarded as one that does not
     push_frame(
         &mut frame,
         OP_HELLO,
@@ -139,7 +139,7 @@ fn a_proof_made_for_another_channel_is_refused() {
     );
     client.write_all(&frame).unwrap();
     read_frame(&mut client);
-    // a proof made for another channel
+    // a proof for another channel
     let auth = braid_wire::Auth {
         role: braid_wire::Role::Mds,
         credential: braid_wire::Credential::Server,
@@ -206,7 +206,8 @@ fn a_server_that_goes_silent_in_the_middle_of_its_answer_is_a_timeout() {
     assert!(matches!(against(stops, SHORT), NetError::TimedOut { .. }));
 }
 
-/// One exchange with each of two servers at a time, with so much room each: how many bytes came.
+/// One exchange with each of two servers at a time, with `room` bytes of buffer each. Returns how
+/// many bytes arrived.
 fn from_two(servers: [fn(&mut ServerConnection); 2], room: usize) -> [Result<u64, NetError>; 2] {
     let listeners =
         servers.map(|script| listen(config(NodeKind::Iod, 1), Arc::new(Script(script))));
@@ -224,8 +225,8 @@ fn from_two(servers: [fn(&mut ServerConnection); 2], room: usize) -> [Result<u64
 }
 
 #[test]
-fn a_server_that_is_slow_is_waited_for_while_it_moves_and_one_that_is_silent_fails_alone() {
-    // Little room: one after the other; much: by a poll.
+fn a_slow_server_is_waited_for_while_it_moves_and_a_silent_one_fails() {
+    // Small buffers: one after another. Large ones: polled together.
     thread::scope(|scope| {
         for room in [TRICKLED, 100_000] {
             for slow in [0, 1] {
@@ -380,7 +381,7 @@ fn a_port_in_use_is_an_error_with_what_to_try() {
     );
 }
 
-/// Gathers responders until told to answer them in reverse.
+/// Collects responders until it must answer them in reverse.
 struct Reversing {
     waiting: Mutex<Vec<(Vec<u8>, Responder)>>,
     answer_at: usize,
@@ -429,7 +430,7 @@ fn many_threads_on_one_connection_get_their_own_answers_out_of_order() {
     }
 }
 
-/// Answers at once what says "now", and never what says "never" until the connection ends.
+/// Answers "now" immediately, and "never" only when the connection ends.
 #[derive(Default)]
 struct Stubborn {
     kept: Mutex<Vec<Responder>>,
@@ -463,7 +464,7 @@ fn a_call_that_timed_out_leaves_the_connection_to_the_others() {
     let error = block_on(driver.call(&shared, 9, b"never", driver.now() + SHORT)).unwrap_err();
     assert!(matches!(error, NetError::TimedOut { .. }), "{error}");
     assert_eq!(block_on(driver.call(&shared, 9, b"now", LONG)).unwrap().body, b"now");
-    // its reply comes after all, and is nobody's
+    // the late reply arrives and belongs to no call
     let dropped = block_on(driver.call(&shared, 9, b"late", LONG)).unwrap();
     assert_eq!(decode_outcome::<()>(&dropped.body).unwrap().unwrap_err().status, Status::Internal);
     assert_eq!(block_on(driver.call(&shared, 9, b"now", LONG)).unwrap().body, b"now");
@@ -486,7 +487,7 @@ fn a_responder_dropped_unsent_answers_internal_error() {
     );
 }
 
-/// A raw connection whose handshake is done by hand.
+/// A raw connection whose handshake the test runs itself.
 fn authenticated(listener: &Listener) -> std::net::TcpStream {
     let endpoint = endpoint(listener, NodeKind::Mds, 0);
     let mut stream = raw(listener);
@@ -544,7 +545,7 @@ fn our_client_waits_for_a_credit() {
     let driver = Blocking::new();
     let shared =
         block_on(driver.connect_shared(&endpoint(&listener, NodeKind::Mds, 0), LONG)).unwrap();
-    // our own client keeps to the credits: the fifth call waits for one, and times out
+    // our own client keeps to the credits: the fifth call waits for one and times out
     let barrier = Barrier::new(5);
     thread::scope(|scope| {
         for _ in 0..5 {
@@ -575,7 +576,7 @@ fn stop_ends_waiting_connections_and_calls() {
     assert_eq!(listener.counters().connections, 0);
 }
 
-/// Sends and sends, and tells how it ended.
+/// Sends without end. Returns how it ended.
 struct Flood(Mutex<mpsc::Sender<Result<(), SendError>>>);
 
 impl Handler for Flood {

@@ -1,4 +1,4 @@
-//! Frames whose payload is a file, plain (`sendfile`) and over TLS, or pieces of one that is mapped.
+//! Frames whose payload is a file, plain (`sendfile`) and over TLS, or ranges of a mapped file.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ use memmap2::MmapOptions;
 type Send =
     Box<dyn Fn(&FrameSender, &FrameHeader) -> Result<(), SendError> + Sync + std::marker::Send>;
 
-/// Answers every request with one data frame from a file and an empty final frame.
+/// Answers every request with one data frame from a file, and an empty final frame.
 struct FromFile {
     send: Send,
     length: usize,
@@ -45,7 +45,7 @@ impl Handler for FromFile {
     }
 }
 
-/// What a client receives as 200,000 bytes of `file` from offset 1,000.
+/// What a client receives when it asks for 200,000 bytes of `file` from offset 1,000.
 fn received(file: File, tls: TlsPolicy) -> (Vec<u8>, Result<(), SendError>) {
     answered(
         200_000,
@@ -54,7 +54,8 @@ fn received(file: File, tls: TlsPolicy) -> (Vec<u8>, Result<(), SendError>) {
     )
 }
 
-/// What a client receives as pieces of `file`, of `bytes` each, at these offsets; once it is mapped it is cut or made longer.
+/// What a client receives as ranges of `file`, of `bytes` each, at these offsets. The file is
+/// truncated or extended after it is mapped.
 fn received_pieces(
     file: File,
     offsets: Vec<u64>,
@@ -90,7 +91,7 @@ fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|n| (n % 241) as u8).collect()
 }
 
-/// A file of its own that nobody else can name.
+/// An unnamed temporary file.
 fn file_of(bytes: &[u8]) -> File {
     let mut file = tempfile::tempfile().unwrap();
     std::io::Write::write_all(&mut file, bytes).unwrap();
@@ -146,7 +147,7 @@ fn pieces_of_a_mapped_file_come_in_their_order_whatever_their_number() {
         (5000, 24, 190),
     ];
     for (pieces, bytes, stride) in shapes {
-        // From the end to the beginning, so that no two can be taken for one.
+        // From the end to the beginning, so that no two can be confused.
         let offsets: Vec<u64> = (0..pieces).rev().map(|piece| piece * stride).collect();
         let want: Vec<u8> =
             offsets.iter().flat_map(|at| &all[*at as usize..][..bytes]).copied().collect();
@@ -157,8 +158,8 @@ fn pieces_of_a_mapped_file_come_in_their_order_whatever_their_number() {
 }
 
 #[test]
-fn a_file_that_is_cut_after_it_was_mapped_is_filled_up_with_zeros_on_a_connection_that_lives_on() {
-    // The last one grew, and not with data.
+fn a_file_truncated_after_mapping_is_sent_with_zeros() {
+    // The last one grew, but not with data.
     for (left, length) in [(0, 0), (300_000, 300_000), (1_000_000, 1_040_000)] {
         let mut all = content(1_000_000);
         let offsets: Vec<u64> = (0..64).map(|piece| piece * 16_384).collect();

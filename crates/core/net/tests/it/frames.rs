@@ -1,4 +1,4 @@
-//! Frames out of streams that are cut anywhere, and out of garbage.
+//! Frames from streams that are split anywhere, and from garbage.
 
 use braid_net::frames::{FrameBuffer, push_frame};
 use braid_types::limits::FRAME_BODY_BYTES_MAX;
@@ -38,7 +38,9 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_an_error_and_takes_no_memory(bytes in prop::collection::vec(any::<u8>(), 32..200)) {
+    fn garbage_is_an_error_and_takes_no_memory(
+        bytes in prop::collection::vec(any::<u8>(), 32..200),
+    ) {
         let mut buffer = FrameBuffer::new(256);
         feed(&mut buffer, &bytes, usize::MAX);
         prop_assert!(buffer.frame().is_err());
@@ -46,7 +48,7 @@ proptest! {
     }
 }
 
-/// A header whose checksum is right and whose lengths are the largest that it can say.
+/// A header with a correct checksum and the largest possible lengths.
 fn enormous(flags: u16) -> [u8; FRAME_HEADER_BYTES] {
     let mut header = [0; FRAME_HEADER_BYTES];
     header[..4].copy_from_slice(b"BRD1");

@@ -1,4 +1,4 @@
-//! The handshake as a conversation of two state machines, with somebody in between.
+//! The handshake between two state machines, with an attacker in between.
 
 use crate::support::{CLUSTER, Keys, server_key};
 use braid_net::{
@@ -35,7 +35,7 @@ fn client() -> Endpoint {
     }
 }
 
-/// What goes between the two, and what somebody may do to it.
+/// The messages between the two, which an attacker may change.
 struct Between {
     loopback: bool,
     hello: fn(Hello) -> Hello,
@@ -66,7 +66,7 @@ fn parse(frame: &[u8]) -> (FrameHeader, Vec<u8>) {
     (header, body.to_vec())
 }
 
-/// The client's outcome; a server's refusal reaches it as a frame.
+/// The client's outcome. A server's refusal reaches the client as a frame.
 fn converse(
     endpoint: &Endpoint,
     identity: Identity,
@@ -219,8 +219,8 @@ fn stripped_tls_is_noticed_by_the_client_that_wants_it() {
 
 #[test]
 fn tls_taken_off_one_side_only_fails_the_proof() {
-    // The client wants TLS, the server hears that it does not and has it optional; the man in the middle speaks TLS
-    // with the client and plain with the server.
+    // The client wants TLS. The server sees that it does not, and does not require it. The man in
+    // the middle uses TLS with the client and plain frames with the server.
     let wire = Between {
         hello: |hello| Hello { want_tls: false, ..hello },
         hello_reply: |reply| HelloReply { tls: true, ..reply },
@@ -252,7 +252,8 @@ fn a_server_that_does_not_know_the_key_is_noticed() {
     client_side.hello_reply(&header, &body).unwrap();
     let (_, body) = parse(&client_side.auth([0; 32]));
     let Auth { proof, .. } = Auth::from_bytes(&body).unwrap();
-    let forged = encode_success(&braid_wire::AuthReply { proof, credits: 1 }); // the client's own proof, reflected
+    // The client's own proof, reflected.
+    let forged = encode_success(&braid_wire::AuthReply { proof, credits: 1 });
     let header = FrameHeader {
         op: braid_wire::message::OP_AUTH,
         flags: braid_wire::FrameFlags::FINAL,

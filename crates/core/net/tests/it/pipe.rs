@@ -1,4 +1,5 @@
-//! Exchanges whose payload goes into a pipe: what comes out of it, or is in the buffer, is what was sent.
+//! Exchanges whose payload is spliced into a pipe: the pipe or the buffer holds exactly what was
+//! sent.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -13,11 +14,12 @@ use braid_net::{
     server::{Handler, Listener, Newcomer, ServerConnection},
 };
 use braid_wire::{FrameFlags, FrameHeader, NodeKind};
-use proptest::prelude::*;
+use proptest::{collection::vec, prelude::*};
 
 const PREFIX: &[u8] = b"sixteen bytes at";
 
-/// Sends for each byte `b` of a request's body a frame of `4 b²` bytes, but for those without any; the last is final.
+/// For each byte `b` of a request's body, sends a frame of `4 b²` bytes, except for 0; the last
+/// frame is final.
 struct Frames;
 
 impl Handler for Frames {
@@ -77,7 +79,7 @@ fn exchange(
     block_on(Blocking::new().exchange_into_pipe(connection, (9, cuts), (pipe, room), timeout))
 }
 
-/// What a device gets.
+/// What a device receives.
 fn sent(pipe: &mut Pipe) -> Vec<u8> {
     let mut file = tempfile::tempfile().unwrap();
     pipe.send(&file).unwrap();
@@ -88,11 +90,11 @@ fn sent(pipe: &mut Pipe) -> Vec<u8> {
     bytes
 }
 
-/// Whether it came by the pipe. In any case it is what was sent.
+/// Whether the payload arrived in the pipe. In any case it must equal what was sent.
 fn goes_through(connection: &mut Connection, cuts: &[u8], more_room: usize) -> bool {
     let content = content(cuts);
     let (mut pipe, mut room) = (begun(), vec![0xaa; content.len() + more_room]);
-    // Nothing, after a call on this connection that had no place in its pipe.
+    // Nothing, after a call on this connection that filled its pipe.
     let Some(answer) = exchange(connection, cuts, &mut pipe, &mut room, LONG) else { return false };
     let answer = answer.unwrap();
     assert_eq!(answer, Answer { body: b"end".to_vec(), payload_bytes: content.len() as u64 });
@@ -116,7 +118,7 @@ fn server() -> (Listener, Endpoint) {
 }
 
 #[test]
-fn what_a_server_sends_comes_out_of_the_pipe_behind_what_it_was_begun_with() {
+fn the_payload_follows_the_prefix_out_of_the_pipe() {
     let (_listener, endpoint) = server();
     let mut connection = connect(&endpoint);
     for cuts in [&[255, 255, 0][..], &[100, 1, 7], &[50], &[255, 3]] {
@@ -127,7 +129,7 @@ fn what_a_server_sends_comes_out_of_the_pipe_behind_what_it_was_begun_with() {
 }
 
 #[test]
-fn what_a_full_pipe_has_no_place_for_is_all_in_the_buffer_and_the_connection_does_not_try_again() {
+fn a_full_pipe_moves_all_payload_to_the_buffer_and_is_not_tried_again() {
     let (_listener, endpoint) = server();
     let mut connection = connect(&endpoint);
     let many_pieces: Vec<u8> = (0..1000).map(|at| 1 + at as u8 % 40).collect();
@@ -184,7 +186,8 @@ fn over_tls_nothing_is_sent_and_the_connection_stays_good() {
     assert!(room == content(&[100]));
 }
 
-/// The error of a call to a server that does as the script says; what came before it can be taken out.
+/// The error of a call to a server that follows the script. What arrived before can be taken out of
+/// the pipe.
 fn against(script: fn(&mut ServerConnection), timeout: Duration) -> NetError {
     let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(script)));
     let mut connection = connect(&endpoint(&listener, NodeKind::Iod, 1));
@@ -240,7 +243,7 @@ fn a_server_that_dies_in_the_middle_is_a_lost_connection() {
 }
 
 #[test]
-fn more_payload_than_was_asked_for_and_an_answer_to_another_call_are_refused() {
+fn excess_payload_and_an_answer_to_another_call_are_refused() {
     let too_much = |connection: &mut ServerConnection| {
         let header = connection.next_header(None).unwrap().unwrap();
         let all = frame(FrameFlags::DATA, header.request_id, 1001);
@@ -262,7 +265,7 @@ proptest! {
 
     #[test]
     fn any_frames_come_as_they_were_sent(
-        calls in prop::collection::vec((prop::collection::vec(any::<u8>(), 1..12), 0..5000usize), 1..6),
+        calls in vec((vec(any::<u8>(), 1..12), 0..5000usize), 1..6),
     ) {
         let (_listener, endpoint) = server();
         let mut connection = connect(&endpoint);

@@ -1,4 +1,4 @@
-//! Who gets a connection when there are many.
+//! Limits on the number of connections.
 
 use std::{io::Read, thread};
 
@@ -57,7 +57,7 @@ fn one_connection_too_many_is_told_so_and_served_when_there_is_room() {
 }
 
 #[test]
-fn who_stays_silent_loses_the_place_to_who_comes_after_and_takes_none_from_who_proved_a_key() {
+fn silent_peers_are_displaced_and_never_displace_authenticated_ones() {
     let listener = listen_to(4, 2);
     let proved = connect(&of_server(&listener));
     let mut silent: Vec<_> = (0..20).map(|_| raw(&listener)).collect();
@@ -89,7 +89,7 @@ fn a_session_has_its_share_and_no_more() {
     assert_eq!(failure.status, Status::TooManyOpen);
     assert_eq!(
         failure.detail,
-        "this session has 4 connections here, its share; try: close some, or again later"
+        "this session has 4 connections here, its limit; try: close some of them"
     );
     connect(&of_session(&listener, 2));
     drop(its);
@@ -102,7 +102,7 @@ fn a_user_with_many_sessions_leaves_half_the_places_to_others() {
     let failure = refused(&of_user(&listener, Some(7), 8));
     assert_eq!(
         failure.detail,
-        "this user has 8 connections here, its share; try: close some, or again later"
+        "this user has 8 connections here, its limit; try: close some of them"
     );
     let others = [connect(&of_user(&listener, Some(8), 9)), connect(&of_session(&listener, 10))];
     drop((its, others));

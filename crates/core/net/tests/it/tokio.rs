@@ -83,7 +83,7 @@ async fn a_call_that_is_dropped_leaves_the_connection_whole() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_slow_is_waited_for_while_it_moves_and_one_that_is_silent_fails_alone() {
+async fn a_slow_server_is_waited_for_while_it_moves_and_a_silent_one_fails() {
     let slow = listen(config(NodeKind::Iod, 1), Arc::new(Script(trickle)));
     let silent = listen(config(NodeKind::Iod, 2), Arc::new(Script(stay_silent)));
     let driver = Tokio::new();

@@ -1,4 +1,5 @@
-//! Collective requests: how many tasks' requests travel as a few formulas (`docs/adr/0015-collective-requests.md`).
+//! Collective requests: the requests of many tasks, sent as a few formulas
+//! (`docs/adr/0015-collective-requests.md`).
 
 use braid_layout::Request;
 use braid_types::limits::COLLECTIVE_REQUESTS_BYTES_MAX;
@@ -8,37 +9,39 @@ use crate::codec::{Wire, wire_enum, wire_struct};
 wire_enum! {
     /// What a collective request does.
     pub enum CollectiveKind {
-        /// It reads.
+        /// Reads.
         Read = 1,
-        /// It writes; where tasks write the same bytes, those of the highest rank are there after it.
+        /// Writes. Where tasks write the same bytes, the highest rank wins.
         Write = 2,
     }
 }
 
 wire_struct! {
-    /// Requests of consecutive tasks that differ by a step alone: the n-th is the first with its view's displacement and its start
-    /// n steps on, modulo 2^64.
+    /// Requests of consecutive tasks that differ only by a constant step. Request `n` is the first
+    /// one with its displacement and its start moved by `n` steps, modulo 2^64.
     pub struct TaskFamily {
-        /// Of the first task.
+        /// The first task's request.
         first: Request,
-        /// How many tasks; at least 1.
+        /// Number of tasks; at least 1.
         count: u32,
-        /// From one task's displacement to the next's.
+        /// Distance from one task's displacement to the next task's.
         displacement_step: u64,
-        /// From one task's start to the next's.
+        /// Distance from one task's start to the next task's.
         start_step: u64,
     }
 }
 
 impl TaskFamily {
-    /// These requests, in order, as few families.
+    /// Encodes the requests, in order, as few strided groups.
     ///
     /// ```
     /// use braid_layout::{Request, View};
     /// use braid_wire::message::collective::TaskFamily;
-    /// let task = |n: u64| Request { view: View::strided(n * 4096, 4096, 65536), start: 0, bytes: 1 << 20 };
+    /// let view = |n: u64| View::strided(n * 4096, 4096, 65536);
+    /// let task = |n: u64| Request { view: view(n), start: 0, bytes: 1 << 20 };
     /// let families = TaskFamily::of(&(0..16).map(task).collect::<Vec<_>>());
-    /// assert_eq!((families.len(), families[0].count, families[0].displacement_step), (1, 16, 4096));
+    /// assert_eq!((families.len(), families[0].count), (1, 16));
+    /// assert_eq!(families[0].displacement_step, 4096);
     /// ```
     pub fn of(requests: &[Request]) -> Vec<Self> {
         let mut families: Vec<Self> = Vec::new();
@@ -55,8 +58,8 @@ impl TaskFamily {
         families
     }
 
-    /// All requests of the families, in order; `None` for more than `tasks_max`, an empty family, or requests that take more
-    /// than [`COLLECTIVE_REQUESTS_BYTES_MAX`] together.
+    /// All requests of the groups, in order. `None` for more than `tasks_max` requests, an empty
+    /// group, or requests of more than [`COLLECTIVE_REQUESTS_BYTES_MAX`] in total.
     pub fn requests(families: &[Self], tasks_max: usize) -> Option<Vec<Request>> {
         Self::tasks(families, tasks_max)?;
         Some(
@@ -67,7 +70,7 @@ impl TaskFamily {
         )
     }
 
-    /// How many requests there are; `None` where [`TaskFamily::requests`] says so.
+    /// The number of requests; `None` as in [`StridedRequests::expand`].
     pub fn tasks(families: &[Self], tasks_max: usize) -> Option<usize> {
         let counts = families.iter().map(|family| u64::from(family.count));
         if families.iter().any(|family| family.count == 0) || counts.sum::<u64>() > tasks_max as u64
@@ -81,7 +84,8 @@ impl TaskFamily {
         Some(families.iter().map(|family| family.count as usize).sum())
     }
 
-    /// In what the requests differ, in order: the view's displacement, and the start.
+    /// The values that differ between the requests, in order: the view's displacement and the
+    /// start.
     pub fn places(&self) -> impl Iterator<Item = (u64, u64)> {
         (0..self.count).map(|at| self.place(at))
     }
@@ -100,7 +104,7 @@ impl TaskFamily {
         request
     }
 
-    /// Takes the next request in, if it is one of the family.
+    /// Adds the next request, if it continues the group.
     fn takes(&mut self, next: &Request) -> bool {
         let Request { view, start, bytes } = &self.first;
         let alike = *bytes == next.bytes
@@ -154,7 +158,7 @@ mod tests {
             .collect();
         assert_eq!(TaskFamily::of(&backwards).len(), 1);
         let tiles: Vec<Request> = (0..16).map(tile).collect();
-        assert!(TaskFamily::of(&tiles).len() <= 8, "a row of tiles is a family");
+        assert!(TaskFamily::of(&tiles).len() <= 8, "a row of tiles is one group");
         for requests in [strided(5, 3), backwards, tiles] {
             assert_eq!(TaskFamily::requests(&TaskFamily::of(&requests), 1000).unwrap(), requests);
         }

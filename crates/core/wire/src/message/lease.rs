@@ -1,45 +1,46 @@
-//! What the messages about leases carry. ADR 0009.
+//! Structures of the messages about leases (ADR 0009).
 
 use braid_types::FileIndex;
 
 use crate::codec::{wire_enum, wire_struct};
 
 wire_struct! {
-    /// A lease that was granted.
+    /// A granted lease.
     #[derive(Hash)]
     pub struct LeaseGrant {
-        /// What it allows; [`LeaseMode::None`] for no lease.
+        /// What the lease allows; [`LeaseMode::None`] for no lease.
         mode: LeaseMode,
-        /// `server epoch << 32 | counter`: grants and recalls of one server count on together.
+        /// `server epoch << 32 | counter`: grants and recalls of a server share one counter.
         number: u64,
-        /// Of a data lease: the file has setuid, or setgid and its group may execute, at a moment at which it was held. While it is
-        /// held no other client gives the file either.
+        /// For a data lease: the file had setuid, or setgid with group execute, at a moment while
+        /// the lease was held. While it is held, no other client sets these bits.
         set_ids: bool,
     }
 
-    /// The server wants a lease back.
+    /// The server recalls a lease.
     #[derive(Hash)]
     pub struct Recall {
-        /// Its number: grants with lower ones are meant.
+        /// Number of the recall. It applies to grants with lower numbers.
         number: u64,
-        /// What the lease is of.
+        /// The kind of the lease.
         kind: LeaseKind,
-        /// Of which directory or file.
+        /// The directory or file.
         file: FileIndex,
-        /// What may be kept.
+        /// The mode that the client may keep.
         keep: LeaseMode,
     }
 
-    /// The client gives a lease back.
+    /// The client returns a lease.
     #[derive(Hash)]
     pub struct ReturnedLease {
-        /// What the lease is of.
+        /// The kind of the lease.
         kind: LeaseKind,
-        /// Of which directory or file.
+        /// The directory or file.
         file: FileIndex,
-        /// The recall's number, or the grant's when nothing was recalled: grants with higher ones are not meant.
+        /// Number of the recall, or of the grant when nothing was recalled. It does not apply to
+        /// grants with higher numbers.
         number: u64,
-        /// What is kept.
+        /// The mode that the client keeps.
         keep: LeaseMode,
     }
 }
@@ -50,13 +51,14 @@ impl LeaseGrant {
 }
 
 wire_enum! {
-    /// What a lease is of.
+    /// What a lease covers.
     pub enum LeaseKind {
-        /// A directory's entries, its attributes, and those of its children that are not directories.
+        /// A directory's entries, its attributes, and those of its children that are not
+        /// directories.
         Names = 1,
         /// A file's bytes.
         Data = 2,
-        /// Where a file's bytes lie.
+        /// The layout of a file.
         Layout = 3,
     }
 
@@ -64,11 +66,11 @@ wire_enum! {
     pub enum LeaseMode {
         /// Nothing.
         None = 0,
-        /// To keep what was read. The only mode of names and of layouts.
+        /// To cache what was read. The only mode of names leases and layout leases.
         Read = 1,
-        /// To be the only one: to gather writes, and to answer for size and times.
+        /// To buffer writes, and to answer for size and times, as the only client.
         Write = 2,
-        /// To read and write at the daemons, and keep nothing: others do the same.
+        /// To read and write at the daemons without caching; other clients do the same.
         Shared = 3,
     }
 }

@@ -1,70 +1,71 @@
-//! Locks: who wants which bytes how, and what came of it.
+//! Locks: requests, holders, and outcomes.
 
 use braid_types::{FileIndex, SessionId};
 
 use crate::codec::{wire_enum, wire_struct};
 
 wire_struct! {
-    /// A lock that is wanted or held: of whom, and on which bytes.
+    /// A lock that is requested or held: its owner and its bytes.
     pub struct LockRequest {
         /// The file; also a directory or a special file.
         file: FileIndex,
-        /// Which kind of locks it is: those of one kind do not see those of the other.
+        /// The kind of lock. Locks of different kinds never conflict.
         space: LockSpace,
-        /// Who owns it, in the session: a process, or an open file. Its locks never conflict with each other.
+        /// The owner within the session: a process or an open file. Locks of one owner never
+        /// conflict.
         owner: u64,
-        /// The process, for `F_GETLK`; the server only tells it.
+        /// The process, for `F_GETLK`. The server only reports it.
         pid: u32,
         /// The first byte.
         start: u64,
-        /// The last byte, itself included. Bytes from 2^63 on are no byte of any file: programs that share a file may agree
-        /// on a meaning of their own.
+        /// The last byte, inclusive. Bytes from 2^63 on belong to no file; programs that share a
+        /// file may agree on a meaning of their own.
         last: u64,
-        /// Alone, or with others that are not alone either.
+        /// Exclusive, or shared with other shared locks.
         exclusive: bool,
     }
 
-    /// Bytes that are let go.
+    /// Bytes to unlock.
     pub struct LockRange {
         /// The file.
         file: FileIndex,
-        /// Which kind of locks.
+        /// The kind of lock.
         space: LockSpace,
-        /// Whose.
+        /// The owner.
         owner: u64,
         /// The first byte.
         start: u64,
-        /// The last byte, itself included.
+        /// The last byte, inclusive.
         last: u64,
     }
 
-    /// A lock that is in the way.
+    /// A lock that conflicts.
     pub struct LockHolder {
         /// The session of its owner.
         session: SessionId,
         /// Its owner.
         owner: u64,
-        /// The process, as its owner told it.
+        /// The process, as reported by its owner.
         pid: u32,
         /// The first byte.
         start: u64,
-        /// The last byte, itself included.
+        /// The last byte, inclusive.
         last: u64,
-        /// Whether it is alone.
+        /// Whether it is exclusive.
         exclusive: bool,
     }
 
-    /// What became of a request for a lock.
+    /// The reply to a lock request.
     pub struct LockReply {
-        /// In one word.
+        /// The outcome.
         outcome: LockOutcome,
-        /// Who is in the way, with [`LockOutcome::Held`].
+        /// The conflicting lock, with [`LockOutcome::Held`].
         holder: Option<LockHolder>,
     }
 }
 
 wire_enum! {
-    /// A kind of locks.
+    /// A kind of lock.
     pub enum LockSpace {
         /// Ranges of bytes: `fcntl()` locks of processes and of open files.
         Range = 1,
@@ -72,15 +73,15 @@ wire_enum! {
         Whole = 2,
     }
 
-    /// What became of a request for a lock.
+    /// The outcome of a lock request.
     pub enum LockOutcome {
-        /// The owner has it.
+        /// The owner has the lock.
         Granted = 1,
-        /// Another has it, and the request does not wait.
+        /// A conflicting lock exists, and the request does not wait.
         Held = 2,
-        /// It waits in the queue.
+        /// The request waits in the queue.
         Waiting = 3,
-        /// The server knows of no such wait, and the owner does not have the lock: to be asked for anew.
+        /// The server knows no such wait, and the owner does not have the lock: request it again.
         Gone = 4,
         /// The wait was cancelled.
         Cancelled = 5,
@@ -88,7 +89,7 @@ wire_enum! {
 }
 
 impl LockReply {
-    /// A reply that names nobody.
+    /// A reply without a conflicting lock.
     pub fn plain(outcome: LockOutcome) -> Self {
         Self { outcome, holder: None }
     }

@@ -1,8 +1,8 @@
 //! Calls of the metadata server. The body of each begins with an [`Envelope`].
 //!
-//! A *mutating* call carries a slot and a sequence number of its session. The result is recorded with
-//! the change, in one batch (I7); a retry with the same slot and sequence is answered from the record.
-//! A slot's sequence rises by one per call; a slot has one call in flight.
+//! A *mutating* call carries a slot and a sequence number of its session. Its result is recorded
+//! with the change, in one batch (I7). A retry with the same slot and sequence is answered from the
+//! record. A slot has one call in flight, and its sequence number rises by one per call.
 
 use braid_layout::Layout;
 use braid_types::{
@@ -28,41 +28,43 @@ use crate::{
 };
 
 wire_struct! {
-    /// Before every message to the metadata server.
+    /// Precedes every message to the metadata server.
     pub struct Envelope {
         /// Replay slot of the session; ignored when `sequence` is 0.
         slot: u32,
         /// Sequence number in the slot, from 1; 0 for calls that change nothing.
         sequence: u64,
-        /// 0: the identity of the connection. Else one that [`DefineIdentity`] named; only the holder of
-        /// a client key may (the host vouches for its users), never the holder of a ticket.
+        /// 0: the identity of the connection. Otherwise one defined by [`DefineIdentity`]. Only the
+        /// holder of a client key may use one (the host vouches for its users), never the holder of
+        /// a ticket.
         identity: u32,
-        /// What the client knows of files that it made and alone has written since, of those that the call is about:
-        /// the server need not ask their daemons (ADR 0020). What it cannot believe it asks for as if it was not told.
+        /// Size reports for files that the call concerns and whose sole writer is this client, so
+        /// that the server need not ask the daemons (ADR 0020). The server ignores a report that it
+        /// cannot trust, and asks the daemons.
         told: Vec<ToldSize>,
     }
 
-    /// How the objects of a file are that one open file has made and alone has written.
+    /// Sizes of the objects of a file, from its sole writer.
     pub struct ToldSize {
-        /// The handle that the creation gave.
+        /// The handle that the creation returned.
         open_id: u64,
         /// Each daemon that has an object.
         daemons: Vec<ToldDaemon>,
     }
 
-    /// What one daemon told with the replies to writes.
+    /// What one daemon returned with its replies to writes.
     pub struct ToldDaemon {
         /// The daemon.
         iod: IodId,
-        /// Its write verifier, in every one of these replies.
+        /// Its write verifier, the same in all these replies.
         verifier: WriteVerifier,
-        /// The file's objects there, as they were after the last write.
+        /// The file's objects there, after the last write.
         objects: Vec<ObjectInfo>,
     }
 }
 
 impl Envelope {
-    /// For a call that changes nothing, as the connection's own identity.
+    /// For a call that changes nothing, with the connection's own identity.
     pub const PLAIN: Self = Self { slot: 0, sequence: 0, identity: 0, told: Vec::new() };
 }
 
@@ -70,43 +72,44 @@ calls! {
     /// A call of the metadata server.
     MdsRequest;
 
-    /// Start a session, take part in one (another connection of it), or reclaim one after a restart.
+    /// Start a session, join one with another connection, or reclaim one after a restart.
     OpenSession = 0x01d6 {
-        /// The session to take part in or to reclaim; `None` for a new one.
+        /// The session to join or to reclaim; `None` for a new one.
         session: Option<SessionId>,
-        /// Who the client says it is, for `braid status`: host and program.
+        /// Name of the client for `braid status`: host and program.
         client: String,
     } -> OpenSessionReply;
-    /// End the session: what it has open is closed.
+    /// End the session and close its open files.
     CloseSession = 0x0101 {} -> ();
-    /// Give a small number to an identity, for [`Envelope::identity`].
+    /// Assign a number to an identity, for [`Envelope::identity`].
     DefineIdentity = 0x0102 {
         /// The number, from 1.
         number: u32,
         /// Who it is.
         identity: Identity,
     } -> ();
-    /// Sign of life; tells what changed.
+    /// Renew the session. The reply reports what changed.
     Renew = 0x0103 {} -> RenewReply;
     /// The cluster map.
     GetClusterMap = 0x0104 {} -> ClusterMap;
-    /// For an agent: a check that its session lives, before it gives out tickets in it.
+    /// From an agent: check that its session is alive, before it issues tickets in it.
     AgentCheck = 0x0105 {} -> AgentCheckReply;
-    /// To a server of a new epoch, before any other call of a session that it reclaimed: what the session has open.
-    /// The reply names those of the handles that the server does not take up. A repetition changes nothing.
+    /// Reclaim the session's open files after a restart of the server, before any other call of the
+    /// session. The reply lists the handles that the server refuses. Repeatable.
     Reclaim = 0x0106 {
         /// Open files of the envelope's identity, at most `RECLAIM_OPENS_MAX`.
         opens: Vec<ReclaimedOpen>,
-        /// Whether this was all, of every identity: what else the server has on record as open is closed.
+        /// Whether these were all open files of all identities. The server then closes every other
+        /// recorded open of the session.
         complete: bool,
-        /// Whether the client may still hold leases that an earlier run of the server granted. It says that it has let go
-        /// of them all by its first [`AwaitRecalls`] of this epoch.
+        /// Whether the client may still hold leases of an earlier epoch. Its first [`AwaitRecalls`]
+        /// of this epoch confirms that it has returned them all.
         leases: bool,
     } -> Vec<u64>;
 
     /// Attributes.
     Stat = 0x0110 {
-        /// Of what.
+        /// The path.
         at: At,
         /// Whether a symbolic link at the end of the path is followed.
         follow: bool,
@@ -116,20 +119,20 @@ calls! {
         /// The link.
         at: At,
     } -> Vec<u8>;
-    /// A stretch of a listing.
+    /// Some entries of a directory.
     ReadDirectory = 0x01e0 {
         /// The directory.
         dir: FileIndex,
         /// Entries after this cookie; 0 for the beginning.
         cookie: u64,
-        /// About how many bytes of reply are wanted.
+        /// Approximate size of the reply.
         bytes_max: u32,
-        /// Whether attributes come along.
+        /// Whether to return attributes too.
         with_attributes: bool,
     } -> ReadDirectoryReply;
-    /// Whether the caller may read (4), write (2), execute or search (1).
+    /// Check whether the caller may read (4), write (2), execute or search (1).
     Access = 0x0113 {
-        /// What.
+        /// The path.
         at: At,
         /// The bits.
         mask: u8,
@@ -137,36 +140,36 @@ calls! {
 
     /// Create a file, or open it when it exists and `exclusive` is not set.
     Create = 0x0120 {
-        /// Where.
+        /// The path.
         at: At,
         /// Permission bits.
         mode: u32,
-        /// What the caller masks out of them, where the directory has no default access control list.
+        /// The umask, used where the directory has no default access control list.
         umask: u32,
         /// Fail when the name exists.
         exclusive: bool,
-        /// Make an existing file empty.
+        /// Truncate an existing file.
         truncate: bool,
-        /// What it is opened for; `None` makes the file without opening it.
+        /// The access mode; `None` creates the file without opening it.
         rights: Option<Rights>,
-        /// Wishes about its layout.
+        /// Layout hint.
         wish: LayoutWish,
-        /// The data lease that is wished with it, if nothing conflicts.
+        /// The data lease to grant with it, if nothing conflicts.
         lease: LeaseMode,
-        /// What it denies to other opens, where it is opened.
+        /// What the open denies to other opens.
         deny: Deny,
     } -> CreateReply;
     /// Open an existing file.
     Open = 0x0121 {
-        /// Which.
+        /// The path.
         at: At,
-        /// For what.
+        /// The access mode.
         rights: Rights,
         /// Make it empty.
         truncate: bool,
-        /// The data lease that is wished with it, if nothing conflicts.
+        /// The data lease to grant with it, if nothing conflicts.
         lease: LeaseMode,
-        /// What it denies to other opens. Not nothing: the call has a slot.
+        /// What the open denies to other opens. If not empty, the call has a slot.
         deny: Deny,
     } -> Opened;
     /// Close handles. Unknown ones are ignored.
@@ -180,71 +183,71 @@ calls! {
         open_id: u64,
         /// The file.
         file: FileIndex,
-        /// What it was opened for.
+        /// The access mode of the open.
         rights: Rights,
     } -> Opened;
     /// Make the file's metadata durable: size, parts, the name that it was created under (I6).
     FsyncFile = 0x0124 {
-        /// Which.
+        /// The file.
         file: FileIndex,
     } -> Attributes;
     /// Make a directory's changes durable.
     FsyncDirectory = 0x0125 {
-        /// Which.
+        /// The directory.
         dir: FileIndex,
     } -> ();
-    /// Create an open file without a name (`O_TMPFILE`). Until `MakeLink` from its index gives it one, it goes when it is
-    /// closed.
+    /// Create an open file without a name (`O_TMPFILE`). It is removed when it is closed, unless
+    /// `MakeLink` gives it a name.
     CreateUnnamed = 0x0126 {
-        /// The directory as if in which it is made.
+        /// The directory whose defaults apply.
         at: At,
         /// Permission bits.
         mode: u32,
-        /// What the caller masks out of them, where the directory has no default access control list.
+        /// The umask, used where the directory has no default access control list.
         umask: u32,
-        /// What it is opened for.
+        /// The access mode.
         rights: Rights,
-        /// Wishes about its layout.
+        /// Layout hint.
         wish: LayoutWish,
     } -> Opened;
-    /// Change what an open file is open for, and what it denies: to exactly this. Refused where another open excludes it;
-    /// then it stays as it was. A repetition changes nothing.
+    /// Set the access mode and the deny mode of an open file. Refused if another open excludes it;
+    /// then nothing changes. Repeatable.
     SetOpenModes = 0x0127 {
         /// The handle.
         open_id: u64,
         /// Its file.
         file: FileIndex,
-        /// What it is open for from now on.
+        /// The new access mode.
         rights: Rights,
-        /// What it denies from now on.
+        /// The new deny mode.
         deny: Deny,
     } -> Opened;
 
     /// Make a directory.
     MakeDirectory = 0x0130 {
-        /// Where.
+        /// The path.
         at: At,
         /// Permission bits.
         mode: u32,
-        /// What the caller masks out of them, where the directory has no default access control list.
+        /// The umask, used where the directory has no default access control list.
         umask: u32,
     } -> Made;
     /// Make a special file.
     MakeNode = 0x0131 {
-        /// Where.
+        /// The path.
         at: At,
         /// Fifo, socket or device.
         kind: FileKind,
         /// Permission bits.
         mode: u32,
-        /// What the caller masks out of them, where the directory has no default access control list.
+        /// The umask, used where the directory has no default access control list.
         umask: u32,
         /// Device number.
         device: u64,
     } -> Attributes;
     /// Make a symbolic link.
     MakeSymlink = 0x0132 {
-        /// Where.
+        /// The path.
         at: At,
         /// What it points to.
         target: Vec<u8>,
@@ -256,7 +259,7 @@ calls! {
         /// Its new name.
         to: At,
     } -> Attributes;
-    /// Remove a name of something that is not a directory.
+    /// Remove a name of a file that is not a directory.
     Unlink = 0x0134 {
         /// The name.
         at: At,
@@ -266,19 +269,19 @@ calls! {
         /// The name.
         at: At,
     } -> Removed;
-    /// Rename, atomic to every observer (I7).
+    /// Rename; atomic for every observer (I7).
     Rename = 0x0136 {
         /// Old name.
         from: At,
         /// New name.
         to: At,
-        /// What if the new name exists.
+        /// What to do if the new name exists.
         mode: RenameMode,
     } -> ();
 
-    /// Change attributes; a size truncates or extends the file, as an intent (I5).
+    /// Change attributes. A size truncates or extends the file, as an intent (I5).
     SetAttributes = 0x01e1 {
-        /// Of what.
+        /// The path.
         at: At,
         /// Whether a symbolic link at the end of the path is followed.
         follow: bool,
@@ -287,9 +290,9 @@ calls! {
     } -> Attributes;
     /// Make a range of the file read as zeros, as an intent (I5).
     PunchHole = 0x0141 {
-        /// Which file; it must be open for writing in this session.
+        /// The file; it must be open for writing in this session.
         file: FileIndex,
-        /// Where the hole starts.
+        /// Start of the hole.
         offset: FileOffset,
         /// How long it is.
         bytes: ByteCount,
@@ -297,89 +300,90 @@ calls! {
 
     /// Value of an extended attribute.
     GetXattr = 0x0150 {
-        /// Of what (a final symbolic link is not followed).
+        /// The path (a final symbolic link is not followed).
         at: At,
-        /// Its name, with the `user.` or other prefix.
+        /// Its name, including the `user.` or other prefix.
         name: Vec<u8>,
     } -> Vec<u8>;
     /// Set an extended attribute.
     SetXattr = 0x0151 {
-        /// Of what.
+        /// The path.
         at: At,
         /// Its name.
         name: Vec<u8>,
         /// Its value.
         value: Vec<u8>,
-        /// What if it exists or not.
+        /// Whether the attribute may or must exist.
         mode: XattrMode,
-        /// The caller has checked who asks, and that user is not in the file's group: setting the access control list
-        /// drops setgid.
+        /// The caller has checked the user, who is not in the file's group: setting the access
+        /// control list clears setgid.
         drop_setgid: bool,
     } -> ();
     /// Names of all extended attributes.
     ListXattrs = 0x0152 {
-        /// Of what.
+        /// The path.
         at: At,
     } -> Vec<Vec<u8>>;
     /// Remove an extended attribute.
     RemoveXattr = 0x0153 {
-        /// Of what.
+        /// The path.
         at: At,
         /// Its name.
         name: Vec<u8>,
     } -> ();
 
-    /// Room in the file system; disks that several daemons share are counted once. In a directory with a quota, what that leaves.
+    /// Free space of the file system. A disk that several daemons share counts once. In a directory
+    /// with a quota, what the quota leaves.
     StatFs = 0x0160 {
-        /// Where.
+        /// The file.
         file: FileIndex,
     } -> StatFsReply;
-    /// The layout of a file, or the default of a directory.
+    /// The layout of a file, or the default layout of a directory.
     LayoutShow = 0x0161 {
-        /// Which.
+        /// The path.
         at: At,
     } -> LayoutShowReply;
     /// Set the default layout of a directory, or the layout of a file that was never written.
     LayoutSet = 0x0162 {
-        /// Which.
+        /// The path.
         at: At,
-        /// The wishes; all empty removes the default.
+        /// The hint; an empty one removes the default.
         wish: LayoutWish,
     } -> ();
 
     /// Make a client key.
     KeyAdd = 0x0170 {
-        /// What a person calls it.
+        /// Name for people.
         name: String,
         /// What it may do.
         rights: KeyRights,
     } -> KeyAddReply;
     /// All client keys.
     KeyList = 0x0171 {} -> Vec<KeyInfo>;
-    /// Revoke a client key: its sessions end and are fenced.
+    /// Revoke a client key: end and fence its sessions.
     KeyRevoke = 0x0172 {
-        /// Which.
+        /// The key.
         key: KeyId,
     } -> ();
     /// Sessions, shards and log of the metadata server.
     MdsStatus = 0x0173 {} -> MdsStatusReply;
-    /// Set an I/O daemon draining, or up again.
+    /// Set an I/O daemon to draining, or back to up.
     SetIodState = 0x0174 {
-        /// Which.
+        /// The daemon.
         iod: IodId,
         /// Draining or up.
         state: IodState,
     } -> ();
 
-    /// From an I/O daemon: join, or say where it is now.
+    /// From an I/O daemon: register, or report its present addresses.
     RegisterIod = 0x01d8 {
         /// Its id; 0 when it has none yet.
         id: IodId,
-        /// The cluster of its directory.
+        /// The cluster that its directory belongs to.
         cluster: ClusterUuid,
-        /// Random bytes of its directory, so that an id is not claimed by another directory.
+        /// Random bytes of its directory, so that no other directory can claim the id.
         directory: [u8; 16],
-        /// Where it listens, `host:port`, one per network card.
+        /// The addresses that it listens on, `host:port`, one per network interface.
         addresses: Vec<String>,
         /// `key=value`.
         labels: Vec<String>,
@@ -387,10 +391,10 @@ calls! {
         space: Space,
         /// Its write verifier.
         verifier: WriteVerifier,
-        /// The longest that an object can be on its disk.
+        /// Maximum length of an object on its disk.
         object_bytes_max: ByteCount,
     } -> RegisterIodReply;
-    /// From an I/O daemon: sign of life.
+    /// From an I/O daemon: heartbeat.
     Heartbeat = 0x01d5 {
         /// Room.
         space: Space,
@@ -409,43 +413,44 @@ calls! {
         /// At most this many.
         count_max: u32,
     } -> Vec<FsckFile>;
-    /// For fsck: check names, link counts and reachability of one shard; with `mend`, mend them.
+    /// For fsck: check names, link counts and reachability in a shard; with `mend`, repair them.
     FsckNamespace = 0x0191 {
         /// The shard.
         shard: ShardId,
         /// Whether to mend.
         mend: bool,
     } -> FsckNamespaceReply;
-    /// For fsck: bring a file back under `lost+found`, or record its true size and parts.
+    /// For fsck: link a file into `lost+found`, or record its true size and parts.
     FsckMendFile = 0x0192 {
-        /// Which file.
+        /// The file.
         file: FileIndex,
         /// What to do.
         mend: FsckMend,
     } -> ();
-    /// For fsck: which of these objects belong to no file and to no pending deletion.
+    /// For fsck: which of these objects belong to no file and no pending deletion.
     FsckOrphans = 0x0193 {
-        /// Objects that a daemon has.
+        /// Objects of a daemon.
         objects: Vec<ObjectId>,
     } -> Vec<ObjectId>;
     /// For fsck: shards in use.
     FsckShards = 0x0194 {} -> Vec<ShardId>;
 
-    /// Ask for a lock. What the owner has on these bytes is replaced.
+    /// Request a lock. It replaces the owner's locks on these bytes.
     LockSet = 0x01a0 {
         /// The lock.
         lock: LockRequest,
-        /// 0: it does not wait. Else a number never used before in the session, for the wait.
+        /// 0: do not wait. Otherwise a number that the session never used before, which names the
+        /// wait.
         ticket: u64,
     } -> LockReply;
-    /// Wait for a lock that `LockSet` left waiting; it is granted to nobody who is not waited with. May be sent again and again:
-    /// the place in the queue is kept for some seconds.
+    /// Wait for a lock that `LockSet` queued. A lock is granted only while this call waits for it.
+    /// Repeatable: the position in the queue is kept for some seconds.
     LockAwait = 0x01a1 {
-        /// The lock, as it was asked for.
+        /// The lock, as requested.
         lock: LockRequest,
         /// The wait.
         ticket: u64,
-        /// When to be told that it still waits, in milliseconds; at most `LOCK_WAIT_MS_MAX`.
+        /// When to reply that it still waits, in milliseconds; at most `LOCK_WAIT_MS_MAX`.
         wait_ms: u32,
     } -> LockReply;
     /// End a wait. Unknown ones are ignored.
@@ -453,112 +458,117 @@ calls! {
         /// The wait.
         ticket: u64,
     } -> ();
-    /// Which lock would be in the way of this one.
+    /// The lock that conflicts with this one, if any.
     LockTest = 0x01a3 {
         /// The lock.
         lock: LockRequest,
     } -> Option<LockHolder>;
-    /// Let bytes go.
+    /// Unlock bytes.
     Unlock = 0x01a4 {
-        /// Which.
+        /// The range.
         range: LockRange,
     } -> ();
-    /// To a server of a new epoch, before the last `Reclaim`: locks that the session holds. The reply tells the
-    /// positions in `locks` of those that somebody else has by now. A repetition changes nothing.
+    /// Reclaim the session's locks after a restart of the server, before the last `Reclaim`. The
+    /// reply lists the positions in `locks` of those that another owner holds now. Repeatable.
     LockReclaim = 0x01a5 {
         /// At most `RECLAIM_LOCKS_MAX`.
         locks: Vec<LockRequest>,
     } -> Vec<u32>;
-    /// Ask for the names lease of a directory; `None` when something is in its way: it is never waited for.
+    /// Request the names lease of a directory. `None` if something conflicts; the call never waits.
     LeaseNames = 0x01b0 {
         /// The directory.
         dir: FileIndex,
     } -> Option<NamesGrant>;
-    /// Ask for a data lease of a file; waits, bounded, while it is recalled from others.
+    /// Request a data lease of a file. Waits, with a limit, while it is recalled from other
+    /// clients.
     LeaseData = 0x01b1 {
         /// The file.
         file: FileIndex,
-        /// What is wished: more than is granted, where others use the file too.
+        /// The wanted mode. The grant may be less if other clients use the file too.
         mode: LeaseMode,
-        /// Nothing less than the mode will do.
+        /// Whether only this mode will do.
         alone: bool,
     } -> LeaseGrant;
-    /// What the server wants back, once there is something: recalls with higher numbers than `seen`, the lowest first,
-    /// and none when a while has passed. The first in an epoch says that the client has let go of every lease of before.
+    /// Wait for recalls: returns those with numbers above `seen`, lowest first, or none after a
+    /// while. The first call in an epoch confirms that the client has returned every lease of
+    /// earlier epochs.
     AwaitRecalls = 0x01b2 {
-        /// Number of the newest recall that the client has taken in from this run of the server; 0 for none.
+        /// Number of the newest recall of this epoch that the client has received; 0 for none.
         seen: u64,
     } -> Vec<Recall>;
-    /// Give leases back, recalled or not. A repetition changes nothing.
+    /// Return leases, recalled or not. Repeatable.
     ReturnLeases = 0x01b3 {
         /// At most `LEASES_RETURNED_MAX`.
         leases: Vec<ReturnedLease>,
     } -> ();
-    /// Ask for the layout lease of a file; `None` when something is in its way: it is never waited for.
+    /// Request the layout lease of a file. `None` if something conflicts; the call never waits.
     LeaseLayout = 0x01b4 {
         /// The file.
         file: FileIndex,
     } -> Option<LayoutGrant>;
-    /// Ask to write a file past the write end that came with it; the new one, at or past what is asked for, or `None` where
-    /// nothing bounds it any more. A repetition changes nothing.
+    /// Extend the growth grant of an open file. Returns the new grant, at or past `end`, or `None`
+    /// where no quota applies any more. Repeatable.
     ExtendWriteEnd = 0x01c0 {
         /// The handle, open for writing.
         open_id: u64,
         /// Its file.
         file: FileIndex,
-        /// How far.
+        /// The wanted end, in bytes.
         end: u64,
     } -> Option<u64>;
-    /// Set limits. When the reply says that a directory is not counted completely, it is to be walked.
+    /// Set limits. If the reply says that a directory is not counted completely, the caller must
+    /// walk it.
     QuotaSet = 0x01c1 {
-        /// Whose.
+        /// The owner.
         owner: QuotaOwner,
         /// The limits.
         limits: QuotaLimits,
     } -> QuotaReport;
-    /// Limits and usage: of the caller, of its groups, of directories; an administrator's of anybody.
+    /// Limits and usage of the caller, of its groups, of directories. An administrator may ask for
+    /// any owner.
     QuotaGet = 0x01c2 {
-        /// Whose.
+        /// The owner.
         owner: QuotaOwner,
     } -> QuotaReport;
-    /// Everybody who has limits or uses something, in order.
+    /// All owners with limits or usage, in order.
     QuotaList = 0x01c3 {
-        /// Those after this one.
+        /// Owners after this one.
         after: Option<QuotaOwner>,
     } -> Vec<QuotaReport>;
-    /// Remove limits; whether there were any. A directory is to be walked then.
+    /// Remove limits. Returns whether there were any. The caller must then walk a directory.
     QuotaRemove = 0x01c4 {
-        /// Whose.
+        /// The owner.
         owner: QuotaOwner,
     } -> bool;
-    /// Count what is in a directory where the directory is counted: some of its entries. A repetition changes nothing.
+    /// Assign some entries of a directory to its quota directory, and count them there. Repeatable.
     QuotaWalk = 0x01c5 {
         /// The directory.
         dir: FileIndex,
         /// Entries after this cookie; 0 for the beginning.
         cookie: u64,
     } -> QuotaWalkReply;
-    /// Everything below a directory with a quota was walked.
+    /// Everything below a directory with a quota has been walked.
     QuotaWalked = 0x01c6 {
         /// The directory.
         dir: FileIndex,
     } -> ();
-    /// For fsck: count a shard's usage anew; with `mend`, record it.
+    /// For fsck: recount a shard's usage; with `mend`, record the result.
     FsckUsage = 0x01c7 {
         /// The shard.
         shard: ShardId,
         /// Whether to mend.
         mend: bool,
     } -> Vec<QuotaDifference>;
-    /// Take an I/O daemon out of the cluster for good: nothing waits for it any more, and it does not come back. Refused while it
-    /// is up or while files have parts on it, unless `lost`. A repetition changes nothing.
+    /// Remove an I/O daemon from the cluster for good: nothing waits for it any more, and it cannot
+    /// return. Refused while it is up, and while files have parts on it unless `lost` is set.
+    /// Repeatable.
     IodRemove = 0x01dc {
-        /// Which.
+        /// The daemon.
         iod: IodId,
-        /// What lies on it is given up.
+        /// Whether to give up the data on it.
         lost: bool,
     } -> ();
-    /// For fsck: files of a shard of which an I/O daemon has a part, in the order of their index.
+    /// For fsck: files of a shard with a part on an I/O daemon, in the order of their index.
     FsckAffected = 0x01dd {
         /// The daemon.
         iod: IodId,
@@ -567,10 +577,10 @@ calls! {
         /// Files after this one.
         after: FileIndex,
     } -> FsckAffectedReply;
-    /// Why the file system must be checked, where it must: its metadata was salvaged, or loaded from a dump. `clear`
-    /// takes the mark off: it was checked and found clean.
+    /// The reason why the file system needs fsck, if it does: its metadata was salvaged or loaded
+    /// from a dump. `clear` clears the flag after a clean check.
     FsckMark = 0x01d0 {
-        /// Whether it is clean.
+        /// Whether the check found no problem.
         clear: bool,
     } -> Option<String>;
 }
@@ -580,21 +590,21 @@ wire_struct! {
     pub struct OpenSessionReply {
         /// The session.
         session: SessionId,
-        /// The key that the connection proved; part of the credential shown to I/O daemons.
+        /// The key that the connection proved; a part of the credential for I/O daemons.
         key: KeyId,
-        /// The user whose ticket the connection proved; part of the credential, too.
+        /// The user whose ticket the connection proved; a part of the credential too.
         user: Option<u64>,
         /// The server's epoch.
         epoch: MdsEpoch,
-        /// Proves the session to I/O daemons (the secret of `Credential::Session`).
+        /// Secret that proves the session to I/O daemons (`Credential::Session`).
         secret: [u8; KEY_BYTES],
         /// Replay slots of the session.
         slots: u32,
-        /// Who the caller is, as the server sees it.
+        /// The caller's identity, as the server sees it.
         identity: Identity,
-        /// Whether it may name other identities.
+        /// Whether it may define other identities.
         vouches: bool,
-        /// A session silent for this long is ended, in milliseconds.
+        /// The server ends a session after this many milliseconds of silence.
         silent_ms_max: u32,
         /// The cluster map.
         map: ClusterMap,
@@ -602,17 +612,17 @@ wire_struct! {
 
     /// A file that a session had open before the server restarted.
     pub struct ReclaimedOpen {
-        /// The handle that an earlier run of the server gave.
+        /// The handle from an earlier epoch.
         open_id: u64,
         /// The file.
         file: FileIndex,
-        /// What it was opened for.
+        /// The access mode.
         rights: Rights,
-        /// What it denies to other opens.
+        /// What the open denies to other opens.
         deny: Deny,
     }
 
-    /// What changed since.
+    /// Changes since the last renewal.
     pub struct RenewReply {
         /// The server's epoch.
         epoch: MdsEpoch,
@@ -630,56 +640,57 @@ wire_struct! {
         epoch: MdsEpoch,
     }
 
-    /// A stretch of a listing.
+    /// Some entries of a directory.
     pub struct ReadDirectoryReply {
         /// Entries in cookie order.
         entries: Vec<DirectoryEntry>,
-        /// Whether this was the last stretch.
+        /// Whether these were the last entries.
         end: bool,
-        /// The last cookie that the directory has given to a name: what is made or moved from now on has a later one. A listing
-        /// that ends at the one of its first stretch ends, however many names are moved meanwhile.
+        /// The last cookie that the directory has assigned. Names that are created or moved later
+        /// get higher cookies. A listing that stops at the value of its first reply ends, even if
+        /// names are moved meanwhile.
         last: u64,
     }
 
-    /// A file that was made or found.
+    /// A file that was created or found.
     pub struct CreateReply {
         /// Its attributes.
         attributes: Attributes,
-        /// Whether this call made it.
+        /// Whether this call created it.
         created: bool,
-        /// Handle and capability, when it was opened.
+        /// Handle and capability, if it was opened.
         opened: Option<Opened>,
-        /// Of the directory, after it was made; for a session that holds leases.
+        /// Attributes of its directory after the creation; for a session that holds leases.
         directory: Option<Attributes>,
     }
 
-    /// A directory that was made.
+    /// A directory that was created.
     pub struct Made {
         /// Its attributes.
         attributes: Attributes,
-        /// Of the directory that it is in, after it was made; for a session that holds leases.
+        /// Attributes of its parent directory after the creation; for a session that holds leases.
         directory: Option<Attributes>,
     }
 
     /// A name that was removed.
     pub struct Removed {
-        /// Of the directory that it was in, after it was removed; for a session that holds leases.
+        /// Attributes of its directory after the removal; for a session that holds leases.
         directory: Option<Attributes>,
     }
 
     /// The names lease of a directory.
     pub struct NamesGrant {
-        /// The grant's number.
+        /// Number of the grant.
         number: u64,
-        /// The directory's own attributes, as they are under the lease.
+        /// Attributes of the directory under the lease.
         attributes: Attributes,
     }
 
     /// The layout lease of a file.
     pub struct LayoutGrant {
-        /// The grant's number.
+        /// Number of the grant.
         number: u64,
-        /// The layout, as it is under the lease.
+        /// The layout under the lease.
         layout: Layout,
     }
 
@@ -689,19 +700,20 @@ wire_struct! {
         open_id: u64,
         /// Its attributes.
         attributes: Attributes,
-        /// Where its parts lie. Also in the capability, which only I/O daemons read.
+        /// Placement of its parts. The capability has it too, but only I/O daemons read that.
         layout: Layout,
-        /// Which parts are recorded as existing.
+        /// Parts that are recorded as existing.
         existing_parts: Vec<u8>,
         /// The signed capability.
         capability: Vec<u8>,
-        /// The data lease that came with it, if one was wished and nothing conflicted.
+        /// The data lease granted with the open, if requested and without conflict.
         lease: LeaseGrant,
-        /// Where a quota bounds it: how far the file may be written before [`ExtendWriteEnd`] is asked.
+        /// With a quota: how far the file may grow before the client must call
+        /// [`ExtendGrowthGrant`].
         write_end: Option<u64>,
     }
 
-    /// Changes of attributes; `None` leaves one alone.
+    /// Changes of attributes; `None` leaves an attribute unchanged.
     pub struct AttributeChanges {
         /// Permission bits.
         mode: Option<u32>,
@@ -717,10 +729,12 @@ wire_struct! {
         mtime: Option<SetTime>,
         /// Attribute flags.
         flags: Option<u32>,
-        /// setuid goes from the mode as it is then, and setgid where the group may execute: somebody without the right to keep
-        /// them is about to write. A directory keeps both. File capabilities go with them. Who has the file open for writing may ask.
+        /// Clear setuid in the present mode, and setgid if the group may execute, because a caller
+        /// without the right to keep them is about to write. A directory keeps both. Also removes
+        /// file capabilities. Allowed to a client that has the file open for writing.
         drop_set_ids: bool,
-        /// File capabilities (`security.capability`) go: somebody is about to write. Who has the file open for writing may ask.
+        /// Remove file capabilities (`security.capability`), because of a write. Allowed to a
+        /// client that has the file open for writing.
         drop_capabilities: bool,
     }
 
@@ -728,27 +742,27 @@ wire_struct! {
     pub struct StatFsReply {
         /// All of it.
         total: ByteCount,
-        /// What nobody has taken.
+        /// Unused bytes.
         free: ByteCount,
-        /// What an ordinary user may still write.
+        /// Bytes that an unprivileged user may still write.
         available: ByteCount,
         /// Files there are.
         files: u64,
-        /// Files there may be, where a quota says so.
+        /// Maximum number of files, where a quota limits it.
         files_max: Option<u64>,
         /// I/O daemons that are up.
         iods_up: u32,
-        /// I/O daemons that there are, without those that were removed.
+        /// All I/O daemons, without removed ones.
         iods: u32,
     }
 
     /// A layout.
     pub struct LayoutShowReply {
-        /// The file's; `None` for a directory.
+        /// The file's layout; `None` for a directory.
         layout: Option<Layout>,
-        /// The default that new files here get (for a file: of its directory).
+        /// The default for new files here (for a file: of its directory).
         wish: LayoutWish,
-        /// Which parts are recorded as existing.
+        /// Parts that are recorded as existing.
         existing_parts: Vec<u8>,
     }
 
@@ -756,7 +770,7 @@ wire_struct! {
     pub struct KeyAddReply {
         /// Its id.
         key: KeyId,
-        /// The key itself. Shown once.
+        /// The key itself. It is shown only once.
         secret: [u8; KEY_BYTES],
     }
 
@@ -764,7 +778,7 @@ wire_struct! {
     pub struct KeyInfo {
         /// Its id.
         key: KeyId,
-        /// What a person calls it.
+        /// Name for people.
         name: String,
         /// What it may do.
         rights: KeyRights,
@@ -778,15 +792,15 @@ wire_struct! {
     pub struct KeyRights {
         /// No changes.
         read_only: bool,
-        /// Everybody acts as this (uid, gid), also root.
+        /// All users act as this (uid, gid), root included.
         squash: Option<(u64, u64)>,
-        /// Only below this path; empty for everything.
+        /// Limited to this path; empty for everything.
         subtree: Vec<u8>,
-        /// Whether the key may also be an administrator's.
+        /// Whether the key also has the administrator role.
         admin: bool,
     }
 
-    /// The metadata server as it is now.
+    /// Present state of the metadata server.
     pub struct MdsStatusReply {
         /// Its epoch.
         epoch: MdsEpoch,
@@ -798,21 +812,21 @@ wire_struct! {
         sizes_in_objects: u64,
         /// Objects waiting to be deleted.
         deletions_pending: u64,
-        /// Truncates and punches under way.
+        /// Truncates and punches in progress.
         intents_pending: u64,
         /// Whether it is still in the grace period after a restart.
         grace: bool,
         /// The cluster map.
         map: ClusterMap,
-        /// Milliseconds since each I/O daemon of the map, in its order, was last heard.
+        /// Milliseconds since the last contact with each I/O daemon, in the order of the map.
         heard_ms_ago: Vec<u64>,
     }
 
-    /// An I/O daemon's place in the cluster.
+    /// The registration of an I/O daemon.
     pub struct RegisterIodReply {
         /// Its stable id.
         id: IodId,
-        /// What a heartbeat would say.
+        /// The same as a heartbeat's reply.
         state: HeartbeatReply,
     }
 
@@ -824,19 +838,19 @@ wire_struct! {
         epoch_min: MdsEpoch,
         /// The cluster map's epoch.
         map_epoch: MapEpoch,
-        /// The server's time, from which the daemon learns its clock's offset.
+        /// The server's time, from which the daemon derives its clock offset.
         now: Timestamp,
-        /// The daemon has every fence up to this number once it has applied `fenced`.
+        /// Once it has applied `fenced`, the daemon has every fence up to this number.
         fence: u64,
-        /// Sessions to refuse for ever: those of fences that the daemon has not confirmed. A range may hold more than
-        /// those: all of it is refused.
+        /// Sessions to refuse for ever, of the fences that the daemon has not confirmed. A range
+        /// may contain further sessions; all of it is refused.
         fenced: Vec<SessionRange>,
-        /// Whether older fences follow once these are confirmed: until then the daemon does not begin to serve, nor
-        /// serve for longer.
+        /// Whether older fences follow after these are confirmed. Until then the daemon does not
+        /// start to serve, and does not extend its serving time.
         fences_follow: bool,
     }
 
-    /// Sessions in a row.
+    /// Consecutive sessions.
     pub struct SessionRange {
         /// The first.
         first: SessionId,
@@ -846,7 +860,7 @@ wire_struct! {
 
     /// A file, for fsck.
     pub struct FsckFile {
-        /// Which.
+        /// The file.
         file: FileIndex,
         /// Its recorded size.
         bytes: ByteCount,
@@ -858,41 +872,41 @@ wire_struct! {
         layout: Layout,
         /// Parts recorded as existing.
         existing_parts: Vec<u8>,
-        /// A path to it, as far as known; empty for an orphan that is still open.
+        /// A path to it, if one is known; empty for an orphan that is still open.
         path: Vec<u8>,
     }
 
-    /// Files of which an I/O daemon has a part.
+    /// Files that have a part on an I/O daemon.
     pub struct FsckAffectedReply {
-        /// Some of them; there may be more although there are none here.
+        /// Some of the files. More may follow even if this is empty.
         files: Vec<FsckFile>,
-        /// Where to go on; `None` at the end of the shard.
+        /// Where to continue; `None` at the end of the shard.
         next: Option<FileIndex>,
     }
 
-    /// What a check of names found.
+    /// The result of a namespace check.
     pub struct FsckNamespaceReply {
-        /// Inodes looked at.
+        /// Inodes checked.
         inodes: u64,
-        /// Entries looked at.
+        /// Entries checked.
         entries: u64,
         /// Problems.
         problems: Vec<FsckProblem>,
     }
 
-    /// One problem.
+    /// A problem that fsck found.
     pub struct FsckProblem {
         /// The file.
         file: FileIndex,
-        /// What is wrong.
+        /// The kind of problem.
         kind: FsckProblemKind,
-        /// For a person.
+        /// Description for people.
         detail: String,
         /// Whether it was mended.
         mended: bool,
     }
 
-    /// What to do with a file.
+    /// A repair of a file.
     pub struct FsckMend {
         /// Record this size.
         bytes: Option<ByteCount>,
@@ -902,7 +916,7 @@ wire_struct! {
 }
 
 impl ReadDirectoryReply {
-    /// Leaves out what has a later cookie than this, at which the listing ends.
+    /// Removes entries with a cookie above `until`, where the listing ends.
     pub fn end_at(&mut self, until: u64) {
         let within = self.entries.partition_point(|entry| entry.cookie <= until);
         self.end |= within < self.entries.len();
@@ -911,7 +925,7 @@ impl ReadDirectoryReply {
 }
 
 impl AttributeChanges {
-    /// Nothing.
+    /// No changes.
     pub fn none() -> Self {
         Self {
             mode: None,
@@ -934,7 +948,7 @@ impl Default for AttributeChanges {
 }
 
 impl KeyRights {
-    /// Everything, but not an administrator.
+    /// All rights except the administrator's.
     pub fn full() -> Self {
         Self { read_only: false, squash: None, subtree: Vec::new(), admin: false }
     }
@@ -943,23 +957,23 @@ impl KeyRights {
 wire_struct! {
     /// A time to set.
     pub struct SetTime {
-        /// The time; `None` for the server's now.
+        /// The time; `None` for the server's present time.
         time: Option<Timestamp>,
     }
 }
 
 wire_enum! {
-    /// What if the new name exists.
+    /// What to do if the new name exists.
     pub enum RenameMode {
-        /// It is replaced.
+        /// Replace it.
         Replace = 1,
-        /// The call fails.
+        /// Fail.
         NoReplace = 2,
-        /// The two names are exchanged.
+        /// Exchange the two names.
         Exchange = 3,
     }
 
-    /// What if the attribute exists or not.
+    /// Whether the attribute may or must exist.
     pub enum XattrMode {
         /// Create or replace.
         Either = 1,
@@ -969,9 +983,9 @@ wire_enum! {
         Replace = 3,
     }
 
-    /// What fsck found wrong.
+    /// The kind of problem that fsck found.
     pub enum FsckProblemKind {
-        /// The number of names is not the recorded one.
+        /// The number of names differs from the recorded one.
         LinkCount = 1,
         /// No path leads to it.
         Unreachable = 2,

@@ -1,7 +1,7 @@
-//! Every message. A call is a request struct whose [`Call::OP`] is the frame's `op`, and its reply.
+//! All messages. A call is a request struct, whose [`Call::OP`] is the frame's `op`, and its reply.
 //!
-//! Numbers: `0x00..` both kinds of server, `0x01..` metadata server, `0x02..` I/O daemon. A number is
-//! never used for another meaning; a changed message gets a new one.
+//! Numbers: `0x00..` both kinds of server, `0x01..` metadata server, `0x02..` I/O daemon. A number
+//! never changes its meaning; a changed message gets a new one.
 
 use crate::codec::{Wire, wire_enum, wire_struct};
 
@@ -19,15 +19,18 @@ pub trait Call: Wire {
     const OP: u16;
     /// Its name, for logs and metrics.
     const NAME: &'static str;
-    /// What the final frame carries on success.
+    /// The reply in the final frame on success.
     type Reply: Wire;
 }
 
-/// Gives each call its struct, codec and number, and the group its enum of requests.
+/// Defines the calls of a group: each gets its struct, codec and number, and the group an enum of
+/// its requests.
 macro_rules! calls {
     ($(#[$gdoc:meta])* $group:ident; $(
         $(#[$doc:meta])*
-        $name:ident = $op:literal { $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* $(,)? } -> $reply:ty;
+        $name:ident = $op:literal {
+            $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* $(,)?
+        } -> $reply:ty;
     )*) => {
         $(
             $crate::codec::wire_struct! {
@@ -62,12 +65,15 @@ macro_rules! calls {
             /// A row per call, for `docs/format-messages.md`.
             #[cfg(test)]
             pub(crate) fn describe() -> String {
-                [$( $crate::message::row($op, stringify!($name), $name::FIELDS, stringify!($reply)) ),*].concat()
+                use $crate::message::row;
+                [$( row($op, stringify!($name), $name::FIELDS, stringify!($reply)) ),*].concat()
             }
 
             /// For each call: number, name, an encoded request and an encoded reply.
             #[cfg(test)]
-            pub(crate) fn samples(rng: &mut $crate::sample::Rng) -> Vec<(u16, &'static str, Vec<u8>, Vec<u8>)> {
+            pub(crate) fn samples(
+                rng: &mut $crate::sample::Rng,
+            ) -> Vec<(u16, &'static str, Vec<u8>, Vec<u8>)> {
                 use $crate::{Wire, sample::Sample};
                 vec![$((
                     $op,
@@ -77,9 +83,14 @@ macro_rules! calls {
                 )),*]
             }
 
-            /// Whether `body` decodes as the request, and `reply` as the reply, of `op`, to the same bytes again.
+            /// Whether `body` and `reply` decode as request and reply of `op`, and encode to the
+            /// same bytes again.
             #[cfg(test)]
-            pub(crate) fn round_trip(op: u16, body: &[u8], reply: &[u8]) -> (Option<bool>, Option<bool>) {
+            pub(crate) fn round_trip(
+                op: u16,
+                body: &[u8],
+                reply: &[u8],
+            ) -> (Option<bool>, Option<bool>) {
                 use $crate::Wire;
                 match op {
                     $( $op => (
@@ -120,12 +131,12 @@ pub const OP_HELLO: u16 = 0x0001;
 pub const OP_AUTH: u16 = 0x0002;
 
 calls! {
-    /// What both kinds of server understand.
+    /// Calls that both kinds of server understand.
     CommonRequest;
 
-    /// Is the server there?
+    /// Check that the server answers.
     Ping = 0x0010 {} -> ();
-    /// Stop working on a call of this connection; the call itself ends with `Cancelled` or its reply.
+    /// Cancel a call of this connection. The call itself ends with `Cancelled` or its reply.
     Cancel = 0x0011 {
         /// The call's request id.
         request_id: u64,
@@ -135,7 +146,7 @@ calls! {
 }
 
 wire_struct! {
-    /// The daemon as it is now.
+    /// Present state of the daemon.
     pub struct DaemonStatusReply {
         /// Seconds since it started.
         uptime_seconds: u64,
@@ -157,7 +168,7 @@ wire_struct! {
 }
 
 wire_enum! {
-    /// What a namespace entry is.
+    /// The kind of a namespace entry.
     pub enum FileKind {
         /// Regular file.
         File = 1,

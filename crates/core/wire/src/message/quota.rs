@@ -1,23 +1,23 @@
-//! Quota: whose, what is allowed, what is used.
+//! Quotas: owners, limits, usage.
 
 use braid_types::{FileIndex, Timestamp};
 
 use crate::codec::{wire_enum, wire_struct};
 
 wire_enum! {
-    /// Whom inodes are counted for.
+    /// The kind of an owner.
     pub enum QuotaKind {
         /// A user.
         User = 1,
         /// A group.
         Group = 2,
-        /// A directory and what lies below it.
+        /// A directory and everything below it.
         Directory = 3,
     }
 }
 
 wire_struct! {
-    /// Whom a quota is for.
+    /// The owner of a quota.
     pub struct QuotaOwner {
         /// What `id` names.
         kind: QuotaKind,
@@ -25,69 +25,69 @@ wire_struct! {
         id: u64,
     }
 
-    /// The limits of one measure.
+    /// The limits of one quantity.
     pub struct QuotaBound {
-        /// Never above.
+        /// Usage may never exceed it.
         hard: Option<u64>,
-        /// Above for the grace time only.
+        /// Usage may exceed it for the grace time only.
         soft: Option<u64>,
     }
 
     /// An owner's limits.
     pub struct QuotaLimits {
-        /// Of bytes: the sizes of files, with their holes.
+        /// Limits on bytes: the sizes of files, including holes.
         bytes: QuotaBound,
-        /// Of inodes.
+        /// Limits on inodes.
         inodes: QuotaBound,
         /// How long usage may be above a soft limit.
         grace_seconds: u64,
     }
 
-    /// What an owner has, and may have.
+    /// Usage and limits of an owner.
     pub struct QuotaReport {
-        /// Whose.
+        /// The owner.
         owner: QuotaOwner,
-        /// A path to the directory, where it is one and a path is known.
+        /// A path to the directory, if the owner is one and a path is known.
         path: Vec<u8>,
         /// The limits; `None` when there are none.
         limits: Option<QuotaLimits>,
-        /// Bytes on record.
+        /// Recorded bytes.
         bytes: u64,
-        /// Bytes that count besides: of files that are being written, or were a moment ago.
+        /// Additional bytes of files that are being written, or were until recently.
         bytes_in_flight: u64,
         /// Inodes.
         inodes: u64,
-        /// Since when the bytes are above their soft limit.
+        /// Since when the bytes exceed their soft limit.
         bytes_over_since: Option<Timestamp>,
-        /// Since when the inodes are above theirs.
+        /// Since when the inodes exceed their soft limit.
         inodes_over_since: Option<Timestamp>,
-        /// Whether everything below a directory is counted by now.
+        /// Whether everything below a directory has been counted.
         complete: bool,
     }
 
-    /// What one step of a walk did.
+    /// The result of one step of a walk.
     pub struct QuotaWalkReply {
-        /// Go on behind this cookie; `None`: that was all.
+        /// Cookie to continue after; `None` at the end.
         next: Option<u64>,
-        /// Inodes that were counted elsewhere before.
+        /// Inodes that were counted for another owner before.
         moved: u64,
-        /// Directories that are to be walked too.
+        /// Directories that must be walked too.
         directories: Vec<FileIndex>,
     }
 
-    /// Usage on record that is not that of the inodes.
+    /// Recorded usage that differs from the usage of the inodes.
     pub struct QuotaDifference {
-        /// Whose.
+        /// The owner.
         owner: QuotaOwner,
-        /// Bytes on record.
+        /// Recorded bytes.
         bytes_recorded: u64,
-        /// Bytes counted.
+        /// Counted bytes.
         bytes_counted: u64,
-        /// Inodes on record.
+        /// Recorded inodes.
         inodes_recorded: u64,
-        /// Inodes counted.
+        /// Counted inodes.
         inodes_counted: u64,
-        /// Whether it was mended.
+        /// Whether it was repaired.
         mended: bool,
     }
 }

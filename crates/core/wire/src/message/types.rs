@@ -1,4 +1,4 @@
-//! What several messages carry.
+//! Structures that several messages use.
 
 use braid_layout::Layout;
 use braid_types::{
@@ -9,22 +9,23 @@ use super::FileKind;
 use crate::codec::{wire_enum, wire_struct};
 
 wire_struct! {
-    /// Who asks: user, primary group, supplementary groups.
+    /// The identity of a caller.
     pub struct Identity {
-        /// User.
+        /// User id.
         uid: u64,
-        /// Primary group.
+        /// Primary group id.
         gid: u64,
         /// Supplementary groups.
         groups: Vec<u64>,
-        /// Somebody who vouches has asked the permissions already, as a mount's kernel does: the server refuses nothing
-        /// that it would not refuse root, and what is made belongs to `uid` and `gid` all the same.
+        /// The caller has already checked permissions, as a mount's kernel does. The server then
+        /// refuses only what it would refuse root, but new files still belong to `uid` and `gid`.
         checked: bool,
     }
 
-    /// A place in the namespace: a path from a directory, or with an empty path the file itself.
+    /// Names a file: a path relative to a directory, or with an empty path the directory or file
+    /// itself.
     pub struct At {
-        /// Where the path starts; [`FileIndex::ROOT`] for absolute ones.
+        /// Start of the path; [`FileIndex::ROOT`] for absolute ones.
         dir: FileIndex,
         /// Components separated by `/`; at most 4096 bytes. A leading `/` is ignored.
         path: Vec<u8>,
@@ -32,13 +33,13 @@ wire_struct! {
 
     /// Attributes of a file.
     pub struct Attributes {
-        /// Which file.
+        /// The file.
         file: FileIndex,
-        /// What it is.
+        /// The kind of file.
         kind: FileKind,
         /// Permission bits, setuid, setgid, sticky: the low 12 bits.
         mode: u32,
-        /// Names it has.
+        /// Link count.
         links: u32,
         /// Owner.
         uid: u64,
@@ -48,15 +49,15 @@ wire_struct! {
         device: u64,
         /// Size in bytes.
         bytes: ByteCount,
-        /// Bytes taken on disks, as far as known.
+        /// Bytes allocated on disks, as far as known.
         bytes_used: ByteCount,
-        /// Last read.
+        /// Time of the last read.
         atime: Timestamp,
-        /// Last write.
+        /// Time of the last write.
         mtime: Timestamp,
-        /// Last change of attributes.
+        /// Time of the last attribute change.
         ctime: Timestamp,
-        /// Birth.
+        /// Time of creation.
         btime: Timestamp,
         /// Rises with every change.
         change: u64,
@@ -64,36 +65,39 @@ wire_struct! {
         flags: u32,
         /// Rises with every truncate and punch.
         size_generation: SizeGeneration,
-        /// Not to be kept under the names lease of its directory: it has several names or none, somebody else has it
-        /// open for writing, or its size is not settled yet.
+        /// Whether the attributes must not be cached under the names lease of the file's directory:
+        /// it has several names or none, another client has it open for writing, or its size is not
+        /// recorded yet.
         shared: bool,
-        /// Whether it has extended attributes, access control lists among them. One that has none need not be asked for any.
+        /// Whether it has extended attributes, including access control lists. If not, a client
+        /// need not ask for any.
         has_xattrs: bool,
     }
 
-    /// One entry of a listing.
+    /// One entry of a directory.
     pub struct DirectoryEntry {
-        /// Where to go on after this entry.
+        /// Cookie to continue after this entry.
         cookie: u64,
         /// The name.
         name: Vec<u8>,
         /// The file.
         file: FileIndex,
-        /// What it is.
+        /// The kind of file.
         kind: FileKind,
-        /// Its attributes, where asked for.
+        /// Its attributes, if requested.
         attributes: Option<Attributes>,
     }
 
-    /// What a user asks of the layout of new files; `None` leaves it to the directory.
+    /// A hint for the layout of new files. `None` leaves a value to the directory's default.
     pub struct LayoutWish {
-        /// How bytes are spread.
+        /// The distribution.
         distribution: Option<WishedDistribution>,
         /// Bytes in one strip.
         stripe_bytes: Option<u64>,
-        /// Parts of the file (the papers' I/O daemon count).
+        /// Number of parts (the papers' I/O daemon count).
         parts: Option<u16>,
-        /// Ordinal, in the list of usable I/O daemons, of the one that gets the first part (the 2008 paper's starting I/O node).
+        /// Position, in the list of usable I/O daemons, of the one that gets the first part (the
+        /// 2008 paper's starting I/O node).
         first_iod: Option<u16>,
         /// Cycle of a varstrip: (part, bytes).
         strips: Vec<(u16, u64)>,
@@ -101,7 +105,7 @@ wire_struct! {
         group_width: Option<u16>,
         /// Rows in a group, for grouped.
         group_depth: Option<u32>,
-        /// How I/O daemons are picked.
+        /// How to choose the I/O daemons.
         placement: Option<Placement>,
         /// Only I/O daemons with all of these labels, `key=value`.
         labels: Vec<String>,
@@ -111,80 +115,82 @@ wire_struct! {
     pub struct IodInfo {
         /// Stable id.
         id: IodId,
-        /// Host and port of each network card, `host:port`.
+        /// Host and port of each network interface, `host:port`.
         addresses: Vec<String>,
         /// `key=value`.
         labels: Vec<String>,
         /// Up, down, draining, removed.
         state: IodState,
-        /// Room on its disk.
+        /// Free space of its disk.
         space: Space,
     }
 
-    /// Room on one disk.
+    /// Free space of a disk.
     pub struct Space {
-        /// Names the disk, so that one that several daemons share is counted once.
+        /// Id of the disk, so that a disk that several daemons share is counted once.
         device: u64,
-        /// All of it.
+        /// Size of the disk.
         total: ByteCount,
-        /// What nobody has taken.
+        /// Unused bytes.
         free: ByteCount,
-        /// What an ordinary user may still write: without what the disk keeps for root, and without what is kept for sessions.
+        /// Bytes that an unprivileged user may still write: without the disk's reserve for root and
+        /// without reservations of sessions.
         available: ByteCount,
-        /// Objects that may still be made.
+        /// Objects that can still be created.
         files_free: u64,
     }
 
-    /// Who is where.
+    /// The servers of the cluster.
     pub struct ClusterMap {
         /// Rises with every change.
         epoch: MapEpoch,
         /// Addresses of the metadata server.
         mds: Vec<String>,
-        /// Every I/O daemon that ever joined.
+        /// Every I/O daemon that ever registered.
         iods: Vec<IodInfo>,
     }
 
-    /// One object as its daemon sees it.
+    /// The state of an object at its daemon.
     pub struct ObjectInfo {
         /// The part.
         part: PartIndex,
-        /// Whether it is there.
+        /// Whether it exists.
         exists: bool,
         /// Its length.
         bytes: ByteCount,
-        /// Bytes that it takes on disk.
+        /// Bytes that it uses on disk.
         bytes_used: ByteCount,
-        /// Its last write, in the metadata server's time.
+        /// Time of its last write, on the metadata server's clock.
         mtime: Timestamp,
     }
 
-    /// One object with its record, for fsck.
+    /// An object with its record, for fsck.
     pub struct ObjectRecord {
         /// The object.
         object: ObjectId,
-        /// Its length, also of what it has lost.
+        /// Its length, including bytes that it has lost.
         bytes: ByteCount,
-        /// Where its file ends, when that is before what was flushed of it: the rest is lost. 0 when its record is unreadable.
+        /// The end of its file if flushed bytes beyond it are lost. 0 when its record is
+        /// unreadable.
         lost_from: Option<ByteCount>,
         /// Its size generation.
         size_generation: SizeGeneration,
-        /// Owner and group of its file when it was made.
+        /// Owner and group of its file at its creation.
         owner: (u64, u64),
-        /// The layout of its file when it was made; `None` when its record is unreadable.
+        /// Layout of its file at its creation; `None` when its record is unreadable.
         layout: Option<Layout>,
     }
 }
 
-/// New files leave a daemon out that has less room than this in a hundred of its disk: what already lies there goes on growing,
-/// and its writers are told that the disk is full although others have room.
+/// New files avoid a daemon with less free space than this percentage of its disk. Existing files
+/// there keep growing, and their writers get "no space" although other disks have space.
 const NEARLY_FULL_PERCENT: u64 = 5;
-/// And less than this. What is told of room is a heartbeat (1 s) old: a disk takes some GB in that time, and 5 % of a large disk
-/// would be much to leave unused.
+/// The limit is never above this many bytes. Reported free space is one heartbeat (1 s) old, and a
+/// disk takes some GB in that time; 5 % of a large disk would waste much space.
 const NEARLY_FULL_BYTES: u64 = 16 << 30;
 
 impl Space {
-    /// Whether new files are better placed elsewhere. Of a disk that has not told its size it is not known.
+    /// Whether new files should avoid this disk. `false` while its size is unknown.
     pub fn is_nearly_full(&self) -> bool {
         let share = self.total.0 / 100 * NEARLY_FULL_PERCENT;
         self.available.0 < share.min(NEARLY_FULL_BYTES)
@@ -192,7 +198,7 @@ impl Space {
 }
 
 impl LayoutWish {
-    /// Everything left to the directory.
+    /// No hint: everything is left to the directory.
     pub fn none() -> Self {
         Self {
             distribution: None,
@@ -232,14 +238,15 @@ impl Identity {
         Self { uid: 0, gid: 0, groups: Vec::new(), checked: false }
     }
 
-    /// A user whose permissions the caller has asked itself. Of use only to those who may name root, too.
+    /// A user whose permissions the caller has checked. Only callers that may also name root can
+    /// use it.
     pub fn checked(uid: u64, gid: u64) -> Self {
         Self { uid, gid, groups: Vec::new(), checked: true }
     }
 }
 
 wire_enum! {
-    /// Distributions by name.
+    /// The kind of a distribution.
     pub enum WishedDistribution {
         /// Round robin.
         SimpleStripe = 1,
@@ -247,15 +254,15 @@ wire_enum! {
         Single = 2,
         /// A cycle of strips of different sizes.
         VarStrip = 3,
-        /// Two-dimensional.
+        /// Two-dimensional striping.
         Grouped = 4,
     }
 
-    /// How the I/O daemons of a new file are picked.
+    /// How the I/O daemons of a new file are chosen.
     pub enum Placement {
-        /// One after the other.
+        /// In turn.
         RoundRobin = 1,
-        /// Those with the most room first.
+        /// Those with the most free space first.
         FreeSpace = 2,
         /// By the owner's user id.
         Owner = 3,
@@ -263,13 +270,13 @@ wire_enum! {
 
     /// State of an I/O daemon.
     pub enum IodState {
-        /// Serves.
+        /// It serves.
         Up = 1,
-        /// Was not heard of.
+        /// It has not sent a heartbeat recently.
         Down = 2,
-        /// Serves, but gets no new files.
+        /// It serves, but gets no new files.
         Draining = 3,
-        /// Is out of the cluster for good, and what lay on it with it.
+        /// It has left the cluster for good, with all its objects.
         Removed = 4,
     }
 }

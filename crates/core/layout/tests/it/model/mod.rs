@@ -1,16 +1,16 @@
-//! The byte-by-byte model that everything is held against, and small layouts and views at random.
+//! The byte-by-byte model that results are compared with, and random small layouts and views.
 #![allow(dead_code, reason = "each test file uses its share")]
 
 use braid_layout::{Component, Distribution, Extent, Layout, Pattern, Request, Strip, View};
 use braid_types::{FileOffset, IodId, PartIndex};
 use proptest::prelude::*;
 
-/// Seeds of failures are printed, not kept in files.
+/// Seeds of failures are printed, not stored in files.
 pub fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Part and object offset of each of the file's first `bytes` bytes, dealt out one by one.
+/// Part and object offset of each of the file's first `bytes` bytes, assigned one by one.
 pub fn deal(layout: &Layout, bytes: u64) -> Vec<(PartIndex, u64)> {
     let parts: usize = layout.components.iter().map(|component| component.parts.len()).sum();
     let mut filled = vec![0; parts];
@@ -29,7 +29,7 @@ pub fn deal(layout: &Layout, bytes: u64) -> Vec<(PartIndex, u64)> {
     dealt
 }
 
-/// The column of each byte of a component, for ever.
+/// The column of each byte of a component, without end.
 fn columns(component: &Component) -> Box<dyn Iterator<Item = usize>> {
     let parts = component.parts.len();
     let times = |column: usize, bytes: u64| std::iter::repeat_n(column, bytes as usize);
@@ -184,12 +184,16 @@ fn pattern() -> impl Strategy<Value = (Pattern, u64)> {
     })
 }
 
-/// A nested view, at times one that shows everything.
+/// A nested view; sometimes one that shows everything.
 pub fn view() -> impl Strategy<Value = View> {
     prop_oneof![
         1 => Just(View::whole()),
         9 => (pattern(), 0u64..50, 0u64..30)
-            .prop_map(|((pattern, span), displacement, gap)| View { displacement, extent: span + gap, pattern }),
+            .prop_map(|((pattern, span), displacement, gap)| View {
+                displacement,
+                extent: span + gap,
+                pattern,
+            }),
     ]
 }
 

@@ -14,14 +14,14 @@ use braid_types::{ClusterUuid, Failure, Status, limits::REPLY_DATA_BYTES_MAX};
 use braid_wire::{Credential, FrameFlags, FrameHeader, NodeKind, Role, Secret};
 
 pub const CLUSTER: ClusterUuid = ClusterUuid(*b"cluster of tests");
-/// Long enough to mean "does not happen" on a machine that is busy.
+/// Long enough to mean "never" on a busy machine.
 pub const LONG: Duration = Duration::from_secs(60);
 
 pub fn server_key() -> Secret {
     Secret::from_bytes([7; 32])
 }
 
-/// Knows the server key; clients may only be clients.
+/// Knows the server key. Clients may only have the client role.
 pub struct Keys;
 
 impl Authorizer for Keys {
@@ -77,8 +77,8 @@ pub fn echo() -> Arc<dyn Handler> {
     Arc::new(CallHandler::new(Arc::new(Echo)))
 }
 
-/// Sends each request's payload back: in data frames, one for each byte `b` of its body, of `4 b²` bytes (up to 254 KiB; none
-/// without bytes), and the rest in the final frame, whose body is the request's.
+/// Sends each request's payload back. For each byte `b` of its body it sends a data frame of `4 b²`
+/// bytes (up to 254 KiB; none for 0), and the rest in the final frame, whose body is the request's.
 pub struct Mirror;
 
 impl Handler for Mirror {
@@ -127,16 +127,16 @@ pub fn connect(endpoint: &Endpoint) -> <Blocking as Driver>::Connection {
     block_on(driver.connect(endpoint, LONG)).unwrap()
 }
 
-/// A client that is not ours: plain bytes to the server.
+/// A foreign client: raw bytes to the server.
 pub fn raw(listener: &Listener) -> std::net::TcpStream {
     let stream = std::net::TcpStream::connect(listener.local_addrs()[0]).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream
 }
 
-/// How long a server may be silent that [trickles](trickle): 40 times what it is.
+/// How long a server that [trickles](trickle) may be silent: 40 times its pauses.
 pub const SILENCE: Duration = Duration::from_secs(4);
-/// Bytes that a server sends which trickles.
+/// Bytes that a trickling server sends.
 pub const TRICKLED: usize = 60;
 
 /// Answers one call a byte at a time, for longer than [`SILENCE`].
@@ -162,12 +162,12 @@ pub fn trickle(connection: &mut ServerConnection) {
     let _ = connection.next_header(None);
 }
 
-/// Takes a call and answers nothing.
+/// Receives a call and answers nothing.
 pub fn stay_silent(connection: &mut ServerConnection) {
     while let Ok(Some(_)) = connection.next_header(None) {}
 }
 
-/// Takes a call and goes on answering nothing.
+/// Receives calls and answers none.
 pub fn answer_nothing(connection: &mut ServerConnection) {
     let Ok(Some(FrameHeader { op, request_id, .. })) = connection.next_header(None) else { return };
     for _ in 0..100 {
@@ -184,7 +184,7 @@ pub fn answer_nothing(connection: &mut ServerConnection) {
     }
 }
 
-/// A server that shakes hands as it should and then does what it is told.
+/// A server that runs the handshake correctly and then follows a script.
 pub struct Script(pub fn(&mut ServerConnection));
 
 impl Handler for Script {
