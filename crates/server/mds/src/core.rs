@@ -12,7 +12,7 @@
 //! `state`, then the namespace's own: what the namespace calls back under its lock never takes `state`; the leases' own last; (3) everything that waits is in a bounded queue and has an end (I8, I9).
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -20,16 +20,15 @@ use std::{
     time::Duration,
 };
 
-use braid_meta::{ClientKey, Namespace};
-use braid_net::server::Responder;
-use braid_types::{ClusterUuid, Failure, IodId, KeyId, MdsEpoch};
+use braid_meta::Namespace;
+use braid_types::{ClusterUuid, Failure, IodId, MdsEpoch};
 use braid_wire::Secret;
 
 use crate::{
-    call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Standing,
-    deletion::Deleter, ending::Ending, environment::Environment, fan_out::Asked, fence::Fences,
-    force::Forcer, gate::Gates, intents::Intents, lease::Leases, lock::Locks, looks::Looks,
-    metrics::Counters, ops::NameSearch, session::Sessions, unended::Unended,
+    authorize::KeyTable, call::Call, census::Census, cluster::Cluster, collect::Collector,
+    deletion::Deleter, environment::Environment, fan_out::Asked, force::Forcer, gate::Gates,
+    intents::Intents, lease::Leases, lock::Locks, looks::Looks, metrics::Counters, ops::NameSearch,
+    session::SessionTable,
 };
 
 /// The metadata server.
@@ -64,21 +63,14 @@ pub struct MdsCore {
 
 /// Everything that changes, under one lock.
 pub(crate) struct State {
-    pub(crate) sessions: Sessions<Responder>,
+    /// Sessions, their ends and their fences.
+    pub(crate) sessions: SessionTable,
     pub(crate) cluster: Cluster,
-    pub(crate) fences: Fences,
-    pub(crate) keys: HashMap<KeyId, ClientKey>,
-    /// Every connection.
-    pub(crate) connections: HashMap<u64, Standing>,
+    /// Client keys, and the connections that proved one.
+    pub(crate) keys: KeyTable,
     pub(crate) gates: Gates,
     pub(crate) intents: Intents,
     pub(crate) locks: Locks<Call>,
-    pub(crate) endings: Vec<Ending>,
-    /// Calls that are answered when a fence holds on every daemon: its number, and the call.
-    pub(crate) revocations: Vec<(u64, Call)>,
-    /// Daemons that are being told of fences.
-    pub(crate) pushing: BTreeSet<IodId>,
-    pub(crate) unended: Unended,
     pub(crate) collector: Collector,
     pub(crate) looks: Looks,
     pub(crate) deleter: Deleter,
@@ -89,8 +81,6 @@ pub(crate) struct State {
     pub(crate) daemon_back: bool,
     /// I/O daemons that are being taken out of the cluster.
     pub(crate) removing: BTreeSet<IodId>,
-    /// The end of the grace period, while it lasts.
-    pub(crate) grace_until: Option<Duration>,
 }
 
 impl MdsCore {

@@ -350,7 +350,7 @@ impl MdsCore {
     pub(crate) fn note_user(&self, session: SessionId) -> bool {
         // Held to the end: who ends it takes it off the living first, and its leases then.
         let state = self.state();
-        let lives = state.sessions.live(session).is_some();
+        let lives = state.sessions.live.get(session).is_some();
         if lives {
             self.leases.board.lock().unwrap_or_else(PoisonError::into_inner).users.insert(session);
         }
@@ -604,7 +604,7 @@ impl MdsCore {
         let (overdue, though_heard) = overdue;
         let is_given_up = |id: &SessionId| {
             let state = self.state();
-            let silent = state.sessions.live(*id).map(|session| session.pulse.silent_ms(now));
+            let silent = state.sessions.live.get(*id).map(|session| session.pulse.silent_ms(now));
             silent.is_some_and(|silent| silent > RECALL_HEARD_MS || though_heard.contains(id))
         };
         let overdue: Vec<SessionId> = overdue.into_iter().filter(is_given_up).collect();
@@ -628,8 +628,8 @@ impl MdsCore {
         });
         let names: Vec<String> = {
             let state = self.state();
-            let ended = |id: &SessionId| state.endings.iter().find_map(|ending| ending.client(*id));
-            let name = |id: &SessionId| match (state.sessions.live(*id), ended(id)) {
+            let ended = |id: &SessionId| state.sessions.ended_client(*id);
+            let name = |id: &SessionId| match (state.sessions.live.get(*id), ended(id)) {
                 (Some(live), _) => format!("{} (session {id})", live.client),
                 (None, Some(client)) => format!("{client} (session {id}, which is ended)"),
                 (None, None) => format!("session {id}, which is ended"),

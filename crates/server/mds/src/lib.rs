@@ -15,10 +15,8 @@ mod convert;
 mod core;
 mod daemon;
 mod deletion;
-mod ending;
 mod environment;
 mod fan_out;
-pub mod fence;
 mod force;
 mod gate;
 mod heard;
@@ -40,7 +38,6 @@ mod start;
 mod tests;
 mod tick;
 mod told;
-mod unended;
 
 pub use connection::Connection;
 pub use core::MdsCore;

@@ -16,12 +16,7 @@ use braid_meta::{Call as Change, Identity, Inode};
 use braid_types::{Failure, Status};
 use braid_wire::message::types::Attributes;
 
-use crate::{
-    convert,
-    core::{MdsCore, State},
-    ending::Ending,
-    objects::Found,
-};
+use crate::{convert, core::MdsCore, objects::Found};
 
 impl MdsCore {
     /// Whether recorded sizes are in doubt.
@@ -31,7 +26,7 @@ impl MdsCore {
 
     /// Ends the doubt when nobody is awaited any more.
     pub(crate) fn look_at_doubt(&self) {
-        if self.is_in_doubt() && !self.state().awaits_reclaims() {
+        if self.is_in_doubt() && !self.state().sessions.awaits_reclaims() {
             self.end_doubt();
         }
     }
@@ -68,12 +63,5 @@ impl MdsCore {
         let mut state = self.state();
         state.collector.add(inode.file);
         Ok(state.merged(inode, &found))
-    }
-}
-
-impl State {
-    /// Whether a session of before the restart may still tell what it has open, or may still write unheard.
-    fn awaits_reclaims(&self) -> bool {
-        self.sessions.is_awaited() || self.endings.iter().any(Ending::is_after_grace)
     }
 }

@@ -28,7 +28,7 @@ impl CallService for MdsCore {
     fn connected(&self, peer: &Peer) -> Result<Connection, Failure> {
         let (rights, root) = self.rights_of(&peer.credential)?;
         let connection = Connection::new(peer.clone(), rights, root);
-        self.state().register(&connection)?;
+        self.state().keys.register(&connection)?;
         self.counters.connections.fetch_add(1, Ordering::Relaxed);
         Ok(connection)
     }
@@ -48,7 +48,7 @@ impl CallService for MdsCore {
 
     fn disconnected(&self, connection: &Arc<Connection>) {
         self.counters.connections.fetch_sub(1, Ordering::Relaxed);
-        self.state().connections.remove(&connection.peer.connection);
+        self.state().keys.unregister(connection);
     }
 }
 
@@ -125,7 +125,7 @@ impl MdsCore {
             return self.run(call(envelope, responder), request);
         };
         let admission =
-            self.state().sessions.admit(id, envelope.slot, envelope.sequence, responder);
+            self.state().sessions.live.admit(id, envelope.slot, envelope.sequence, responder);
         match admission {
             Admission::Do(responder) => self.run(call(envelope, responder), request),
             Admission::Answered(responder, answer) => responder.send(answer.to_vec()),
@@ -201,8 +201,12 @@ impl MdsCore {
             && let Some(session) = call.session
         {
             let Envelope { slot, sequence, .. } = call.envelope;
-            let waiters =
-                self.state().sessions.answered(session, slot, sequence, done.then_some(&body[..]));
+            let waiters = self.state().sessions.live.answered(
+                session,
+                slot,
+                sequence,
+                done.then_some(&body[..]),
+            );
             waiters.into_iter().for_each(|waiter| waiter.send(body.clone()));
         }
         call.responder.send(body);

@@ -7,25 +7,24 @@ use std::{
 };
 
 use braid_meta::{MetaStore, Namespace, Options};
-use braid_types::{Failure, KeyId, SessionId, limits::GRACE_MS};
+use braid_types::{Failure, SessionId, limits::GRACE_MS};
 use braid_wire::Secret;
 
 use crate::{
+    authorize::KeyTable,
     census::Census,
     cluster::Cluster,
     collect::Collector,
     core::{MdsCore, State},
     deletion::Deleter,
     environment::Environment,
-    fence::Fences,
     force::Forcer,
     gate::Gates,
     intents::Intents,
     lease::Leases,
     lock::Locks,
     looks::Looks,
-    session::{Owner, Sessions},
-    unended::Unended,
+    session::{Owner, SessionTable},
 };
 
 /// How a metadata server is made.
@@ -74,27 +73,21 @@ impl MdsCore {
         let cluster = Cluster::new(identity.uuid, epoch, config.addresses, names.iods()?, now);
         cluster.iods().for_each(|iod| env.link.locate(iod.info.id, &iod.info.addresses));
         let state = State {
-            fences: Fences::new(epoch, SessionId(identity.next_session), recorded.keys().copied()),
-            sessions: Sessions::new(recorded),
+            sessions: SessionTable::new(
+                epoch,
+                SessionId(identity.next_session),
+                recorded,
+                waits.then(|| now + Duration::from_millis(GRACE_MS)),
+            ),
             cluster,
-            keys: names
-                .client_keys()?
-                .into_iter()
-                .map(|key| (key.id, key))
-                .collect::<HashMap<KeyId, _>>(),
-            connections: HashMap::new(),
+            keys: KeyTable::new(names.client_keys()?),
             gates: Gates::default(),
             intents: Intents::default(),
             locks: Locks::new(!in_doubt),
-            endings: Vec::new(),
-            revocations: Vec::new(),
-            pushing: BTreeSet::new(),
-            unended: Unended::default(),
             collector: Collector::default(),
             looks: Looks::default(),
             deleter: Deleter::default(),
             forcer: Forcer::default(),
-            grace_until: waits.then(|| now + Duration::from_millis(GRACE_MS)),
             census: Census::default(),
             ticks: 0,
             daemon_back: false,

@@ -11,7 +11,7 @@ use braid_wire::message::{
 use crate::{
     call::{Call, Flow},
     core::{MdsCore, State},
-    fence::Missing,
+    session::fence::Missing,
 };
 
 impl MdsCore {
@@ -63,7 +63,7 @@ impl MdsCore {
             .ok_or_else(|| Failure::new(Status::NoSession, "register first"))?;
         let mut state = self.state();
         let was_down = !state.cluster.is_heard(id);
-        let applied = r.fence_applied.min(state.fences.newest());
+        let applied = r.fence_applied.min(state.sessions.newest_fence());
         state.cluster.heartbeat(id, r.space.clone(), r.verifier, applied, call.came)?;
         state.daemon_back |= was_down;
         Ok(self.heartbeat_reply(&state, id))
@@ -71,10 +71,10 @@ impl MdsCore {
 
     fn heartbeat_reply(&self, state: &State, id: IodId) -> HeartbeatReply {
         let applied = state.cluster.iod(id).map_or(0, |iod| iod.fence_applied);
-        let Missing { ranges, fence, more } = state.fences.after(applied);
+        let Missing { ranges, fence, more } = state.sessions.fences_after(applied);
         HeartbeatReply {
             epoch: self.epoch,
-            epoch_min: state.fences.epoch_min(),
+            epoch_min: state.sessions.epoch_min(),
             map_epoch: state.cluster.epoch(),
             now: self.env.clock.wall(),
             fence,

@@ -34,7 +34,7 @@ impl MdsCore {
         let (asked, answers) = {
             let mut state = self.state();
             // One that has just ended would hold it for ever.
-            state.sessions.live(session).ok_or_else(|| ended(session))?;
+            state.sessions.live.get(session).ok_or_else(|| ended(session))?;
             state.locks.ask(wanted, (ticket != 0).then_some((session, ticket)), now)
         };
         self.answer_locks(answers);
@@ -100,7 +100,7 @@ impl MdsCore {
             }
             let asked: Vec<_> = r.locks.iter().map(|lock| self.may_lock(&call, lock)).collect();
             let mut state = self.state();
-            if !state.sessions.live(session).ok_or_else(|| ended(session))?.reclaiming {
+            if !state.sessions.live.get(session).ok_or_else(|| ended(session))?.reclaiming {
                 return Ok(Vec::new());
             }
             let mut refused = Vec::new();

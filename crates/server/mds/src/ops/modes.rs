@@ -89,7 +89,8 @@ impl MdsCore {
 
     pub(super) fn set_open_modes(&self, call: Call, r: &SetOpenModes) -> Flow {
         let open = session_of(&call).and_then(|session| {
-            let open = self.state().sessions.live(session).and_then(|live| live.opened(r.open_id));
+            let open =
+                self.state().sessions.live.get(session).and_then(|live| live.opened(r.open_id));
             handle(open, r)
         });
         let found = open.and_then(|open| {
@@ -137,12 +138,12 @@ impl MdsCore {
         let change = braid_meta::Call { replay: None, ..self.change(call) };
         let inode: Arc<Inode> = {
             let mut state = self.state();
-            let live = state.sessions.live(session).ok_or_else(|| ended(session))?;
+            let live = state.sessions.live.get(session).ok_or_else(|| ended(session))?;
             let open = handle(live.opened(to.open_id), to)?;
             let was = args(session, open.rights, open.deny);
             let mode = convert::open_mode(to.rights, to.deny);
             let (inode, ends) = self.names.change_open(&change, to.file, was, mode)?;
-            if let Some(live) = state.sessions.live_mut(session) {
+            if let Some(live) = state.sessions.live.get_mut(session) {
                 live.change(to.open_id, to.rights, to.deny);
             }
             if to.rights.allow(Rights::WRITE) {

@@ -129,7 +129,7 @@ impl MdsCore {
             if rights.allow(Rights::WRITE) {
                 state.collector.disturb(inode.file);
             }
-            match state.sessions.live_mut(session) {
+            match state.sessions.live.get_mut(session) {
                 Some(live) => live.open(open).map(|id| (id, live.recounts)),
                 None => Err(ended(session)),
             }
@@ -138,7 +138,7 @@ impl MdsCore {
             Ok(given) => given,
             Err(failure) => {
                 self.close_again(session, open);
-                if let Some(live) = self.state().sessions.live_mut(session) {
+                if let Some(live) = self.state().sessions.live.get_mut(session) {
                     live.recounts = true;
                 }
                 return Err(failure);
@@ -195,7 +195,7 @@ impl MdsCore {
         let args = args(session, open.rights, open.deny);
         if let Err(failure) = self.names.close_file(&change, open.file, args) {
             crate::core::report("taking back an open", &failure);
-            self.state().close_later(session, open);
+            self.state().sessions.close_later(session, open);
         }
     }
 
@@ -205,12 +205,12 @@ impl MdsCore {
         let change = braid_meta::Call { who: &who, now: self.env.clock.wall(), replay: None };
         // Handle and count end under one lock, for who compares them.
         let mut state = self.state();
-        let kept = state.sessions.live(session).and_then(|live| live.opened(open_id));
+        let kept = state.sessions.live.get(session).and_then(|live| live.opened(open_id));
         let Some(open) = kept else { return Ok(()) };
         if self.names.close_file(&change, open.file, args(session, open.rights, open.deny))? {
             state.collector.add(open.file);
         }
-        if let Some(live) = state.sessions.live_mut(session) {
+        if let Some(live) = state.sessions.live.get_mut(session) {
             live.close(open_id);
         }
         Ok(())
@@ -228,7 +228,7 @@ impl MdsCore {
             Ok(session) => session,
             Err(failure) => return Flow::Fail(call, failure),
         };
-        let opens: Vec<(u64, OpenFile)> = match self.state().sessions.live_mut(session) {
+        let opens: Vec<(u64, OpenFile)> = match self.state().sessions.live.get_mut(session) {
             Some(live) => {
                 r.open_ids.iter().filter_map(|id| Some((*id, live.close(*id)?))).collect()
             }
@@ -260,7 +260,7 @@ impl MdsCore {
 
     /// The store could not end an open, and counts it: its handle is there again, to be closed by a retry.
     fn open_still(&self, session: SessionId, open_id: u64, open: OpenFile) {
-        if let Some(live) = self.state().sessions.live_mut(session) {
+        if let Some(live) = self.state().sessions.live.get_mut(session) {
             live.restore(open_id, open);
         }
         // A reclaim may have ended the count meanwhile.
@@ -281,7 +281,7 @@ impl MdsCore {
         if self.is_gated(r.file) {
             return Flow::Gate(call, r.file);
         }
-        let held = self.state().sessions.live(session).and_then(|live| live.opened(r.open_id));
+        let held = self.state().sessions.live.get(session).and_then(|live| live.opened(r.open_id));
         let (open_id, rights) = (r.open_id, r.rights);
         let allowed = match held {
             Some(open) if open.file == r.file && open.rights.allow(rights) => Ok(()),
@@ -321,7 +321,7 @@ impl State {
         if !self.collector.may_withhold() {
             return;
         }
-        let Some(live) = self.sessions.live_mut(session) else { return };
+        let Some(live) = self.sessions.live.get_mut(session) else { return };
         if let Some(oldest) = live.withhold(file) {
             self.collector.withhold(file);
             oldest.into_iter().for_each(|oldest| self.collector.release(oldest));

@@ -50,7 +50,8 @@ impl MdsCore {
 
     pub(super) fn extend_write_end(&self, call: Call, r: &ExtendWriteEnd) -> Flow {
         let extended = session_of(&call).and_then(|session| {
-            let held = self.state().sessions.live(session).and_then(|live| live.opened(r.open_id));
+            let held =
+                self.state().sessions.live.get(session).and_then(|live| live.opened(r.open_id));
             match held {
                 Some(open) if open.file == r.file && open.rights.allow(Rights::WRITE) => {
                     let fits = self.file_bytes_max(&*self.names.getattr(r.file)?, r.end)?;

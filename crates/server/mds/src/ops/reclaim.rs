@@ -62,7 +62,7 @@ impl MdsCore {
             if open.rights.allow(Rights::WRITE) {
                 state.collector.disturb(open.file);
             }
-            let live = state.sessions.live_mut(session).ok_or_else(|| ended(session))?;
+            let live = state.sessions.live.get_mut(session).ok_or_else(|| ended(session))?;
             Ok(live.take_up(named.open_id, open))
         });
         let counted = match taken {
@@ -101,14 +101,15 @@ impl MdsCore {
         let held = self
             .state()
             .sessions
-            .live(session)
+            .live
+            .get(session)
             .map(|live| live.held(open.file))
             .ok_or_else(|| ended(session))?;
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         let counted = self.names.take_up(&change, &held);
         if counted.is_err()
-            && let Some(live) = self.state().sessions.live_mut(session)
+            && let Some(live) = self.state().sessions.live.get_mut(session)
         {
             live.close(open_id);
         }
@@ -122,7 +123,7 @@ impl MdsCore {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         let mut state = self.state();
-        let live = state.sessions.live(session).ok_or_else(|| ended(session))?;
+        let live = state.sessions.live.get(session).ok_or_else(|| ended(session))?;
         if !live.reclaiming {
             return Ok(());
         }
@@ -136,7 +137,7 @@ impl MdsCore {
                 state.collector.add(open.file);
             }
         }
-        if let Some(live) = state.sessions.live_mut(session) {
+        if let Some(live) = state.sessions.live.get_mut(session) {
             live.reclaiming = false;
         }
         state.deleter.queued();

@@ -35,7 +35,7 @@ impl MdsCore {
         call.connection.check_unbound()?;
         let client: String = client.chars().take(CLIENT_BYTES_MAX / 4).collect();
         let owner = call.connection.owner;
-        self.state().sessions.check_room(owner)?;
+        self.state().sessions.live.check_room(owner)?;
         let id = self.names.begin_session(owner.key, owner.user, &client)?.session;
         // An id that was told must not be given to another client after a loss of power.
         self.names.sync()?;
@@ -53,7 +53,7 @@ impl MdsCore {
             || Failure::new(Status::NoSession, format!("session {id} has ended; open a new one"));
         let owner = call.connection.owner;
         let state = self.state();
-        if let Some(session) = state.sessions.live(id) {
+        if let Some(session) = state.sessions.live.get(id) {
             let pulse = session.pulse.clone();
             if session.owner != owner {
                 return Err(gone());
@@ -64,7 +64,7 @@ impl MdsCore {
             return Ok(id);
         }
         // The same answer for a session that is not there and for somebody else's.
-        if state.sessions.recorded(id) != Some(owner) || state.grace_until.is_none() {
+        if state.sessions.live.recorded(id) != Some(owner) || !state.sessions.is_in_grace() {
             return Err(gone());
         }
         drop(state);
@@ -89,7 +89,7 @@ impl MdsCore {
         // A revocation ends the sessions that it finds: one that is made later is looked at here.
         call.connection.check_key()?;
         call.connection.bind(session.pulse.clone())?;
-        state.sessions.insert(session);
+        state.sessions.begin(session);
         Ok(id)
     }
 

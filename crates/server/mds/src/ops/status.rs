@@ -65,12 +65,12 @@ impl MdsCore {
         let heard = |iod: &crate::cluster::Iod| now.saturating_sub(iod.heard).as_millis() as u64;
         Ok(MdsStatusReply {
             epoch: self.epoch,
-            sessions: state.sessions.count() as u32,
+            sessions: state.sessions.live.count() as u32,
             open_files,
             sizes_in_objects: (written + state.collector.len()) as u64,
             deletions_pending,
             intents_pending: state.intents.len() as u64,
-            grace: state.grace_until.is_some(),
+            grace: state.sessions.is_in_grace(),
             map: state.cluster.map(),
             heard_ms_ago: state.cluster.iods().map(heard).collect(),
         })

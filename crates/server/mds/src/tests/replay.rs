@@ -185,7 +185,7 @@ fn a_closed_handle_is_closed_once() {
 /// Leaves a session no room for another open file; a handle to make some with.
 fn fill(world: &World, client: &Client) -> u64 {
     let mut state = world.core.state();
-    let live = state.sessions.live_mut(client.session).unwrap();
+    let live = state.sessions.live.get_mut(client.session).unwrap();
     let open = OpenFile { file: FileIndex(1 << 40), rights: Rights::READ, deny: Deny::NONE };
     (0..SESSION_OPENS_MAX).map_while(|_| live.open(open).ok()).last().unwrap()
 }
@@ -201,7 +201,7 @@ fn a_record_of_an_open_for_reading_gives_no_right_to_write() {
     let envelope = user.next();
     let room = fill(&world, &user);
     assert_eq!(user.call_as(envelope.clone(), reading).unwrap_err().status, Status::TooManyOpen);
-    world.core.state().sessions.live_mut(user.session).unwrap().close(room);
+    world.core.state().sessions.live.get_mut(user.session).unwrap().close(room);
     assert_eq!(user.call_as(envelope, writing).unwrap_err().status, Status::Malformed);
 }
 
@@ -248,7 +248,7 @@ fn a_repeated_open_that_was_taken_back_is_counted() {
         client.call_as(envelope.clone(), open.clone()).unwrap_err().status,
         Status::TooManyOpen
     );
-    world.core.state().sessions.live_mut(client.session).unwrap().close(room);
+    world.core.state().sessions.live.get_mut(client.session).unwrap().close(room);
     let file = client.call_as(envelope, open).unwrap().attributes.file;
     assert_eq!(world.core.names.writers(file), [client.session]);
 }
@@ -272,7 +272,7 @@ fn a_listing_with_a_sequence_is_answered_and_not_kept() {
     let mut world = World::new(1);
     let client = world.client();
     client.create("f");
-    let kept = |world: &World| world.core.state().sessions.kept_bytes();
+    let kept = |world: &World| world.core.state().sessions.live.kept_bytes();
     let before = kept(&world);
     assert!(before > 0, "the answer of the create is kept");
     for slot in 1..crate::session::SESSION_SLOTS {
@@ -287,12 +287,12 @@ fn a_listing_with_a_sequence_is_answered_and_not_kept() {
 fn a_change_whose_answer_found_no_room_is_not_done_twice() {
     let mut world = World::new(1);
     let client = world.client();
-    world.core.state().sessions.keep_at_most(0);
+    world.core.state().sessions.live.keep_at_most(0);
     let envelope = client.next();
     let first = client.call_as(envelope.clone(), create("f")).unwrap().opened.unwrap();
     let again = client.call_as(envelope, create("f")).unwrap().opened.unwrap();
     assert_eq!(first.attributes.file, again.attributes.file);
-    assert_eq!(world.core.state().sessions.kept_bytes(), 0);
+    assert_eq!(world.core.state().sessions.live.kept_bytes(), 0);
     client.close(&first);
     assert_eq!(world.status().open_files, 1, "the handle of the retry is a handle");
     client.close(&again);

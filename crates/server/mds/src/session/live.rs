@@ -465,7 +465,7 @@ impl<W> Sessions<W> {
     }
 
     /// Adds a session.
-    pub fn insert(&mut self, session: Session<W>) {
+    pub(super) fn insert(&mut self, session: Session<W>) {
         self.recorded.remove(&session.id);
         self.remove(session.id);
         *self.of_owner.entry(session.owner).or_default() += 1;
@@ -473,12 +473,12 @@ impl<W> Sessions<W> {
     }
 
     /// A live session.
-    pub fn live(&self, id: SessionId) -> Option<&Session<W>> {
+    pub fn get(&self, id: SessionId) -> Option<&Session<W>> {
         self.live.get(&id)
     }
 
     /// A live session.
-    pub fn live_mut(&mut self, id: SessionId) -> Option<&mut Session<W>> {
+    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session<W>> {
         self.live.get_mut(&id)
     }
 
@@ -488,7 +488,7 @@ impl<W> Sessions<W> {
     }
 
     /// Removes a session.
-    pub fn remove(&mut self, id: SessionId) -> Option<Session<W>> {
+    pub(super) fn remove(&mut self, id: SessionId) -> Option<Session<W>> {
         let session = self.live.remove(&id)?;
         self.kept_bytes -= session.kept_bytes;
         if let Some(count) = self.of_owner.get_mut(&session.owner) {
@@ -511,7 +511,7 @@ impl<W> Sessions<W> {
     }
 
     /// Whether some session of an earlier run was neither ended nor has told all that it has open.
-    pub fn is_awaited(&self) -> bool {
+    pub(super) fn is_awaited(&self) -> bool {
         !self.recorded.is_empty() || self.live.values().any(|session| session.reclaiming)
     }
 
@@ -524,7 +524,7 @@ impl<W> Sessions<W> {
     }
 
     /// Ends the wait for sessions that nobody reclaimed; which they are.
-    pub fn give_up_recorded(&mut self) -> Vec<SessionId> {
+    pub(super) fn give_up_recorded(&mut self) -> Vec<SessionId> {
         let mut ids: Vec<SessionId> = self.recorded.drain().map(|(id, _)| id).collect();
         ids.sort_unstable();
         ids
@@ -592,7 +592,7 @@ mod tests {
             matches!(sessions.admit(id, 4, 1, 0), Admission::Do(_)),
             "done again, with the store's record"
         );
-        assert!(sessions.live(id).is_some_and(|live| live.recounts));
+        assert!(sessions.get(id).is_some_and(|live| live.recounts));
         // The next call of a slot frees what the last one left there.
         assert!(matches!(sessions.admit(id, 0, 2, 0), Admission::Do(_)));
         assert_eq!(sessions.kept_bytes(), KEPT_ANSWERS_SESSION_BYTES_MAX / 4 * 3);

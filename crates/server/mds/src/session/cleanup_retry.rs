@@ -1,28 +1,36 @@
-//! What the store could not end, its disk full for instance: done again with each tick.
+//! Session ends and closes that the store could not record, for instance because its disk was full:
+//! tried again with each tick.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use braid_meta::{Call as Change, Identity};
 use braid_types::SessionId;
 
-use crate::{
-    core::{MdsCore, State, report},
-    session::OpenFile,
-};
+use crate::core::{MdsCore, report};
 
-/// See the module.
+/// What is to be tried again.
 #[derive(Debug, Default)]
-pub(crate) struct Unended {
-    /// Sessions whose fences hold, if they needed one.
+pub(super) struct Unended {
+    /// Sessions whose fences hold, where they needed one.
     sessions: BTreeSet<SessionId>,
-    /// Handles of opens that were given to nobody.
+    /// Handles of opens that no client was given.
     handles: BTreeSet<(SessionId, u64)>,
-    /// Orphans that nobody took up.
+    /// Orphans that nobody reclaimed.
     orphans: bool,
 }
 
+impl Unended {
+    pub(super) fn add_session(&mut self, session: SessionId) {
+        self.sessions.insert(session);
+    }
+
+    pub(super) fn add_handle(&mut self, session: SessionId, id: u64) {
+        self.handles.insert((session, id));
+    }
+}
+
 impl MdsCore {
-    /// Closes what a session had open, and takes it off the record: now, or as soon as the store can.
+    /// Closes what a session had open and removes its record: now, or as soon as the store can.
     pub(crate) fn end_on_record(&self, session: SessionId) {
         let open = self.names.open_files_of(session);
         let ended = self.names.end_session(session, self.env.clock.wall());
@@ -31,15 +39,15 @@ impl MdsCore {
             Ok(files) => files.into_iter().for_each(|file| state.collector.add(file)),
             Err(failure) => {
                 report(&format!("closing what session {session} had open"), &failure);
-                // Some are closed. The collector passes over the others.
+                // Some are closed. The collector skips the others.
                 open.into_iter().for_each(|open| state.collector.add(open.file));
-                state.unended.sessions.insert(session);
+                state.sessions.cleanup.add_session(session);
             }
         }
     }
 
-    /// After the grace period: orphans that nobody took up go.
-    pub(crate) fn reap_orphans(&self) {
+    /// After the grace period: deletes orphans that nobody reclaimed.
+    pub(super) fn reap_orphans(&self) {
         let reaped = self.names.orphans().and_then(|orphans| {
             let who = Identity::root();
             let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
@@ -50,14 +58,15 @@ impl MdsCore {
             failed
         });
         if let Err(failure) = reaped {
-            report("deleting what nobody took up after the restart", &failure);
-            self.state().unended.orphans = true;
+            report("deleting orphans that nobody reclaimed after the restart", &failure);
+            self.state().sessions.cleanup.orphans = true;
         }
     }
 
     /// Tries again what could not be ended.
     pub(crate) fn end_again(self: &Arc<Self>) {
-        let Unended { sessions, handles, orphans } = std::mem::take(&mut self.state().unended);
+        let Unended { sessions, handles, orphans } =
+            std::mem::take(&mut self.state().sessions.cleanup);
         if sessions.is_empty() && handles.is_empty() && !orphans {
             return;
         }
@@ -65,24 +74,12 @@ impl MdsCore {
         for (session, id) in handles {
             if let Err(failure) = self.close_kept(session, id) {
                 report("taking back an open", &failure);
-                self.state().unended.handles.insert((session, id));
+                self.state().sessions.cleanup.add_handle(session, id);
             }
         }
         if orphans {
             self.reap_orphans();
         }
         self.state().deleter.queued();
-    }
-}
-
-impl State {
-    /// An open that its session was not given, and that the store still counts, is closed with a later tick.
-    pub(crate) fn close_later(&mut self, session: SessionId, open: OpenFile) {
-        match self.sessions.live_mut(session) {
-            Some(live) => drop(self.unended.handles.insert((session, live.keep(open)))),
-            // The end of the session closes it, behind its fence; one that is over is done again.
-            None if self.endings.iter().any(|ending| ending.is_of(session)) => {}
-            None => drop(self.unended.sessions.insert(session)),
-        }
     }
 }
