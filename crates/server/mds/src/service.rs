@@ -1,4 +1,4 @@
-//! From a frame to an operation: decoding, roles, sessions, slots; and back to the client.
+//! From a frame to an operation: decoding, roles, sessions and slots; and back to the client.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -19,7 +19,7 @@ use crate::{
     core::MdsCore,
     ops,
     session::Admission,
-    told::check_told,
+    size::check_told,
 };
 
 impl CallService for MdsCore {
@@ -52,7 +52,7 @@ impl CallService for MdsCore {
     }
 }
 
-/// A message, and the bytes of what it asks.
+/// A message, and the bytes of its request.
 fn read(op: u16, body: &[u8]) -> Result<(Envelope, MdsRequest, &[u8]), Failure> {
     let malformed =
         |error: WireError| Failure::new(Status::Malformed, format!("message {op:#06x}: {error}"));
@@ -134,8 +134,9 @@ impl MdsCore {
         }
     }
 
-    /// [`braid_meta::Replay::request`]: of what a client sends alike each time. Of who is held to permissions it is made with the
-    /// server's key, so that nobody can look for two requests with one digest; who is refused nothing has nothing to gain.
+    /// [`braid_meta::Replay::request`]: a digest of what a client sends in the same way in each
+    /// retry. For users who are held to permissions it is made with the server's key, so that they
+    /// cannot search for two requests with one digest. Privileged users gain nothing by that.
     fn digest(&self, who: &Identity, op: u16, asked: &[u8]) -> u64 {
         let parts = [&who.uid.to_le_bytes()[..], &who.gid.to_le_bytes(), &op.to_le_bytes(), asked];
         if who.is_unheld() {
@@ -149,13 +150,13 @@ impl MdsCore {
             .fold(0, |digest, byte| digest << 8 | u64::from(*byte))
     }
 
-    /// Does an operation from its beginning.
+    /// Runs an operation from its beginning.
     pub(crate) fn run(&self, call: Call, request: MdsRequest) {
         let flow = ops::perform(self, call, &request);
         self.settle(flow, request);
     }
 
-    /// Ends, parks or leaves alone a call that an operation gave back.
+    /// Answers or suspends a call that an operation returned.
     pub(crate) fn settle(&self, flow: Flow, request: MdsRequest) {
         match flow {
             Flow::Answer(call, body) => self.answer(call, body),
@@ -163,24 +164,24 @@ impl MdsCore {
             Flow::Later => {}
             Flow::Lease(call, blocked) => self.park(&blocked, (call, request)),
             Flow::Gate(call, file) => {
-                let parked = self.state().gates.wait(file, (call, request));
+                let parked = self.state().sizes.wait_at_gate(file, (call, request));
                 match parked.map_err(|back| *back) {
                     Ok(()) => {}
                     Err(((call, _), Some(failure))) => self.fail(call, &failure),
-                    // It opened meanwhile.
+                    // It opened in the meantime.
                     Err(((call, request), None)) => self.run(call, request),
                 }
             }
         }
     }
 
-    /// Ends a call with a failure.
+    /// Answers a call with a failure.
     pub(crate) fn fail(&self, call: Call, failure: &Failure) {
         self.count(failure);
         self.end(call, encode_failure(failure), false);
     }
 
-    /// Ends a call that was kept.
+    /// Answers a call that an operation took.
     pub(crate) fn finish<R: Wire>(&self, call: Call, outcome: Result<R, Failure>) {
         match outcome {
             Ok(reply) => self.answer(call, encode_success(&reply)),
@@ -188,14 +189,15 @@ impl MdsCore {
         }
     }
 
-    /// Ends a call with the body of its final frame.
+    /// Answers a call with the body of its final frame.
     pub(crate) fn answer(&self, call: Call, body: Vec<u8>) {
         self.end(call, body, true);
     }
 
-    /// Ends a call with the body of its final frame; retries that wait for it get the same.
+    /// Answers a call with the body of its final frame. Retries that wait for it get the same.
     fn end(&self, mut call: Call, body: Vec<u8>, done: bool) {
-        // First: who is told that a change is done, and asks for the lease, is not refused for that change's sake.
+        // The claims are dropped first: a client that gets the answer and asks for a lease is not
+        // refused because of this call.
         drop(call.hold.take());
         if call.envelope.sequence != 0
             && let Some(session) = call.session

@@ -1,4 +1,4 @@
-//! The start of the server: what the store remembers becomes the state.
+//! The start of the server: the state is made from what the store has on record.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,27 +14,25 @@ use crate::{
     authorize::KeyTable,
     census::Census,
     cluster::Cluster,
-    collect::Collector,
     core::{MdsCore, State},
     deletion::Deleter,
     environment::Environment,
     force::Forcer,
-    gate::Gates,
-    intents::Intents,
     lease::Leases,
     lock::Locks,
-    looks::Looks,
     session::{Owner, SessionTable},
+    size::SizeTable,
 };
 
-/// How a metadata server is made.
+/// Configuration of a core.
 #[derive(Clone, Debug)]
 pub struct CoreConfig {
     /// The key that signs capabilities and from which client keys are derived.
     pub server_key: Secret,
-    /// Where clients reach the server, `host:port`; see [`MdsCore::set_addresses`].
+    /// The addresses at which clients reach the server, `host:port`; see
+    /// [`MdsCore::set_addresses`].
     pub addresses: Vec<String>,
-    /// How the namespace divides memory.
+    /// Memory limits of the namespace.
     pub namespace: Options,
 }
 
@@ -46,11 +44,11 @@ impl CoreConfig {
 }
 
 impl MdsCore {
-    /// Takes the namespace in `store` over: the epoch rises, unfinished truncates are taken up, and when sessions
-    /// are on record a grace period begins.
+    /// Opens the namespace in `store`: the epoch rises, unfinished truncates are resumed, and when
+    /// sessions are on record a grace period begins.
     ///
     /// # Errors
-    /// What the store says.
+    /// Those of the store.
     pub fn open(
         store: Arc<dyn MetaStore>,
         config: CoreConfig,
@@ -81,11 +79,8 @@ impl MdsCore {
             ),
             cluster,
             keys: KeyTable::new(names.client_keys()?),
-            gates: Gates::default(),
-            intents: Intents::default(),
             locks: Locks::new(!in_doubt),
-            collector: Collector::default(),
-            looks: Looks::default(),
+            sizes: SizeTable::default(),
             deleter: Deleter::default(),
             forcer: Forcer::default(),
             census: Census::default(),
@@ -100,7 +95,7 @@ impl MdsCore {
         Ok(core)
     }
 
-    /// Tells where clients reach the server, once its listener has its ports.
+    /// Sets the addresses at which clients reach the server, once its listener has its ports.
     pub fn set_addresses(&self, addresses: Vec<String>) {
         self.state().cluster.set_addresses(addresses);
     }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     call::{Call, Flow},
     core::MdsCore,
-    gate::Waiting,
+    size::Waiting,
 };
 
 impl MdsCore {

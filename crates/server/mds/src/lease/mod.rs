@@ -1,6 +1,6 @@
 //! Leases in the server: which calls wait for which sessions, which sessions are asked to return
-//! leases, and which are ended. The table itself is [`braid_meta::lease`], a state machine; ADR 0009
-//! has the protocol.
+//! leases, and which are ended. The table itself is [`braid_meta::lease`], a state machine; ADR
+//! 0009 has the protocol.
 //!
 //! ```text
 //!   change ─> claim ─ no other session holds it ─────────────────────────> done, claim dropped

@@ -21,7 +21,7 @@ use crate::{
     call::Call,
     convert,
     core::MdsCore,
-    gate::{GATE_WAIT_MS_MAX, Waiting},
+    size::{GATE_WAIT_MS_MAX, Waiting},
 };
 
 /// Calls that wait for leases of one item (I9).

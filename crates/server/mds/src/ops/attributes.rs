@@ -76,7 +76,8 @@ impl MdsCore {
         // Refused before anything is recorded: no daemon could carry it out.
         let fits = allowed.and_then(|()| self.file_bytes_max(&inode, size).map(drop));
         let others = match fits.and_then(|()| stored(&r.changes)) {
-            // The cut by somebody who is held to permissions drops them by itself, also where the mode allows no write any more.
+            // The cut by somebody who is held to permissions drops them by itself, also where the
+            // mode allows no write any more.
             Ok(others) => {
                 let drop_set_ids = others.drop_set_ids && call.who.is_unheld();
                 Changes { drop_set_ids, drop_capabilities: false, ..others }
@@ -124,12 +125,13 @@ impl MdsCore {
         }
         let changed = self.names.setattr(&change, inode.file, &stored(changes)?)?;
         if changes.mtime.is_some() && changed.size_in_objects {
-            self.state().collector.time_was_set(inode.file, change.now);
+            self.state().sizes.time_was_set(inode.file, change.now);
         }
         Ok(changed)
     }
 
-    /// A truncate sets the times itself when it is finished: those that were asked for come after it.
+    /// A truncate sets the times itself when it is finished: those that were asked for come after
+    /// it.
     fn set_times_after(&self, call: &Call, done: Intended, changes: &Changes) -> Intended {
         let Changes { atime, mtime, .. } = *changes;
         let (Intended::Now(inode), Some(StoredTime::To(_))) = (&done, mtime) else { return done };
@@ -160,7 +162,8 @@ impl MdsCore {
             return Flow::Gate(call, file);
         }
         match self.names.getattr(file) {
-            // The record of a file of an earlier run may lack a mark, and so objects, that went with the power.
+            // The record of a file of an earlier run may lack a mark, and so objects, that went
+            // with the power.
             Ok(inode)
                 if inode.size == 0
                     && !inode.size_in_objects
@@ -186,7 +189,8 @@ impl MdsCore {
         }
     }
 
-    /// Begins an intent behind the file's gate and goes on when it is finished. ADR 0004 numbers the steps.
+    /// Begins an intent behind the file's gate and goes on when it is finished. ADR 0004 numbers
+    /// the steps.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn intend(
         &self,
@@ -244,7 +248,8 @@ impl MdsCore {
     }
 }
 
-/// What became of an intent: the inode as it left it, or as it is now when an earlier run did it for the same call.
+/// What became of an intent: the inode as it left it, or as it is now when an earlier run did it
+/// for the same call.
 pub(super) enum Intended {
     Now(Arc<Inode>),
     Before(Arc<Inode>),
@@ -282,7 +287,8 @@ fn is_drop_alone(changes: &AttributeChanges) -> bool {
             == AttributeChanges { drop_set_ids, drop_capabilities, ..AttributeChanges::none() }
 }
 
-/// What giving a file setuid, setgid or capabilities needs: that nobody else writes it in the belief that it has none.
+/// What giving a file setuid, setgid or capabilities needs: that nobody else writes it in the
+/// belief that it has none.
 pub(super) fn given_set_ids(inode: &Inode) -> Option<(LeaseOf, LeaseMode)> {
     inode.layout.is_some().then_some((LeaseOf::Data(inode.file), LeaseMode::Write))
 }

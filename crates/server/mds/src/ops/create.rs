@@ -20,7 +20,7 @@ use crate::{
     core::MdsCore,
     lease::{claimed, names},
     placement::{Candidates, Choice},
-    told::{Mark, Since},
+    size::{Mark, Since},
 };
 
 impl MdsCore {

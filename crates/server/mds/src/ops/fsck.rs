@@ -1,4 +1,5 @@
-//! What `braid fsck` asks: files, orphans, and what it may mend. It never deletes data. (Names: `fsck_names.rs`.)
+//! What `braid fsck` asks: files, orphans, and what it may mend. It never deletes data. (Names:
+//! `fsck_names.rs`.)
 
 use std::sync::PoisonError;
 
@@ -123,7 +124,7 @@ impl MdsCore {
             _ => self.names.mend(&self.change(&call), r.file, size, parts),
         };
         // What was heard of it is not what is on record now.
-        self.state().collector.begin_again(r.file);
+        self.state().sizes.record_was_mended(r.file);
         Flow::from(call, mended)
     }
 

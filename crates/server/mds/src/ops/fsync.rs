@@ -10,11 +10,11 @@ use crate::{
 };
 
 impl MdsCore {
-    /// The client has flushed the daemons. Size and parts are collected and recorded, then the log is forced: with
-    /// it the inode, and the name that the file was created under.
+    /// The client has flushed the daemons. Size and parts are collected and recorded, then the log
+    /// is forced: with it the inode, and the name that the file was created under.
     ///
-    /// Collected with a flush: what others wrote since the client's is not on disk yet, and a part that is recorded as
-    /// existing must be (I11). Where nobody wrote since, that costs no disk.
+    /// Collected with a flush: what others wrote since the client's is not on disk yet, and a part
+    /// that is recorded as existing must be (I11). Where nobody wrote since, that costs no disk.
     pub(super) fn fsync_file(&self, call: Call, r: &FsyncFile) -> Flow {
         let inode = match self.file_named(&call, r.file) {
             Ok(inode) => inode,
@@ -61,7 +61,7 @@ impl MdsCore {
         if found.lost {
             return Err(self.lost_part(&inode).unwrap_or_else(|| Status::ObjectLost.into()));
         }
-        let attributes = self.state().merged(&inode, &found);
+        let attributes = self.state().sizes.merged(&inode, &found);
         self.record_open(&inode, &found)?;
         Ok(attributes)
     }

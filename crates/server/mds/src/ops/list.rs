@@ -53,7 +53,8 @@ impl MdsCore {
         };
         let mut page = page;
         for listed in &mut page.entries {
-            // What somebody else gathers, and what may be half of a truncate, is left out: whoever wants it asks for it.
+            // What somebody else gathers, and what may be half of a truncate, is left out: whoever
+            // wants it asks for it.
             let left_out = |inode: &Arc<Inode>| {
                 self.is_gathered(&call, inode.file) || self.is_gated(inode.file)
             };
@@ -78,14 +79,17 @@ impl MdsCore {
         let request = MdsRequest::ReadDirectory(r.clone());
         me.ask_sizes(written, HowAsked::FOR_A_CALL, move |core, sizes| {
             known.extend(sizes.into_iter().map(|(inode, found)| {
-                // A size that may be half of a truncate, or cannot be asked, is left out: whoever wants it asks for the
-                // one file and gets the reason.
+                // A size that may be half of a truncate, or cannot be asked, is left out: whoever
+                // wants it asks for the one file and gets the reason.
                 let true_now = !core.is_gated(inode.file);
                 let shared = core.is_shared(&call, &inode, false);
                 let found = found.ok().filter(|_| true_now);
                 (
                     inode.file,
-                    found.map(|found| Attributes { shared, ..core.state().merged(&inode, &found) }),
+                    found.map(|found| Attributes {
+                        shared,
+                        ..core.state().sizes.merged(&inode, &found)
+                    }),
                 )
             }));
             core.settle(Flow::Answer(call, encode_success(&reply(page, &known))), request);

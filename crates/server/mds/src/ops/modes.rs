@@ -1,13 +1,15 @@
-//! Open modes: what an open denies to others, and what excludes it. The rules are [`braid_meta::lease::modes`]; ADR 0009.
+//! Open modes: what an open denies to others, and what excludes it. The rules are
+//! [`braid_meta::lease::modes`]; ADR 0009.
 //!
 //! ```text
 //!   open, deny ─> excluded now? refused ─> deny read: names lease of its directory recalled ─> excluded by then? refused
 //!              ─> noted in one batch with the open ─> forced to disk ─> answered
 //! ```
 //!
-//! Invariants: (1) what is excluded is refused, never waited for; (2) while reading is denied, nobody has the file open without
-//! the server knowing: its attributes are `shared`, and who kept them has let go before the denial was noted; (3) what is
-//! denied survives the loss of power before it is told, so that a restarted server refuses what it excludes.
+//! Invariants: (1) what is excluded is refused, never waited for; (2) while reading is denied,
+//! nobody has the file open without the server knowing: its attributes are `shared`, and who kept
+//! them has let go before the denial was noted; (3) what is denied survives the loss of power
+//! before it is told, so that a restarted server refuses what it excludes.
 
 use std::sync::Arc;
 
@@ -46,7 +48,8 @@ impl MdsCore {
         self.names.check_open(inode.file, convert::open_mode(rights, deny))
     }
 
-    /// After a restart those that only read are not known until they have told: nothing is denied to them before.
+    /// After a restart those that only read are not known until they have told: nothing is denied
+    /// to them before.
     fn may_deny(&self, deny: Deny) -> Result<(), Failure> {
         if deny.is_none() || !self.is_in_doubt() {
             return Ok(());
@@ -56,8 +59,9 @@ impl MdsCore {
         Err(Failure::new(Status::TryAgain, why))
     }
 
-    /// Claims what an open needs. One that denies reading needs besides that nobody has the file open without the server
-    /// knowing, its own client included, which may keep attributes for many users.
+    /// Claims what an open needs. One that denies reading needs besides that nobody has the file
+    /// open without the server knowing, its own client included, which may keep attributes for many
+    /// users.
     #[allow(clippy::result_large_err)]
     pub(super) fn claim_to_open(
         &self,
@@ -127,7 +131,8 @@ impl MdsCore {
         )
     }
 
-    /// Changes a handle and what the store counts of it together. Without a record: done twice it is done once.
+    /// Changes a handle and what the store counts of it together. Without a record: done twice it
+    /// is done once.
     fn change_open(
         &self,
         call: &Call,
@@ -147,7 +152,7 @@ impl MdsCore {
                 live.change(to.open_id, to.rights, to.deny);
             }
             if to.rights.allow(Rights::WRITE) {
-                state.collector.disturb(to.file);
+                state.sizes.opened_for_writing(to.file);
             }
             if open.rights.allow(Rights::WRITE)
                 && !to.rights.allow(Rights::WRITE)
@@ -156,8 +161,8 @@ impl MdsCore {
                 state.withhold(session, to.file);
             }
             if ends {
-                state.collector.end_maker(to.file);
-                state.collector.add(to.file);
+                state.sizes.writer_closed(to.file);
+                state.sizes.last_writer_closed(to.file);
             }
             inode
         };

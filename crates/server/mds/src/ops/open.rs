@@ -19,10 +19,11 @@ use crate::{
     core::{MdsCore, State},
     lease::claimed,
     session::OpenFile,
-    told::Since,
+    size::Since,
 };
 
-/// Handles in one `Close` (I9): as many as a message holds would hold the server's lock for too long.
+/// Handles in one `Close` (I9): as many as a message holds would hold the server's lock for too
+/// long.
 const CLOSE_HANDLES_MAX: usize = 4096;
 
 /// How a file is opened.
@@ -108,7 +109,8 @@ impl MdsCore {
             return opened;
         }
         let (mode, number) = self.try_data(call, file, wish);
-        // Read after the grant: whoever gives the file set-ids from now on recalls it. What is not known is asked for by who writes.
+        // Read after the grant: whoever gives the file set-ids from now on recalls it. What is not
+        // known is asked for by who writes.
         let set_ids =
             self.names.getattr(file).map_or(true, |inode| self.names.has_privileges(&inode));
         Opened { lease: convert::granted(mode, number, set_ids), ..opened }
@@ -127,7 +129,7 @@ impl MdsCore {
         let given = {
             let mut state = self.state();
             if rights.allow(Rights::WRITE) {
-                state.collector.disturb(inode.file);
+                state.sizes.opened_for_writing(inode.file);
             }
             match state.sessions.live.get_mut(session) {
                 Some(live) => live.open(open).map(|id| (id, live.recounts)),
@@ -145,7 +147,8 @@ impl MdsCore {
             }
         };
         if recounts {
-            // It may be answered from the record of an open whose count ended: with the reclaim, or when it was taken back.
+            // It may be answered from the record of an open whose count ended: with the reclaim, or
+            // when it was taken back.
             self.count_held(session, open, open_id)?;
         }
         self.with_capability(session, inode, attributes, rights, open_id)
@@ -208,7 +211,7 @@ impl MdsCore {
         let kept = state.sessions.live.get(session).and_then(|live| live.opened(open_id));
         let Some(open) = kept else { return Ok(()) };
         if self.names.close_file(&change, open.file, args(session, open.rights, open.deny))? {
-            state.collector.add(open.file);
+            state.sizes.last_writer_closed(open.file);
         }
         if let Some(live) = state.sessions.live.get_mut(session) {
             live.close(open_id);
@@ -234,7 +237,8 @@ impl MdsCore {
             }
             None => Vec::new(),
         };
-        // Each handle is removed above, once: a retry finds those alone that could not be closed, and needs no record.
+        // Each handle is removed above, once: a retry finds those alone that could not be closed,
+        // and needs no record.
         let change = braid_meta::Call { replay: None, ..self.change(&call) };
         let mut failed = None;
         for (open_id, open) in opens {
@@ -245,7 +249,7 @@ impl MdsCore {
             match self.names.close_file(&change, open.file, args) {
                 Ok(true) => self.hear_or_ask(&call, open_id, open.file),
                 Ok(false) if open.rights.allow(Rights::WRITE) => {
-                    self.state().collector.end_maker(open.file)
+                    self.state().sizes.writer_closed(open.file)
                 }
                 Ok(false) => {}
                 Err(failure) => {
@@ -258,7 +262,8 @@ impl MdsCore {
         Flow::from(call, failed.map_or(Ok(()), Err))
     }
 
-    /// The store could not end an open, and counts it: its handle is there again, to be closed by a retry.
+    /// The store could not end an open, and counts it: its handle is there again, to be closed by a
+    /// retry.
     fn open_still(&self, session: SessionId, open_id: u64, open: OpenFile) {
         if let Some(live) = self.state().sessions.live.get_mut(session) {
             live.restore(open_id, open);
@@ -292,7 +297,8 @@ impl MdsCore {
             // It was closed, or not named in a reclaim.
             None => Err(Failure::new(Status::StaleHandle, format!("handle {open_id} is not open"))),
         };
-        // Who has it open for writing has marked it: nothing more is asked than whether its size is known.
+        // Who has it open for writing has marked it: nothing more is asked than whether its size is
+        // known.
         let allowed = allowed.and_then(|()| self.may_open_damaged(&inode, Rights::READ));
         if let Err(failure) = allowed {
             return Flow::Fail(call, failure);
@@ -315,16 +321,16 @@ impl MdsCore {
 }
 
 impl State {
-    /// A session of a ticket closes a file that it may write, and keeps the capability: whatever size it makes of the file, it is
-    /// asked of the objects until the session's fence holds (I5).
+    /// A session of a ticket closes a file that it may write, and keeps the capability: whatever
+    /// size it makes of the file, it is asked of the objects until the session's fence holds (I5).
     pub(super) fn withhold(&mut self, session: SessionId, file: FileIndex) {
-        if !self.collector.may_withhold() {
+        if !self.sizes.may_withhold() {
             return;
         }
         let Some(live) = self.sessions.live.get_mut(session) else { return };
         if let Some(oldest) = live.withhold(file) {
-            self.collector.withhold(file);
-            oldest.into_iter().for_each(|oldest| self.collector.release(oldest));
+            self.sizes.withhold(file);
+            oldest.into_iter().for_each(|oldest| self.sizes.release(oldest));
         }
     }
 }

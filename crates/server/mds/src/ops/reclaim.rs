@@ -5,10 +5,12 @@
 //!                            taken up: handle, open record, mark           | what was not named is closed
 //! ```
 //!
-//! The client is believed about what was open, never about who may: the right is asked anew, of mode or ownership.
+//! The client is believed about what was open, never about who may: the right is asked anew, of
+//! mode or ownership.
 //!
-//! Invariants: (1) a handle is counted once, however often it is named; (2) nothing is taken up and nothing closed
-//! once the session has told all: a message that comes late from a connection that was given up changes nothing.
+//! Invariants: (1) a handle is counted once, however often it is named; (2) nothing is taken up and
+//! nothing closed once the session has told all: a message that comes late from a connection that
+//! was given up changes nothing.
 
 use braid_meta::{Call as Change, Identity, Want};
 use braid_types::{Failure, SessionId, Status, limits::RECLAIM_OPENS_MAX};
@@ -49,7 +51,8 @@ impl MdsCore {
         Flow::from(call, refused)
     }
 
-    /// Takes an open file up; false when the client may not have it any more, an error when that is not known.
+    /// Takes an open file up; false when the client may not have it any more, an error when that is
+    /// not known.
     fn take_up(
         &self,
         call: &Call,
@@ -60,7 +63,7 @@ impl MdsCore {
         let taken = self.check_right(call, open).and_then(|()| {
             let mut state = self.state();
             if open.rights.allow(Rights::WRITE) {
-                state.collector.disturb(open.file);
+                state.sizes.opened_for_writing(open.file);
             }
             let live = state.sessions.live.get_mut(session).ok_or_else(|| ended(session))?;
             Ok(live.take_up(named.open_id, open))
@@ -91,7 +94,8 @@ impl MdsCore {
         if call.who.owns(&inode) { Ok(()) } else { braid_meta::permit(&call.who, &inode, want) }
     }
 
-    /// Lets the store count at least the handles that the session has of a file. Without that a handle is none.
+    /// Lets the store count at least the handles that the session has of a file. Without that a
+    /// handle is none.
     pub(super) fn count_held(
         &self,
         session: SessionId,
@@ -118,7 +122,8 @@ impl MdsCore {
 
     /// The session has told all: what the store counts and the session has no handle of is closed.
     ///
-    /// Under one lock to the end, so that no open falls between the look at the handles and the end of the count.
+    /// Under one lock to the end, so that no open falls between the look at the handles and the end
+    /// of the count.
     fn close_unnamed(&self, session: SessionId) -> Result<(), Failure> {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
@@ -134,7 +139,7 @@ impl MdsCore {
         let excess: Vec<braid_meta::OpenFile> = excess.collect();
         for open in excess {
             if self.names.keep_open(&change, &open)? {
-                state.collector.add(open.file);
+                state.sizes.last_writer_closed(open.file);
             }
         }
         if let Some(live) = state.sessions.live.get_mut(session) {

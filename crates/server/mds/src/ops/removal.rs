@@ -1,16 +1,20 @@
-//! Taking an I/O daemon out of the cluster for good, and what is left of files that had a part on it.
+//! Taking an I/O daemon out of the cluster for good, and what is left of files that had a part on
+//! it.
 //!
 //! ```text
 //!   not given up: it is down, and no file has a part on it ─────────────────────────────> removed
 //!   given up:     parts of files that are being written are taken for existing ─────────> removed ──> once more
 //! ```
 //!
-//! Invariants: (1) it is on disk that a daemon is out before anybody acts on it; (2) of a file whose size is in its objects, every
-//! part on a daemon that is given up is on record as existing: what nobody can tell any more is a loss, and never zeros (I11);
-//! (3) a file that lost a part is not opened for writing, so that its size mark, where it stands, is of before: its true size went
-//! with the daemon, and it is not opened at all. What is about its names and attributes works as for any file.
+//! Invariants: (1) it is on disk that a daemon is out before anybody acts on it; (2) of a file
+//! whose size is in its objects, every part on a daemon that is given up is on record as existing:
+//! what nobody can tell any more is a loss, and never zeros (I11); (3) a file that lost a part is
+//! not opened for writing, so that its size mark, where it stands, is of before: its true size went
+//! with the daemon, and it is not opened at all. What is about its names and attributes works as
+//! for any file.
 //!
-//! Parts that are moved to other daemons (drain, mirrors) need nothing of this: they leave no part behind.
+//! Parts that are moved to other daemons (drain, mirrors) need nothing of this: they leave no part
+//! behind.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
@@ -111,11 +115,11 @@ impl MdsCore {
         })
     }
 
-    /// Which of these parts of a file exist, or may exist: while its size is in its objects, all of which its daemons have not said
-    /// otherwise since its last writer.
+    /// Which of these parts of a file exist, or may exist: while its size is in its objects, all of
+    /// which its daemons have not said otherwise since its last writer.
     fn may_exist(&self, inode: &Inode, parts: &Parts) -> Parts {
         let state = self.state();
-        let heard = state.collector.heard(inode.file);
+        let heard = state.sizes.cached(inode.file);
         let heard = heard.filter(|found| found.fetch.generation == inode.size_generation);
         let told = |part| heard.is_none_or(|found| found.fetch.parts.contains(part));
         let mut may = Parts::none();
@@ -189,7 +193,8 @@ impl MdsCore {
         Ok(FsckAffectedReply { files, next: after })
     }
 
-    /// Refuses what a file whose part went with its daemon cannot be opened for: see the invariants above.
+    /// Refuses what a file whose part went with its daemon cannot be opened for: see the invariants
+    /// above.
     pub(super) fn may_open_damaged(&self, inode: &Inode, rights: Rights) -> Result<(), Failure> {
         if !self.any_removed.load(Ordering::Acquire) {
             return Ok(());

@@ -24,8 +24,8 @@ impl MdsCore {
         let state = self.state();
         let files = state.census.files();
         let (mut iods, mut iods_up) = (0, 0);
-        // Daemons that share a disk tell the same room: it counts once. Hosts may number their disks alike, so a
-        // disk is named by its number and its size.
+        // Daemons that share a disk tell the same room: it counts once. Hosts may number their
+        // disks alike, so a disk is named by its number and its size.
         let mut disks = HashMap::new();
         for iod in state.cluster.iods().filter(|iod| iod.info.state != IodState::Removed) {
             iods += 1;
@@ -67,9 +67,9 @@ impl MdsCore {
             epoch: self.epoch,
             sessions: state.sessions.live.count() as u32,
             open_files,
-            sizes_in_objects: (written + state.collector.len()) as u64,
+            sizes_in_objects: (written + state.sizes.uncollected_count()) as u64,
             deletions_pending,
-            intents_pending: state.intents.len() as u64,
+            intents_pending: state.sizes.intent_count() as u64,
             grace: state.sessions.is_in_grace(),
             map: state.cluster.map(),
             heard_ms_ago: state.cluster.iods().map(heard).collect(),

@@ -36,11 +36,11 @@ impl MdsCore {
         let ended = self.names.end_session(session, self.env.clock.wall());
         let mut state = self.state();
         match ended {
-            Ok(files) => files.into_iter().for_each(|file| state.collector.add(file)),
+            Ok(files) => files.into_iter().for_each(|file| state.sizes.last_writer_closed(file)),
             Err(failure) => {
                 report(&format!("closing what session {session} had open"), &failure);
-                // Some are closed. The collector skips the others.
-                open.into_iter().for_each(|open| state.collector.add(open.file));
+                // Some are closed. The size table skips the others.
+                open.into_iter().for_each(|open| state.sizes.last_writer_closed(open.file));
                 state.sessions.cleanup.add_session(session);
             }
         }

@@ -2,9 +2,10 @@
 //! closed its session. [`super::SessionTable`] decides; here daemons, the store and leases follow.
 //!
 //! ```text
-//!   silence, revoked key ─> no more calls ─> fence to every daemon ─> it holds ─> closed, sizes collected
-//!   CloseSession ─> no more calls, locks and leases free ─> the same; without writes: closed immediately
-//!   not reclaimed ─> fence 0 of the epoch: older ones are refused ─> it holds ─> closed, orphans reaped
+//!   silence, revoked key ─> no calls ─> fence to all daemons ─> it holds ─> closed, sizes collected
+//!   CloseSession ─> no calls, locks and leases free ─> the same; without writes: closed immediately
+//!   not reclaimed ─> fence 0 of the epoch, which refuses older epochs ─> it holds ─> closed, orphans
+//!                                                                                    deleted
 //! ```
 
 use std::{
@@ -112,8 +113,8 @@ impl MdsCore {
         for end in finished {
             self.leases_fenced(&end.sessions);
             {
-                let collector = &mut self.state().collector;
-                end.withheld.iter().for_each(|file| collector.release(*file));
+                let sizes = &mut self.state().sizes;
+                end.withheld.iter().for_each(|file| sizes.release(*file));
             }
             self.close_all(&end.sessions, end.is_after_grace());
         }
@@ -121,7 +122,7 @@ impl MdsCore {
 
     fn close_all(self: &Arc<Self>, sessions: &[SessionId], after_grace: bool) {
         for session in sessions {
-            self.state().collector.end_makers(*session);
+            self.state().sizes.session_ended(*session);
             self.end_on_record(*session);
         }
         for session in sessions {

@@ -1,4 +1,5 @@
-//! I/O daemons that are lost for ever: taken out, with what waited for them, and what is left of files that had parts there.
+//! I/O daemons that are lost for ever: taken out, with what waited for them, and what is left of
+//! files that had parts there.
 
 use braid_types::{ByteCount, FileIndex, IodId, ShardId, Status, limits::HEARTBEAT_DOWN_MS};
 use braid_wire::{
@@ -11,7 +12,7 @@ use braid_wire::{
 };
 
 use super::world::{Client, World, at, register};
-use crate::heard::SETTLE_MS;
+use crate::size::SETTLE_MS;
 
 const LOST: IodId = IodId(2);
 
@@ -40,7 +41,8 @@ fn open(client: &Client, path: &str, rights: Rights) -> Result<Opened, braid_typ
     })
 }
 
-/// A file that is closed, and that lies with its first 4 KiB on a daemon of the test's choice; `on` says which.
+/// A file that is closed, and that lies with its first 4 KiB on a daemon of the test's choice; `on`
+/// says which.
 fn small_file(world: &World, client: &Client, on: impl Fn(IodId) -> bool) -> String {
     loop {
         let path = format!("small{}", world.clock.turn());

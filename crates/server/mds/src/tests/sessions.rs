@@ -7,7 +7,7 @@ use braid_types::{
 use braid_wire::message::mds::{CloseSession, Envelope, KeyRevoke, OpenSession, Renew, Unlink};
 
 use super::world::{World, at};
-use crate::heard::SETTLE_MS;
+use crate::size::SETTLE_MS;
 
 /// Time in which `who` renews and everybody else is silent.
 fn pass_renewing(world: &World, who: &super::world::Client, ms: u64, beats: impl Fn(u32) -> bool) {

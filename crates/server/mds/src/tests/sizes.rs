@@ -14,7 +14,10 @@ use braid_wire::{
 };
 
 use super::world::{World, at};
-use crate::{TICK_MS, gate::GATE_WAIT_MS_MAX, heard::SETTLE_MS};
+use crate::{
+    TICK_MS,
+    size::{GATE_WAIT_MS_MAX, SETTLE_MS},
+};
 
 #[test]
 fn stat_after_a_write_from_any_client_shows_its_size() {

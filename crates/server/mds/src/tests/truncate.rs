@@ -17,7 +17,7 @@ use braid_wire::{
 };
 
 use super::world::{Client, World, at, create, register, set_size};
-use crate::{TICK_MS, gate::GATE_WAIT_MS_MAX};
+use crate::{TICK_MS, size::GATE_WAIT_MS_MAX};
 
 /// A file of 40,000 bytes on three daemons, open for writing.
 fn written() -> (World, Client, Opened) {
@@ -223,7 +223,7 @@ fn a_daemon_that_is_gone_is_named_and_the_truncate_ends_when_it_is_back() {
     assert!(failure.detail.contains("I/O daemon 2"), "{failure}");
     let waits = client.begin(1, Stat { at: at("f"), follow: true });
     assert!(!waits.has_come(), "it may be back with the next heartbeat");
-    world.pass(crate::gate::GATE_WAIT_BLAMED_MS_MAX + 2 * crate::TICK_MS);
+    world.pass(crate::size::GATE_WAIT_BLAMED_MS_MAX + 2 * crate::TICK_MS);
     let told = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
     assert!(told.detail.contains("I/O daemon 2"), "{told}");
     world.iods.state().dead.clear();
@@ -275,14 +275,14 @@ fn who_waits_at_a_gate_without_a_known_reason_is_told_before_its_attempt_is_over
     world.iods.hold();
     let _truncate = client.begin(1, set_size("f", 100));
     let waits = client.begin(2, Stat { at: at("f"), follow: true });
-    world.pass(crate::gate::GATE_WAIT_BLAMED_MS_MAX + 2 * crate::TICK_MS);
+    world.pass(crate::size::GATE_WAIT_BLAMED_MS_MAX + 2 * crate::TICK_MS);
     assert!(!waits.has_come(), "a truncate that goes on is waited for");
-    world.pass(crate::gate::GATE_WAIT_MS_MAX);
+    world.pass(crate::size::GATE_WAIT_MS_MAX);
     let told = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
     assert_eq!(told.blamed(), Some("I/O daemon 1 at 127.0.0.1:7001"), "{told}");
     const {
         assert!(
-            crate::gate::GATE_WAIT_MS_MAX * 3 < braid_types::limits::TIMEOUT_SECONDS_DEFAULT * 1000
+            crate::size::GATE_WAIT_MS_MAX * 3 < braid_types::limits::TIMEOUT_SECONDS_DEFAULT * 1000
         )
     }
 }
@@ -415,7 +415,8 @@ fn set_ids_are_dropped_from_the_mode_as_it_is_alone_or_with_a_size() {
     client.call(MakeDirectory { at: at("d"), mode: 0o2755, umask: 0 }).unwrap();
     let kept = client.call(SetAttributes { at: at("d"), follow: true, changes: drop() }).unwrap();
     assert_eq!(kept.mode, 0o2755, "new files of a directory get its group");
-    // A user who has the file open for writing writes, whatever the mode is by now; one who has not does not.
+    // A user who has the file open for writing writes, whatever the mode is by now; one who has not
+    // does not.
     let user = client.define(0x1000);
     set(AttributeChanges { mode: Some(0o4700), ..AttributeChanges::none() });
     let drops = || SetAttributes { at: at("f"), follow: true, changes: drop() };

@@ -170,8 +170,8 @@ impl FakeState {
         }
     }
 
-    /// A daemon's host loses power and comes back at once: what was not flushed is gone. The server learns of it with
-    /// the next heartbeat.
+    /// A daemon's host loses power and comes back at once: what was not flushed is gone. The server
+    /// learns of it with the next heartbeat.
     pub fn lose_power(&mut self, iod: IodId) {
         *self.losses.entry(iod).or_default() += 1;
         self.objects.retain(|(at, _), _| *at != iod);
@@ -434,7 +434,7 @@ impl World {
 
     /// So long that every size that can be collected is recorded.
     pub fn settle(&self) {
-        self.pass(crate::heard::SETTLE_MS + 1500);
+        self.pass(crate::size::SETTLE_MS + 1500);
     }
 
     /// Time goes on; only the daemons that `beats` says send heartbeats.
@@ -500,7 +500,7 @@ impl World {
 
     /// How many files the server knows the maker of.
     pub fn makers(&self) -> usize {
-        self.core.state().collector.makers()
+        self.core.state().sizes.sole_writer_count()
     }
 
     pub fn objects_of(&self, file: FileIndex) -> usize {
@@ -621,7 +621,8 @@ impl Client {
         pending
     }
 
-    /// The same client after a restart of the server: another connection, the session reclaimed, nothing open.
+    /// The same client after a restart of the server: another connection, the session reclaimed,
+    /// nothing open.
     pub fn reclaim(&self, world: &mut World) -> Result<Self, Failure> {
         self.reclaim_with(world, &[])
     }

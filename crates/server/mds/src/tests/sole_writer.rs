@@ -16,7 +16,7 @@ use braid_wire::{
 };
 
 use super::world::{Client, World, at};
-use crate::{heard::SETTLE_MS, told::TOLD_FILES_MAX};
+use crate::size::{SETTLE_MS, TOLD_FILES_MAX};
 
 fn tells<M: WireCall>(client: &Client, told: ToldSize, message: M) -> M::Reply {
     client.call_as(Envelope { told: vec![told], ..client.next() }, message).unwrap()

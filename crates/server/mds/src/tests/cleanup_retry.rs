@@ -93,7 +93,7 @@ fn an_open_that_cannot_be_given_nor_taken_back_is_closed_later() {
         let call = braid_meta::Call { who: &who, now: Default::default(), replay: None };
         let args = braid_meta::OpenArgs::plain(session, braid_meta::Access::BOTH);
         world.core.names.open_file(&call, file, args).unwrap();
-        world.core.state().close_later(session, open);
+        world.core.state().sessions.close_later(session, open);
     };
     count(client.session);
     client.call_as(braid_wire::message::mds::Envelope::PLAIN, CloseSession {}).unwrap();

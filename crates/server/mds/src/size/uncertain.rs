@@ -1,14 +1,19 @@
-//! The records of sizes after a restart: in doubt until every client of before has told what it has open. ADR 0008.
+//! Recorded sizes after a restart: uncertain until every client of before has reclaimed what it has
+//! open. ADR 0008.
 //!
 //! ```text
-//!   start, sessions on record ──> in doubt ──each has reclaimed or ended──────────────> as ever
-//!                                     └─────grace period over, older epochs fenced────────^
+//!   start, sessions on record ──> uncertain ──each has reclaimed or ended────────────> certain
+//!                                     └───────grace period over, older epochs fenced─────^
 //! ```
 //!
-//! A loss of power may have taken the mark of a file that a client goes on writing. So while in doubt: (1) the I/O
-//! daemons are asked for the size of every file, and one whose objects disagree with its record is marked (I5);
-//! (2) no mark ends: who has a file open for writing may not have said so yet. Until the grace period is over a file whose
-//! last name or open goes is kept as an orphan, for a reader that has not said so yet.
+//! A loss of power may have taken the size mark of a file that a client is still writing. So, while
+//! records are uncertain:
+//! 1. The I/O daemons are asked for the size of every file. A file whose objects disagree with its
+//!    record is marked (I5).
+//! 2. No mark ends: a client that has the file open for writing may not have reclaimed it yet.
+//!
+//! Until the grace period is over, a file that loses its last name or open is kept as an orphan,
+//! for a reader that has not reclaimed it yet.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -19,34 +24,36 @@ use braid_wire::message::types::Attributes;
 use crate::{convert, core::MdsCore, objects::Found};
 
 impl MdsCore {
-    /// Whether recorded sizes are in doubt.
+    /// Whether recorded sizes are uncertain.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt.load(Ordering::Acquire)
     }
 
-    /// Ends the doubt when nobody is awaited any more.
+    /// Makes recorded sizes certain when no client is waited for any more.
     pub(crate) fn look_at_doubt(&self) {
         if self.is_in_doubt() && !self.state().sessions.awaits_reclaims() {
             self.end_doubt();
         }
     }
 
+    /// Makes recorded sizes certain, and lets locks be granted.
     pub(crate) fn end_doubt(&self) {
         self.in_doubt.store(false, Ordering::Release);
         self.grant_locks();
     }
 
-    /// The attributes of a file without the mark whose daemons were asked all the same.
-    pub(crate) fn resolve_doubt(
+    /// The attributes of a file without a mark, by the answers of its daemons.
+    pub(super) fn resolve_doubt(
         self: &Arc<Self>,
         inode: &Inode,
         found: Result<Found, Failure>,
     ) -> Result<Attributes, Failure> {
         let found = match found {
-            // The same of one whose daemon was removed.
+            // A part went with a removed daemon: reads of it fail, and the record is as good as
+            // before the restart.
             Ok(found) if found.lost => return Ok(convert::attributes(inode)),
             Ok(found) => found,
-            // A part that its daemon lost: who reads it is told (I11); the record is as good as without a restart.
+            // A daemon lost a part: as above (I11).
             Err(failure) if failure.status == Status::ObjectLost => {
                 return Ok(convert::attributes(inode));
             }
@@ -61,7 +68,7 @@ impl MdsCore {
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         self.names.mark_size(&change, inode.file, found.fetch.generation)?;
         let mut state = self.state();
-        state.collector.add(inode.file);
-        Ok(state.merged(inode, &found))
+        state.sizes.collector.add(inode.file);
+        Ok(state.sizes.merged(inode, &found))
     }
 }
