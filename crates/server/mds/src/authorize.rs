@@ -21,7 +21,7 @@ impl Authorizer for MdsCore {
             (Role::Client, Credential::Ticket(ticket)) => {
                 self.state().check_ticket(ticket, self.epoch.0)?
             }
-            // One answer for every wrong pair: a peer learns nothing about which keys there are.
+            // The same answer for every wrong pair: a peer learns nothing about which keys exist.
             _ => return Err(refused("this key does not prove this role")),
         }
         Ok(credential.secret(&self.key))
@@ -29,7 +29,7 @@ impl Authorizer for MdsCore {
 }
 
 impl MdsCore {
-    /// Rights of a proved credential, and the directory that its paths start at.
+    /// The rights of a proved credential, and the directory at which its paths start.
     pub(crate) fn rights_of(
         &self,
         credential: &Credential,
@@ -57,7 +57,7 @@ impl MdsCore {
     }
 }
 
-/// The client key that a credential is, or that vouches for it.
+/// The client key of a credential, or the key that signed its ticket.
 fn client_key(credential: &Credential) -> Option<KeyId> {
     match credential {
         Credential::Client(key) => Some(*key),
@@ -139,7 +139,7 @@ impl State {
             .is_some_and(|session| session.owner.key == ticket.key && session.owner.user.is_none());
         if ticket.epoch.0 != epoch || !vouched {
             return Err(refused(&format!(
-                "the ticket's agent (session {agent}) is gone; try: ask the agent for a new one"
+                "the agent of the ticket (session {agent}) has ended; try: get a new ticket"
             )));
         }
         Ok(())

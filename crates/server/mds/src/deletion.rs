@@ -2,9 +2,9 @@
 //! asked once a batch.
 //!
 //! ```text
-//!   queued ─> log synced ─> deleted: the space is free ─ SETTLE_MS ─> deleted again, durably ─> out
-//!     ^                         | a daemon is down                      | a daemon is down,   of the
-//!     `─────── next pass ───────┴───────────────────────────────────────┘ or was              queue
+//!   queued ─> log synced ─> deleted: the space is free ─SETTLE_MS─> deleted durably ─> dequeued
+//!     ^                         | a daemon is down                      | a daemon is or was down
+//!     `─────── next pass ───────┴───────────────────────────────────────┘
 //! ```
 //!
 //! Invariants:
@@ -137,7 +137,7 @@ impl MdsCore {
         self.force(move |core, forced| match forced {
             Ok(()) => core.delete_batch(batch, last),
             Err(failure) => {
-                report("forcing the log before objects are deleted", &failure);
+                report("syncing the log before objects are deleted", &failure);
                 core.state().deleter.running = false;
             }
         });
@@ -147,7 +147,7 @@ impl MdsCore {
     fn next_deletions(&self, mut after: Option<FileIndex>) -> Option<(Vec<Deletion>, FileIndex)> {
         loop {
             let page = self.names.deletions(after, DELETE_FILES_MAX).unwrap_or_else(|failure| {
-                report("reading the queue of deletions", &failure);
+                report("reading the deletion queue", &failure);
                 Vec::new()
             });
             let last = page.last()?.file;
@@ -209,7 +209,7 @@ impl MdsCore {
                 Ok(()) => {
                     core.counters.deleted.fetch_add(files.len() as u64, Ordering::Relaxed);
                 }
-                Err(failure) => report("taking deletions out of the queue", &failure),
+                Err(failure) => report("removing deletions from the queue", &failure),
             }
             // The others are in the queue and in no list: the next pass begins with them.
             core.state().deleter.unsure.asked.clear();

@@ -203,7 +203,7 @@ impl MdsCore {
             && let Some(session) = call.session
         {
             let Envelope { slot, sequence, .. } = call.envelope;
-            let waiters = self.state().sessions.live.answered(
+            let waiters = self.state().sessions.live.complete(
                 session,
                 slot,
                 sequence,

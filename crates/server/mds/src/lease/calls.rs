@@ -300,12 +300,12 @@ impl MdsCore {
             holders.iter().take(3).map(name).collect()
         };
         let what = if by != Wait::Restart {
-            "does not give back its lease"
+            "does not return its lease"
         } else {
-            "may hold leases of before the restart"
+            "may hold leases from before the restart"
         };
         let who = if names.is_empty() { "another client".to_owned() } else { names.join(", ") };
-        Failure::new(Status::TryAgain, format!("client {who} {what}; it is given up soon"))
+        Failure::new(Status::TryAgain, format!("client {who} {what}; its session is ended soon"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! I/O daemons: register, live, drain.
+//! I/O daemons: registration, heartbeats, draining.
 
 use std::sync::PoisonError;
 
@@ -21,8 +21,9 @@ impl MdsCore {
     }
 
     fn register(&self, call: &Call, r: &RegisterIod) -> Result<RegisterIodReply, Failure> {
-        // One lock from the check to the record, so that two directories do not get one id. Of its own, since the log is
-        // forced under it: nobody but another daemon that registers waits for that.
+        // One lock from the check to the record, so that two directories do not get one id. It is a
+        // lock of its own, since the log is synced under it: only another registration waits for
+        // that.
         let _one_at_a_time = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let state = self.state();
@@ -31,7 +32,7 @@ impl MdsCore {
             state.cluster.check_reachable(r, &peer.address, peer.loopback)?;
         }
         let record = self.names.register_iod(r.directory, &r.addresses, &r.labels)?;
-        // An id that was told must not be given to another directory after a loss of power.
+        // After a loss of power, an id that was returned must not be assigned to another directory.
         self.names.sync()?;
         let id = record.id;
         let mut state = self.state();

@@ -35,7 +35,7 @@ impl MdsCore {
             if !top.is_directory() {
                 return Err(Failure::new(
                     Status::NotDirectory,
-                    "the subtree of a key is a directory",
+                    "the subtree of a key must be a directory",
                 ));
             }
         }
@@ -87,8 +87,8 @@ impl MdsCore {
         }
     }
 
-    /// Ends the key's sessions, of which each that it ever had is refused by every daemon once the newest fence holds: those that
-    /// were closed before are fenced already.
+    /// Revokes a key and ends its sessions. Once the newest fence holds on every daemon, they
+    /// refuse every session that the key ever had: those that closed before are fenced already.
     fn revoke_key(&self, key: KeyId) -> Result<(), Failure> {
         if !self.state().keys.contains(key) {
             return Err(Failure::new(Status::NotFound, format!("key {key}; try: braid key list")));

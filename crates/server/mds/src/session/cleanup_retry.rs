@@ -73,7 +73,7 @@ impl MdsCore {
         sessions.into_iter().for_each(|session| self.end_on_record(session));
         for (session, id) in handles {
             if let Err(failure) = self.close_kept(session, id) {
-                report("taking back an open", &failure);
+                report("undoing an open", &failure);
                 self.state().sessions.cleanup.add_handle(session, id);
             }
         }

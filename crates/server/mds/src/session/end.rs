@@ -2,10 +2,9 @@
 //! closed its session. [`super::SessionTable`] decides; here daemons, the store and leases follow.
 //!
 //! ```text
-//!   silence, revoked key ─> no calls ─> fence to all daemons ─> it holds ─> closed, sizes collected
-//!   CloseSession ─> no calls, locks and leases free ─> the same; without writes: closed immediately
-//!   not reclaimed ─> fence 0 of the epoch, which refuses older epochs ─> it holds ─> closed, orphans
-//!                                                                                    deleted
+//!   silence, revoked key ─> no calls ─> fence pushed ─> it holds ─> closed, sizes collected
+//!   CloseSession ─> no calls, locks and leases free ─> the same; never wrote: closed immediately
+//!   not reclaimed ─> fence 0, which refuses older epochs ─> it holds ─> closed, orphans deleted
 //! ```
 
 use std::{

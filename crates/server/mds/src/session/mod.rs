@@ -14,7 +14,8 @@
 //! It calls nobody: `end.rs` and `cleanup_retry.rs` send what it returns, without the lock.
 //!
 //! Invariants:
-//! 1. A session's id is never used twice. Each id that was assigned is live, recorded, or fenced.
+//! 1. A session's id is never used twice. Each id that was assigned is live, recorded, fenced, or
+//!    just about to begin.
 //! 2. A session belongs to one owner. No other owner may join or reclaim it.
 //! 3. What a session had open for writing stays open in the store until its fence holds on every
 //!    daemon. So no size is collected, and no orphan is deleted, that it might still write.

@@ -60,7 +60,7 @@ impl HeardFiles {
     fn put(&mut self, file: FileIndex, heard: Heard) {
         self.remove(file);
         let is_new = self.due.insert((heard.since, file));
-        debug_assert!(is_new, "1: file {file} waits to be recorded twice");
+        debug_assert!(is_new, "1: file {file} is in the queue twice");
         self.files.insert(file, heard);
     }
 
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_settled_does_not_wait_where_it_is_due_at_once() {
+    fn a_size_that_failed_does_not_wait_where_it_would_be_due_immediately() {
         let mut heard = HeardFiles::default();
         assert!(heard.may_wait_again());
         for file in 1..=HEARD_FILES_EARLY as u64 {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_again_while_it_is_settled_is_settled_again() {
+    fn a_size_cached_again_while_being_recorded_is_recorded_again() {
         let mut heard = HeardFiles::default();
         let settle = Duration::from_millis(SETTLE_MS);
         heard.insert(FileIndex(1), found(), Duration::ZERO);

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_were_quiet_at_the_last_look_keep_its_number() {
+    fn objects_that_were_idle_at_the_last_query_keep_its_number() {
         let (mut looks, mut newest) = (Looks::default(), 0);
         let mut look = |answers: &[Answer], now| {
             looks.number(FILE, answers, at(now), || {

@@ -2,11 +2,11 @@
 //! (I5, ADR 0008).
 //!
 //! ```text
-//!   last close ──> queue ──> asked, no flush ──> cached ──> asked to flush ──> recorded, mark ended
-//!                    ^            |                |             | a verifier changed: from the start
-//!                    |            | a daemon       | stat and    | a daemon is down
-//!                    |            | is down        | open ask    |
-//!                    `── next tick ┴── a writer ───┴─ nobody ────'
+//!   last close ──> queue ──> asked, no flush ──> cached ──> asked to flush ──> recorded,
+//!                    ^         |                   |           |               mark ended
+//!                    |         | a daemon is down  |           | a verifier changed, or a daemon
+//!                    |         | (next tick)       |           | is down and the cache is full
+//!                    `─────────┴──── a writer ─────┴───────────'
 //! ```
 //!
 //! What the sole writer of a new file reports with its close is cached like a collected size
@@ -372,7 +372,10 @@ impl MdsCore {
             Ok(found) if found.lost => self.record(sizes, inode, heard),
             Ok(found) if !told && found.misses(&heard) => {
                 // Lost by the disk, or deleted by hand. Reads of it fail (I11).
-                tracing::error!(file = %inode.file, "an object that a daemon had is gone; try: braid fsck");
+                tracing::error!(
+                    file = %inode.file,
+                    "an object that a daemon had is gone; try: braid fsck"
+                );
                 self.record(sizes, inode, heard);
             }
             Ok(mut found) if found.verifiers == heard.verifiers => {

@@ -125,7 +125,7 @@ impl Gates {
             {
                 let why = gate.because.clone();
                 let why = why.unwrap_or_else(|| {
-                    Failure::new(Status::TryAgain, "a truncate of the file is under way")
+                    Failure::new(Status::TryAgain, "a truncate of the file is in progress")
                 });
                 expired.extend(gate.waiting.pop_front().map(|waiting| (waiting, why)));
             }

@@ -4,9 +4,9 @@
 //! ```text
 //!   close the gate ─> begin (batch) ─> each daemon ─> finish (batch) ─> open the gate ─> answer
 //!                                       | one is down: the call fails, the gate stays closed
-//!                                       |──────── again with a later tick
-//!                                       | one refuses for good: an intent replaces it that undoes it
-//!                                       `──────── each daemon ─> finish ─> open the gate ─> the refusal
+//!                                       |────── again with a later tick
+//!                                       | one refuses for good: replaced by one that undoes it
+//!                                       `────── each daemon ─> finish ─> open the gate ─> refusal
 //! ```
 //!
 //! A daemon that was removed from the cluster is not asked: it holds nothing of the file to

@@ -21,7 +21,8 @@
 //!    asked. [`SizeTable::opened_for_writing`] is called before a capability leaves the server.
 //! 2. What is recorded was on the daemons' disks when they answered.
 //! 3. The gate of a file is closed exactly while an intent for it is in the store, or is about to
-//!    be put there. While it is closed, the file is neither collected nor recorded.
+//!    be put there. While it is closed, the file is not collected, and the store refuses to record
+//!    its size.
 //! 4. The number of closed gates, which is read without the lock, is changed under the lock.
 //! 5. Everything that waits is bounded (I9).
 //!

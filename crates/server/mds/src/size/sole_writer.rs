@@ -5,8 +5,8 @@
 //! ```text
 //!   create, open ──> sole writer ──┬─ its own stat, set attributes: answered by its report
 //!                                  |─ its close: the report is cached (collection.rs)
-//!                                  `─ another open for writing, a truncate, a new layout, a restart:
-//!                                     the daemons are asked as before
+//!                                  `─ another open for writing, a truncate, a new layout,
+//!                                     a restart: the daemons are asked as before
 //! ```
 //!
 //! Invariants:

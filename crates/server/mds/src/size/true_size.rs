@@ -233,7 +233,10 @@ impl Said {
                 }
                 Ok(_) => said.fail(
                     files,
-                    &Failure::new(Status::Internal, format!("I/O daemon {iod} miscounted objects")),
+                    &Failure::new(
+                        Status::Internal,
+                        format!("I/O daemon {iod} returned a wrong number of objects"),
+                    ),
                 ),
                 Err(failure) => said.fail(files, &failure),
             }
