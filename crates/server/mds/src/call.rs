@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct Call {
     pub(crate) connection: Arc<Connection>,
     pub(crate) envelope: Envelope,
-    /// `Some` for everything that needs a session.
+    /// The session, if the call needs one.
     pub(crate) session: Option<SessionId>,
     /// The user of the call.
     pub(crate) who: Arc<Identity>,

@@ -502,7 +502,7 @@ impl Iod {
     }
 }
 
-/// Whether a host's name or address means the very host that uses it.
+/// Whether a host name or address is a loopback: it means the host that uses it.
 fn is_host_itself(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let address = bare.parse::<IpAddr>().map(|address| address.to_canonical());

@@ -117,7 +117,7 @@ pub(crate) fn special(kind: FileKind) -> Result<StoredKind, Failure> {
     }
 }
 
-/// Permission bits, setuid, setgid and sticky of something new.
+/// Permission bits, setuid, setgid and sticky bit of a new file.
 pub(crate) fn mode(mode: u32, umask: u32) -> NewMode {
     NewMode { bits: (mode & 0o7777) as u16, umask: (umask & 0o777) as u16 }
 }

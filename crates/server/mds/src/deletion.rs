@@ -229,7 +229,7 @@ fn calls(batch: &[Deletion], durable: bool, removed: &BTreeSet<IodId>) -> Vec<(I
         .collect()
 }
 
-/// Daemons that did not do what they were asked.
+/// Daemons whose call failed.
 fn failed(replies: &Replies<()>) -> BTreeSet<IodId> {
     replies.iter().filter(|(_, reply)| reply.is_err()).map(|(iod, _)| *iod).collect()
 }

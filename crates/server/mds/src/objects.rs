@@ -85,7 +85,7 @@ impl Found {
 /// cluster and were not asked. `change` is a new number for [`Fetch::change`].
 ///
 /// # Errors
-/// [`Status::ObjectLost`] for a part that is recorded as existing and is not there (I11);
+/// [`Status::ObjectLost`] for a part that is recorded as existing and is missing (I11);
 /// [`Status::Corrupted`] for lengths that the layout cannot have.
 pub(crate) fn combine(
     inode: &Inode,

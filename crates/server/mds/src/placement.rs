@@ -257,7 +257,7 @@ impl Choice<'_> {
             Some(parts) if width.is_some() && !parts.is_multiple_of(chosen) => {
                 Err(invalid(format!("{parts} parts are not groups of {chosen}")))
             }
-            // Without a wish for the width, the widest that divides the parts.
+            // Without a width in the hint, the widest that divides the parts.
             Some(parts) => {
                 let width = (1..=chosen.min(parts))
                     .rev()
@@ -270,7 +270,7 @@ impl Choice<'_> {
     }
 }
 
-/// A distribution before it is known how many daemons there are.
+/// A distribution before the number of daemons is known.
 enum Shape {
     Single,
     Stripe { stripe_bytes: u64, parts: Option<u16> },
@@ -312,7 +312,7 @@ impl Shape {
     }
 }
 
-/// Checks a wish that is to be a directory's default: it must make a layout on some cluster.
+/// Checks a layout hint that is to be a directory's default: it must give a layout on some cluster.
 ///
 /// # Errors
 /// [`Status::Invalid`], [`Status::LimitExceeded`].

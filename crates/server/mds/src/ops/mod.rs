@@ -73,7 +73,7 @@ pub(crate) fn is_answer_kept(request: &MdsRequest) -> bool {
     slot || roles == ADMIN || matches!(request, MdsRequest::Open(_))
 }
 
-/// What a request asks of its caller.
+/// What a request requires of its caller.
 pub(crate) fn needs(request: &MdsRequest) -> Needs {
     use MdsRequest as R;
     match request {

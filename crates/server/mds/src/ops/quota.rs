@@ -26,7 +26,7 @@ use crate::{
 /// Owners in one reply: about 100 bytes each, and up to 4 KiB for the path of a directory.
 const LIST_MAX: usize = 64;
 
-/// A write end of at most `fits`. `None` where only the size of the largest file is a limit.
+/// A write end of at most `fits`. `None` if only the size of the largest file is a limit.
 fn bounded(allowed: Option<u64>, fits: u64) -> Option<u64> {
     let fits = (fits < FILE_BYTES_MAX).then_some(fits);
     [allowed, fits].into_iter().flatten().min()

@@ -39,7 +39,7 @@ pub struct Missing {
     pub more: bool,
 }
 
-/// The fences of the cluster, as this epoch numbers them.
+/// The fences of the cluster, with the numbers of this epoch.
 #[derive(Debug)]
 pub struct Fences {
     newest: u64,

@@ -20,7 +20,7 @@ use braid_wire::{Deny, Rights};
 
 use crate::{connection::Pulse, convert};
 
-/// Replay slots of a session: as many calls as a client has in flight at once.
+/// Replay slots of a session: a client has as many calls in flight at most.
 pub const SESSION_SLOTS: u32 = 64;
 /// Sessions of one server (I9): a few hundred bytes each.
 pub const SESSIONS_MAX: usize = 131_072;
@@ -243,7 +243,7 @@ impl<W> Session<W> {
         }
     }
 
-    /// Gives an open file its handle.
+    /// Makes a handle for an open file.
     ///
     /// # Errors
     /// [`Status::TooManyOpen`].

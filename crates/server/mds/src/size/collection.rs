@@ -202,7 +202,7 @@ impl Collector {
         self.queue.len() + self.later.len() + self.asked.len() + self.heard.len()
     }
 
-    /// Puts back what waited for a tick.
+    /// Queues again what waited for a tick.
     fn retry(&mut self) {
         std::mem::take(&mut self.later).into_iter().for_each(|file| self.add(file));
     }

@@ -267,7 +267,7 @@ impl Said {
 }
 
 impl SizeTable {
-    /// Attributes as the objects make them.
+    /// Attributes by what the daemons said of the objects.
     pub(crate) fn merged(&self, inode: &Inode, found: &Found) -> Attributes {
         let mtime = self.written_at(inode, found.fetch.mtime);
         // Cached in the meantime with the same size: that is recorded later with its own change
