@@ -1,6 +1,7 @@
-//! How many creates a second the metadata server answers over loopback, client and server in one process: the
-//! measuring program of ADR 4. `mds_load [threads] [creates per thread] [shared|own] [open]`: one connection that all
-//! threads share, or one for each; `open` opens each file for writing and closes it.
+//! How many creates a second the metadata server answers over loopback, client and server in one
+//! process: the measuring program of ADR 4. `mds_load [threads] [creates per thread] [shared|own]
+//! [open]`: one connection that all threads share, or one for each; `open` opens each file for
+//! writing and closes it.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},

@@ -1,7 +1,8 @@
-//! A call on its way: who asks, in which slot, and what its answer will wait for.
+//! A call in progress: its client, its slot, and what its answer waits for.
 //!
-//! An operation either answers at once, or keeps the call and goes on when an I/O daemon or the log has
-//! answered, or waits at a file's gate and is done again from its beginning when the gate opens.
+//! An operation either answers immediately; or it takes the call and continues when an I/O daemon
+//! or the log has answered; or the call waits at a file's gate, or for a lease, and runs again from
+//! its beginning.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -23,16 +24,16 @@ use crate::{
 pub(crate) struct Call {
     pub(crate) connection: Arc<Connection>,
     pub(crate) envelope: Envelope,
-    /// `Some` for everything that needs a session.
+    /// The session, if the call needs one.
     pub(crate) session: Option<SessionId>,
-    /// Who asks.
+    /// The user of the call.
     pub(crate) who: Arc<Identity>,
-    /// [`Replay::request`]; 0 of a call without a sequence.
+    /// [`Replay::request`]; 0 for a call without a sequence.
     pub(crate) request: u64,
-    /// When it came, on the server's monotonic clock.
+    /// When it was received, on the server's monotonic clock.
     pub(crate) came: Duration,
     pub(crate) responder: Responder,
-    /// What it keeps others from holding, until it is answered.
+    /// Its claims of leases, until it is answered.
     pub(crate) hold: Option<Hold>,
     /// Frees the call's replay slot if the call is dropped without a reply.
     pub(crate) slot: SlotGuard,
@@ -84,12 +85,13 @@ impl Drop for SlotGuard {
 }
 
 impl Call {
-    /// The session that asks, also where the call needs none; 0, which is nobody's, on a connection without one.
+    /// The session of the caller, also where the call needs none; 0, which is no session, on a
+    /// connection without one.
     pub(crate) fn asker(&self) -> SessionId {
         self.session.or_else(|| self.connection.bound()).unwrap_or_default()
     }
 
-    /// What makes a retry known to the store.
+    /// By what the store recognizes a retry.
     pub(crate) fn replay(&self) -> Option<Replay> {
         let Envelope { slot, sequence, .. } = self.envelope;
         let session = self.session.filter(|_| sequence != 0)?;
@@ -97,22 +99,22 @@ impl Call {
     }
 }
 
-/// What became of an operation. The call comes back unless it was kept.
+/// The outcome of an operation. The call comes back unless the operation took it.
 pub(crate) enum Flow {
     /// The body of the final frame.
     Answer(Call, Vec<u8>),
-    /// It goes on by itself.
+    /// The operation took the call and answers it later.
     Later,
-    /// It waits until the file's gate opens, then begins again.
+    /// It waits until the file's gate opens, then runs again.
     Gate(Call, FileIndex),
-    /// It waits until somebody gives a lease back, then begins again.
+    /// It waits until a lease is returned, then runs again.
     Lease(Call, Blocked),
     /// It failed.
     Fail(Call, Failure),
 }
 
 impl Flow {
-    /// The answer of an operation that needed nobody else.
+    /// The outcome of an operation that is complete.
     pub(crate) fn from<R: Wire>(call: Call, outcome: Result<R, Failure>) -> Self {
         match outcome {
             Ok(reply) => Self::Answer(call, encode_success(&reply)),

@@ -1,4 +1,4 @@
-//! How many files there are: counted in the background, a page of inodes at a time, because no operation
+//! The number of files: counted in the background, a page of inodes at a time, because no operation
 //! should pay for a number that only `df -i` asks for.
 
 use std::{sync::Arc, time::Duration};
@@ -12,7 +12,7 @@ const PAGE: usize = 1024;
 /// Time from the end of one count to the start of the next.
 const REST: Duration = Duration::from_secs(60);
 
-/// A count that is under way, and the last one.
+/// The count in progress, and the last complete one.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     files: u64,
@@ -23,14 +23,14 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Files at the last count; while the first is under way, those counted so far.
+    /// The last complete count; during the first count, the files counted so far.
     pub(crate) fn files(&self) -> u64 {
         self.files.max(self.counted)
     }
 }
 
 impl MdsCore {
-    /// Counts one page further.
+    /// Counts one more page.
     pub(crate) fn count_files(self: &Arc<Self>, now: Duration) {
         let (shard, after) = {
             let census = &self.state().census;

@@ -1,14 +1,16 @@
-//! The I/O daemons of the cluster as the metadata server sees them: who they are, where, how they are.
+//! The I/O daemons of the cluster as the metadata server knows them: identity, addresses, state.
 //!
 //! ```text
 //!   register ──> up ──silent HEARTBEAT_DOWN_MS──> down ──heartbeat──> up
 //!                 └──── SetIodState ──> draining ──── SetIodState ──> up
-//!   any ── IodRemove ──> removed, for good: refused when it registers, asked nothing, waited for by nobody
+//!   any ── IodRemove ──> removed, for good: refused at registration, not asked, not waited for
 //! ```
 //!
-//! Invariants: (1) an id belongs to one directory for ever, named by 16 random bytes; (2) the map's
-//! epoch rises with each change that a client could see, and over restarts: it is
-//! `server epoch << 32 | counter`; (3) nothing here asks for the time, so that a test can set it.
+//! Invariants:
+//! 1. An id belongs to one directory for ever, which is named by 16 random bytes.
+//! 2. The map's epoch rises with each change that a client could see, and over restarts: it is
+//!    `server epoch << 32 | counter`.
+//! 3. Nothing here reads the time, so that a test can set it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,23 +44,23 @@ pub const IOD_TEXT_BYTES_MAX: usize = 255;
 /// An I/O daemon.
 #[derive(Clone, Debug)]
 pub struct Iod {
-    /// What clients see.
+    /// The part that clients see.
     pub info: IodInfo,
     /// The random bytes of its directory.
     pub directory: [u8; 16],
-    /// Its write verifier, once it spoke.
+    /// Its write verifier, once it has registered.
     pub verifier: Option<WriteVerifier>,
-    /// When it was last answered, on the server's monotonic clock.
+    /// When it was last heard, on the server's monotonic clock.
     pub heard: Duration,
     /// It applied every fence up to this one.
     pub fence_applied: u64,
     /// Set by an administrator.
     pub draining: bool,
-    /// The longest that an object can be on its disk; no limit is known of one that has not registered yet.
+    /// The longest that an object can be on its disk. No limit is known until it has registered.
     pub object_bytes_max: u64,
 }
 
-/// The cluster map and what lies behind it.
+/// The cluster map, and what the server knows besides.
 #[derive(Debug)]
 pub struct Cluster {
     uuid: ClusterUuid,
@@ -70,7 +72,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster as it was recorded. A recorded daemon counts as heard `now`: it has had no chance yet.
+    /// The cluster on record. A recorded daemon counts as heard `now`, since it had no chance to
+    /// send a heartbeat yet.
     pub fn new(
         uuid: ClusterUuid,
         server: MdsEpoch,
@@ -94,12 +97,12 @@ impl Cluster {
         self.epoch
     }
 
-    /// Which cluster this is.
+    /// The cluster's id.
     pub fn uuid(&self) -> ClusterUuid {
         self.uuid
     }
 
-    /// What placement chooses from. Cheap: made anew only when something changed.
+    /// The daemons that placement chooses from. Cheap: made again only when something changed.
     pub fn candidates(&self) -> Arc<Candidates> {
         self.candidates.clone()
     }
@@ -110,7 +113,7 @@ impl Cluster {
         ClusterMap { epoch: self.epoch, mds: self.mds.clone(), iods }
     }
 
-    /// Where the server's own addresses are; set once its listener has its ports.
+    /// Sets the server's own addresses, once its listener has its ports.
     pub fn set_addresses(&mut self, mds: Vec<String>) {
         self.mds = mds;
         self.changed();
@@ -126,35 +129,37 @@ impl Cluster {
         self.iods.values()
     }
 
-    /// How errors name a daemon.
+    /// The name of a daemon in errors.
     pub fn name(&self, id: IodId) -> String {
         let at = self.iods.get(&id).and_then(|iod| iod.info.addresses.first());
         format!("I/O daemon {id} at {}", at.map_or("no address", String::as_str))
     }
 
-    /// Whether the daemon can be asked now.
+    /// Whether the daemon is up, or draining.
     pub fn is_heard(&self, id: IodId) -> bool {
         self.iods
             .get(&id)
             .is_some_and(|iod| !matches!(iod.info.state, IodState::Down | IodState::Removed))
     }
 
-    /// Whether the daemon is out of the cluster for good.
+    /// Whether the daemon was removed from the cluster for good.
     pub fn is_removed(&self, id: IodId) -> bool {
         self.removed.contains(&id)
     }
 
-    /// The daemons that are out of the cluster for good. Cheap.
+    /// The daemons that were removed from the cluster for good. Cheap.
     pub fn removed(&self) -> Arc<BTreeSet<IodId>> {
         self.removed.clone()
     }
 
-    /// The write verifier that a daemon last said; `None` while it has not registered with this run of the server.
+    /// The last write verifier of a daemon; `None` until it has registered since the server
+    /// started.
     pub fn verifier(&self, id: IodId) -> Option<WriteVerifier> {
         self.iods.get(&id)?.verifier
     }
 
-    /// The longest that every object of a layout can be, in bytes. A file of that size fits, whatever its stripes.
+    /// The length that every object of a layout can have, in bytes. A file of that size fits,
+    /// whatever its stripes are.
     pub fn object_bytes_max(&self, layout: &Layout) -> u64 {
         let daemons = layout.placements().flat_map(|(_, placement)| &placement.iods);
         daemons.map(|iod| self.object_bytes_max_of(*iod)).min().unwrap_or(FILE_BYTES_MAX)
@@ -163,7 +168,8 @@ impl Cluster {
     /// The largest file of a layout that fits its daemons' disks, in bytes.
     ///
     /// # Errors
-    /// [`Status::TooLarge`] when that is less than `size`; [`Status::Corrupted`] for a layout that makes no sense.
+    /// [`Status::TooLarge`] when that is less than `size`; [`Status::Corrupted`] for an invalid
+    /// layout.
     pub fn file_bytes_max(&self, layout: &Layout, size: u64) -> Result<u64, Failure> {
         let all = self.object_bytes_max(layout);
         if all >= FILE_BYTES_MAX {
@@ -186,7 +192,8 @@ impl Cluster {
         {
             let most = self.object_bytes_max_of(iod);
             let why = format!(
-                "{size} bytes: the disk's file system has no files over {most}; try: more daemons per file"
+                "{size} bytes: the disk's file system has no files over {most}; \
+                 try: more daemons per file"
             );
             return Err(Failure::blaming(Status::TooLarge, &self.name(iod), why));
         }
@@ -202,13 +209,13 @@ impl Cluster {
         self.iods.get(&id).map_or(FILE_BYTES_MAX, |iod| iod.object_bytes_max)
     }
 
-    /// Whether each of these daemons still says the write verifier that it said then: what it told of its objects
-    /// then is not lost.
+    /// Whether each of these daemons still has the write verifier that it had then: what it
+    /// reported of its objects then is not lost.
     pub fn all_keep(&self, then: &[(IodId, WriteVerifier)]) -> bool {
         then.iter().all(|(iod, verifier)| self.verifier(*iod) == Some(*verifier))
     }
 
-    /// Checks a daemon that says who it is.
+    /// Checks the identity of a daemon that registers.
     ///
     /// # Errors
     /// [`Status::NotPermitted`] for another cluster's directory or for an id of another directory,
@@ -243,12 +250,12 @@ impl Cluster {
             (id, None) if self.iods.contains_key(&id) => {
                 Err(refused(id, "the id belongs to another directory"))
             }
-            (id, None) => Err(refused(id, "the cluster never gave out this id; try: braid fsck")),
+            (id, None) => Err(refused(id, "the cluster never assigned this id; try: braid fsck")),
         }
     }
 
-    /// Checks that a daemon on another host is reached at its addresses: loopback leads each client to itself. `peer` is where it
-    /// connects from, `host:port`.
+    /// Checks that a daemon on another host does not register a loopback address, which would lead
+    /// each client to its own host. `peer` is the address that it connects from, `host:port`.
     ///
     /// # Errors
     /// [`Status::NotPermitted`].
@@ -282,7 +289,7 @@ impl Cluster {
         }
     }
 
-    /// Takes in a daemon whose record is kept.
+    /// Adds or updates a daemon whose record is stored.
     pub fn register(
         &mut self,
         record: IodRecord,
@@ -300,7 +307,7 @@ impl Cluster {
         if visible { self.changed() } else { self.refresh() }
     }
 
-    /// A sign of life.
+    /// A heartbeat.
     ///
     /// # Errors
     /// [`Status::NoSession`] for a daemon that must register first.
@@ -341,7 +348,7 @@ impl Cluster {
         }
     }
 
-    /// Shows as down who was silent too long; true when something changed.
+    /// Marks daemons as down that were silent too long. True when something changed.
     pub fn age(&mut self, now: Duration) -> bool {
         let limit = Duration::from_millis(HEARTBEAT_DOWN_MS);
         let mut changed = false;
@@ -358,7 +365,7 @@ impl Cluster {
         changed
     }
 
-    /// Checks what an administrator asks.
+    /// Checks a state that an administrator wants to set.
     ///
     /// # Errors
     /// [`Status::NotFound`]; [`Status::Invalid`] for "down", which is observed and not set.
@@ -375,14 +382,15 @@ impl Cluster {
         match state {
             IodState::Down => Err(Failure::new(
                 Status::Invalid,
-                "down is what is seen, not what is set; try: draining",
+                "the state down is observed and cannot be set; try: draining",
             )),
             IodState::Removed => Err(Failure::new(Status::Invalid, "try: braid iod remove")),
             _ => Ok(()),
         }
     }
 
-    /// Checks whether a daemon may be taken out. When it was last heard: one that is heard again meanwhile may have new files.
+    /// Checks whether a daemon may be removed: when it was last heard. A daemon that is heard again
+    /// in the meantime may have new files.
     ///
     /// # Errors
     /// [`Status::NotFound`]; [`Status::Busy`] for one that is up, unless it is given up.
@@ -403,7 +411,7 @@ impl Cluster {
         Ok(iod.heard)
     }
 
-    /// The daemon is out for good, once that is on record.
+    /// Removes the daemon for good. The caller has put that on record.
     pub fn remove(&mut self, id: IodId) {
         if let Some(iod) = self.iods.get_mut(&id) {
             iod.info.state = IodState::Removed;
@@ -411,7 +419,7 @@ impl Cluster {
         }
     }
 
-    /// Draining or up again, by an administrator, once the record is kept.
+    /// Sets draining, or ends it. The caller has put that on record.
     pub fn set_state(&mut self, id: IodId, state: IodState) {
         if let Some(iod) = self.iods.get_mut(&id) {
             iod.draining = state == IodState::Draining;
@@ -422,8 +430,8 @@ impl Cluster {
         }
     }
 
-    /// Whether a fence holds on a daemon (I4): it confirmed it, or it was not answered for so long that it
-    /// has stopped serving by itself.
+    /// Whether a fence holds on a daemon (I4): the daemon confirmed it, or was silent for so long
+    /// that it has stopped serving by itself.
     pub fn fence_holds(&self, id: IodId, fence: u64, now: Duration) -> bool {
         let limit = Duration::from_millis(HEARTBEAT_FENCED_MS);
         self.iods
@@ -457,7 +465,7 @@ impl Cluster {
     }
 }
 
-/// Nothing is known of the disk of a daemon that has not spoken.
+/// The disk of a daemon that has not registered yet.
 const NO_SPACE: Space = Space {
     device: 0,
     total: ByteCount(0),
@@ -494,7 +502,7 @@ impl Iod {
     }
 }
 
-/// Whether a host's name or address means the very host that uses it.
+/// Whether a host name or address is a loopback: it means the host that uses it.
 fn is_host_itself(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let address = bare.parse::<IpAddr>().map(|address| address.to_canonical());
@@ -518,10 +526,11 @@ fn check_texts(call: &RegisterIod) -> Result<(), Failure> {
     Ok(())
 }
 
-/// To a daemon that comes back. Nothing of its directory is of use: what it had was given up.
+/// Refuses a removed daemon that comes back. Nothing in its directory is of use any more.
 fn is_removed(id: IodId) -> Failure {
-    let why = "it was removed from the cluster, and what lies in its directory belongs to no file any more; \
-               try: braid iod --init with an empty directory, which joins as a new I/O daemon";
+    let why = "it was removed from the cluster, and what lies in its directory belongs to no file \
+               any more; try: braid iod --init with an empty directory, which joins as a new I/O \
+               daemon";
     refused(id, why)
 }
 
@@ -557,7 +566,8 @@ mod tests {
         Cluster::new(UUID, MdsEpoch(1), vec!["127.0.0.1:1".into()], Vec::new(), Duration::ZERO)
     }
 
-    /// What the store does with a registration: the directory keeps its id, a new one gets the next.
+    /// What the store does with a registration: the directory keeps its id, a new one gets the
+    /// next.
     fn join(cluster: &mut Cluster, call: &RegisterIod, now: Duration) -> IodId {
         cluster.check_registration(call).unwrap();
         let known =
@@ -685,7 +695,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_holds_when_confirmed_or_after_silence_beyond_the_daemons_own_limit() {
+    fn a_fence_holds_when_confirmed_or_after_the_daemon_was_silent_too_long() {
         let mut cluster = empty();
         let id = join(&mut cluster, &call(0, 1), Duration::ZERO);
         let limit = Duration::from_millis(HEARTBEAT_FENCED_MS);

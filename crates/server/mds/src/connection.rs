@@ -1,4 +1,4 @@
-//! A connection: who is at its other end, and what it may ask.
+//! A connection: who its peer is, and what the peer may ask.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,15 +16,16 @@ use braid_wire::{Credential, Role, message::mds::KeyRights};
 
 use crate::session::Owner;
 
-/// Identities that one connection may define (I9): the users of one host.
+/// Identities that one connection may define (I9): the users of a host.
 pub const IDENTITIES_MAX: usize = 4096;
 /// Supplementary groups of one identity. Linux `NGROUPS_MAX`.
 pub const GROUPS_MAX: usize = 65_536;
-/// Supplementary groups of all identities of one connection (I9), 2 MiB: 64 for each user of a host, or a few of the
-/// largest.
+/// Supplementary groups of all identities of one connection (I9), 2 MiB: 64 for each user of a
+/// host, or a few of the largest.
 pub const GROUPS_ALL_MAX: usize = 4 * GROUPS_MAX;
 
-/// Files of several names that one connection is known to have reached (I9); beyond it they are forgotten.
+/// Files with several names that one connection is known to have reached (I9). With more, all are
+/// forgotten.
 const REACHED_MAX: usize = 4096;
 
 /// A connection.
@@ -33,7 +34,7 @@ pub struct Connection {
     pub(crate) peer: Peer,
     pub(crate) owner: Owner,
     pub(crate) rights: KeyRights,
-    /// Where its absolute paths start: the subtree of its key.
+    /// The directory at which its absolute paths start: the subtree of its key.
     pub(crate) root: FileIndex,
     own: Arc<Identity>,
     vouches: bool,
@@ -43,7 +44,8 @@ pub struct Connection {
     state: Mutex<Bound>,
 }
 
-/// What the server keeps of every connection, so that the revocation of a key finds it, also one that has no session.
+/// What the server stores of every connection, so that the revocation of a key finds it, also where
+/// the connection has no session.
 #[derive(Debug)]
 pub(crate) struct Standing {
     key: KeyId,
@@ -51,7 +53,7 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// The key is revoked; nothing changes where it is another's.
+    /// Revokes the connection if it proved this key.
     pub(crate) fn revoke(&self, key: KeyId) {
         if self.key == key {
             self.revoked.store(true, Ordering::Release);
@@ -62,14 +64,15 @@ impl Standing {
 #[derive(Debug, Default)]
 struct Bound {
     identities: HashMap<u32, Arc<Identity>>,
-    /// Groups of all of them together.
+    /// The number of groups of all of them.
     groups: usize,
     iod: Option<IodId>,
-    /// Files of several names that were reached by a path: an inode knows one of its directories.
+    /// Files with several names that were reached by a path: an inode records only one of its
+    /// directories.
     reached: HashSet<FileIndex>,
 }
 
-/// The part of a session that every call looks at without the server's lock.
+/// The part of a session that every call reads without the server's lock.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     pub(crate) session: SessionId,
@@ -116,7 +119,7 @@ impl Connection {
             }
             _ => (Owner { key: KeyId(0), user: None }, None),
         };
-        // The holder of a ticket is who the ticket says, whatever its messages say.
+        // The holder of a ticket is the user of the ticket, whatever its messages say.
         let vouches = user.is_none() && matches!(peer.role, Role::Client | Role::Admin);
         let own = Arc::new(squashed(user.unwrap_or_else(Identity::root), &rights));
         let (revoked, session, state) = (Arc::default(), OnceLock::new(), Mutex::default());
@@ -142,7 +145,7 @@ impl Connection {
         if number == 0 || identity.groups.len() > GROUPS_MAX {
             return Err(Failure::new(
                 Status::Invalid,
-                "identity numbers begin at 1, and groups are limited",
+                "identity numbers begin at 1, and the number of groups is limited",
             ));
         }
         let identity = Arc::new(squashed(identity, &self.rights));
@@ -173,7 +176,7 @@ impl Connection {
         if self.vouches {
             return Ok(());
         }
-        Err(Failure::new(Status::NotPermitted, "only the holder of a client key vouches for users"))
+        Err(Failure::new(Status::NotPermitted, "only a client key can name other users"))
     }
 
     /// Binds the connection to a session; once.
@@ -186,7 +189,7 @@ impl Connection {
         if self.session.get().is_none() { Ok(()) } else { Err(already_bound()) }
     }
 
-    /// The session, which is alive; it was heard.
+    /// The session, which is live, and which is noted as heard.
     pub(crate) fn session(&self, now: Duration) -> Result<SessionId, Failure> {
         let pulse = self
             .session
@@ -202,7 +205,7 @@ impl Connection {
         Ok(pulse.session)
     }
 
-    /// The session that it belongs to, alive or not.
+    /// The session that it belongs to, live or not.
     pub(crate) fn bound(&self) -> Option<SessionId> {
         self.session.get().map(|pulse| pulse.session)
     }
@@ -218,7 +221,8 @@ impl Connection {
         ))
     }
 
-    /// The key was not revoked since the connection came. Under the server's lock it holds until the lock is let go.
+    /// Checks that the key was not revoked since the connection began. Under the server's lock that
+    /// stays true until the lock is released.
     pub(crate) fn check_key(&self) -> Result<(), Failure> {
         if self.revoked.load(Ordering::Acquire) {
             return Err(Failure::new(Status::AuthenticationFailed, "the key was revoked"));
@@ -259,7 +263,7 @@ fn already_bound() -> Failure {
     Failure::new(Status::Invalid, "the connection already belongs to a session")
 }
 
-/// A squashing key makes everybody, root too, one user, whose permissions are asked here.
+/// A squashing key maps all users, root too, to one user, whose permissions the server checks.
 fn squashed(identity: Identity, rights: &KeyRights) -> Identity {
     match rights.squash {
         Some((uid, gid)) => Identity { uid, gid, groups: Vec::new(), checked: false },

@@ -1,4 +1,4 @@
-//! Between the words of the wire and the records of the namespace.
+//! Conversions between the types of the wire and the records of the namespace.
 
 use braid_meta::{
     Access, Deny as StoredDeny, DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode,
@@ -15,7 +15,7 @@ use braid_wire::{
     },
 };
 
-/// What a wished or returned lease allows; claims have no word on the wire.
+/// The mode of a requested or returned lease. Claims have no value on the wire.
 pub(crate) fn lease_mode(mode: LeaseMode) -> Result<StoredMode, Failure> {
     match mode {
         LeaseMode::None => Ok(StoredMode::None),
@@ -26,7 +26,7 @@ pub(crate) fn lease_mode(mode: LeaseMode) -> Result<StoredMode, Failure> {
     }
 }
 
-/// A lease of what has set-ids, or not.
+/// A lease grant. `set_ids`: the file has set-id bits.
 pub(crate) fn granted(mode: StoredMode, number: u64, set_ids: bool) -> LeaseGrant {
     LeaseGrant { mode: wire_lease_mode(mode), number, set_ids }
 }
@@ -58,7 +58,7 @@ pub(crate) fn recall(number: u64, recall: &PendingRecall) -> Recall {
     Recall { number, kind, file, keep: wire_lease_mode(recall.keep) }
 }
 
-/// What an open has and denies.
+/// Access and denial of an open.
 pub(crate) fn open_mode(rights: Rights, deny: Deny) -> OpenMode {
     let access = Access { read: rights.allow(Rights::READ), write: rights.allow(Rights::WRITE) };
     let (read, write, delete) =
@@ -66,8 +66,8 @@ pub(crate) fn open_mode(rights: Rights, deny: Deny) -> OpenMode {
     OpenMode { access, deny: StoredDeny { read, write, delete } }
 }
 
-/// What a client sees of an inode. Whether it is `shared` is told with care where somebody knows who asks: this errs on
-/// the safe side.
+/// The attributes that a client sees. `shared` is a safe value here; callers that know the client
+/// set it exactly.
 pub(crate) fn attributes(inode: &Inode) -> Attributes {
     Attributes {
         file: inode.file,
@@ -104,7 +104,7 @@ pub(crate) fn kind(kind: StoredKind) -> FileKind {
     }
 }
 
-/// Kinds that `MakeNode` makes; the others have calls of their own.
+/// Kinds that `MakeNode` makes. The others have calls of their own.
 pub(crate) fn special(kind: FileKind) -> Result<StoredKind, Failure> {
     match kind {
         FileKind::Fifo => Ok(StoredKind::Fifo),
@@ -117,7 +117,7 @@ pub(crate) fn special(kind: FileKind) -> Result<StoredKind, Failure> {
     }
 }
 
-/// Permission bits, setuid, setgid and sticky of something new.
+/// Permission bits, setuid, setgid and sticky bit of a new file.
 pub(crate) fn mode(mode: u32, umask: u32) -> NewMode {
     NewMode { bits: (mode & 0o7777) as u16, umask: (umask & 0o777) as u16 }
 }
@@ -132,7 +132,7 @@ pub(crate) fn wire_identity(identity: &braid_meta::Identity) -> Identity {
     Identity { uid, gid, groups, checked }
 }
 
-/// A directory's default as a wish.
+/// A directory's default as a layout hint.
 pub(crate) fn wish(default: &DirectoryDefault) -> LayoutWish {
     LayoutWish {
         distribution: default.distribution.and_then(|kind| match kind {
@@ -158,7 +158,7 @@ pub(crate) fn wish(default: &DirectoryDefault) -> LayoutWish {
     }
 }
 
-/// A wish as a directory's default.
+/// A layout hint as a directory's default.
 pub(crate) fn default(wish: &LayoutWish) -> DirectoryDefault {
     DirectoryDefault {
         distribution: wish.distribution.map(|kind| match kind {

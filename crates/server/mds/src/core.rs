@@ -1,18 +1,26 @@
-//! The metadata server without threads: every call is answered on the thread that brought it, or kept
-//! until an I/O daemon or the log has answered. ADR 0004 has the whole picture.
+//! The metadata server without threads and sockets: each call is answered on the thread that
+//! received it, or suspended until an I/O daemon or the log has answered. ADR 0004 has the whole
+//! picture.
 //!
 //! ```text
 //!   net ──handle──> service ──admit──> ops/* ──> Namespace (one batch per change)
 //!                                        ├────> IodLink, then on in the answer's closure
-//!                                        └────> Spawner: force the log
-//!   ticker ──tick──> ages, ends, repeats, collects, deletes
+//!                                        └────> Spawner: sync the log
+//!   ticker ──tick──> expires, ends, retries, collects, deletes
+//!
+//!   MdsCore ── state: sessions (session/) · sizes (size/) · keys · cluster · locks · queues
+//!           ├─ leases (lease/), with a lock of their own
+//!           └─ names: the namespace, with locks of its own
 //! ```
 //!
-//! Invariants: (1) no lock is held while an I/O daemon, the log or a waiter is called; (2) lock order:
-//! `state`, then the namespace's own: what the namespace calls back under its lock never takes `state`; the leases' own last; (3) everything that waits is in a bounded queue and has an end (I8, I9).
+//! Invariants:
+//! 1. No lock is held while an I/O daemon, the log or a waiting call is called.
+//! 2. Lock order: `state`, then the locks of the namespace, then that of the leases. What the
+//!    namespace calls back under its locks never takes `state`.
+//! 3. Everything that waits is in a bounded queue, and its wait ends (I8, I9).
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -20,32 +28,25 @@ use std::{
     time::Duration,
 };
 
-use braid_meta::{ClientKey, Namespace};
-use braid_net::server::Responder;
-use braid_types::{ClusterUuid, Failure, IodId, KeyId, MdsEpoch, poisoned};
+use braid_meta::Namespace;
+use braid_types::{ClusterUuid, Failure, IodId, MdsEpoch, poisoned};
 use braid_wire::Secret;
 
 use crate::{
+    authorize::KeyTable,
     call::{Call, UnansweredSlots},
     census::Census,
     cluster::Cluster,
-    collect::Collector,
-    connection::Standing,
     deletion::Deleter,
-    ending::Ending,
     environment::Environment,
     fan_out::Asked,
-    fence::Fences,
     force::Forcer,
-    gate::Gates,
-    intents::Intents,
     lease::Leases,
     lock::Locks,
-    looks::Looks,
     metrics::Counters,
     ops::NameSearch,
-    session::Sessions,
-    unended::Unended,
+    session::SessionTable,
+    size::SizeTable,
 };
 
 /// The metadata server.
@@ -57,21 +58,21 @@ pub struct MdsCore {
     pub(crate) names: Namespace,
     pub(crate) counters: Counters,
     pub(crate) started: Duration,
-    /// Closed gates: lets the calls of every other file pass without the lock.
-    pub(crate) gated: AtomicUsize,
-    /// See `reclaim.rs`.
+    /// How many gates are closed: with none, the calls of a file need no lock.
+    pub(crate) closed_gates: Arc<AtomicUsize>,
+    /// Recorded sizes are uncertain: see `size/uncertain.rs`.
     pub(crate) in_doubt: AtomicBool,
-    /// Whether any I/O daemon was removed for good: lets every other cluster's opens pass without the lock.
+    /// Whether any I/O daemon was removed for good: with none, opens need no lock for that.
     pub(crate) any_removed: AtomicBool,
-    /// See `fan_out.rs`; taken after `state`, and nothing is called under it.
+    /// See `fan_out.rs`. Taken after `state`; nothing is called under it.
     pub(crate) asked: Mutex<Asked>,
-    /// See `lease.rs`.
+    /// See `lease/`.
     pub(crate) leases: Leases,
-    /// Where fsck's searches for names ended; nothing is called under it.
+    /// Where fsck's searches for names ended. Nothing is called under it.
     pub(crate) name_search: Mutex<NameSearch>,
     /// Held while an I/O daemon registers; taken before `state`.
     pub(crate) registering: Mutex<()>,
-    /// Whether file indexes are being reserved.
+    /// Whether a thread is reserving file indexes.
     pub(crate) reserving: AtomicBool,
     turn: AtomicU64,
     /// Replay slots to free: of calls that were dropped without a reply.
@@ -80,35 +81,24 @@ pub struct MdsCore {
     me: Weak<Self>,
 }
 
-/// Everything that changes, under one lock.
+/// The state under the server's lock.
 pub(crate) struct State {
-    pub(crate) sessions: Sessions<Responder>,
+    /// Sessions, their ends and their fences.
+    pub(crate) sessions: SessionTable,
     pub(crate) cluster: Cluster,
-    pub(crate) fences: Fences,
-    pub(crate) keys: HashMap<KeyId, ClientKey>,
-    /// Every connection.
-    pub(crate) connections: HashMap<u64, Standing>,
-    pub(crate) gates: Gates,
-    pub(crate) intents: Intents,
+    /// Client keys, and the connections that proved one.
+    pub(crate) keys: KeyTable,
+    /// Sizes that are not recorded, and changes of sizes that are not finished.
+    pub(crate) sizes: SizeTable,
     pub(crate) locks: Locks<Call>,
-    pub(crate) endings: Vec<Ending>,
-    /// Calls that are answered when a fence holds on every daemon: its number, and the call.
-    pub(crate) revocations: Vec<(u64, Call)>,
-    /// Daemons that are being told of fences.
-    pub(crate) pushing: BTreeSet<IodId>,
-    pub(crate) unended: Unended,
-    pub(crate) collector: Collector,
-    pub(crate) looks: Looks,
     pub(crate) deleter: Deleter,
     pub(crate) forcer: Forcer,
     pub(crate) census: Census,
     pub(crate) ticks: u64,
-    /// A daemon came back since the last tick: what it held up is tried at once.
+    /// A daemon came back since the last tick: what waited for it is tried in the next tick.
     pub(crate) daemon_back: bool,
-    /// I/O daemons that are being taken out of the cluster.
+    /// I/O daemons that are being removed from the cluster.
     pub(crate) removing: BTreeSet<IodId>,
-    /// The end of the grace period, while it lasts.
-    pub(crate) grace_until: Option<Duration>,
 }
 
 impl MdsCore {
@@ -123,6 +113,7 @@ impl MdsCore {
     ) -> Arc<Self> {
         let epoch = names.epoch();
         let started = env.clock.monotonic();
+        let closed_gates = state.sizes.closed_gates();
         let any_removed = AtomicBool::new(!state.cluster.removed().is_empty());
         Arc::new_cyclic(|me| Self {
             env,
@@ -132,7 +123,7 @@ impl MdsCore {
             names,
             counters: Counters::default(),
             started,
-            gated: AtomicUsize::new(0),
+            closed_gates,
             in_doubt: AtomicBool::new(in_doubt),
             any_removed,
             asked: Mutex::default(),
@@ -152,15 +143,15 @@ impl MdsCore {
         self.epoch
     }
 
-    /// Which cluster it serves.
+    /// The cluster that it serves.
     pub fn cluster(&self) -> ClusterUuid {
         self.uuid
     }
 
-    /// Forces the log: everything answered so far survives the loss of power (I6). Blocks.
+    /// Syncs the log: everything answered so far survives the loss of power (I6). Blocks.
     ///
     /// # Errors
-    /// What the store says.
+    /// Those of the store.
     pub fn sync(&self) -> Result<(), Failure> {
         self.names.sync()
     }
@@ -169,7 +160,7 @@ impl MdsCore {
         self.env.clock.monotonic()
     }
 
-    /// The next turn of the round robin.
+    /// The next number of the round robin of placement.
     pub(crate) fn turn(&self) -> u64 {
         self.turn.fetch_add(1, Ordering::Relaxed)
     }
@@ -182,7 +173,7 @@ impl MdsCore {
         self.me.clone()
     }
 
-    /// Itself, to be kept by what goes on later; `None` while it is being dropped.
+    /// A reference for work that continues later; `None` while the core is being dropped.
     pub(crate) fn arc(&self) -> Option<Arc<Self>> {
         self.me.upgrade()
     }
@@ -194,7 +185,7 @@ impl std::fmt::Debug for MdsCore {
     }
 }
 
-/// A failure of what the server does on its own, for the log.
+/// Logs a failure of work that the server does without a call.
 pub(crate) fn report(what: &str, failure: &Failure) {
     tracing::warn!(%failure, "{what}");
 }

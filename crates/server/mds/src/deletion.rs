@@ -1,18 +1,23 @@
-//! Deleting objects: the queue in the store is worked off in batches, each daemon asked once a batch.
+//! The deletion of objects: the queue in the store is processed in batches, and each daemon is
+//! asked once a batch.
 //!
 //! ```text
-//!   queued ──> log forced ──> deleted: the room is free ── SETTLE_MS ──> deleted once more, durably ──> out of the queue
-//!     ^                           | a daemon is down                       | a daemon is down, or was
-//!     `───────── next pass ───────┴────────────────────────────────────────┘
+//!   queued ─> log synced ─> deleted: the space is free ─SETTLE_MS─> deleted durably ─> dequeued
+//!     ^                         | a daemon is down                      | a daemon is or was down
+//!     `─────── next pass ───────┴───────────────────────────────────────┘
 //! ```
 //!
-//! Invariants: (1) a file leaves the queue when every daemon of its layout has confirmed that no loss of power brings an object
-//! back, which nobody would ever delete; until then a crash, here or there, or a daemon that is down only delays it;
-//! (2) one pass at a time; files whose daemons are down are passed over and looked at again in the next pass; (3) no object is
-//! deleted before the log that unlinks its file is on the disk: a loss of power must not bring back a name whose bytes are
-//! gone (I6, I11); (4) what is asked durably is asked for all of a while at once: each time costs the daemons a sync; (5) what
-//! waits for nothing but daemons that are down is asked of the others once, and again when one came back; (6) a daemon that was
-//! removed from the cluster is neither asked nor waited for.
+//! Invariants:
+//! 1. A file leaves the queue when every daemon of its layout has confirmed that no loss of power
+//!    brings an object back, which nothing would ever delete. Until then a crash, here or there, or
+//!    a daemon that is down only delays the deletion.
+//! 2. One pass at a time. Files whose daemons are down are skipped, and tried in the next pass.
+//! 3. No object is deleted before the log that unlinks its file is on disk: a loss of power must
+//!    not bring back a name whose bytes are gone (I6, I11).
+//! 4. Durable deletions are asked for in large batches, since each one costs the daemons a sync.
+//! 5. A file that waits only for daemons that are down is deleted on the others once, and again
+//!    when a daemon came back.
+//! 6. A daemon that was removed from the cluster is neither asked nor waited for.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,20 +32,20 @@ use braid_wire::message::iod::Delete;
 use crate::{
     core::{MdsCore, State, report},
     fan_out::Replies,
-    heard::SETTLE_MS,
     objects,
+    size::SETTLE_MS,
 };
 
 /// Files in one batch.
 const DELETE_FILES_MAX: usize = 256;
 /// Objects in one message: 14 B each, far below the limit of a message.
 const DELETE_OBJECTS_MAX: usize = 16_384;
-/// Files that are deleted and not yet durably so, in memory (I9): about 400 B each with layouts of 16 parts. At this many
-/// they are made so without waiting.
+/// Files that are deleted, and not durably yet, in memory (I9): about 400 B each with layouts of 16
+/// parts. With this many they are made durable without waiting.
 const UNSURE_FILES_MAX: usize = 8192;
 
-/// Files that wait for a daemon that is down, in memory (I9): 8 B each. Those beyond are asked of the other daemons again in
-/// each pass, which does no harm.
+/// Files that wait for a daemon that is down, in memory (I9): 8 B each. With more, the other
+/// daemons are asked again in each pass, which does no harm.
 const HELD_UP_FILES_MAX: usize = 65_536;
 
 /// The state of the deleter.
@@ -50,17 +55,17 @@ pub(crate) struct Deleter {
     /// Something was queued since the pass began.
     more: bool,
     unsure: Unsure,
-    /// Deleted by every daemon that is there.
+    /// Deleted by every daemon that is up.
     held_up: BTreeSet<FileIndex>,
 }
 
-/// Files whose objects every daemon has deleted, and whose deletions a loss of power may undo.
+/// Files whose objects every daemon has deleted, but a loss of power may undo that.
 #[derive(Debug, Default)]
 struct Unsure {
     files: BTreeMap<FileIndex, Deletion>,
-    /// Since when the first of them is one.
+    /// When the first of them was added.
     since: Duration,
-    /// Those that the daemons are asked to delete durably.
+    /// Those that the daemons are being asked to delete durably.
     asked: BTreeSet<FileIndex>,
 }
 
@@ -70,7 +75,7 @@ impl Deleter {
         self.more = true;
     }
 
-    /// A daemon came back, or is waited for no longer.
+    /// A daemon came back, or is not waited for any longer: blocked files are tried again.
     pub(crate) fn let_go(&mut self) {
         self.held_up.clear();
     }
@@ -92,7 +97,7 @@ impl Unsure {
         self.files.len() >= UNSURE_FILES_MAX
     }
 
-    /// Those that the daemons are to be asked for now.
+    /// Takes those that the daemons are to be asked for now.
     fn next(&mut self, now: Duration) -> Vec<Deletion> {
         let due =
             now.saturating_sub(self.since) >= Duration::from_millis(SETTLE_MS) || self.is_full();
@@ -105,14 +110,14 @@ impl Unsure {
 }
 
 impl MdsCore {
-    /// After an operation that may have queued objects.
+    /// Called after an operation that may have queued objects.
     pub(crate) fn kick_deletions<T>(&self, done: &Result<T, Failure>) {
         if done.is_ok() {
             self.state().deleter.queued();
         }
     }
 
-    /// Works the queue off, from its start, unless that is under way.
+    /// Processes the queue from its start, unless that is in progress.
     pub(crate) fn delete_queued(self: &Arc<Self>, all: bool) {
         {
             let deleter = &mut self.state().deleter;
@@ -132,30 +137,30 @@ impl MdsCore {
         self.force(move |core, forced| match forced {
             Ok(()) => core.delete_batch(batch, last),
             Err(failure) => {
-                report("forcing the log before objects are deleted", &failure);
+                report("syncing the log before objects are deleted", &failure);
                 core.state().deleter.running = false;
             }
         });
     }
 
-    /// Of the queue, what is to be deleted next, and up to where that is.
+    /// The next batch of the queue after `after`, and the last file that was looked at.
     fn next_deletions(&self, mut after: Option<FileIndex>) -> Option<(Vec<Deletion>, FileIndex)> {
         loop {
             let page = self.names.deletions(after, DELETE_FILES_MAX).unwrap_or_else(|failure| {
-                report("reading the queue of deletions", &failure);
+                report("reading the deletion queue", &failure);
                 Vec::new()
             });
             let last = page.last()?.file;
-            let State { deleter, intents, .. } = &mut *self.state();
+            let State { deleter, sizes, .. } = &mut *self.state();
             if deleter.unsure.is_full() {
                 deleter.more = true;
                 return None;
             }
-            // A truncate that is on its way to a daemon would make an object again that is deleted there.
+            // A truncate in flight would make an object again on a daemon that has deleted it.
             let free = |file: FileIndex| {
                 !deleter.unsure.contains(file)
                     && !deleter.held_up.contains(&file)
-                    && !intents.is_running(file)
+                    && !sizes.is_intent_running(file)
             };
             let batch: Vec<Deletion> =
                 page.into_iter().filter(|deletion| free(deletion.file)).collect();
@@ -177,7 +182,7 @@ impl MdsCore {
             {
                 let State { deleter, cluster, .. } = &mut *core.state();
                 deleter.unsure.insert(done, now);
-                // Asked under the lock: one that has come back by now is asked in the next pass.
+                // Checked under the lock: a daemon that has come back is asked in the next pass.
                 let is_down = |iod: &IodId| !failed.contains(iod) || !cluster.is_heard(*iod);
                 let held_up =
                     waits.iter().filter(|wait| objects::daemons(&wait.layout).iter().all(is_down));
@@ -188,7 +193,7 @@ impl MdsCore {
         });
     }
 
-    /// Makes durable what was deleted some time ago, unless that is under way.
+    /// Makes durable what was deleted some time ago, unless that is in progress.
     pub(crate) fn settle_deletions(self: &Arc<Self>) {
         let now = self.now();
         let batch = self.state().deleter.unsure.next(now);
@@ -202,17 +207,17 @@ impl MdsCore {
             let files: Vec<FileIndex> = done.map(|deletion| deletion.file).collect();
             match core.names.deletions_done(&files) {
                 Ok(()) => {
-                    drop(core.counters.deleted.fetch_add(files.len() as u64, Ordering::Relaxed))
+                    core.counters.deleted.fetch_add(files.len() as u64, Ordering::Relaxed);
                 }
-                Err(failure) => report("taking deletions out of the queue", &failure),
+                Err(failure) => report("removing deletions from the queue", &failure),
             }
-            // Those that were not are in the queue, and in no list: the next pass begins with them.
+            // The others are in the queue and in no list: the next pass begins with them.
             core.state().deleter.unsure.asked.clear();
         });
     }
 }
 
-/// What the daemons are to be asked, but for those that are out of the cluster.
+/// The calls to the daemons, except for those that were removed from the cluster.
 fn calls(batch: &[Deletion], durable: bool, removed: &BTreeSet<IodId>) -> Vec<(IodId, Delete)> {
     let mut wanted = by_daemon(batch);
     wanted.retain(|iod, _| !removed.contains(iod));
@@ -224,7 +229,7 @@ fn calls(batch: &[Deletion], durable: bool, removed: &BTreeSet<IodId>) -> Vec<(I
         .collect()
 }
 
-/// Daemons that did not do what they were asked.
+/// Daemons whose call failed.
 fn failed(replies: &Replies<()>) -> BTreeSet<IodId> {
     replies.iter().filter(|(_, reply)| reply.is_err()).map(|(iod, _)| *iod).collect()
 }
@@ -234,7 +239,7 @@ fn touches(deletion: &Deletion, iods: &BTreeSet<IodId>) -> bool {
     objects::daemons(&deletion.layout).iter().any(|iod| iods.contains(iod))
 }
 
-/// Every object that may exist: while the mark stood, parts may have come that nobody recorded.
+/// Every object that may exist. If the size mark stood, parts may exist that are not recorded.
 fn by_daemon(batch: &[Deletion]) -> BTreeMap<IodId, Vec<ObjectId>> {
     let mut wanted = BTreeMap::<IodId, Vec<ObjectId>>::new();
     for deletion in batch {

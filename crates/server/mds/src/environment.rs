@@ -1,45 +1,45 @@
-//! What the server asks of the world: I/O daemons, threads, time. It needs no chance:
-//! secrets are derived from the server key, ids are counted. The daemon answers with
-//! sockets and threads, the simulation with events of its scheduler, tests with what they please.
+//! What the core needs from outside: I/O daemons, threads, time. It needs no random numbers:
+//! secrets are derived from the server key, and ids are counted. The daemon provides sockets and
+//! threads, the simulation events of its scheduler, and each test its own stubs.
 
 use std::{sync::Arc, time::Duration};
 
 use braid_net::{Answer, NetError};
 use braid_types::{IodId, Timestamp};
 
-/// What goes on when an I/O daemon has answered, or could not.
+/// Called when an I/O daemon has answered, or could not.
 pub type LinkDone = Box<dyn FnOnce(Result<Answer, NetError>) + Send>;
 
-/// The way to the I/O daemons. A call ends, one way or the other, in bounded time (I8).
+/// Calls to the I/O daemons. Each call ends in bounded time, with an answer or an error (I8).
 pub trait IodLink: Send + Sync + 'static {
-    /// Asks a daemon; `done` is called once, on any thread, maybe before this returns.
+    /// Calls a daemon. `done` is called once, on any thread, possibly before this returns.
     fn call(&self, iod: IodId, op: u16, body: Vec<u8>, done: LinkDone);
 
-    /// Where a daemon is from now on.
+    /// Sets the addresses of a daemon for later calls.
     fn locate(&self, iod: IodId, addresses: &[String]);
 }
 
-/// Runs what would block: forcing the log.
+/// Runs work that would block: a sync of the log.
 pub trait Spawner: Send + Sync + 'static {
-    /// Runs `job`, on any thread, maybe before this returns.
+    /// Runs `job`, on any thread, possibly before this returns.
     fn spawn(&self, job: Box<dyn FnOnce() + Send>);
 }
 
 /// Time.
 pub trait Clock: Send + Sync + 'static {
-    /// Since some fixed moment; never goes back.
+    /// The time since some fixed moment. It never decreases.
     fn monotonic(&self) -> Duration;
 
-    /// The wall clock: what files are stamped with.
+    /// The wall clock: the times of files.
     fn wall(&self) -> Timestamp;
 }
 
-/// All of them.
+/// All of these.
 #[derive(Clone)]
 pub struct Environment {
-    /// The way to the I/O daemons.
+    /// Calls to the I/O daemons.
     pub link: Arc<dyn IodLink>,
-    /// Runs what would block.
+    /// Runs work that would block.
     pub spawner: Arc<dyn Spawner>,
     /// Time.
     pub clock: Arc<dyn Clock>,

@@ -1,7 +1,8 @@
-//! Asks several I/O daemons at once and goes on when all have answered, or have been waited for long enough.
+//! Queries of several I/O daemons: sends all of them, and continues when each daemon has answered
+//! or was waited for long enough.
 //!
-//! Invariant: each call of [`MdsCore::ask_within`] is in [`Asked`] until it is answered or given up, and whoever takes it out
-//! tells: once.
+//! Invariant: each query of [`MdsCore::ask_within`] is in [`Asked`] until it is answered or given
+//! up. Whoever removes it from there calls its continuation, so that happens once.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,13 +16,13 @@ use braid_wire::{Call as WireCall, decode_outcome};
 
 use crate::core::MdsCore;
 
-/// Each daemon's reply, in the order asked.
+/// Each daemon's reply, in the order of the calls.
 pub(crate) type Replies<R> = Vec<(IodId, Result<R, Failure>)>;
 type GiveUp = Box<dyn FnOnce(&Arc<MdsCore>, Failure) + Send>;
 type Done<R> = Box<dyn FnOnce(&Arc<MdsCore>, Replies<R>) + Send>;
 
-/// Questions that are given up when their daemon goes down, or when they are too old. As many at most as the daemons'
-/// queues hold (I9).
+/// Queries that are given up when their daemon goes down, or when they are too old. At most as many
+/// as the daemons' queues hold (I9).
 #[derive(Default)]
 pub(crate) struct Asked {
     next: u64,
@@ -42,8 +43,8 @@ struct Gather<R> {
 }
 
 impl MdsCore {
-    /// Asks each daemon; `done` gets every reply. A daemon that is down is not asked: its reply is an error
-    /// that names it, at once (I8). No lock may be held here.
+    /// Queries each daemon; `done` gets every reply. A daemon that is down is not asked: its reply
+    /// is an error that names it, without delay (I8). No lock may be held here.
     pub(crate) fn ask_all<M>(
         self: &Arc<Self>,
         calls: Vec<(IodId, M)>,
@@ -55,8 +56,9 @@ impl MdsCore {
         self.ask_each(calls, None, done);
     }
 
-    /// As [`MdsCore::ask_all`], for what may be carried out after it was given up: no daemon is waited for when it goes down
-    /// meanwhile, or for longer than `patience`, whatever its link does (I8).
+    /// As [`MdsCore::ask_all`], for queries that may be carried out after they were given up. A
+    /// daemon that goes down in the meantime is not waited for, nor any daemon for longer than
+    /// `patience`, whatever its link does (I8).
     pub(crate) fn ask_within<M>(
         self: &Arc<Self>,
         calls: Vec<(IodId, M)>,
@@ -133,7 +135,7 @@ impl MdsCore {
         }
     }
 
-    /// Goes on without daemons that are down, and without those that have been waited for long enough.
+    /// Gives up queries of daemons that are down, and queries that are too old.
     pub(crate) fn give_up_asked(self: &Arc<Self>, now: Duration) {
         let asked: Vec<IodId> =
             self.asked().waiting.values().map(|question| question.iod).collect();
@@ -187,7 +189,7 @@ impl MdsCore {
         let name = || self.name(iod);
         let unanswered = |error: NetError| {
             let name = name();
-            // The reason stands behind the name, which the error's text has again.
+            // The reason follows the name, which the error's text contains too.
             let why = error.to_string().replace(&name, "it");
             Failure::blaming(Status::TryAgain, &name, why)
         };

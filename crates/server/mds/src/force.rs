@@ -1,4 +1,4 @@
-//! Forcing the log: calls that wait for it share one force (I6).
+//! Syncs of the log: calls that wait for one share it (I6).
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -8,7 +8,7 @@ use crate::core::MdsCore;
 
 type Waiter = Box<dyn FnOnce(&Arc<MdsCore>, Result<(), Failure>) + Send>;
 
-/// Who waits for the log.
+/// Continuations that wait for a sync of the log.
 #[derive(Default)]
 pub(crate) struct Forcer {
     waiting: Vec<Waiter>,
@@ -16,7 +16,7 @@ pub(crate) struct Forcer {
 }
 
 impl MdsCore {
-    /// Goes on once everything committed so far survives the loss of power.
+    /// Calls `then` once everything committed so far survives the loss of power.
     pub(crate) fn force(
         self: &Arc<Self>,
         then: impl FnOnce(&Arc<Self>, Result<(), Failure>) + Send + 'static,

@@ -1,4 +1,4 @@
-//! What the server counts, and its page for Prometheus.
+//! Counters of the server, and its page for Prometheus.
 
 use std::{
     fmt::Write,
@@ -14,19 +14,19 @@ use crate::core::MdsCore;
 pub(crate) struct Counters {
     /// Connections open now.
     pub(crate) connections: AtomicU32,
-    /// Calls that came.
+    /// Calls received.
     pub(crate) calls: AtomicU64,
-    /// Calls that failed by the server's own fault.
+    /// Calls that failed because of the server itself.
     pub(crate) errors: AtomicU64,
     /// Files whose size was collected and whose mark was cleared.
     pub(crate) collected: AtomicU64,
-    /// Questions for a size that were answered by what the asker told.
+    /// Queries for a size that were answered by the caller's own report.
     pub(crate) told: AtomicU64,
     /// Files whose objects were deleted.
     pub(crate) deleted: AtomicU64,
     /// Sessions that were fenced.
     pub(crate) fenced: AtomicU64,
-    /// Forces of the log.
+    /// Syncs of the log.
     pub(crate) forces: AtomicU64,
 }
 
@@ -46,10 +46,10 @@ impl MdsCore {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.counters;
         for (name, help, value) in [
-            ("calls_total", "Calls that came.", count(&counters.calls)),
+            ("calls_total", "Calls received.", count(&counters.calls)),
             (
                 "errors_total",
-                "Calls that failed by the server's own fault.",
+                "Calls that failed because of the server itself.",
                 count(&counters.errors),
             ),
             (
@@ -59,12 +59,12 @@ impl MdsCore {
             ),
             (
                 "sizes_told_total",
-                "Answers with a size that the asker itself told.",
+                "Answers with a size that the caller itself reported.",
                 count(&counters.told),
             ),
             ("files_deleted_total", "Files whose objects were deleted.", count(&counters.deleted)),
             ("sessions_fenced_total", "Sessions that were fenced.", count(&counters.fenced)),
-            ("log_forces_total", "Forces of the log.", count(&counters.forces)),
+            ("log_forces_total", "Syncs of the log.", count(&counters.forces)),
         ] {
             metric(&mut page, name, "counter", help, value);
         }
@@ -87,10 +87,10 @@ impl MdsCore {
             ("sizes_in_objects", "Files whose size is in their objects.", status.sizes_in_objects),
             (
                 "deletions_pending",
-                "Files whose objects wait to be deleted.",
+                "Files whose objects are to be deleted.",
                 status.deletions_pending,
             ),
-            ("intents_pending", "Truncates and punches under way.", status.intents_pending),
+            ("intents_pending", "Truncates and punches in progress.", status.intents_pending),
             ("ranges_locked", "Byte ranges and whole files that are locked.", locked),
             ("grace", "1 in the grace period after a restart.", u64::from(status.grace)),
             ("epoch", "The server's epoch.", status.epoch.0),
@@ -99,7 +99,7 @@ impl MdsCore {
             ("inodes_cached", "Inodes in memory.", self.names.cached_inodes() as u64),
             (
                 "memory_bytes",
-                "Resident memory, pages of the base that the system keeps mapped included.",
+                "Resident memory, including mapped pages of the base.",
                 resident_bytes(),
             ),
         ] {

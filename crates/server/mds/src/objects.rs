@@ -1,4 +1,4 @@
-//! The objects of a file: which daemon has which, and what their lengths make of the file. Pure.
+//! The objects of a file: which daemon has which, and what their lengths mean for the file. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub(crate) fn parts(
         .map(|(at, placement)| (PartIndex(at as u16), placement))
 }
 
-/// The parts that are on no other daemons than these.
+/// The parts that are on these daemons and on no others.
 pub(crate) fn parts_on_only(layout: &Layout, iods: &BTreeSet<IodId>) -> Parts {
     let mut found = Parts::none();
     let gone = parts(layout)
@@ -57,21 +57,23 @@ pub(crate) struct Answer {
     pub(crate) infos: Vec<ObjectInfo>,
 }
 
-/// What the objects say of a file.
+/// The size and time of a file by its objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) fetch: Fetch,
     pub(crate) bytes_used: u64,
-    /// Of each daemon that has an object of the file: what it holds is lost only with a new verifier.
+    /// The verifier of each daemon that has an object of the file: while it is the same, the daemon
+    /// has lost nothing.
     pub(crate) verifiers: Vec<(IodId, WriteVerifier)>,
-    /// The same of each daemon that was asked and has none.
+    /// The verifier of each daemon that was asked and has no object.
     pub(crate) empty: Vec<(IodId, WriteVerifier)>,
-    /// A part that is recorded went with its daemon: the size is at least this, and nobody knows more.
+    /// A recorded part was lost with a removed daemon: the size is at least this, and is not known
+    /// better.
     pub(crate) lost: bool,
 }
 
 impl Found {
-    /// Whether an object that was `heard` is gone although its daemon lost nothing that it knows of.
+    /// Whether an object that `heard` had is missing, although no daemon has a new verifier.
     pub(crate) fn misses(&self, heard: &Self) -> bool {
         let kept = |said| self.verifiers.contains(said) || self.empty.contains(said);
         heard.verifiers.iter().all(kept)
@@ -79,11 +81,11 @@ impl Found {
     }
 }
 
-/// Puts together what the daemons of a file said of its objects; `removed` are out of the cluster and were not asked. `change` is
-/// drawn now: [`Fetch::change`].
+/// Combines what the daemons of a file said of its objects. Daemons in `removed` are out of the
+/// cluster and were not asked. `change` is a new number for [`Fetch::change`].
 ///
 /// # Errors
-/// [`Status::ObjectLost`] for a part that is recorded as existing and is not there (I11);
+/// [`Status::ObjectLost`] for a part that is recorded as existing and is missing (I11);
 /// [`Status::Corrupted`] for lengths that the layout cannot have.
 pub(crate) fn combine(
     inode: &Inode,
@@ -126,7 +128,7 @@ pub(crate) fn combine(
     Ok(Found { fetch, bytes_used, verifiers, empty, lost })
 }
 
-/// Whether a part of a file that is recorded as existing went with its daemon (I11).
+/// Whether a recorded part of a file was lost with a removed daemon (I11).
 pub(crate) fn has_lost(inode: &Inode, layout: &Layout, removed: &BTreeSet<IodId>) -> bool {
     parts_on_only(layout, removed).iter().any(|part| inode.parts.contains(part))
 }

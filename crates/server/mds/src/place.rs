@@ -1,4 +1,4 @@
-//! Where in the namespace a call points, within what its key may reach.
+//! Path references: finds what a call refers to, within what its key may reach.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use braid_wire::message::types::At;
 
 use crate::{call::Call, core::MdsCore};
 
-/// Directories on the way up that are looked at before a subtree's key is refused (I9): deeper trees than
-/// a path can name do not matter.
+/// Parent directories that are checked before a key with a subtree is refused (I9). Trees deeper
+/// than a path can name do not matter.
 const DEPTH_MAX: usize = PATH_BYTES_MAX;
 
 impl MdsCore {
-    /// The file at a place.
+    /// The file of a path reference.
     pub(crate) fn file_at(
         &self,
         call: &Call,
@@ -30,7 +30,7 @@ impl MdsCore {
         Ok(inode)
     }
 
-    /// The directory and name of a place, whether the name is there or not.
+    /// The directory and name of a path reference, whether the name exists or not.
     pub(crate) fn slot_at(&self, call: &Call, at: &At, follow: bool) -> Result<NameSlot, Failure> {
         let (from, path) = start(call, at)?;
         self.check_start(call, from)?;
@@ -41,7 +41,7 @@ impl MdsCore {
         Ok(slot)
     }
 
-    /// A file that a call names by its index.
+    /// The file of an index.
     pub(crate) fn file_named(&self, call: &Call, file: FileIndex) -> Result<Arc<Inode>, Failure> {
         let inode = self.names.getattr(if file == FileIndex::ROOT {
             call.connection.root
@@ -60,15 +60,16 @@ impl MdsCore {
         self.check_reach(call, &*self.names.getattr(from)?)
     }
 
-    /// An index is no secret: who names a file by it must be able to search every directory above it, as if it had come by the
-    /// path, or have it open. The kernel of a mount that vouches for its users has looked for them.
+    /// An index is no secret. A user who names a file by index must be able to search every
+    /// directory above it, as with a path, or have it open. For a mount that vouches for its users,
+    /// the kernel has checked that.
     fn check_reach(&self, call: &Call, inode: &Inode) -> Result<(), Failure> {
         if !is_searching(call) || self.is_searchable(call, inode) || self.is_known(call, inode) {
             return Ok(());
         }
         Err(Failure::new(
             Status::PermissionDenied,
-            "a directory above the file may not be searched",
+            "no permission to search a directory above the file",
         ))
     }
 
@@ -77,7 +78,7 @@ impl MdsCore {
         if inode.file == root {
             return true;
         }
-        // Without a name it is below nothing.
+        // A file without a name is below no directory.
         for _ in 0..if inode.nlink > 0 { DEPTH_MAX } else { 0 } {
             let Ok(directory) = self.names.getattr(at) else { return false };
             if permit(&call.who, &directory, Want::EXECUTE).is_err() {
@@ -91,15 +92,15 @@ impl MdsCore {
         false
     }
 
-    /// Whether the session has the file open, or came to it by another of its names. Until every session of before a restart has
-    /// told what it has open, a file without a name may be.
+    /// Whether the session has the file open, or reached it by another of its names. Until all
+    /// sessions have reclaimed after a restart, any of them may have a file without a name open.
     fn is_known(&self, call: &Call, inode: &Inode) -> bool {
         call.connection.has_reached(inode.file)
             || inode.nlink == 0 && self.is_in_doubt()
             || self.has_open(call, inode, |open| !open.is_none())
     }
 
-    /// Whether the session of a call has a file open, and so.
+    /// Whether the session of a call has a file open, in a way that satisfies `so`.
     pub(crate) fn has_open(
         &self,
         call: &Call,
@@ -109,7 +110,7 @@ impl MdsCore {
         self.names.opens_of(inode.file).iter().any(|open| open.session == call.asker() && so(open))
     }
 
-    /// A key with a subtree reaches what lies below it, whichever way a path or an index leads out.
+    /// Checks that the file is below the subtree of the key, however a path or an index led to it.
     fn check_below(&self, call: &Call, inode: &Inode) -> Result<(), Failure> {
         let root = call.connection.root;
         if root == FileIndex::ROOT || inode.file == root {
@@ -125,18 +126,21 @@ impl MdsCore {
             }
             at = self.names.getattr(at)?.parent;
         }
-        Err(Failure::new(Status::PermissionDenied, "outside of the subtree of this client's key"))
+        Err(Failure::new(
+            Status::PermissionDenied,
+            "the file is outside the subtree of this client's key",
+        ))
     }
 }
 
-/// A file was come to by one of its names, in a directory that may be searched.
+/// Records that a file was reached by one of its names, in a directory that may be searched.
 pub(crate) fn note_reached(call: &Call, inode: &Inode) {
     if inode.linked && is_searching(call) {
         call.connection.note_reached(inode.file);
     }
 }
 
-/// Whether the caller is held to the permissions of directories: the holder of a ticket.
+/// Whether the server checks search permission of directories for the caller: it has a ticket.
 fn is_searching(call: &Call) -> bool {
     !call.connection.vouches() && !call.who.is_unheld()
 }

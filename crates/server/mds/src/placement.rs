@@ -1,8 +1,9 @@
-//! Which I/O daemons get the parts of a new file, and how its bytes are spread over them.
+//! Placement: which I/O daemons get the parts of a new file, and how its bytes are distributed.
 //!
-//! A pure function: the wish of the call, then that of the directory, then the default of the file
-//! system; field by field, so that a call may set the stripe size alone. What a *call* asks for and
-//! cannot have is an error; what a *directory* asks for and does not fit the call's distribution is ignored.
+//! A pure function of the layout hint of the call, then that of the directory, then the default of
+//! the file system. They are combined field by field, so that a call may set the stripe size alone.
+//! What a *call* asks for and cannot have is an error. What a *directory* asks for and does not fit
+//! the call's distribution is ignored.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,14 +16,14 @@ use braid_types::{
 };
 use braid_wire::message::types::{IodState, LayoutWish, Placement, WishedDistribution};
 
-/// Parts of a new file when nobody asked for a number. Beyond it one client gains nothing, and each
-/// `stat` of a file that is being written asks every daemon of the layout.
+/// Parts of a new file when no number is asked for. With more parts one client gains nothing, and
+/// each `stat` of a file that is being written asks every daemon of the layout.
 pub const PARTS_DEFAULT_MAX: usize = 16;
-/// Parts in a group of a grouped layout by default: four daemons fill one client's network card.
+/// Parts in a group of a grouped layout by default: four daemons fill one client's network link.
 pub const GROUP_WIDTH_DEFAULT: u16 = 4;
 /// Rows in a group of a grouped layout by default: 256 MiB with the default stripe and width.
 pub const GROUP_DEPTH_DEFAULT: u32 = 64;
-/// Labels in one wish (I9).
+/// Labels in one layout hint (I9).
 pub const WISH_LABELS_MAX: usize = 64;
 
 /// What placement knows of an I/O daemon.
@@ -36,12 +37,12 @@ pub struct Candidate {
     pub labels: Vec<String>,
     /// Bytes that may still be written to its disk.
     pub available: u64,
-    /// New files are better placed elsewhere, where others have room.
+    /// New files are placed on other daemons, if these have space.
     pub nearly_full: bool,
 }
 
-/// The daemons that get new files, of those that have what is wished for: the ones that are up, without those that are nearly
-/// full, unless all are. A stripe over a full disk fails the whole file.
+/// The daemons that get new files, of those that fit the hint: daemons that are up, without those
+/// that are nearly full, unless all are. A stripe over a full disk fails the whole file.
 fn usable<'c>(fits: impl Iterator<Item = &'c Candidate>) -> Vec<&'c Candidate> {
     let mut found: Vec<&Candidate> = fits.filter(|iod| iod.state == IodState::Up).collect();
     if found.iter().any(|iod| !iod.nearly_full) {
@@ -50,14 +51,15 @@ fn usable<'c>(fits: impl Iterator<Item = &'c Candidate>) -> Vec<&'c Candidate> {
     found
 }
 
-/// What placement chooses from.
+/// The daemons that placement chooses from.
 #[derive(Debug, Default)]
 pub struct Candidates {
     iods: Vec<Candidate>,
     unwished: Arc<Unwished>,
 }
 
-/// The layouts of files that nobody has a wish for, each made once: as many as there are daemons to begin with.
+/// The layouts of files without a hint, each made once: one for each daemon that a file may begin
+/// with.
 #[derive(Debug, Default)]
 struct Unwished {
     usable: Vec<IodId>,
@@ -65,7 +67,8 @@ struct Unwished {
 }
 
 impl Candidates {
-    /// Every daemon of the cluster, in the order of their ids. What those before made is kept while the same are usable.
+    /// Every daemon of the cluster, in the order of their ids. The layouts of `before` are reused
+    /// while the same daemons are usable.
     pub fn new(iods: Vec<Candidate>, before: &Self) -> Self {
         let usable: Vec<IodId> = usable(iods.iter()).into_iter().map(|iod| iod.id).collect();
         let unwished = if usable == before.unwished.usable {
@@ -82,7 +85,8 @@ impl Candidates {
         &self.iods
     }
 
-    /// The layout that a file gets in this turn which neither call nor directory has a wish for. `make` makes it.
+    /// The layout of a file without a hint of call or directory, for this number of the round
+    /// robin. `make` makes it.
     ///
     /// # Errors
     /// Those of `make`.
@@ -103,16 +107,16 @@ impl Candidates {
     }
 }
 
-/// Everything that a choice depends on.
+/// Everything that placement depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice<'a> {
-    /// The wish of the call.
+    /// The hint of the call.
     pub wish: &'a LayoutWish,
     /// The default of the nearest directory that has one.
     pub inherited: &'a LayoutWish,
     /// Every daemon of the cluster, in the order of their ids.
     pub iods: &'a [Candidate],
-    /// Rises by one with each choice; turns the round robin.
+    /// Rises by one with each new file: the position of the round robin.
     pub turn: u64,
     /// Owner of the new file.
     pub uid: u64,
@@ -122,8 +126,8 @@ impl Choice<'_> {
     /// The layout of the new file.
     ///
     /// # Errors
-    /// [`Status::NoIods`] when no daemon is up that has the labels, [`Status::Invalid`] for a wish that
-    /// makes no layout.
+    /// [`Status::NoIods`] when no daemon is up that has the labels, [`Status::Invalid`] for a hint
+    /// that gives no layout.
     pub fn layout(&self) -> Result<Layout, Failure> {
         let shape = self.shape()?;
         let order = self.order()?;
@@ -157,7 +161,7 @@ impl Choice<'_> {
         let fits = |iod: &&Candidate| labels.iter().all(|want| iod.labels.contains(want));
         let fitting = self.iods.iter().filter(fits);
         let mut usable = match self.wish.first_iod {
-            // Who counts daemons counts all that are up.
+            // A number of the first daemon counts all daemons that are up.
             Some(_) => fitting.filter(|iod| iod.state == IodState::Up).collect(),
             None => usable(fitting),
         };
@@ -172,7 +176,8 @@ impl Choice<'_> {
             (None, Placement::RoundRobin) => self.turn % count,
             (None, Placement::Owner) => self.uid % count,
             (None, _) => {
-                // Equal room must not send every file to the same daemon: the turn decides among equals.
+                // With equal free space, not every file may go to the same daemon: the round robin
+                // decides among equals.
                 usable.rotate_left((self.turn % count) as usize);
                 usable.sort_by_key(|iod| std::cmp::Reverse(iod.available));
                 0
@@ -190,7 +195,7 @@ impl Choice<'_> {
                 )));
             }
             (Some(first), _) => Some(usize::from(first)),
-            // A directory's wish may be older than the loss of a daemon.
+            // A directory's hint may be older than the loss of a daemon.
             (None, inherited) => inherited.map(|first| usize::from(first) % usable),
         };
         Ok(first)
@@ -205,10 +210,11 @@ impl Choice<'_> {
             || stripe_bytes % STRIPE_BYTES_MIN != 0
         {
             return Err(invalid(format!(
-                "stripe of {stripe_bytes} bytes: from {STRIPE_BYTES_MIN} to {STRIPE_BYTES_MAX}, in steps of {STRIPE_BYTES_MIN}"
+                "stripe of {stripe_bytes} bytes: from {STRIPE_BYTES_MIN} to {STRIPE_BYTES_MAX}, \
+                 in steps of {STRIPE_BYTES_MIN}"
             )));
         }
-        // A number of parts that the directory wants for one distribution says nothing about another.
+        // The directory's number of parts is for its own distribution only.
         let same = wish.distribution.is_none() || wish.distribution == from.distribution;
         let parts = wish.parts.or(if same { from.parts } else { None });
         match distribution {
@@ -251,7 +257,7 @@ impl Choice<'_> {
             Some(parts) if width.is_some() && !parts.is_multiple_of(chosen) => {
                 Err(invalid(format!("{parts} parts are not groups of {chosen}")))
             }
-            // Without a wish for the width, the widest that divides the parts.
+            // Without a width in the hint, the widest that divides the parts.
             Some(parts) => {
                 let width = (1..=chosen.min(parts))
                     .rev()
@@ -264,7 +270,7 @@ impl Choice<'_> {
     }
 }
 
-/// A distribution before it is known how many daemons there are.
+/// A distribution before the number of daemons is known.
 enum Shape {
     Single,
     Stripe { stripe_bytes: u64, parts: Option<u16> },
@@ -306,7 +312,7 @@ impl Shape {
     }
 }
 
-/// Checks a wish that is to be a directory's default: it must make a layout on some cluster.
+/// Checks a layout hint that is to be a directory's default: it must give a layout on some cluster.
 ///
 /// # Errors
 /// [`Status::Invalid`], [`Status::LimitExceeded`].
@@ -314,7 +320,7 @@ pub fn check_default(wish: &LayoutWish) -> Result<(), Failure> {
     if wish.labels.len() > WISH_LABELS_MAX {
         return Err(Failure::new(
             Status::LimitExceeded,
-            format!("at most {WISH_LABELS_MAX} labels in a wish"),
+            format!("at most {WISH_LABELS_MAX} labels in a layout hint"),
         ));
     }
     let parts = usize::from(wish.first_iod.unwrap_or(0)) + 1;
@@ -397,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_a_wish_for_is_chosen_once_for_each_turn_while_the_same_daemons_are_up() {
+    fn a_default_layout_is_made_once_per_first_daemon_while_all_stay_up() {
         let mut some = iods(3);
         let candidates = Candidates::new(some.clone(), &Candidates::default());
         let take = |from: &Candidates, turn| {
@@ -457,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn first_iod_beyond_the_usable_is_refused_from_a_call_and_wraps_from_a_directory() {
+    fn first_iod_past_the_usable_is_refused_in_a_call_and_wraps_otherwise() {
         let far = LayoutWish { first_iod: Some(2), ..wish() };
         assert_eq!(choose(&far, &wish(), &iods(2), 0).unwrap_err().status, Status::Invalid);
         assert_eq!(placed(&choose(&wish(), &far, &iods(2), 1).unwrap()), [1, 2]);
@@ -568,16 +574,22 @@ mod tests {
     proptest! {
         #[test]
         fn every_choice_is_a_layout_on_daemons_that_are_up(
-            wish in any_wish(), inherited in any_wish(), up in prop::collection::vec(any::<bool>(), 0..12), turn: u64
+            wish in any_wish(),
+            inherited in any_wish(),
+            up in prop::collection::vec(any::<bool>(), 0..12),
+            turn: u64
         ) {
             let mut some = iods(up.len() as u32);
-            some.iter_mut().zip(&up).for_each(|(iod, up)| iod.state = if *up { IodState::Up } else { IodState::Down });
+            for (iod, up) in some.iter_mut().zip(&up) {
+                iod.state = if *up { IodState::Up } else { IodState::Down };
+            }
             let usable = up.iter().filter(|up| **up).count();
             match choose(&wish, &inherited, &some, turn) {
                 Ok(layout) => {
                     let ids = placed(&layout);
                     prop_assert!(ids.iter().all(|id| up[*id as usize - 1]));
-                    // Parts lie on as many daemons as there can be: none gets two while another has none.
+                    // Parts lie on as many daemons as there can be: none gets two while another has
+                    // none.
                     let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
                     prop_assert_eq!(distinct.len(), ids.len().min(usable));
                 }

@@ -1,4 +1,4 @@
-//! From a frame to an operation: decoding, roles, sessions, slots; and back to the client.
+//! From a frame to an operation: decoding, roles, sessions and slots; and back to the client.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -19,7 +19,7 @@ use crate::{
     core::MdsCore,
     ops,
     session::Admission,
-    told::check_told,
+    size::check_told,
 };
 
 impl CallService for MdsCore {
@@ -28,7 +28,7 @@ impl CallService for MdsCore {
     fn connected(&self, peer: &Peer) -> Result<Connection, Failure> {
         let (rights, root) = self.rights_of(&peer.credential)?;
         let connection = Connection::new(peer.clone(), rights, root);
-        self.state().register(&connection)?;
+        self.state().keys.register(&connection)?;
         self.counters.connections.fetch_add(1, Ordering::Relaxed);
         Ok(connection)
     }
@@ -48,11 +48,11 @@ impl CallService for MdsCore {
 
     fn disconnected(&self, connection: &Arc<Connection>) {
         self.counters.connections.fetch_sub(1, Ordering::Relaxed);
-        self.state().connections.remove(&connection.peer.connection);
+        self.state().keys.unregister(connection);
     }
 }
 
-/// A message, and the bytes of what it asks.
+/// A message, and the bytes of its request.
 fn read(op: u16, body: &[u8]) -> Result<(Envelope, MdsRequest, &[u8]), Failure> {
     let malformed =
         |error: WireError| Failure::new(Status::Malformed, format!("message {op:#06x}: {error}"));
@@ -127,7 +127,7 @@ impl MdsCore {
             return self.run(call(envelope, responder), request);
         };
         let admission =
-            self.state().sessions.admit(id, envelope.slot, envelope.sequence, responder);
+            self.state().sessions.live.admit(id, envelope.slot, envelope.sequence, responder);
         match admission {
             Admission::Do(responder) => self.run(call(envelope, responder), request),
             Admission::Answered(responder, answer) => responder.send(answer.to_vec()),
@@ -136,8 +136,9 @@ impl MdsCore {
         }
     }
 
-    /// [`braid_meta::Replay::request`]: of what a client sends alike each time. Of who is held to permissions it is made with the
-    /// server's key, so that nobody can look for two requests with one digest; who is refused nothing has nothing to gain.
+    /// [`braid_meta::Replay::request`]: a digest of what a client sends in the same way in each
+    /// retry. For users who are held to permissions it is made with the server's key, so that they
+    /// cannot search for two requests with one digest. Privileged users gain nothing by that.
     fn digest(&self, who: &Identity, op: u16, asked: &[u8]) -> u64 {
         let parts = [&who.uid.to_le_bytes()[..], &who.gid.to_le_bytes(), &op.to_le_bytes(), asked];
         if who.is_unheld() {
@@ -151,13 +152,13 @@ impl MdsCore {
             .fold(0, |digest, byte| digest << 8 | u64::from(*byte))
     }
 
-    /// Does an operation from its beginning.
+    /// Runs an operation from its beginning.
     pub(crate) fn run(&self, call: Call, request: MdsRequest) {
         let flow = ops::perform(self, call, &request);
         self.settle(flow, request);
     }
 
-    /// Ends, parks or leaves alone a call that an operation gave back.
+    /// Answers or suspends a call that an operation returned.
     pub(crate) fn settle(&self, flow: Flow, request: MdsRequest) {
         match flow {
             Flow::Answer(call, body) => self.answer(call, body),
@@ -165,24 +166,24 @@ impl MdsCore {
             Flow::Later => {}
             Flow::Lease(call, blocked) => self.park(&blocked, (call, request)),
             Flow::Gate(call, file) => {
-                let parked = self.state().gates.wait(file, (call, request));
+                let parked = self.state().sizes.wait_at_gate(file, (call, request));
                 match parked.map_err(|back| *back) {
                     Ok(()) => {}
                     Err(((call, _), Some(failure))) => self.fail(call, &failure),
-                    // It opened meanwhile.
+                    // It opened in the meantime.
                     Err(((call, request), None)) => self.run(call, request),
                 }
             }
         }
     }
 
-    /// Ends a call with a failure.
+    /// Answers a call with a failure.
     pub(crate) fn fail(&self, call: Call, failure: &Failure) {
         self.count(failure);
         self.end(call, encode_failure(failure), false);
     }
 
-    /// Ends a call that was kept.
+    /// Answers a call that an operation took.
     pub(crate) fn finish<R: Wire>(&self, call: Call, outcome: Result<R, Failure>) {
         match outcome {
             Ok(reply) => self.answer(call, encode_success(&reply)),
@@ -190,21 +191,26 @@ impl MdsCore {
         }
     }
 
-    /// Ends a call with the body of its final frame.
+    /// Answers a call with the body of its final frame.
     pub(crate) fn answer(&self, call: Call, body: Vec<u8>) {
         self.end(call, body, true);
     }
 
-    /// Ends a call with the body of its final frame; retries that wait for it get the same.
+    /// Answers a call with the body of its final frame. Retries that wait for it get the same.
     fn end(&self, mut call: Call, body: Vec<u8>, done: bool) {
-        // First: who is told that a change is done, and asks for the lease, is not refused for that change's sake.
+        // The claims are dropped first: a client that gets the answer and asks for a lease is not
+        // refused because of this call.
         drop(call.hold.take());
         if call.envelope.sequence != 0
             && let Some(session) = call.session
         {
             let Envelope { slot, sequence, .. } = call.envelope;
-            let waiters =
-                self.state().sessions.answered(session, slot, sequence, done.then_some(&body[..]));
+            let waiters = self.state().sessions.live.complete(
+                session,
+                slot,
+                sequence,
+                done.then_some(&body[..]),
+            );
             waiters.into_iter().for_each(|waiter| waiter.send(body.clone()));
         }
         call.slot.release();
@@ -215,7 +221,7 @@ impl MdsCore {
     /// an error; a later retry runs it again, and the store knows whether it was done (I7).
     pub(crate) fn free_unanswered_slots(&self) {
         for (session, slot, sequence) in self.unanswered.take() {
-            let waiters = self.state().sessions.answered(session, slot, sequence, None);
+            let waiters = self.state().sessions.live.complete(session, slot, sequence, None);
             let failure = Failure::new(Status::Internal, "the call was dropped without a reply");
             waiters.into_iter().for_each(|waiter| self.refuse(waiter, &failure));
         }

@@ -1,4 +1,4 @@
-//! The start of the server: what the store remembers becomes the state.
+//! The start of the server: the state is made from what the store has on record.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -7,35 +7,32 @@ use std::{
 };
 
 use braid_meta::{MetaStore, Namespace, Options};
-use braid_types::{Failure, KeyId, SessionId, limits::GRACE_MS};
+use braid_types::{Failure, SessionId, limits::GRACE_MS};
 use braid_wire::Secret;
 
 use crate::{
+    authorize::KeyTable,
     census::Census,
     cluster::Cluster,
-    collect::Collector,
     core::{MdsCore, State},
     deletion::Deleter,
     environment::Environment,
-    fence::Fences,
     force::Forcer,
-    gate::Gates,
-    intents::Intents,
     lease::Leases,
     lock::Locks,
-    looks::Looks,
-    session::{Owner, Sessions},
-    unended::Unended,
+    session::{Owner, SessionTable},
+    size::SizeTable,
 };
 
-/// How a metadata server is made.
+/// Configuration of a core.
 #[derive(Clone, Debug)]
 pub struct CoreConfig {
     /// The key that signs capabilities and from which client keys are derived.
     pub server_key: Secret,
-    /// Where clients reach the server, `host:port`; see [`MdsCore::set_addresses`].
+    /// The addresses at which clients reach the server, `host:port`; see
+    /// [`MdsCore::set_addresses`].
     pub addresses: Vec<String>,
-    /// How the namespace divides memory.
+    /// Memory limits of the namespace.
     pub namespace: Options,
 }
 
@@ -47,11 +44,11 @@ impl CoreConfig {
 }
 
 impl MdsCore {
-    /// Takes the namespace in `store` over: the epoch rises, unfinished truncates are taken up, and when sessions
-    /// are on record a grace period begins.
+    /// Opens the namespace in `store`: the epoch rises, unfinished truncates are resumed, and when
+    /// sessions are on record a grace period begins.
     ///
     /// # Errors
-    /// What the store says.
+    /// Those of the store.
     pub fn open(
         store: Arc<dyn MetaStore>,
         config: CoreConfig,
@@ -74,27 +71,18 @@ impl MdsCore {
         let cluster = Cluster::new(identity.uuid, epoch, config.addresses, names.iods()?, now);
         cluster.iods().for_each(|iod| env.link.locate(iod.info.id, &iod.info.addresses));
         let state = State {
-            fences: Fences::new(epoch, SessionId(identity.next_session), recorded.keys().copied()),
-            sessions: Sessions::new(recorded),
+            sessions: SessionTable::new(
+                epoch,
+                SessionId(identity.next_session),
+                recorded,
+                waits.then(|| now + Duration::from_millis(GRACE_MS)),
+            ),
             cluster,
-            keys: names
-                .client_keys()?
-                .into_iter()
-                .map(|key| (key.id, key))
-                .collect::<HashMap<KeyId, _>>(),
-            connections: HashMap::new(),
-            gates: Gates::default(),
-            intents: Intents::default(),
+            keys: KeyTable::new(names.client_keys()?),
             locks: Locks::new(!in_doubt),
-            endings: Vec::new(),
-            revocations: Vec::new(),
-            pushing: BTreeSet::new(),
-            unended: Unended::default(),
-            collector: Collector::default(),
-            looks: Looks::default(),
+            sizes: SizeTable::default(),
             deleter: Deleter::default(),
             forcer: Forcer::default(),
-            grace_until: waits.then(|| now + Duration::from_millis(GRACE_MS)),
             census: Census::default(),
             ticks: 0,
             daemon_back: false,
@@ -107,7 +95,7 @@ impl MdsCore {
         Ok(core)
     }
 
-    /// Tells where clients reach the server, once its listener has its ports.
+    /// Sets the addresses at which clients reach the server, once its listener has its ports.
     pub fn set_addresses(&self, addresses: Vec<String>) {
         self.state().cluster.set_addresses(addresses);
     }

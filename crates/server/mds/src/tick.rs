@@ -1,19 +1,20 @@
-//! What happens on its own: ages, ends, and whatever could not be done before.
+//! Periodic work: time-outs, ends of sessions, and retries of what could not be done before.
 
 use std::sync::{Arc, atomic::Ordering};
 
 use crate::core::{MdsCore, report};
 
-/// How often [`MdsCore::tick`] wants to be called, in milliseconds: a fraction of the heartbeat, so that silence
-/// is seen in time.
+/// The interval of [`MdsCore::tick`] in milliseconds: a fraction of the heartbeat, so that a
+/// silent daemon or client is noticed in time.
 pub const TICK_MS: u64 = 250;
-/// Ticks between looks at the whole queue of deletions: what a daemon that was down held up.
+/// Ticks between passes over the whole deletion queue, for deletions that a daemon held up.
 const DELETIONS_TICKS: u64 = 20;
-/// Ticks between repetitions of what a daemon held up: once a heartbeat.
+/// Ticks between retries of intents and collections that a daemon held up: once a heartbeat.
 const RETRY_TICKS: u64 = 4;
 
 impl MdsCore {
-    /// Looks at the clock. Called every [`TICK_MS`] by the daemon, by the scheduler in the simulation.
+    /// Does the periodic work. Called every [`TICK_MS`] by the daemon, or by the scheduler of the
+    /// simulation.
     pub fn tick(&self) {
         let Some(me) = self.arc() else { return };
         let now = me.now();
@@ -50,7 +51,8 @@ impl MdsCore {
         me.reserve_indexes();
     }
 
-    /// Reserves file indexes before they are needed, where waiting for the disk holds up nobody.
+    /// Reserves file indexes before they are needed, on a thread where waiting for the disk delays
+    /// no call.
     fn reserve_indexes(self: &Arc<Self>) {
         if !self.names.is_low_on_indexes() || self.reserving.swap(true, Ordering::AcqRel) {
             return;
@@ -65,7 +67,7 @@ impl MdsCore {
     }
 
     fn expire_waiting(self: &Arc<Self>, now: std::time::Duration) {
-        let expired = self.state().gates.expire(now);
+        let expired = self.state().sizes.expire_gates(now);
         expired.into_iter().for_each(|((call, _), failure)| self.fail(call, &failure));
     }
 }

@@ -1,4 +1,4 @@
-//! The machine's clocks.
+//! The clocks of the machine.
 
 use std::time::{Duration, Instant};
 

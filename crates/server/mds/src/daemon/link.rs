@@ -1,8 +1,10 @@
-//! The way to the I/O daemons over sockets: a bounded queue and two threads for each daemon, so that one that
-//! hangs holds up nobody else, and a long collection does not hold up a `stat`.
+//! Calls to the I/O daemons over sockets: a bounded queue and two threads for each daemon. So a
+//! daemon that hangs delays no other, and a long collection does not delay a `stat`.
 //!
-//! Invariants: (1) every call ends, with an answer or an error that names the daemon, in at most
-//! [`CONNECT_TIMEOUT`] + [`CALL_TIMEOUT`] after its turn came (I8); (2) a queue that is full refuses at once (I9).
+//! Invariants:
+//! 1. Every call ends, with an answer or an error that names the daemon, at most
+//!    [`CONNECT_TIMEOUT`] + [`CALL_TIMEOUT`] after it left the queue (I8).
+//! 2. A queue that is full refuses immediately (I9).
 
 use std::{
     collections::HashMap,
@@ -20,10 +22,10 @@ use braid_wire::{Credential, NodeKind, Role, Secret};
 
 use crate::{IodLink, LinkDone};
 
-/// How long a connection may take: a daemon that lives answers at once.
+/// How long a connection may take: a daemon that runs answers immediately.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long an answer may take: a daemon may have to force a full disk queue first. Below the client's 30 s, so that
-/// the reason still reaches it.
+/// How long an answer may take: a daemon may have to flush a full disk queue first. Less than the
+/// client's 30 s, so that the reason reaches it.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 /// Calls that wait for one daemon.
 const QUEUE_MAX: usize = 4096;
@@ -36,7 +38,7 @@ struct Job {
     done: LinkDone,
 }
 
-/// One daemon: where it is, and its queue.
+/// One daemon: its queue and its connection.
 struct Lane {
     jobs: SyncSender<Job>,
     place: Arc<Mutex<Place>>,
@@ -44,7 +46,7 @@ struct Lane {
 
 struct Place {
     endpoint: Endpoint,
-    /// The connection that both threads share; `None` until it is needed, and after it broke.
+    /// The connection that both threads share; `None` until it is needed, and after it failed.
     shared: Option<Arc<Shared>>,
 }
 
@@ -73,7 +75,7 @@ impl SocketLink {
         state.lanes.values().for_each(|lane| lock(&lane.place).endpoint.cluster = Some(cluster));
     }
 
-    /// Takes no more calls; those under way end with their own bounds.
+    /// Accepts no more calls. Calls in flight end with their own time-outs.
     pub(super) fn stop(&self) {
         let mut state = lock(&self.state);
         state.stopped = true;
@@ -123,7 +125,7 @@ impl IodLink for SocketLink {
                 (job.done)(Err(refused(iod, "too many calls wait for it")))
             }
             Err(TrySendError::Disconnected(job)) => {
-                (job.done)(Err(refused(iod, "the server stops")))
+                (job.done)(Err(refused(iod, "the server is stopping")))
             }
         }
     }
@@ -157,8 +159,8 @@ fn work(driver: &Blocking, queue: &Mutex<Receiver<Job>>, place: &Mutex<Place>) {
     }
 }
 
-/// One call. A connection that broke may have been broken for long (the daemon restarted): it is tried once more on
-/// a new one; every call of the server may be repeated.
+/// One call. A connection that failed may have been dead for long (the daemon restarted), so the
+/// call is tried once more on a new one. Every call of the server may be repeated.
 fn ask(driver: &Blocking, place: &Mutex<Place>, op: u16, body: &[u8]) -> Result<Answer, NetError> {
     let kept = lock(place).shared.clone();
     if let Some(shared) = kept {

@@ -1,5 +1,5 @@
-//! The thread that forces the log. Calls that wait share a force, so one thread is enough, and its queue holds
-//! at most the next one.
+//! The thread that syncs the log. Calls that wait share a sync, so one thread is enough, and its
+//! queue holds at most the next one.
 
 use std::{
     io,
@@ -14,7 +14,7 @@ use crate::Spawner;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Jobs that wait: the core has one at a time, the next is spawned by the one before.
+/// Jobs that wait: the core has one at a time, and each spawns the next.
 const JOBS_MAX: usize = 16;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl LogThread {
         Ok(Self { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Ends the thread once what waits is done.
+    /// Ends the thread once the waiting jobs are done.
     pub(super) fn stop(&self) {
         drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -43,7 +43,7 @@ impl LogThread {
 impl Spawner for LogThread {
     fn spawn(&self, job: Job) {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // After the stop nobody waits any more: a job that is dropped drops its responders, which say so.
+        // After the stop, a dropped job drops its responders, which answer that the server stopped.
         if let Some(jobs) = jobs {
             let _ = jobs.send(job);
         }

@@ -1,11 +1,11 @@
-//! The metadata server as a process runs it: sockets and threads around [`MdsCore`].
+//! The metadata server as a process: sockets and threads around [`MdsCore`].
 //!
 //! | thread | does |
 //! |---|---|
-//! | one for each address and connection | reads calls, answers them inline |
+//! | one for each address and connection | receives calls and answers them |
 //! | `mds-tick` | [`MdsCore::tick`] every [`crate::TICK_MS`] |
-//! | `mds-log` | forces the log for those that wait |
-//! | `mds-iod-ID`, two for each I/O daemon | asks it; a daemon that hangs holds up nobody else |
+//! | `mds-log` | syncs the log for the calls that wait |
+//! | `mds-iod-ID`, two for each I/O daemon | sends calls to it |
 //! | `braid-metrics` | answers Prometheus |
 
 mod clock;
@@ -35,29 +35,30 @@ use clock::SystemClock;
 use link::SocketLink;
 use log::LogThread;
 
-/// How long a server that stops waits until what was closed is on the daemons' disks (I8): half of what systemd and users
-/// bear. What is not done by then is asked of the daemons after the next start.
+/// How long a server that stops waits until closed files are on the daemons' disks (I8): half of
+/// what systemd and users accept. Sizes that are not recorded by then are collected after the next
+/// start.
 const STOP_SETTLE_MAX: Duration = Duration::from_secs(10);
-/// How often it looks.
+/// Interval of the checks whether that is done.
 const STOP_SETTLE_LOOK: Duration = Duration::from_millis(5);
 
-/// How a metadata server is run.
+/// Configuration of a metadata server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MdsConfig {
     /// The directory of the namespace, made by [`Mds::init`].
     pub directory: PathBuf,
-    /// Where it listens, `host:port`; port 0 lets the system choose.
+    /// The addresses that it listens on, `host:port`; port 0 lets the system choose.
     pub listen: Vec<String>,
-    /// What clients are told instead of the addresses listened on: needed behind a wildcard address.
+    /// The addresses that clients use, if not those listened on: needed for a wildcard address.
     pub advertise: Vec<String>,
     /// The server key.
     pub server_key: Secret,
     /// When connections use TLS.
     pub tls: TlsPolicy,
-    /// Where Prometheus is answered, `host:port`.
+    /// The address of the page for Prometheus, `host:port`.
     pub prometheus: Option<String>,
-    /// Connections at a time.
+    /// Limit of open connections.
     pub connections_max: Option<usize>,
 }
 
@@ -76,19 +77,19 @@ impl MdsConfig {
     }
 }
 
-/// Why a metadata server does not start.
+/// Why a metadata server did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// Its directory.
+    /// Its directory cannot be used.
     #[error("metadata directory {}: {failure}", directory.display())]
     Directory {
-        /// Which.
+        /// The directory.
         directory: PathBuf,
         /// What is wrong with it.
         failure: Failure,
     },
-    /// An address or a thread.
+    /// An address or a thread is not available.
     #[error("metadata server: {0}")]
     Io(#[from] io::Error),
 }
@@ -105,7 +106,7 @@ pub struct Mds {
 }
 
 impl Mds {
-    /// Makes an empty namespace with `shards` virtual shards for the cluster `uuid`.
+    /// Makes an empty namespace with `shards` shards for the cluster `uuid`.
     ///
     /// # Errors
     /// [`StartError::Directory`] when the directory cannot be made or holds a namespace already.
@@ -116,7 +117,7 @@ impl Mds {
         Namespace::format(&store, uuid, shards, Timestamp::now()).map_err(explain)
     }
 
-    /// Starts the server: recovers what the last run left, listens, and answers.
+    /// Starts the server: recovers the store, listens, and answers.
     ///
     /// # Errors
     /// [`StartError`].
@@ -128,7 +129,8 @@ impl Mds {
         if let Some(cut) = store.cut() {
             let (file, offset, first) = (cut.path.display(), cut.offset, cut.first_lost.0);
             tracing::warn!(
-                "the torn end of {file} was cut at byte {offset}: batches from {first} on were never synced and are lost"
+                "the torn end of {file} was cut at byte {offset}: \
+                 batches from {first} on were never synced and are lost"
             );
         }
         let store: Arc<dyn MetaStore> = Arc::new(store);
@@ -143,7 +145,7 @@ impl Mds {
         made.namespace.boot = boot();
         let core = MdsCore::open(store, made, env).map_err(explain)?;
         if let Some(mark) = core.names.fsck_mark().map_err(explain)? {
-            tracing::warn!("the file system must be checked: {mark}; run: braid fsck --mend");
+            tracing::warn!("the file system must be checked: {mark}; try: braid fsck --mend");
         }
         link.set_cluster(core.cluster());
         let mut server = ServerConfig::new(NodeKind::Mds, 0, core.cluster());
@@ -166,7 +168,7 @@ impl Mds {
         self.listener.local_addrs()
     }
 
-    /// Where Prometheus is answered.
+    /// The address of the page for Prometheus.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(MetricsServer::local_addr)
     }
@@ -176,8 +178,8 @@ impl Mds {
         &self.core
     }
 
-    /// Lets sizes be recorded, ends every connection and thread, in bounded time (I8), and forces the log. Again is
-    /// harmless. The I/O daemons should still be there.
+    /// Records sizes, ends every connection and thread, in bounded time (I8), and syncs the log. A
+    /// second call does nothing. The I/O daemons should still be running.
     pub fn stop(&mut self) {
         if let Some((stop, thread)) = self.ticker.take() {
             drop(stop);
@@ -191,7 +193,7 @@ impl Mds {
         self.link.stop();
         self.log.stop();
         if let Err(failure) = self.core.sync() {
-            crate::core::report("forcing the log at the end", &failure);
+            crate::core::report("syncing the log at the end", &failure);
         }
     }
 }
@@ -219,7 +221,7 @@ fn advertised(wanted: &[String], listening: &[SocketAddr]) -> Vec<String> {
     }
 }
 
-/// The boot of this host; `None` where the system does not say.
+/// The id of this boot of the host, if the system has one.
 fn boot() -> Option<u128> {
     // random(4): a UUID that is drawn once for each boot.
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;

@@ -1,4 +1,4 @@
-//! The table: what is held, and the calls that change it.
+//! The lock table: what is held, and the calls that change it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -17,22 +17,22 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct Locks<W> {
     pub(super) places: BTreeMap<Place, Locked<W>>,
-    /// Where a session has or wants something.
+    /// Where a session holds or waits for locks.
     of_session: BTreeMap<SessionId, Session>,
-    /// Where each wait stands.
+    /// The target of each wait.
     pub(super) tickets: BTreeMap<Ticket, Place>,
-    /// What each user has of the table.
+    /// What each user uses of the table.
     shares: HashMap<User, Share>,
-    /// The waits of each owner: the edges of the graph of who waits for whom.
+    /// The waits of each owner: the edges of the wait-for graph.
     pub(super) waits_of: BTreeMap<Owner, BTreeSet<Ticket>>,
     pub(super) ranges: usize,
     pub(super) granting: bool,
     pub(super) answers: Answers<W>,
-    /// What was given since circles were last looked for.
+    /// Locks granted since deadlocks were last searched for.
     pub(super) given: Vec<Wanted>,
 }
 
-/// The locks of one place, and who waits for some.
+/// The locks of one target, and the waits for them.
 #[derive(Debug)]
 pub(super) struct Locked<W> {
     pub(super) held: BTreeMap<Owner, RangeMap<Mode>>,
@@ -43,7 +43,7 @@ pub(super) struct Locked<W> {
 pub(super) struct Session {
     places: BTreeSet<Place>,
     ranges: usize,
-    /// Whose it is, once it was given something.
+    /// Its owner, once it was granted something.
     user: Option<User>,
 }
 
@@ -60,7 +60,7 @@ impl<W> Default for Locked<W> {
 }
 
 impl<W> Locks<W> {
-    /// No locks. Nothing is given before [`Locks::grant_from_now_on`] unless `granting`.
+    /// No locks. Nothing is granted before [`Locks::grant_from_now_on`] unless `granting`.
     pub(crate) fn new(granting: bool) -> Self {
         Self {
             places: BTreeMap::new(),
@@ -75,12 +75,13 @@ impl<W> Locks<W> {
         }
     }
 
-    /// Ranges that are locked.
+    /// The number of locked ranges.
     pub(crate) fn count(&self) -> usize {
         self.ranges
     }
 
-    /// Asks for a lock. With a ticket it waits where it must; the call that waits comes with [`Locks::attach`].
+    /// Requests a lock. With a ticket it waits if it must; the call that waits comes with
+    /// [`Locks::attach`].
     pub(crate) fn ask(
         &mut self,
         wanted: &Wanted,
@@ -99,12 +100,12 @@ impl<W> Locks<W> {
             return ticket.map_or(Asked::NotYet, |ticket| self.enqueue(wanted, ticket, now));
         }
         if wanted.place.space == LockSpace::Whole && !self.has(wanted) {
-            // flock(2): a conversion is not atomic: the lock that is there is let go first.
+            // flock(2): a conversion is not atomic: the existing lock is released first.
             self.release(wanted.place, wanted.owner, 0, u64::MAX);
         }
         let Some(holder) = self.in_the_way(wanted) else {
             let given = self.give(wanted);
-            // What it had there may have been more.
+            // The owner may have held more there.
             self.look_at(wanted.place);
             self.given.push(*wanted);
             return given;
@@ -116,7 +117,8 @@ impl<W> Locks<W> {
         }
     }
 
-    /// A call waits with a ticket. It is answered when it is its turn, or told that the server knows of no such wait.
+    /// A call waits with a ticket. It is answered when the lock is granted, or that there is no
+    /// such wait.
     pub(crate) fn attach(
         &mut self,
         wanted: &Wanted,
@@ -124,7 +126,7 @@ impl<W> Locks<W> {
         waiter: Waiter<W>,
     ) -> Answers<W> {
         let Some(wait) = self.wait_mut(ticket) else {
-            // The answer that told of the grant may have been lost.
+            // The answer with the grant may have been lost.
             let turn = if self.has(wanted) { Turn::Granted } else { Turn::Gone };
             self.answers.push((waiter.call, turn));
             return self.take_answers();
@@ -143,7 +145,7 @@ impl<W> Locks<W> {
         self.take_answers()
     }
 
-    /// Lets bytes go; false when that would make two ranges of one, and there is no room for another.
+    /// Releases bytes. False when that would split a range, and the table is full.
     pub(crate) fn unlock(
         &mut self,
         place: Place,
@@ -163,7 +165,7 @@ impl<W> Locks<W> {
         (may, self.take_answers())
     }
 
-    /// A lock that would be in the way; `None` also for a lock that the owner has already.
+    /// A lock that conflicts with a request; `None` also if the owner holds the lock already.
     pub(crate) fn in_the_way(&self, wanted: &Wanted) -> Option<LockHolder> {
         let locked = self.places.get(&wanted.place)?;
         let others = locked.held.iter().filter(|(owner, _)| **owner != wanted.owner);
@@ -182,12 +184,12 @@ impl<W> Locks<W> {
         })
     }
 
-    /// Takes up a lock that its session held before a restart; false when another has it.
+    /// Reclaims a lock that its session held before a restart. False when another owner has it.
     pub(crate) fn take_up(&mut self, wanted: &Wanted) -> bool {
         self.has(wanted) || self.in_the_way(wanted).is_none() && self.give(wanted) == Asked::Granted
     }
 
-    /// Everybody of before has told: locks are given again.
+    /// All clients from before the restart have reclaimed: locks are granted again.
     pub(crate) fn grant_from_now_on(&mut self) -> Answers<W> {
         self.granting = true;
         let places: BTreeSet<Place> = self.tickets.values().copied().collect();
@@ -195,7 +197,7 @@ impl<W> Locks<W> {
         self.take_answers()
     }
 
-    /// A session is over: what it has is free, what it waits for is forgotten.
+    /// A session has ended: its locks are released, its waits are removed.
     pub(crate) fn end_session(&mut self, session: SessionId) -> Answers<W> {
         let waits: Vec<Ticket> =
             self.tickets.range((session, 0)..=(session, u64::MAX)).map(|(key, _)| *key).collect();
@@ -221,19 +223,19 @@ impl<W> Locks<W> {
         self.take_answers()
     }
 
-    /// At the end of each call.
+    /// Called at the end of each public call.
     pub(super) fn take_answers(&mut self) -> Answers<W> {
         self.break_circles();
         std::mem::take(&mut self.answers)
     }
 
-    /// Whether the owner has every byte just so.
+    /// Whether the owner holds every byte in this mode.
     pub(super) fn has(&self, wanted: &Wanted) -> bool {
         let held = self.places.get(&wanted.place).and_then(|locked| locked.held.get(&wanted.owner));
         held.is_some_and(|ranges| ranges.covers(wanted.start, wanted.last, wanted.mode))
     }
 
-    /// Gives a lock that nothing is in the way of.
+    /// Grants a lock that conflicts with none.
     pub(super) fn give(&mut self, wanted: &Wanted) -> Asked {
         let user = Some(wanted.user);
         if !self.has_room(wanted.owner.session, user) {
@@ -246,14 +248,14 @@ impl<W> Locks<W> {
         Asked::Granted
     }
 
-    /// Whether a session may have two ranges more: three in place of one is what a lock can make.
+    /// Whether a session may have two more ranges: a lock can make three of one.
     fn has_room(&self, session: SessionId, user: Option<User>) -> bool {
         let of = self.of_session.get(&session).map_or(0, |of| of.ranges);
         let share = user.and_then(|user| self.shares.get(&user)).map_or(0, |share| share.ranges);
         self.ranges + 2 <= LOCKS_MAX && of + 2 <= LOCKS_SESSION_MAX && share + 2 <= LOCKS_USER_MAX
     }
 
-    /// Changes what a user has, and forgets one that has nothing.
+    /// Changes the usage of a user, and removes a user without any.
     pub(super) fn count_for(&mut self, user: User, change: impl FnOnce(&mut Share)) {
         let share = self.shares.entry(user).or_default();
         change(share);
@@ -276,7 +278,7 @@ impl<W> Locks<W> {
         }
     }
 
-    /// Changes what an owner has at a place, and keeps the counts.
+    /// Changes what an owner holds at a target, and updates the counts.
     fn change(&mut self, place: Place, owner: Owner, change: impl FnOnce(&mut RangeMap<Mode>)) {
         let locked = self.places.entry(place).or_default();
         let ranges = locked.held.entry(owner).or_default();
@@ -295,7 +297,7 @@ impl<W> Locks<W> {
         }
     }
 
-    /// Forgets places and sessions that have nothing any more.
+    /// Removes targets and sessions that have nothing left.
     pub(super) fn tidy(&mut self, place: Place, session: SessionId) {
         let Some(locked) = self.places.get(&place) else { return };
         if locked.held.range(owners_of(session)).next().is_none()

@@ -120,7 +120,7 @@ fn a_lock_is_granted_in_the_order_of_those_that_wait() {
 }
 
 #[test]
-fn who_waits_keeps_its_place_between_two_slices_and_loses_it_when_nobody_asks_any_more() {
+fn a_wait_keeps_its_position_between_calls_and_expires_without_one() {
     let mut table = Table::new();
     let (first, second) = (wanted(1, 2, (0, 0), true), wanted(1, 3, (0, 0), true));
     table.try_lock(wanted(1, 1, (0, 0), true));
@@ -146,7 +146,7 @@ fn who_waits_keeps_its_place_between_two_slices_and_loses_it_when_nobody_asks_an
 }
 
 #[test]
-fn nothing_is_given_to_who_went_away_and_a_lost_answer_is_told_again() {
+fn nothing_is_granted_without_a_call_and_a_lost_answer_is_repeated() {
     let mut table = Table::new();
     let want = wanted(1, 2, (0, 3), true);
     table.try_lock(wanted(1, 1, (0, 0), true));
@@ -166,7 +166,7 @@ fn nothing_is_given_to_who_went_away_and_a_lost_answer_is_told_again() {
 }
 
 #[test]
-fn a_circle_of_owners_who_wait_for_each_other_is_refused_and_a_chain_is_not() {
+fn a_cycle_of_waiting_owners_is_refused_and_a_chain_is_not() {
     let mut table = Table::new();
     for who in 1..=3 {
         assert_eq!(table.try_lock(wanted(who, who, (0, 0), true)), Asked::Granted);
@@ -194,7 +194,7 @@ fn two_readers_that_both_want_to_write_are_a_deadlock() {
 }
 
 #[test]
-fn a_circle_that_a_second_thread_closes_by_a_grant_is_told_to_the_other() {
+fn a_cycle_that_a_grant_to_a_second_thread_closes_fails_the_other() {
     let mut table = Table::new();
     table.try_lock(wanted(1, 1, (0, 0), true));
     table.try_lock(wanted(2, 3, (0, 0), true));
@@ -207,7 +207,7 @@ fn a_circle_that_a_second_thread_closes_by_a_grant_is_told_to_the_other() {
 }
 
 #[test]
-fn a_weaker_lock_lets_others_in_and_a_newcomer_does_not_queue_behind_who_waits_for_another() {
+fn a_weaker_lock_admits_others_and_queues_only_behind_conflicts() {
     let mut table = Table::new();
     table.try_lock(wanted(1, 1, (0, 9), true));
     table.wait(wanted(1, 2, (0, 0), false), 20);
@@ -222,7 +222,7 @@ fn a_weaker_lock_lets_others_in_and_a_newcomer_does_not_queue_behind_who_waits_f
 }
 
 #[test]
-fn a_conversion_of_a_whole_files_lock_lets_it_go_first_and_two_of_them_are_no_deadlock() {
+fn converting_a_whole_file_lock_releases_it_first_without_deadlock() {
     let mut table = Table::new();
     table.try_lock(flock(1, 1, false));
     table.try_lock(flock(1, 2, false));
@@ -305,7 +305,7 @@ fn the_end_of_a_session_frees_what_it_had_and_forgets_what_it_waited_for() {
 }
 
 #[test]
-fn before_all_have_told_their_locks_nothing_is_given() {
+fn nothing_is_granted_before_all_locks_are_reclaimed() {
     let mut table = Table { locks: Locks::new(false), ..Table::new() };
     assert_eq!(table.try_lock(wanted(1, 1, (0, 0), true)), Asked::NotYet);
     assert_eq!(table.wait(wanted(1, 1, (0, 0), true), 10), Asked::Waiting);
@@ -389,8 +389,12 @@ fn step() -> impl Strategy<Value = Step> {
     let bytes = (0..BYTES, 0..BYTES).prop_map(|(a, b)| (a.min(b), a.max(b)));
     let lock = (1..3_u64, 1..5_u64, bytes, any::<bool>());
     prop_oneof![
-        4 => lock.clone().prop_map(|(file, who, bytes, exclusive)| Step::Try { file, who, bytes, exclusive }),
-        4 => lock.clone().prop_map(|(file, who, bytes, exclusive)| Step::Wait { file, who, bytes, exclusive }),
+        4 => lock.clone().prop_map(|(file, who, bytes, exclusive)| {
+            Step::Try { file, who, bytes, exclusive }
+        }),
+        4 => lock.clone().prop_map(|(file, who, bytes, exclusive)| {
+            Step::Wait { file, who, bytes, exclusive }
+        }),
         4 => lock.prop_map(|(file, who, bytes, _)| Step::Unlock { file, who, bytes }),
         1 => (0..8_usize).prop_map(Step::Cancel),
         1 => (0..8_usize).prop_map(Step::Leave),
@@ -478,7 +482,8 @@ impl Model {
         ended
     }
 
-    /// A wait that nobody waits with and that closed a circle is forgotten: its client will ask anew, and be told.
+    /// A wait that nobody waits with and that closed a circle is forgotten: its client will ask
+    /// anew, and be told.
     fn forget(&mut self, table: &Table, ended: Vec<(u64, Wanted, bool)>) {
         let count = ended.len();
         self.waits.extend(ended);
@@ -602,7 +607,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_order_of_calls_leaves_what_single_bytes_would(steps in prop::collection::vec(step(), 1..60)) {
+    fn any_order_of_calls_leaves_what_single_bytes_would(
+        steps in prop::collection::vec(step(), 1..60)
+    ) {
         let (mut table, mut model) = (Table::new(), Model::default());
         for (ticket, step) in steps.iter().enumerate() {
             model.step(&mut table, ticket as u64 + 1, step);

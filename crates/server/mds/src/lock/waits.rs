@@ -1,4 +1,4 @@
-//! Those that wait: whose turn it is, who waits for whom, who went away.
+//! Waits: which is granted next, who waits for whom, and which have no waiting call.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -8,19 +8,20 @@ use super::{
     Answers, Asked, LOCK_WAIT_FORGOTTEN_MS, Locks, Owner, Place, Ticket, Turn, Waiter, Wanted,
 };
 
-/// A place in a queue.
+/// A position in a queue.
 #[derive(Debug)]
 pub(super) struct Wait<W> {
     pub(super) ticket: Ticket,
     pub(super) wanted: Wanted,
-    /// The call that waits now.
+    /// The call that waits now, if any.
     pub(super) waiter: Option<Waiter<W>>,
-    /// Since when no call waits, while none does.
+    /// Since when no call waits, if none does.
     pub(super) left: Duration,
 }
 
 impl<W> Locks<W> {
-    /// Tells those whose slice is over that they still wait, and forgets those that nobody asks about.
+    /// Answers calls whose waiting time is over that they still wait, and removes waits that had no
+    /// call for too long.
     pub(crate) fn expire(&mut self, now: Duration) -> Answers<W> {
         let forgotten = Duration::from_millis(LOCK_WAIT_FORGOTTEN_MS);
         let tickets: Vec<Ticket> = self.tickets.keys().copied().collect();
@@ -58,7 +59,7 @@ impl<W> Locks<W> {
         Some(wait)
     }
 
-    /// Gives what is free now to those that wait for it, in the order that they came.
+    /// Grants what is free now to the requests that wait for it, in the order of their arrival.
     pub(super) fn look_at(&mut self, place: Place) {
         if !self.granting {
             return;
@@ -75,7 +76,8 @@ impl<W> Locks<W> {
         }
     }
 
-    /// The first in the queue that nothing is in the way of. Who went away keeps its place and is passed over.
+    /// The first wait in the queue without a conflict. A wait without a call keeps its position and
+    /// is skipped.
     fn next_turn(&self, place: Place) -> Option<Ticket> {
         let queue = &self.places.get(&place)?.queue;
         let ready =
@@ -83,14 +85,14 @@ impl<W> Locks<W> {
         queue.iter().find(ready).map(|wait| wait.ticket)
     }
 
-    /// Whether those in the way of a lock wait, by some chain, for its owner.
+    /// Whether an owner of a conflicting lock waits, directly or indirectly, for this owner.
     pub(super) fn closes_a_circle(&self, wanted: &Wanted) -> bool {
         wanted.place.space == LockSpace::Range && self.reaches(self.blockers(wanted), wanted.owner)
     }
 
-    /// An owner that got a lock and still waits for another, with a second thread, may have closed a circle with one
-    /// that began to wait before: that one is told. Once all have what they can have: what one is given may open a circle that
-    /// another closed.
+    /// An owner that was granted a lock and still waits for another, with a second thread, may have
+    /// closed a cycle with an earlier wait: that wait fails. Done after everything is granted that
+    /// can be, since a grant may open a cycle that another closed.
     pub(super) fn break_circles(&mut self) {
         for given in std::mem::take(&mut self.given) {
             while self.waits_of.contains_key(&given.owner)
@@ -107,7 +109,7 @@ impl<W> Locks<W> {
         queue.iter().find(|wait| self.closes_a_circle(&wait.wanted)).map(|wait| wait.ticket)
     }
 
-    /// Owners that have something in the way of a lock.
+    /// Owners of conflicting locks.
     fn blockers(&self, wanted: &Wanted) -> Vec<Owner> {
         let held = self.places.get(&wanted.place).into_iter().flat_map(|locked| &locked.held);
         let others = held.filter(|(owner, _)| **owner != wanted.owner);
@@ -117,7 +119,7 @@ impl<W> Locks<W> {
         blocking.map(|(owner, _)| *owner).collect()
     }
 
-    /// Whether one of `from` waits, by some chain, for `owner`.
+    /// Whether one of `from` waits, directly or indirectly, for `owner`.
     fn reaches(&self, mut from: Vec<Owner>, owner: Owner) -> bool {
         let mut seen = BTreeSet::new();
         while let Some(next) = from.pop() {

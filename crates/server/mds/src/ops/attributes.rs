@@ -1,4 +1,4 @@
-//! Attributes: change them; a size is an intent (I5).
+//! Changes of attributes. A change of the size is an intent (I5).
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl MdsCore {
         }
     }
 
-    /// What else is changed goes with the beginning of the intent, in one batch.
+    /// The other attributes are changed with the begin of the intent, in one batch.
     fn set_size(&self, call: Call, inode: Arc<Inode>, size: u64, r: SetAttributes) -> Flow {
         if self.is_gated(inode.file) {
             return Flow::Gate(call, inode.file);
@@ -73,10 +73,11 @@ impl MdsCore {
         } else {
             self.names.access(&call.who, file, braid_meta::Want::WRITE)
         };
-        // Refused before anything is recorded: no daemon could carry it out.
+        // Refused before anything is recorded, since no daemon could carry it out.
         let fits = allowed.and_then(|()| self.file_bytes_max(&inode, size).map(drop));
         let others = match fits.and_then(|()| stored(&r.changes)) {
-            // The cut by somebody who is held to permissions drops them by itself, also where the mode allows no write any more.
+            // A truncate by a user who is held to permissions drops set-id bits, also where the
+            // mode does not allow writes any more.
             Ok(others) => {
                 let drop_set_ids = others.drop_set_ids && call.who.is_unheld();
                 Changes { drop_set_ids, drop_capabilities: false, ..others }
@@ -98,7 +99,7 @@ impl MdsCore {
             move |core, call, done| {
                 let done = core.set_times_after(&call, done, &others);
                 match done {
-                    // While the gate was closed nobody wrote: the size is what was asked for.
+                    // Nobody wrote while the gate was closed: the size is the requested one.
                     Intended::Now(inode) => Flow::from(call, Ok(convert::attributes(&inode))),
                     Intended::Before(inode) => {
                         core.attributes_of(call, inode, || again, |attributes| attributes)
@@ -119,17 +120,17 @@ impl MdsCore {
         if is_drop_alone(changes)
             && call.session.is_some_and(|session| self.names.writers(inode.file).contains(&session))
         {
-            // Who has it open for writing writes, whatever the mode is by now.
+            // A session that has the file open for writing may write, whatever the mode is now.
             change.who = &root;
         }
         let changed = self.names.setattr(&change, inode.file, &stored(changes)?)?;
         if changes.mtime.is_some() && changed.size_in_objects {
-            self.state().collector.time_was_set(inode.file, change.now);
+            self.state().sizes.time_was_set(inode.file, change.now);
         }
         Ok(changed)
     }
 
-    /// A truncate sets the times itself when it is finished: those that were asked for come after it.
+    /// Sets requested times after a truncate, which sets the times itself when it is finished.
     fn set_times_after(&self, call: &Call, done: Intended, changes: &Changes) -> Intended {
         let Changes { atime, mtime, .. } = *changes;
         let (Intended::Now(inode), Some(StoredTime::To(_))) = (&done, mtime) else { return done };
@@ -160,7 +161,8 @@ impl MdsCore {
             return Flow::Gate(call, file);
         }
         match self.names.getattr(file) {
-            // The record of a file of an earlier run may lack a mark, and so objects, that went with the power.
+            // The record of a file from before a restart may lack a mark, and objects, that a loss
+            // of power took.
             Ok(inode)
                 if inode.size == 0
                     && !inode.size_in_objects
@@ -186,7 +188,8 @@ impl MdsCore {
         }
     }
 
-    /// Begins an intent behind the file's gate and goes on when it is finished. ADR 0004 numbers the steps.
+    /// Begins an intent behind the file's gate and calls `then` when it is finished. ADR 0004
+    /// numbers the steps.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn intend(
         &self,
@@ -208,7 +211,7 @@ impl MdsCore {
             .names
             .begin_intent_changing(&change, file, kind, opened, changes)
             .and_then(|intent| {
-                // A retry is answered from the record: its intent may be finished already.
+                // For a retry the store returns the recorded intent, which may be finished already.
                 let stands = self
                     .names
                     .intent(file)?
@@ -244,7 +247,8 @@ impl MdsCore {
     }
 }
 
-/// What became of an intent: the inode as it left it, or as it is now when an earlier run did it for the same call.
+/// The outcome of an intent: the inode as the intent left it, or the present inode if the intent
+/// was done for an earlier try of the same call.
 pub(super) enum Intended {
     Now(Arc<Inode>),
     Before(Arc<Inode>),
@@ -258,7 +262,7 @@ impl Intended {
     }
 }
 
-/// Everything but the size, as the namespace has it.
+/// All changes but the size, in the types of the namespace.
 fn stored(changes: &AttributeChanges) -> Result<Changes, Failure> {
     Ok(Changes {
         mode: changes
@@ -282,7 +286,8 @@ fn is_drop_alone(changes: &AttributeChanges) -> bool {
             == AttributeChanges { drop_set_ids, drop_capabilities, ..AttributeChanges::none() }
 }
 
-/// What giving a file setuid, setgid or capabilities needs: that nobody else writes it in the belief that it has none.
+/// What giving a file setuid, setgid or capabilities needs: that no other session writes it while
+/// it takes the file to have none.
 pub(super) fn given_set_ids(inode: &Inode) -> Option<(LeaseOf, LeaseMode)> {
     inode.layout.is_some().then_some((LeaseOf::Data(inode.file), LeaseMode::Write))
 }

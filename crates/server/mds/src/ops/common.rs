@@ -1,4 +1,4 @@
-//! What both kinds of server understand.
+//! Messages that metadata servers and I/O daemons both understand.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ impl MdsCore {
     pub(crate) fn common(&self, request: Result<CommonRequest, WireError>) -> Vec<u8> {
         match request {
             Ok(CommonRequest::Ping(_)) => encode_success(&()),
-            // A call of this server is short or waits for somebody else with a bound: it ends with its reply.
+            // Nothing to cancel: a call of this server is short, or its wait is bounded.
             Ok(CommonRequest::Cancel(_)) => encode_success(&()),
             Ok(CommonRequest::DaemonStatus(_)) => encode_success(&self.daemon_status()),
             Ok(_) => encode_failure(&Status::UnknownMessage.into()),

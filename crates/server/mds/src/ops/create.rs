@@ -1,4 +1,4 @@
-//! Create: name, inode, layout, open and mark in one batch (I5, I7).
+//! Create: name, inode, layout, open and size mark in one batch (I5, I7).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     core::MdsCore,
     lease::{claimed, names},
     placement::{Candidates, Choice},
-    told::{Mark, Since},
+    size::{Mark, Since},
 };
 
 impl MdsCore {
@@ -33,7 +33,7 @@ impl MdsCore {
             Ok(slot) => (slot.directory, slot.name),
             Err(failure) => return Flow::Fail(call, failure),
         };
-        // A name that is taken already is only opened: that changes nothing of the directory.
+        // A name that exists already is only opened, which does not change the directory.
         let taken = !r.exclusive
             && self.is_leased(&call, LeaseOf::Names(slot.0))
             && self.names.lookup(&call.who, slot.0, &slot.1).is_ok();
@@ -41,11 +41,11 @@ impl MdsCore {
             return self.find_file(call, slot, r);
         }
         let call = claimed!(self.claim(call, &[names(slot.0)]));
-        // First as if the name were free: what is not there needs no daemon asked.
+        // First as if the name were free: for a new file no daemon is asked.
         let since = Some((Since::Made, self.makers_mark()));
         match self.make_file(&call, &slot, r, true) {
             Ok(made) => {
-                // Nobody else knows of it.
+                // No other client knows the file yet.
                 let attributes = Attributes { shared: false, ..convert::attributes(&made.inode) };
                 let directory = self.directory_after(&call, slot.0);
                 self.created(call, &made, attributes, r, (directory, since))
@@ -57,7 +57,7 @@ impl MdsCore {
         }
     }
 
-    /// The name is taken: the file that has it is opened, once its size is known.
+    /// The name exists: its file is opened, once its size is known.
     fn find_file(&self, call: Call, slot: (FileIndex, Vec<u8>), r: &Create) -> Flow {
         let known =
             self.names.lookup(&call.who, slot.0, &slot.1).and_then(|inode| match r.rights {
@@ -81,7 +81,7 @@ impl MdsCore {
             let (made, recorded) = (core.makers_mark(), core.recorded_mark(file));
             match core.make_file(&call, &slot, &request, false) {
                 Ok(found) => {
-                    // The name may lead to another file by now.
+                    // The name may be another file's now.
                     let recorded = recorded
                         .filter(|_| found.inode.file == file)
                         .map(|mark| (Since::Recorded, mark));
@@ -109,7 +109,7 @@ impl MdsCore {
     ) -> Result<Created, Failure> {
         let session = call.session.unwrap_or_default();
         let open = r.rights.map(|rights| args(session, rights, r.deny));
-        // Taken before: the closure runs under the namespace's lock, and must not take ours.
+        // Read before: the closure runs under the namespace's lock and must not take the server's.
         let iods = self.state().cluster.candidates();
         let place = |default: Option<&DirectoryDefault>, _| {
             self.place(&iods, default, &r.wish, call.who.uid)
@@ -122,10 +122,10 @@ impl MdsCore {
         let iods = self.state().cluster.candidates();
         let opened = session_of(&call).and_then(|session| {
             if !r.rights.allow(Rights::WRITE) {
-                // open(2): O_TMPFILE is for files that are written.
+                // open(2): O_TMPFILE requires an open for writing.
                 return Err(Failure::new(
                     Status::Invalid,
-                    "a file without a name is opened for writing",
+                    "a file without a name must be opened for writing",
                 ));
             }
             let directory = self.file_at(&call, &r.at, true)?;

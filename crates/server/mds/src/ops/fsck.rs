@@ -1,4 +1,5 @@
-//! What `braid fsck` asks: files, orphans, and what it may mend. It never deletes data. (Names: `fsck_names.rs`.)
+//! The calls of `braid fsck`: files, orphans, and repairs. They never delete data. (Names:
+//! `fsck_names.rs`.)
 
 use std::sync::PoisonError;
 
@@ -17,11 +18,11 @@ use crate::{
     objects,
 };
 
-/// Files in one reply: with layouts of 16 parts some 400 B each.
+/// Files in one reply: about 400 B each with layouts of 16 parts.
 pub(super) const FILES_MAX: usize = 512;
-/// Bytes that the layouts of one reply may take: a reply stays below the limit of a frame (I9).
+/// Bytes of the files in one reply: it stays below the limit of a frame (I9).
 pub(super) const FILES_BYTES_MAX: usize = 256 * 1024;
-/// Directories on the way from a file to the root.
+/// Directories from a file to the root.
 const DEPTH_MAX: usize = 4096;
 
 impl MdsCore {
@@ -43,7 +44,7 @@ impl MdsCore {
             let page = self.names.files(r.shard, start, FILES_MAX)?;
             let Some((last, _)) = page.last() else { return Ok(found) };
             after = *last;
-            // An inode that cannot be read is told by `FsckNamespace`.
+            // An inode that cannot be read is reported by `FsckNamespace`.
             let readable = page.into_iter().filter_map(|(_, inode)| inode.ok());
             for inode in readable.filter(|inode| inode.kind == FileKind::Regular) {
                 let file = self.check_file(&inode)?;
@@ -71,7 +72,7 @@ impl MdsCore {
         })
     }
 
-    /// A path to a file, by its parents; empty when none leads to it.
+    /// A path to a file, by its parents; empty when there is none.
     pub(super) fn path_of(&self, inode: &Inode) -> Result<Vec<u8>, Failure> {
         let mut names = Vec::new();
         let (mut file, mut parent) = (inode.file, inode.parent);
@@ -122,8 +123,8 @@ impl MdsCore {
             (None, None) => self.bring_back_if_lost(&call, r.file),
             _ => self.names.mend(&self.change(&call), r.file, size, parts),
         };
-        // What was heard of it is not what is on record now.
-        self.state().collector.begin_again(r.file);
+        // What was collected of it does not agree with the new record.
+        self.state().sizes.record_was_mended(r.file);
         Flow::from(call, mended)
     }
 
@@ -145,7 +146,7 @@ impl MdsCore {
         Flow::from(call, strays)
     }
 
-    /// Whether an object is of a file that there is, or waits to be deleted.
+    /// Whether an object belongs to a file that exists, or is to be deleted.
     fn belongs(&self, object: &ObjectId) -> Result<bool, Failure> {
         if self.names.is_deletion_pending(object.file)? {
             return Ok(true);

@@ -1,16 +1,19 @@
-//! Names, link counts, reachability: how many names lead to each inode of a shard, held against what it records.
+//! The check of names, link counts and reachability: counts how many names lead to each inode of a
+//! shard, and compares that with its record.
 //!
 //! ```text
 //!   scan      every directory of every shard: names counted       ──> suspects (none: done)
 //!   note      the change counter of each suspect
 //!   scan      once more, the suspects' names only
-//!   judge     still wrong, and the counter still the same?        ──> a problem
-//!   mend      in one batch, and only if the counter is still the same
+//!   recheck   still wrong, and the counter unchanged?             ──> a problem
+//!   repair    in one batch, and only if the counter is unchanged
 //! ```
 //!
-//! Invariants: (1) no call waits for a check: names come and go meanwhile; (2) each change of a name raises the counter
-//! of the inode it leads to, and of the directory it is in: a count taken while the counter stood still is true, and
-//! whatever changed meanwhile is no problem; (3) nothing is deleted: what no name leads to gets one in `/lost+found`.
+//! Invariants:
+//! 1. No call waits for a check: names come and go in the meantime.
+//! 2. Each change of a name raises the change counter of its inode and of its directory. A count
+//!    taken while the counter did not change is right, and later changes are no problem.
+//! 3. Nothing is deleted: an inode without a name gets one in `/lost+found`.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -29,26 +32,26 @@ use crate::{
 
 /// Problems in one reply.
 const PROBLEMS_MAX: usize = 2048;
-/// Where comes what no path leads to.
+/// The directory for inodes that no path leads to.
 const LOST_FOUND: &[u8] = b"lost+found";
 
-/// How many names lead to a file; for a directory also how many directories are in it.
+/// The number of names of a file; for a directory also the number of directories in it.
 #[derive(Clone, Copy, Default)]
 struct Names {
     names: u32,
     subdirectories: u32,
 }
 
-/// What one look at all directories found about the files of one shard.
+/// What one scan of all directories found about the files of one shard.
 #[derive(Default)]
 struct Scan {
     entries: u64,
     names: HashMap<FileIndex, Names>,
-    /// Entries of the shard's directories that lead nowhere, or elsewhere.
+    /// Entries of the shard's directories that lead to no file, or to another one.
     broken: Vec<FsckProblem>,
 }
 
-/// What is wrong with an inode, and what its link count would be.
+/// What is wrong with an inode, and its right link count.
 struct Wrong {
     kind: FsckProblemKind,
     detail: String,
@@ -86,7 +89,8 @@ impl MdsCore {
         Ok(reply)
     }
 
-    /// Inodes whose names do not agree with them at first sight; those that cannot be read are problems at once.
+    /// Inodes that do not agree with their names in the first scan. Those that cannot be read are
+    /// problems right away.
     fn suspects(
         &self,
         shard: ShardId,
@@ -99,7 +103,7 @@ impl MdsCore {
             let names = scan.names.get(&file).copied().unwrap_or_default();
             match inode {
                 Ok(inode) if wrong(&inode, names).is_some() => {
-                    drop(suspects.insert(file, inode.change))
+                    suspects.insert(file, inode.change);
                 }
                 Ok(_) => {}
                 Err(error) => reply.problems.push(FsckProblem {
@@ -111,14 +115,14 @@ impl MdsCore {
             }
             Ok(())
         })?;
-        // As they are now: what they were when the first look began is of no use.
+        // Only those that did not change since the first scan.
         suspects.retain(|file, change| {
             self.names.getattr(*file).is_ok_and(|inode| *change == inode.change)
         });
         Ok(suspects)
     }
 
-    /// The second look at one suspect.
+    /// Checks one suspect again.
     fn judge(
         &self,
         call: &Call,
@@ -138,7 +142,7 @@ impl MdsCore {
             (true, _) => Some(self.names.mend_links(&self.change(call), file, wrong.links, change)),
         };
         let (mended, why) = match outcome {
-            Some(Err(failure)) => (false, format!(" (not mended: {failure})")),
+            Some(Err(failure)) => (false, format!(" (not repaired: {failure})")),
             outcome => (outcome.is_some(), String::new()),
         };
         let shown =
@@ -151,7 +155,7 @@ impl MdsCore {
         }))
     }
 
-    /// Looks at every directory, wherever it is. Only `wanted` files are counted where that is given.
+    /// Scans every directory of every shard. Counts only `wanted` files, if given.
     fn scan(&self, shard: ShardId, wanted: Option<&Suspects>) -> Result<Scan, Failure> {
         let mut scan = Scan::default();
         for at in 0..self.names.shards() {
@@ -184,7 +188,8 @@ impl MdsCore {
                 PAGE_BYTES,
                 false,
             ) {
-                Err(failure) if failure.status == Status::StaleHandle => return Ok(()), // removed meanwhile
+                // Removed in the meantime.
+                Err(failure) if failure.status == Status::StaleHandle => return Ok(()),
                 page => page?,
             };
             for listed in &page.entries {
@@ -200,7 +205,8 @@ impl MdsCore {
                     scan.names.entry(directory.file).or_default().subdirectories += 1;
                 }
             }
-            // What was moved since this began is not run after.
+            // Entries that were moved since the scan began get later cookies: they are not
+            // followed.
             let until = *until.get_or_insert(page.last);
             match page.entries.last() {
                 Some(last) if !page.end && last.entry.cookie < until => cookie = last.entry.cookie,
@@ -225,7 +231,7 @@ impl MdsCore {
             }
             Err(_) => (
                 FsckProblemKind::DanglingEntry,
-                format!("{name:?} leads to file {file}, which is not there"),
+                format!("{name:?} leads to file {file}, which does not exist"),
             ),
         };
         let detail = format!("in directory {directory}: {detail}");
@@ -262,7 +268,7 @@ impl MdsCore {
         }
     }
 
-    /// Gives a file that no name leads to one under `/lost+found`, where only root looks.
+    /// Gives a file without a name one under `/lost+found`, which only root may search.
     fn bring_back(&self, call: &Call, file: FileIndex, change: u64) -> Result<(), Failure> {
         let root = Identity::root();
         let found = match self.names.lookup(&root, FileIndex::ROOT, LOST_FOUND) {
@@ -281,12 +287,12 @@ impl MdsCore {
     }
 }
 
-/// Whether an inode and the names that lead to it agree.
+/// Compares an inode with the names that lead to it.
 fn wrong(inode: &Inode, names: Names) -> Option<Wrong> {
     let links = if inode.is_directory() { 2 + names.subdirectories } else { names.names };
     let (is_root, is_nameless) = (inode.file == FileIndex::ROOT, names.names == 0);
     if is_nameless && inode.nlink == 0 {
-        return None; // kept while somebody has it open
+        return None; // an orphan, which is open
     }
     if is_nameless && !is_root {
         let detail = format!("{} without a name", kind_word(inode.kind));

@@ -10,11 +10,12 @@ use crate::{
 };
 
 impl MdsCore {
-    /// The client has flushed the daemons. Size and parts are collected and recorded, then the log is forced: with
-    /// it the inode, and the name that the file was created under.
+    /// The client has flushed the daemons. Size and parts are collected and recorded, then the log
+    /// is synced: with it the inode, and the name under which the file was created.
     ///
-    /// Collected with a flush: what others wrote since the client's is not on disk yet, and a part that is recorded as
-    /// existing must be (I11). Where nobody wrote since, that costs no disk.
+    /// Collected with a flush: writes of other clients since then are not on disk yet, and a part
+    /// that is recorded as existing must be (I11). Without such writes the flush costs no disk
+    /// access.
     pub(super) fn fsync_file(&self, call: Call, r: &FsyncFile) -> Flow {
         let inode = match self.file_named(&call, r.file) {
             Ok(inode) => inode,
@@ -42,7 +43,7 @@ impl MdsCore {
                     let flow = Flow::from(call, forced.map(|()| attributes));
                     core.settle(flow, request);
                 }),
-                // A truncate was quicker: ask again.
+                // A truncate came first: collect again.
                 Err(failure) if failure.status == Status::StaleGeneration => {
                     core.run(call, request)
                 }
@@ -61,7 +62,7 @@ impl MdsCore {
         if found.lost {
             return Err(self.lost_part(&inode).unwrap_or_else(|| Status::ObjectLost.into()));
         }
-        let attributes = self.state().merged(&inode, &found);
+        let attributes = self.state().sizes.merged(&inode, &found);
         self.record_open(&inode, &found)?;
         Ok(attributes)
     }

@@ -1,4 +1,4 @@
-//! I/O daemons: register, live, drain.
+//! I/O daemons: registration, heartbeats, draining.
 
 use std::sync::PoisonError;
 
@@ -11,7 +11,7 @@ use braid_wire::message::{
 use crate::{
     call::{Call, Flow},
     core::{MdsCore, State},
-    fence::Missing,
+    session::fence::Missing,
 };
 
 impl MdsCore {
@@ -21,8 +21,9 @@ impl MdsCore {
     }
 
     fn register(&self, call: &Call, r: &RegisterIod) -> Result<RegisterIodReply, Failure> {
-        // One lock from the check to the record, so that two directories do not get one id. Of its own, since the log is
-        // forced under it: nobody but another daemon that registers waits for that.
+        // One lock from the check to the record, so that two directories do not get one id. It is a
+        // lock of its own, since the log is synced under it: only another registration waits for
+        // that.
         let _one_at_a_time = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let state = self.state();
@@ -31,7 +32,7 @@ impl MdsCore {
             state.cluster.check_reachable(r, &peer.address, peer.loopback)?;
         }
         let record = self.names.register_iod(r.directory, &r.addresses, &r.labels)?;
-        // An id that was told must not be given to another directory after a loss of power.
+        // After a loss of power, an id that was returned must not be assigned to another directory.
         self.names.sync()?;
         let id = record.id;
         let mut state = self.state();
@@ -63,7 +64,7 @@ impl MdsCore {
             .ok_or_else(|| Failure::new(Status::NoSession, "register first"))?;
         let mut state = self.state();
         let was_down = !state.cluster.is_heard(id);
-        let applied = r.fence_applied.min(state.fences.newest());
+        let applied = r.fence_applied.min(state.sessions.newest_fence());
         state.cluster.heartbeat(id, r.space.clone(), r.verifier, applied, call.came)?;
         state.daemon_back |= was_down;
         Ok(self.heartbeat_reply(&state, id))
@@ -71,10 +72,10 @@ impl MdsCore {
 
     fn heartbeat_reply(&self, state: &State, id: IodId) -> HeartbeatReply {
         let applied = state.cluster.iod(id).map_or(0, |iod| iod.fence_applied);
-        let Missing { ranges, fence, more } = state.fences.after(applied);
+        let Missing { ranges, fence, more } = state.sessions.fences_after(applied);
         HeartbeatReply {
             epoch: self.epoch,
-            epoch_min: state.fences.epoch_min(),
+            epoch_min: state.sessions.epoch_min(),
             map_epoch: state.cluster.epoch(),
             now: self.env.clock.wall(),
             fence,

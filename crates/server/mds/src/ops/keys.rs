@@ -35,7 +35,7 @@ impl MdsCore {
             if !top.is_directory() {
                 return Err(Failure::new(
                     Status::NotDirectory,
-                    "the subtree of a key is a directory",
+                    "the subtree of a key must be a directory",
                 ));
             }
         }
@@ -48,7 +48,7 @@ impl MdsCore {
         )?;
         self.names.sync()?;
         let (id, secret) = (key.id, Credential::Client(key.id).secret(&self.key).to_bytes());
-        self.state().keys.insert(id, key);
+        self.state().keys.add(key);
         Ok(KeyAddReply { key: id, secret })
     }
 
@@ -60,11 +60,11 @@ impl MdsCore {
     fn list_keys(&self) -> Vec<KeyInfo> {
         let state = self.state();
         let sessions = |key: KeyId| {
-            state.sessions.iter().filter(|session| session.owner.key == key).count() as u32
+            state.sessions.live.iter().filter(|session| session.owner.key == key).count() as u32
         };
         let mut keys: Vec<KeyInfo> = state
             .keys
-            .values()
+            .iter()
             .map(|key| KeyInfo {
                 key: key.id,
                 name: key.name.clone(),
@@ -87,21 +87,18 @@ impl MdsCore {
         }
     }
 
-    /// Ends the key's sessions, of which each that it ever had is refused by every daemon once the newest fence holds: those that
-    /// were closed before are fenced already.
+    /// Revokes a key and ends its sessions. Once the newest fence holds on every daemon, they
+    /// refuse every session that the key ever had: those that closed before are fenced already.
     fn revoke_key(&self, key: KeyId) -> Result<(), Failure> {
-        if !self.state().keys.contains_key(&key) {
+        if !self.state().keys.contains(key) {
             return Err(Failure::new(Status::NotFound, format!("key {key}; try: braid key list")));
         }
         self.names.revoke_client_key(key)?;
         self.names.sync()?;
         let sessions = {
             let mut state = self.state();
-            if let Some(known) = state.keys.get_mut(&key) {
-                known.revoked = true;
-            }
-            state.connections.values().for_each(|connection| connection.revoke(key));
-            state.sessions.select(|session| session.owner.key == key)
+            state.keys.revoke(key);
+            state.sessions.live.select(|session| session.owner.key == key)
         };
         if let Some(me) = self.arc() {
             me.end_fenced(&sessions);

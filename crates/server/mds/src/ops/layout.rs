@@ -1,4 +1,5 @@
-//! Layouts: show, and set the default of a directory or the layout of a file that was never written.
+//! Layouts: shows them, and sets the default of a directory or the layout of a file that was never
+//! written.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ impl MdsCore {
         let directory = if inode.is_directory() { inode.file } else { inode.parent };
         let default = match self.names.directory_default(directory) {
             Ok(default) => default,
-            // The parent is a hint: the directory may be gone.
+            // The parent is a hint: that directory may be removed.
             Err(failure)
                 if matches!(failure.status, Status::StaleHandle | Status::NotDirectory) =>
             {

@@ -1,4 +1,4 @@
-//! Leases: ask, give back, and hear what is wanted back. ADR 0009.
+//! Leases: requests, returns, and waiting for recalls. ADR 0009.
 
 use braid_layout::Layout;
 use braid_meta::{
@@ -33,7 +33,7 @@ impl MdsCore {
                 let Some(number) = self.grant_shared(LeaseOf::Names(r.dir), session) else {
                     return Ok(None);
                 };
-                // Read after the grant: whoever changes them from now on recalls it.
+                // Read after the grant: a later change recalls it.
                 let attributes = convert::attributes(&*self.file_named(&call, r.dir)?);
                 Ok(Some(NamesGrant { number, attributes }))
             }
@@ -52,7 +52,7 @@ impl MdsCore {
             let Some(number) = self.grant_shared(LeaseOf::Layout(r.file), session) else {
                 return Ok(None);
             };
-            // Read after the grant: whoever changes it from now on recalls it.
+            // Read after the grant: a later change recalls it.
             Ok(Some(LayoutGrant { number, layout: self.layout_of(&call, r.file)? }))
         });
         Flow::from(call, granted)
@@ -66,7 +66,8 @@ impl MdsCore {
         self.may_use(call, &inode).map(|()| layout)
     }
 
-    /// Who holds a file's bytes keeps others waiting: they are leased to who could open the file so.
+    /// A holder of a data lease makes others wait. So it is granted only to a user who could open
+    /// the file in this way.
     pub(super) fn may_keep_bytes(
         &self,
         call: &Call,
@@ -102,7 +103,7 @@ impl MdsCore {
         };
         let wish = self.file_named(&call, r.file).and_then(|inode| {
             if inode.layout.is_none() {
-                return Err(Failure::new(Status::Invalid, "only a file's bytes are leased"));
+                return Err(Failure::new(Status::Invalid, "only regular files have data leases"));
             }
             let mode = convert::lease_mode(r.mode)?;
             self.may_keep_bytes(&call, &inode, mode).map(|()| mode)
@@ -112,7 +113,7 @@ impl MdsCore {
             Err(failure) => return Flow::Fail(call, failure),
         };
         match asked {
-            // Read after the grant: whoever gives the file set-ids from now on recalls it.
+            // Read after the grant: a later change of the set-id bits recalls it.
             Ok((call, mode, number)) => {
                 let granted = self.names.getattr(r.file);
                 Flow::from(
@@ -140,7 +141,7 @@ impl MdsCore {
         let returned = session_of(&call).and_then(|session| {
             if r.leases.len() > LEASES_RETURNED_MAX {
                 let why =
-                    format!("at most {LEASES_RETURNED_MAX} leases are given back in one message");
+                    format!("at most {LEASES_RETURNED_MAX} leases are returned in one message");
                 return Err(Failure::new(Status::LimitExceeded, why));
             }
             let named = r.leases.iter().map(|one| {
@@ -156,7 +157,8 @@ impl MdsCore {
         Flow::from(call, returned)
     }
 
-    /// Goes on with a session that is on record, and on disk, as a holder of leases: a restart must know who may believe.
+    /// Continues when the session is on record, and on disk, as a holder of leases: a restarted
+    /// server must know which sessions may still rely on leases.
     #[allow(clippy::result_large_err)]
     fn as_user(
         &self,
@@ -182,7 +184,8 @@ impl MdsCore {
     }
 }
 
-/// Who holds a directory's names keeps its changes waiting: they are leased to who may look names up in it, or list it.
+/// A holder of a names lease makes changes of the directory wait. So it is granted only to a user
+/// who may look up names in it, or list it.
 fn may_keep_names(call: &Call, directory: &Inode) -> Result<(), Failure> {
     permit(&call.who, directory, Want::EXECUTE)
         .or_else(|_| permit(&call.who, directory, Want::READ))

@@ -1,4 +1,4 @@
-//! Listings, resumed by cookie.
+//! Directory listings, resumed by cookie.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,11 +20,11 @@ use crate::{
     size::HowAsked,
 };
 
-/// What one entry takes on the wire beside its name: cookie, lengths, index, kind, mark.
+/// Bytes of an entry on the wire without its name: cookie, lengths, index, kind, size mark.
 const ENTRY_BYTES: usize = 22;
-/// What attributes take on the wire.
+/// Bytes of attributes on the wire.
 const ATTRIBUTES_BYTES: usize = 160;
-/// What the store counts for an entry beside its name.
+/// What the store counts for an entry without its name.
 const STORE_ENTRY_BYTES: usize = 64;
 
 impl MdsCore {
@@ -53,7 +53,8 @@ impl MdsCore {
         };
         let mut page = page;
         for listed in &mut page.entries {
-            // What somebody else gathers, and what may be half of a truncate, is left out: whoever wants it asks for it.
+            // Left out: files that another session has buffered writes of, and files in a truncate.
+            // A client that needs them asks for them.
             let left_out = |inode: &Arc<Inode>| {
                 self.is_gathered(&call, inode.file) || self.is_gated(inode.file)
             };
@@ -78,14 +79,17 @@ impl MdsCore {
         let request = MdsRequest::ReadDirectory(r.clone());
         me.ask_sizes(written, HowAsked::FOR_A_CALL, move |core, sizes| {
             known.extend(sizes.into_iter().map(|(inode, found)| {
-                // A size that may be half of a truncate, or cannot be asked, is left out: whoever wants it asks for the
-                // one file and gets the reason.
+                // Left out: files in a truncate, and files whose daemons do not answer. A client
+                // that needs one asks for it and gets the reason.
                 let true_now = !core.is_gated(inode.file);
                 let shared = core.is_shared(&call, &inode, false);
                 let found = found.ok().filter(|_| true_now);
                 (
                     inode.file,
-                    found.map(|found| Attributes { shared, ..core.state().merged(&inode, &found) }),
+                    found.map(|found| Attributes {
+                        shared,
+                        ..core.state().sizes.merged(&inode, &found)
+                    }),
                 )
             }));
             core.settle(Flow::Answer(call, encode_success(&reply(page, &known))), request);

@@ -1,8 +1,8 @@
-//! Locks: ask, wait, cancel, test, let go, and tell again after a restart. `lock/` has the rules.
+//! Locks: request, wait, cancel, test, release, and reclaim after a restart. `lock/` has the rules.
 //!
-//! A wait takes no slot of its session, or as many waits as it has slots would keep out the call that ends them: what
-//! changes the table once and for all (`LockSet`, `Unlock`) has a slot, `LockAwait` may be sent twice. A late duplicate of that
-//! finds no wait any more, and changes nothing.
+//! A wait takes no replay slot. Otherwise a session with as many waits as slots could not send the
+//! call that ends them. Calls that change the table (`LockSet`, `Unlock`) have a slot. `LockAwait`
+//! may be sent twice: a late duplicate finds no wait any more, and changes nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,8 +33,8 @@ impl MdsCore {
         let (session, now) = (wanted.owner.session, self.now());
         let (asked, answers) = {
             let mut state = self.state();
-            // One that has just ended would hold it for ever.
-            state.sessions.live(session).ok_or_else(|| ended(session))?;
+            // A session that has just ended would hold it for ever.
+            state.sessions.live.get(session).ok_or_else(|| ended(session))?;
             state.locks.ask(wanted, (ticket != 0).then_some((session, ticket)), now)
         };
         self.answer_locks(answers);
@@ -92,21 +92,26 @@ impl MdsCore {
         Flow::from(call, done)
     }
 
-    /// Told again after a restart. As with open files, nothing is taken up once the session has told all.
+    /// Reclaims locks after a restart. As with open files, nothing is reclaimed once the session
+    /// has completed its reclaim.
     pub(super) fn lock_reclaim(&self, call: Call, r: &LockReclaim) -> Flow {
         let refused = session_of(&call).and_then(|session| {
             if r.locks.len() > RECLAIM_LOCKS_MAX {
-                return Err(Failure::new(Status::LimitExceeded, format!("at most {RECLAIM_LOCKS_MAX} locks")));
+                let why = format!("at most {RECLAIM_LOCKS_MAX} locks");
+                return Err(Failure::new(Status::LimitExceeded, why));
             }
             let asked: Vec<_> = r.locks.iter().map(|lock| self.may_lock(&call, lock)).collect();
             let mut state = self.state();
-            if !state.sessions.live(session).ok_or_else(|| ended(session))?.reclaiming {
+            if !state.sessions.live.get(session).ok_or_else(|| ended(session))?.reclaiming {
                 return Ok(Vec::new());
             }
             let mut refused = Vec::new();
             for (at, (asked, lock)) in asked.into_iter().zip(&r.locks).enumerate() {
                 if !asked.is_ok_and(|wanted| state.locks.take_up(&wanted)) {
-                    tracing::warn!(%session, file = %lock.file, "a lock is not taken up: somebody else has it");
+                    tracing::warn!(
+                        %session, file = %lock.file,
+                        "a lock is not reclaimed: another owner has it"
+                    );
                     refused.push(at as u32);
                 }
             }
@@ -115,14 +120,15 @@ impl MdsCore {
         Flow::from(call, refused)
     }
 
-    /// Who may neither read nor write a file locks nothing of it, unless it has it open.
+    /// A user who may neither read nor write a file may not lock it, unless the session has it
+    /// open.
     fn may_lock(&self, call: &Call, lock: &LockRequest) -> Result<Wanted, Failure> {
         let wanted = wanted(call, lock)?;
         let inode = self.file_named(call, lock.file)?;
         self.may_use(call, &inode).map(|()| wanted)
     }
 
-    /// Once every client of before the restart has told its locks, others are given.
+    /// Grants locks again: every client from before the restart has reclaimed its locks.
     pub(crate) fn grant_locks(&self) {
         let answers = self.state().locks.grant_from_now_on();
         self.answer_locks(answers);
@@ -140,7 +146,7 @@ impl MdsCore {
     }
 }
 
-/// The lock that a call is about.
+/// The lock that a call requests.
 fn wanted(call: &Call, lock: &LockRequest) -> Result<Wanted, Failure> {
     let session = session_of(call)?;
     let whole = LockRequest { start: 0, last: u64::MAX, ..lock.clone() };
@@ -174,15 +180,12 @@ fn turned(turn: Turn) -> Result<LockReply, Failure> {
 }
 
 fn full() -> Failure {
-    Failure::new(
-        Status::NoLocks,
-        "the server has no room for more locks, or not for more of this session, user or key",
-    )
+    Failure::new(Status::NoLocks, "too many locks of the server, or of this session, user or key")
 }
 
 fn not_yet() -> Failure {
     Failure::new(
         Status::TryAgain,
-        "after a restart the metadata server waits for clients to tell their locks",
+        "after a restart the metadata server waits until clients have reclaimed their locks",
     )
 }

@@ -1,4 +1,4 @@
-//! Looking at one file: attributes, link target, permission.
+//! Reads of one file's attributes, link target and permissions.
 
 use braid_meta::Want;
 use braid_types::{Failure, Status};
@@ -34,7 +34,7 @@ impl MdsCore {
     pub(super) fn access(&self, call: Call, r: &Access) -> Flow {
         let allowed = self.file_at(&call, &r.at, true).and_then(|inode| {
             if r.mask > 7 {
-                return Err(Failure::new(Status::Invalid, "bits are 4, 2 and 1"));
+                return Err(Failure::new(Status::Invalid, "the access bits are 4, 2 and 1"));
             }
             if r.mask & Want::WRITE.0 != 0 && call.connection.rights.read_only {
                 return Err(Status::ReadOnly.into());

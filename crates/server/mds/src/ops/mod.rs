@@ -1,4 +1,4 @@
-//! The operations, a file for each group. [`needs`] says what each asks of its caller before it is done.
+//! The operations, one file for each group. [`needs`] says what each requires of its caller.
 
 mod attributes;
 mod common;
@@ -39,7 +39,7 @@ const ADMIN: &[Role] = &[Role::Admin];
 const IOD: &[Role] = &[Role::Iod];
 const ANYBODY: &[Role] = &[Role::Client, Role::Admin, Role::Iod, Role::Mds];
 
-/// What an operation asks of its caller.
+/// What an operation requires of its caller.
 #[derive(Clone, Copy)]
 pub(crate) struct Needs {
     pub(crate) roles: &'static [Role],
@@ -65,15 +65,15 @@ impl Needs {
     }
 }
 
-/// Whether the answer of a call with a sequence is kept for its retries: of one that changes something, that gives a handle, or
-/// that administrators alone may make. Any other is done again, as it is without a sequence, whatever a client puts there: a
-/// listing is large.
+/// Whether the answer of a call with a sequence is cached for its retries: a call that changes
+/// something, that returns a handle, or that only administrators may make. A retry of any other
+/// call runs again, as without a sequence, whatever the client sends there: a listing is large.
 pub(crate) fn is_answer_kept(request: &MdsRequest) -> bool {
     let Needs { roles, slot, .. } = needs(request);
     slot || roles == ADMIN || matches!(request, MdsRequest::Open(_))
 }
 
-/// What a request asks of its caller.
+/// What a request requires of its caller.
 pub(crate) fn needs(request: &MdsRequest) -> Needs {
     use MdsRequest as R;
     match request {
@@ -82,7 +82,8 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::Stat(_) | R::ReadLink(_) | R::ReadDirectory(_) | R::Access(_) => Needs::plain(USERS),
         R::GetXattr(_) | R::ListXattrs(_) | R::StatFs(_) | R::LayoutShow(_) => Needs::plain(USERS),
         R::CloseSession(_) | R::Renew(_) | R::AgentCheck(_) | R::Reclaim(_) => Needs::session(),
-        // Who denies something to others changes something for them, and a repetition must not exclude itself.
+        // An open that denies something changes something for others, and its retry must not be
+        // excluded by the first try.
         R::Open(open) if !open.deny.is_none() => Needs::change(),
         R::SetOpenModes(to) if !to.deny.is_none() || to.rights.allow(braid_wire::Rights::WRITE) => {
             Needs { change: true, ..Needs::session() }
@@ -120,7 +121,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
     }
 }
 
-/// Does an operation.
+/// Runs an operation.
 pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow {
     use MdsRequest as R;
     match request {

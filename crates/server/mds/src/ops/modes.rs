@@ -1,13 +1,19 @@
-//! Open modes: what an open denies to others, and what excludes it. The rules are [`braid_meta::lease::modes`]; ADR 0009.
+//! Open modes: what an open denies to others, and what excludes it. The rules are
+//! [`braid_meta::lease::modes`]; ADR 0009.
 //!
 //! ```text
-//!   open, deny ─> excluded now? refused ─> deny read: names lease of its directory recalled ─> excluded by then? refused
-//!              ─> noted in one batch with the open ─> forced to disk ─> answered
+//!   open, deny ─> excluded? refused ─> deny read: names lease of its directory recalled
+//!              ─> excluded by then? refused ─> recorded in one batch with the open
+//!              ─> synced to disk ─> answered
 //! ```
 //!
-//! Invariants: (1) what is excluded is refused, never waited for; (2) while reading is denied, nobody has the file open without
-//! the server knowing: its attributes are `shared`, and who kept them has let go before the denial was noted; (3) what is
-//! denied survives the loss of power before it is told, so that a restarted server refuses what it excludes.
+//! Invariants:
+//! 1. What is excluded is refused, and never waits.
+//! 2. While reading is denied, no client has the file open without the server knowing it: its
+//!    attributes are `shared`, and clients that cached them returned the lease before the denial
+//!    was recorded.
+//! 3. A denial is on disk before its call is answered, so that a restarted server refuses what it
+//!    excludes.
 
 use std::sync::Arc;
 
@@ -34,7 +40,7 @@ use crate::{
 };
 
 impl MdsCore {
-    /// Refuses an open that another one excludes, before anything is done for it.
+    /// Refuses an open that another open excludes, before anything is done for it.
     pub(super) fn may_share(
         &self,
         inode: &Inode,
@@ -46,18 +52,20 @@ impl MdsCore {
         self.names.check_open(inode.file, convert::open_mode(rights, deny))
     }
 
-    /// After a restart those that only read are not known until they have told: nothing is denied to them before.
+    /// After a restart, clients that only read are not known until they have reclaimed: until then
+    /// nothing may be denied.
     fn may_deny(&self, deny: Deny) -> Result<(), Failure> {
         if deny.is_none() || !self.is_in_doubt() {
             return Ok(());
         }
-        let why =
-            "after a restart the metadata server waits for clients to tell what they have open";
+        let why = "after a restart the metadata server waits until clients have reclaimed their \
+                   open files";
         Err(Failure::new(Status::TryAgain, why))
     }
 
-    /// Claims what an open needs. One that denies reading needs besides that nobody has the file open without the server
-    /// knowing, its own client included, which may keep attributes for many users.
+    /// Claims what an open needs. An open that denies reading also needs that no client has the
+    /// file open without the server knowing it. That includes its own client, which may cache
+    /// attributes for many users.
     #[allow(clippy::result_large_err)]
     pub(super) fn claim_to_open(
         &self,
@@ -73,7 +81,7 @@ impl MdsCore {
         self.claim_as(call, SessionId::default(), &needs)
     }
 
-    /// Holds an answer back until what its call denies is on the disk.
+    /// Delays an answer until the denial of its call is on disk.
     pub(super) fn on_record(&self, flow: Flow, deny: Deny) -> Flow {
         let (call, body) = match flow {
             Flow::Answer(call, body) if !deny.is_none() => (call, body),
@@ -89,7 +97,8 @@ impl MdsCore {
 
     pub(super) fn set_open_modes(&self, call: Call, r: &SetOpenModes) -> Flow {
         let open = session_of(&call).and_then(|session| {
-            let open = self.state().sessions.live(session).and_then(|live| live.opened(r.open_id));
+            let open =
+                self.state().sessions.live.get(session).and_then(|live| live.opened(r.open_id));
             handle(open, r)
         });
         let found = open.and_then(|open| {
@@ -126,7 +135,8 @@ impl MdsCore {
         )
     }
 
-    /// Changes a handle and what the store counts of it together. Without a record: done twice it is done once.
+    /// Changes a handle together with the count in the store. It needs no replay record, since a
+    /// second try changes nothing.
     fn change_open(
         &self,
         call: &Call,
@@ -137,16 +147,16 @@ impl MdsCore {
         let change = braid_meta::Call { replay: None, ..self.change(call) };
         let inode: Arc<Inode> = {
             let mut state = self.state();
-            let live = state.sessions.live(session).ok_or_else(|| ended(session))?;
+            let live = state.sessions.live.get(session).ok_or_else(|| ended(session))?;
             let open = handle(live.opened(to.open_id), to)?;
             let was = args(session, open.rights, open.deny);
             let mode = convert::open_mode(to.rights, to.deny);
             let (inode, ends) = self.names.change_open(&change, to.file, was, mode)?;
-            if let Some(live) = state.sessions.live_mut(session) {
+            if let Some(live) = state.sessions.live.get_mut(session) {
                 live.change(to.open_id, to.rights, to.deny);
             }
             if to.rights.allow(Rights::WRITE) {
-                state.collector.disturb(to.file);
+                state.sizes.opened_for_writing(to.file);
             }
             if open.rights.allow(Rights::WRITE)
                 && !to.rights.allow(Rights::WRITE)
@@ -155,8 +165,8 @@ impl MdsCore {
                 state.withhold(session, to.file);
             }
             if ends {
-                state.collector.end_maker(to.file);
-                state.collector.add(to.file);
+                state.sizes.writer_closed(to.file);
+                state.sizes.last_writer_closed(to.file);
             }
             inode
         };
@@ -169,14 +179,14 @@ impl MdsCore {
     }
 }
 
-/// The open file that a change of modes is about.
+/// Checks the open file of a change of modes.
 fn handle(open: Option<OpenFile>, r: &SetOpenModes) -> Result<OpenFile, Failure> {
     match open {
         Some(open) if open.file == r.file => Ok(open),
         Some(_) => {
             Err(Failure::new(Status::Invalid, format!("handle {} is of another file", r.open_id)))
         }
-        // It was closed, or not named in a reclaim.
+        // It was closed, or not reclaimed.
         None => Err(Failure::new(Status::StaleHandle, format!("handle {} is not open", r.open_id))),
     }
 }

@@ -1,6 +1,7 @@
-//! Which name a file has in a directory. A directory is found by name and by cookie, not by file, so the listing is
-//! searched. Files of one directory that are asked for in the order of their indexes were mostly made in that order,
-//! so that their cookies ascend too: each search begins where the last one in its directory ended, with few entries.
+//! Finds the name that a file has in a directory. Directories are indexed by name and by cookie,
+//! not by file, so the listing is searched. Files of one directory that are looked for in the order
+//! of their indexes were mostly made in that order, so that their cookies ascend too. So each
+//! search begins where the last one in its directory ended, with few entries.
 //!
 //! ```text
 //!   cookies   0 ..... [last found] ──> pages that double in length ──> end of the directory
@@ -12,14 +13,14 @@ use std::collections::HashMap;
 use braid_meta::{DirectoryPage, ListedEntry};
 use braid_types::{Failure, FileIndex, IdState};
 
-/// Directories whose last search is remembered: a path of names, and as many beside it.
+/// Directories whose last search is remembered: enough for deep paths.
 const DIRECTORIES_MAX: usize = 1024;
-/// Bytes of entries that a search reads first: some ten names.
+/// Bytes of entries that a search reads first: about ten names.
 const FIRST_BYTES: usize = 1024;
-/// Entries of a listing that are read at once.
+/// Bytes of a listing that are read together at most.
 pub(super) const PAGE_BYTES: usize = 256 * 1024;
 
-/// Where the last search in each directory ended. A hint: any place is right, only slower.
+/// Where the last search in each directory ended. It is a hint: any other position is only slower.
 #[derive(Debug, Default)]
 pub(crate) struct NameSearch(HashMap<FileIndex, u64, IdState>);
 
@@ -38,15 +39,15 @@ impl NameSearch {
     }
 }
 
-/// The entry of a file, in a directory that `list` reads: entries after a cookie, of about so many bytes; `None` for
-/// no directory.
+/// The entry of a file in a directory. `list` reads entries after a cookie, of about the given
+/// number of bytes; `None` if there is no directory.
 pub(super) fn search(
     file: FileIndex,
     begin: u64,
     mut list: impl FnMut(u64, usize) -> Result<Option<DirectoryPage>, Failure>,
 ) -> Result<Option<ListedEntry>, Failure> {
     let mut page_bytes = FIRST_BYTES;
-    // What was moved since this began is not run after.
+    // Entries that were moved since the search began get later cookies: they are not followed.
     let mut last_cookie = None;
     for (from, end) in [(begin, None), (0, Some(begin))] {
         let mut cookie = from;
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_before_the_last_one_is_found_and_one_that_is_not_there_ends_the_search() {
+    fn an_earlier_name_is_found_and_a_missing_one_ends_the_search() {
         let (mut directory, mut hints) =
             (Directory { count: 5000, read: 0 }, NameSearch::default());
         for file in [4000, 3999, 4000, 1, 5000, 1, 2500] {

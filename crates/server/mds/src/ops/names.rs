@@ -1,4 +1,5 @@
-//! Names: make directories, nodes and links, remove, rename. One batch each, with its replay record (I7).
+//! Names: makes directories, nodes and links, removes and renames them. Each is one batch, with its
+//! replay record (I7).
 
 use braid_meta::{
     Identity, NodeArgs, RenameMode as StoredMode,
@@ -21,7 +22,7 @@ use crate::{
 };
 
 impl MdsCore {
-    /// What comes with an operation of the namespace that changes something.
+    /// The caller, the time and the replay record of an operation that changes the namespace.
     pub(crate) fn change<'a>(&self, call: &'a Call) -> braid_meta::Call<'a> {
         braid_meta::Call { who: &call.who, now: self.env.clock.wall(), replay: call.replay() }
     }
@@ -122,8 +123,8 @@ impl MdsCore {
         Flow::from(call, removed)
     }
 
-    /// A directory as it is now that the call has changed it. Who keeps names and attributes asks next: so it is told at once,
-    /// and a session that keeps nothing pays nothing.
+    /// A directory's attributes after the call has changed it. A client that caches names would ask
+    /// for them next; for other clients there are none.
     pub(super) fn directory_after(&self, call: &Call, directory: FileIndex) -> Option<Attributes> {
         let keeps = call.session.is_some_and(|session| self.uses_leases(session));
         let inode = if keeps { self.names.getattr(directory).ok() } else { None };
@@ -158,15 +159,15 @@ impl MdsCore {
         Flow::from(call, done)
     }
 
-    /// What moving or removing a directory needs beside its parent's: that nobody keeps what lies in it, and its own
-    /// attributes. Should another directory take its name in this moment, whoever keeps things of that one reaches it only
-    /// by what it has open.
+    /// What moving or removing a directory needs besides the leases of its parent: that no other
+    /// session caches its entries and attributes. If another directory takes its name at this
+    /// moment, sessions that cache entries of that one reach it only by handles.
     fn directory_in(&self, directory: FileIndex, name: &[u8]) -> Option<(LeaseOf, LeaseMode)> {
         let found = self.names.lookup(&Identity::root(), directory, name).ok()?;
         found.is_directory().then(|| names(found.file))
     }
 
-    /// Where something that is not a directory is made.
+    /// The directory and name of something new that is not a directory.
     pub(super) fn file_slot(&self, call: &Call, at: &At) -> Result<(FileIndex, Vec<u8>), Failure> {
         let slot = self.slot_at(call, at, false)?;
         if slot.wants_directory {

@@ -19,13 +19,13 @@ use crate::{
     core::{MdsCore, State},
     lease::claimed,
     session::OpenFile,
-    told::Since,
+    size::Since,
 };
 
-/// Handles in one `Close` (I9): as many as a message holds would hold the server's lock for too long.
+/// Handles in one `Close` (I9): as many as fit a message would hold the server's lock for too long.
 const CLOSE_HANDLES_MAX: usize = 4096;
 
-/// How a file is opened.
+/// How to open a file.
 #[derive(Clone, Copy)]
 pub(super) struct How {
     pub(super) rights: Rights,
@@ -70,7 +70,7 @@ impl MdsCore {
         )
     }
 
-    /// Opens a file whose true size is known.
+    /// Opens a file, with its true size.
     fn open_known(&self, call: Call, known: Attributes, how: How) -> Flow {
         let How { rights, deny, lease } = how;
         let writes = rights.allow(Rights::WRITE);
@@ -96,7 +96,7 @@ impl MdsCore {
         self.on_record(Flow::from(call, opened), deny)
     }
 
-    /// Adds the data lease that was wished with an open.
+    /// Adds the data lease that was requested with an open.
     pub(super) fn with_lease(&self, call: &Call, opened: Opened, lease: LeaseMode) -> Opened {
         let wish = convert::lease_mode(lease).unwrap_or(StoredMode::None);
         if wish == StoredMode::None {
@@ -108,13 +108,14 @@ impl MdsCore {
             return opened;
         }
         let (mode, number) = self.try_data(call, file, wish);
-        // Read after the grant: whoever gives the file set-ids from now on recalls it. What is not known is asked for by who writes.
+        // Read after the grant: a later change of the set-id bits recalls it. If they cannot be
+        // read, the client asks when it writes.
         let set_ids =
             self.names.getattr(file).map_or(true, |inode| self.names.has_privileges(&inode));
         Opened { lease: convert::granted(mode, number, set_ids), ..opened }
     }
 
-    /// Gives an open file that the store knows of its handle and capability.
+    /// Makes handle and capability for an open that the store has recorded.
     pub(super) fn opened(
         &self,
         session: SessionId,
@@ -127,9 +128,9 @@ impl MdsCore {
         let given = {
             let mut state = self.state();
             if rights.allow(Rights::WRITE) {
-                state.collector.disturb(inode.file);
+                state.sizes.opened_for_writing(inode.file);
             }
-            match state.sessions.live_mut(session) {
+            match state.sessions.live.get_mut(session) {
                 Some(live) => live.open(open).map(|id| (id, live.recounts)),
                 None => Err(ended(session)),
             }
@@ -138,14 +139,15 @@ impl MdsCore {
             Ok(given) => given,
             Err(failure) => {
                 self.close_again(session, open);
-                if let Some(live) = self.state().sessions.live_mut(session) {
+                if let Some(live) = self.state().sessions.live.get_mut(session) {
                     live.recounts = true;
                 }
                 return Err(failure);
             }
         };
         if recounts {
-            // It may be answered from the record of an open whose count ended: with the reclaim, or when it was taken back.
+            // The open may be answered from a replay record, although its count has ended since: by
+            // a reclaim, or because it was undone.
             self.count_held(session, open, open_id)?;
         }
         self.with_capability(session, inode, attributes, rights, open_id)
@@ -188,29 +190,29 @@ impl MdsCore {
         })
     }
 
-    /// Takes back an open that could not be given to its session.
+    /// Undoes an open that could not be added to its session.
     fn close_again(&self, session: SessionId, open: OpenFile) {
         let who = braid_meta::Identity::root();
         let change = braid_meta::Call { who: &who, now: self.env.clock.wall(), replay: None };
         let args = args(session, open.rights, open.deny);
         if let Err(failure) = self.names.close_file(&change, open.file, args) {
-            crate::core::report("taking back an open", &failure);
-            self.state().close_later(session, open);
+            crate::core::report("undoing an open", &failure);
+            self.state().sessions.close_later(session, open);
         }
     }
 
-    /// Closes a handle that was given to nobody, unless it went with its session.
+    /// Closes a handle that no client has, unless its session has ended.
     pub(crate) fn close_kept(&self, session: SessionId, open_id: u64) -> Result<(), Failure> {
         let who = braid_meta::Identity::root();
         let change = braid_meta::Call { who: &who, now: self.env.clock.wall(), replay: None };
-        // Handle and count end under one lock, for who compares them.
+        // Handle and count end under one lock, since a reclaim compares them.
         let mut state = self.state();
-        let kept = state.sessions.live(session).and_then(|live| live.opened(open_id));
+        let kept = state.sessions.live.get(session).and_then(|live| live.opened(open_id));
         let Some(open) = kept else { return Ok(()) };
         if self.names.close_file(&change, open.file, args(session, open.rights, open.deny))? {
-            state.collector.add(open.file);
+            state.sizes.last_writer_closed(open.file);
         }
-        if let Some(live) = state.sessions.live_mut(session) {
+        if let Some(live) = state.sessions.live.get_mut(session) {
             live.close(open_id);
         }
         Ok(())
@@ -228,13 +230,14 @@ impl MdsCore {
             Ok(session) => session,
             Err(failure) => return Flow::Fail(call, failure),
         };
-        let opens: Vec<(u64, OpenFile)> = match self.state().sessions.live_mut(session) {
+        let opens: Vec<(u64, OpenFile)> = match self.state().sessions.live.get_mut(session) {
             Some(live) => {
                 r.open_ids.iter().filter_map(|id| Some((*id, live.close(*id)?))).collect()
             }
             None => Vec::new(),
         };
-        // Each handle is removed above, once: a retry finds those alone that could not be closed, and needs no record.
+        // Each handle is removed above, once. A retry finds only those that could not be closed, so
+        // it needs no replay record.
         let change = braid_meta::Call { replay: None, ..self.change(&call) };
         let mut failed = None;
         for (open_id, open) in opens {
@@ -245,7 +248,7 @@ impl MdsCore {
             match self.names.close_file(&change, open.file, args) {
                 Ok(true) => self.hear_or_ask(&call, open_id, open.file),
                 Ok(false) if open.rights.allow(Rights::WRITE) => {
-                    self.state().collector.end_maker(open.file)
+                    self.state().sizes.writer_closed(open.file)
                 }
                 Ok(false) => {}
                 Err(failure) => {
@@ -258,14 +261,15 @@ impl MdsCore {
         Flow::from(call, failed.map_or(Ok(()), Err))
     }
 
-    /// The store could not end an open, and counts it: its handle is there again, to be closed by a retry.
+    /// The store could not end an open and still counts it: its handle is restored, so that a retry
+    /// can close it.
     fn open_still(&self, session: SessionId, open_id: u64, open: OpenFile) {
-        if let Some(live) = self.state().sessions.live_mut(session) {
+        if let Some(live) = self.state().sessions.live.get_mut(session) {
             live.restore(open_id, open);
         }
-        // A reclaim may have ended the count meanwhile.
+        // A reclaim may have ended the count in the meantime.
         if let Err(failure) = self.count_held(session, open, open_id) {
-            crate::core::report("keeping a file open that could not be closed", &failure);
+            crate::core::report("restoring a handle that could not be closed", &failure);
         }
     }
 
@@ -281,7 +285,7 @@ impl MdsCore {
         if self.is_gated(r.file) {
             return Flow::Gate(call, r.file);
         }
-        let held = self.state().sessions.live(session).and_then(|live| live.opened(r.open_id));
+        let held = self.state().sessions.live.get(session).and_then(|live| live.opened(r.open_id));
         let (open_id, rights) = (r.open_id, r.rights);
         let allowed = match held {
             Some(open) if open.file == r.file && open.rights.allow(rights) => Ok(()),
@@ -289,10 +293,10 @@ impl MdsCore {
                 Status::Invalid,
                 format!("handle {open_id} is open for something else"),
             )),
-            // It was closed, or not named in a reclaim.
+            // It was closed, or not reclaimed.
             None => Err(Failure::new(Status::StaleHandle, format!("handle {open_id} is not open"))),
         };
-        // Who has it open for writing has marked it: nothing more is asked than whether its size is known.
+        // A handle that may write was checked when it was opened: only the size must be known.
         let allowed = allowed.and_then(|()| self.may_open_damaged(&inode, Rights::READ));
         if let Err(failure) = allowed {
             return Flow::Fail(call, failure);
@@ -303,7 +307,7 @@ impl MdsCore {
             inode,
             || MdsRequest::RenewCapability(again),
             move |core, call, attributes| {
-                // Read again: the generation must be the newest.
+                // Read again, since the size generation must be the newest.
                 let inode = core.names.getattr(attributes.file);
                 let opened = inode.and_then(|inode| {
                     core.with_capability(session, &inode, attributes, rights, open_id)
@@ -315,16 +319,16 @@ impl MdsCore {
 }
 
 impl State {
-    /// A session of a ticket closes a file that it may write, and keeps the capability: whatever size it makes of the file, it is
-    /// asked of the objects until the session's fence holds (I5).
+    /// A session of a ticket closes a file that it may write, and may still use its capability. So
+    /// the size of the file is asked of its objects until the session's fence holds (I5).
     pub(super) fn withhold(&mut self, session: SessionId, file: FileIndex) {
-        if !self.collector.may_withhold() {
+        if !self.sizes.may_withhold() {
             return;
         }
-        let Some(live) = self.sessions.live_mut(session) else { return };
+        let Some(live) = self.sessions.live.get_mut(session) else { return };
         if let Some(oldest) = live.withhold(file) {
-            self.collector.withhold(file);
-            oldest.into_iter().for_each(|oldest| self.collector.release(oldest));
+            self.sizes.withhold(file);
+            oldest.into_iter().for_each(|oldest| self.sizes.release(oldest));
         }
     }
 }
@@ -333,7 +337,7 @@ pub(super) fn session_of(call: &Call) -> Result<SessionId, Failure> {
     call.session.ok_or_else(|| Failure::new(Status::NoSession, "open a session first"))
 }
 
-/// Permission and kind, before daemons are asked for sizes.
+/// Checks permission and kind, before daemons are asked for sizes.
 pub(super) fn may_open(
     call: &Call,
     inode: Arc<Inode>,

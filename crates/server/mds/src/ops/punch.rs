@@ -1,4 +1,4 @@
-//! Punch a hole: an intent, as a truncate is (I5).
+//! Punching a hole: an intent, like a truncate (I5).
 
 use braid_meta::{
     Changes, IntentKind,
@@ -18,7 +18,7 @@ impl MdsCore {
         let open =
             call.session.is_some_and(|session| self.names.writers(r.file).contains(&session));
         if !open {
-            let why = "a hole is punched in a file that this session has open for writing";
+            let why = "the session does not have the file open for writing";
             return Flow::Fail(call, Failure::new(Status::Invalid, why));
         }
         let mut needs = vec![(LeaseOf::Data(r.file), LeaseMode::Shared)];

@@ -1,4 +1,4 @@
-//! Quota: limits and usage, and how far files may be written. ADR 0012.
+//! Quota: limits and usage, and how far files may be written (growth grants). ADR 0012.
 
 use braid_layout::Layout;
 use braid_meta::{Bound, Inode, Quota, QuotaOwner, QuotaState, Usage};
@@ -23,17 +23,18 @@ use crate::{
     core::MdsCore,
 };
 
-/// Owners in one reply: about 100 bytes each, with a path to a directory up to 4 KiB more.
+/// Owners in one reply: about 100 bytes each, and up to 4 KiB for the path of a directory.
 const LIST_MAX: usize = 64;
 
-/// A write end, no farther than `fits`. The largest file of all needs no bound.
+/// A write end of at most `fits`. `None` if only the size of the largest file is a limit.
 fn bounded(allowed: Option<u64>, fits: u64) -> Option<u64> {
     let fits = (fits < FILE_BYTES_MAX).then_some(fits);
     [allowed, fits].into_iter().flatten().min()
 }
 
 impl MdsCore {
-    /// How far an open file of a session may be written without asking: as far as quotas and the daemons' disks allow.
+    /// The write end of an open file: how far the session may write it without asking, as quotas
+    /// and the daemons' disks allow.
     pub(super) fn write_end(
         &self,
         session: SessionId,
@@ -50,7 +51,8 @@ impl MdsCore {
 
     pub(super) fn extend_write_end(&self, call: Call, r: &ExtendWriteEnd) -> Flow {
         let extended = session_of(&call).and_then(|session| {
-            let held = self.state().sessions.live(session).and_then(|live| live.opened(r.open_id));
+            let held =
+                self.state().sessions.live.get(session).and_then(|live| live.opened(r.open_id));
             match held {
                 Some(open) if open.file == r.file && open.rights.allow(Rights::WRITE) => {
                     let fits = self.file_bytes_max(&*self.names.getattr(r.file)?, r.end)?;
@@ -76,7 +78,7 @@ impl MdsCore {
         Flow::from(call, extended)
     }
 
-    /// The largest that a file can be on its daemons' disks.
+    /// The largest size that a file can have on its daemons' disks.
     ///
     /// # Errors
     /// [`Status::TooLarge`] when that is less than `size`.
@@ -109,7 +111,7 @@ impl MdsCore {
         Flow::from(call, state)
     }
 
-    /// Everybody sees what is theirs, and directories that they reach.
+    /// Users see their own quotas, and those of directories that they reach.
     fn may_see(&self, call: &Call, owner: QuotaOwner) -> Result<(), Failure> {
         let who = &call.who;
         let sees = match owner {
@@ -172,7 +174,7 @@ impl MdsCore {
         Flow::from(call, found.map(|found| found.into_iter().map(difference).collect::<Vec<_>>()))
     }
 
-    /// Room as a directory's quota leaves it.
+    /// Free space as limited by a directory's quota.
     pub(super) fn room_at(
         &self,
         room: StatFsReply,
@@ -230,13 +232,13 @@ impl MdsCore {
         }
     }
 
-    /// As a change that needs no replay record: doing it again is doing it once.
+    /// A change without a replay record: a second try changes nothing.
     fn unrecorded<'c>(&self, call: &'c Call) -> braid_meta::Call<'c> {
         braid_meta::Call { replay: None, ..self.change(call) }
     }
 }
 
-/// What the wire has room for.
+/// As many bytes as the wire can express.
 fn narrow(bytes: u128) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }

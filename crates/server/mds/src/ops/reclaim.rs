@@ -1,14 +1,17 @@
-//! What a session had open before a restart, told by its client (I5, I6). ADR 0008.
+//! Reclaim of the files that a session had open before a restart (I5, I6). ADR 0008.
 //!
 //! ```text
 //!   OpenSession(known) ──> Reclaim(some) ... Reclaim(rest, complete) ──> every other call
-//!                            taken up: handle, open record, mark           | what was not named is closed
+//!                            reclaimed: handle, open record, mark  | what was not named is closed
 //! ```
 //!
-//! The client is believed about what was open, never about who may: the right is asked anew, of mode or ownership.
+//! The client is trusted about what was open, but not about permissions: these are checked again,
+//! by mode or ownership.
 //!
-//! Invariants: (1) a handle is counted once, however often it is named; (2) nothing is taken up and nothing closed
-//! once the session has told all: a message that comes late from a connection that was given up changes nothing.
+//! Invariants:
+//! 1. A handle is counted once, however often it is named.
+//! 2. Nothing is reclaimed and nothing closed once the session has completed its reclaim: a late
+//!    message from a connection that was given up changes nothing.
 
 use braid_meta::{Call as Change, Identity, Want};
 use braid_types::{Failure, SessionId, Status, limits::RECLAIM_OPENS_MAX};
@@ -49,7 +52,8 @@ impl MdsCore {
         Flow::from(call, refused)
     }
 
-    /// Takes an open file up; false when the client may not have it any more, an error when that is not known.
+    /// Reclaims an open file. False when the client may not have it any more, an error when that is
+    /// not known.
     fn take_up(
         &self,
         call: &Call,
@@ -60,9 +64,9 @@ impl MdsCore {
         let taken = self.check_right(call, open).and_then(|()| {
             let mut state = self.state();
             if open.rights.allow(Rights::WRITE) {
-                state.collector.disturb(open.file);
+                state.sizes.opened_for_writing(open.file);
             }
-            let live = state.sessions.live_mut(session).ok_or_else(|| ended(session))?;
+            let live = state.sessions.live.get_mut(session).ok_or_else(|| ended(session))?;
             Ok(live.take_up(named.open_id, open))
         });
         let counted = match taken {
@@ -71,7 +75,10 @@ impl MdsCore {
         };
         match counted {
             Err(failure) if is_refusal(failure.status) => {
-                tracing::info!(%session, file = %open.file, %failure, "an open file is not taken up");
+                tracing::info!(
+                    %session, file = %open.file, %failure,
+                    "an open file is not reclaimed"
+                );
                 Ok(false)
             }
             counted => counted,
@@ -91,7 +98,8 @@ impl MdsCore {
         if call.who.owns(&inode) { Ok(()) } else { braid_meta::permit(&call.who, &inode, want) }
     }
 
-    /// Lets the store count at least the handles that the session has of a file. Without that a handle is none.
+    /// Makes the store count at least the handles that the session has of a file. If it cannot, the
+    /// handle is removed.
     pub(super) fn count_held(
         &self,
         session: SessionId,
@@ -101,28 +109,31 @@ impl MdsCore {
         let held = self
             .state()
             .sessions
-            .live(session)
+            .live
+            .get(session)
             .map(|live| live.held(open.file))
             .ok_or_else(|| ended(session))?;
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         let counted = self.names.take_up(&change, &held);
         if counted.is_err()
-            && let Some(live) = self.state().sessions.live_mut(session)
+            && let Some(live) = self.state().sessions.live.get_mut(session)
         {
             live.close(open_id);
         }
         counted
     }
 
-    /// The session has told all: what the store counts and the session has no handle of is closed.
+    /// The session has reclaimed all: closes what the store counts and the session has no handle
+    /// of.
     ///
-    /// Under one lock to the end, so that no open falls between the look at the handles and the end of the count.
+    /// One lock is held to the end, so that no open comes between the check of the handles and the
+    /// end of the counts.
     fn close_unnamed(&self, session: SessionId) -> Result<(), Failure> {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         let mut state = self.state();
-        let live = state.sessions.live(session).ok_or_else(|| ended(session))?;
+        let live = state.sessions.live.get(session).ok_or_else(|| ended(session))?;
         if !live.reclaiming {
             return Ok(());
         }
@@ -133,10 +144,10 @@ impl MdsCore {
         let excess: Vec<braid_meta::OpenFile> = excess.collect();
         for open in excess {
             if self.names.keep_open(&change, &open)? {
-                state.collector.add(open.file);
+                state.sizes.last_writer_closed(open.file);
             }
         }
-        if let Some(live) = state.sessions.live_mut(session) {
+        if let Some(live) = state.sessions.live.get_mut(session) {
             live.reclaiming = false;
         }
         state.deleter.queued();
@@ -144,7 +155,7 @@ impl MdsCore {
     }
 }
 
-/// Whether a failure is about the file and the right to it, not about the server.
+/// Whether a failure is about the file or the permission, not about the server.
 fn is_refusal(status: Status) -> bool {
     matches!(
         status,

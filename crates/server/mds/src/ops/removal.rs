@@ -1,16 +1,20 @@
-//! Taking an I/O daemon out of the cluster for good, and what is left of files that had a part on it.
+//! Removes an I/O daemon from the cluster for good, and answers for files that had a part on it.
 //!
 //! ```text
-//!   not given up: it is down, and no file has a part on it ─────────────────────────────> removed
-//!   given up:     parts of files that are being written are taken for existing ─────────> removed ──> once more
+//!   not given up: it is down, and no file has a part on it ───────────────────────> removed
+//!   given up: parts of files that are being written are recorded as existing ─> removed ─> again
 //! ```
 //!
-//! Invariants: (1) it is on disk that a daemon is out before anybody acts on it; (2) of a file whose size is in its objects, every
-//! part on a daemon that is given up is on record as existing: what nobody can tell any more is a loss, and never zeros (I11);
-//! (3) a file that lost a part is not opened for writing, so that its size mark, where it stands, is of before: its true size went
-//! with the daemon, and it is not opened at all. What is about its names and attributes works as for any file.
+//! Invariants:
+//! 1. The removal is on disk before anything follows from it.
+//! 2. Of a file whose size is in its objects, every part on a daemon that is given up is recorded
+//!    as existing: a part whose content is unknown is a loss, and never zeros (I11).
+//! 3. A file that lost a part is not opened for writing. So, if its size mark stands, the mark is
+//!    from before: its true size was lost with the daemon, and the file is not opened at all. Its
+//!    names and attributes work as for any file.
 //!
-//! Parts that are moved to other daemons (drain, mirrors) need nothing of this: they leave no part behind.
+//! Parts that are moved to other daemons (drain, mirrors) need none of this: they leave no part
+//! behind.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
@@ -28,7 +32,7 @@ use crate::{
     objects,
 };
 
-/// Inodes looked at in one call: some 50 ms, so that a search through millions is many short calls.
+/// Inodes that one call checks: about 50 ms, so that a search through millions is many short calls.
 const LOOKED_AT_MAX: usize = 32_768;
 
 impl MdsCore {
@@ -45,7 +49,8 @@ impl MdsCore {
                 return Ok(());
             }
             if !state.removing.insert(id) {
-                // A search through all files takes longer than one attempt of the caller.
+                // A search through all files takes longer than one attempt of the caller, so this
+                // is an earlier attempt.
                 let why = format!("files are searched for parts on I/O daemon {id}");
                 return Err(Failure::new(Status::TryAgain, why));
             }
@@ -61,9 +66,10 @@ impl MdsCore {
             self.assume_parts_on(id)?;
         } else {
             self.check_unused(id)?;
-            // New files have no parts on a daemon that is down.
+            // New files have no parts on a daemon that is down: it must have been down all the
+            // time.
             if self.state().cluster.check_removal(id, lost)? != heard {
-                let why = format!("I/O daemon {id} was heard meanwhile; try: stop it first");
+                let why = format!("I/O daemon {id} was heard in the meantime; try: stop it first");
                 return Err(Failure::new(Status::Busy, why));
             }
         }
@@ -71,17 +77,17 @@ impl MdsCore {
         {
             let mut state = self.state();
             state.cluster.remove(id);
-            // What waited for it goes on with the next tick: deletions, truncates, sizes.
+            // Deletions, truncates and sizes that waited for it continue with the next tick.
             state.deleter.queued();
             state.daemon_back = true;
         }
         self.any_removed.store(true, Ordering::Release);
         tracing::warn!(%id, lost, "an I/O daemon was removed from the cluster");
-        // Files that were first written meanwhile, where it was up.
+        // Again, for files that were first written in the meantime, if it was up.
         if lost { self.assume_parts_on(id) } else { Ok(()) }
     }
 
-    /// Refuses while a file has a part on the daemon, or may have one.
+    /// Fails if a file has a part on the daemon, or may have one.
     fn check_unused(&self, id: IodId) -> Result<(), Failure> {
         self.each_file_on(id, |inode, parts| {
             if self.may_exist(inode, &parts).is_empty() {
@@ -89,7 +95,8 @@ impl MdsCore {
             }
             let path = String::from_utf8_lossy(&self.path_of(inode)?).into_owned();
             let why = format!(
-                "I/O daemon {id} has a part of {path}, and perhaps of more; try: braid fsck --affected-by {id}"
+                "I/O daemon {id} has a part of {path}, and perhaps of more; \
+                 try: braid fsck --affected-by {id}"
             );
             Err(Failure::new(Status::Busy, why))
         })
@@ -111,11 +118,11 @@ impl MdsCore {
         })
     }
 
-    /// Which of these parts of a file exist, or may exist: while its size is in its objects, all of which its daemons have not said
-    /// otherwise since its last writer.
+    /// Which of these parts of a file exist, or may exist. While its size is in its objects, every
+    /// part may exist, unless its daemons have said otherwise since its last writer.
     fn may_exist(&self, inode: &Inode, parts: &Parts) -> Parts {
         let state = self.state();
-        let heard = state.collector.heard(inode.file);
+        let heard = state.sizes.cached(inode.file);
         let heard = heard.filter(|found| found.fetch.generation == inode.size_generation);
         let told = |part| heard.is_none_or(|found| found.fetch.parts.contains(part));
         let mut may = Parts::none();
@@ -126,7 +133,7 @@ impl MdsCore {
         may
     }
 
-    /// Every file of whose parts some are on the daemon and on no other, with those.
+    /// Calls `seen` for every file that has parts on the daemon and on no other, with those parts.
     fn each_file_on(
         &self,
         id: IodId,
@@ -189,7 +196,7 @@ impl MdsCore {
         Ok(FsckAffectedReply { files, next: after })
     }
 
-    /// Refuses what a file whose part went with its daemon cannot be opened for: see the invariants above.
+    /// Refuses opens of a file that lost a part with its daemon: see invariant 3.
     pub(super) fn may_open_damaged(&self, inode: &Inode, rights: Rights) -> Result<(), Failure> {
         if !self.any_removed.load(Ordering::Acquire) {
             return Ok(());
@@ -199,7 +206,7 @@ impl MdsCore {
         if is_size_known && !rights.allow(Rights::WRITE) { Ok(()) } else { Err(lost) }
     }
 
-    /// Which part of a file went with which daemon.
+    /// The failure that names a part of a file that was lost with a daemon, if there is one.
     pub(super) fn lost_part(&self, inode: &Inode) -> Option<Failure> {
         let layout = inode.layout.as_deref()?;
         let state = self.state();

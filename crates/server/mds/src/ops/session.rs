@@ -1,4 +1,4 @@
-//! Sessions: begin, take part, reclaim, renew, end.
+//! Sessions: begin, join, reclaim, renew and close.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     session::{Owner, SESSION_SLOTS, Session},
 };
 
-/// Bytes of what a client calls itself.
+/// Bytes of a client's name.
 const CLIENT_BYTES_MAX: usize = 256;
 
 impl MdsCore {
@@ -35,9 +35,9 @@ impl MdsCore {
         call.connection.check_unbound()?;
         let client: String = client.chars().take(CLIENT_BYTES_MAX / 4).collect();
         let owner = call.connection.owner;
-        self.state().sessions.check_room(owner)?;
+        self.state().sessions.live.check_room(owner)?;
         let id = self.names.begin_session(owner.key, owner.user, &client)?.session;
-        // An id that was told must not be given to another client after a loss of power.
+        // After a loss of power, an id that was returned must not be assigned to another client.
         self.names.sync()?;
         let begun = self.live(call, Session::new(id, owner, client, call.came, false));
         if begun.is_err() {
@@ -47,13 +47,13 @@ impl MdsCore {
         begun
     }
 
-    /// Another connection of a session, or a session of before the restart.
+    /// Joins a live session with another connection, or reclaims one from before the restart.
     fn take_part(&self, call: &Call, id: SessionId, client: &str) -> Result<SessionId, Failure> {
         let gone =
             || Failure::new(Status::NoSession, format!("session {id} has ended; open a new one"));
         let owner = call.connection.owner;
         let state = self.state();
-        if let Some(session) = state.sessions.live(id) {
+        if let Some(session) = state.sessions.live.get(id) {
             let pulse = session.pulse.clone();
             if session.owner != owner {
                 return Err(gone());
@@ -63,8 +63,8 @@ impl MdsCore {
             call.connection.bind(pulse)?;
             return Ok(id);
         }
-        // The same answer for a session that is not there and for somebody else's.
-        if state.sessions.recorded(id) != Some(owner) || state.grace_until.is_none() {
+        // The same answer for a session that does not exist and for that of another owner.
+        if state.sessions.live.recorded(id) != Some(owner) || !state.sessions.is_in_grace() {
             return Err(gone());
         }
         drop(state);
@@ -86,10 +86,19 @@ impl MdsCore {
         let session = session.since(self.epoch);
         let id = session.id;
         let mut state = self.state();
-        // A revocation ends the sessions that it finds: one that is made later is looked at here.
+        // A revocation ends the sessions that it finds. For one that begins later, the key is
+        // checked here.
         call.connection.check_key()?;
-        call.connection.bind(session.pulse.clone())?;
-        state.sessions.insert(session);
+        // Another connection of the client may have reclaimed the session meanwhile. It is not
+        // replaced, because that connection reports its activity to it.
+        let reclaimed = state.sessions.live.get(id).filter(|live| live.owner == session.owner);
+        match reclaimed.map(|live| live.pulse.clone()) {
+            Some(pulse) => call.connection.bind(pulse)?,
+            None => {
+                call.connection.bind(session.pulse.clone())?;
+                state.sessions.begin(session);
+            }
+        }
         Ok(id)
     }
 

@@ -1,4 +1,4 @@
-//! Room, and the state of the server.
+//! Free space, and the status of the server.
 
 use std::collections::HashMap;
 
@@ -24,8 +24,8 @@ impl MdsCore {
         let state = self.state();
         let files = state.census.files();
         let (mut iods, mut iods_up) = (0, 0);
-        // Daemons that share a disk tell the same room: it counts once. Hosts may number their disks alike, so a
-        // disk is named by its number and its size.
+        // Daemons that share a disk report the same free space, which counts once. Hosts may number
+        // their disks alike, so a disk is identified by its host and number.
         let mut disks = HashMap::new();
         for iod in state.cluster.iods().filter(|iod| iod.info.state != IodState::Removed) {
             iods += 1;
@@ -54,10 +54,10 @@ impl MdsCore {
         Flow::from(call, reply)
     }
 
-    /// The server as it is now.
+    /// The status of the server.
     pub(crate) fn status(&self) -> Result<MdsStatusReply, braid_types::Failure> {
         let now = self.now();
-        // Counters alone: any client may ask, and as often as it likes.
+        // Only counters are read, since any client may ask, as often as it likes.
         let deletions_pending = self.names.deletions_pending();
         let open_files = self.names.open_file_count() as u64;
         let written = self.names.written_file_count();
@@ -65,12 +65,12 @@ impl MdsCore {
         let heard = |iod: &crate::cluster::Iod| now.saturating_sub(iod.heard).as_millis() as u64;
         Ok(MdsStatusReply {
             epoch: self.epoch,
-            sessions: state.sessions.count() as u32,
+            sessions: state.sessions.live.count() as u32,
             open_files,
-            sizes_in_objects: (written + state.collector.len()) as u64,
+            sizes_in_objects: (written + state.sizes.uncollected_count()) as u64,
             deletions_pending,
-            intents_pending: state.intents.len() as u64,
-            grace: state.grace_until.is_some(),
+            intents_pending: state.sizes.intent_count() as u64,
+            grace: state.sessions.is_in_grace(),
             map: state.cluster.map(),
             heard_ms_ago: state.cluster.iods().map(heard).collect(),
         })

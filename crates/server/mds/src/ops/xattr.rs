@@ -14,7 +14,7 @@ use crate::{
     lease::{claimed, names_of},
 };
 
-/// How the names of those begin that may change the mode.
+/// The prefix of attributes that may change the mode.
 const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
 
 impl MdsCore {
@@ -66,8 +66,9 @@ impl MdsCore {
     }
 }
 
-/// What a change of an attribute needs. An access control list has the group's bits of the mode: with the right to execute, setgid
-/// means "runs as the group". Capabilities go with a write, which asks the server only if its lease says that there are some.
+/// What a change of an attribute needs. An access control list holds the group's bits of the mode,
+/// and setgid depends on the execute bit of the group. A write drops file capabilities, and its
+/// client asks the server only if its lease says that there are some.
 fn needs_of(inode: &Inode, name: &[u8]) -> Vec<(LeaseOf, LeaseMode)> {
     let mut needs: Vec<_> = names_of(inode).into_iter().collect();
     if name.starts_with(ACCESS_LISTS) && u32::from(inode.mode) & SET_IDS != 0 {

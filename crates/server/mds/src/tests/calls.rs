@@ -1,4 +1,4 @@
-//! Every call once, for what the other tests do not look at.
+//! Every call once, for what the other tests do not cover.
 
 use braid_types::{FileIndex, ObjectGeneration, ObjectId, PartIndex, ShardId, Status};
 use braid_wire::{

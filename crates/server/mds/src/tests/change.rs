@@ -1,4 +1,5 @@
-//! The change attribute: it rises with every change, whatever the clocks say, and over restarts (RFC 8881 5.8.1.4).
+//! The change attribute: it rises with every change, whatever the clocks say, and over restarts
+//! (RFC 8881 5.8.1.4).
 
 use braid_types::{
     Timestamp,
@@ -14,18 +15,18 @@ use braid_wire::{
 
 use super::world::{Client, World, at};
 
-/// What the file's change attribute was whenever it was looked at.
+/// The file's change attribute at each query.
 struct Seen(Vec<u64>);
 
 impl Seen {
-    /// Looks after a change.
+    /// Queries it after a change.
     fn rises(&mut self, client: &Client) {
         let now = client.stat("f").unwrap().change;
         assert!(self.0.iter().all(|before| *before < now), "{now} after {:?}", self.0);
         self.0.push(now);
     }
 
-    /// Looks when nothing has changed.
+    /// Queries it when nothing has changed.
     fn stays_or_rises(&mut self, client: &Client) {
         let now = client.stat("f").unwrap().change;
         assert!(self.0.iter().all(|before| *before <= now), "{now} after {:?}", self.0);
@@ -52,11 +53,11 @@ fn it_rises_with_writes_in_place_whatever_the_clocks_say() {
     let mut seen = Seen(Vec::new());
     seen.rises(&other);
     for _ in 0..3 {
-        // The same size at the same time.
+        // A write of the same size at the same time.
         world.write(&opened, 5000).unwrap();
         seen.rises(&other);
     }
-    // Past every time that a disk may tell, and back.
+    // The clock jumps past every time that a disk may report, and back.
     for seconds in [9_000_000_000, 1] {
         set_mtime(&other, seconds);
         seen.rises(&other);
@@ -87,7 +88,8 @@ fn it_stays_over_a_restart_and_rises_with_a_loss_of_power() {
     world.restart();
     let writer = writer.reclaim(&mut world).unwrap();
     assert_eq!(writer.stat("f").unwrap().change, quiet);
-    // Written in place, and the mark, which nobody forced, goes with the power: the record is that of the old bytes.
+    // Written in place. The mark was not synced and is lost with the power: the record is that of
+    // the old bytes.
     let opened = open(&writer);
     world.write(&opened, 5000).unwrap();
     seen.rises(&writer);
@@ -104,7 +106,7 @@ fn it_stays_over_a_restart_and_rises_with_a_loss_of_power() {
 }
 
 #[test]
-fn it_does_not_fall_when_a_file_that_is_being_written_is_opened_or_changed() {
+fn it_does_not_fall_when_a_file_being_written_is_opened_or_changed() {
     let mut world = World::new(2);
     let (writer, other) = (world.client(), world.client());
     let opened = writer.create("f");

@@ -72,7 +72,7 @@ fn a_host_vouches_for_its_users() {
 }
 
 #[test]
-fn a_host_that_checked_a_user_itself_is_believed_and_a_squashed_one_is_not() {
+fn a_host_that_checked_a_user_is_trusted_and_a_squashed_one_is_not() {
     let mut world = World::new(1);
     let host = world.client();
     let squash = world.key(KeyRights { squash: Some((65534, 65534)), ..KeyRights::full() });

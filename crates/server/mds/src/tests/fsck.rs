@@ -1,4 +1,5 @@
-//! The online check of names: what a damaged store holds is told, and mended when told to, and nothing else is.
+//! The online check of names: damage of the store is reported, and repaired on request. Nothing
+//! else is changed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,8 +28,8 @@ fn plant_links(world: &World, client: &Client, path: &str, links: u32) {
     world.core.names.mend_links(&call, found.file, links, change).unwrap();
 }
 
-/// Takes the name of a file out of the store and leaves the file: both keys of the entry, as docs/format-meta.md
-/// has them.
+/// Removes the name of a file from the store and leaves the file: both keys of the entry, as in
+/// docs/format-meta.md.
 fn plant_lost_name(world: &World, client: &Client, directory: FileIndex, name: &str) {
     let list =
         ReadDirectory { dir: directory, cookie: 0, bytes_max: 65_536, with_attributes: false };
@@ -48,7 +49,7 @@ fn plant_lost_name(world: &World, client: &Client, directory: FileIndex, name: &
 }
 
 #[test]
-fn a_wrong_link_count_is_told_and_set_right_only_when_told() {
+fn a_wrong_link_count_is_reported_and_repaired_only_on_request() {
     let mut world = World::new(1);
     let client = world.client();
     client.call(MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap();
@@ -82,7 +83,7 @@ fn a_wrong_link_count_is_told_and_set_right_only_when_told() {
 }
 
 #[test]
-fn a_directory_that_no_name_leads_to_comes_back_under_lost_and_found_with_all_that_is_in_it() {
+fn an_unreachable_directory_comes_back_whole_under_lost_and_found() {
     let mut world = World::new(1);
     let client = world.client();
     client.call(MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap();
@@ -90,7 +91,7 @@ fn a_directory_that_no_name_leads_to_comes_back_under_lost_and_found_with_all_th
     client.close(&client.create("d/sub/f"));
     let (lost, file) = (client.stat("d").unwrap().file, client.stat("d/sub/f").unwrap().file);
     plant_lost_name(&world, &client, FileIndex::ROOT, "d");
-    // The server that runs still knows the way.
+    // The running server still has the path in its cache.
     world.restart();
     let client = world.client();
     assert!(client.stat("d").is_err());
@@ -114,7 +115,7 @@ fn a_directory_that_no_name_leads_to_comes_back_under_lost_and_found_with_all_th
 }
 
 #[test]
-fn a_file_that_no_name_leads_to_comes_back_and_one_that_has_a_name_is_left_alone() {
+fn an_unreachable_file_comes_back_and_a_named_one_is_left_alone() {
     let mut world = World::new(1);
     let client = world.client();
     let opened = client.create("f");
@@ -137,7 +138,7 @@ fn a_file_that_is_open_and_has_lost_its_last_name_is_no_problem() {
 }
 
 #[test]
-fn names_that_come_and_go_during_the_check_are_no_problem_and_are_not_mended() {
+fn names_that_change_during_the_check_are_no_problem_and_not_repaired() {
     let mut world = World::new(1);
     let client = world.client();
     for name in ["a", "b"] {

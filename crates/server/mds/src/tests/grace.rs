@@ -35,7 +35,7 @@ fn a_reclaimed_session_goes_on_writing_under_the_new_epoch() {
 }
 
 #[test]
-fn a_session_that_is_not_reclaimed_in_time_is_gone() {
+fn a_session_that_is_not_reclaimed_in_time_has_ended() {
     let mut world = World::new(1);
     let client = world.client();
     client.create("f");
@@ -60,7 +60,7 @@ fn a_session_is_reclaimed_by_its_owner_alone() {
 }
 
 #[test]
-fn an_orphan_is_kept_in_the_grace_period_and_deleted_when_nobody_took_it_up() {
+fn an_orphan_is_kept_in_grace_and_deleted_if_nobody_reclaimed_it() {
     let mut world = World::new(1);
     let client = world.client();
     let opened = client.create("f");
@@ -74,7 +74,7 @@ fn an_orphan_is_kept_in_the_grace_period_and_deleted_when_nobody_took_it_up() {
 }
 
 #[test]
-fn an_orphan_that_is_taken_up_lives_until_it_is_closed() {
+fn an_orphan_that_is_reclaimed_lives_until_it_is_closed() {
     let mut world = World::new(1);
     let client = world.client();
     let opened = client.create("f");
@@ -91,7 +91,7 @@ fn an_orphan_that_is_taken_up_lives_until_it_is_closed() {
 }
 
 #[test]
-fn epoch_rises_with_every_start_and_a_server_without_sessions_has_no_grace() {
+fn the_epoch_rises_with_each_start_and_no_sessions_mean_no_grace() {
     let mut world = World::new(1);
     let first = world.core.epoch();
     world.restart();

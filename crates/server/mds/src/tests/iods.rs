@@ -1,4 +1,5 @@
-//! I/O daemons: register, live, drain; new files avoid what is down or draining.
+//! I/O daemons: registration, heartbeats, draining. New files avoid daemons that are down or
+//! draining.
 
 use braid_types::{ClusterUuid, FileIndex, IodId, Status, limits::HEARTBEAT_DOWN_MS};
 use braid_wire::{

@@ -1,4 +1,5 @@
-//! Leases: what is recalled for what, who waits for whom, and who is given up. ADR 0009.
+//! Leases: which change recalls which leases, which calls wait, and which sessions are ended. ADR
+//! 0009.
 
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ impl Holder {
         self.client.begin_as(Envelope::PLAIN, AwaitRecalls { seen: self.seen })
     }
 
-    /// What is recalled, and not seen yet.
+    /// Recalls that the client has not seen yet.
     fn recalls(&mut self) -> Vec<Recall> {
         let recalls: Vec<Recall> =
             self.listen().take().map(|answer| answer.unwrap()).unwrap_or_default();
@@ -57,7 +58,7 @@ impl Holder {
         self.client.call_as(Envelope::PLAIN, ReturnLeases { leases }).unwrap();
     }
 
-    /// Gives back whatever is recalled; of which directories it was.
+    /// Returns all recalled leases: their directories.
     fn give_way(&mut self) -> Vec<FileIndex> {
         let recalls = self.recalls();
         recalls.iter().for_each(|recall| self.give_back(recall));
@@ -73,7 +74,8 @@ fn make_directory(client: &Client, path: &str) -> FileIndex {
     client.call(MakeDirectory { at: at(path), mode: 0o755, umask: 0 }).unwrap().attributes.file
 }
 
-/// A world with the directories `a`, `b` and `a/sub`, the file `a/f`, and a holder of the names leases of all.
+/// A world with the directories `a`, `b` and `a/sub`, the file `a/f`, and a holder of the names
+/// leases of all.
 struct Scene {
     world: World,
     one: Client,
@@ -101,7 +103,8 @@ fn scene() -> Scene {
 }
 
 impl Scene {
-    /// Does a change as the other client: which leases are recalled for it, and that it is done when they are returned.
+    /// Makes a change as the other client: the leases that are recalled for it. It is done when
+    /// they are returned.
     fn recalled_for<M: WireCall>(&mut self, change: M) -> Vec<FileIndex> {
         let pending = self.one.begin(1, change);
         let waits = !pending.has_come();
@@ -208,7 +211,7 @@ fn what_changes_nothing_recalls_nothing() {
 }
 
 #[test]
-fn while_a_change_waits_nobody_else_is_granted_the_lease_and_its_own_client_may_change_on() {
+fn while_a_change_waits_only_its_own_client_may_go_on_changing() {
     let mut s = scene();
     let third = Holder::new(&mut s.world);
     let pending = s.one.begin(1, create("a/new"));
@@ -222,7 +225,7 @@ fn while_a_change_waits_nobody_else_is_granted_the_lease_and_its_own_client_may_
 }
 
 #[test]
-fn a_recall_answers_the_request_that_waits_for_it_and_is_told_again_until_it_is_returned() {
+fn a_recall_answers_the_waiting_request_and_repeats_until_returned() {
     let mut s = scene();
     let listening = s.holder.listen();
     let pending = s.one.begin(1, create("a/new"));
@@ -251,7 +254,7 @@ fn a_second_wait_of_one_session_ends_the_first() {
 }
 
 #[test]
-fn a_holder_that_does_not_answer_is_ended_and_the_change_is_done_when_its_belief_is_over() {
+fn an_unresponsive_holder_is_ended_and_the_change_done_after_its_lease() {
     let s = scene();
     let before = s.world.core.now();
     let mut waits = s.one.begin(1, create("a/new"));
@@ -274,13 +277,13 @@ fn a_holder_that_does_not_answer_is_ended_and_the_change_is_done_when_its_belief
         "it may have believed until then: {took:?}"
     );
     assert!(took < Duration::from_millis(LEASE_BROKEN_MS + RECALL_MS), "{took:?}");
-    assert!(told[0].contains("does not give back its lease"), "{told:?}");
+    assert!(told[0].contains("does not return its lease"), "{told:?}");
     let ended = s.holder.client.call_as(Envelope::PLAIN, Renew {}).unwrap_err();
     assert_eq!(ended.status, Status::NoSession);
 }
 
 #[test]
-fn a_holder_that_ends_its_session_frees_what_it_holds_at_once() {
+fn a_holder_that_closes_its_session_frees_its_leases_immediately() {
     let s = scene();
     let pending = s.one.begin(1, create("a/new"));
     let listening = Holder { client: s.holder.client, seen: u64::MAX - 1 };
@@ -303,7 +306,7 @@ fn a_lost_reply_of_a_change_that_waited_is_answered_from_its_record() {
 }
 
 #[test]
-fn after_a_restart_changes_wait_for_those_that_may_still_believe() {
+fn after_a_restart_changes_wait_for_leases_that_may_still_be_valid() {
     let mut s = scene();
     s.world.restart();
     let one = s.one.reclaim(&mut s.world).unwrap();
@@ -317,7 +320,7 @@ fn after_a_restart_changes_wait_for_those_that_may_still_believe() {
 }
 
 #[test]
-fn after_a_restart_a_client_that_says_that_it_holds_nothing_keeps_nobody_waiting() {
+fn after_a_restart_a_client_without_leases_keeps_nobody_waiting() {
     let mut s = scene();
     s.world.restart();
     let one = s.one.reclaim(&mut s.world).unwrap();
@@ -327,7 +330,7 @@ fn after_a_restart_a_client_that_says_that_it_holds_nothing_keeps_nobody_waiting
 }
 
 #[test]
-fn after_a_restart_a_holder_that_never_comes_keeps_changes_waiting_until_its_belief_is_over() {
+fn after_a_restart_changes_wait_until_an_absent_holders_lease_ends() {
     let mut s = scene();
     s.world.restart();
     let one = s.one.reclaim(&mut s.world).unwrap();
@@ -340,7 +343,7 @@ fn after_a_restart_a_holder_that_never_comes_keeps_changes_waiting_until_its_bel
             Some(Ok(_)) => break s.world.core.now() - start,
             Some(Err(failure)) => {
                 assert!(
-                    failure.to_string().contains("may hold leases of before the restart"),
+                    failure.to_string().contains("may hold leases from before the restart"),
                     "{failure}"
                 );
                 change = one.begin(1, create("a/new"));
@@ -352,7 +355,7 @@ fn after_a_restart_a_holder_that_never_comes_keeps_changes_waiting_until_its_bel
 }
 
 #[test]
-fn a_restart_knows_a_session_that_was_given_up_and_may_still_believe() {
+fn a_restart_knows_an_ended_session_whose_leases_may_be_valid() {
     let mut s = scene();
     let _waits = s.one.begin(1, create("a/new"));
     while s.holder.client.call_as(Envelope::PLAIN, AgentCheck {}).is_ok() {
@@ -376,7 +379,7 @@ fn a_client_that_never_held_a_lease_keeps_nobody_waiting_after_a_restart() {
 }
 
 #[test]
-fn attributes_are_shared_while_somebody_else_writes_and_until_the_size_was_heard() {
+fn attributes_are_uncacheable_during_writes_and_until_the_size_is_known() {
     let mut world = World::new(2);
     let (writer, other) = (world.client(), world.client());
     let opened = writer.create("f");
@@ -427,7 +430,7 @@ fn a_reader_waits_until_what_another_gathered_is_written_and_both_read_on() {
 }
 
 #[test]
-fn a_look_at_the_size_of_a_file_waits_until_what_is_gathered_is_written() {
+fn a_stat_waits_until_buffered_writes_are_flushed() {
     let mut world = World::new(2);
     let mut writer = Holder::new(&mut world);
     let other = world.client();
@@ -450,7 +453,7 @@ fn a_look_at_the_size_of_a_file_waits_until_what_is_gathered_is_written() {
 }
 
 #[test]
-fn a_truncate_waits_until_nobody_keeps_pages_or_gathers() {
+fn a_truncate_waits_until_no_client_caches_or_buffers() {
     let mut world = World::new(2);
     let mut reader = Holder::new(&mut world);
     let other = world.client();
@@ -467,7 +470,7 @@ fn a_truncate_waits_until_nobody_keeps_pages_or_gathers() {
 }
 
 #[test]
-fn what_a_client_holds_by_insisting_is_not_lessened_by_its_open_that_crossed_the_ask() {
+fn a_lease_that_was_insisted_on_is_not_lessened_by_a_crossing_open() {
     let mut world = World::new(2);
     let (mut holder, other, plain) =
         (Holder::new(&mut world), Holder::new(&mut world), world.client());
@@ -548,7 +551,7 @@ fn a_lease_comes_with_an_open_where_nothing_conflicts() {
 }
 
 #[test]
-fn a_file_whose_gatherer_died_is_asked_for_its_size_when_its_fence_holds() {
+fn the_size_after_a_dead_writer_is_collected_when_its_fence_holds() {
     let mut world = World::new(2);
     let writer = Holder::new(&mut world);
     let reader = Holder::new(&mut world);
@@ -571,8 +574,7 @@ fn a_file_whose_gatherer_died_is_asked_for_its_size_when_its_fence_holds() {
 }
 
 #[test]
-fn a_gatherer_that_is_heard_may_write_for_as_long_as_a_daemon_is_waited_for_and_keeps_its_session()
-{
+fn a_live_holder_with_buffered_writes_gets_the_longer_recall_time() {
     let mut world = World::new(2);
     let (writer, reader) = (Holder::new(&mut world), Holder::new(&mut world));
     let file = writer.client.create("f").attributes.file;
@@ -593,7 +595,7 @@ fn a_gatherer_that_is_heard_may_write_for_as_long_as_a_daemon_is_waited_for_and_
 }
 
 #[test]
-fn a_call_that_waits_for_a_client_is_told_its_name() {
+fn a_call_that_waits_for_a_client_fails_with_its_name() {
     let s = scene();
     let pending = s.one.begin(1, create("a/new"));
     while !pending.has_come() {
@@ -606,14 +608,14 @@ fn a_call_that_waits_for_a_client_is_told_its_name() {
 }
 
 #[test]
-fn who_waits_for_a_client_that_is_heard_to_the_end_is_served_in_time() {
+fn a_call_that_waits_for_a_live_client_is_served_in_time() {
     let s = scene();
     let asked = s.world.core.now();
     let mut pending = s.one.begin(1, create("a/new"));
     loop {
         match pending.take::<CreateReply>() {
             Some(Ok(_)) => break,
-            // As a client does: at once, and until its time is over.
+            // As a client does: immediately, and until its time is over.
             Some(Err(failure)) => {
                 assert_eq!(failure.status, Status::TryAgain, "{failure}");
                 pending = s.one.begin(1, create("a/new"));
@@ -648,7 +650,7 @@ fn leases_are_of_directories_and_of_files() {
 }
 
 #[test]
-fn a_layout_lease_is_recalled_when_the_files_layout_changes_and_not_when_it_is_cut() {
+fn a_layout_lease_is_recalled_by_a_layout_change_not_by_a_truncate() {
     let mut world = World::new(2);
     let one = world.client();
     let made = one.create("f");
@@ -679,7 +681,7 @@ fn a_layout_lease_is_recalled_when_the_files_layout_changes_and_not_when_it_is_c
 }
 
 #[test]
-fn who_does_not_give_a_layout_back_is_fenced_and_the_change_is_made() {
+fn a_client_that_does_not_return_a_layout_is_fenced() {
     let mut world = World::new(2);
     let one = world.client();
     let made = one.create("f");
@@ -719,7 +721,7 @@ fn who_does_not_give_a_layout_back_is_fenced_and_the_change_is_made() {
 }
 
 #[test]
-fn a_layout_is_wanted_back_when_its_objects_go_and_nobody_waits_for_that() {
+fn a_layout_is_recalled_when_its_objects_are_deleted_without_waiting() {
     let mut world = World::new(2);
     let one = world.client();
     let made = one.create("f");
@@ -742,7 +744,7 @@ fn a_layout_is_wanted_back_when_its_objects_go_and_nobody_waits_for_that() {
 }
 
 #[test]
-fn after_a_restart_a_layout_changes_when_those_that_may_hold_it_have_let_go() {
+fn after_a_restart_a_layout_changes_once_its_holders_have_let_go() {
     let mut world = World::new(2);
     let one = world.client();
     let made = one.create("f");
@@ -765,7 +767,7 @@ fn after_a_restart_a_layout_changes_when_those_that_may_hold_it_have_let_go() {
 }
 
 #[test]
-fn who_gives_a_file_set_ids_waits_for_those_that_write_it_and_the_next_lease_says_so() {
+fn giving_set_ids_waits_for_writers_and_the_next_lease_says_so() {
     let mut world = World::new(1);
     let (mut writer, giver) = (Holder::new(&mut world), Holder::new(&mut world));
     let _quiet = giver.listen();
@@ -809,7 +811,8 @@ fn who_gives_a_file_set_ids_waits_for_those_that_write_it_and_the_next_lease_say
     assert_eq!((opened.lease.mode, opened.lease.set_ids), (LeaseMode::Shared, true));
 }
 
-/// A user without a key of its own, and what root made: the directory `d` with mode 0700, and a file beside it.
+/// A user without a key of its own, and what root made: the directory `d` with mode 0700, and a
+/// file beside it.
 fn user_and_files(world: &mut World, mode: u32) -> (Client, FileIndex, Opened) {
     let root = world.client();
     let directory =
@@ -821,7 +824,7 @@ fn user_and_files(world: &mut World, mode: u32) -> (Client, FileIndex, Opened) {
 }
 
 #[test]
-fn who_may_not_open_a_file_holds_no_lease_of_it() {
+fn a_user_who_may_not_open_a_file_gets_no_lease_of_it() {
     use LeaseMode::{Read, Shared, Write};
     // The file's mode, and the data leases that it lets its other users have.
     for (mode, allowed) in
@@ -845,7 +848,7 @@ fn who_may_not_open_a_file_holds_no_lease_of_it() {
 }
 
 #[test]
-fn an_open_for_reading_brings_no_lease_to_write_to_who_may_not() {
+fn an_open_for_reading_brings_no_write_lease_without_permission() {
     let mut world = World::new(1);
     let (user, _, _) = user_and_files(&mut world, 0o644);
     Holder { client: user.join(&mut world).unwrap(), seen: 0 }.names(FileIndex::ROOT);
@@ -861,7 +864,7 @@ fn an_open_for_reading_brings_no_lease_to_write_to_who_may_not() {
 }
 
 #[test]
-fn who_has_a_file_open_holds_its_leases_whatever_its_mode_is_by_now() {
+fn a_client_with_the_file_open_gets_leases_whatever_its_mode_is_now() {
     let mut world = World::new(1);
     let (user, _, made) = user_and_files(&mut world, 0o666);
     let open = Open {
@@ -897,7 +900,7 @@ fn a_key_that_may_only_read_holds_no_lease_to_write() {
 }
 
 #[test]
-fn a_directorys_names_are_leased_to_who_may_search_or_list_it() {
+fn a_names_lease_needs_permission_to_search_or_list() {
     let mut world = World::new(1);
     let (user, dir, _) = user_and_files(&mut world, 0o644);
     let root = world.client();

@@ -1,4 +1,5 @@
-//! Locks of clients: over calls, ends of sessions and restarts. The rules themselves: `lock/tests.rs`.
+//! Locks of clients: over calls, ends of sessions and restarts. The rules themselves:
+//! `lock/tests.rs`.
 
 use braid_types::{
     FileIndex, Status,
@@ -61,7 +62,7 @@ fn two(world: &mut World) -> (Client, Client, FileIndex) {
 }
 
 #[test]
-fn a_lock_of_one_client_keeps_another_out_and_says_whose_it_is() {
+fn a_lock_of_one_client_excludes_another_and_names_its_owner() {
     let mut world = World::new(1);
     let (one, other, file) = two(&mut world);
     assert_eq!(one.try_lock(&lock(file, 1, (10, 19))).outcome, LockOutcome::Granted);
@@ -95,7 +96,7 @@ fn a_call_of_a_session_that_has_just_closed_leaves_neither_lock_nor_lease() {
     let mut world = World::new(1);
     let (one, other, file) = two(&mut world);
     one.call_as(Envelope::PLAIN, CloseSession {}).unwrap();
-    // What is left of calls that were let in before it closed.
+    // Left over from calls that were admitted before it closed.
     let wanted =
         crate::lock::Wanted::of((one.session, one.connection.owner), &lock(file, 1, (0, 9)));
     assert_eq!(world.core.ask_lock(&wanted, 0).unwrap_err().status, Status::NoSession);
@@ -147,7 +148,7 @@ fn a_repeated_request_takes_no_lock_that_was_let_go_since() {
 }
 
 #[test]
-fn a_session_that_ends_leaves_its_locks_to_who_waits() {
+fn the_locks_of_an_ended_session_go_to_waiting_calls() {
     let mut world = World::new(1);
     let (one, other, file) = two(&mut world);
     one.try_lock(&lock(file, 1, (0, 9)));
@@ -180,7 +181,7 @@ fn the_locks_of_a_silent_session_are_free_once_it_can_write_no_more() {
 }
 
 #[test]
-fn after_a_restart_nothing_is_granted_before_all_have_told_what_they_hold() {
+fn after_a_restart_nothing_is_granted_before_all_have_reclaimed() {
     let mut world = World::new(1);
     let (one, other, file) = two(&mut world);
     one.try_lock(&lock(file, 1, (0, 9)));
@@ -214,7 +215,7 @@ fn after_a_restart_nothing_is_granted_before_all_have_told_what_they_hold() {
 }
 
 #[test]
-fn the_locks_of_who_does_not_come_back_are_free_after_the_grace_period() {
+fn locks_that_are_not_reclaimed_are_free_after_the_grace_period() {
     let mut world = World::new(1);
     let (one, other, file) = two(&mut world);
     one.try_lock(&lock(file, 1, (0, 9)));
@@ -228,7 +229,7 @@ fn the_locks_of_who_does_not_come_back_are_free_after_the_grace_period() {
 }
 
 #[test]
-fn who_may_not_touch_a_file_locks_nothing_of_it() {
+fn a_user_without_permission_locks_nothing_of_a_file() {
     let mut world = World::new(1);
     let one = world.client();
     let opened = one.create("f");
@@ -248,7 +249,7 @@ fn who_may_not_touch_a_file_locks_nothing_of_it() {
 }
 
 #[test]
-fn a_lock_of_before_a_restart_is_taken_up_of_a_file_that_may_be_locked() {
+fn a_lock_is_reclaimed_only_of_a_file_that_may_be_locked() {
     let mut world = World::new(1);
     let one = world.client();
     let [others, own] = [("f", 0o600), ("g", 0o604)].map(|(path, mode)| {

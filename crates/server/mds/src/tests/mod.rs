@@ -1,8 +1,10 @@
-//! The server over a store in memory, I/O daemons in memory and a clock that stands still until a test moves it.
+//! The server over a store in memory, I/O daemons in memory and a clock that stands still until a
+//! test moves it.
 
 mod calls;
 mod change;
 mod claims;
+mod cleanup_retry;
 mod fsck;
 mod grace;
 mod iods;
@@ -19,8 +21,7 @@ mod revocation;
 mod sessions;
 mod sizes;
 mod sockets;
-mod told;
+mod sole_writer;
 mod truncate;
-mod unended;
 mod unnamed;
 mod world;

@@ -1,4 +1,5 @@
-//! Open modes: what an open denies to others, in a server with leases, restarts and fences. ADR 0009.
+//! Open modes: what an open denies to others, in a server with leases, restarts and fences. ADR
+//! 0009.
 
 use braid_types::{
     ByteCount, FileIndex, Status,
@@ -61,7 +62,7 @@ fn while_writing_is_denied_others_may_read_and_nobody_may_write_or_cut() {
 }
 
 #[test]
-fn who_has_what_is_to_be_denied_is_in_the_way_until_it_is_closed() {
+fn an_open_excludes_its_denial_until_it_is_closed() {
     let (_world, one, two) = scene();
     let writes = two.call(open(Rights::READ_WRITE, Deny::NONE)).unwrap();
     assert!(refused(one.call(open(Rights::READ, Deny::WRITE))).contains("has it open for writing"));
@@ -73,7 +74,7 @@ fn who_has_what_is_to_be_denied_is_in_the_way_until_it_is_closed() {
 }
 
 #[test]
-fn a_retry_of_an_open_that_denies_is_answered_with_the_first_and_excludes_itself_not() {
+fn a_retried_open_that_denies_gets_the_first_answer() {
     let (_world, one, _two) = scene();
     let alone = open(Rights::READ_WRITE, Deny::ALL);
     let envelope = one.next();
@@ -128,7 +129,7 @@ fn the_last_writer_that_becomes_a_reader_has_the_size_recorded() {
 }
 
 #[test]
-fn who_denies_deleting_keeps_the_name_until_it_closes() {
+fn denying_deletes_keeps_the_name_until_the_close() {
     let (_world, one, two) = scene();
     let held = one.call(open(Rights::READ, Deny::DELETE)).unwrap();
     let rename = Rename { from: at("f"), to: at("g"), mode: RenameMode::Replace };
@@ -148,7 +149,7 @@ fn names_holder(client: &Client) -> u64 {
         .number
 }
 
-/// Whether the root's names are recalled; then they are given back.
+/// Whether the names lease of the root is recalled; if so, returns it.
 fn gives_way(client: &Client, seen: u64) -> bool {
     let recalls: Pending = client.begin_as(Envelope::PLAIN, AwaitRecalls { seen });
     let Some(recalls) = recalls.take::<Vec<braid_wire::message::lease::Recall>>() else {
@@ -162,7 +163,7 @@ fn gives_way(client: &Client, seen: u64) -> bool {
 }
 
 #[test]
-fn who_denies_reading_has_the_names_lease_recalled_first_of_its_own_client_too() {
+fn denying_reads_recalls_the_names_lease_also_from_its_own_client() {
     for own in [false, true] {
         let (_world, one, two) = scene();
         let holder = if own { &one } else { &two };
@@ -179,12 +180,12 @@ fn who_denies_reading_has_the_names_lease_recalled_first_of_its_own_client_too()
 }
 
 #[test]
-fn who_opens_the_file_for_good_when_the_names_lease_is_recalled_is_in_the_way() {
+fn an_open_sent_at_the_recall_of_the_names_lease_excludes_the_denial() {
     let (_world, one, two) = scene();
     let seen = names_holder(&two);
     let asked = one.begin(1, open(Rights::READ, Deny::READ));
     assert!(!asked.has_come());
-    // The mount had it open late: it opens it before it gives the lease back.
+    // The mount had it open lazily: it sends the open before it returns the lease.
     two.call(open(Rights::READ, Deny::NONE)).unwrap();
     assert!(gives_way(&two, seen));
     assert!(refused(asked.take::<Opened>().unwrap()).contains("has it open for reading"));
@@ -200,7 +201,7 @@ fn denying_writing_alone_recalls_nothing() {
 }
 
 #[test]
-fn after_a_restart_what_was_denied_is_denied_before_and_after_it_was_told_again() {
+fn after_a_restart_a_denial_holds_before_and_after_its_reclaim() {
     for power in [false, true] {
         let (mut world, one, two) = scene();
         let held = one.call(open(Rights::READ, Deny::WRITE)).unwrap();
@@ -233,7 +234,7 @@ fn what_a_client_does_not_name_after_a_restart_is_denied_no_more() {
 }
 
 #[test]
-fn what_a_client_denied_that_never_comes_back_after_a_restart_ends_with_the_grace_period() {
+fn a_denial_of_a_client_that_does_not_come_back_ends_with_grace() {
     let (mut world, one, two) = scene();
     one.call(open(Rights::READ, Deny::WRITE)).unwrap();
     world.restart();

@@ -1,4 +1,4 @@
-//! Quota: what is granted with an open, what a death and a restart leave, what others see.
+//! Quota: grants with an open, after a client dies, after a restart, and what other users see.
 
 use braid_types::{ByteCount, Failure, FileIndex, Status};
 use braid_wire::{
@@ -56,7 +56,7 @@ fn extend(client: &Client, opened: &Opened, end: u64) -> Result<Option<u64>, Fai
 }
 
 #[test]
-fn an_open_by_who_has_no_limit_names_no_end_and_others_get_one() {
+fn an_open_has_a_write_end_only_for_an_owner_with_a_quota() {
     let mut world = World::new(2);
     let client = world.client();
     assert_eq!(client.create("/free").write_end, None);
@@ -71,7 +71,7 @@ fn an_open_by_who_has_no_limit_names_no_end_and_others_get_one() {
 }
 
 #[test]
-fn what_was_not_written_is_given_back_at_close_and_what_was_is_counted_all_the_time() {
+fn unused_quota_is_returned_at_close_and_written_bytes_always_count() {
     let mut world = World::new(2);
     let client = world.client();
     limit(&mut world, user(ALICE), hard(Some(10 * MIB), None));
@@ -102,7 +102,7 @@ fn a_client_that_dies_gives_back_what_it_had_when_its_session_ends() {
 }
 
 #[test]
-fn after_a_restart_a_writer_gets_its_end_with_a_fresh_capability_and_its_bytes_count() {
+fn after_a_restart_a_writer_gets_a_write_end_and_its_bytes_count() {
     let mut world = World::new(2);
     let client = world.client();
     limit(&mut world, user(ALICE), hard(Some(10 * MIB), None));

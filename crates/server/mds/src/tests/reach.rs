@@ -1,4 +1,5 @@
-//! A file that is named by its index: who holds a ticket must be able to come to it by a path, or have it open.
+//! A file that is named by its index: the holder of a ticket must be able to reach it by a path, or
+//! have it open.
 
 use braid_types::{FileIndex, Status};
 use braid_wire::{
@@ -37,7 +38,8 @@ fn ticket(agent: &Client) -> Credential {
 }
 
 impl Scene {
-    /// With root's directory `home` of mode 0700, `home/f` and `home/sub/g`, which everybody may read.
+    /// With root's directory `home` of mode 0700, `home/f` and `home/sub/g`, which all users may
+    /// read.
     fn new() -> Self {
         let mut world = World::new(1);
         let agent = world.client();
@@ -137,7 +139,7 @@ fn a_file_of_several_names_is_reached_by_any_of_them() {
 }
 
 #[test]
-fn a_listing_of_a_directory_reaches_what_it_tells() {
+fn a_listing_of_a_directory_reaches_its_entries() {
     let scene = Scene::new();
     scene.agent.call(MakeLink { from: at("home/f"), to: at("pub/f") }).unwrap();
     let list = ReadDirectory {
@@ -151,7 +153,7 @@ fn a_listing_of_a_directory_reaches_what_it_tells() {
 }
 
 #[test]
-fn a_host_that_vouches_has_looked_for_its_users() {
+fn a_host_that_vouches_has_checked_the_path_for_its_users() {
     let scene = Scene::new();
     let identity = Identity { uid: USER, gid: USER, groups: vec![], checked: false };
     scene.agent.call_as(Envelope::PLAIN, DefineIdentity { number: 1, identity }).unwrap();
@@ -160,7 +162,7 @@ fn a_host_that_vouches_has_looked_for_its_users() {
 }
 
 #[test]
-fn a_file_that_lost_its_name_while_it_was_open_is_taken_up_after_a_restart() {
+fn a_file_unlinked_while_open_is_reclaimed_after_a_restart() {
     let Scene { mut world, agent, user } = Scene::new();
     agent.call(MakeLink { from: at("home/f"), to: at("pub/f") }).unwrap();
     let opened = user.call(open(at("pub/f"))).unwrap();

@@ -1,4 +1,4 @@
-//! What clients tell a server that restarted, and what it makes of it. ADR 0008.
+//! Reclaims of clients after a restart of the server. ADR 0008.
 
 use braid_types::{
     ByteCount, FileIndex, Status,
@@ -30,7 +30,7 @@ fn open(client: &Client, path: &str, rights: Rights) -> Opened {
         .unwrap()
 }
 
-/// A client with a file of 5,000 bytes of which everything is forced and nothing open, and whose mark has ended.
+/// A client with a file of 5,000 bytes, closed and synced, whose mark has ended.
 fn settled(world: &mut World) -> Client {
     let client = world.client();
     let opened = client.create("f");
@@ -42,7 +42,7 @@ fn settled(world: &mut World) -> Client {
     client
 }
 
-/// The only file's size as a listing of the root tells it.
+/// The only file's size in a listing of the root.
 fn listed(client: &Client) -> Option<ByteCount> {
     let list =
         ReadDirectory { dir: FileIndex::ROOT, cookie: 0, bytes_max: 4096, with_attributes: true };
@@ -66,7 +66,7 @@ fn a_file_open_for_writing_keeps_its_mark_when_the_server_loses_power() {
 }
 
 #[test]
-fn the_end_of_the_grace_period_takes_nothing_from_who_is_telling_what_it_has_open() {
+fn the_end_of_grace_takes_nothing_from_a_session_that_is_reclaiming() {
     let mut world = World::new(2);
     let (client, absent) = (settled(&mut world), world.client());
     let read = open(&client, "f", Rights::READ);
@@ -90,7 +90,7 @@ fn the_end_of_the_grace_period_takes_nothing_from_who_is_telling_what_it_has_ope
 }
 
 #[test]
-fn who_never_tells_all_is_waited_for_no_longer_than_a_silent_session() {
+fn an_incomplete_reclaim_is_waited_for_as_long_as_a_silent_session() {
     let mut world = World::new(1);
     let (client, absent) = (world.client(), world.client());
     world.restart();
@@ -140,7 +140,7 @@ fn an_idle_readers_unlinked_file_survives_a_restart() {
 }
 
 #[test]
-fn a_file_that_is_unlinked_before_its_reader_has_told_waits_for_it() {
+fn a_file_unlinked_before_its_readers_reclaim_waits_for_it() {
     let mut world = World::new(1);
     let client = settled(&mut world);
     let (reader, opened) = (world.client(), open(&client, "f", Rights::READ));
@@ -216,7 +216,7 @@ fn a_reclaim_that_comes_late_changes_nothing() {
 }
 
 #[test]
-fn a_handle_is_refused_for_a_file_that_is_gone_and_for_one_that_may_not_be_written_any_more() {
+fn a_handle_of_a_removed_or_no_longer_writable_file_is_refused() {
     let mut world = World::new(1);
     let client = settled(&mut world);
     let user = client.define(1000);
@@ -254,7 +254,7 @@ fn a_handle_is_refused_for_a_file_that_is_gone_and_for_one_that_may_not_be_writt
 }
 
 #[test]
-fn a_record_is_in_doubt_until_every_client_has_told() {
+fn records_are_uncertain_until_every_client_has_reclaimed() {
     let mut world = World::new(2);
     let client = settled(&mut world);
     let other = world.client();

@@ -34,7 +34,7 @@ fn holders(world: &mut World, clients: usize, opens: usize) -> Vec<Holder> {
     (0..clients).map(holder).collect()
 }
 
-/// Each client joins its session again and tells what it has open; how long that takes in all.
+/// Each client joins its session again and reclaims what it has open: how long that takes in total.
 fn reclaim_all(world: &mut World, holders: &[Holder]) -> Duration {
     let began = Instant::now();
     for (client, opened) in holders {
@@ -79,7 +79,8 @@ fn every_client_of_a_hundred_has_its_opens_back_after_a_restart() {
     restart_with(100, 50);
 }
 
-/// The bar of issue 24: `cargo test -p braid-mds --lib -- --ignored --nocapture a_million_opens`.
+/// The target of issue 24: `cargo test -p braid-mds --lib -- --ignored --nocapture
+/// a_million_opens`.
 #[test]
 #[ignore = "makes a million files, which takes a minute and 3 GB"]
 fn a_million_opens_of_two_thousand_clients_are_back_in_time() {

@@ -1,4 +1,5 @@
-//! I/O daemons that are lost for ever: taken out, with what waited for them, and what is left of files that had parts there.
+//! I/O daemons that are lost for good: their removal, what waited for them, and files that had
+//! parts there.
 
 use braid_types::{ByteCount, FileIndex, IodId, ShardId, Status, limits::HEARTBEAT_DOWN_MS};
 use braid_wire::{
@@ -11,7 +12,7 @@ use braid_wire::{
 };
 
 use super::world::{Client, World, at, register};
-use crate::heard::SETTLE_MS;
+use crate::size::SETTLE_MS;
 
 const LOST: IodId = IodId(2);
 
@@ -19,13 +20,13 @@ fn remove(world: &mut World, lost: bool) -> Result<(), braid_types::Failure> {
     world.admin().call(IodRemove { iod: LOST, lost })
 }
 
-/// The daemon dies for good, and is seen to be down.
+/// The daemon dies for good, and is marked as down.
 fn lose(world: &World) {
     world.iods.state().dead.insert(LOST);
     world.pass_with(HEARTBEAT_DOWN_MS + 500, |id| id != LOST.0);
 }
 
-/// Time goes on without it.
+/// Time passes without it.
 fn pass(world: &World, ms: u64) {
     world.pass_with(ms, |id| id != LOST.0);
 }
@@ -40,7 +41,7 @@ fn open(client: &Client, path: &str, rights: Rights) -> Result<Opened, braid_typ
     })
 }
 
-/// A file that is closed, and that lies with its first 4 KiB on a daemon of the test's choice; `on` says which.
+/// A closed file whose first 4 KiB are on the daemon `on`.
 fn small_file(world: &World, client: &Client, on: impl Fn(IodId) -> bool) -> String {
     loop {
         let path = format!("small{}", world.clock.turn());
@@ -185,7 +186,7 @@ fn a_file_that_lost_a_part_is_read_named_and_removed_and_not_written() {
 }
 
 #[test]
-fn a_file_whose_size_went_with_its_daemon_is_looked_at_and_not_opened() {
+fn a_file_whose_size_was_lost_with_its_daemon_is_shown_and_not_opened() {
     let mut world = World::new(3);
     let client = world.client();
     let opened = client.create("f");
@@ -213,7 +214,7 @@ fn files_that_had_nothing_on_a_removed_daemon_lose_nothing() {
     let client = world.client();
     let before = small_file(&world, &client, |iod| iod != LOST);
     world.settle();
-    // Closed, and not flushed yet: what its daemons said is known to this run of the server.
+    // Closed, and not flushed yet: the server has the answers of its daemons.
     let fresh = small_file(&world, &client, |iod| iod != LOST);
     world.pass(500);
     lose(&world);

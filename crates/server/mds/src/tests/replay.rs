@@ -14,7 +14,7 @@ use braid_wire::{
 use super::world::{Client, World, at, create, set_size};
 use crate::session::{OpenFile, SESSION_OPENS_MAX};
 
-/// Does a call, kills the server before the answer is seen, and retries it; both answers.
+/// Makes a call, kills the server before the answer arrives, and retries the call: both answers.
 fn retried<M: WireCall + Clone>(
     world: &mut World,
     client: &Client,
@@ -151,7 +151,7 @@ fn a_hole_is_punched_once() {
 }
 
 #[test]
-fn a_retry_on_another_connection_gets_the_first_answer_and_not_a_second_file() {
+fn a_retry_on_another_connection_gets_the_first_answer() {
     let (mut world, client) = world();
     let envelope = client.next();
     let first = client.call_as(envelope.clone(), create("d/x")).unwrap();
@@ -182,10 +182,10 @@ fn a_closed_handle_is_closed_once() {
     assert_eq!(world.status().open_files, 1);
 }
 
-/// Leaves a session no room for another open file; a handle to make some with.
+/// Uses up the open files of a session: a handle to close, which frees one.
 fn fill(world: &World, client: &Client) -> u64 {
     let mut state = world.core.state();
-    let live = state.sessions.live_mut(client.session).unwrap();
+    let live = state.sessions.live.get_mut(client.session).unwrap();
     let open = OpenFile { file: FileIndex(1 << 40), rights: Rights::READ, deny: Deny::NONE };
     (0..SESSION_OPENS_MAX).map_while(|_| live.open(open).ok()).last().unwrap()
 }
@@ -201,7 +201,7 @@ fn a_record_of_an_open_for_reading_gives_no_right_to_write() {
     let envelope = user.next();
     let room = fill(&world, &user);
     assert_eq!(user.call_as(envelope.clone(), reading).unwrap_err().status, Status::TooManyOpen);
-    world.core.state().sessions.live_mut(user.session).unwrap().close(room);
+    world.core.state().sessions.live.get_mut(user.session).unwrap().close(room);
     assert_eq!(user.call_as(envelope, writing).unwrap_err().status, Status::Malformed);
 }
 
@@ -233,7 +233,7 @@ fn after_a_restart_a_record_is_of_its_own_request_alone() {
 }
 
 #[test]
-fn a_repeated_open_that_was_taken_back_is_counted() {
+fn a_retry_of_an_undone_open_is_counted() {
     let (world, client) = world();
     let open = Open {
         at: at("d/f"),
@@ -248,13 +248,13 @@ fn a_repeated_open_that_was_taken_back_is_counted() {
         client.call_as(envelope.clone(), open.clone()).unwrap_err().status,
         Status::TooManyOpen
     );
-    world.core.state().sessions.live_mut(client.session).unwrap().close(room);
+    world.core.state().sessions.live.get_mut(client.session).unwrap().close(room);
     let file = client.call_as(envelope, open).unwrap().attributes.file;
     assert_eq!(world.core.names.writers(file), [client.session]);
 }
 
 #[test]
-fn another_message_of_a_host_that_is_refused_nothing_is_not_answered_from_a_record_either() {
+fn another_message_of_a_privileged_host_is_not_answered_from_a_record() {
     let (mut world, client) = world();
     let first = client.next();
     client.call_as(first.clone(), create("d/one")).unwrap();
@@ -272,7 +272,7 @@ fn a_listing_with_a_sequence_is_answered_and_not_kept() {
     let mut world = World::new(1);
     let client = world.client();
     client.create("f");
-    let kept = |world: &World| world.core.state().sessions.kept_bytes();
+    let kept = |world: &World| world.core.state().sessions.live.cached_reply_bytes();
     let before = kept(&world);
     assert!(before > 0, "the answer of the create is kept");
     for slot in 1..crate::session::SESSION_SLOTS {
@@ -284,15 +284,15 @@ fn a_listing_with_a_sequence_is_answered_and_not_kept() {
 }
 
 #[test]
-fn a_change_whose_answer_found_no_room_is_not_done_twice() {
+fn a_change_whose_answer_was_not_cached_is_not_done_twice() {
     let mut world = World::new(1);
     let client = world.client();
-    world.core.state().sessions.keep_at_most(0);
+    world.core.state().sessions.live.keep_at_most(0);
     let envelope = client.next();
     let first = client.call_as(envelope.clone(), create("f")).unwrap().opened.unwrap();
     let again = client.call_as(envelope, create("f")).unwrap().opened.unwrap();
     assert_eq!(first.attributes.file, again.attributes.file);
-    assert_eq!(world.core.state().sessions.kept_bytes(), 0);
+    assert_eq!(world.core.state().sessions.live.cached_reply_bytes(), 0);
     client.close(&first);
     assert_eq!(world.status().open_files, 1, "the handle of the retry is a handle");
     client.close(&again);

@@ -1,5 +1,5 @@
-//! Attacks by who had a right and lost it (I4): a client that keeps its capabilities and its session's secret after it
-//! closed the session, or after its key was revoked.
+//! Attacks by clients that had a right and lost it (I4): a client that uses its capabilities and
+//! its session's secret after it closed the session, or after its key was revoked.
 
 use braid_types::{
     ByteCount, IodId, Status,
@@ -133,7 +133,7 @@ fn a_daemon_that_restarts_refuses_every_session_that_ever_ended() {
     for (_, opened) in &kept {
         assert_eq!(world.write(opened, 9000), Err(Status::Fenced));
     }
-    // Over a restart of the server as well: who is not on record is gone.
+    // Also after a restart of the server: sessions that are not on record have ended.
     world.restart();
     let state = world.iods.state();
     assert!(kept.iter().all(|(thief, _)| state.fenced[&IodId(1)].contains(&thief.session)));

@@ -7,9 +7,9 @@ use braid_types::{
 use braid_wire::message::mds::{CloseSession, Envelope, KeyRevoke, OpenSession, Renew, Unlink};
 
 use super::world::{World, at};
-use crate::heard::SETTLE_MS;
+use crate::size::SETTLE_MS;
 
-/// Time in which `who` renews and everybody else is silent.
+/// Time in which `who` renews and all other clients are silent.
 fn pass_renewing(world: &World, who: &super::world::Client, ms: u64, beats: impl Fn(u32) -> bool) {
     for _ in 0..ms / 1000 {
         world.pass_with(1000, &beats);
@@ -67,7 +67,7 @@ fn closing_a_session_closes_what_it_has_open() {
 }
 
 #[test]
-fn an_unlinked_file_lives_until_its_last_close_and_its_objects_are_deleted_then() {
+fn an_unlinked_files_objects_are_deleted_after_its_last_close() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = client.create("f");
@@ -89,7 +89,7 @@ fn an_unlinked_file_lives_until_its_last_close_and_its_objects_are_deleted_then(
 fn objects_that_a_loss_of_power_brings_back_are_deleted_again() {
     let mut world = World::new(2);
     let client = world.client();
-    // Both daemons lose power before and after they were asked durably.
+    // Both daemons lose power before and after the durable deletion.
     for (lost_after_ms, comes_back) in [(1000, true), (1000 + SETTLE_MS, false)] {
         let opened = client.create("f");
         let file = opened.attributes.file;
@@ -114,7 +114,7 @@ fn objects_that_a_loss_of_power_brings_back_are_deleted_again() {
 }
 
 #[test]
-fn a_daemon_that_is_gone_when_it_is_asked_durably_is_asked_again() {
+fn a_daemon_that_is_down_for_a_durable_deletion_is_asked_again() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = client.create("f");
@@ -138,7 +138,7 @@ fn a_daemon_that_is_gone_when_it_is_asked_durably_is_asked_again() {
 }
 
 #[test]
-fn deletions_wait_for_a_daemon_that_is_gone_and_outlast_a_restart() {
+fn deletions_wait_for_a_daemon_that_is_down_and_survive_a_restart() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = client.create("f");

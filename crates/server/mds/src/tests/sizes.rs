@@ -14,7 +14,10 @@ use braid_wire::{
 };
 
 use super::world::{World, at};
-use crate::{TICK_MS, gate::GATE_WAIT_MS_MAX, heard::SETTLE_MS};
+use crate::{
+    TICK_MS,
+    size::{GATE_WAIT_MS_MAX, SETTLE_MS},
+};
 
 #[test]
 fn stat_after_a_write_from_any_client_shows_its_size() {
@@ -42,7 +45,7 @@ fn the_last_close_collects_and_then_nobody_is_asked() {
 }
 
 #[test]
-fn stat_open_and_list_of_a_heard_file_ask_no_daemon() {
+fn stat_open_and_list_of_a_cached_size_ask_no_daemon() {
     let mut world = World::new(3);
     let client = world.client();
     let opened = client.create("f");
@@ -68,7 +71,7 @@ fn stat_open_and_list_of_a_heard_file_ask_no_daemon() {
 }
 
 #[test]
-fn many_files_are_settled_with_one_call_to_each_daemon() {
+fn many_sizes_are_recorded_with_one_call_to_each_daemon() {
     let mut world = World::new(2);
     let client = world.client();
     for name in 0..50 {
@@ -86,7 +89,7 @@ fn many_files_are_settled_with_one_call_to_each_daemon() {
 }
 
 #[test]
-fn a_file_that_was_opened_for_writing_and_stayed_as_recorded_needs_no_flush() {
+fn a_file_opened_for_writing_and_not_written_needs_no_flush() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = client.create("empty");
@@ -97,7 +100,7 @@ fn a_file_that_was_opened_for_writing_and_stayed_as_recorded_needs_no_flush() {
 }
 
 #[test]
-fn an_unsynced_file_whose_daemon_lost_power_has_the_size_that_is_there_and_no_lost_object() {
+fn an_unsynced_file_after_power_loss_has_the_size_of_its_objects() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = client.create("f");
@@ -120,7 +123,7 @@ fn an_unsynced_file_whose_daemon_lost_power_has_the_size_that_is_there_and_no_lo
 }
 
 #[test]
-fn a_verifier_that_changed_between_heard_and_settled_begins_again() {
+fn a_verifier_that_changed_before_the_record_collects_again() {
     let mut world = World::new(1);
     let client = world.client();
     let opened = client.create("f");
@@ -154,7 +157,7 @@ fn a_verifier_that_changed_between_heard_and_settled_begins_again() {
 }
 
 #[test]
-fn an_object_that_goes_before_its_size_is_recorded_is_a_loss_and_no_hole() {
+fn an_object_lost_before_its_size_is_recorded_is_a_loss_and_no_hole() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = client.create("f");
@@ -175,7 +178,7 @@ fn an_object_that_goes_before_its_size_is_recorded_is_a_loss_and_no_hole() {
 }
 
 #[test]
-fn a_server_that_stops_records_at_once_what_was_closed() {
+fn a_server_that_stops_records_closed_files_immediately() {
     let mut world = World::new(1);
     let client = world.client();
     let opened = client.create("f");
@@ -188,7 +191,7 @@ fn a_server_that_stops_records_at_once_what_was_closed() {
 }
 
 #[test]
-fn a_writer_that_comes_and_goes_while_a_file_is_settled_is_not_forgotten() {
+fn a_writer_that_comes_and_goes_during_a_record_is_not_forgotten() {
     let mut world = World::new(1);
     let client = world.client();
     let opened = client.create("f");
@@ -220,7 +223,7 @@ fn a_writer_that_comes_and_goes_while_a_file_is_settled_is_not_forgotten() {
 }
 
 #[test]
-fn a_heard_file_that_is_truncated_or_unlinked_is_not_taken_for_what_it_was() {
+fn a_cached_size_is_dropped_when_the_file_is_truncated_or_unlinked() {
     let mut world = World::new(2);
     let client = world.client();
     for name in ["cut", "gone"] {
@@ -252,7 +255,7 @@ fn no_daemon_is_asked_that_has_not_registered_since_the_server_started() {
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(100), "the mark was left behind");
     world.iods.state().log.clear();
     world.pass(2000);
-    // Clients of before may still write there.
+    // Clients from before the restart may still write there.
     assert_eq!(world.status().sizes_in_objects, 1);
     assert_eq!(world.iods.state().collects(), []);
     world.register_all();
@@ -306,7 +309,7 @@ fn a_writer_that_comes_and_goes_during_a_collection_is_not_forgotten() {
     // First the collection is answered, then the size that the open asks for.
     let daemon_answered_before_the_write = world.iods.waiting();
     assert_eq!(daemon_answered_before_the_write, 2);
-    // The open's question is answered first: it has its capability, writes and closes.
+    // The open's query is answered first: the client gets its capability, writes and closes.
     world.iods.state().swap_held();
     assert!(world.iods.step());
     let reopened: braid_wire::message::mds::Opened = reopened.take().unwrap().unwrap();
@@ -337,7 +340,7 @@ fn stat_names_the_daemon_that_cannot_be_asked() {
 }
 
 #[test]
-fn who_waits_for_a_daemon_that_goes_down_is_told_which_at_once() {
+fn a_stat_fails_immediately_when_its_daemon_goes_down_and_names_it() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = client.create("f");
@@ -361,8 +364,7 @@ fn who_waits_for_a_daemon_that_goes_down_is_told_which_at_once() {
 }
 
 #[test]
-fn who_waits_for_a_daemon_that_lives_and_does_not_answer_is_told_which_before_its_attempt_is_over()
-{
+fn a_stat_that_waits_for_a_hung_daemon_fails_in_time_and_names_it() {
     let mut world = World::new(1);
     let client = world.client();
     let opened = client.create("f");
@@ -478,7 +480,7 @@ fn a_time_that_was_set_after_the_write_is_kept() {
     client.close(&opened);
     world.pass(1000);
     assert_eq!(client.stat("f").unwrap().mtime, old);
-    // Also of a file that is only heard, and when its size is recorded.
+    // Also for a file whose size is only cached, and when it is recorded.
     let older = Timestamp { seconds: 4, nanos: 0 };
     let changes =
         AttributeChanges { mtime: Some(SetTime { time: Some(older) }), ..AttributeChanges::none() };
@@ -489,7 +491,7 @@ fn a_time_that_was_set_after_the_write_is_kept() {
 }
 
 #[test]
-fn a_time_that_was_set_is_kept_when_the_server_dies_before_the_size_is_recorded() {
+fn a_time_that_was_set_survives_a_crash_before_the_size_is_recorded() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = client.create("f");

@@ -17,7 +17,7 @@ use braid_wire::{
 };
 
 use super::world::{Client, World, at, create, register, set_size};
-use crate::{TICK_MS, gate::GATE_WAIT_MS_MAX};
+use crate::{TICK_MS, size::GATE_WAIT_MS_MAX};
 
 /// A file of 40,000 bytes on three daemons, open for writing.
 fn written() -> (World, Client, Opened) {
@@ -38,7 +38,7 @@ fn down_up_and_into_the_middle_of_a_stripe() {
 }
 
 #[test]
-fn a_write_of_the_old_generation_is_refused_and_one_after_renewal_is_taken() {
+fn a_write_of_the_old_generation_is_refused_until_renewal() {
     let (world, client, opened) = written();
     client.truncate("f", 100).unwrap();
     assert_eq!(world.write(&opened, 50_000), Err(Status::StaleGeneration));
@@ -69,7 +69,7 @@ fn a_truncate_beside_a_writer_reaches_the_parts_that_have_no_object_yet() {
 }
 
 #[test]
-fn while_a_truncate_is_under_way_nobody_sees_half_of_it_and_no_capability_is_given() {
+fn during_a_truncate_no_half_state_is_seen_and_no_capability_is_given() {
     let (mut world, client, opened) = written();
     let other = world.client();
     world.iods.hold();
@@ -102,7 +102,7 @@ fn while_a_truncate_is_under_way_nobody_sees_half_of_it_and_no_capability_is_giv
 }
 
 #[test]
-fn who_waits_for_a_daemon_that_hangs_is_told_which_in_the_first_attempt_and_the_cut_is_done_once() {
+fn a_truncate_at_a_hung_daemon_fails_in_time_and_is_done_once() {
     let (mut world, client, opened) = written();
     let punch = |file| PunchHole { file, offset: FileOffset(0), bytes: ByteCount(4096) };
     let file = opened.attributes.file;
@@ -125,7 +125,7 @@ fn who_waits_for_a_daemon_that_hangs_is_told_which_in_the_first_attempt_and_the_
             (Status::TryAgain, Some("I/O daemon 3 at 127.0.0.1:7003")),
             "{told}"
         );
-        // What was held is done now, and what was asked again after it.
+        // The held call is done now, and the repeated one after it.
         world.iods.release();
         world.pass(2000);
         assert_eq!(world.status().intents_pending, 0);
@@ -145,7 +145,7 @@ fn who_waits_for_a_daemon_that_hangs_is_told_which_in_the_first_attempt_and_the_
 }
 
 #[test]
-fn killed_after_any_number_of_daemons_it_is_finished_after_the_restart_and_not_done_twice() {
+fn killed_after_any_number_of_daemons_it_is_finished_once_at_restart() {
     for steps in 0..=3 {
         let (mut world, client, _) = written();
         world.iods.hold();
@@ -163,7 +163,7 @@ fn killed_after_any_number_of_daemons_it_is_finished_after_the_restart_and_not_d
             ByteCount(5000),
             "after {steps} daemons"
         );
-        // Somebody makes it longer; the retry must not cut it again.
+        // Another client makes it longer: the retry must not truncate it again.
         let other = world.client();
         let longer = other
             .call(Open {
@@ -186,7 +186,7 @@ fn killed_before_the_intent_was_committed_nothing_happened() {
     let (mut world, client, opened) = written();
     let objects = world.iods.state().objects.clone();
     world.iods.state().log.clear();
-    // The log takes no batch any more: the server dies with the intent not on record.
+    // The log accepts no batch any more: the server dies before the intent is on record.
     world.store.set_faults(braid_meta::Faults {
         failing_commits: (0..100).collect(),
         ..Default::default()
@@ -209,12 +209,12 @@ fn killed_before_the_intent_was_committed_nothing_happened() {
         (ByteCount(40_000), opened.attributes.size_generation)
     );
     assert_eq!(world.iods.state().objects, objects);
-    // Nothing is on record of it: the same call is done, not answered.
+    // Nothing is on record: the same call runs, and is not answered from a record.
     assert_eq!(client.call_as(envelope, set_size("f", 5000)).unwrap().bytes, ByteCount(5000));
 }
 
 #[test]
-fn a_daemon_that_is_gone_is_named_and_the_truncate_ends_when_it_is_back() {
+fn a_daemon_that_is_down_is_named_and_its_truncate_ends_when_it_is_back() {
     let (world, client, _) = written();
     world.iods.state().dead.insert(IodId(2));
     let envelope = client.next();
@@ -223,7 +223,7 @@ fn a_daemon_that_is_gone_is_named_and_the_truncate_ends_when_it_is_back() {
     assert!(failure.detail.contains("I/O daemon 2"), "{failure}");
     let waits = client.begin(1, Stat { at: at("f"), follow: true });
     assert!(!waits.has_come(), "it may be back with the next heartbeat");
-    world.pass(crate::gate::GATE_WAIT_BLAMED_MS_MAX + 2 * crate::TICK_MS);
+    world.pass(crate::size::GATE_WAIT_BLAMED_MS_MAX + 2 * crate::TICK_MS);
     let told = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
     assert!(told.detail.contains("I/O daemon 2"), "{told}");
     world.iods.state().dead.clear();
@@ -235,7 +235,7 @@ fn a_daemon_that_is_gone_is_named_and_the_truncate_ends_when_it_is_back() {
 }
 
 #[test]
-fn a_file_that_goes_while_its_truncate_waits_for_a_daemon_leaves_no_object_behind() {
+fn a_file_removed_while_its_truncate_waits_leaves_no_object_behind() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = client.create("f");
@@ -252,7 +252,7 @@ fn a_file_that_goes_while_its_truncate_waits_for_a_daemon_leaves_no_object_behin
 }
 
 #[test]
-fn a_file_that_goes_while_its_truncate_is_on_the_way_to_a_daemon_leaves_no_object_behind() {
+fn a_file_removed_while_its_truncate_is_in_flight_leaves_no_object() {
     let mut world = World::new(1);
     let client = world.client();
     let opened = client.create("f");
@@ -270,19 +270,19 @@ fn a_file_that_goes_while_its_truncate_is_on_the_way_to_a_daemon_leaves_no_objec
 }
 
 #[test]
-fn who_waits_at_a_gate_without_a_known_reason_is_told_before_its_attempt_is_over() {
+fn a_call_at_a_gate_without_a_known_reason_fails_within_its_attempt() {
     let (world, client, _) = written();
     world.iods.hold();
     let _truncate = client.begin(1, set_size("f", 100));
     let waits = client.begin(2, Stat { at: at("f"), follow: true });
-    world.pass(crate::gate::GATE_WAIT_BLAMED_MS_MAX + 2 * crate::TICK_MS);
+    world.pass(crate::size::GATE_WAIT_BLAMED_MS_MAX + 2 * crate::TICK_MS);
     assert!(!waits.has_come(), "a truncate that goes on is waited for");
-    world.pass(crate::gate::GATE_WAIT_MS_MAX);
+    world.pass(crate::size::GATE_WAIT_MS_MAX);
     let told = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
     assert_eq!(told.blamed(), Some("I/O daemon 1 at 127.0.0.1:7001"), "{told}");
     const {
         assert!(
-            crate::gate::GATE_WAIT_MS_MAX * 3 < braid_types::limits::TIMEOUT_SECONDS_DEFAULT * 1000
+            crate::size::GATE_WAIT_MS_MAX * 3 < braid_types::limits::TIMEOUT_SECONDS_DEFAULT * 1000
         )
     }
 }
@@ -324,7 +324,7 @@ fn opening_with_truncation_empties_what_is_there() {
 }
 
 #[test]
-fn a_hole_is_punched_by_who_has_the_file_open_for_writing() {
+fn a_hole_is_punched_only_with_the_file_open_for_writing() {
     let (mut world, client, opened) = written();
     let file = opened.attributes.file;
     let punch = || PunchHole { file, offset: FileOffset(10), bytes: ByteCount(5000) };
@@ -383,7 +383,7 @@ fn a_truncate_with_other_changes_does_all_of_them_or_none() {
 }
 
 #[test]
-fn a_time_that_is_set_with_a_size_is_the_time_that_is_told() {
+fn a_time_that_is_set_with_a_size_is_the_time_returned() {
     let mut world = World::new(1);
     let client = world.client();
     client.call(create("f")).unwrap();
@@ -415,7 +415,8 @@ fn set_ids_are_dropped_from_the_mode_as_it_is_alone_or_with_a_size() {
     client.call(MakeDirectory { at: at("d"), mode: 0o2755, umask: 0 }).unwrap();
     let kept = client.call(SetAttributes { at: at("d"), follow: true, changes: drop() }).unwrap();
     assert_eq!(kept.mode, 0o2755, "new files of a directory get its group");
-    // A user who has the file open for writing writes, whatever the mode is by now; one who has not does not.
+    // A user who has the file open for writing may write, whatever the mode is now; another user
+    // may not.
     let user = client.define(0x1000);
     set(AttributeChanges { mode: Some(0o4700), ..AttributeChanges::none() });
     let drops = || SetAttributes { at: at("f"), follow: true, changes: drop() };
@@ -429,7 +430,7 @@ fn set_ids_are_dropped_from_the_mode_as_it_is_alone_or_with_a_size() {
 }
 
 #[test]
-fn a_size_that_the_disks_cannot_hold_is_refused_before_anything_is_recorded() {
+fn a_size_too_large_for_the_disks_is_refused_before_it_is_recorded() {
     const MIB: u64 = 1 << 20;
     let mut world = World::new(2);
     for id in [1, 2] {
@@ -510,7 +511,7 @@ fn a_truncate_that_a_daemon_refuses_is_undone_and_the_file_stays_usable() {
 }
 
 #[test]
-fn a_refused_truncate_takes_nothing_from_who_writes_beyond_the_recorded_size() {
+fn a_refused_truncate_loses_no_bytes_written_past_the_recorded_size() {
     let (mut world, client, opened) = refusing();
     let refused = client.truncate("f", 70 << 40).unwrap_err();
     assert_eq!(refused.status, Status::TooLarge, "{refused}");
@@ -554,13 +555,13 @@ fn a_hole_that_a_daemon_cannot_make_is_an_error_and_the_file_stays_usable() {
 }
 
 #[test]
-fn a_truncate_for_which_a_disk_has_no_space_is_undone_if_it_grows_the_file() {
+fn a_growing_truncate_without_disk_space_is_undone() {
     let (mut world, client, opened) = refusing();
     client.close(&opened);
     world.settle();
     world.iods.state().refusing.insert(IodId(2), (0, Status::NoSpace));
     assert_eq!(client.truncate("f", 40_001).unwrap_err().status, Status::NoSpace);
-    // Its undoing needs the same daemon, which has no space for that either.
+    // Undoing it needs the same daemon, which has no space for that either.
     assert_eq!(world.status().intents_pending, 1);
     world.iods.state().refusing.clear();
     world.pass(2000);
@@ -582,7 +583,7 @@ fn no_old_bytes_follow_new_ones_after_a_loss_of_power() {
     };
     let opened = open(&writer, false);
     world.write(&opened, 9000).unwrap();
-    // The mark goes with the power; the bytes are on the daemons. Nobody reclaims.
+    // The mark is lost with the power; the bytes are on the daemons. Nobody reclaims.
     world.power_loss();
     world.pass(GRACE_MS + SESSION_SILENT_MS);
     drop((writer, other));

@@ -42,7 +42,7 @@ fn what_was_written_to_a_file_without_a_name_is_there_once_it_has_one() {
 }
 
 #[test]
-fn a_file_without_a_name_can_be_cut_and_is_gone_with_its_objects_when_it_is_closed() {
+fn an_unnamed_file_can_be_truncated_and_is_deleted_at_its_close() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = make(&client);
@@ -56,7 +56,7 @@ fn a_file_without_a_name_can_be_cut_and_is_gone_with_its_objects_when_it_is_clos
 }
 
 #[test]
-fn a_file_without_a_name_outlives_a_restart_with_its_client_and_not_without() {
+fn an_unnamed_file_survives_a_restart_only_with_its_client() {
     for comes_back in [true, false] {
         let mut world = World::new(1);
         let client = world.client();

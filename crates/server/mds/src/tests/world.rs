@@ -61,7 +61,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Runs what would block at once.
+/// Runs blocking work immediately.
 struct Inline;
 
 impl Spawner for Inline {
@@ -85,7 +85,7 @@ type Held = (IodId, u16, Vec<u8>, LinkDone);
 #[derive(Default)]
 pub struct FakeState {
     pub objects: BTreeMap<(IodId, ObjectId), Object>,
-    /// What power cannot take.
+    /// What survives a loss of power.
     flushed: BTreeMap<(IodId, ObjectId), Object>,
     /// How often each daemon's host lost power.
     losses: BTreeMap<IodId, u64>,
@@ -93,7 +93,8 @@ pub struct FakeState {
     pub epoch_min: BTreeMap<IodId, MdsEpoch>,
     /// Daemons that do not answer.
     pub dead: BTreeSet<IodId>,
-    /// Daemons that refuse, of truncates those to more than so many bytes, of holes all, and how.
+    /// Daemons that refuse truncates to more than a number of bytes, and all holes, with this
+    /// status.
     pub refusing: BTreeMap<IodId, (u64, Status)>,
     /// Every call, in order.
     pub log: Vec<(IodId, &'static str)>,
@@ -110,12 +111,12 @@ impl FakeIods {
         lock(&self.0)
     }
 
-    /// From now on calls wait for [`FakeIods::step`].
+    /// Later calls wait for [`FakeIods::step`].
     pub fn hold(&self) {
         self.state().hold = true;
     }
 
-    /// Does the oldest call that waits; false when none does.
+    /// Answers the oldest waiting call. False when there is none.
     pub fn step(&self) -> bool {
         let held = self.state().held.pop_front();
         let Some((iod, op, body, done)) = held else { return false };
@@ -123,7 +124,7 @@ impl FakeIods {
         true
     }
 
-    /// Forgets what waits, as a server's death does.
+    /// Drops the waiting calls, as at the death of the server.
     pub fn drop_held(&self) {
         let held = std::mem::take(&mut self.state().held);
         self.state().hold = false;
@@ -171,8 +172,8 @@ impl FakeState {
         }
     }
 
-    /// A daemon's host loses power and comes back at once: what was not flushed is gone. The server learns of it with
-    /// the next heartbeat.
+    /// A daemon's host loses power and comes back immediately: what was not flushed is gone. The
+    /// server learns of it with the next heartbeat.
     pub fn lose_power(&mut self, iod: IodId) {
         *self.losses.entry(iod).or_default() += 1;
         self.objects.retain(|(at, _), _| *at != iod);
@@ -184,14 +185,14 @@ impl FakeState {
         );
     }
 
-    /// The calls that asked for sizes so far: of which daemon, and whether with a flush.
+    /// The calls that asked for sizes so far: the daemon, and whether with a flush.
     pub fn collects(&self) -> Vec<(IodId, bool)> {
         let flushes = |name: &str| name == FLUSHING;
         let asked = self.log.iter().filter(|(_, name)| flushes(name) || *name == "CollectSizes");
         asked.map(|(iod, name)| (*iod, flushes(name))).collect()
     }
 
-    /// What a daemon does with the answer to a heartbeat.
+    /// A daemon applies the answer to its heartbeat.
     pub fn obey(&mut self, iod: IodId, reply: &HeartbeatReply) {
         let fenced = reply.fenced.iter().flat_map(|range| range.first.0..=range.last.0);
         self.fenced.entry(iod).or_default().extend(fenced.map(SessionId));
@@ -385,7 +386,7 @@ impl World {
         client
     }
 
-    /// The server dies; another takes the store over, with the daemons' connections made again.
+    /// The server dies, and another opens the store. The daemons connect again.
     pub fn restart(&mut self) {
         self.restart_alone();
         self.register_all();
@@ -396,7 +397,7 @@ impl World {
         self.restart_on(self.store.kill());
     }
 
-    /// The server's host loses power: what was not forced is gone.
+    /// The server's host loses power: what was not synced is gone.
     pub fn power_loss(&mut self) {
         self.boot += 1;
         self.restart_on(self.store.lose_power(0));
@@ -428,17 +429,17 @@ impl World {
         self.daemons[iod.0 as usize - 1] = self.daemon(iod.0);
     }
 
-    /// Time goes on, with everybody alive.
+    /// Time passes, and all daemons send heartbeats.
     pub fn pass(&self, ms: u64) {
         self.pass_with(ms, |_| true);
     }
 
-    /// So long that every size that can be collected is recorded.
+    /// Time passes until every size that can be collected is recorded.
     pub fn settle(&self) {
-        self.pass(crate::heard::SETTLE_MS + 1500);
+        self.pass(crate::size::SETTLE_MS + 1500);
     }
 
-    /// Time goes on; only the daemons that `beats` says send heartbeats.
+    /// Time passes; only the daemons that `beats` selects send heartbeats.
     pub fn pass_with(&self, ms: u64, beats: impl Fn(u32) -> bool) {
         let end = self.clock.0.load(Ordering::Relaxed) + ms;
         while self.clock.0.load(Ordering::Relaxed) < end {
@@ -456,7 +457,7 @@ impl World {
         }
     }
 
-    /// What a client's write does on the daemons, which check it as real ones do.
+    /// A client's write on the daemons, which check it as real ones do.
     pub fn write(&self, opened: &Opened, size: u64) -> Result<(), Status> {
         let capability = Capability::verify(&opened.capability, &Secret::from_bytes(KEY))
             .ok_or(Status::BadCapability)?;
@@ -487,7 +488,7 @@ impl World {
         Ok(())
     }
 
-    /// What the daemons have told the writer of a file, as its client puts it together.
+    /// The report of a file, as its client makes it from the answers of the daemons.
     pub fn told(&self, opened: &Opened) -> ToldSize {
         let state = self.iods.state();
         let mut daemons = BTreeMap::<IodId, ToldDaemon>::new();
@@ -499,9 +500,9 @@ impl World {
         ToldSize { open_id: opened.open_id, daemons: daemons.into_values().collect() }
     }
 
-    /// How many files the server knows the maker of.
+    /// Of how many files the server knows the sole writer.
     pub fn makers(&self) -> usize {
-        self.core.state().collector.makers()
+        self.core.state().sizes.sole_writer_count()
     }
 
     pub fn objects_of(&self, file: FileIndex) -> usize {
@@ -577,7 +578,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A call with the next sequence in slot 0, answered at once.
+    /// A call with the next sequence in slot 0, answered immediately.
     pub fn call<M: WireCall>(&self, message: M) -> Result<M::Reply, Failure> {
         let envelope = self.next();
         self.call_as(envelope, message)
@@ -622,7 +623,8 @@ impl Client {
         pending
     }
 
-    /// The same client after a restart of the server: another connection, the session reclaimed, nothing open.
+    /// The same client after a restart of the server: another connection, the session reclaimed,
+    /// nothing open.
     pub fn reclaim(&self, world: &mut World) -> Result<Self, Failure> {
         self.reclaim_with(world, &[])
     }
@@ -634,7 +636,7 @@ impl Client {
         Ok(again)
     }
 
-    /// Tells what is open; the handles that are refused.
+    /// Reclaims open files: the handles that are refused.
     pub fn tell(&self, open: &[&Opened], complete: bool) -> Result<Vec<u64>, Failure> {
         self.tell_as(0, open, complete)
     }
@@ -747,7 +749,7 @@ pub fn set_size(path: &str, bytes: u64) -> SetAttributes {
 }
 
 impl FakeState {
-    /// The second call that waits goes before the first.
+    /// The second waiting call overtakes the first.
     pub fn swap_held(&mut self) {
         self.held.swap(0, 1);
     }

@@ -1,4 +1,4 @@
-//! What the one writer of a new file tells (ADR 0020).
+//! Reports of the sole writer of a new file (ADR 0020).
 
 use braid_types::{
     ByteCount, IodId, PartIndex, Status, Timestamp, WriteVerifier, limits::TOLD_OBJECTS_MAX,
@@ -16,7 +16,7 @@ use braid_wire::{
 };
 
 use super::world::{Client, World, at};
-use crate::{heard::SETTLE_MS, told::TOLD_FILES_MAX};
+use crate::size::{SETTLE_MS, TOLD_FILES_MAX};
 
 fn tells<M: WireCall>(client: &Client, told: ToldSize, message: M) -> M::Reply {
     client.call_as(Envelope { told: vec![told], ..client.next() }, message).unwrap()
@@ -36,7 +36,7 @@ fn open_to_write(client: &Client) -> Opened {
 }
 
 #[test]
-fn a_maker_that_tells_is_answered_as_the_daemons_would_have_it_and_they_are_not_asked() {
+fn a_sole_writers_report_answers_as_the_daemons_would_without_asking() {
     let mut world = World::new(3);
     let client = world.client();
     let opened = client.create("f");
@@ -59,7 +59,7 @@ fn a_maker_that_tells_is_answered_as_the_daemons_would_have_it_and_they_are_not_
 }
 
 #[test]
-fn a_close_that_tells_is_heard_and_recorded_when_all_daemons_have_flushed() {
+fn a_report_with_a_close_is_cached_and_recorded_after_a_flush() {
     let mut world = World::new(3);
     let (client, other) = (world.client(), world.client());
     let opened = client.create("f");
@@ -80,7 +80,7 @@ fn a_close_that_tells_is_heard_and_recorded_when_all_daemons_have_flushed() {
 }
 
 #[test]
-fn who_opened_the_file_for_writing_since_makes_what_is_told_void() {
+fn another_open_for_writing_makes_the_report_void() {
     for closes_again in [false, true] {
         let mut world = World::new(2);
         let (client, other) = (world.client(), world.client());
@@ -100,7 +100,7 @@ fn who_opened_the_file_for_writing_since_makes_what_is_told_void() {
 }
 
 #[test]
-fn who_opens_the_file_for_writing_after_the_close_makes_what_was_told_void() {
+fn an_open_for_writing_after_the_close_makes_the_report_void() {
     let mut world = World::new(2);
     let (client, other) = (world.client(), world.client());
     let opened = client.create("f");
@@ -112,7 +112,7 @@ fn who_opens_the_file_for_writing_after_the_close_makes_what_was_told_void() {
 }
 
 #[test]
-fn nobody_else_is_believed() {
+fn only_the_sole_writers_report_counts() {
     let mut world = World::new(2);
     let (client, other) = (world.client(), world.client());
     let opened = client.create("f");
@@ -127,7 +127,7 @@ fn nobody_else_is_believed() {
 }
 
 #[test]
-fn a_truncate_makes_what_was_told_before_it_void() {
+fn a_truncate_makes_an_earlier_report_void() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = client.create("f");
@@ -141,7 +141,7 @@ fn a_truncate_makes_what_was_told_before_it_void() {
 }
 
 #[test]
-fn a_daemon_that_lost_what_it_told_is_asked_again() {
+fn a_daemon_that_lost_reported_data_is_asked_again() {
     let mut world = World::new(1);
     let client = world.client();
     let opened = client.create("f");
@@ -188,7 +188,7 @@ fn a_false_word_holds_until_the_daemons_are_asked_and_loses_nothing() {
 }
 
 #[test]
-fn a_time_that_was_set_stays_when_the_writer_tells() {
+fn a_time_that_was_set_stays_when_the_writer_reports() {
     let mut world = World::new(2);
     let client = world.client();
     let opened = client.create("f");
@@ -205,7 +205,7 @@ fn a_time_that_was_set_stays_when_the_writer_tells() {
 }
 
 #[test]
-fn what_a_maker_told_is_forgotten_with_its_session_and_its_file() {
+fn a_sole_writer_is_forgotten_with_its_session_and_its_file() {
     let mut world = World::new(2);
     let client = world.client();
     let (kept, gone) = (client.create("f"), client.create("g"));
@@ -246,7 +246,7 @@ fn recorded() -> (World, Client) {
 }
 
 #[test]
-fn who_alone_opened_a_file_of_a_size_on_record_and_wrote_nothing_is_answered_without_asking() {
+fn a_sole_writer_that_wrote_nothing_is_answered_from_the_record() {
     let (mut world, client) = recorded();
     let asked = client.stat("f").unwrap();
     let opened = open_to_write(&client);
@@ -273,7 +273,7 @@ fn who_alone_opened_a_file_of_a_size_on_record_and_wrote_nothing_is_answered_wit
 }
 
 #[test]
-fn that_nothing_was_written_is_not_believed_of_one_of_two_nor_of_a_size_that_is_not_on_record() {
+fn nothing_written_counts_only_for_a_sole_writer_and_a_recorded_size() {
     for closes_again in [false, true] {
         let (mut world, client) = recorded();
         let other = world.client();
@@ -295,7 +295,7 @@ fn that_nothing_was_written_is_not_believed_of_one_of_two_nor_of_a_size_that_is_
 }
 
 #[test]
-fn of_what_was_there_nothing_is_believed_but_that_it_was_not_written() {
+fn of_an_existing_file_only_a_report_of_no_writes_counts() {
     let (world, client) = recorded();
     let opened = open_to_write(&client);
     world.write(&opened, 50_000).unwrap();
@@ -309,7 +309,7 @@ fn of_what_was_there_nothing_is_believed_but_that_it_was_not_written() {
 }
 
 #[test]
-fn more_is_refused_than_a_client_tells() {
+fn more_reports_than_a_client_sends_are_refused() {
     let mut world = World::new(1);
     let client = world.client();
     let nothing = Timestamp::default();

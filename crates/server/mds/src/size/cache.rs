@@ -1,8 +1,11 @@
-//! What the I/O daemons said of files after their last writer, kept in memory until it is on disk (ADR 0008).
+//! The size cache: what the I/O daemons said of files after their last writer, in memory until it
+//! is recorded (ADR 0008).
 //!
-//! Invariants: (1) `due` has each file that is not being settled once, by the time since when it waits; (2) an entry
-//! goes when a writer opens its file or a truncate ends: what was heard says nothing any more; (3) forgetting an
-//! entry is always safe: the mark stands, and whoever asks is told what the daemons say then.
+//! Invariants:
+//! 1. `due` has each file that is not being recorded exactly once, by the time since when it waits.
+//! 2. An entry is removed when a writer opens its file or a truncate ends, since it may be stale.
+//! 3. Removing an entry is always safe: the size mark stands, and callers are answered by asking
+//!    the daemons.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -13,31 +16,33 @@ use braid_types::FileIndex;
 
 use crate::objects::Found;
 
-/// How long a file is only heard before it is flushed. The interval at which ext4, and other local file systems near it,
-/// commit on their own: earlier would force commits that come by themselves, and flush files that are deleted soon; later only
-/// keeps more in memory, and more to be asked again after a restart.
+/// How long a size is cached before its file is flushed. At about this interval ext4 and other
+/// local file systems commit on their own. Earlier would force commits that come anyway, and flush
+/// files that are deleted soon. Later would keep more in memory, and more to collect again after a
+/// restart.
 pub(crate) const SETTLE_MS: u64 = 5_000;
-/// Files that are heard at a time (I9): about 200 bytes each, 26 MB. While there are so many no more are asked.
+/// Cached sizes (I9): about 200 bytes each, 26 MB. While the cache is full, no more sizes are
+/// collected.
 pub(crate) const HEARD_FILES_MAX: usize = 131_072;
-/// With more than this many, they are settled without waiting.
+/// With more than this many, sizes are recorded without waiting.
 const HEARD_FILES_EARLY: usize = HEARD_FILES_MAX / 2;
 
-/// Files that are heard and not settled.
+/// Sizes that are collected and not recorded.
 #[derive(Debug, Default)]
 pub(crate) struct HeardFiles {
     files: HashMap<FileIndex, Heard>,
     due: BTreeSet<(Duration, FileIndex)>,
-    /// The server is about to stop: nothing waits for its time.
+    /// The server is about to stop: every size is due immediately.
     hurried: bool,
 }
 
 #[derive(Debug)]
 struct Heard {
     found: Found,
-    /// A client told it, not the daemons.
+    /// A client reported it, not the daemons.
     told: bool,
     since: Duration,
-    /// Its daemons are being asked to flush it.
+    /// Its daemons are being asked to flush the file.
     settling: bool,
 }
 
@@ -47,18 +52,20 @@ impl HeardFiles {
         self.put(file, Heard { found, told: false, since: now, settling: false });
     }
 
-    /// Its one writer has told, with its close.
+    /// Its sole writer has reported the size, with its close.
     pub(crate) fn insert_told(&mut self, file: FileIndex, found: Found, now: Duration) {
         self.put(file, Heard { found, told: true, since: now, settling: false });
     }
 
     fn put(&mut self, file: FileIndex, heard: Heard) {
         self.remove(file);
-        self.due.insert((heard.since, file));
+        let is_new = self.due.insert((heard.since, file));
+        debug_assert!(is_new, "1: file {file} is in the queue twice");
         self.files.insert(file, heard);
     }
 
-    /// A daemon could not be asked to flush a file: what was heard of it is as good as before, and it is tried again.
+    /// A daemon could not be asked to flush a file. Its size is as good as before, and is tried
+    /// again.
     pub(crate) fn insert_again(
         &mut self,
         file: FileIndex,
@@ -69,7 +76,7 @@ impl HeardFiles {
         self.put(file, Heard { found, told, since: now, settling: false });
     }
 
-    /// Forgets a file.
+    /// Removes a file.
     pub(crate) fn remove(&mut self, file: FileIndex) {
         if let Some(heard) = self.files.remove(&file) {
             self.due.remove(&(heard.since, file));
@@ -80,7 +87,7 @@ impl HeardFiles {
         Some(&self.files.get(&file)?.found)
     }
 
-    /// Whether a client told it.
+    /// Whether a client reported it.
     pub(crate) fn is_told(&self, file: FileIndex) -> bool {
         self.files.get(&file).is_some_and(|heard| heard.told)
     }
@@ -89,13 +96,13 @@ impl HeardFiles {
         self.files.len()
     }
 
-    /// From now on every file is due at once.
+    /// Makes every size due immediately, also those of later.
     pub(crate) fn hurry(&mut self) {
         self.hurried = true;
     }
 
-    /// Whether a file that could not be settled may wait here for another try. Not where it would be due at once: it would be
-    /// tried, and fail, without end.
+    /// Whether a size that could not be recorded may wait here for another try. Not where it would
+    /// be due immediately: it would be tried, and fail, without end.
     pub(crate) fn may_wait_again(&self) -> bool {
         !self.hurried && self.files.len() < HEARD_FILES_EARLY
     }
@@ -104,7 +111,7 @@ impl HeardFiles {
         self.files.len() >= HEARD_FILES_MAX
     }
 
-    /// The next file that is to be settled; it is, from now on.
+    /// The next file whose size is to be recorded. It counts as being recorded from here on.
     pub(crate) fn next_due(&mut self, now: Duration) -> Option<FileIndex> {
         let (since, file) = *self.due.first()?;
         let waited = now.saturating_sub(since) >= Duration::from_millis(SETTLE_MS);
@@ -118,7 +125,8 @@ impl HeardFiles {
         Some(file)
     }
 
-    /// The daemons of a file that was to be settled have answered: what was heard, unless somebody came meanwhile.
+    /// The daemons of a file that is being recorded have answered: removes and returns its size,
+    /// unless the entry was removed or replaced in the meantime.
     pub(crate) fn settled(&mut self, file: FileIndex) -> Option<Found> {
         if !self.files.get(&file)?.settling {
             return None;
@@ -135,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_settled_does_not_wait_where_it_is_due_at_once() {
+    fn a_size_that_failed_does_not_wait_where_it_would_be_due_immediately() {
         let mut heard = HeardFiles::default();
         assert!(heard.may_wait_again());
         for file in 1..=HEARD_FILES_EARLY as u64 {
@@ -177,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_again_while_it_is_settled_is_settled_again() {
+    fn a_size_cached_again_while_being_recorded_is_recorded_again() {
         let mut heard = HeardFiles::default();
         let settle = Duration::from_millis(SETTLE_MS);
         heard.insert(FileIndex(1), found(), Duration::ZERO);

@@ -1,9 +1,11 @@
-//! Which number of the change counter a look at a file's objects has.
+//! Change queries: which number of the change counter a read of a file's object times has.
 //!
-//! A write passes the server by, and two within one tick of a disk's clock have one time. So a look draws a new number unless
-//! the look before it (1) found every object as it is now, its time to the nanosecond, and (2) came later after that time than ticks
-//! and the clocks of server and daemon may be apart: a write after such a look has another time. A file that is open for
-//! writing and idle keeps its number then, and who compares numbers keeps what it read (ADR 0013).
+//! A write does not pass through the server, and two writes within one tick of a disk's clock have
+//! the same time. So a query draws a new number unless the query before it (1) found every object
+//! as it is now, its time to the nanosecond, and (2) came so long after that time that clock ticks
+//! and the difference of the clocks cannot matter: a write after such a query has another time. So
+//! a file that is open for writing and idle keeps its number, and a client that compares numbers
+//! keeps its cache (ADR 0013).
 
 use std::{
     collections::HashMap,
@@ -14,25 +16,27 @@ use braid_types::{FileIndex, Timestamp};
 
 use crate::{core::MdsCore, objects::Answer};
 
-/// Files whose last look is remembered (I9), 3 MiB. Beyond it all are forgotten, which draws new numbers.
+/// Files whose last query is remembered (I9), 3 MiB. With more, all are forgotten, and new numbers
+/// are drawn.
 const LOOKS_MAX: usize = 65_536;
-/// A time is old after this: clocks agree within 10 ms and what a heartbeat takes, and a tick is 10 ms at most.
+/// A time is old after this: clocks agree within 10 ms plus the time of a heartbeat, and a tick is
+/// at most 10 ms.
 const OLD_NANOS: i128 = 200_000_000;
 
-/// The last look at each file's objects.
+/// The last query of each file's objects.
 #[derive(Debug, Default)]
-pub(crate) struct Looks(HashMap<FileIndex, Look>);
+pub(super) struct Looks(HashMap<FileIndex, Look>);
 
 #[derive(Debug)]
 struct Look {
     digest: u64,
     number: u64,
-    /// All times were old.
+    /// All times were old when they were read.
     old: bool,
 }
 
 impl Looks {
-    /// The number of a look now that found `answers`; a new one from `draw`.
+    /// The number of a query at `now` that found `answers`; a new one comes from `draw`.
     fn number(
         &mut self,
         file: FileIndex,
@@ -56,10 +60,10 @@ impl Looks {
 }
 
 impl MdsCore {
-    /// The number of a look that found `answers`.
-    pub(crate) fn number_of_look(&self, file: FileIndex, answers: &[Answer]) -> u64 {
+    /// The number of a query that found `answers`.
+    pub(super) fn number_of_look(&self, file: FileIndex, answers: &[Answer]) -> u64 {
         let now = self.env.clock.wall();
-        self.state().looks.number(file, answers, now, || self.names.next_change())
+        self.state().sizes.looks.number(file, answers, now, || self.names.next_change())
     }
 }
 
@@ -106,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_were_quiet_at_the_last_look_keep_its_number() {
+    fn objects_that_were_idle_at_the_last_query_keep_its_number() {
         let (mut looks, mut newest) = (Looks::default(), 0);
         let mut look = |answers: &[Answer], now| {
             looks.number(FILE, answers, at(now), || {

@@ -1,4 +1,5 @@
-//! True sizes: while a file's mark stands, its size and time are asked of the I/O daemons (I5).
+//! True sizes: while a file's size mark stands, its size and time are asked of the I/O daemons
+//! (I5).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,21 +18,21 @@ use braid_wire::{
     },
 };
 
+use super::{SizeTable, gate::GATE_WAIT_MS_MAX};
 use crate::{
     call::{Call, Flow},
     convert,
     core::{MdsCore, State},
     fan_out::Replies,
-    gate::GATE_WAIT_MS_MAX,
     lease::claimed,
     objects::{self, Answer, Found},
 };
 
-/// What each file's daemons said, in the order asked.
+/// What each file's daemons said, in the order of the question.
 pub(crate) type Sizes = Vec<(Arc<Inode>, Result<Found, Failure>)>;
 
 impl MdsCore {
-    /// Answers with a file's attributes, its size being true.
+    /// Answers a call with a file's attributes, with the true size.
     pub(crate) fn attributes_of<R: braid_wire::Wire>(
         &self,
         call: Call,
@@ -44,8 +45,9 @@ impl MdsCore {
         })
     }
 
-    /// Goes on with a file's attributes, its size being true: at once when the size is recorded, else when the
-    /// I/O daemons have answered. `again` is the request, for a call that must begin again.
+    /// Calls `then` with a file's attributes, with the true size: immediately when the size is
+    /// recorded, else when the I/O daemons have answered. `again` makes the request, for a call
+    /// that must run again.
     pub(crate) fn with_true_size(
         &self,
         call: Call,
@@ -64,7 +66,7 @@ impl MdsCore {
         }
         if let Some(found) = self.told(&call, &inode) {
             let (shared, told) =
-                (self.is_shared(&call, &inode, true), self.state().merged(&inode, &found));
+                (self.is_shared(&call, &inode, true), self.state().sizes.merged(&inode, &found));
             self.counters.told.fetch_add(1, Ordering::Relaxed);
             return then(self, call, Attributes { shared, ..told });
         }
@@ -77,7 +79,7 @@ impl MdsCore {
         let file = inode.file;
         me.ask_sizes(vec![inode], HowAsked::FOR_A_CALL, move |core, mut sizes| {
             let flow = match sizes.pop() {
-                // A truncate began meanwhile: what the daemons said may be half of it.
+                // A truncate began in the meantime: the daemons may have done half of it.
                 _ if core.is_gated(file) => Flow::Gate(call, file),
                 Some((inode, found)) if recorded && !core.is_superseded(&inode) => {
                     match core.resolve_doubt(&inode, found) {
@@ -89,13 +91,14 @@ impl MdsCore {
                 }
                 Some((inode, Ok(found))) if !core.is_superseded(&inode) => {
                     let alone = matches!(core.names.needs_collecting(file), Ok(true));
-                    let mut state = core.state();
-                    let merged = state.merged(&inode, &found);
-                    if alone && !found.lost {
-                        // A mark that a restart left behind ends when somebody looks.
-                        state.collector.add(file);
-                    }
-                    drop(state);
+                    let merged = {
+                        let sizes = &mut core.state().sizes;
+                        if alone && !found.lost {
+                            // A mark that a restart left behind ends with the next query.
+                            sizes.collector.add(file);
+                        }
+                        sizes.merged(&inode, &found)
+                    };
                     let shared = core.is_shared(&call, &inode, false);
                     then(core, call, Attributes { shared, ..merged })
                 }
@@ -108,21 +111,22 @@ impl MdsCore {
         Flow::Later
     }
 
-    /// A file's attributes as they were heard of its daemons after its last writer, while that holds.
+    /// A file's attributes by its cached size, while that is valid.
     pub(crate) fn heard(&self, inode: &Inode) -> Option<Attributes> {
-        let state = self.state();
-        let found = state.collector.heard(inode.file)?;
-        let holds = found.fetch.generation == inode.size_generation
-            && state.cluster.all_keep(&found.verifiers);
-        holds.then(|| state.merged(inode, found))
+        let State { sizes, cluster, .. } = &*self.state();
+        let found = sizes.cached(inode.file)?;
+        let holds =
+            found.fetch.generation == inode.size_generation && cluster.all_keep(&found.verifiers);
+        holds.then(|| sizes.merged(inode, found))
     }
 
-    /// Whether a file's recorded size is not to be relied on: its mark stands, or it is in doubt after a restart.
+    /// Whether a file's recorded size may be wrong: its mark stands, or the record is uncertain
+    /// after a restart.
     pub(crate) fn asks_for_size(&self, inode: &Inode) -> bool {
         inode.size_in_objects || self.is_in_doubt() && inode.layout.is_some()
     }
 
-    /// Asks the daemons of several files at once, each daemon once.
+    /// Asks the daemons of several files together, each daemon once.
     pub(crate) fn ask_sizes(
         self: &Arc<Self>,
         inodes: Vec<Arc<Inode>>,
@@ -132,7 +136,7 @@ impl MdsCore {
         self.ask_parts(inodes.into_iter().map(|inode| (inode, None)).collect(), how, done);
     }
 
-    /// As [`MdsCore::ask_sizes`], of each file these parts only.
+    /// As [`MdsCore::ask_sizes`], with these parts of each file only.
     pub(crate) fn ask_parts(
         self: &Arc<Self>,
         questions: Vec<(Arc<Inode>, Option<Parts>)>,
@@ -157,7 +161,7 @@ impl MdsCore {
                 call.objects.extend(objects);
             }
         }
-        // A late answer changes nothing: no question needs waiting for longer than somebody waits for it.
+        // A late answer changes nothing, so no query is waited for longer than its caller waits.
         self.ask_within(wanted.into_iter().collect(), how.patience, move |core, replies| {
             let said = Said::gather(&asked, replies, removed);
             let sizes = questions.into_iter().map(|(inode, _)| said.of(core, inode)).collect();
@@ -165,10 +169,9 @@ impl MdsCore {
         });
     }
 
-    /// Whether a truncate of the file is under way.
+    /// Whether a truncate or punch of the file is in progress.
     pub(crate) fn is_gated(&self, file: FileIndex) -> bool {
-        self.gated.load(std::sync::atomic::Ordering::Acquire) > 0
-            && self.state().gates.is_closed(file)
+        self.closed_gates.load(Ordering::Acquire) > 0 && self.state().sizes.gates.is_closed(file)
     }
 
     /// Whether a file was truncated since its inode was read.
@@ -181,23 +184,24 @@ impl MdsCore {
 /// How daemons are asked for sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HowAsked {
-    /// They flush what they tell.
+    /// They flush the objects before they answer.
     flush: bool,
-    /// How long each is waited for; one that goes down meanwhile is waited for no longer.
+    /// How long each daemon is waited for. A daemon that goes down is not waited for any longer.
     patience: Duration,
 }
 
 impl HowAsked {
-    /// A client waits: told in its attempt, as at a gate, or it takes the metadata server for the one that does not answer.
+    /// A client waits. It is answered within its attempt, as at a gate: otherwise it would report
+    /// the metadata server as the one that does not answer.
     pub(crate) const FOR_A_CALL: Self =
         Self { flush: false, patience: Duration::from_millis(GATE_WAIT_MS_MAX) };
     /// Nobody waits.
     pub(crate) const COLLECTING: Self = Self { flush: false, patience: Duration::MAX };
-    /// To be recorded: a disk has its own time.
+    /// For the record: a disk may take long.
     pub(crate) const FLUSHED: Self = Self { flush: true, patience: Duration::MAX };
 }
 
-/// What daemons said of objects, by file.
+/// The daemons' answers about objects, by file.
 struct Said {
     answers: BTreeMap<FileIndex, Vec<Answer>>,
     failed: BTreeMap<FileIndex, Failure>,
@@ -206,7 +210,7 @@ struct Said {
 }
 
 impl Said {
-    /// `asked`: the files of each daemon's call in their order, and of how many objects of each it was asked.
+    /// `asked`: the files of each daemon's call in their order, with the number of objects of each.
     fn gather(
         asked: &BTreeMap<IodId, Vec<(FileIndex, usize)>>,
         replies: Replies<CollectReply>,
@@ -229,7 +233,10 @@ impl Said {
                 }
                 Ok(_) => said.fail(
                     files,
-                    &Failure::new(Status::Internal, format!("I/O daemon {iod} miscounted objects")),
+                    &Failure::new(
+                        Status::Internal,
+                        format!("I/O daemon {iod} returned a wrong number of objects"),
+                    ),
                 ),
                 Err(failure) => said.fail(files, &failure),
             }
@@ -259,11 +266,12 @@ impl Said {
     }
 }
 
-impl State {
-    /// Attributes as the objects make them.
+impl SizeTable {
+    /// Attributes by what the daemons said of the objects.
     pub(crate) fn merged(&self, inode: &Inode, found: &Found) -> Attributes {
         let mtime = self.written_at(inode, found.fetch.mtime);
-        // Heard meanwhile, and the same: later it is recorded with that number, which must not be below what was told.
+        // Cached in the meantime with the same size: that is recorded later with its own change
+        // number, and a caller must not have been given a higher one.
         let same = |heard: &&Found| {
             Fetch { change: found.fetch.change, ..heard.fetch.clone() } == found.fetch
         };
@@ -275,7 +283,7 @@ impl State {
         attributes
     }
 
-    /// When the objects were written, unless somebody set the time of the file after that.
+    /// When the objects were written, unless the time of the file was set after that.
     pub(crate) fn written_at(&self, inode: &Inode, found: Option<Timestamp>) -> Option<Timestamp> {
         let set = self.collector.mtime_set(inode);
         found.filter(|mtime| *mtime > inode.mtime && set.is_none_or(|set| *mtime > set))

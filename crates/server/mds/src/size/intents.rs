@@ -1,21 +1,25 @@
-//! Carrying out truncates and punches (I5). ADR 0004 has the table of what a crash after each step leaves.
+//! Truncates and punches, which are intents (I5). ADR 0004 has the table of what a crash after each
+//! step leaves.
 //!
 //! ```text
 //!   close the gate ─> begin (batch) ─> each daemon ─> finish (batch) ─> open the gate ─> answer
-//!                                       | one is down: the call is told, the gate stays closed
-//!                                       |──────── again with the next tick
-//!                                       | one refuses for good: another intent in its place that undoes it
-//!                                       `──────── each daemon ─> finish ─> open the gate ─> the refusal
+//!                                       | one is down: the call fails, the gate stays closed
+//!                                       |────── again with a later tick
+//!                                       | one refuses for good: replaced by one that undoes it
+//!                                       `────── each daemon ─> finish ─> open the gate ─> refusal
 //! ```
 //!
-//! A daemon that was removed from the cluster is not asked: nothing of the file is left there to be cut.
+//! A daemon that was removed from the cluster is not asked: it holds nothing of the file to
+//! truncate.
 //!
-//! Invariants: (1) a gate is closed before the intent is begun and opened after it is finished; (2) no capability of
-//! the new generation is given out in between; (3) doing a step twice is doing it once: the generation is the same.
+//! Invariants:
+//! 1. A gate is closed before the intent is begun and opened after it is finished.
+//! 2. No capability of the new generation is given out in between.
+//! 3. A step that is done twice has the effect of one: the generation is the same.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::Duration,
 };
 
@@ -29,31 +33,32 @@ use braid_wire::{
     },
 };
 
+use super::gate::GATE_WAIT_MS_MAX;
 use crate::{
     core::{MdsCore, report},
-    gate::GATE_WAIT_MS_MAX,
     objects,
 };
 
 /// Objects in one `Truncate`: far below the limit of a message.
 const TRUNCATE_OBJECTS_MAX: usize = 8192;
-/// How long a daemon is waited for before whoever waits is told its name, in its first attempt. A cut that comes late is done
-/// once: daemons change the size of an object once for each generation.
+/// How long a daemon is waited for before the callers fail with its name, within their first
+/// attempt. A truncate that reaches the daemon late is done once: daemons change the size of an
+/// object once for each generation.
 const PATIENCE: Duration = Duration::from_millis(GATE_WAIT_MS_MAX);
 
-/// What goes on when an intent is finished, or could not be for now.
+/// Called when an intent is finished, or cannot be finished for now.
 pub(crate) type IntentDone = Box<dyn FnOnce(&Arc<MdsCore>, Result<Arc<Inode>, Failure>) + Send>;
 
-/// Intents that are under way.
+/// Intents that are not finished.
 #[derive(Debug, Default)]
-pub(crate) struct Intents {
-    /// To be done again with the next tick: a daemon could not be asked.
+pub(super) struct Intents {
+    /// To be done again with a later tick: a daemon could not be asked.
     stalled: BTreeMap<FileIndex, Intent>,
     running: BTreeSet<FileIndex>,
 }
 
 impl Intents {
-    /// Whether daemons may be carrying one out on this file now.
+    /// Whether daemons may be carrying out an intent on this file now.
     pub(crate) fn is_running(&self, file: FileIndex) -> bool {
         self.running.contains(&file)
     }
@@ -67,37 +72,27 @@ impl Intents {
 impl MdsCore {
     /// Closes a file's gate; false when it is closed already.
     pub(crate) fn close_gate(&self, file: FileIndex) -> bool {
-        let closed = self.state().gates.close(file);
-        if closed {
-            self.gated.fetch_add(1, Ordering::AcqRel);
-        }
-        closed
+        self.state().sizes.gates.close(file)
     }
 
-    /// Opens a file's gate and begins again whatever waited there.
+    /// Opens a file's gate and runs the calls again that waited there.
     pub(crate) fn open_gate(&self, file: FileIndex) {
-        let waiting = {
-            let mut state = self.state();
-            if state.gates.is_closed(file) {
-                self.gated.fetch_sub(1, Ordering::AcqRel);
-            }
-            state.gates.open(file)
-        };
+        let waiting = self.state().sizes.gates.open(file);
         waiting.into_iter().for_each(|(call, request)| self.run(call, request));
     }
 
-    /// Takes up the intents that an earlier run of the server began.
+    /// Resumes the intents that the server began before its restart.
     pub(crate) fn recover_intents(self: &Arc<Self>) -> Result<(), Failure> {
         for intent in self.names.intents()? {
             self.close_gate(intent.file);
-            self.state().intents.stalled.insert(intent.file, intent);
+            self.state().sizes.intents.stalled.insert(intent.file, intent);
         }
         Ok(())
     }
 
-    /// Does the intents again that a daemon held up.
+    /// Retries the intents that a daemon held up.
     pub(crate) fn retry_intents(self: &Arc<Self>) {
-        let stalled = std::mem::take(&mut self.state().intents.stalled);
+        let stalled = std::mem::take(&mut self.state().sizes.intents.stalled);
         for intent in stalled.into_values() {
             self.carry_out(
                 intent,
@@ -110,12 +105,14 @@ impl MdsCore {
         }
     }
 
-    /// Forces an intent to disk, does it on every daemon of its file, finishes it, and opens the gate.
+    /// Syncs an intent to disk, does it on every daemon of its file, finishes it, and opens the
+    /// gate.
     ///
-    /// Forced first, because what the daemons do is durable at once: an intent that went with the power would leave
-    /// objects of a size generation that nobody knows, and a file that nobody can open (I5).
+    /// The sync comes first, because what the daemons do is durable immediately. If the intent were
+    /// lost with the power, objects would have an unknown size generation, and the file could not
+    /// be opened (I5).
     pub(crate) fn carry_out(self: &Arc<Self>, intent: Intent, done: IntentDone) {
-        self.state().intents.running.insert(intent.file);
+        self.state().sizes.intents.running.insert(intent.file);
         self.force(move |core, forced| match forced {
             Ok(()) => core.ask_daemons(intent, done),
             Err(failure) => core.stall(intent, failure, done),
@@ -132,7 +129,7 @@ impl MdsCore {
         });
         let (inode, layout) = match asked {
             Ok(found) => found,
-            // The file went: its objects go with it.
+            // The file was removed: its objects are deleted anyway.
             Err(failure) if failure.status == Status::StaleHandle => {
                 return self.give_up(intent, failure, done);
             }
@@ -175,11 +172,12 @@ impl MdsCore {
         }
     }
 
-    /// Whether a session may hold a capability to write the file: it has it open, or closed it and kept the capability.
-    /// Then each daemon must have an object that refuses the older generation. An object made for nobody would cost a
-    /// sync now and a deletion later, so without writers absent parts stay absent.
+    /// Whether a session may hold a capability to write the file: it has the file open, or closed
+    /// it and still has the capability. Then each daemon must have an object that refuses the older
+    /// generation. Otherwise such an object would cost a sync now and a deletion later for nothing,
+    /// so absent parts stay absent.
     fn may_be_written(&self, file: FileIndex) -> bool {
-        !self.names.writers(file).is_empty() || self.state().collector.is_withheld(file)
+        !self.names.writers(file).is_empty() || self.state().sizes.collector.is_withheld(file)
     }
 
     fn carried_out(
@@ -195,11 +193,11 @@ impl MdsCore {
             Ok(inode) => {
                 let to_collect = matches!(self.names.needs_collecting(intent.file), Ok(true));
                 {
-                    let mut state = self.state();
-                    state.intents.running.remove(&intent.file);
-                    state.collector.disturb(intent.file);
+                    let sizes = &mut self.state().sizes;
+                    sizes.intents.running.remove(&intent.file);
+                    sizes.collector.disturb(intent.file);
                     if to_collect {
-                        state.collector.add(intent.file);
+                        sizes.collector.add(intent.file);
                     }
                 }
                 self.open_gate(intent.file);
@@ -213,7 +211,8 @@ impl MdsCore {
         }
     }
 
-    /// A file must not stay closed for what no daemon will ever do: an intent that one refuses for good is undone.
+    /// Undoes an intent that a daemon refuses for good, since the gate must not stay closed for it.
+    /// For any other failure, the intent is retried.
     fn undo_or_stall(self: &Arc<Self>, intent: Intent, failure: Failure, done: IntentDone) {
         let inode = self.names.getattr(intent.file);
         let Some(kind) =
@@ -225,8 +224,12 @@ impl MdsCore {
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         match self.names.replace_intent(&change, &intent, kind) {
             Ok(next) => {
-                tracing::warn!(file = %intent.file, %failure, "a daemon refuses a truncate or punch: it is undone");
-                // Whoever asked is told of the refusal, also when a daemon holds up the undoing: that is tried again.
+                tracing::warn!(
+                    file = %intent.file, %failure,
+                    "a daemon refuses a truncate or punch: it is undone"
+                );
+                // The caller gets the refusal, also when a daemon holds up the undoing, which is
+                // retried.
                 self.carry_out(next, Box::new(move |core, _| done(core, Err(failure))));
             }
             Err(gone) if gone.status == Status::StaleHandle => self.give_up(intent, gone, done),
@@ -234,25 +237,25 @@ impl MdsCore {
         }
     }
 
-    /// The gate stays closed until a daemon is back; who asked is told which.
+    /// The gate stays closed until a daemon is back. The caller gets the failure, which names it.
     fn stall(self: &Arc<Self>, intent: Intent, failure: Failure, done: IntentDone) {
         report(&format!("a truncate of file {} waits", intent.file), &failure);
         {
-            let mut state = self.state();
-            state.intents.running.remove(&intent.file);
-            state.intents.stalled.insert(intent.file, intent);
-            state.gates.blame(intent.file, failure.clone());
+            let sizes = &mut self.state().sizes;
+            sizes.intents.running.remove(&intent.file);
+            sizes.intents.stalled.insert(intent.file, intent);
+            sizes.gates.blame(intent.file, failure.clone());
         }
         done(self, Err(failure));
     }
 
     fn give_up(self: &Arc<Self>, intent: Intent, failure: Failure, done: IntentDone) {
-        self.state().intents.running.remove(&intent.file);
+        self.state().sizes.intents.running.remove(&intent.file);
         self.open_gate(intent.file);
         done(self, Err(failure));
     }
 
-    /// A capability of the server for itself: session 0 belongs to no client.
+    /// A capability for the server itself: session 0 belongs to no client.
     fn own_capability(&self, inode: &Inode, intent: Intent) -> Vec<u8> {
         let Some(layout) = &inode.layout else { return Vec::new() };
         Capability {
@@ -272,16 +275,20 @@ impl MdsCore {
 /// A size generation that changes nothing else.
 const NEXT_GENERATION: IntentKind = IntentKind::Punch { offset: 0, bytes: 0 };
 
-/// The intent that undoes one which a daemon refused with this status; `None` when the same is to be tried again.
+/// The intent that undoes one which a daemon refused with this status; `None` when the same intent
+/// is to be retried.
 ///
-/// Growing is undone by the size before. Where writers may have written past the recorded size that is not known: then the
-/// objects stay as they are, which loses no byte of theirs. Of a hole each daemon has made its share or not; both read
-/// as the program's call allows. Cutting takes nothing that could be refused but space, and space comes back.
+/// A truncate that grows the file is undone by the size before. That size is unknown where writers
+/// may have written past the recorded size: then the objects stay as they are, which loses none of
+/// their bytes. Of a hole, each daemon has made its share or not, and the program's call allows
+/// both. A truncate that shrinks the file can be refused only for lack of space, and space becomes
+/// free again.
 fn undone_by(inode: &Inode, kind: IntentKind, refused: Status) -> Option<IntentKind> {
     use Status::{Corrupted, Invalid, NoSpace, ObjectLost, TooLarge, Unsupported};
     match kind {
         IntentKind::Truncate { .. } if inode.size_in_objects => {
-            // An object would have been longer than its disk's longest file: this truncate grows the file.
+            // An object would have been longer than its disk's longest file: this truncate grows
+            // the file.
             (refused == TooLarge).then_some(NEXT_GENERATION)
         }
         IntentKind::Truncate { size } if size > inode.size => {
@@ -299,7 +306,7 @@ fn undone_by(inode: &Inode, kind: IntentKind, refused: Status) -> Option<IntentK
     }
 }
 
-/// What each daemon is asked for a truncate: every object gets the length that the file's new size gives it.
+/// The calls of a truncate: every object gets the length that follows from the file's new size.
 fn truncates(
     inode: &Inode,
     layout: &braid_layout::Layout,

@@ -1,4 +1,4 @@
-//! What a store that fails for a while holds up: closes, ends of sessions, orphans.
+//! Closes, ends of sessions and orphans while the store fails for a while.
 
 use braid_meta::Faults;
 use braid_types::{
@@ -9,7 +9,7 @@ use braid_wire::message::mds::{Close, CloseSession, Opened, Unlink};
 
 use super::world::{Client, World, at};
 
-/// Somebody else, and a client that has a file of 9000 bytes open for writing.
+/// Another client, and a client that has a file of 9000 bytes open for writing.
 fn written() -> (World, Client, Client, Opened) {
     let mut world = World::new(2);
     let (other, client) = (world.client(), world.client());
@@ -26,7 +26,7 @@ fn free_space(world: &World) {
     world.store.set_faults(Faults::default());
 }
 
-/// Nobody has the file open, so that its objects go with its name.
+/// Nobody has the file open, so its objects are deleted with its name.
 fn is_nobodys(world: &World, other: &Client, file: FileIndex) {
     assert_eq!(world.core.names.opens_of(file), []);
     other.call(Unlink { at: at("f") }).unwrap();
@@ -81,7 +81,7 @@ fn a_session_whose_end_the_store_refuses_ends_as_soon_as_it_can() {
 }
 
 #[test]
-fn an_open_that_cannot_be_given_nor_taken_back_is_closed_later() {
+fn an_open_that_can_be_neither_given_nor_undone_is_closed_later() {
     use crate::session::OpenFile;
     let (world, other, client, opened) = written();
     let file = opened.attributes.file;
@@ -93,7 +93,7 @@ fn an_open_that_cannot_be_given_nor_taken_back_is_closed_later() {
         let call = braid_meta::Call { who: &who, now: Default::default(), replay: None };
         let args = braid_meta::OpenArgs::plain(session, braid_meta::Access::BOTH);
         world.core.names.open_file(&call, file, args).unwrap();
-        world.core.state().close_later(session, open);
+        world.core.state().sessions.close_later(session, open);
     };
     count(client.session);
     client.call_as(braid_wire::message::mds::Envelope::PLAIN, CloseSession {}).unwrap();
@@ -121,7 +121,7 @@ fn orphans_that_the_store_cannot_delete_after_the_grace_period_go_later() {
     fill_disk(&world);
     world.pass(15_000);
     assert_eq!(world.core.names.orphans().unwrap().len(), 3);
-    // One fails once more, and holds nobody up.
+    // One fails once more, and delays no other.
     world.store.set_faults(Faults { full_commits: vec![0], ..Faults::default() });
     world.pass(1000);
     assert_eq!(world.core.names.orphans().unwrap(), []);

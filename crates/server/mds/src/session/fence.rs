@@ -1,7 +1,8 @@
 //! Fences: the sessions that I/O daemons must refuse (I4).
 //!
-//! Each has a number, `server epoch << 32 | counter`, so that numbers rise over restarts without being
-//! stored. Fence 0 of an epoch is the epoch itself: a daemon that confirmed it refuses capabilities of older ones.
+//! Each fence has a number, `server epoch << 32 | counter`, so that numbers rise over restarts
+//! without being stored. Fence 0 of an epoch is the epoch itself: a daemon that confirmed it
+//! refuses capabilities of older epochs.
 //!
 //! ```text
 //!   session:   1   2   3   4   5   6   7   8   9
@@ -9,11 +10,13 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Every session id that was given out, and is neither live nor to be reclaimed, is in a range: it is refused for as long
-//!    as the cluster lives. No fence is forgotten, so a daemon that restarts learns all of them before it serves.
-//! 2. Ranges neither overlap nor touch. Between two of them is a session that lives or may come back, so there is at
-//!    most one range more than sessions (I9).
-//! 3. A range has the number of its newest fence: who confirmed that number has all of it.
+//! 1. Every session id that was assigned, and is neither live nor to be reclaimed, is in a range:
+//!    it is refused for as long as the cluster exists. No fence is forgotten, so a daemon that
+//!    restarts learns all of them before it serves.
+//! 2. Ranges neither overlap nor touch. Between two of them is a session that is live or may come
+//!    back, so there is at most one range more than sessions (I9).
+//! 3. A range has the number of its newest fence: a daemon that confirmed that number has all of
+//!    it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,21 +25,21 @@ use braid_wire::message::mds::SessionRange;
 
 /// Ranges in one message: 128 KiB of the 512 KiB of a frame.
 pub const FENCE_RANGES_MAX: usize = 8192;
-/// Fences that are pushed in one message. A daemon that lacks more hears of them with its heartbeat.
+/// Fences that are pushed in one message. A daemon that lacks more gets them with its heartbeat.
 pub const FENCES_PUSHED_MAX: usize = 1024;
 
-/// What a daemon that has confirmed some fences is to be told.
+/// The fences that a daemon lacks, as one message holds them.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Missing {
     /// The sessions.
     pub ranges: Vec<SessionRange>,
-    /// The daemon has every fence up to this one when it has applied them.
+    /// When the daemon has applied the ranges, it has every fence up to this one.
     pub fence: u64,
-    /// Whether that is not the newest.
+    /// Whether there are newer ones.
     pub more: bool,
 }
 
-/// The fences of the cluster, as this epoch numbers them.
+/// The fences of the cluster, with the numbers of this epoch.
 #[derive(Debug)]
 pub struct Fences {
     newest: u64,
@@ -45,12 +48,13 @@ pub struct Fences {
     ranges: BTreeMap<SessionId, (SessionId, u64)>,
     /// Number and first session of each range.
     by_number: BTreeSet<(u64, SessionId)>,
-    /// The newest fences one by one, for who lacks only these.
+    /// The newest fences one by one, for daemons that lack only these.
     recent: VecDeque<(u64, SessionId)>,
 }
 
 impl Fences {
-    /// Those of a server that has just started: every session below `next` has ended that is not on record.
+    /// The fences of a server that has just started: every session below `next` that is not on
+    /// record has ended.
     pub fn new(
         epoch: MdsEpoch,
         next: SessionId,
@@ -83,7 +87,7 @@ impl Fences {
         self.epoch_min
     }
 
-    /// Fences a session; the fence's number.
+    /// Fences a session: the fence's number.
     pub fn add(&mut self, session: SessionId) -> u64 {
         self.newest += 1;
         self.insert(session, session);
@@ -100,7 +104,8 @@ impl Fences {
         self.ranges.range(..=session).next_back().is_some_and(|(_, (last, _))| *last >= session)
     }
 
-    /// What a daemon that has confirmed every fence up to `applied` is to be told, at most one message of it.
+    /// What a daemon lacks that has confirmed every fence up to `applied`: at most one message of
+    /// it.
     pub fn after(&self, applied: u64) -> Missing {
         let from = (applied.saturating_add(1), SessionId(0));
         let mut missing = self.by_number.range(from..);
@@ -114,7 +119,8 @@ impl Fences {
         Missing { ranges, fence: if more { fence } else { self.newest }, more }
     }
 
-    /// The fences that a daemon has not confirmed, one by one; none when they are more than one message holds.
+    /// The fences that a daemon lacks, one by one; `None` when they are more than one message
+    /// holds.
     pub fn recent(&self, applied: u64) -> Option<Vec<SessionId>> {
         let whole =
             self.recent.front().is_some_and(|(oldest, _)| *oldest <= applied.saturating_add(1));
@@ -122,7 +128,7 @@ impl Fences {
         whole.then(|| self.recent.range(from..).map(|(_, session)| *session).collect())
     }
 
-    /// Adds sessions under the newest number, together with the ranges that they touch.
+    /// Adds sessions under the newest number, merged with the ranges that they touch.
     fn insert(&mut self, mut first: SessionId, mut last: SessionId) {
         let touching = SessionId(last.0.saturating_add(1));
         while let Some((from, (to, number))) = self.ranges.range(..=touching).next_back() {
@@ -136,6 +142,7 @@ impl Fences {
         }
         self.ranges.insert(first, (last, self.newest));
         self.by_number.insert((self.newest, first));
+        debug_assert_eq!(self.ranges.len(), self.by_number.len(), "2: ranges do not overlap");
     }
 }
 
@@ -152,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_is_told_what_it_has_not_confirmed() {
+    fn a_daemon_gets_the_fences_that_it_has_not_confirmed() {
         let mut fences = fresh();
         let first = fences.add(SessionId(7));
         let second = fences.add(SessionId(9));

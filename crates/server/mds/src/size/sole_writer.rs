@@ -1,16 +1,23 @@
-//! What a client tells of a file that it made and alone has written, or alone has open for writing and has not written
-//! (ADR 0020): its daemons need not be asked.
+//! Sole writers: what a client reports of a file that it made and that nobody else has written, or
+//! that it alone has open for writing and has not written (ADR 0020). Its daemons need not be
+//! asked.
 //!
 //! ```text
-//!   create, open ──> maker ──┬─ stat, set attributes, by the maker: answered by what it tells
-//!                            |─ its close tells: heard at once (collect.rs)
-//!                            `─ another open for writing, a truncate, a new layout, a restart: asked as ever
+//!   create, open ──> sole writer ──┬─ its own stat, set attributes: answered by its report
+//!                                  |─ its close: the report is cached (collection.rs)
+//!                                  `─ another open for writing, a truncate, a new layout,
+//!                                     a restart: the daemons are asked as before
 //! ```
 //!
-//! Invariants: (1) a maker is on record only while its handle is the only one that was ever opened for writing: who opens the
-//! file for that later takes it off before a capability leaves the server, and who did so before is looked for after it was
-//! noted; (2) what is told counts for the call that tells it, and for nobody else, until the maker's close; (3) nothing is
-//! recorded on a client's word: what was told with a close is asked of all daemons before its mark ends.
+//! Invariants:
+//! 1. A sole writer is on record only while its handle is the only one that was ever opened for
+//!    writing. A later open for writing removes it before a capability leaves the server; an
+//!    earlier open is looked for after the sole writer was recorded.
+//! 2. Until the sole writer's close, a report counts only for the call that carries it.
+//! 3. Nothing is recorded on a client's word: a size that was reported with a close is asked of all
+//!    daemons before its mark ends.
+//!
+//! None of these can be asserted here: they are about calls that other threads make.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -24,15 +31,16 @@ use braid_types::{
 };
 use braid_wire::message::{mds::ToldSize, types::ObjectInfo};
 
+use super::{SizeTable, collection::is_recorded};
 use crate::{
     call::Call,
-    collect::is_recorded,
+    cluster::Cluster,
     convert,
     core::{MdsCore, State, report},
     objects::{self, Answer, Found},
 };
 
-/// The one handle by which a file was opened for writing, ever or since its size was recorded.
+/// The only handle by which a file was opened for writing, ever or since its size was recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Maker {
     session: SessionId,
@@ -42,27 +50,29 @@ pub(crate) struct Maker {
     since: Since,
 }
 
-/// From when on a handle is the only one.
+/// Since when a handle is the only one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Since {
-    /// It made the file: what it wrote is all that there is.
+    /// It made the file: the file holds what it wrote and nothing else.
     Made,
-    /// The size on record is how the file is, while it has written nothing.
+    /// Since the size was recorded, which is valid as long as the handle has written nothing.
     Recorded,
 }
 
-/// A moment, before a file is made.
+/// A point in time, before a file is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark(u64);
 
-/// Opens for writing that are remembered, so that one which came and went while its file was being made is seen (I9).
+/// Opens for writing that are remembered (I9), so that one is noticed that came and went while its
+/// file was being made.
 const LATEST_MAX: usize = 1024;
 
-/// Makers of files that are open: at the most as many as open files.
+/// The sole writers of open files: at most as many as there are open files.
 #[derive(Debug, Default)]
-pub(crate) struct Makers {
+pub(super) struct Makers {
     files: HashMap<FileIndex, Maker>,
-    /// The newest files that were opened for writing, and how many there were in all.
+    /// The files that were last opened for writing, the newest last, and the number of all such
+    /// opens.
     latest: VecDeque<FileIndex>,
     count: u64,
 }
@@ -72,7 +82,7 @@ impl Makers {
         Mark(self.count)
     }
 
-    /// Notes a maker, unless somebody besides it may have opened the file for writing since.
+    /// Records a sole writer, unless another handle may have been opened for writing since.
     pub(crate) fn insert(&mut self, file: FileIndex, maker: Maker, since: Mark) {
         let news = (self.count - since.0) as usize;
         let opens = self.latest.iter().rev().take(news).filter(|opened| **opened == file).count();
@@ -85,7 +95,7 @@ impl Makers {
         self.files.get(&file)
     }
 
-    /// The file is opened for writing, or what was told of it is void.
+    /// The file is opened for writing, or what was reported of it is void.
     pub(crate) fn disturb(&mut self, file: FileIndex) {
         self.remove(file);
         self.count += 1;
@@ -109,11 +119,11 @@ impl Makers {
     }
 }
 
-/// Files that one call tells of (I9): a client closes 64 at once.
+/// Reports that one call carries (I9): a client closes 64 files together.
 pub(crate) const TOLD_FILES_MAX: usize = 1024;
 
-/// Refuses what no client tells, before it is looked through under the server's lock: a client tells of no more objects of a
-/// file, and of no daemon without one.
+/// Refuses reports that are larger than any client sends, before they are searched under the
+/// server's lock. A client reports no more objects of a file, and no daemon without one.
 pub(crate) fn check_told(told: &[ToldSize]) -> Result<(), Failure> {
     let objects =
         |told: &ToldSize| told.daemons.iter().map(|daemon| daemon.objects.len()).sum::<usize>();
@@ -123,26 +133,27 @@ pub(crate) fn check_told(told: &[ToldSize]) -> Result<(), Failure> {
         return Ok(());
     }
     let why = format!(
-        "a call tells of at most {TOLD_FILES_MAX} files, {TOLD_OBJECTS_MAX} objects of each"
+        "a call reports at most {TOLD_FILES_MAX} files, {TOLD_OBJECTS_MAX} objects of each"
     );
     Err(Failure::new(Status::LimitExceeded, why))
 }
 
 impl MdsCore {
-    /// A moment, before a file is made.
+    /// A point in time, before a file is made.
     pub(crate) fn makers_mark(&self) -> Mark {
-        self.state().collector.makers_mark()
+        self.state().sizes.collector.makers_mark()
     }
 
-    /// A moment, if the size of the file was on record after it.
+    /// A point in time, if the size of the file was on record after it.
     pub(crate) fn recorded_mark(&self, file: FileIndex) -> Option<Mark> {
         let mark = self.makers_mark();
         let recorded = |inode: Arc<Inode>| !self.asks_for_size(&inode);
         self.names.getattr(file).is_ok_and(recorded).then_some(mark)
     }
 
-    /// Notes who made a file and opened it, or opened it as it was on record, if nobody else has opened it for writing since
-    /// before that.
+    /// Records the sole writer of a file: it made the file and opened it, or opened it while the
+    /// size was on record. Nothing is recorded if the file was otherwise opened for writing since
+    /// `mark`.
     pub(crate) fn note_maker(
         &self,
         inode: &Inode,
@@ -158,58 +169,64 @@ impl MdsCore {
             layout: layout.version,
             since,
         };
-        self.state().collector.made(inode.file, maker, mark);
-        // Who is about to open it has done so in the store, and takes the maker off after this, or is seen here.
+        self.state().sizes.collector.made(inode.file, maker, mark);
+        // Invariant 1: an open in progress is in the store already, and is found here, or it
+        // removes the sole writer afterwards.
         let writers: u64 =
             self.names.opens_of(inode.file).iter().map(|open| u64::from(open.writers)).sum();
         if writers != 1 {
-            self.state().collector.end_maker(inode.file);
+            self.state().sizes.collector.end_maker(inode.file);
         }
     }
 
-    /// How the file is, by what its maker tells with this call.
+    /// The file's size as its sole writer reports it with this call.
     pub(crate) fn told(&self, call: &Call, inode: &Inode) -> Option<Found> {
         let told = &call.envelope.told;
         if told.is_empty() {
             return None;
         }
-        let state = self.state();
-        told.iter()
-            .find_map(|told| state.believed(told, call.asker(), inode, self.names.next_change()))
+        let State { sizes, cluster, .. } = &*self.state();
+        told.iter().find_map(|told| {
+            sizes.believed(cluster, told, call.asker(), inode, self.names.next_change())
+        })
     }
 
-    /// The last writer of a file has closed it: what it told is heard, or the daemons are asked.
+    /// The last writer of a file has closed it: its report is cached, or the daemons are asked.
     pub(crate) fn hear_or_ask(&self, call: &Call, open_id: u64, file: FileIndex) {
         let told = call.envelope.told.iter().find(|told| told.open_id == open_id);
         let inode = told.and_then(|_| self.names.getattr(file).ok());
         let now = self.now();
-        // Held from the look at the maker on: no open for writing falls between it and what is heard.
-        let mut state = self.state();
+        // Locked from the check of the sole writer on: no open for writing comes before the report
+        // is cached.
+        let State { sizes, cluster, .. } = &mut *self.state();
         let news = |(told, inode): (&ToldSize, Arc<Inode>)| {
-            let found = state.believed(told, call.asker(), &inode, self.names.next_change())?;
-            // Nothing was written, as it seems: what the daemons say of that can be recorded as soon as they say it.
+            let change = self.names.next_change();
+            let found = sizes.believed(cluster, told, call.asker(), &inode, change)?;
+            // Apparently nothing was written: the daemons are asked, and their answer can be
+            // recorded immediately.
             (!is_recorded(&inode, &found)).then_some(found)
         };
         let believed = told.zip(inode).and_then(news);
-        state.collector.end_maker(file);
+        sizes.collector.end_maker(file);
         match believed {
-            Some(found) if !state.gates.is_closed(file) && state.collector.has_room() => {
+            Some(found) if !sizes.gates.is_closed(file) && sizes.collector.has_room() => {
                 if let Err(failure) = self.names.size_heard(file, found.fetch.size) {
                     report("noting a size for quotas", &failure);
                 }
-                if !state.collector.is_withheld(file) {
-                    state.collector.hear_told(file, found, now);
+                if !sizes.collector.is_withheld(file) {
+                    sizes.collector.hear_told(file, found, now);
                 }
             }
-            _ => state.collector.add(file),
+            _ => sizes.collector.add(file),
         }
     }
 }
 
-impl State {
-    /// What is told of the file, if it is its maker who tells it.
+impl SizeTable {
+    /// The size that is reported of the file, if its sole writer reports it.
     fn believed(
         &self,
+        cluster: &Cluster,
         told: &ToldSize,
         session: SessionId,
         inode: &Inode,
@@ -222,7 +239,7 @@ impl State {
             return None;
         }
         if maker.since == Since::Recorded {
-            // Of what it wrote it knows only its own part.
+            // It knows only what it wrote itself: the report counts while that is nothing.
             return told.daemons.is_empty().then(|| recorded(inode));
         }
         let mut answers = Vec::new();
@@ -234,20 +251,19 @@ impl State {
                 known.cloned().unwrap_or_else(|| absent(part))
             };
             let verifier =
-                said.map_or_else(|| self.cluster.verifier(iod), |daemon| Some(daemon.verifier))?;
+                said.map_or_else(|| cluster.verifier(iod), |daemon| Some(daemon.verifier))?;
             answers.push(Answer {
                 iod,
                 verifier,
                 infos: objects.iter().map(|object| info(object.part)).collect(),
             });
         }
-        let found =
-            objects::combine(inode, layout, &answers, &self.cluster.removed(), change).ok()?;
-        self.cluster.all_keep(&found.verifiers).then_some(found)
+        let found = objects::combine(inode, layout, &answers, &cluster.removed(), change).ok()?;
+        cluster.all_keep(&found.verifiers).then_some(found)
     }
 }
 
-/// As it is on record.
+/// The size on record.
 fn recorded(inode: &Inode) -> Found {
     let (size, parts) = (inode.size, inode.parts.clone());
     let fetch = Fetch { generation: inode.size_generation, size, parts, mtime: None, change: 0 };
@@ -284,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_that_came_and_went_while_the_file_was_made_is_seen() {
+    fn an_open_that_came_and_went_while_the_file_was_made_is_noticed() {
         assert!(noted([FILE]), "its own");
         assert!(noted([FileIndex(6), FILE, FileIndex(7)]));
         assert!(!noted([FILE, FILE]));
@@ -292,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_know_takes_nobody_for_the_maker() {
+    fn too_many_opens_since_then_leave_no_sole_writer() {
         let others = (0..LATEST_MAX as u64).map(|number| FileIndex(100 + number));
         assert!(!noted(others.chain([FILE])));
     }

@@ -1,15 +1,12 @@
-//! Client sessions: whose they are, what they have open, and their replay slots (I7).
+//! Live and recorded sessions: whose they are, what they have open, and their replay slots (I7).
 //!
-//! ```text
-//!   OpenSession ──> live ──silence, revoked key──> ended and fenced
-//!        ^            └────── CloseSession ──────> ended
-//!        └── OpenSession, then Reclaim, within the grace period ── recorded (server restarted)
-//! ```
-//!
-//! Invariants: (1) a session's id is never used twice; (2) it
-//! belongs to one owner, and nobody else may join or reclaim it; (3) in a slot sequences only rise,
-//! one call is in flight, and the newest answer is kept until the next call; (4) once a session has told all that it
-//! has open, its handles of a file are as many as the store counts opens, but for calls that are under way.
+//! Invariants:
+//! 1. In a slot, sequences only rise and one call is in flight. The newest answer is cached until
+//!    the next call.
+//! 2. Once a session has reclaimed all that it has open, its handles of a file are as many as the
+//!    opens that the store counts, apart from calls in progress. (Not asserted: calls are in
+//!    progress at any time.)
+//! 3. `cached_reply_bytes` is the sum over all slots, of one session and of all.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -23,30 +20,31 @@ use braid_wire::{Deny, Rights};
 
 use crate::{connection::Pulse, convert};
 
-/// Replay slots of a session: as many calls as a client has in flight at once.
+/// Replay slots of a session: a client has as many calls in flight at most.
 pub const SESSION_SLOTS: u32 = 64;
 /// Sessions of one server (I9): a few hundred bytes each.
 pub const SESSIONS_MAX: usize = 131_072;
-/// Sessions of one owner: whoever begins as many as it can leaves as many to others.
+/// Sessions of one owner: an owner that begins as many as it can leaves as many to others.
 pub const SESSIONS_OWNER_MAX: usize = SESSIONS_MAX / 2;
 /// Files that one session has open.
 pub const SESSION_OPENS_MAX: usize = 262_144;
-/// Answers kept for retries, of one session (I9): an ordinary one has some hundred bytes, so its 64 slots take a
-/// sixteenth of this; that of the widest file has 200 KB.
+/// Answers cached for retries, of one session (I9). An ordinary answer has some hundred bytes, so
+/// that 64 slots take a sixteenth of this; the answer for the widest file has 200 KB.
 pub const KEPT_ANSWERS_SESSION_BYTES_MAX: usize = 1 << 20;
-/// Answers kept for retries, of all sessions (I9). One that finds no room is not kept: a retry is answered from the record
-/// in the store, as after a restart.
+/// Answers cached for retries, of all sessions (I9). An answer that does not fit is not cached: a
+/// retry is answered from the record in the store, as after a restart.
 pub const KEPT_ANSWERS_BYTES_MAX: usize = 256 << 20;
-/// Files that one session of a ticket has written and closed, whose sizes are asked of their objects until it ends (I9). Past
-/// it that of the oldest is collected: a program that goes on writing so many files after it closed them harms its own files.
+/// Files that one session of a ticket has written and closed, whose sizes are asked of their
+/// objects until the session ends (I9). With more, the oldest is collected: a program that goes on
+/// writing that many files after it closed them harms only its own files.
 pub const WITHHELD_FILES_MAX: usize = 65_536;
-/// Retries of one call that wait for it at once. A client has one retry in flight, on a new connection.
+/// Retries that wait for one call. A client has one retry in flight, on a new connection.
 pub const SLOT_WAITERS_MAX: usize = 4;
 
-/// Who a session belongs to.
+/// The owner of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Owner {
-    /// The key that the connection proved, or that vouched for its ticket; 0 for the server key.
+    /// The key that the connection proved, or that signed its ticket; 0 for the server key.
     pub key: KeyId,
     /// The user of a ticket.
     pub user: Option<u64>,
@@ -55,16 +53,16 @@ pub struct Owner {
 /// A file that a session has open.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct OpenFile {
-    /// Which.
+    /// The file.
     pub file: FileIndex,
-    /// For what.
+    /// What the handle allows.
     pub rights: Rights,
-    /// What it denies to other opens.
+    /// What the handle denies to other opens.
     pub deny: Deny,
 }
 
 impl OpenFile {
-    /// What it has and denies, as the store counts it.
+    /// Access and denial, as the store counts them.
     pub fn mode(self) -> OpenMode {
         convert::open_mode(self.rights, self.deny)
     }
@@ -75,29 +73,30 @@ impl OpenFile {
 pub struct Session<W> {
     /// Its id.
     pub id: SessionId,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// Who the client says it is.
+    /// The name that the client gave itself.
     pub client: String,
-    /// When it was last heard, and whether it ended: looked at without the server's lock.
+    /// When it was last heard, and whether it ended: read without the server's lock.
     pub(crate) pulse: Arc<Pulse>,
-    /// The store may hold answers of opens that it does not count any more: of an earlier run, or taken back.
+    /// The store may hold answers of opens that it does not count any more: opens from before a
+    /// restart, or opens that were undone.
     pub recounts: bool,
-    /// It has not told yet all that it had open then.
+    /// It has not reclaimed yet all that it had open before the restart.
     pub reclaiming: bool,
-    /// It had a handle that writes, and so a capability that may still be shown to I/O daemons.
+    /// It had a handle that writes, and so a capability that its client may still use.
     wrote: bool,
     opens: HashMap<u64, OpenFile, IdState>,
-    /// How many handles of each file, by what they have and deny.
+    /// The number of handles of each file, by access and denial.
     held: HashMap<FileIndex, braid_meta::OpenFile, IdState>,
     first_open: u64,
     next_open: u64,
     slots: Vec<Slot<W>>,
-    /// Files that it wrote and closed, where its user has a ticket: the oldest first, and the same to look one up.
+    /// Files that it wrote and closed, where its user has a ticket: the oldest first, and as a set.
     withheld: VecDeque<FileIndex>,
     withheld_files: HashSet<FileIndex, IdState>,
     /// Bytes of the answers in its slots.
-    kept_bytes: usize,
+    cached_reply_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -115,13 +114,13 @@ enum SlotState<W> {
 /// What to do with a call that changes something.
 #[derive(Debug)]
 pub enum Admission<W> {
-    /// Do it. One that an earlier run of the server did is answered by the store.
+    /// Do it. A call that was done before a restart is answered by the store.
     Do(W),
     /// It is a retry; this was the answer.
     Answered(W, Arc<[u8]>),
-    /// It is a retry of a call that is not done yet; it gets that one's answer.
+    /// It is a retry of a call in flight, and gets the answer of that call.
     Joined,
-    /// It breaks the rules of slots.
+    /// It violates the rules of slots.
     Refused(W, Failure),
 }
 
@@ -152,12 +151,12 @@ impl<W> Session<W> {
             slots: Vec::new(),
             withheld: VecDeque::new(),
             withheld_files: HashSet::default(),
-            kept_bytes: 0,
+            cached_reply_bytes: 0,
         }
     }
 
-    /// Numbers handles from `epoch` on: a handle that this run gives is none that an earlier one gave, and that a
-    /// client may still name.
+    /// Numbers handles from `epoch` on, so that no new handle equals one from before a restart that
+    /// a client may still use.
     pub fn since(self, epoch: MdsEpoch) -> Self {
         let first = epoch.0 << 32 | 1;
         Self { first_open: first, next_open: first, ..self }
@@ -173,7 +172,7 @@ impl<W> Session<W> {
         if sequence == slot.sequence {
             return slot.retry(waiter);
         }
-        let kept = slot.kept_bytes();
+        let kept = slot.cached_reply_bytes();
         let in_flight = matches!(slot.state, SlotState::InFlight(_));
         if sequence < slot.sequence || in_flight {
             let why =
@@ -181,13 +180,14 @@ impl<W> Session<W> {
             return Admission::Refused(waiter, Failure::new(Status::Malformed, why));
         }
         *slot = Slot { sequence, state: SlotState::InFlight(Vec::new()) };
-        self.kept_bytes -= kept;
+        self.cached_reply_bytes -= kept;
         Admission::Do(waiter)
     }
 
-    /// Ends the call in a slot; the retries that waited for it. The answer of a call that changed something is
-    /// kept, where `room` bytes and the session's own bound allow it; one that failed is `None`, and a retry of it is done anew.
-    pub fn answered(
+    /// Ends the call in a slot: the retries that waited for it. The answer of a call that changed
+    /// something is cached, if `room` bytes and the session's own limit allow it. `None` is the
+    /// answer of a call that failed; a retry of it runs again.
+    pub fn complete(
         &mut self,
         slot: u32,
         sequence: u64,
@@ -195,7 +195,7 @@ impl<W> Session<W> {
         room: usize,
     ) -> Vec<W> {
         let fits = answer.is_none_or(|answer| {
-            let left = KEPT_ANSWERS_SESSION_BYTES_MAX.saturating_sub(self.kept_bytes);
+            let left = KEPT_ANSWERS_SESSION_BYTES_MAX.saturating_sub(self.cached_reply_bytes);
             answer.len() <= left.min(room)
         });
         let slot = self.slot(slot);
@@ -203,22 +203,23 @@ impl<W> Session<W> {
             return Vec::new();
         }
         let answer = answer.filter(|_| fits);
-        let before = slot.kept_bytes();
+        let before = slot.cached_reply_bytes();
         let waiters = slot.end(answer);
-        self.kept_bytes = self.kept_bytes - before + answer.map_or(0, <[u8]>::len);
-        // A retry of an open is answered by the store, which counted it, and gets a handle of its own.
+        self.cached_reply_bytes = self.cached_reply_bytes - before + answer.map_or(0, <[u8]>::len);
+        // A retry of an open is then answered by the store, which counted it, and gets a new
+        // handle.
         self.recounts |= !fits;
         waiters
     }
 
-    /// Bytes of the answers that are kept.
-    pub fn kept_bytes(&self) -> usize {
-        self.kept_bytes
+    /// Bytes of the cached answers.
+    pub fn cached_reply_bytes(&self) -> usize {
+        self.cached_reply_bytes
     }
 }
 
 impl<W> Slot<W> {
-    fn kept_bytes(&self) -> usize {
+    fn cached_reply_bytes(&self) -> usize {
         match &self.state {
             SlotState::Idle(Some(answer)) => answer.len(),
             SlotState::Idle(None) | SlotState::InFlight(_) => 0,
@@ -234,15 +235,15 @@ impl<W> Slot<W> {
 }
 
 impl<W> Session<W> {
-    /// Marks a slot as busy with a call that an earlier run of the server began: its retry waits for it.
+    /// Marks a slot as busy with a call that was begun before a restart: its retry waits for it.
     pub fn resume(&mut self, slot: u32, sequence: u64) {
         if slot < SESSION_SLOTS {
-            self.kept_bytes -= self.slot(slot).kept_bytes();
+            self.cached_reply_bytes -= self.slot(slot).cached_reply_bytes();
             *self.slot(slot) = Slot { sequence, state: SlotState::InFlight(Vec::new()) };
         }
     }
 
-    /// Gives an open file its handle.
+    /// Makes a handle for an open file.
     ///
     /// # Errors
     /// [`Status::TooManyOpen`].
@@ -254,8 +255,9 @@ impl<W> Session<W> {
         Ok(id)
     }
 
-    /// Takes up an open file under the handle that an earlier run of the server gave. Tells whether the session has it
-    /// now: not when it has told all before, nor when this run gave the handle.
+    /// Reclaims an open file under its handle from before the restart. Whether the session has it
+    /// now: not when it completed its reclaim before, nor when the handle is from after the
+    /// restart.
     pub fn take_up(&mut self, id: u64, open: OpenFile) -> bool {
         if let Some(known) = self.opens.get(&id) {
             return *known == open;
@@ -267,7 +269,7 @@ impl<W> Session<W> {
         may
     }
 
-    /// Ends a handle; what it was.
+    /// Removes a handle: what it was.
     pub fn close(&mut self, id: u64) -> Option<OpenFile> {
         let open = self.opens.remove(&id)?;
         if let Some(held) = self.held.get_mut(&open.file) {
@@ -279,14 +281,14 @@ impl<W> Session<W> {
         Some(open)
     }
 
-    /// Gives a handle back that was ended too early.
+    /// Restores a handle that was removed too early.
     pub fn restore(&mut self, id: u64, open: OpenFile) {
         if !self.opens.contains_key(&id) {
             self.insert(id, open);
         }
     }
 
-    /// A handle, also beyond the limit, of an open that the store counts and that was given to nobody.
+    /// Makes a handle, also beyond the limit, for an open that the store counts and no client has.
     pub fn keep(&mut self, open: OpenFile) -> u64 {
         let id = self.next_open;
         self.next_open += 1;
@@ -294,8 +296,8 @@ impl<W> Session<W> {
         id
     }
 
-    /// Notes that a user with a ticket has closed a file that it may write: `None` when it is noted already, else the file for
-    /// which there is no room any more.
+    /// Records that a user with a ticket has closed a file that it may write. `None` when that is
+    /// recorded already, else the oldest file if there were too many.
     pub fn withhold(&mut self, file: FileIndex) -> Option<Option<FileIndex>> {
         if !self.withheld_files.insert(file) {
             return None;
@@ -309,12 +311,12 @@ impl<W> Session<W> {
         Some(oldest)
     }
 
-    /// The files that it closed and may write all the same.
+    /// The files that it closed and may still write.
     pub fn into_withheld(self) -> Vec<FileIndex> {
         self.withheld.into()
     }
 
-    /// What a handle names.
+    /// What a handle has open.
     pub fn opened(&self, id: u64) -> Option<OpenFile> {
         self.opens.get(&id).copied()
     }
@@ -324,7 +326,7 @@ impl<W> Session<W> {
         self.held.get(&file).cloned().unwrap_or_else(|| braid_meta::OpenFile::none(file, self.id))
     }
 
-    /// A handle has, and denies, something else from now on.
+    /// Changes access and denial of a handle.
     pub fn change(&mut self, id: u64, rights: Rights, deny: Deny) {
         if let Some(was) = self.close(id) {
             self.insert(id, OpenFile { rights, deny, ..was });
@@ -344,7 +346,7 @@ impl<W> Session<W> {
         let _ = self.held.entry(open.file).or_insert_with(none).add(open.mode());
     }
 
-    /// Whether one more file may be opened.
+    /// Checks whether one more file may be opened.
     ///
     /// # Errors
     /// [`Status::TooManyOpen`].
@@ -392,20 +394,26 @@ impl<W> Slot<W> {
 #[derive(Debug)]
 pub struct Sessions<W> {
     live: HashMap<SessionId, Session<W>, IdState>,
-    /// How many of them are whose.
+    /// The number of live sessions of each owner.
     of_owner: HashMap<Owner, usize>,
-    /// Of an earlier run, not reclaimed yet.
+    /// From before the restart, and not reclaimed yet.
     recorded: HashMap<SessionId, Owner>,
-    /// Bytes of the answers that all live ones keep, and how many there may be.
-    kept_bytes: usize,
-    kept_bytes_max: usize,
+    /// Bytes of the answers that all live sessions cache, and their limit.
+    cached_reply_bytes: usize,
+    cached_reply_bytes_max: usize,
 }
 
 impl<W> Sessions<W> {
-    /// The sessions that an earlier run of the server recorded wait to be reclaimed.
+    /// No live session; `recorded` are those from before the restart, which may be reclaimed.
     pub fn new(recorded: HashMap<SessionId, Owner>) -> Self {
         let (live, of_owner) = (HashMap::default(), HashMap::new());
-        Self { live, of_owner, recorded, kept_bytes: 0, kept_bytes_max: KEPT_ANSWERS_BYTES_MAX }
+        Self {
+            live,
+            of_owner,
+            recorded,
+            cached_reply_bytes: 0,
+            cached_reply_bytes_max: KEPT_ANSWERS_BYTES_MAX,
+        }
     }
 
     /// Takes a call of a session into its slot: [`Session::admit`].
@@ -416,40 +424,40 @@ impl<W> Sessions<W> {
                 Failure::new(Status::NoSession, format!("session {id} has ended")),
             );
         };
-        let before = live.kept_bytes;
+        let before = live.cached_reply_bytes;
         let admission = live.admit(slot, sequence, waiter);
-        self.kept_bytes = self.kept_bytes - before + live.kept_bytes;
+        self.cached_reply_bytes = self.cached_reply_bytes - before + live.cached_reply_bytes;
         admission
     }
 
-    /// Ends the call in a slot of a session: [`Session::answered`].
-    pub fn answered(
+    /// Ends the call in a slot of a session: [`Session::complete`].
+    pub fn complete(
         &mut self,
         id: SessionId,
         slot: u32,
         sequence: u64,
         answer: Option<&[u8]>,
     ) -> Vec<W> {
-        let room = self.kept_bytes_max.saturating_sub(self.kept_bytes);
+        let room = self.cached_reply_bytes_max.saturating_sub(self.cached_reply_bytes);
         let Some(live) = self.live.get_mut(&id) else { return Vec::new() };
-        let before = live.kept_bytes;
-        let waiters = live.answered(slot, sequence, answer, room);
-        self.kept_bytes = self.kept_bytes - before + live.kept_bytes;
+        let before = live.cached_reply_bytes;
+        let waiters = live.complete(slot, sequence, answer, room);
+        self.cached_reply_bytes = self.cached_reply_bytes - before + live.cached_reply_bytes;
         waiters
     }
 
-    /// Bytes of the answers that are kept for retries.
-    pub fn kept_bytes(&self) -> usize {
-        self.kept_bytes
+    /// Bytes of the answers that are cached for retries.
+    pub fn cached_reply_bytes(&self) -> usize {
+        self.cached_reply_bytes
     }
 
-    /// Keeps no more than this from now on.
+    /// Sets the limit of cached answers.
     #[cfg(test)]
     pub(crate) fn keep_at_most(&mut self, bytes: usize) {
-        self.kept_bytes_max = bytes;
+        self.cached_reply_bytes_max = bytes;
     }
 
-    /// Whether there is room for one more of an owner.
+    /// Checks whether an owner may begin one more session.
     ///
     /// # Errors
     /// [`Status::TooManyOpen`].
@@ -465,7 +473,7 @@ impl<W> Sessions<W> {
     }
 
     /// Adds a session.
-    pub fn insert(&mut self, session: Session<W>) {
+    pub(super) fn insert(&mut self, session: Session<W>) {
         self.recorded.remove(&session.id);
         self.remove(session.id);
         *self.of_owner.entry(session.owner).or_default() += 1;
@@ -473,24 +481,28 @@ impl<W> Sessions<W> {
     }
 
     /// A live session.
-    pub fn live(&self, id: SessionId) -> Option<&Session<W>> {
+    pub fn get(&self, id: SessionId) -> Option<&Session<W>> {
         self.live.get(&id)
     }
 
     /// A live session.
-    pub fn live_mut(&mut self, id: SessionId) -> Option<&mut Session<W>> {
+    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session<W>> {
         self.live.get_mut(&id)
     }
 
-    /// Whose a recorded session is.
+    /// The owner of a recorded session.
     pub fn recorded(&self, id: SessionId) -> Option<Owner> {
         self.recorded.get(&id).copied()
     }
 
     /// Removes a session.
-    pub fn remove(&mut self, id: SessionId) -> Option<Session<W>> {
+    pub(super) fn remove(&mut self, id: SessionId) -> Option<Session<W>> {
         let session = self.live.remove(&id)?;
-        self.kept_bytes -= session.kept_bytes;
+        debug_assert!(
+            self.cached_reply_bytes >= session.cached_reply_bytes,
+            "3: cached bytes of all sessions"
+        );
+        self.cached_reply_bytes -= session.cached_reply_bytes;
         if let Some(count) = self.of_owner.get_mut(&session.owner) {
             *count -= 1;
             if *count == 0 {
@@ -505,17 +517,19 @@ impl<W> Sessions<W> {
         self.live.values()
     }
 
-    /// How many live sessions there are.
+    /// The number of live sessions.
     pub fn count(&self) -> usize {
         self.live.len()
     }
 
-    /// Whether some session of an earlier run was neither ended nor has told all that it has open.
-    pub fn is_awaited(&self) -> bool {
+    /// Whether a session from before the restart has neither ended nor reclaimed all that it had
+    /// open.
+    pub(super) fn is_awaited(&self) -> bool {
         !self.recorded.is_empty() || self.live.values().any(|session| session.reclaiming)
     }
 
-    /// Sessions that satisfy `which`, in the order of their ids: the order of events must not hang on a hash.
+    /// Sessions that satisfy `which`, in the order of their ids: the order of events must not
+    /// depend on a hash.
     pub fn select(&self, which: impl Fn(&Session<W>) -> bool) -> Vec<SessionId> {
         let mut ids: Vec<SessionId> =
             self.live.values().filter(|s| which(s)).map(|s| s.id).collect();
@@ -523,8 +537,8 @@ impl<W> Sessions<W> {
         ids
     }
 
-    /// Ends the wait for sessions that nobody reclaimed; which they are.
-    pub fn give_up_recorded(&mut self) -> Vec<SessionId> {
+    /// Removes and returns the recorded sessions, which nobody reclaimed.
+    pub(super) fn give_up_recorded(&mut self) -> Vec<SessionId> {
         let mut ids: Vec<SessionId> = self.recorded.drain().map(|(id, _)| id).collect();
         ids.sort_unstable();
         ids
@@ -544,7 +558,7 @@ mod tests {
     fn a_retry_is_answered_with_the_first_answer() {
         let mut session = session(false);
         assert!(matches!(session.admit(0, 1, 10), Admission::Do(10)));
-        assert!(session.answered(0, 1, Some(b"yes"), usize::MAX).is_empty());
+        assert!(session.complete(0, 1, Some(b"yes"), usize::MAX).is_empty());
         assert!(
             matches!(session.admit(0, 1, 11), Admission::Answered(11, answer) if *answer == *b"yes")
         );
@@ -555,7 +569,7 @@ mod tests {
     fn a_retry_of_a_call_that_failed_is_done_anew() {
         let mut session = session(false);
         assert!(matches!(session.admit(0, 1, 10), Admission::Do(10)));
-        session.answered(0, 1, None, usize::MAX);
+        session.complete(0, 1, None, usize::MAX);
         assert!(matches!(session.admit(0, 1, 11), Admission::Do(11)));
     }
 
@@ -569,52 +583,49 @@ mod tests {
         assert!(
             matches!(session.admit(3, 7, 99), Admission::Refused(99, f) if f.status == Status::Busy)
         );
-        assert!(
-            matches!(session.admit(3, 8, 98), Admission::Refused(98, f) if f.status == Status::Malformed)
-        );
-        assert_eq!(session.answered(3, 7, Some(b"x"), usize::MAX), [0, 1, 2, 3]);
+        assert!(matches!(session.admit(3, 8, 98),
+                Admission::Refused(98, f) if f.status == Status::Malformed));
+        assert_eq!(session.complete(3, 7, Some(b"x"), usize::MAX), [0, 1, 2, 3]);
     }
 
     #[test]
-    fn answers_that_are_kept_take_bounded_memory_of_a_session_and_of_all() {
+    fn cached_answers_take_bounded_memory_of_a_session_and_of_all() {
         let mut sessions = Sessions::<u32>::new(HashMap::new());
         sessions.insert(session(false));
         let id = SessionId(1);
         let answer = vec![7; KEPT_ANSWERS_SESSION_BYTES_MAX / 4];
         for slot in 0..SESSION_SLOTS {
             assert!(matches!(sessions.admit(id, slot, 1, 0), Admission::Do(_)));
-            sessions.answered(id, slot, 1, Some(&answer));
-            assert!(sessions.kept_bytes() <= KEPT_ANSWERS_SESSION_BYTES_MAX);
+            sessions.complete(id, slot, 1, Some(&answer));
+            assert!(sessions.cached_reply_bytes() <= KEPT_ANSWERS_SESSION_BYTES_MAX);
         }
-        assert_eq!(sessions.kept_bytes(), KEPT_ANSWERS_SESSION_BYTES_MAX);
+        assert_eq!(sessions.cached_reply_bytes(), KEPT_ANSWERS_SESSION_BYTES_MAX);
         assert!(matches!(sessions.admit(id, 3, 1, 0), Admission::Answered(..)));
         assert!(
             matches!(sessions.admit(id, 4, 1, 0), Admission::Do(_)),
             "done again, with the store's record"
         );
-        assert!(sessions.live(id).is_some_and(|live| live.recounts));
+        assert!(sessions.get(id).is_some_and(|live| live.recounts));
         // The next call of a slot frees what the last one left there.
         assert!(matches!(sessions.admit(id, 0, 2, 0), Admission::Do(_)));
-        assert_eq!(sessions.kept_bytes(), KEPT_ANSWERS_SESSION_BYTES_MAX / 4 * 3);
-        sessions.keep_at_most(sessions.kept_bytes());
-        sessions.answered(id, 0, 2, Some(b"x"));
+        assert_eq!(sessions.cached_reply_bytes(), KEPT_ANSWERS_SESSION_BYTES_MAX / 4 * 3);
+        sessions.keep_at_most(sessions.cached_reply_bytes());
+        sessions.complete(id, 0, 2, Some(b"x"));
         assert!(matches!(sessions.admit(id, 0, 2, 0), Admission::Do(_)), "no room in all");
         sessions.remove(id);
-        assert_eq!(sessions.kept_bytes(), 0);
+        assert_eq!(sessions.cached_reply_bytes(), 0);
     }
 
     #[test]
     fn sequences_never_go_back_and_slots_are_bounded() {
         let mut session = session(false);
         assert!(matches!(session.admit(0, 5, 1), Admission::Do(_)));
-        session.answered(0, 5, Some(b""), usize::MAX);
-        assert!(
-            matches!(session.admit(0, 4, 1), Admission::Refused(1, f) if f.status == Status::Malformed)
-        );
+        session.complete(0, 5, Some(b""), usize::MAX);
+        assert!(matches!(session.admit(0, 4, 1),
+                Admission::Refused(1, f) if f.status == Status::Malformed));
         assert!(matches!(session.admit(SESSION_SLOTS - 1, 1, 1), Admission::Do(_)));
-        assert!(
-            matches!(session.admit(SESSION_SLOTS, 1, 1), Admission::Refused(1, f) if f.status == Status::LimitExceeded)
-        );
+        assert!(matches!(session.admit(SESSION_SLOTS, 1, 1),
+                Admission::Refused(1, f) if f.status == Status::LimitExceeded));
     }
 
     const OPEN: OpenFile = OpenFile { file: FileIndex(5), rights: Rights::READ, deny: Deny::NONE };
@@ -634,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_is_taken_up_once_and_only_while_the_session_reclaims() {
+    fn a_handle_is_reclaimed_once_and_only_while_the_session_reclaims() {
         let mut session = session(true).since(MdsEpoch(2));
         let given = session.open(OPEN).unwrap();
         assert_eq!(session.close(given), Some(OPEN));
@@ -653,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn one_owner_leaves_room_for_the_sessions_of_others() {
+    fn one_owner_leaves_sessions_to_others() {
         let (one, other) =
             (Owner { key: KeyId(1), user: Some(7) }, Owner { key: KeyId(1), user: None });
         let mut sessions = Sessions::<u32>::new(HashMap::new());

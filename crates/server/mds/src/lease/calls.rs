@@ -1,0 +1,326 @@
+//! Calls that claim, ask for, wait for and return leases.
+
+use std::{sync::Arc, time::Duration};
+
+use braid_meta::{
+    Inode,
+    lease::{LeaseMode, LeaseOf, Wait},
+};
+use braid_types::{Failure, FileIndex, SessionId, Status, limits::RECALL_HEARD_MS};
+
+use super::{
+    layout, names_of,
+    service::{Aged, Blocked, Board, DataGrant, Leases, Need, Parked, Things, no_recalls},
+};
+use crate::{
+    call::{Call, Flow},
+    core::MdsCore,
+    size::Waiting,
+};
+
+/// A thread that runs calls again. Dropped when one of them panics.
+struct Draining<'a>(&'a Leases);
+
+impl Drop for Draining<'_> {
+    fn drop(&mut self) {
+        self.0.stop_draining();
+    }
+}
+
+impl MdsCore {
+    /// Does something under the lock of the leases and then, without it, what follows.
+    pub(super) fn on_board<T>(&self, work: impl FnOnce(&mut Board) -> T) -> T {
+        let (done, after) = self.leases.change(work);
+        after.told.into_iter().for_each(|(call, answer)| call.responder.send(answer));
+        if after.drains {
+            self.drain_ready();
+        }
+        done
+    }
+
+    /// Runs calls again that waited. If one of them panics, the next change of a lease goes on with
+    /// the rest.
+    fn drain_ready(&self) {
+        let draining = Draining(&self.leases);
+        while let Some((call, request)) = self.leases.next_ready() {
+            self.run(call, request);
+        }
+        std::mem::forget(draining); // the end of the queue has ended it
+    }
+
+    /// Claims what a call needs, or checks its claims again. The call comes back when it may go on.
+    // A flow is large because a call is, and is handed on immediately.
+    #[allow(clippy::result_large_err)]
+    pub(crate) fn claim(&self, call: Call, needs: &[Need]) -> Result<Call, Flow> {
+        let session = call.asker();
+        self.claim_as(call, session, needs)
+    }
+
+    /// Claims what a call needs of all sessions but this one; of all, where it is 0, which is no
+    /// session.
+    #[allow(clippy::result_large_err)]
+    pub(crate) fn claim_as(
+        &self,
+        mut call: Call,
+        session: SessionId,
+        needs: &[Need],
+    ) -> Result<Call, Flow> {
+        if needs.is_empty() {
+            return Ok(call);
+        }
+        let now = self.now();
+        let (kept, dropped) = match call.hold.take() {
+            Some(hold) if hold.of == Things::of(needs) => (Some(hold), None),
+            other => (None, other),
+        };
+        let core = self.weak();
+        let (hold, blocked) = self.on_board(|board| board.claim(kept, &core, session, needs, now));
+        // After the new claim, so that no other call comes between.
+        drop(dropped);
+        call.hold = Some(hold);
+        match blocked {
+            None => Ok(call),
+            Some(blocked) => Err(Flow::Lease(call, blocked)),
+        }
+    }
+
+    /// Whether another session than the caller's holds an item, or may.
+    pub(crate) fn is_leased(&self, call: &Call, of: LeaseOf) -> bool {
+        let session = call.asker();
+        self.on_board(|board| board.is_leased(session, of))
+    }
+
+    /// Claims what the size of a file needs: that no other session has buffered writes to it.
+    #[allow(clippy::result_large_err)]
+    pub(crate) fn look(&self, call: Call, file: FileIndex) -> Result<Call, Flow> {
+        if !self.is_gathered(&call, file) {
+            return Ok(call);
+        }
+        self.claim(call, &[(LeaseOf::Data(file), LeaseMode::Look)])
+    }
+
+    /// Whether another session than the caller's may have buffered writes to a file.
+    pub(crate) fn is_gathered(&self, call: &Call, file: FileIndex) -> bool {
+        let session = call.asker();
+        self.leases.any_writing() && self.on_board(|board| board.is_gathered(session, file))
+    }
+
+    /// Suspends a call that waits for leases.
+    pub(crate) fn park(&self, blocked: &Blocked, waiting: Waiting) {
+        match self.on_board(|board| board.park(blocked, waiting)) {
+            Parked::Waits => {}
+            Parked::Full(full) => {
+                let why = "too many calls wait for leases of the file or directory";
+                self.fail(full.0, &Failure::new(Status::TryAgain, why));
+            }
+            Parked::Freed(again) => {
+                let (call, request) = *again;
+                self.run(call, request);
+            }
+        }
+    }
+
+    /// Whether a session is on record as a holder of leases.
+    pub(crate) fn uses_leases(&self, session: SessionId) -> bool {
+        self.on_board(|board| board.is_user(session))
+    }
+
+    /// Notes a session as a holder of leases once the store has it on record. False when it has
+    /// ended.
+    pub(crate) fn note_user(&self, session: SessionId) -> bool {
+        // Held to the end: a session that ends is removed from the live ones first, and its leases
+        // are ended then.
+        let state = self.state();
+        let lives = state.sessions.live.get(session).is_some();
+        if lives {
+            self.leases.add_user(session);
+        }
+        lives
+    }
+
+    /// Grants a lease that all may hold, of names or of a layout, if nothing is in its way: its
+    /// number.
+    pub(crate) fn grant_shared(&self, of: LeaseOf, session: SessionId) -> Option<u64> {
+        let now = self.now();
+        self.on_board(|board| board.grant_shared(of, session, now))
+    }
+
+    /// Asks for a data lease; the call comes back with its mode and number. `wish` is the mode, and
+    /// whether the session must be alone with the file.
+    #[allow(clippy::result_large_err)]
+    pub(crate) fn ask_data(
+        &self,
+        mut call: Call,
+        file: FileIndex,
+        wish: (LeaseMode, bool),
+    ) -> Result<(Call, LeaseMode, u64), Flow> {
+        let (session, now, core) = (call.asker(), self.now(), self.weak());
+        let kept = call.hold.take();
+        let (hold, granted) =
+            self.on_board(|board| board.ask_data(kept, &core, (session, file), wish, now));
+        call.hold = Some(hold);
+        match granted {
+            // A session that must be alone is, as far as leases show. Its append must still be
+            // done beside clients that use none.
+            DataGrant::Granted(mode, number) if wish.1 => Ok((call, mode, number)),
+            DataGrant::Granted(mode, number) => {
+                Ok((call, self.lessened(file, session, mode), number))
+            }
+            DataGrant::Waits(blocked) => Err(Flow::Lease(call, blocked)),
+            DataGrant::Full => {
+                let why =
+                    "the server has as many leases as it can hold; the least used are recalled";
+                Err(Flow::Fail(call, Failure::new(Status::TryAgain, why)))
+            }
+            DataGrant::Ended => Err(Flow::Fail(call, has_ended(session))),
+        }
+    }
+
+    /// Grants a data lease with an open, if nothing is in its way.
+    pub(crate) fn try_data(
+        &self,
+        call: &Call,
+        file: FileIndex,
+        wish: LeaseMode,
+    ) -> (LeaseMode, u64) {
+        let (session, now) = (call.asker(), self.now());
+        let (read, _) = self.used_besides(file, session);
+        match self.on_board(|board| board.try_data(session, file, wish, read, now)) {
+            Some((mode, number)) => (self.lessened(file, session, mode), number),
+            None => (LeaseMode::None, 0),
+        }
+    }
+
+    /// What remains of a data lease beside clients that use the file without leases. They are
+    /// checked after the grant: a client that opens the file later claims it, and finds the grant.
+    fn lessened(&self, file: FileIndex, session: SessionId, mode: LeaseMode) -> LeaseMode {
+        if mode == LeaseMode::Shared {
+            return mode;
+        }
+        let (read, written) = self.used_besides(file, session);
+        if !(written || read && mode == LeaseMode::Write) {
+            return mode;
+        }
+        self.on_board(|board| board.lessen(file, session));
+        LeaseMode::Shared
+    }
+
+    /// Whether other sessions that use no leases have a file open, and whether for writing.
+    fn used_besides(&self, file: FileIndex, session: SessionId) -> (bool, bool) {
+        let opens = self.names.opens_of(file);
+        let besides = || {
+            opens.iter().filter(|open| open.session != session && !self.uses_leases(open.session))
+        };
+        (besides().next().is_some(), besides().any(|open| open.writers > 0))
+    }
+
+    /// Sizes that were reported for these files were lost with a daemon's power: recalls the leases
+    /// that cover them, without waiting.
+    pub(crate) fn forget_kept(&self, inodes: &[Arc<Inode>]) {
+        self.recall_from_all(
+            &inodes.iter().filter_map(|inode| names_of(inode)).collect::<Vec<_>>(),
+        );
+    }
+
+    /// These files are removed, and their objects are about to be: recalls the leases of their
+    /// layouts, without waiting. The daemons refuse later reads, and no other file ever has the
+    /// same index (I11).
+    pub(crate) fn forget_layouts(&self, files: impl Iterator<Item = FileIndex>) {
+        self.recall_from_all(&files.map(layout).collect::<Vec<_>>());
+    }
+
+    fn recall_from_all(&self, needs: &[Need]) {
+        if !needs.is_empty() {
+            let now = self.now();
+            self.on_board(|board| board.recall_from_all(needs, now));
+        }
+    }
+
+    /// Suspends a session's question for recalls. What it held before a restart is gone.
+    pub(crate) fn park_for_recalls(&self, call: Call, session: SessionId, seen: u64) {
+        let answered = self.on_board(|board| board.await_recalls(call, session, seen));
+        if let Some((call, answer)) = answered {
+            call.responder.send(answer);
+        }
+    }
+
+    /// A session returns leases.
+    pub(crate) fn take_back(&self, session: SessionId, leases: &[(LeaseOf, u64, LeaseMode)]) {
+        self.on_board(|board| board.take_back(session, leases));
+    }
+
+    /// A session of before a restart relies on no lease any more.
+    pub(crate) fn has_let_go(&self, session: SessionId) {
+        self.on_board(|board| board.has_let_go(session));
+    }
+
+    /// A session closed: its leases are free.
+    pub(crate) fn free_leases(&self, session: SessionId) {
+        let awaited = self.on_board(|board| board.end_closed(session));
+        awaited.into_iter().for_each(|call| self.fail(call, &has_ended(session)));
+    }
+
+    /// A session was ended that was last heard then: its leases are freed when they are no longer
+    /// valid.
+    pub(crate) fn break_leases(&self, session: SessionId, heard: Duration) {
+        let awaited = self.on_board(|board| board.end_broken(session, heard));
+        awaited.into_iter().for_each(|call| self.fail(call, &has_ended(session)));
+    }
+
+    /// The fences of these sessions hold.
+    pub(crate) fn leases_fenced(&self, sessions: &[SessionId]) {
+        self.on_board(|board| board.fenced(sessions));
+    }
+
+    /// Ends waits that are too long, sessions that do not return leases, and leases that are no
+    /// longer valid.
+    pub(crate) fn age_leases(self: &Arc<Self>, now: Duration) {
+        let Aged { expired, awaited, overdue, overdue_though_heard } =
+            self.on_board(|board| board.age(now));
+        awaited.into_iter().for_each(|call| call.responder.send(no_recalls()));
+        for (call, by) in expired {
+            let failure = self.blame(&call, by);
+            self.fail(call, &failure);
+        }
+        let is_given_up = |id: &SessionId| {
+            let state = self.state();
+            let silent = state.sessions.live.get(*id).map(|session| session.pulse.silent_ms(now));
+            silent
+                .is_some_and(|silent| silent > RECALL_HEARD_MS || overdue_though_heard.contains(id))
+        };
+        let overdue: Vec<SessionId> = overdue.into_iter().filter(is_given_up).collect();
+        if !overdue.is_empty() {
+            tracing::warn!(count = overdue.len(), "sessions do not return leases in time");
+            self.end_fenced(&overdue);
+        }
+    }
+
+    /// The failure of a call that waited too long: it names the clients.
+    fn blame(&self, call: &Call, by: Wait) -> Failure {
+        let session = call.asker();
+        let holders = self.on_board(|board| board.blockers(by, session));
+        let names: Vec<String> = {
+            let state = self.state();
+            let name = |id: &SessionId| match (
+                state.sessions.live.get(*id),
+                state.sessions.ended_client(*id),
+            ) {
+                (Some(live), _) => format!("{} (session {id})", live.client),
+                (None, Some(client)) => format!("{client} (session {id}, which is ended)"),
+                (None, None) => format!("session {id}, which is ended"),
+            };
+            holders.iter().take(3).map(name).collect()
+        };
+        let what = if by != Wait::Restart {
+            "does not return its lease"
+        } else {
+            "may hold leases from before the restart"
+        };
+        let who = if names.is_empty() { "another client".to_owned() } else { names.join(", ") };
+        Failure::new(Status::TryAgain, format!("client {who} {what}; its session is ended soon"))
+    }
+}
+
+fn has_ended(session: SessionId) -> Failure {
+    Failure::new(Status::NoSession, format!("session {session} has ended"))
+}

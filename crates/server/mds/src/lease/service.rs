@@ -1,0 +1,471 @@
+//! What lies under the lock of the leases: the table, the calls that wait, and the sessions that
+//! wait for recalls. Nothing here calls, answers or runs anything.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    sync::{
+        Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use braid_meta::lease::{Asked, ClaimId, LeaseMode, LeaseOf, Table, Wait};
+use braid_types::{
+    FileIndex, MdsEpoch, SessionId,
+    limits::{AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_DATA_MS, RECALL_MS, RECALLS_MAX},
+};
+use braid_wire::encode_success;
+
+use crate::{
+    call::Call,
+    convert,
+    core::MdsCore,
+    size::{GATE_WAIT_MS_MAX, Waiting},
+};
+
+/// Calls that wait for leases of one item (I9).
+const LEASE_QUEUE_MAX: usize = 1024;
+/// How long a call waits for leases before it fails with their holders' names: less than one
+/// attempt of a client, as at a gate.
+const LEASE_WAIT_MS_MAX: u64 = GATE_WAIT_MS_MAX;
+
+/// A lease that a call needs returned, and to which mode.
+pub(super) type Need = (LeaseOf, LeaseMode);
+
+/// The leases, with a lock of their own.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    board: Mutex<Board>,
+    /// Write leases there are: with none, the size of a file needs no lock.
+    writing: AtomicUsize,
+}
+
+#[derive(Debug)]
+pub(super) struct Board {
+    table: Table,
+    next_claim: u64,
+    /// Calls that wait until a session holds less of an item.
+    waiting: BTreeMap<Wait, VecDeque<Waiting>>,
+    /// Rises whenever a session holds less: a call that decided to wait before that tries again.
+    freed: u64,
+    /// The `AwaitRecalls` of each session.
+    awaiting: HashMap<SessionId, Awaiting>,
+    /// Sessions that are on record as holders of leases.
+    users: HashSet<SessionId>,
+    /// Calls to run again, and whether a thread does it (invariant 6).
+    ready: VecDeque<Waiting>,
+    draining: bool,
+}
+
+/// A session's question for recalls that it has not seen.
+#[derive(Debug)]
+struct Awaiting {
+    call: Call,
+    seen: u64,
+}
+
+/// What a call waits for.
+#[derive(Debug)]
+pub(crate) struct Blocked {
+    by: Wait,
+    freed: u64,
+}
+
+/// The claims of one call: dropped with it.
+pub(crate) struct Hold {
+    id: ClaimId,
+    pub(super) of: Things,
+    core: Weak<MdsCore>,
+}
+
+/// The items of a claim: mostly one, which needs no allocation.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Things {
+    One(LeaseOf),
+    More(Vec<LeaseOf>),
+}
+
+impl Things {
+    pub(super) fn of(needs: &[Need]) -> Self {
+        match needs {
+            [(of, _)] => Self::One(*of),
+            needs => Self::More(needs.iter().map(|(of, _)| *of).collect()),
+        }
+    }
+
+    fn as_slice(&self) -> &[LeaseOf] {
+        match self {
+            Self::One(of) => std::slice::from_ref(of),
+            Self::More(of) => of,
+        }
+    }
+}
+
+impl std::fmt::Debug for Hold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Hold({:?}, {:?})", self.id, self.of)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(core) = self.core.upgrade() {
+            core.on_board(|board| board.table.unclaim(self.id, self.of.as_slice()));
+        }
+    }
+}
+
+/// What follows from a change, to be done without the lock.
+#[derive(Default)]
+pub(super) struct After {
+    /// Answers to sessions that waited for recalls.
+    pub(super) told: Vec<(Call, Vec<u8>)>,
+    /// There are calls to run again, and no other thread does it.
+    pub(super) drains: bool,
+}
+
+/// Waits that ended with time: see [`Board::age`].
+pub(super) struct Aged {
+    /// Calls that waited too long for leases.
+    pub(super) expired: Vec<(Call, Wait)>,
+    /// Sessions' questions for recalls, to be answered with none.
+    pub(super) awaited: Vec<Call>,
+    /// Sessions that did not return a lease in time, in their order.
+    pub(super) overdue: Vec<SessionId>,
+    /// Sessions that did not return a data lease in the longer time that one may take which is
+    /// heard meanwhile.
+    pub(super) overdue_though_heard: Vec<SessionId>,
+}
+
+/// What became of a request for a data lease.
+pub(super) enum DataGrant {
+    /// Its mode and its number.
+    Granted(LeaseMode, u64),
+    Waits(Blocked),
+    /// The table is full.
+    Full,
+    /// The session has ended.
+    Ended,
+}
+
+/// What became of a call that was to wait.
+pub(super) enum Parked {
+    Waits,
+    /// A session returned a lease in the meantime: the call runs again.
+    Freed(Box<Waiting>),
+    /// Too many calls wait.
+    Full(Box<Waiting>),
+}
+
+impl Leases {
+    /// The leases of a server that has just started. `unknown` are the sessions of before that hold
+    /// some.
+    pub(crate) fn new(epoch: MdsEpoch, unknown: BTreeSet<SessionId>, now: Duration) -> Self {
+        let mut table = Table::new(epoch);
+        table.restarted(unknown.clone(), now + Duration::from_millis(LEASE_BROKEN_MS));
+        let board = Board {
+            table,
+            next_claim: 0,
+            waiting: BTreeMap::new(),
+            freed: 0,
+            awaiting: HashMap::new(),
+            users: unknown.into_iter().collect(),
+            ready: VecDeque::new(),
+            draining: false,
+        };
+        Self { board: Mutex::new(board), writing: AtomicUsize::new(0) }
+    }
+
+    /// Does something under the lock. The caller does what follows, without it.
+    pub(super) fn change<T>(&self, work: impl FnOnce(&mut Board) -> T) -> (T, After) {
+        let mut board = self.lock();
+        let done = work(&mut board);
+        self.writing.store(board.table.writing(), Ordering::Release);
+        (done, board.follow())
+    }
+
+    /// The next call to run again. With `None` the caller stops: another thread may begin.
+    pub(super) fn next_ready(&self) -> Option<Waiting> {
+        let mut board = self.lock();
+        debug_assert!(
+            board.draining,
+            "6: calls are run again by a thread that did not announce it"
+        );
+        let next = board.ready.pop_front();
+        board.draining = next.is_some();
+        next
+    }
+
+    /// Lets another thread run calls again, after this one panicked.
+    pub(super) fn stop_draining(&self) {
+        self.lock().draining = false;
+    }
+
+    /// Whether there are write leases. Takes no lock.
+    pub(super) fn any_writing(&self) -> bool {
+        self.writing.load(Ordering::Acquire) > 0
+    }
+
+    /// Notes a session as a holder of leases. Nothing follows from that: it may be called under the
+    /// server's lock.
+    pub(super) fn add_user(&self, session: SessionId) {
+        self.lock().users.insert(session);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Board {
+    /// What follows from a change of the table.
+    fn follow(&mut self) -> After {
+        for by in self.table.take_freed() {
+            self.freed += 1;
+            if let Some(mut waiting) = self.waiting.remove(&by) {
+                self.ready.append(&mut waiting);
+            }
+        }
+        let told =
+            self.table.take_told().into_iter().filter_map(|session| self.tell(session)).collect();
+        let drains = !self.ready.is_empty() && !std::mem::replace(&mut self.draining, true);
+        After { told, drains }
+    }
+
+    /// The answer to a session that waits for recalls, if there are any.
+    fn tell(&mut self, session: SessionId) -> Option<(Call, Vec<u8>)> {
+        let answer = self.recalls(session, self.awaiting.get(&session)?.seen)?;
+        self.awaiting.remove(&session).map(|awaiting| (awaiting.call, answer))
+    }
+
+    fn recalls(&self, session: SessionId, seen: u64) -> Option<Vec<u8>> {
+        let recalls = self.table.recalls(session, seen, RECALLS_MAX);
+        let recalls: Vec<_> =
+            recalls.iter().map(|(number, recall)| convert::recall(*number, recall)).collect();
+        (!recalls.is_empty()).then(|| encode_success(&recalls))
+    }
+
+    fn next_claim(&mut self) -> ClaimId {
+        self.next_claim += 1;
+        ClaimId(self.next_claim)
+    }
+
+    /// The claim that a call has already, or a new one of these items.
+    fn hold(&mut self, kept: Option<Hold>, of: Things, core: &Weak<MdsCore>) -> Hold {
+        kept.unwrap_or_else(|| Hold { id: self.next_claim(), of, core: core.clone() })
+    }
+
+    /// Claims what a call needs of all sessions but this one. `kept` is a claim of the same items.
+    pub(super) fn claim(
+        &mut self,
+        kept: Option<Hold>,
+        core: &Weak<MdsCore>,
+        session: SessionId,
+        needs: &[Need],
+        now: Duration,
+    ) -> (Hold, Option<Blocked>) {
+        let hold = self.hold(kept, Things::of(needs), core);
+        let by = self.table.claim(hold.id, session, needs, now);
+        let freed = self.freed;
+        (hold, by.map(|by| Blocked { by, freed }))
+    }
+
+    /// Recalls leases from all sessions, and waits for none of them.
+    pub(super) fn recall_from_all(&mut self, needs: &[Need], now: Duration) {
+        let id = self.next_claim();
+        self.table.claim(id, SessionId::default(), needs, now);
+        self.table.unclaim(id, &needs.iter().map(|(of, _)| *of).collect::<Vec<_>>());
+    }
+
+    /// Whether another session holds an item, or may.
+    pub(super) fn is_leased(&self, session: SessionId, of: LeaseOf) -> bool {
+        self.table.is_unsure(session) || self.table.holders(of).any(|(holder, _)| holder != session)
+    }
+
+    /// Whether another session may have buffered writes of a file.
+    pub(super) fn is_gathered(&self, session: SessionId, file: FileIndex) -> bool {
+        let mut holders = self.table.holders(LeaseOf::Data(file));
+        holders.any(|(holder, mode)| holder != session && mode == LeaseMode::Write)
+    }
+
+    /// Whether a session is on record as a holder of leases.
+    pub(super) fn is_user(&self, session: SessionId) -> bool {
+        self.users.contains(&session)
+    }
+
+    /// Suspends a call, unless a session returned a lease since the call decided to wait.
+    pub(super) fn park(&mut self, blocked: &Blocked, waiting: Waiting) -> Parked {
+        if self.freed != blocked.freed {
+            return Parked::Freed(Box::new(waiting));
+        }
+        let queue = self.waiting.entry(blocked.by).or_default();
+        if queue.len() >= LEASE_QUEUE_MAX {
+            return Parked::Full(Box::new(waiting));
+        }
+        queue.push_back(waiting);
+        Parked::Waits
+    }
+
+    /// Grants a lease that all may hold, if nothing is in its way: its number.
+    pub(super) fn grant_shared(
+        &mut self,
+        of: LeaseOf,
+        session: SessionId,
+        now: Duration,
+    ) -> Option<u64> {
+        // A session that has just ended would hold it for ever.
+        if self.is_user(session) { self.table.grant_shared(of, session, now) } else { None }
+    }
+
+    /// Asks for a data lease.
+    pub(super) fn ask_data(
+        &mut self,
+        kept: Option<Hold>,
+        core: &Weak<MdsCore>,
+        (session, file): (SessionId, FileIndex),
+        wish: (LeaseMode, bool),
+        now: Duration,
+    ) -> (Hold, DataGrant) {
+        let of = LeaseOf::Data(file);
+        let hold = self.hold(kept, Things::One(of), core);
+        if !self.is_user(session) {
+            return (hold, DataGrant::Ended);
+        }
+        let granted = match self.table.ask_data(hold.id, session, of, wish, now) {
+            Asked::Granted(mode, number) => DataGrant::Granted(mode, number),
+            Asked::Waits(by) => DataGrant::Waits(Blocked { by, freed: self.freed }),
+            Asked::Full => DataGrant::Full,
+        };
+        (hold, granted)
+    }
+
+    /// Grants a data lease with an open, if nothing is in its way. `read_besides`: sessions without
+    /// leases have the file open.
+    pub(super) fn try_data(
+        &mut self,
+        session: SessionId,
+        file: FileIndex,
+        wish: LeaseMode,
+        read_besides: bool,
+        now: Duration,
+    ) -> Option<(LeaseMode, u64)> {
+        let of = LeaseOf::Data(file);
+        // The session may be using what it holds already. An open that crossed the request for
+        // that lease does not lessen it.
+        let holds = |(holder, mode)| holder == session && mode != LeaseMode::Shared;
+        let may_use = read_besides && self.table.holders(of).any(holds);
+        if may_use || !self.is_user(session) {
+            return None;
+        }
+        self.table.try_data(session, of, wish, now)
+    }
+
+    /// Lessens a data lease to the shared mode.
+    pub(super) fn lessen(&mut self, file: FileIndex, session: SessionId) {
+        self.table.lessen(LeaseOf::Data(file), session, LeaseMode::Shared);
+    }
+
+    /// Suspends a session's question for recalls, or returns the answer: to this call, or to the
+    /// one that it replaces.
+    pub(super) fn await_recalls(
+        &mut self,
+        call: Call,
+        session: SessionId,
+        seen: u64,
+    ) -> Option<(Call, Vec<u8>)> {
+        self.table.let_go(session);
+        match self.recalls(session, seen) {
+            Some(answer) => Some((call, answer)),
+            None => {
+                let before = self.awaiting.insert(session, Awaiting { call, seen });
+                before.map(|before| (before.call, no_recalls()))
+            }
+        }
+    }
+
+    /// A session returns leases.
+    pub(super) fn take_back(&mut self, session: SessionId, leases: &[(LeaseOf, u64, LeaseMode)]) {
+        leases
+            .iter()
+            .for_each(|(of, number, keep)| self.table.returned(session, *of, *number, *keep));
+    }
+
+    /// A session of before a restart relies on no lease any more.
+    pub(super) fn has_let_go(&mut self, session: SessionId) {
+        self.table.let_go(session);
+    }
+
+    /// A session closed: its leases are free. Its question for recalls, if it waits.
+    pub(super) fn end_closed(&mut self, session: SessionId) -> Option<Call> {
+        self.table.let_go(session);
+        self.users.remove(&session);
+        self.table.end_session(session);
+        self.awaiting.remove(&session).map(|awaiting| awaiting.call)
+    }
+
+    /// A session was ended that was last heard then: its leases are freed when they are no longer
+    /// valid. Its question for recalls, if it waits.
+    pub(super) fn end_broken(&mut self, session: SessionId, heard: Duration) -> Option<Call> {
+        if self.users.remove(&session) {
+            self.table.break_session(session, heard + Duration::from_millis(LEASE_BROKEN_MS));
+        }
+        self.awaiting.remove(&session).map(|awaiting| awaiting.call)
+    }
+
+    /// The fences of these sessions hold.
+    pub(super) fn fenced(&mut self, sessions: &[SessionId]) {
+        self.table.fenced(sessions);
+    }
+
+    /// Which sessions a call waits for.
+    pub(super) fn blockers(&self, by: Wait, session: SessionId) -> Vec<SessionId> {
+        match by {
+            Wait::For(of) => {
+                let holders = self.table.holders(of).map(|(holder, _)| holder);
+                holders.filter(|holder| *holder != session).collect()
+            }
+            Wait::Restart => self.table.unknown().collect(),
+        }
+    }
+
+    /// Ends what is over at `now`: waits, questions for recalls, leases of broken sessions.
+    pub(super) fn age(&mut self, now: Duration) -> Aged {
+        self.table.age(now);
+        let wait = Duration::from_millis(AWAIT_RECALLS_MS);
+        let late = |awaiting: &Awaiting| now.saturating_sub(awaiting.call.came) >= wait;
+        let over = self.awaiting.iter().filter(|(_, awaiting)| late(awaiting));
+        // Ordered: the order of answers must not depend on a hash.
+        let over: BTreeSet<SessionId> = over.map(|(session, _)| *session).collect();
+        let awaited = over
+            .iter()
+            .filter_map(|session| self.awaiting.remove(session).map(|awaiting| awaiting.call))
+            .collect();
+        let since = |ms| now.checked_sub(Duration::from_millis(ms));
+        let (overdue, overdue_though_heard) = since(RECALL_MS)
+            .map(|recalled| {
+                let though_heard = self.table.overdue_though_heard(recalled, since(RECALL_DATA_MS));
+                (self.table.overdue(recalled), though_heard)
+            })
+            .unwrap_or_default();
+        Aged { expired: self.expire(now), awaited, overdue, overdue_though_heard }
+    }
+
+    fn expire(&mut self, now: Duration) -> Vec<(Call, Wait)> {
+        let limit = Duration::from_millis(LEASE_WAIT_MS_MAX);
+        let late = |(call, _): &Waiting| now.saturating_sub(call.came) > limit;
+        let mut expired = Vec::new();
+        for (by, queue) in &mut self.waiting {
+            let (gone, kept): (VecDeque<_>, VecDeque<_>) = queue.drain(..).partition(late);
+            *queue = kept;
+            expired.extend(gone.into_iter().map(|(call, _)| (call, *by)));
+        }
+        self.waiting.retain(|_, queue| !queue.is_empty());
+        expired
+    }
+}
+
+/// The answer to a question for recalls when there are none.
+pub(super) fn no_recalls() -> Vec<u8> {
+    encode_success(&Vec::<u64>::new())
+}

@@ -1,0 +1,140 @@
+//! The end of sessions, each behind a fence (I4): a client may keep its capabilities after it has
+//! closed its session. [`super::SessionTable`] decides; here daemons, the store and leases follow.
+//!
+//! ```text
+//!   silence, revoked key ─> no calls ─> fence pushed ─> it holds ─> closed, sizes collected
+//!   CloseSession ─> no calls, locks and leases free ─> the same; never wrote: closed immediately
+//!   not reclaimed ─> fence 0, which refuses older epochs ─> it holds ─> closed, orphans deleted
+//! ```
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use braid_types::SessionId;
+
+use super::table::FencedSessions;
+use crate::{
+    call::Call,
+    core::{MdsCore, State, report},
+    fan_out::Replies,
+};
+
+impl MdsCore {
+    /// Ends a session that its client closes. Its locks and leases are free immediately, as the
+    /// client asked. What it had open for writing ends behind its fence. The daemons are told
+    /// immediately of a session that could write, and with their next heartbeat of any other.
+    pub(crate) fn end_at_once(self: &Arc<Self>, id: SessionId) {
+        let (wrote, answers) = {
+            let mut state = self.state();
+            let Some(wrote) = state.sessions.end_closed(id) else { return };
+            (wrote, state.locks.end_session(id))
+        };
+        self.free_leases(id);
+        self.answer_locks(answers);
+        if wrote { self.push_fences() } else { self.close_all(&[id], false) }
+    }
+
+    /// Fences a session whose id was given to nobody, or that was never begun here.
+    pub(crate) fn fence_unused(&self, id: SessionId) {
+        self.state().sessions.fence_unused(id);
+    }
+
+    /// Answers a call when every present fence holds on every daemon, and pushes the fences.
+    pub(crate) fn when_fenced(self: &Arc<Self>, call: Call) {
+        self.state().sessions.answer_when_fenced(call);
+        self.push_fences();
+        self.finish_endings();
+    }
+
+    /// Ends sessions whose clients may still act as if they were live.
+    pub(crate) fn end_fenced(self: &Arc<Self>, ids: &[SessionId]) {
+        let now = self.now();
+        let leases = ids.iter().any(|id| self.uses_leases(*id));
+        let ended = self.state().sessions.end_fenced(ids, now, leases);
+        let Some(FencedSessions { fence, count, heard }) = ended else { return };
+        heard.into_iter().for_each(|(session, heard)| self.break_leases(session, heard));
+        self.counters.fenced.fetch_add(count as u64, Ordering::Relaxed);
+        tracing::warn!(count, fence, "sessions end and are fenced");
+        self.push_fences();
+    }
+
+    /// Ends sessions that were silent for too long.
+    pub(crate) fn end_silent(self: &Arc<Self>, now: Duration) {
+        let silent = self.state().sessions.silent(now);
+        self.end_fenced(&silent);
+    }
+
+    /// Ends the grace period when its time has come, and the sessions that were not reclaimed.
+    pub(crate) fn end_grace(self: &Arc<Self>, now: Duration) {
+        let Some(count) = self.state().sessions.end_grace(now) else { return };
+        tracing::info!(count, "the grace period is over; sessions that were not reclaimed end");
+    }
+
+    /// Pushes to each daemon the fences that it lacks.
+    fn push_fences(self: &Arc<Self>) {
+        let calls = {
+            let State { sessions, cluster, .. } = &mut *self.state();
+            sessions.fences_to_push(cluster)
+        };
+        for (iod, call) in calls {
+            let fence = call.fence;
+            self.ask_all(vec![(iod, call)], move |core, replies: Replies<()>| {
+                let reply = replies.into_iter().next().map_or(Ok(()), |(_, reply)| reply);
+                let confirmed = reply.is_ok();
+                let again = {
+                    let State { sessions, cluster, .. } = &mut *core.state();
+                    if confirmed {
+                        cluster.confirm_fence(iod, fence);
+                    }
+                    sessions.push_ended(iod, fence, confirmed)
+                };
+                if let Err(failure) = reply {
+                    report("pushing a fence", &failure);
+                }
+                if again {
+                    core.push_fences();
+                }
+                core.finish_endings();
+            });
+        }
+    }
+
+    /// Closes what sessions had open whose fence holds now.
+    pub(crate) fn finish_endings(self: &Arc<Self>) {
+        let now = self.now();
+        let (finished, fenced) = {
+            let State { sessions, cluster, .. } = &mut *self.state();
+            sessions.take_finished(cluster, now)
+        };
+        fenced.into_iter().for_each(|call| self.finish(call, Ok(())));
+        for end in finished {
+            self.leases_fenced(&end.sessions);
+            {
+                let sizes = &mut self.state().sizes;
+                end.withheld.iter().for_each(|file| sizes.release(*file));
+            }
+            self.close_all(&end.sessions, end.is_after_grace());
+        }
+    }
+
+    fn close_all(self: &Arc<Self>, sessions: &[SessionId], after_grace: bool) {
+        for session in sessions {
+            self.state().sizes.session_ended(*session);
+            self.end_on_record(*session);
+        }
+        for session in sessions {
+            let answers = self.state().locks.end_session(*session);
+            self.answer_locks(answers);
+        }
+        if after_grace {
+            self.end_doubt();
+            self.names.keep_orphans(false);
+            self.reap_orphans();
+        }
+        self.state().deleter.queued();
+        self.collect();
+        self.delete_queued(false);
+    }
+}

@@ -1,0 +1,39 @@
+//! Client sessions: what they have open, how they end, and which of them the I/O daemons refuse.
+//!
+//! ```text
+//!   OpenSession ──> live ──silence, revoked key, lease not returned──> ended and fenced ──┐
+//!        ^            └─────────────── CloseSession ────────────────> ended and fenced ──┤
+//!        └── OpenSession, then Reclaim ── recorded (the server restarted)                │
+//!                                            └── grace period over ──> ended ────────────┤
+//!                                                                                        v
+//!            closed in the store, sizes collected  <── the fence holds on every I/O daemon
+//!                  └── the store cannot record it: tried again with each tick
+//! ```
+//!
+//! [`SessionTable`] holds all of it and is a part of the server's state, under the server's lock.
+//! It calls nobody: `end.rs` and `cleanup_retry.rs` send what it returns, without the lock.
+//!
+//! Invariants:
+//! 1. A session's id is never used twice. Each id that was assigned is live, recorded, fenced, or
+//!    just about to begin.
+//! 2. A session belongs to one owner. No other owner may join or reclaim it.
+//! 3. What a session had open for writing stays open in the store until its fence holds on every
+//!    daemon. So no size is collected, and no orphan is deleted, that it might still write.
+//! 4. One push of fences is in flight to each daemon. Sessions that end in the meantime are
+//!    pushed together with the next one (I9).
+//! 5. While the grace period lasts, no recorded session has ended.
+//!
+//! Lock order: the server's lock alone. The store may be called under it (`core.rs`).
+
+mod cleanup_retry;
+mod end;
+pub mod fence;
+mod live;
+mod table;
+
+pub use live::{
+    Admission, KEPT_ANSWERS_BYTES_MAX, KEPT_ANSWERS_SESSION_BYTES_MAX, OpenFile, Owner,
+    SESSION_OPENS_MAX, SESSION_SLOTS, SESSIONS_MAX, SESSIONS_OWNER_MAX, SLOT_WAITERS_MAX, Session,
+    Sessions, WITHHELD_FILES_MAX,
+};
+pub(crate) use table::SessionTable;

@@ -1,0 +1,281 @@
+//! The table of sessions, their ends and their fences: every change of state, and no call.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use braid_net::server::Responder;
+use braid_types::{
+    FileIndex, IodId, MdsEpoch, SessionId,
+    limits::{LEASE_BROKEN_MS, SESSION_SILENT_MS},
+};
+use braid_wire::message::iod::Fence;
+
+use super::{
+    OpenFile, Owner, Session, Sessions,
+    cleanup_retry::Unended,
+    fence::{Fences, Missing},
+};
+use crate::{call::Call, cluster::Cluster};
+
+/// Sessions, and what their ends still need. The module `session` has the invariants.
+pub(crate) struct SessionTable {
+    /// Live sessions, and recorded ones that may be reclaimed. Only this module adds and removes.
+    pub(crate) live: Sessions<Responder>,
+    fences: Fences,
+    ends: Vec<Ending>,
+    /// Calls that are answered when a fence holds on every daemon: the fence, and the call.
+    fence_waits: Vec<(u64, Call)>,
+    /// Daemons with a push of fences in flight.
+    pushing: BTreeSet<IodId>,
+    pub(super) cleanup: Unended,
+    /// The end of the grace period, while it lasts.
+    grace_until: Option<Duration>,
+}
+
+/// Sessions that have ended and whose fence does not hold on every daemon yet.
+#[derive(Debug)]
+pub(super) struct Ending {
+    fence: u64,
+    pub(super) sessions: Vec<SessionId>,
+    /// Files that they closed and may still write.
+    pub(super) withheld: Vec<FileIndex>,
+    /// The names of their clients, where known.
+    clients: Vec<(SessionId, String)>,
+    /// Sessions that held leases may rely on them until then. They stay on record until then, so
+    /// that a restarted server knows them.
+    until: Duration,
+    /// Set for the end of the grace period, which also deletes orphans that nobody reclaimed.
+    /// Sessions that are reclaiming are waited for until then.
+    after_grace: Option<Duration>,
+}
+
+impl Ending {
+    pub(super) fn is_after_grace(&self) -> bool {
+        self.after_grace.is_some()
+    }
+}
+
+/// What [`SessionTable::end_fenced`] did.
+pub(super) struct FencedSessions {
+    /// The fence that refuses all of them.
+    pub(super) fence: u64,
+    pub(super) count: usize,
+    /// When each was last heard.
+    pub(super) heard: Vec<(SessionId, Duration)>,
+}
+
+impl SessionTable {
+    /// The sessions of a server that has just started. `next` is the first id that is free;
+    /// `recorded` are the sessions of before that may be reclaimed until `grace_until`.
+    pub(crate) fn new(
+        epoch: MdsEpoch,
+        next: SessionId,
+        recorded: HashMap<SessionId, Owner>,
+        grace_until: Option<Duration>,
+    ) -> Self {
+        Self {
+            fences: Fences::new(epoch, next, recorded.keys().copied()),
+            live: Sessions::new(recorded),
+            ends: Vec::new(),
+            fence_waits: Vec::new(),
+            pushing: BTreeSet::new(),
+            cleanup: Unended::default(),
+            grace_until,
+        }
+    }
+
+    /// Adds a session that begins or is reclaimed.
+    pub(crate) fn begin(&mut self, session: Session<Responder>) {
+        self.live.insert(session);
+    }
+
+    /// Whether the grace period lasts.
+    pub(crate) fn is_in_grace(&self) -> bool {
+        self.grace_until.is_some()
+    }
+
+    /// Whether a session of before the restart may still reclaim, or may still write unnoticed.
+    pub(crate) fn awaits_reclaims(&self) -> bool {
+        self.live.is_awaited() || self.ends.iter().any(Ending::is_after_grace)
+    }
+
+    /// The client of a session that has ended and is not finished.
+    pub(crate) fn ended_client(&self, session: SessionId) -> Option<&str> {
+        let mut clients = self.ends.iter().flat_map(|end| &end.clients);
+        clients.find(|(ended, _)| *ended == session).map(|(_, name)| name.as_str())
+    }
+
+    /// Sessions that were silent for too long.
+    pub(super) fn silent(&self, now: Duration) -> Vec<SessionId> {
+        self.live.select(|session| session.pulse.silent_ms(now) > SESSION_SILENT_MS)
+    }
+
+    /// Fences a session that was never live here.
+    pub(super) fn fence_unused(&mut self, id: SessionId) {
+        self.fences.add(id);
+    }
+
+    /// Ends a session that its client closes. Whether it ever had a write handle, so that it must
+    /// be closed behind its fence; `None` when it is not live.
+    pub(super) fn end_closed(&mut self, id: SessionId) -> Option<bool> {
+        let wrote = self.live.get(id).is_some_and(Session::had_write_handle);
+        let withheld = self.cut_off(id)?;
+        let fence = self.fences.add(id);
+        if wrote {
+            let (sessions, clients, until) = (vec![id], Vec::new(), Duration::ZERO);
+            let after_grace = None;
+            self.ends.push(Ending { fence, sessions, withheld, clients, until, after_grace });
+        }
+        Some(wrote)
+    }
+
+    /// Ends sessions whose clients may not know it. `leases`: some of them held leases. `None` when
+    /// none of them is live.
+    pub(super) fn end_fenced(
+        &mut self,
+        ids: &[SessionId],
+        now: Duration,
+        leases: bool,
+    ) -> Option<FencedSessions> {
+        let heard: Vec<_> =
+            ids.iter().filter_map(|id| Some((*id, self.live.get(*id)?.pulse.heard(now)))).collect();
+        let named = |id: &SessionId| Some((*id, self.live.get(*id)?.client.clone()));
+        let clients = ids.iter().filter_map(named).collect();
+        let (mut sessions, mut withheld) = (Vec::new(), Vec::new());
+        for id in ids {
+            if let Some(files) = self.cut_off(*id) {
+                sessions.push(*id);
+                withheld.extend(files);
+            }
+        }
+        if sessions.is_empty() {
+            return None;
+        }
+        let fence = sessions.iter().map(|id| self.fences.add(*id)).max().unwrap_or_default();
+        let heard_last = heard.iter().map(|(_, heard)| *heard).max().unwrap_or_default();
+        let until = if leases {
+            heard_last + Duration::from_millis(LEASE_BROKEN_MS)
+        } else {
+            Duration::ZERO
+        };
+        let (count, after_grace) = (sessions.len(), None);
+        self.ends.push(Ending { fence, sessions, withheld, clients, until, after_grace });
+        Some(FencedSessions { fence, count, heard })
+    }
+
+    /// Ends the grace period when its time has come, and every session that was not reclaimed: how
+    /// many. A daemon that registered with this server refuses their capabilities, which are of an
+    /// older epoch; what they had open is closed when that is true of all daemons.
+    pub(super) fn end_grace(&mut self, now: Duration) -> Option<usize> {
+        if self.grace_until.is_none_or(|until| now < until) {
+            return None;
+        }
+        self.grace_until = None;
+        let sessions = self.live.give_up_recorded();
+        // Calls without a capability, such as a flush, are refused by session.
+        for id in &sessions {
+            self.fences.add(*id);
+        }
+        let (fence, count) = (self.fences.epoch_min().0 << 32, sessions.len());
+        self.ends.push(Ending {
+            fence,
+            sessions,
+            withheld: Vec::new(),
+            clients: Vec::new(),
+            until: Duration::ZERO,
+            after_grace: Some(now + Duration::from_millis(SESSION_SILENT_MS)),
+        });
+        Some(count)
+    }
+
+    /// Removes a live session, of which no call is served any more. The files that it closed and
+    /// may still write; `None` when it is not live. The caller fences it: invariant 1.
+    fn cut_off(&mut self, id: SessionId) -> Option<Vec<FileIndex>> {
+        let session = self.live.remove(id)?;
+        session.pulse.end();
+        Some(session.into_withheld())
+    }
+
+    /// The newest fence.
+    pub(crate) fn newest_fence(&self) -> u64 {
+        self.fences.newest()
+    }
+
+    /// Capabilities of older epochs are refused.
+    pub(crate) fn epoch_min(&self) -> MdsEpoch {
+        self.fences.epoch_min()
+    }
+
+    /// The fences that a daemon lacks which has confirmed all up to `applied`.
+    pub(crate) fn fences_after(&self, applied: u64) -> Missing {
+        self.fences.after(applied)
+    }
+
+    /// Answers a call, with [`SessionTable::take_finished`], when the newest fence holds on every
+    /// daemon.
+    pub(super) fn answer_when_fenced(&mut self, call: Call) {
+        self.fence_waits.push((self.fences.newest(), call));
+    }
+
+    /// The fences to push now, by daemon. Daemons that are down, lack more than a message holds, or
+    /// have a push in flight are left out: they learn of them with their next heartbeat, or with
+    /// the next push.
+    pub(super) fn fences_to_push(&mut self, cluster: &Cluster) -> Vec<(IodId, Fence)> {
+        let mut calls = Vec::new();
+        for iod in cluster.iods().filter(|iod| !cluster.is_removed(iod.info.id)) {
+            let id = iod.info.id;
+            let missing = self.fences.recent(iod.fence_applied);
+            let missing = missing.filter(|sessions| !sessions.is_empty());
+            if let Some(sessions) =
+                missing.filter(|_| cluster.is_heard(id) && self.pushing.insert(id))
+            {
+                let (fence, epoch_min) = (self.fences.newest(), self.fences.epoch_min());
+                calls.push((id, Fence { sessions, fence, epoch_min }));
+            }
+        }
+        calls
+    }
+
+    /// A daemon was sent every fence up to `fence`. Whether it lacks newer ones and can be asked.
+    pub(super) fn push_ended(&mut self, iod: IodId, fence: u64, confirmed: bool) -> bool {
+        let was_pushing = self.pushing.remove(&iod);
+        debug_assert!(was_pushing, "4: a push to I/O daemon {iod} ended that was not in flight");
+        confirmed && self.fences.newest() > fence
+    }
+
+    /// Takes the ends of sessions that can be finished now, and the calls that waited for a fence
+    /// that holds now.
+    pub(super) fn take_finished(
+        &mut self,
+        cluster: &Cluster,
+        now: Duration,
+    ) -> (Vec<Ending>, Vec<Call>) {
+        if self.ends.is_empty() && self.fence_waits.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let reclaiming = self.live.iter().any(|session| session.reclaiming);
+        let holds =
+            |fence: u64| cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, fence, now));
+        let reclaimed =
+            |end: &Ending| !reclaiming || end.after_grace.is_none_or(|until| now >= until);
+        let is_finished = |end: &Ending| now >= end.until && reclaimed(end) && holds(end.fence);
+        let (finished, waiting) = std::mem::take(&mut self.ends).into_iter().partition(is_finished);
+        self.ends = waiting;
+        let (fenced, waiting): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.fence_waits).into_iter().partition(|(fence, _)| holds(*fence));
+        self.fence_waits = waiting;
+        (finished, fenced.into_iter().map(|(_, call)| call).collect())
+    }
+
+    /// Closes an open that the store counts and that its session was not given: with a later tick.
+    pub(crate) fn close_later(&mut self, session: SessionId, open: OpenFile) {
+        match self.live.get_mut(session) {
+            Some(live) => self.cleanup.add_handle(session, live.keep(open)),
+            // The end of the session closes it, behind its fence. A finished end is done again.
+            None if self.ends.iter().any(|end| end.sessions.contains(&session)) => {}
+            None => self.cleanup.add_session(session),
+        }
+    }
+}

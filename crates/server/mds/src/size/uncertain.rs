@@ -1,0 +1,74 @@
+//! Recorded sizes after a restart: uncertain until every client of before has reclaimed what it has
+//! open. ADR 0008.
+//!
+//! ```text
+//!   start, sessions on record ──> uncertain ──each has reclaimed or ended────────────> certain
+//!                                     └───────grace period over, older epochs fenced─────^
+//! ```
+//!
+//! A loss of power may have taken the size mark of a file that a client is still writing. So, while
+//! records are uncertain:
+//! 1. The I/O daemons are asked for the size of every file. A file whose objects disagree with its
+//!    record is marked (I5).
+//! 2. No mark ends: a client that has the file open for writing may not have reclaimed it yet.
+//!
+//! Until the grace period is over, a file that loses its last name or open is kept as an orphan,
+//! for a reader that has not reclaimed it yet.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use braid_meta::{Call as Change, Identity, Inode};
+use braid_types::{Failure, Status};
+use braid_wire::message::types::Attributes;
+
+use crate::{convert, core::MdsCore, objects::Found};
+
+impl MdsCore {
+    /// Whether recorded sizes are uncertain.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.in_doubt.load(Ordering::Acquire)
+    }
+
+    /// Makes recorded sizes certain when no client is waited for any more.
+    pub(crate) fn look_at_doubt(&self) {
+        if self.is_in_doubt() && !self.state().sessions.awaits_reclaims() {
+            self.end_doubt();
+        }
+    }
+
+    /// Makes recorded sizes certain, and lets locks be granted.
+    pub(crate) fn end_doubt(&self) {
+        self.in_doubt.store(false, Ordering::Release);
+        self.grant_locks();
+    }
+
+    /// The attributes of a file without a mark, by the answers of its daemons.
+    pub(super) fn resolve_doubt(
+        self: &Arc<Self>,
+        inode: &Inode,
+        found: Result<Found, Failure>,
+    ) -> Result<Attributes, Failure> {
+        let found = match found {
+            // A part went with a removed daemon: reads of it fail, and the record is as good as
+            // before the restart.
+            Ok(found) if found.lost => return Ok(convert::attributes(inode)),
+            Ok(found) => found,
+            // A daemon lost a part: as above (I11).
+            Err(failure) if failure.status == Status::ObjectLost => {
+                return Ok(convert::attributes(inode));
+            }
+            Err(failure) => return Err(failure),
+        };
+        if found.fetch.size == inode.size
+            && found.fetch.parts.iter().all(|part| inode.parts.contains(part))
+        {
+            return Ok(convert::attributes(inode));
+        }
+        let who = Identity::root();
+        let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
+        self.names.mark_size(&change, inode.file, found.fetch.generation)?;
+        let mut state = self.state();
+        state.sizes.collector.add(inode.file);
+        Ok(state.sizes.merged(inode, &found))
+    }
+}
