@@ -491,7 +491,7 @@ fn an_object_that_is_gone_is_an_error_and_found_by_fsck() {
     cluster.fails(
         &["fsck"],
         7,
-        "object missing cannot be mended from here; try: bring the disk of I/O daemon",
+        "object missing cannot be mended; try: restore the disk of I/O daemon",
     );
     let stat = || cluster.ok(&["stat", "/f"]);
     let before = stat();
@@ -528,7 +528,7 @@ fn an_object_that_is_cut_by_hand_is_an_error_where_it_is_cut_and_found_by_fsck()
     cluster.restart_after(|| {
         fs::File::options().write(true).open(&cut).unwrap().set_len(bytes / 2).unwrap()
     });
-    cluster.fails(&["fsck"], 7, "object cut short: /f: part");
+    cluster.fails(&["fsck"], 7, "object truncated: /f: part");
     cluster.fails(&["fsck", "--mend"], 7, "1 problems left");
     assert_eq!(cluster.ok(&["stat", "/f"]), before, "it is neither cut nor said to be whole");
     cluster.fails(&["cat", "/f"], 1, "are gone from the disk");

@@ -13,4 +13,4 @@ mod output;
 mod parallel;
 mod sync;
 mod systemd;
-mod warden;
+mod watchdog;

@@ -62,7 +62,7 @@ fn losing_a_daemon_for_ever_is_an_ordinary_day() {
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
     assert!(text(&refused).contains("has a part of /"), "{}", text(&refused));
     assert!(
-        text(&refused).contains("where it does not come back: braid iod remove 2 --lost"),
+        text(&refused).contains("if it does not come back: braid iod remove 2 --lost"),
         "{}",
         text(&refused)
     );
@@ -252,7 +252,7 @@ fn up_follows_no_link_to_write_its_log() {
         .args(["--detach", "--no-mount", "--port", "0"])
         .output()
         .unwrap();
-    assert!(text(&up).contains("it has other names"), "{}", text(&up));
+    assert!(text(&up).contains("it has other hard links"), "{}", text(&up));
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
 }
 
@@ -352,7 +352,7 @@ fn a_layout_is_told_in_words_that_can_be_typed() {
     assert!(cluster.ok(&["layout", "show", "/d"]).contains("simple-stripe, placed by free-space"));
     cluster.ok(&["put", &small, "/d/f"]);
     let shown = cluster.ok(&["layout", "show", "/d/f"]);
-    assert_eq!(shown.matches("empty: the file ends before it").count(), 2, "{shown}");
+    assert_eq!(shown.matches("empty: past the end of the file").count(), 2, "{shown}");
     let json = cluster.ok(&["--json", "layout", "show", "/d/f"]);
     assert!(json.contains("\"kind\": \"simple-stripe\""), "{json}");
     cluster.fails(

@@ -217,7 +217,7 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
         .unwrap();
     let found = cluster.run(&["fsck"]);
     assert_eq!(found.status.code(), Some(7), "{}", text(&found));
-    assert!(stderr(&found).contains("try: look what it is"), "{}", text(&found));
+    assert!(stderr(&found).contains("try: check what it is"), "{}", text(&found));
     let down = braid().arg("down").arg(cluster.path()).output().unwrap();
     assert!(stderr(&down).contains("--detach"), "{}", text(&down));
     let up = braid().arg("up").arg(cluster.path()).arg("--detach").output().unwrap();
@@ -442,16 +442,26 @@ fn names_that_cannot_be_say_what_would_do() {
     wrong(&run(&["mv", "/a/f", "/b/f"]), 3, "there is no directory /b", "braid mkdir -p /b");
     wrong(&run(&["mv", "--exchange", "/a/f", "/g"]), 3, "there is no /g", "braid mv /a/f /g");
     wrong(&run(&["mkdir", "/b/c"]), 3, "there is no directory /b", "braid mkdir -p /b");
-    wrong(&run(&["ln", "/a", "/b"]), 4, "a directory has no second name", "braid ln -s /a /b");
+    wrong(
+        &run(&["ln", "/a", "/b"]),
+        4,
+        "a directory cannot have a second name",
+        "braid ln -s /a /b",
+    );
     wrong(&run(&["rm", "/a"]), 2, "it is a directory", "braid rm -r /a");
     wrong(&run(&["cp", "/a/f", "/a/f"]), 2, "the same file", "another destination");
     wrong(
         &run(&["cp", "-r", "/a", "/a/b"]),
         2,
-        "without end",
+        "would contain itself",
         "a destination that is not below it",
     );
-    wrong(&run(&["cp", "-r", "/", "/a"]), 2, "without end", "a destination that is not below it");
+    wrong(
+        &run(&["cp", "-r", "/", "/a"]),
+        2,
+        "would contain itself",
+        "a destination that is not below it",
+    );
     assert_eq!(cluster.ok(&["ls", "/a"]), "f\n", "nothing was copied");
     wrong(&run(&["get", "/a/f", "/dev/null/x"]), 1, "writing /dev/null/x", "another destination");
     // Time enough to look a name up, also on a busy machine.
@@ -471,7 +481,7 @@ fn names_that_cannot_be_say_what_would_do() {
     wrong(&run(&["ls", "--config", &binary]), 2, "reading", CONFIG);
 }
 
-const ADDRESS: &str = "an address as HOST:PORT; braid config explain says where it comes from";
+const ADDRESS: &str = "an address HOST:PORT; braid config explain shows its source";
 const CONFIG: &str = "--config with the braid.toml that braid init or braid up wrote";
 
 #[test]
@@ -482,18 +492,18 @@ fn keys_that_cannot_be_made_or_revoked_leave_nothing_behind() {
         wrong(
             &cluster.run(&["key", "add", name]),
             2,
-            "making key",
+            "creating key",
             "braid key add NAME --out FILE",
         );
     }
     let missing = cluster.dir.path().join("none/h.key");
     let lost = cluster.run(&["key", "add", "lost", "--out", missing.to_str().unwrap()]);
-    wrong(&lost, 3, "none/h.key", "--out FILE in a directory that is there");
+    wrong(&lost, 3, "none/h.key", "--out FILE in a directory that exists");
     let subtree = cluster.run(&["key", "add", "h", "--subtree", "/none", "--out", "/dev/null/k"]);
     wrong(
         &subtree,
         3,
-        "making key h for what is below /none",
+        "creating key h for everything below /none",
         "braid ls on the directory above it",
     );
     let keys: serde_json::Value =

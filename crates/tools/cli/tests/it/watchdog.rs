@@ -31,10 +31,10 @@ fn stage() -> Option<(Cluster, PathBuf)> {
     Some((cluster, point))
 }
 
-/// A mount in the foreground, and its warden.
+/// A mount in the foreground, and its watchdog.
 struct Mount {
     process: Child,
-    warden: Pid,
+    watchdog: Pid,
 }
 
 impl Mount {
@@ -50,8 +50,8 @@ impl Mount {
         )
         .unwrap();
         assert!(line.starts_with('{'), "{line}");
-        let warden = warden_of(point);
-        Self { process, warden }
+        let watchdog = watchdog_of(point);
+        Self { process, watchdog }
     }
 
     fn signal(&self, signal: Signal) {
@@ -76,10 +76,10 @@ impl Mount {
     }
 }
 
-/// The warden of a mount that has just begun: it is started, and becomes one while the mount is used already.
-fn warden_of(point: &Path) -> Pid {
-    until("a mount has a warden", || !wardens(point).is_empty());
-    wardens(point).pop().unwrap()
+/// The watchdog of a mount that has just begun: it is started, and becomes one while the mount is used already.
+fn watchdog_of(point: &Path) -> Pid {
+    until("a mount has a watchdog", || !watchdogs(point).is_empty());
+    watchdogs(point).pop().unwrap()
 }
 
 fn descriptors(pid: u32) -> Vec<i32> {
@@ -88,8 +88,8 @@ fn descriptors(pid: u32) -> Vec<i32> {
 }
 
 /// Those of mounts there, the newest last.
-fn wardens(point: &Path) -> Vec<Pid> {
-    let begin = format!("braid-warden\0{}\0", point.display());
+fn watchdogs(point: &Path) -> Vec<Pid> {
+    let begin = format!("braid-watchdog\0{}\0", point.display());
     let mut found: Vec<i32> = fs::read_dir("/proc")
         .unwrap()
         .flatten()
@@ -99,7 +99,7 @@ fn wardens(point: &Path) -> Vec<Pid> {
         })
         // Its name is the last that it takes, when signals end it no more.
         .filter(|process| {
-            fs::read(process.path().join("comm")).is_ok_and(|name| name == b"braid-warden\n")
+            fs::read(process.path().join("comm")).is_ok_and(|name| name == b"braid-watchdog\n")
         })
         .filter_map(|process| process.file_name().to_str()?.parse().ok())
         .collect();
@@ -115,13 +115,13 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-fn until_no_warden(point: &Path) {
-    until("the warden's end", || wardens(point).is_empty());
+fn until_no_watchdog(point: &Path) {
+    until("the watchdog's end", || watchdogs(point).is_empty());
 }
 
 /// Whether it has said what becomes of SIGTERM: the last that it does before it waits.
-fn is_ready(warden: Pid) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/status", warden.as_raw_nonzero())).unwrap();
+fn is_ready(watchdog: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", watchdog.as_raw_nonzero())).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
     u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::TERM.as_raw() - 1) != 0
 }
@@ -138,16 +138,16 @@ fn ended(mut child: Child) -> Option<ExitStatus> {
     waiting.recv_timeout(LONG).ok()
 }
 
-/// Where the warden is killed first, the reader waits for as long as the device is kept: tried.
+/// Where the watchdog is killed first, the reader waits for as long as the device is kept: tried.
 #[test]
 fn a_reader_of_a_killed_mount_gets_an_error_though_its_device_is_kept_open() {
     let Some((cluster, point)) = stage() else { return };
     let mount = Mount::start(&cluster, &point, &[]);
-    let (_kept, warden) = (mount.device(), mount.warden);
+    let (_kept, watchdog) = (mount.device(), mount.watchdog);
     // What a service or a terminal sends to all at its end.
-    until("the warden", || is_ready(warden));
+    until("the watchdog", || is_ready(watchdog));
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-        kill_process(warden, signal).unwrap();
+        kill_process(watchdog, signal).unwrap();
     }
     // From here on it takes nothing from the kernel.
     mount.signal(Signal::STOP);
@@ -156,16 +156,16 @@ fn a_reader_of_a_killed_mount_gets_an_error_though_its_device_is_kept_open() {
         reader.arg(point.join("file")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     mount.kill();
     assert!(ended(reader).expect("the reader waits for ever").code() == Some(1));
-    until_no_warden(&point);
+    until_no_watchdog(&point);
     assert!(is_mounted(&point), "who uses it gets errors, and not the directory underneath");
 }
 
 #[test]
-fn a_warden_holds_nothing_of_its_mount_and_ends_with_it() {
+fn a_watchdog_holds_nothing_of_its_mount_and_ends_with_it() {
     let Some((cluster, point)) = stage() else { return };
     let mount = Mount::start(&cluster, &point, &[]);
-    until("the warden", || is_ready(mount.warden));
-    let pid = mount.warden.as_raw_nonzero().get().cast_unsigned();
+    until("the watchdog", || is_ready(mount.watchdog));
+    let pid = mount.watchdog.as_raw_nonzero().get().cast_unsigned();
     for number in descriptors(pid) {
         let file = fs::read_link(format!("/proc/{pid}/fd/{number}")).unwrap();
         assert!(
@@ -175,17 +175,17 @@ fn a_warden_holds_nothing_of_its_mount_and_ends_with_it() {
         );
     }
     assert_eq!(fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), Path::new("/"));
-    assert_eq!(rustix::process::getsid(Some(mount.warden)).unwrap(), mount.warden);
+    assert_eq!(rustix::process::getsid(Some(mount.watchdog)).unwrap(), mount.watchdog);
     mount.signal(Signal::TERM);
     assert!(ended(mount.process).is_some_and(|status| status.success()));
-    until_no_warden(&point);
+    until_no_watchdog(&point);
 
     // In the background, and ended by somebody else.
     cluster.ok(&["mount", point.to_str().unwrap()]);
-    until("the warden", || wardens(&point).len() == 1);
+    until("the watchdog", || watchdogs(&point).len() == 1);
     let umount = braid().arg("umount").arg(&point).output().unwrap();
     assert!(umount.status.success(), "{}", text(&umount));
-    until_no_warden(&point);
+    until_no_watchdog(&point);
 }
 
 #[test]
@@ -194,28 +194,28 @@ fn a_dead_mount_is_taken_away_where_that_is_wanted() {
     let log = cluster.dir.path().join("log");
     let options = format!("detach_dead,log={}", log.display());
     Mount::start(&cluster, &point, &["-o", &options]).kill();
-    until_no_warden(&point);
+    until_no_watchdog(&point);
     assert!(!is_mounted(&point));
     let said = fs::read_to_string(log).unwrap();
     assert!(said.contains("the mount's process was killed"), "{said}");
 }
 
 #[test]
-fn a_mount_in_the_place_of_a_dead_one_is_left_alone_by_its_warden() {
+fn a_mount_in_the_place_of_a_dead_one_is_left_alone_by_its_watchdog() {
     let Some((cluster, point)) = stage() else { return };
     let first = Mount::start(&cluster, &point, &["-o", "detach_dead"]);
-    let warden = first.warden;
-    until("the warden", || is_ready(warden));
-    kill_process(warden, Signal::STOP).unwrap();
+    let watchdog = first.watchdog;
+    until("the watchdog", || is_ready(watchdog));
+    kill_process(watchdog, Signal::STOP).unwrap();
     first.kill();
     let umount = braid().arg("umount").arg(&point).output().unwrap();
     assert!(umount.status.success(), "{}", text(&umount));
     let second = Mount::start(&cluster, &point, &[]);
-    kill_process(warden, Signal::CONT).unwrap();
-    until("the first warden's end", || !wardens(&point).contains(&warden));
+    kill_process(watchdog, Signal::CONT).unwrap();
+    until("the first watchdog's end", || !watchdogs(&point).contains(&watchdog));
     assert!(is_mounted(&point));
     assert_eq!(fs::read(point.join("file")).unwrap(), b"content");
     second.signal(Signal::TERM);
     assert!(ended(second.process).is_some_and(|status| status.success()));
-    until_no_warden(&point);
+    until_no_watchdog(&point);
 }
