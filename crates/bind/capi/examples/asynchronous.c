@@ -1,4 +1,5 @@
-/* Calls under way while the program computes: the next block is read while this one is summed; and a list of pieces in one call. */
+/* Calls under way while the program computes: the next block is read while this one is summed;
+ * and a list of pieces in one call. */
 #include <braid.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* Four tasks write one file together, and read it back: each has 512 bytes of every 2 KiB, so that the I/O daemons, which are told of all
- * parts at once, touch every page once. The tasks are threads here; what they exchange lies in memory between two barriers. In a
- * program with MPI all_gather is MPI_Allgather; processes without it use braid_group_tcp. */
+/* Four tasks write one file together, and read it back: each has 512 bytes of every 2 KiB, so that
+ * the I/O daemons, which are told of all parts at once, touch every page once. The tasks are
+ * threads here; what they exchange lies in memory between two barriers. In a program with MPI
+ * all_gather is MPI_Allgather; processes without it use braid_group_tcp. */
 /* For pthread_barrier_t, which strict C leaves out; before every header. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L

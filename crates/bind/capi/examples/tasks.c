@@ -1,5 +1,6 @@
-/* Four tasks, each with its own part of one file: task t sees 4 KiB in every 16 KiB (the 1996 paper's partition). Each writes its
- * part in one call, which is one request to each I/O daemon; then the whole is read and every byte looked at. */
+/* Four tasks, each with its own part of one file: task t sees 4 KiB in every 16 KiB (the 1996
+ * paper's partition). Each writes its part in one call, which is one request to each I/O daemon;
+ * then the whole is read and every byte looked at. */
 #include <braid.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -37,7 +37,7 @@ echo "all of it"
 "#;
 
 #[test]
-fn a_partition_and_a_dead_or_hanging_host_are_one_command_and_so_is_their_end() {
+fn one_command_starts_and_ends_a_partition_or_a_dead_host() {
     if harness::unable() {
         return;
     }

@@ -165,7 +165,7 @@ fn is_told<T: std::fmt::Debug>(what: &str, outcome: io::Result<T>) {
 }
 
 #[test]
-fn what_a_mount_writes_that_was_cut_off_is_lost_and_told_and_another_goes_on() {
+fn writes_of_a_partitioned_mount_are_lost_and_reported() {
     if harness::unable() || !Path::new("/dev/fuse").exists() {
         return println!("skipped: there is no lab, or no /dev/fuse");
     }

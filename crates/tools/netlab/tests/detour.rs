@@ -22,7 +22,7 @@ fn round_trip(stream: &mut TcpStream) -> Duration {
 }
 
 #[test]
-fn connections_that_begin_are_late_those_that_stand_go_on_and_those_after_it_are_direct() {
+fn a_relay_delays_new_connections_only_while_it_runs() {
     if let Err(error) = braid_netlab::able() {
         return println!("skipped: {error:#}");
     }

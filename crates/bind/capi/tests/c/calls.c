@@ -121,7 +121,8 @@ static void files(void) {
     FAILS(braid_open(cluster, "/f", O_RDWR, 0), EBADF);
 }
 
-/* POSIX open(2): the mode of a new file is for later opens. An ordinary user; root may open anything. */
+/* POSIX open(2): the mode of a new file is for later opens. An ordinary user; root may open
+ * anything. */
 static void modes(void) {
     const char *lock = "/scratch/lock";
     struct stat st;
@@ -251,7 +252,8 @@ static void layouts(void) {
     SAME(found.iod_count, 2);
     layout.distribution = 99;
     FAILS(braid_open_layout(cluster, "/w", O_RDWR | O_CREAT, 0644, &layout), EINVAL);
-    /* What makes no sense does so too where the file exists; no advice is about a command's options. */
+    /* What makes no sense does so too where the file exists; no advice is about a command's
+     * options. */
     OK(braid_layout_init(&layout));
     layout.stripe_bytes = 5000;
     const char *both[2] = {"/w", "/f"};
@@ -386,8 +388,9 @@ static void views(void) {
     }
     braid_view_free(v);
     braid_view_free(w);
-    /* 40 rows dealt out by threes to 4 tasks, of which this is the third: 6 to 8, 18 to 20, 30 to 32; of 60 columns, by sevens to 2,
-     * the second's: 7 to 13, 21 to 27, 35 to 41, 49 to 55. From byte 90 on; then the same of the array that follows. */
+    /* 40 rows dealt out by threes to 4 tasks, of which this is the third: 6 to 8, 18 to 20, 30 to
+     * 32; of 60 columns, by sevens to 2, the second's: 7 to 13, 21 to 27, 35 to 41, 49 to 55. From
+     * byte 90 on; then the same of the array that follows. */
     uint64_t blocks[2] = {3, 7}, tasks[2] = {4, 2}, task[2] = {2, 1};
     v = MADE(braid_view_block_cyclic(90, 2, sizes, blocks, tasks, task, 8));
     OK(braid_set_view(f, v));
@@ -400,7 +403,8 @@ static void views(void) {
         SAME(part[at], all[90 + ((array * 40 + row) * 60 + column) * 8 + at % 8]);
     }
     braid_view_free(v);
-    /* A dimension of one task is whole; one of 40 rows in blocks of 40 leaves the second of 2 nothing. */
+    /* A dimension of one task is whole; one of 40 rows in blocks of 40 leaves the second of 2
+     * nothing. */
     uint64_t whole[2] = {60, 60}, one[2] = {2, 1}, second[2] = {1, 0}, none[2] = {40, 60};
     v = MADE(braid_view_block_cyclic(0, 2, (uint64_t[]){61, 60}, whole, one, second, 8));
     SAME(braid_view_to_file(v, 0), 60 * 60 * 8);
@@ -456,7 +460,8 @@ static void lists(void) {
     for (int i = 0; i < PIECES; i++) pieces[i].memory = in[i];
     SAME(braid_read_list(f, pieces, PIECES), PIECES * BYTES);
     SAME(memcmp(in, out, sizeof in), 0);
-    /* Overlapping reads get their bytes each; of overlapping writes the later one stays; past the end there is nothing. */
+    /* Overlapping reads get their bytes each; of overlapping writes the later one stays; past
+     * the end there is nothing. */
     struct braid_piece three[3] = {{0, in[0], 30}, {10, in[1], 30}, {499037, in[2], BYTES}};
     memset(in, 0xee, sizeof in);
     SAME(braid_read_list(f, three, 3), 60);
@@ -685,7 +690,8 @@ static int gather(void *context, const void *mine, size_t bytes, void *all) {
     return 0;
 }
 
-/* Each writes its piece of every four, together, and reads it back, and sees what became of the others. */
+/* Each writes its piece of every four, together, and reads it back, and sees what became of the
+ * others. */
 static void *one_task(void *argument) {
     struct task *task = argument;
     int rank = task->rank, server = BRAID_COLLECTIVE_SERVER;

@@ -75,7 +75,7 @@ tests! {
 }
 
 #[test]
-fn the_environment_says_who_carries_collective_calls_out_where_no_hint_does() {
+fn the_environment_selects_the_collective_method_without_a_hint() {
     run_with("info", Some("server"));
     run_with("info", Some("nonsense"));
 }
@@ -103,7 +103,7 @@ fn short_pieces_that_no_two_ranks_share_go_both_ways() {
 }
 
 #[test]
-fn short_pieces_that_ranks_share_are_written_together_so_that_the_highest_ranks_stay() {
+fn overlapping_short_writes_keep_the_bytes_of_the_highest_rank() {
     for joins in joins_of("short_overlapping") {
         assert!(
             (2 * 61..2 * 120 - 4).contains(&joins),
@@ -113,7 +113,7 @@ fn short_pieces_that_ranks_share_are_written_together_so_that_the_highest_ranks_
 }
 
 #[test]
-fn a_program_that_sets_its_view_before_each_call_goes_on_with_what_it_learned() {
+fn a_view_set_before_each_call_keeps_what_was_measured() {
     for joins in joins_of("moved_apart") {
         assert!((2..2 * 120 - 8).contains(&joins), "{joins} joins");
     }
@@ -164,7 +164,7 @@ fn a_new_file_has_the_permissions_of_the_hint_where_it_is_a_mode() {
 
 /// Two ranks set 1000 views; who asked a server at each would have made as many calls.
 #[test]
-fn a_view_is_set_without_asking_a_server_and_sets_a_pointer_back_that_any_rank_used() {
+fn setting_a_view_calls_no_server_and_resets_a_used_pointer() {
     let _alone = mpi::alone();
     let cluster = Cluster::start(4);
     let mut ran = 0;

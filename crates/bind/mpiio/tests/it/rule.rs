@@ -59,7 +59,7 @@ fn a_stall_now_and_then_changes_nothing() {
 }
 
 #[test]
-fn a_rank_that_fell_behind_while_each_went_alone_is_not_what_meeting_costs() {
+fn the_delay_of_a_late_rank_is_not_a_cost_of_collective_calls() {
     run("waiting");
 }
 

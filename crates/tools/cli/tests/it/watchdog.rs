@@ -1,4 +1,5 @@
-//! The process beside a mount: nobody waits for a mount that was killed (I8), and no other mount notices.
+//! The watchdog process of a mount: no process waits for a killed mount (I8), and no other mount is
+//! affected.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -15,10 +16,10 @@ use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open,
 };
 
-/// Nothing here takes this long; a test that would hang fails instead.
+/// Longer than any step of these tests: a test that would hang fails instead.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A cluster, and a place to mount it; `None`, and the reason printed, where this machine cannot mount.
+/// A cluster and a mount point; `None`, with the reason printed, if this machine cannot mount.
 fn stage() -> Option<(Cluster, PathBuf)> {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         println!("skipped: mounting needs root and /dev/fuse");
@@ -58,7 +59,7 @@ impl Mount {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
-    /// Its device, as a thread that the kernel holds keeps it.
+    /// The FUSE device of the mount, kept open as by a thread that waits in the kernel.
     fn device(&self) -> OwnedFd {
         let pid = self.process.id();
         let is_device = |number: &i32| {
@@ -76,7 +77,7 @@ impl Mount {
     }
 }
 
-/// The watchdog of a mount that has just begun: it is started, and becomes one while the mount is used already.
+/// The watchdog of a new mount. The mount is usable before its watchdog is ready.
 fn watchdog_of(point: &Path) -> Pid {
     until("a mount has a watchdog", || !watchdogs(point).is_empty());
     watchdogs(point).pop().unwrap()
@@ -87,7 +88,7 @@ fn descriptors(pid: u32) -> Vec<i32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Those of mounts there, the newest last.
+/// Watchdogs of the mounts at a path, the newest last.
 fn watchdogs(point: &Path) -> Vec<Pid> {
     let begin = format!("braid-watchdog\0{}\0", point.display());
     let mut found: Vec<i32> = fs::read_dir("/proc")
@@ -97,7 +98,7 @@ fn watchdogs(point: &Path) -> Vec<Pid> {
             fs::read(process.path().join("cmdline"))
                 .is_ok_and(|line| line.starts_with(begin.as_bytes()))
         })
-        // Its name is the last that it takes, when signals end it no more.
+        // It sets its name last, after it has started to ignore signals.
         .filter(|process| {
             fs::read(process.path().join("comm")).is_ok_and(|name| name == b"braid-watchdog\n")
         })
@@ -119,7 +120,7 @@ fn until_no_watchdog(point: &Path) {
     until("the watchdog's end", || watchdogs(point).is_empty());
 }
 
-/// Whether it has said what becomes of SIGTERM: the last that it does before it waits.
+/// Whether it ignores SIGTERM: the last step before it waits.
 fn is_ready(watchdog: Pid) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", watchdog.as_raw_nonzero())).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
@@ -131,25 +132,25 @@ fn is_mounted(point: &Path) -> bool {
     table.lines().any(|line| line.split(' ').nth(1).map(Path::new) == Some(point))
 }
 
-/// Its end; `None`: it is still there after a long time.
+/// The exit status; `None` if the process still runs after a long time.
 fn ended(mut child: Child) -> Option<ExitStatus> {
     let (done, waiting) = mpsc::channel();
     std::thread::spawn(move || done.send(child.wait().unwrap()));
     waiting.recv_timeout(LONG).ok()
 }
 
-/// Where the watchdog is killed first, the reader waits for as long as the device is kept: tried.
+/// Counter-test: if the watchdog is killed first, the reader waits as long as the device is open.
 #[test]
-fn a_reader_of_a_killed_mount_gets_an_error_though_its_device_is_kept_open() {
+fn a_reader_of_a_killed_mount_gets_an_error_with_its_device_open() {
     let Some((cluster, point)) = stage() else { return };
     let mount = Mount::start(&cluster, &point, &[]);
     let (_kept, watchdog) = (mount.device(), mount.watchdog);
-    // What a service or a terminal sends to all at its end.
+    // The signals that a service manager or a terminal sends to all processes.
     until("the watchdog", || is_ready(watchdog));
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         kill_process(watchdog, signal).unwrap();
     }
-    // From here on it takes nothing from the kernel.
+    // From here on the mount reads no request from the kernel.
     mount.signal(Signal::STOP);
     let mut reader = Command::new("cat");
     let reader =
@@ -180,7 +181,7 @@ fn a_watchdog_holds_nothing_of_its_mount_and_ends_with_it() {
     assert!(ended(mount.process).is_some_and(|status| status.success()));
     until_no_watchdog(&point);
 
-    // In the background, and ended by somebody else.
+    // In the background, and unmounted by another process.
     cluster.ok(&["mount", point.to_str().unwrap()]);
     until("the watchdog", || watchdogs(&point).len() == 1);
     let umount = braid().arg("umount").arg(&point).output().unwrap();

@@ -1,5 +1,5 @@
-//! What tests of the C library share: a cluster in this process, the library installed as install.sh does it, and C programs
-//! compiled with the system's compiler.
+//! What tests of the C library share: a cluster in this process, the library installed as
+//! install.sh does it, and C programs compiled with the system's compiler.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 use std::{
@@ -27,7 +27,8 @@ const UUID: ClusterUuid = ClusterUuid([7; 16]);
 /// `nobody` on Debian and nearly everywhere.
 pub const NOBODY: &str = "65534";
 
-/// A running cluster with a client key, and an agent that has it. The metadata server goes first, as it should.
+/// A running cluster with a client key, and an agent that has it. The metadata server goes first,
+/// as it should.
 pub struct Cluster {
     agent: Option<(Stopper, JoinHandle<()>)>,
     mds: Mds,
@@ -127,7 +128,8 @@ impl Cluster {
             .fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
 
-    /// A program, without anything of the surroundings, that finds the cluster by its braid.toml and the library where it is installed.
+    /// A program, without anything of the surroundings, that finds the cluster by its braid.toml
+    /// and the library where it is installed.
     pub fn program(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         self.at_home(&mut command).env("BRAID_CONFIG", self.path("braid.toml"));
@@ -207,7 +209,8 @@ pub fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The library as install.sh installs it, once for a test binary, from the archive that cargo built beside it.
+/// The library as install.sh installs it, once for a test binary, from the archive that cargo built
+/// beside it.
 pub fn installed() -> &'static Path {
     static PREFIX: OnceLock<TempDir> = OnceLock::new();
     let prefix = PREFIX.get_or_init(|| {
