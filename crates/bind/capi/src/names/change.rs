@@ -69,7 +69,7 @@ pub unsafe extern "C" fn braid_utimens(
             false => {
                 // SAFETY: as above, two of them.
                 let times = unsafe { array(times, 2, "times") }?;
-                (set_time(&times[0])?, wished(&times[1])?)
+                (set_time(&times[0])?, set_time(&times[1])?)
             }
         };
         // SAFETY: as above.

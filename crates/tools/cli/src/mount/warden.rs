@@ -121,8 +121,10 @@ fn watch(point: &Path, log: &Path, detach: Option<(OsString, OsString)>) -> io::
     let aborted = abort.abort();
     start_log(log);
     aborted?;
-    let point = point.display();
-    tracing::warn!(%point, "the mount's process was killed: programs get errors there");
+    tracing::warn!(
+        point = %point.display(),
+        "the mount's process was killed: programs get errors there"
+    );
     match detach {
         Some((id, device)) => detach_mount(point, &id, &device),
         None => Ok(()),
