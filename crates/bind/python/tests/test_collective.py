@@ -142,7 +142,7 @@ def test_a_lost_task_and_a_group_that_fails_are_told_to_all(client, place):
     with client.open(f"{place}/f", "r+b", 0) as file:
         with pytest.raises(OSError, match="no network"):
             file.write_all_at(Broken(0, None, None), b"x", 0)
-        with pytest.raises(TypeError, match="no group; try: braid.Group"):
+        with pytest.raises(TypeError, match="not a group; try: braid.Group"):
             file.read_all_at(17, 1, 0)
 
 

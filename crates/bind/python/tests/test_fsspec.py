@@ -386,7 +386,7 @@ def test_a_file_whose_calls_are_awaited(fs, place):
         assert sorted(await asyncio.gather(*(file.read(1) for _ in range(3)))) == [b"3", b"4", b"5"]
         assert await file.seek(-1, os.SEEK_END) == 4 and await file.read() == b"5"
         await file.close()
-        with pytest.raises(ValueError, match="only bytes"):
+        with pytest.raises(ValueError, match="only uncompressed bytes"):
             await fs.open_async(f"{place}/d/f", "r")
         with pytest.raises(FileNotFoundError):
             await fs.open_async(f"{place}/none")

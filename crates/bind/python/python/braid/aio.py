@@ -33,8 +33,8 @@ ENTRIES_AT_ONCE = 256
 #: Calls of a client and of a file that wait for a server.
 _CLIENT_CALLS = (
     "access chmod chown copy exchange exists getxattr isdir isfile layout link listdir listxattr "
-    "lstat make_file makedirs mkdir readlink remove removexattr rename rmdir rmtree room set_layout setxattr "
-    "stat symlink sync sync_directory truncate utime whoami"
+    "lstat make_file makedirs mkdir readlink remove removexattr rename rmdir rmtree room "
+    "set_layout setxattr stat symlink sync sync_directory truncate utime whoami"
 ).split()
 _FILE_CALLS = (
     "allocate punch_hole read_at read_ranges readall readinto_at readinto_ranges readv_at size "
