@@ -1,4 +1,5 @@
-//! The rule by which ranks learn whether to make collective calls together, without MPI: each test is a function of `c/rule.c`.
+//! The rule that chooses the method of collective calls, without MPI. Each test is a function of
+//! `c/rule.c`.
 #![cfg(unix)]
 
 use std::{path::Path, process::Command};
