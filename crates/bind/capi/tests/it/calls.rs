@@ -1,5 +1,5 @@
-//! The calls, from C, against a cluster: each test is a function of `c/calls.c`, run in a process
-//! of its own.
+//! The calls, from C, on a cluster: each test is a function of `c/calls.c`, in a process of its
+//! own.
 #![cfg(target_os = "linux")]
 
 use std::{path::PathBuf, sync::OnceLock};
