@@ -1,5 +1,6 @@
-//! A host with a mount is cut off while it keeps to itself what its programs write: another mount goes on without it, what it sends
-//! later does not reach the file, its programs are told, and nobody waits for ever.
+//! A host with a mount is cut off while it keeps to itself what its programs write: another mount
+//! goes on without it, what it sends later does not reach the file, its programs are told, and
+//! nobody waits for ever.
 #![cfg(target_os = "linux")]
 
 mod harness;
@@ -136,12 +137,13 @@ fn until_done<T>(mut call: impl FnMut() -> io::Result<T>) -> T {
     }
 }
 
-/// Whether everything has arrived that was sent to daemons from this host, also on connections that nobody has open any more: TCP sends
-/// again what got lost, later and later.
+/// Whether everything has arrived that was sent to daemons from this host, also on connections that
+/// nobody has open any more: TCP sends again what got lost, later and later.
 fn all_has_arrived(host: &Host) -> bool {
     let to_daemons = format!(":{:04X}", Lab::PORT);
     let table = host.inside(|| Ok(fs::read_to_string("/proc/thread-self/net/tcp")?)).unwrap();
-    // The fields (Documentation/networking/proc_net_tcp.rst): number, own address, the other's, state, bytes unsent:unread.
+    // The fields (Documentation/networking/proc_net_tcp.rst): number, own address, the other's,
+    // state, bytes unsent:unread.
     table
         .lines()
         .skip(1)
@@ -149,15 +151,16 @@ fn all_has_arrived(host: &Host) -> bool {
         .all(|fields| !fields[2].ends_with(&to_daemons) || fields[4].starts_with("00000000:"))
 }
 
-/// TCP of this host tries again at least so often, on kernels that let it be said (6.15): what was lost comes soon after the partition is
-/// over, elsewhere half a minute later.
+/// TCP of this host tries again at least so often, on kernels that let it be said (6.15): what was
+/// lost comes soon after the partition is over, elsewhere half a minute later.
 fn tries_again_soon(host: &Host) {
     const MS: &str = "1000";
     // Where there is no such setting the test takes longer.
     let _ = host.inside(|| Ok(fs::write("/proc/sys/net/ipv4/tcp_rto_max_ms", MS)?));
 }
 
-/// The cluster is not to be reached, has taken the mount for dead, or has forgotten that it had the file open.
+/// The cluster is not to be reached, has taken the mount for dead, or has forgotten that it had the
+/// file open.
 fn is_told<T: std::fmt::Debug>(what: &str, outcome: io::Result<T>) {
     let error = outcome.expect_err(what);
     let told = [Errno::IO, Errno::STALE, Errno::TIMEDOUT].map(Errno::raw_os_error).map(Some);
@@ -185,7 +188,8 @@ fn writes_of_a_partitioned_mount_are_lost_and_reported() {
         .open(cut.path("file"))
         .unwrap();
     ours.write_all_at(&old, 0).unwrap();
-    // These go on one behind the other: from now on the mount has the file for itself, and room on the daemons.
+    // These go on one behind the other: from now on the mount has the file for itself, and room on
+    // the daemons.
     let small = |number: usize| number * SMALL..(number + 1) * SMALL;
     (0..SMALL_WRITES).for_each(|number| {
         ours.write_all_at(&old[small(number)], small(number).start as u64).unwrap()

@@ -49,7 +49,8 @@ fn a_relay_delays_new_connections_only_while_it_runs() {
     };
     let mut late = connect();
     assert!((0..3).all(|_| round_trip(&mut late) >= 2 * EACH_WAY));
-    // On a busy machine one round trip may take long all the same; not one of a hundred less is not busy.
+    // On a busy machine one round trip may take long all the same; not one of a hundred less is not
+    // busy.
     assert!((0..100).any(|_| round_trip(&mut before) < 2 * EACH_WAY));
     drop(detour);
     let mut after = connect();

@@ -46,7 +46,8 @@ fn bytes_come_back_and_no_link_is_faster_than_its_rate() {
         Ok(start.elapsed())
     });
     let mbit_per_second = BYTES as f64 * 8e-6 / time.unwrap().as_secs_f64();
-    // Only this side: how much slower a busy machine is nobody knows. What buckets hold at the start passes at once.
+    // Only this side: how much slower a busy machine is nobody knows. What buckets hold at the
+    // start passes at once.
     assert!(mbit_per_second < MBIT as f64, "{mbit_per_second:.1} Mbit/s on a link of {MBIT}");
 }
 
@@ -80,7 +81,8 @@ fn a_partitioned_daemon_is_an_error_that_names_it_and_heals() {
     host.inside(|| lab.connect(PATIENCE).map(|client| write(&client, "/file", BYTES))).unwrap();
     let error = host.inside(|| {
         let client = lab.connect(Duration::from_secs(3))?;
-        // Opened before: while a size is asked of daemons, the metadata server waits for all of them.
+        // Opened before: while a size is asked of daemons, the metadata server waits for all of
+        // them.
         let file = client.open("/file", &OpenOptions::new().read(true))?;
         lab.network().partition("iod1")?;
         Ok(file
