@@ -35,7 +35,11 @@ for file in /run/netns/"$1"*; do
     ip netns del "${file##*/}"
 done
 if [ -n "$dir" ]; then
-    for try in $(seq 100); do rm -rf --one-file-system "$dir"; test -e "$dir" || break; sleep 0.1; done
+    for try in $(seq 100); do
+        rm -rf --one-file-system "$dir"
+        test -e "$dir" || break
+        sleep 0.1
+    done
 fi
 exit 0
 "#;

@@ -1,11 +1,13 @@
 //! A cluster of hosts on one machine. Each host is a network namespace; its interfaces are veth
 //! pairs to one switch. `tc` limits every link to its rate and every port of the switch to its
-//! queue (docs/adr/0018-netlab.md).
+//! queue (docs/adr/0018-netlab.md). The namespace of a host is called `braid-lab-PID-N-HOST`.
 //!
 //! ```text
-//!   braid-lab-PID-N-iod0 ── eth0 ──tbf──► v-iod0-0 ┐                        ┌ v-client0-0 ◄──tbf── eth0
-//!                                                  ├ br0, braid-lab-PID-N-sw┤
-//!   braid-lab-PID-N-iod1 ── eth0 ◄──tbf── v-iod1-0 ┘                        └ v-mds-0     ──tbf──► eth0
+//!   namespace ...-iod0                 namespace ...-sw                 namespace ...-client0
+//!     eth0 ──tbf──► v-iod0-0 ┐                          ┌ v-client0-0 ◄──tbf── eth0
+//!                            ├────────── br0 ───────────┤
+//!     eth0 ◄──tbf── v-iod1-0 ┘                          └ v-mds-0     ──tbf──► eth0
+//!   namespace ...-iod1                                                  namespace ...-mds
 //! ```
 //!
 //! 1. A lab is removed when its [`Lab`] is dropped, and also when its process is killed: a shell

@@ -108,7 +108,8 @@ impl Network {
         let (switch, segment) =
             (&self.switch, segment_bytes(spec.rate.min(spec.client_rate()) * spec.slowed));
         let mut text = format!(
-            "ip netns add {switch}\nip -n {switch} link add br0 type bridge\nip -n {switch} link set br0 up\n"
+            "ip netns add {switch}\nip -n {switch} link add br0 type bridge\n\
+             ip -n {switch} link set br0 up\n"
         );
         let segment = if spec.loss > 0.0 { FRAME_COUNTED } else { segment };
         let mut line = |words: String| writeln!(text, "{words}").expect("a string takes it");
@@ -158,7 +159,8 @@ impl Network {
             let chain = format!("c-{port}");
             writeln!(
                 rules,
-                "add chain netdev lab {chain} {{ type filter hook ingress device {port} priority 0; }}"
+                "add chain netdev lab {chain} {{ \
+                 type filter hook ingress device {port} priority 0; }}"
             )?;
             writeln!(
                 rules,
