@@ -115,7 +115,7 @@ fn mount(descriptor: c_int) -> Outcome<braid_mount> {
         Open::File(file) => file.cluster.clone(),
         Open::Directory(directory) => directory.cluster.clone(),
     };
-    let room = cluster.client.statfs(FileIndex::ROOT)?;
+    let space = cluster.client.statfs(FileIndex::ROOT)?;
     // With an agent, the program may not know the addresses. The cluster map has them.
     let addresses = if cluster.mds.is_empty() {
         cluster.client.cluster_map()?.mds
@@ -128,10 +128,10 @@ fn mount(descriptor: c_int) -> Outcome<braid_mount> {
     }
     Ok(braid_mount {
         manager,
-        iods: room.iods,
-        iods_up: room.iods_up,
-        total_bytes: room.total.0,
-        available_bytes: room.available.0,
+        iods: space.iods,
+        iods_up: space.iods_up,
+        total_bytes: space.total.0,
+        available_bytes: space.available.0,
     })
 }
 

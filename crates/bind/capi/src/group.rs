@@ -130,9 +130,9 @@ pub unsafe extern "C" fn braid_group_gather(
     call(|| {
         // SAFETY: as above.
         let (group, mine) = unsafe { (of(group)?, array::<u8>(mine.cast(), bytes, "mine")?) };
-        let room = bytes.saturating_mul(group.size() as usize);
+        let total = bytes.saturating_mul(group.size() as usize);
         // SAFETY: as above.
-        let all = unsafe { memory(all.cast(), room, "all") }?;
+        let all = unsafe { memory(all.cast(), total, "all") }?;
         let gathered = group.all_gather(mine, Duration::from_millis(timeout_ms.into()))?;
         if gathered.iter().any(|given| given.len() != bytes) {
             return Err(Failure::invalid(

@@ -159,13 +159,13 @@ int listed_read(struct file *file, int64_t at, char *memory, int64_t bytes, int6
     int64_t last;
     int code = place_of(file, at + bytes - 1, &last);
     if (code != MPI_SUCCESS) return code;
-    size_t room = bytes < PIECES_MAX ? (size_t)bytes : PIECES_MAX;
-    struct braid_piece *pieces = malloc(room * sizeof *pieces);
+    size_t capacity = bytes < PIECES_MAX ? (size_t)bytes : PIECES_MAX;
+    struct braid_piece *pieces = malloc(capacity * sizeof *pieces);
     if (!pieces) return error_of(MPI_ERR_NO_MEM, file->path, "no memory for the list of the read");
     while (*moved < bytes) {
         size_t count = 0;
         int64_t asked = 0;
-        while (count < room && *moved + asked < bytes) {
+        while (count < capacity && *moved + asked < bytes) {
             int64_t position = at + *moved + asked, within = position % listed->bytes,
                     rest = bytes - *moved - asked;
             const struct run *run = run_at(listed, within);

@@ -39,9 +39,9 @@ static int find_mount(const char *path, dev_t device, char source[256], char roo
                       size_t *below) {
     FILE *table = fopen("/proc/self/mountinfo", "re");
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int found = 0, is_braid = 0;
-    while (table && getline(&line, &room, table) > 0) {
+    while (table && getline(&line, &capacity, table) > 0) {
         char point[PATH_MAX], shown[PATH_MAX], type[64], from[256];
         unsigned major_number, minor_number;
         /* proc(5): id, parent, device, root, mount point, options, tags, "-", type, source */

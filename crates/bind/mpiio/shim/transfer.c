@@ -51,24 +51,25 @@ static int convert(struct file *file, enum direction direction, void *buffer, MP
     for (int64_t done = 0; done < count; done += at_once) {
         int now = (int)(count - done < at_once ? count - done : at_once), code;
         char *memory = (char *)buffer + done * extent, *place = packed + done * each;
-        int64_t room = now * each;
+        int64_t capacity = now * each;
         if (file->representation == EXTERNAL32) {
             MPI_Aint position = 0;
-            code =
-                direction == WRITING
-                    ? MPI_Pack_external("external32", memory, now, type, place, room, &position)
-                    : MPI_Unpack_external("external32", place, room, &position, memory, now, type);
+            code = direction == WRITING ? MPI_Pack_external("external32", memory, now, type, place,
+                                                            capacity, &position)
+                                        : MPI_Unpack_external("external32", place, capacity,
+                                                              &position, memory, now, type);
             /* set_view used MPI_Pack_external_size, but Open MPI's MPI_Pack_external differs
              * from it. */
-            if (code == MPI_SUCCESS && position != room)
+            if (code == MPI_SUCCESS && position != capacity)
                 code = error_of(MPI_ERR_UNSUPPORTED_DATAREP, file->path,
                                 "a type has another size in external32");
         } else {
             int position = 0;
-            code = direction == WRITING
-                       ? MPI_Pack(memory, now, type, place, (int)room, &position, MPI_COMM_SELF)
-                       : MPI_Unpack(place, (int)room, &position, memory, now, type, MPI_COMM_SELF);
-            if (code == MPI_SUCCESS && position != room)
+            code =
+                direction == WRITING
+                    ? MPI_Pack(memory, now, type, place, (int)capacity, &position, MPI_COMM_SELF)
+                    : MPI_Unpack(place, (int)capacity, &position, memory, now, type, MPI_COMM_SELF);
+            if (code == MPI_SUCCESS && position != capacity)
                 code = error_of(MPI_ERR_CONVERSION, file->path, "MPI_Pack adds to the data");
         }
         if (code != MPI_SUCCESS) return code;

@@ -392,15 +392,15 @@ struct contents {
 };
 
 static int contents_of(MPI_Datatype type, const struct envelope *envelope,
-                       const struct contents *room) {
+                       const struct contents *capacity) {
 #if MPI_VERSION >= 4
     return MPI_Type_get_contents_c(type, envelope->integers, envelope->addresses, envelope->counts,
-                                   envelope->types, room->integers, room->addresses, room->counts,
-                                   room->types);
+                                   envelope->types, capacity->integers, capacity->addresses,
+                                   capacity->counts, capacity->types);
 #else
     return MPI_Type_get_contents(type, (int)envelope->integers, (int)envelope->addresses,
-                                 (int)envelope->types, room->integers, room->addresses,
-                                 room->types);
+                                 (int)envelope->types, capacity->integers, capacity->addresses,
+                                 capacity->types);
 #endif
 }
 

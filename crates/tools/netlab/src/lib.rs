@@ -17,6 +17,8 @@
 //!    same addresses.
 //! 4. Programs in a lab partition, kill and restart its hosts by commands ([`ask`]), as the owner
 //!    of the [`Lab`] does by calls.
+//!
+//! The tests check them; they concern other processes, so that no assertion here can.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 

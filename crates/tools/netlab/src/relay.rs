@@ -41,13 +41,13 @@ impl Relay {
         let ended = Arc::new(AtomicBool::new(false));
         let (from, to, stop, host) =
             (from.to_owned(), to.to_owned(), Arc::clone(&ended), host.clone());
-        let (told, bound) = sync_channel(1);
+        let (started, bound) = sync_channel(1);
         thread::spawn(move || match listen(&host, &from) {
             Ok(listener) => {
-                let _ = told.send(Ok(()));
+                let _ = started.send(Ok(()));
                 accept(&listener, &to, each_way, &stop);
             }
-            Err(error) => drop(told.send(Err(error))),
+            Err(error) => drop(started.send(Err(error))),
         });
         bound.recv().context("a relay ended")?.context("starting a relay")?;
         Ok(Self { ended })

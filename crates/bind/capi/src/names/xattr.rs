@@ -112,12 +112,12 @@ fn followed(client: &Client, path: &[u8]) -> Outcome<FileIndex> {
 ///
 /// # Safety
 /// As [`memory`].
-unsafe fn store(found: &[u8], to: *mut u8, room: usize, name: &str) -> Outcome<ssize_t> {
-    if room > 0 {
+unsafe fn store(found: &[u8], to: *mut u8, capacity: usize, name: &str) -> Outcome<ssize_t> {
+    if capacity > 0 {
         // SAFETY: the caller's promise.
-        let to = unsafe { memory(to, room, name) }?;
+        let to = unsafe { memory(to, capacity, name) }?;
         let Some(to) = to.get_mut(..found.len()) else {
-            let why = format!("xattr: {name} has space for {room} bytes of {}", found.len());
+            let why = format!("xattr: {name} has space for {capacity} bytes of {}", found.len());
             return Err(Failure::new(libc::ERANGE, format!("{why}; try: a larger buffer")));
         };
         to.copy_from_slice(found);

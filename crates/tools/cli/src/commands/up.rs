@@ -110,7 +110,7 @@ fn is_mounted(_: &Path) -> bool {
 
 /// Prints the address, the mount point and the next commands.
 fn ready(args: &UpArgs, address: &str, iods: usize, out: Printer) -> Result<(), Fault> {
-    let room =
+    let space =
         connect::client(&embedded::settings(&args.dir)?)?.statfs(braid_types::FileIndex::ROOT)?;
     // Absolute paths: the user may run the next command in another directory.
     let config =
@@ -118,12 +118,12 @@ fn ready(args: &UpArgs, address: &str, iods: usize, out: Printer) -> Result<(), 
     let mount = Some(mount_point(args)).filter(|point| is_mounted(point));
     if out.json {
         out.value(&json!({ "dir": args.dir, "mds": address, "iods": iods, "config": config,
-            "mount": mount, "total": room.total.0, "available": room.available.0 }));
+            "mount": mount, "total": space.total.0, "available": space.available.0 }));
         return Ok(());
     }
     out.line(format!(
         "BraidFS is up: 1 metadata server at {address}, {iods} I/O daemons, {} free",
-        human_bytes(room.available.0)
+        human_bytes(space.available.0)
     ));
     let config = quoted(&config.display().to_string());
     match &mount {
