@@ -149,9 +149,7 @@ fn print(report: &Report, out: Printer) {
     );
     for path in &report.leftovers {
         let remove = format!("braid rm -r {}", quoted(path));
-        out.hint(format!(
-            "{path} belongs to another run. If that run does not run any more: {remove}"
-        ));
+        out.hint(format!("{path} belongs to another run. If that run has ended: {remove}"));
     }
 }
 

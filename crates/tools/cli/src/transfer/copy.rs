@@ -166,7 +166,7 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
         };
         let meta = self.from.meta(source)?.ok_or_else(missing)?;
         if meta.kind == Kind::Directory && !self.options.recursive {
-            return Err(Fault::usage(doing(), "it is a directory").hint("the same with -r"));
+            return Err(Fault::usage(doing(), "it is a directory").hint("the same command with -r"));
         }
         if self.from.same_file(source, &target) {
             return Err(Fault::usage(doing(), "source and destination are the same file")
