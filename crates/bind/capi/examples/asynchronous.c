@@ -1,4 +1,5 @@
-/* Calls under way while the program computes: the next block is read while this one is summed; and a list of pieces in one call. */
+/* Nonblocking calls: the next block is read while the program sums this one; and a list of pieces
+ * in one call. */
 #include <braid.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@ static void fail(const char *what) {
 int main(int argc, char **argv) {
     int cluster = braid_connect(NULL, NULL);
     if (cluster < 0) fail("connect");
-    int file = braid_open(cluster, argc > 1 ? argv[1] : "/blocks", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    int file =
+        braid_open(cluster, argc > 1 ? argv[1] : "/blocks", O_RDWR | O_CREAT | O_TRUNC, 0644);
     if (file < 0) fail("open");
 
     static unsigned char out[BLOCKS][BLOCK], in[2][BLOCK];
@@ -33,7 +35,9 @@ int main(int argc, char **argv) {
     struct braid_request *next = braid_pread_start(file, in[0], BLOCK, 0);
     for (int block = 0; block < BLOCKS; block++) {
         if (!next || braid_wait(next) != BLOCK) fail("read");
-        if (block + 1 < BLOCKS) next = braid_pread_start(file, in[(block + 1) % 2], BLOCK, (int64_t)(block + 1) * BLOCK);
+        if (block + 1 < BLOCKS)
+            next =
+                braid_pread_start(file, in[(block + 1) % 2], BLOCK, (int64_t)(block + 1) * BLOCK);
         for (int at = 0; at < BLOCK; at++) sum += in[block % 2][at];
     }
 
@@ -41,7 +45,8 @@ int main(int argc, char **argv) {
     unsigned char firsts[BLOCKS];
     struct braid_piece pieces[BLOCKS];
     for (int at = 0; at < BLOCKS; at++)
-        pieces[at] = (struct braid_piece){.offset = (int64_t)(BLOCKS - 1 - at) * BLOCK, .memory = &firsts[at], .bytes = 1};
+        pieces[at] = (struct braid_piece){
+            .offset = (int64_t)(BLOCKS - 1 - at) * BLOCK, .memory = &firsts[at], .bytes = 1};
     struct braid_request *list = braid_read_list_start(file, pieces, BLOCKS);
     if (!list) fail("start a list");
     while (braid_test(list) == 0) { /* the program computes */ }

@@ -1,7 +1,8 @@
-/* Four tasks write one file together, and read it back: each has 512 bytes of every 2 KiB, so that the I/O daemons, which are told of all
- * parts at once, touch every page once. The tasks are threads here; what they exchange lies in memory between two barriers. In a
- * program with MPI all_gather is MPI_Allgather; processes without it use braid_group_tcp. */
-/* For pthread_barrier_t, which strict C leaves out; before every header. */
+/* Four tasks write one file together and read it back. Each has 512 bytes of every 2 KiB. The I/O
+ * daemons get the requests of all tasks as one, so that they access every page once. The tasks are
+ * threads here, which exchange bytes in memory between two barriers. In a program with MPI,
+ * all_gather is MPI_Allgather; processes without MPI use braid_group_tcp. */
+/* For pthread_barrier_t, which strict C does not have; before every header. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -48,7 +49,8 @@ static void *work(void *argument) {
     if (file < 0 || braid_set_view(file, view) < 0) fail("open");
 
     unsigned char out[PART], in[PART];
-    for (size_t at = 0; at < PART; at++) out[at] = (unsigned char)(task->rank * 61 + at * 7 + at / GROUP);
+    for (size_t at = 0; at < PART; at++)
+        out[at] = (unsigned char)(task->rank * 61 + at * 7 + at / GROUP);
     if (braid_pwrite_all(file, group, out, PART, 0, BRAID_COLLECTIVE_AUTO) != PART) fail("write");
     if (braid_pread_all(file, group, in, PART, 0, BRAID_COLLECTIVE_AUTO) != PART) fail("read");
     for (size_t at = 0; at < PART; at++) task->wrong += in[at] != out[at];

@@ -1,4 +1,5 @@
-/* A file written and read: cc read_write.c $(pkg-config --cflags --libs braid) -o read_write && ./read_write /greeting */
+/* Writes and reads a file:
+ * cc read_write.c $(pkg-config --cflags --libs braid) -o read_write && ./read_write /greeting */
 #include <braid.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* Four tasks, each with its own part of one file: task t sees 4 KiB in every 16 KiB (the 1996 paper's partition). Each writes its
- * part in one call, which is one request to each I/O daemon; then the whole is read and every byte looked at. */
+/* Four tasks, each with its own part of one file: task t sees 4 KiB in every 16 KiB (the 1996
+ * paper's partition). Each writes its part in one call, which is one request to each I/O daemon.
+ * Then the whole file is read and every byte checked. */
 #include <braid.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,7 +17,9 @@ static void fail(const char *what) {
     exit(1);
 }
 
-static unsigned char byte_of(int task, size_t at) { return (unsigned char)(task * 61 + at * 7 + at / GROUP); }
+static unsigned char byte_of(int task, size_t at) {
+    return (unsigned char)(task * 61 + at * 7 + at / GROUP);
+}
 
 static void *work(void *argument) {
     int task = *(int *)argument;

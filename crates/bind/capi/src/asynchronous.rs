@@ -1,6 +1,6 @@
-//! Calls that are started now and waited for later, while the program computes.
+//! Nonblocking calls: started now and waited for later, while the program computes.
 //!
-//! Threads of the cluster's client do them.
+//! Threads of the cluster's client run them.
 
 use std::{
     ffi::{c_int, c_void},
@@ -22,21 +22,24 @@ use crate::{
     list::{self, braid_piece},
 };
 
-/// A call that was started.
+/// A nonblocking call that was started.
 #[allow(non_camel_case_types)]
 pub struct braid_request {
     started: Started<Outcome<ssize_t>>,
-    /// The process whose threads do it.
+    /// The process whose threads run it.
     process: u32,
 }
 
-/// Memory of the program that a started call uses: until it is waited for it is not the program's.
+/// Memory of the program that a started call uses. It belongs to the library until the request is
+/// waited for.
 struct Lent<T>(T);
 
-// SAFETY: the pointers in it are used by one thread at a time: C's caller leaves the memory alone until braid_wait.
+// SAFETY: one thread at a time uses the pointers in it: the C caller does not touch the memory
+// before braid_wait.
 unsafe impl<T> Send for Lent<T> {}
 
-/// Starts braid_pread. The memory is the library's until braid_wait. Returns a request for braid_test and braid_wait, or NULL.
+/// Starts braid_pread. The memory belongs to the library until braid_wait. Returns a request for
+/// braid_test and braid_wait, or NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_pread_start(
     file: c_int,
@@ -46,7 +49,8 @@ pub unsafe extern "C" fn braid_pread_start(
 ) -> *mut braid_request {
     call(|| {
         let (open, at) = (readable(file)?, position(at, "position")?);
-        // SAFETY: the promise of C's caller, see `pointers`, until the request is waited for; also below.
+        // SAFETY: the promise of C's caller, see `pointers`, until the request is waited for; also
+        // below.
         let lent = Lent(unsafe { memory(buffer.cast(), bytes, "buffer") }?);
         let file = open.file();
         start(&open, move || {
@@ -73,7 +77,8 @@ pub unsafe extern "C" fn braid_pwrite_start(
     })
 }
 
-/// Starts braid_preadv. The array of pieces is the program's again at once, their memory after braid_wait.
+/// Starts braid_preadv. The program may reuse the array of pieces when this call returns, and their
+/// memory after braid_wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_preadv_start(
     file: c_int,
@@ -108,7 +113,8 @@ pub unsafe extern "C" fn braid_pwritev_start(
     })
 }
 
-/// Starts braid_read_list. The array of pieces is the program's again at once, their memory after braid_wait.
+/// Starts braid_read_list. The program may reuse the array of pieces when this call returns, and
+/// their memory after braid_wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_read_list_start(
     file: c_int,
@@ -148,7 +154,7 @@ pub unsafe extern "C" fn braid_write_list_start(
     })
 }
 
-/// Starts braid_fsync: of what was written before it was started.
+/// Starts braid_fsync, for everything that was written before this call.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_fsync_start(file: c_int) -> *mut braid_request {
     call(|| {
@@ -161,7 +167,7 @@ pub extern "C" fn braid_fsync_start(file: c_int) -> *mut braid_request {
     })
 }
 
-/// Whether a request is done: 1, or 0 when it is still under way. It must be waited for all the same.
+/// Returns 1 when a request is done, 0 while it is pending. In both cases it must be waited for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_test(request: *const braid_request) -> c_int {
     call(|| {
@@ -172,15 +178,16 @@ pub unsafe extern "C" fn braid_test(request: *const braid_request) -> c_int {
     })
 }
 
-/// Waits for a request and frees it. Returns what the call would have returned, with errno and message on this thread.
+/// Waits for a request and frees it. Returns what the blocking call returns, and sets errno and the
+/// message of this thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_wait(request: *mut braid_request) -> ssize_t {
     call(|| {
         // SAFETY: as above.
         check_process(unsafe { value(request, "request") }?)?;
-        // SAFETY: as above; it was made from a box by `hand_out`.
+        // SAFETY: as above; `hand_out` made it from a box.
         let request = unsafe { Box::from_raw(request) };
-        // A panic of the call goes on here, to the border.
+        // If the call panicked, `wait` continues the panic here, and `border::call` stops it.
         request.started.wait()
     })
 }
@@ -190,7 +197,7 @@ fn check_process(request: &braid_request) -> Outcome<()> {
         true => Ok(()),
         false => Err(Failure::new(
             libc::ECHILD,
-            "the request was started before fork(), by the parent, and is the parent's",
+            "request: it was started by the parent, before fork(); try: braid_connect in the child",
         )),
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     settings::{self, Place, Wanted},
 };
 
-/// For `braid_options.tls`: as configuration and environment say.
+/// For `braid_options.tls`: as the configuration and the environment say.
 pub const BRAID_TLS_CONFIGURED: c_int = 0;
 /// For `braid_options.tls`: TLS unless both ends are on this machine.
 pub const BRAID_TLS_UNLESS_LOOPBACK: c_int = 1;
@@ -27,21 +27,22 @@ pub const BRAID_TLS_ALWAYS: c_int = 2;
 /// For `braid_options.tls`: TLS never.
 pub const BRAID_TLS_NEVER: c_int = 3;
 
-/// How to connect. All zeros leaves everything to environment and configuration.
+/// How to connect. All zeros: everything comes from the environment and the configuration.
 #[repr(C)]
 #[allow(non_camel_case_types)]
 pub struct braid_options {
     /// A client's key file, or NULL.
     pub key_file: *const c_char,
-    /// The socket of this host's agent, or NULL. It says who the program is, from the kernel's word.
+    /// The socket of this host's agent, or NULL. The agent learns the program's user from the
+    /// kernel.
     pub agent: *const c_char,
-    /// What the server shows for this client, or NULL for "program[pid]".
+    /// The client's name in the server's lists, or NULL for "program[pid]".
     pub client_name: *const c_char,
-    /// How long a call may take when a server is gone, in milliseconds; 0 for the configured time, or 30 s.
+    /// How long a call may wait for a server, in milliseconds; 0 for the configured time, or 30 s.
     pub timeout_ms: u32,
     /// One of BRAID_TLS_*.
     pub tls: c_int,
-    /// Zeros.
+    /// Must be zero.
     pub reserved: [u64; 8],
 }
 
@@ -51,13 +52,16 @@ pub(crate) struct Cluster {
     pub(crate) mds: Vec<String>,
 }
 
-/// Connects to a cluster, as the user that the program runs as (through the host's agent) or as the holder of a key.
+/// Connects to a cluster, as the user that the program runs as (through the host's agent) or as the
+/// holder of a key.
 ///
-/// where: NULL for what the braid command uses (BRAID_CONFIG, ./braid.toml, ~/.config/braid/braid.toml,
-/// /etc/braid/braid.toml; BRAID_MDS, BRAID_KEY, BRAID_AGENT, BRAID_TLS, BRAID_TIMEOUT); the path of a braid.toml; or addresses of
-/// the metadata server, "host:port,host:port". options: NULL for none.
+/// where: NULL for the settings of the braid command (BRAID_CONFIG, ./braid.toml,
+/// ~/.config/braid/braid.toml, /etc/braid/braid.toml; BRAID_MDS, BRAID_KEY, BRAID_AGENT, BRAID_TLS,
+/// BRAID_TIMEOUT); the path of a braid.toml; or addresses of the metadata server,
+/// "host:port,host:port". options: NULL for none.
 ///
-/// Returns a descriptor of the cluster, or -1. Modes of what is made get the umask that the process has now.
+/// Returns a descriptor of the cluster, or -1. New files and directories get the umask that the
+/// process has at this call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_connect(
     r#where: *const c_char,
@@ -78,21 +82,21 @@ pub unsafe extern "C" fn braid_connect(
     })
 }
 
-/// Leaves a cluster. Files and directories that are still open stay usable until they are closed; with the last of them the
-/// session ends. 0, or -1.
+/// Leaves a cluster. Open files and directories stay usable until they are closed; the session ends
+/// with the last of them. Returns 0, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_disconnect(cluster: c_int) -> c_int {
     call(|| table::take_cluster(cluster).map(|_| 0))
 }
 
 /// # Safety
-/// As [`value`], and the texts in it as [`optional_text`].
+/// As [`value`], and the strings in it as [`optional_text`].
 unsafe fn wanted(options: *const braid_options) -> Outcome<Wanted> {
     // SAFETY: the caller's promise, also below.
     let options = unsafe { value(options, "options") }?;
     if options.reserved != [0; 8] {
         return Err(Failure::invalid(
-            "options: what this version does not know is set; try: a newer libbraid",
+            "options: a reserved field is not zero; try: a newer libbraid",
         ));
     }
     // SAFETY: as above.
@@ -119,11 +123,11 @@ fn tls(number: c_int) -> Outcome<Option<TlsPolicy>> {
         BRAID_TLS_UNLESS_LOOPBACK => Ok(Some(TlsPolicy::UnlessLoopback)),
         BRAID_TLS_ALWAYS => Ok(Some(TlsPolicy::Always)),
         BRAID_TLS_NEVER => Ok(Some(TlsPolicy::Never)),
-        other => Err(Failure::invalid(format!("options: tls {other} is not one of BRAID_TLS_*"))),
+        other => Err(Failure::invalid(format!("options: tls is {other}, not one of BRAID_TLS_*"))),
     }
 }
 
-/// The mask of the process. `umask(2)` would change it for a moment, for every thread.
+/// The umask of the process. Calling `umask(2)` would change it for a moment, for every thread.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));

@@ -1,6 +1,7 @@
 //! Collective calls: all tasks of a group read or write one file together (1996 paper, 2.3.1).
 //!
-//! A task whose own arguments are refused here tells the others, who have begun the call and would wait for it.
+//! A task with a wrong argument of its own notifies the others: they have started the call and
+//! would wait for it.
 
 use std::{
     ffi::{c_char, c_int, c_void},
@@ -21,21 +22,24 @@ use crate::{
     group::{braid_group, of},
 };
 
-/// How a collective call goes about it: the I/O daemons do it where the tasks want interleaved short pieces (shorter than 256 bytes to
-/// read, 16 KiB to write; over TLS 4 KiB for both), or write what overlaps; else each task by itself. The same for all tasks.
+/// For `how`: the library chooses, the same for all tasks. The I/O daemons carry the call out where
+/// the tasks want short interleaved pieces (shorter than 256 bytes to read, 16 KiB to write; over
+/// TLS 4 KiB for both), or where writes overlap. Otherwise each task transfers its own bytes.
 pub const BRAID_COLLECTIVE_AUTO: c_int = 0;
-/// The I/O daemons, wherever two tasks or more want bytes.
+/// For `how`: the I/O daemons carry the call out wherever at least two tasks want bytes.
 pub const BRAID_COLLECTIVE_SERVER: c_int = 1;
-/// Each task by itself.
+/// For `how`: each task transfers its own bytes.
 pub const BRAID_COLLECTIVE_INDEPENDENT: c_int = 2;
-/// Added to one of these: a write in which tasks overlap is EINVAL. Without it the bytes of the highest rank are in the file after it.
+/// Added to one of these: a write in which tasks overlap fails with EINVAL. Without it the file
+/// gets the bytes of the highest rank.
 pub const BRAID_COLLECTIVE_NO_OVERLAP: c_int = 16;
 
-/// How long a task that refuses, or asks, waits for the others.
+/// How long a task waits for the others when it refuses a call or checks for overlaps.
 const REFUSAL_TIME: Duration = Duration::from_secs(60);
 
-/// As braid_pread, all tasks of the group together, each through its own view of the file; a task without bytes calls it with 0 bytes.
-/// how: one of BRAID_COLLECTIVE_*. Returns this task's bytes; or -1 in all tasks, when one fails.
+/// As braid_pread, by all tasks of the group together, each through its own view of the file. A
+/// task without bytes calls it with 0 bytes. how: one of BRAID_COLLECTIVE_*. Returns the number of
+/// bytes of this task; when one task fails, -1 in all tasks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_pread_all(
     file: c_int,
@@ -58,7 +62,8 @@ pub unsafe extern "C" fn braid_pread_all(
     })
 }
 
-/// As braid_pwrite, all tasks of the group together; otherwise as braid_pread_all. After a failure any of the bytes may be written.
+/// As braid_pwrite, by all tasks of the group together; otherwise as braid_pread_all. After a
+/// failure any of the bytes may have been written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_pwrite_all(
     file: c_int,
@@ -81,8 +86,9 @@ pub unsafe extern "C" fn braid_pwrite_all(
     })
 }
 
-/// Whether two tasks of the group see the same byte of the file in bytes bytes from a position of their views: 1 or 0, the same in all tasks,
-/// which all call it; or -1. Moves nothing, asks no daemon, and takes time for the pieces of all tasks.
+/// Whether two tasks of the group see the same byte of the file, in `bytes` bytes from position
+/// `at` of their views. All tasks call it. Returns 1 or 0, the same in all tasks, or -1. It
+/// transfers no data and asks no daemon; its time grows with the number of pieces of all tasks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_overlap_all(
     file: c_int,
@@ -99,8 +105,9 @@ pub unsafe extern "C" fn braid_overlap_all(
     })
 }
 
-/// Takes part in the collective call that the other tasks make, with a failure: for a task that cannot make it. It fails in all tasks
-/// with this reason, and with this errno where it is one of libbraid's own, else EINVAL. 0 when they have heard of it, or -1.
+/// Takes part with a failure in the collective call that the other tasks make, for a task that
+/// cannot make it. The call fails in all tasks with this reason. errno is `error` where libbraid
+/// itself uses that number, else EINVAL. Returns 0 when the others have received it, or -1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_refuse_all(
     group: *const braid_group,
@@ -116,9 +123,9 @@ pub unsafe extern "C" fn braid_refuse_all(
     })
 }
 
-/// Tells the others why this task does not take part.
+/// Notifies the others of why this task does not take part.
 pub(crate) fn refuse(group: &dyn Group, failure: &Failure) {
-    // Whether they heard it or not, what this task says is its own failure.
+    // This task reports its own failure, whether the others received it or not.
     let _ = refuse_all(group, &refusal(failure), REFUSAL_TIME);
 }
 
@@ -133,7 +140,7 @@ pub(crate) fn options(how: c_int) -> Outcome<CollectiveOptions> {
         BRAID_COLLECTIVE_AUTO => CollectiveMode::Auto,
         BRAID_COLLECTIVE_SERVER => CollectiveMode::Server,
         BRAID_COLLECTIVE_INDEPENDENT => CollectiveMode::Independent,
-        _ => return Err(Failure::invalid(format!("how: {how} is none of BRAID_COLLECTIVE_*"))),
+        _ => return Err(Failure::invalid(format!("how is {how}, not one of BRAID_COLLECTIVE_*"))),
     };
     let overlap =
         if how & BRAID_COLLECTIVE_NO_OVERLAP != 0 { Overlap::Refuse } else { Overlap::HighestRank };

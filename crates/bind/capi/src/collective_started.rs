@@ -1,4 +1,5 @@
-//! Collective calls that are started now and waited for later: each on a thread of its own, since it waits for the other tasks'.
+//! Nonblocking collective calls. Each runs on a thread of its own, since it waits for the other
+//! tasks.
 
 use std::{
     ffi::{c_int, c_void},
@@ -20,9 +21,10 @@ use crate::{
     group::{braid_group, shared},
 };
 
-/// Starts braid_pread_all; otherwise as braid_pread_start. A function of the program's that the group was made of is called on a thread
-/// of the library. Calls of one group go on one after the other: wait for this one before the next is made or started. What makes no
-/// sense is told by braid_wait, as in the other tasks; NULL, when the group is none.
+/// Starts braid_pread_all; otherwise as braid_pread_start. If the group was made from a function of
+/// the program, a thread of the library calls that function. Calls of one group run one after the
+/// other: wait for this one before you make or start the next. Wrong arguments are reported by
+/// braid_wait, in all tasks. Returns NULL when `group` is wrong.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_pread_all_start(
     file: c_int,
@@ -33,7 +35,8 @@ pub unsafe extern "C" fn braid_pread_all_start(
     how: c_int,
 ) -> *mut braid_request {
     call(|| {
-        // SAFETY: the promise of C's caller, see `pointers`, for the memory until the request is waited for; also below.
+        // SAFETY: the promise of C's caller, see `pointers`, for the memory until the request is
+        // waited for; also below.
         let group = unsafe { shared(group) }?;
         let ready = || {
             // SAFETY: as above.
@@ -76,13 +79,15 @@ pub unsafe extern "C" fn braid_pwrite_all_start(
     })
 }
 
-/// Starts the call, or the refusal of a task that cannot make it: the others have begun, and would wait for it.
+/// Starts the call; or, for a task that cannot make it, the refusal: the others have started the
+/// call and would wait.
 fn start<W>(group: Arc<dyn Group>, ready: Outcome<(Arc<File>, W)>) -> *mut braid_request
 where
     W: FnOnce(&File, &dyn Group) -> Outcome<ssize_t> + Send + 'static,
 {
     hand_out(match ready {
-        // With the handle itself: braid_close meanwhile leaves closing to the work, as for calls that are not collective.
+        // The work holds the handle itself. If braid_close comes first, the work closes the file,
+        // as for calls that are not collective.
         Ok((file, work)) => Started::apart(move || work(&file, &*group)),
         Err(failure) => Started::apart(move || {
             refuse(&*group, &failure);

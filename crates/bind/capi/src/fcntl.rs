@@ -1,5 +1,6 @@
-//! `braid_fcntl`: the 1996 paper's requests (2.1): physical metadata parameters (2.2.1) and logical partition parameters (2.2.2)
-//! of an open file, and facts of the file system that is mounted.
+//! `braid_fcntl`: the requests of the 1996 paper (2.1). They read and set the physical metadata
+//! parameters (2.2.1) and the logical partition parameters (2.2.2) of an open file, and report the
+//! mounted file system.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -16,32 +17,34 @@ use crate::{
     layout::{self, BRAID_SIMPLE_STRIPE},
 };
 
-/// Tells which file system a descriptor is of: struct braid_mount.
+/// Returns the file system of a descriptor: struct braid_mount.
 pub const BRAID_GET_MOUNT: c_int = 1;
-/// Tells the striping parameters of a file: struct braid_metadata.
+/// Returns the striping parameters of a file: struct braid_metadata.
 pub const BRAID_GET_METADATA: c_int = 2;
-/// Sets the striping parameters of a file that was never written and that nobody else has open: struct braid_metadata. The
-/// descriptor stays, its cursor is at 0. It takes some seconds, until the server has recorded that the file is empty;
-/// braid_open_layout takes none.
+/// Sets the striping parameters of a file that was never written and that nobody else has open:
+/// struct braid_metadata. The descriptor stays valid; its cursor is set to 0. It takes some
+/// seconds, until the server has recorded that the file is empty; braid_open_layout has no such
+/// wait.
 pub const BRAID_SET_METADATA: c_int = 3;
-/// Tells the partition that the descriptor sees: struct braid_partition.
+/// Returns the partition of the descriptor: struct braid_partition.
 pub const BRAID_GET_PARTITION: c_int = 4;
-/// Sets the partition that the descriptor sees; its cursor is at 0: struct braid_partition.
+/// Sets the partition of the descriptor, and its cursor to 0: struct braid_partition.
 pub const BRAID_SET_PARTITION: c_int = 5;
 
-/// The file system that a descriptor is of.
+/// The file system of a descriptor.
 #[repr(C)]
 #[allow(non_camel_case_types)]
 pub struct braid_mount {
-    /// Addresses of the metadata server (the paper's manager), separated by commas; cut when it is longer.
+    /// Addresses of the metadata server (the paper's manager), separated by commas, truncated to
+    /// 255 bytes.
     pub manager: [c_char; 256],
-    /// I/O daemons that there are.
+    /// Number of I/O daemons.
     pub iods: u32,
-    /// I/O daemons that are up.
+    /// Number of I/O daemons that are up.
     pub iods_up: u32,
-    /// All room, in bytes.
+    /// Total space, in bytes.
     pub total_bytes: u64,
-    /// What may still be written, in bytes.
+    /// Space that can still be written, in bytes.
     pub available_bytes: u64,
 }
 
@@ -49,28 +52,30 @@ pub struct braid_mount {
 #[repr(C)]
 #[allow(non_camel_case_types)]
 pub struct braid_metadata {
-    /// Bytes of a stripe on one I/O daemon; 0 leaves it to the directory.
+    /// Bytes of a stripe on one I/O daemon; 0: as the directory says.
     pub stripe_bytes: u64,
-    /// The I/O daemon with the first stripe, as an ordinal among those that are up; -1 leaves it open.
+    /// The I/O daemon with the first stripe, as an ordinal among those that are up; -1: any.
     pub base: i32,
-    /// Over how many I/O daemons, of those that the cluster has; 0 leaves it open.
+    /// Number of I/O daemons; 0: as the directory says.
     pub node_count: u32,
 }
 
-/// The paper's partition parameters, in bytes. A group as large as the stride, or both 0, is the file from `offset` on.
+/// The paper's partition parameters, in bytes. If the group is as large as the stride, or both are
+/// 0, the partition is the file from `offset` on.
 #[repr(C)]
 #[allow(non_camel_case_types)]
 pub struct braid_partition {
-    /// Where the partition begins in the file.
+    /// Where the partition starts in the file.
     pub offset: u64,
-    /// Bytes that are seen in each stride.
+    /// Number of visible bytes in each stride.
     pub group_size: u64,
     /// From the start of one group to the start of the next.
     pub stride: u64,
 }
 
-/// The 1996 paper's requests on a descriptor: one of BRAID_GET_MOUNT, BRAID_GET_METADATA, BRAID_SET_METADATA,
-/// BRAID_GET_PARTITION, BRAID_SET_PARTITION, with the struct that it names. 0, or -1.
+/// A request of the 1996 paper on a descriptor: one of BRAID_GET_MOUNT, BRAID_GET_METADATA,
+/// BRAID_SET_METADATA, BRAID_GET_PARTITION, BRAID_SET_PARTITION, with the struct that belongs to
+/// it. Returns 0, or -1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_fcntl(
     descriptor: c_int,
@@ -78,7 +83,8 @@ pub unsafe extern "C" fn braid_fcntl(
     argument: *mut c_void,
 ) -> c_int {
     call(|| {
-        // SAFETY: the promise of C's caller, see `pointers`: the argument is the struct that the request names.
+        // SAFETY: the promise of C's caller, see `pointers`: the argument points to the struct of
+        // the request.
         unsafe {
             match request {
                 BRAID_GET_MOUNT => put(argument.cast(), mount(descriptor)?, "argument")?,
@@ -93,7 +99,9 @@ pub unsafe extern "C" fn braid_fcntl(
                     set_partition(&*table::file(descriptor)?, value(argument.cast(), "argument")?)?
                 }
                 other => {
-                    return Err(Failure::invalid(format!("fcntl: request {other} is not known")));
+                    return Err(Failure::invalid(format!(
+                        "fcntl: request {other} is unknown; try: one of BRAID_GET_* or BRAID_SET_*"
+                    )));
                 }
             }
         }
@@ -107,8 +115,8 @@ fn mount(descriptor: c_int) -> Outcome<braid_mount> {
         Open::File(file) => file.cluster.clone(),
         Open::Directory(directory) => directory.cluster.clone(),
     };
-    let room = cluster.client.statfs(FileIndex::ROOT)?;
-    // An agent knows the addresses when the program does not; the map has them as the server tells them.
+    let space = cluster.client.statfs(FileIndex::ROOT)?;
+    // With an agent, the program may not know the addresses. The cluster map has them.
     let addresses = if cluster.mds.is_empty() {
         cluster.client.cluster_map()?.mds
     } else {
@@ -120,16 +128,16 @@ fn mount(descriptor: c_int) -> Outcome<braid_mount> {
     }
     Ok(braid_mount {
         manager,
-        iods: room.iods,
-        iods_up: room.iods_up,
-        total_bytes: room.total.0,
-        available_bytes: room.available.0,
+        iods: space.iods,
+        iods_up: space.iods_up,
+        total_bytes: space.total.0,
+        available_bytes: space.available.0,
     })
 }
 
 fn metadata(descriptor: c_int) -> Outcome<braid_metadata> {
     let open = table::file(descriptor)?;
-    // Asked of the server: a set before the first write changes what the open found.
+    // Asks the server: BRAID_SET_METADATA may have changed the layout since the open.
     let (client, index) = (&open.cluster.client, open.file().index());
     let found = client.layout(index)?.layout.unwrap_or_else(|| open.file().layout());
     let found = layout::described(&found, &client.cluster_map()?)?;
@@ -149,7 +157,7 @@ fn set_metadata(descriptor: c_int, wanted: &braid_metadata) -> Outcome<()> {
         stripe_bytes: wanted.stripe_bytes,
         ..layout::braid_layout::OPEN
     };
-    // SAFETY: a value of our own, without pointers in it.
+    // SAFETY: a local value without pointers in it.
     let wish = unsafe { layout::wish(&raw const layout) }?;
     open.cluster.client.check_iod_count(&wish)?;
     let index = open.file().index();
@@ -163,7 +171,7 @@ fn partition(open: &OpenFile) -> Outcome<braid_partition> {
             Ok(braid_partition { offset: view.displacement, group_size, stride: view.extent })
         }
         _ => Err(Failure::invalid(
-            "fcntl: the view is none of the 1996 paper's partitions; it was set by braid_set_view",
+            "fcntl: the view is not a partition of the 1996 paper; try: braid_set_view with NULL",
         )),
     }
 }

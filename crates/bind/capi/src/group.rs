@@ -1,11 +1,14 @@
-//! Groups: the tasks of a parallel program. Their one exchange of bytes is the program's own (MPI, shared memory), or made here over TCP.
+//! Groups: the tasks of a parallel program. Tasks exchange bytes through a function of the program
+//! (MPI, shared memory), or over TCP connections made here.
 //!
 //! ```text
-//!   round 1   every task: how much it gives, and as much of it as fits      256 bytes of each task
-//!   round 2   the rest, padded to the longest                               only when some task has a rest
+//!   round 1   every task: the length of its bytes, and as many of them as fit   256 bytes of each
+//!   task round 2   the remaining bytes, padded to the longest                        only if some
+//!   task has any
 //! ```
 //!
-//! Invariant: whether there is a second round, and how long, follows from what all gave in the first, so that every task does the same.
+//! Invariant: whether there is a second round, and its length, follows from the lengths in the
+//! first round alone. So every task decides the same.
 
 use std::{
     ffi::{c_char, c_int, c_void},
@@ -24,17 +27,17 @@ use crate::border::{
 
 /// Bytes of each task in the first round.
 const ROUND_BYTES: usize = 256;
-/// Those of them that are payload: the others say how much there is.
+/// Payload bytes in the first round. The other bytes hold the length.
 const HEAD_BYTES: usize = ROUND_BYTES - size_of::<u64>();
-/// What one task may give at most, and all of them (I9), in bytes: as over TCP.
+/// Maximum bytes of one task and of all tasks in an exchange (I9): the same as over TCP.
 const GIVEN_BYTES_MAX: usize = 16 << 20;
 const ALL_BYTES_MAX: usize = 256 << 20;
-/// Tasks, so that a first round keeps to that.
+/// Maximum number of tasks, so that a first round stays below that.
 const SIZE_MAX: u32 = (ALL_BYTES_MAX / ROUND_BYTES) as u32;
 
-/// Gives `bytes` bytes at `mine` to all tasks, and stores what each gave at `all`, `bytes` of each, in the order of ranks: as
-/// MPI_Allgather. `bytes` is the same in every task. Returns 0, or anything else when a task is lost: then no later call of the
-/// group succeeds either.
+/// Sends the `bytes` bytes at `mine` to all tasks, and stores the bytes of each task at `all`, in
+/// the order of ranks: as MPI_Allgather. `bytes` is the same in every task. Returns 0, or another
+/// number when a task is lost. After that every later call of the group fails too.
 #[allow(non_camel_case_types)]
 pub type braid_all_gather = Option<
     unsafe extern "C" fn(
@@ -45,7 +48,7 @@ pub type braid_all_gather = Option<
     ) -> c_int,
 >;
 
-/// One task's place among the tasks of a parallel program.
+/// One task of a parallel program, as a member of its group.
 #[allow(non_camel_case_types)]
 pub struct braid_group {
     group: Arc<dyn Group>,
@@ -53,8 +56,9 @@ pub struct braid_group {
     process: u32,
 }
 
-/// A group whose exchange is the program's: task `rank`, from 0, of `size`. `context` is handed on to all_gather. NULL for a failure; it is
-/// freed with braid_group_free. All tasks make the same calls of a group in the same order, one at a time.
+/// A group whose exchange is a function of the program. This is task `rank`, from 0, of `size`
+/// tasks. `context` is passed on to all_gather. Returns NULL for a failure; free the group with
+/// braid_group_free. All tasks make the same calls of a group in the same order, one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_group_calling(
     rank: u32,
@@ -63,11 +67,15 @@ pub extern "C" fn braid_group_calling(
     context: *mut c_void,
 ) -> *mut braid_group {
     call(|| {
-        let all_gather =
-            all_gather.ok_or_else(|| Failure::new(libc::EFAULT, "all_gather is NULL"))?;
+        let all_gather = all_gather.ok_or_else(|| {
+            Failure::new(
+                libc::EFAULT,
+                "group: all_gather is NULL; try: a function like MPI_Allgather",
+            )
+        })?;
         if rank >= size || size > SIZE_MAX {
             let why = format!(
-                "there is no task {rank} among {size}; try: ranks from 0, of at most {SIZE_MAX}"
+                "group: rank {rank} of {size} tasks; try: ranks from 0, at most {SIZE_MAX} tasks"
             );
             return Err(Failure::invalid(why));
         }
@@ -81,9 +89,9 @@ pub extern "C" fn braid_group_calling(
     })
 }
 
-/// A group over TCP, for programs without MPI: task 0 listens at address, "host:port", the others connect to it, also before it listens.
-/// secret: 32 random bytes, the same for all tasks, from who started them. Returns when all are there, or NULL when timeout_ms
-/// milliseconds are over.
+/// A group over TCP, for programs without MPI. Task 0 listens at address, "host:port". The others
+/// connect to it; they may start before it. secret: 32 random bytes from the launcher, the same for
+/// all tasks. Returns when all tasks are connected, or NULL after timeout_ms milliseconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_group_tcp(
     address: *const c_char,
@@ -108,8 +116,9 @@ pub unsafe extern "C" fn braid_group_tcp(
     })
 }
 
-/// Gives `bytes` bytes at `mine` to all tasks, and stores what each gave at `all`, in the order of ranks; `bytes` is the same in every task,
-/// and may be 0: then they only wait for each other. timeout_ms: for groups over TCP. 0, or -1.
+/// Sends the `bytes` bytes at `mine` to all tasks, and stores the bytes of each task at `all`, in
+/// the order of ranks. `bytes` is the same in every task. It may be 0: then the tasks only wait for
+/// each other. timeout_ms: for groups over TCP. Returns 0, or -1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_group_gather(
     group: *const braid_group,
@@ -121,12 +130,14 @@ pub unsafe extern "C" fn braid_group_gather(
     call(|| {
         // SAFETY: as above.
         let (group, mine) = unsafe { (of(group)?, array::<u8>(mine.cast(), bytes, "mine")?) };
-        let room = bytes.saturating_mul(group.size() as usize);
+        let total = bytes.saturating_mul(group.size() as usize);
         // SAFETY: as above.
-        let all = unsafe { memory(all.cast(), room, "all") }?;
+        let all = unsafe { memory(all.cast(), total, "all") }?;
         let gathered = group.all_gather(mine, Duration::from_millis(timeout_ms.into()))?;
         if gathered.iter().any(|given| given.len() != bytes) {
-            return Err(Failure::invalid("gather: the tasks gave different numbers of bytes"));
+            return Err(Failure::invalid(
+                "gather: bytes differs between tasks; try: the same length in every task",
+            ));
         }
         for (given, place) in gathered.iter().zip(all.chunks_exact_mut(bytes.max(1))) {
             place.copy_from_slice(given);
@@ -135,7 +146,8 @@ pub unsafe extern "C" fn braid_group_gather(
     })
 }
 
-/// Leaves a group and frees it; NULL is nothing. Calls of it that were started go on. To the others of a group over TCP the task is lost.
+/// Leaves a group and frees it; NULL is ignored. Started calls of the group continue. In a group
+/// over TCP, the other tasks see this task as lost.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_group_free(group: *mut braid_group) {
     if !group.is_null() {
@@ -144,7 +156,7 @@ pub unsafe extern "C" fn braid_group_free(group: *mut braid_group) {
     }
 }
 
-/// The group behind.
+/// The group of a pointer.
 ///
 /// # Safety
 /// NULL, or made by [`hand_out`] and not freed.
@@ -154,13 +166,13 @@ pub(crate) unsafe fn of<'a>(group: *const braid_group) -> Outcome<&'a dyn Group>
     if group.process != process::mark() {
         return Err(Failure::new(
             libc::ECHILD,
-            "the group was made before fork(), by the parent, and is the parent's",
+            "group: it was made by the parent, before fork(); try: a new group in the child",
         ));
     }
     Ok(&*group.group)
 }
 
-/// The same, for a call that may outlast `braid_group_free`.
+/// The same, for a call that may outlive `braid_group_free`.
 ///
 /// # Safety
 /// As [`of`].
@@ -184,25 +196,25 @@ struct Calling {
     size: u32,
     all_gather: unsafe extern "C" fn(*mut c_void, *const c_void, usize, *mut c_void) -> c_int,
     context: Context,
-    /// Held while the tasks meet.
+    /// Held during an exchange.
     meeting: Mutex<()>,
 }
 
-/// What the program's function is given.
+/// The argument of the program's function.
 struct Context(*mut c_void);
 
-// SAFETY: libbraid does nothing with it but hand it on, on the thread that makes the call of the group, or, for a call that was
-// started, on one of its own, as `braid_pread_all_start` says.
+// SAFETY: libbraid only passes it on. It does so on the thread that makes the call of the group.
+// For a started call it does so on a thread of its own, as `braid_pread_all_start` documents.
 unsafe impl Send for Context {}
-// SAFETY: as above; `Calling::meeting` keeps two threads from it at once.
+// SAFETY: as above; `Calling::meeting` lets only one thread use it at a time.
 unsafe impl Sync for Context {}
 
 impl Calling {
     /// One round: the same number of bytes of each task.
     fn round(&self, mine: &[u8]) -> Result<Vec<u8>, Error> {
         let mut all = vec![0; mine.len() * self.size as usize];
-        // SAFETY: `mine` and `all` are as long as the function's description says; that the function keeps to it is the promise
-        // of C's caller.
+        // SAFETY: `mine` and `all` are as long as the documentation of the function type requires.
+        // The C caller promises that the function follows it.
         let code = unsafe {
             (self.all_gather)(
                 self.context.0,
@@ -235,9 +247,12 @@ impl Calling {
         let longest = given.iter().map(|(length, _)| *length).max().unwrap_or(0);
         if longest > GIVEN_BYTES_MAX || longest.saturating_mul(given.len()) > ALL_BYTES_MAX {
             let why = format!(
-                "a task gives {longest} bytes, more than {GIVEN_BYTES_MAX}, or all more than {ALL_BYTES_MAX}"
+                "a task sends {longest} bytes; the limit is {GIVEN_BYTES_MAX} of one task, \
+                 {ALL_BYTES_MAX} of all"
             );
-            return Err(Error::new(Status::TooLarge, why).with_hint("views with less of lists"));
+            return Err(
+                Error::new(Status::TooLarge, why).with_hint("views with shorter lists of extents")
+            );
         }
         if longest <= HEAD_BYTES {
             return Ok(given.into_iter().map(|(_, head)| head).collect());
@@ -264,14 +279,17 @@ impl Group for Calling {
         self.size
     }
 
-    /// How long it waits is the affair of the program's function.
+    /// The program's function decides how long it waits.
     fn all_gather(&self, mine: &[u8], _time_max: Duration) -> Result<Vec<Vec<u8>>, Error> {
         let gathered = match self.meeting.try_lock() {
             Err(TryLockError::WouldBlock) => {
-                let busy = Error::new(Status::Busy, "another thread of this task is meeting them");
+                let busy = Error::new(
+                    Status::Busy,
+                    "another thread of this task runs a call of the group",
+                );
                 Err(busy.with_hint("one call after the other"))
             }
-            // What a lock guards here is nothing that a panic can leave half done.
+            // The lock guards no data that a panic could leave half changed.
             Ok(_) | Err(TryLockError::Poisoned(_)) => self.gather(mine),
         };
         gathered.map_err(|error| error.during("meet", "the other tasks"))

@@ -1,4 +1,5 @@
-//! Where a file lies: the 2008 paper's parameters of `open`, the 1996 paper's striping parameters (2.2.1).
+//! The layout of a file: the parameters of `open` in the 2008 paper, the striping parameters of the
+//! 1996 paper (2.2.1).
 
 use std::ffi::{c_char, c_int};
 
@@ -13,9 +14,9 @@ use crate::border::{
     table,
 };
 
-/// For `braid_layout.distribution`: left to the directory.
+/// For `braid_layout.distribution`: as the directory says.
 pub const BRAID_DISTRIBUTION_ANY: u32 = 0;
-/// Round robin of stripes over all parts.
+/// Stripes over all parts, round robin.
 pub const BRAID_SIMPLE_STRIPE: u32 = 1;
 /// The whole file in one part.
 pub const BRAID_SINGLE: u32 = 2;
@@ -23,11 +24,11 @@ pub const BRAID_SINGLE: u32 = 2;
 pub const BRAID_VARSTRIP: u32 = 3;
 /// Two-dimensional: stripes over groups of parts.
 pub const BRAID_GROUPED: u32 = 4;
-/// For `braid_layout.placement`: left to the directory.
+/// For `braid_layout.placement`: as the directory says.
 pub const BRAID_PLACEMENT_ANY: u32 = 0;
-/// I/O daemons one after the other.
+/// I/O daemons in turn.
 pub const BRAID_ROUND_ROBIN: u32 = 1;
-/// Those with the most room first.
+/// I/O daemons with the most free space first.
 pub const BRAID_FREE_SPACE: u32 = 2;
 /// By the owner's user id.
 pub const BRAID_OWNER: u32 = 3;
@@ -43,31 +44,35 @@ pub struct braid_strip {
     pub bytes: u64,
 }
 
-/// Where the bytes of a new file go. braid_layout_init makes one that leaves everything to the directory.
+/// Where the bytes of a new file are stored. braid_layout_init makes one that leaves everything to
+/// the directory.
 #[repr(C)]
 #[allow(non_camel_case_types)]
 pub struct braid_layout {
-    /// How bytes are spread: one of BRAID_SIMPLE_STRIPE, BRAID_SINGLE, BRAID_VARSTRIP, BRAID_GROUPED.
+    /// How bytes are distributed: one of BRAID_SIMPLE_STRIPE, BRAID_SINGLE, BRAID_VARSTRIP,
+    /// BRAID_GROUPED.
     pub distribution: u32,
-    /// Over how many I/O daemons, of those that the cluster has; 0 leaves it open.
+    /// Number of I/O daemons, at most as many as the cluster has; 0: as the directory says.
     pub iod_count: u32,
-    /// The I/O daemon that gets the first stripe, as an ordinal among those that are up, from 0; -1 leaves it open.
+    /// The I/O daemon of the first stripe, as an ordinal, from 0, among those that are up; -1: any.
     pub first_iod: i32,
-    /// How I/O daemons are picked: one of BRAID_ROUND_ROBIN, BRAID_FREE_SPACE, BRAID_OWNER.
+    /// How I/O daemons are chosen: one of BRAID_ROUND_ROBIN, BRAID_FREE_SPACE, BRAID_OWNER.
     pub placement: u32,
-    /// Bytes in one stripe; 0 leaves it open.
+    /// Bytes in one stripe; 0: as the directory says.
     pub stripe_bytes: u64,
-    /// For BRAID_GROUPED: parts in one group, and rows in a group before the next; 0 leaves them open.
+    /// For BRAID_GROUPED: parts in one group, and rows in a group before the next; 0: as the
+    /// directory says.
     pub group_width: u32,
     /// See group_width.
     pub group_depth: u32,
-    /// For BRAID_VARSTRIP: the cycle. Not filled by braid_layout_get and braid_layout_of, which leave NULL.
+    /// For BRAID_VARSTRIP: the cycle. braid_layout_get and braid_layout_of do not fill it: they set
+    /// NULL.
     pub strips: *const braid_strip,
-    /// How many strips there are.
+    /// Number of strips.
     pub strip_count: usize,
-    /// Only I/O daemons that have all of these labels, "key=value". Not filled either.
+    /// Only I/O daemons with all of these labels, "key=value". Not filled either.
     pub labels: *const *const c_char,
-    /// How many labels there are.
+    /// Number of labels.
     pub label_count: usize,
 }
 
@@ -87,7 +92,7 @@ impl braid_layout {
     };
 }
 
-/// Leaves everything to the directory.
+/// Makes a layout that leaves everything to the directory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_layout_init(layout: *mut braid_layout) -> c_int {
     call(|| {
@@ -97,7 +102,7 @@ pub unsafe extern "C" fn braid_layout_init(layout: *mut braid_layout) -> c_int {
     })
 }
 
-/// How an open file lies.
+/// The layout of an open file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_layout_get(file: c_int, layout: *mut braid_layout) -> c_int {
     call(|| {
@@ -109,21 +114,22 @@ pub unsafe extern "C" fn braid_layout_get(file: c_int, layout: *mut braid_layout
     })
 }
 
-/// The I/O daemons of an open file's parts, by their ids, the one of the first byte first. Returns how many parts there are; as
-/// many of them as `count` are in `iods`.
+/// Stores the ids of the I/O daemons of an open file's parts, at most `count` of them, the daemon
+/// of the first byte first. Returns the number of parts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_layout_iods(file: c_int, iods: *mut u32, count: usize) -> c_int {
     call(|| {
         let parts = iods_of(&table::file(file)?.file().layout());
         for (at, iod) in parts.iter().take(count).enumerate() {
-            // SAFETY: as above: there is room for `count`. A NULL is seen at the first of them.
+            // SAFETY: as above: `iods` has space for `count` values. NULL is detected at the first
+            // of them.
             unsafe { put(if iods.is_null() { iods } else { iods.add(at) }, *iod, "iods") }?;
         }
         Ok(parts.len() as c_int)
     })
 }
 
-/// How the file at a path lies, or what new files in the directory there get.
+/// The layout of the file at a path, or the default of new files in the directory at a path.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_layout_of(
     cluster: c_int,
@@ -136,7 +142,7 @@ pub unsafe extern "C" fn braid_layout_of(
         let reply = client.client.layout(unsafe { text(path, "path") }?)?;
         let found = match &reply.layout {
             Some(layout) => described(layout, &client.client.cluster_map()?)?,
-            None => wished(&reply.wish),
+            None => hint_to_c(&reply.wish),
         };
         // SAFETY: as above.
         unsafe { put(layout, found, "layout") }?;
@@ -144,7 +150,8 @@ pub unsafe extern "C" fn braid_layout_of(
     })
 }
 
-/// Sets what new files in a directory get, or how a file lies that was never written.
+/// Sets the default layout of a directory for its new files, or the layout of a file that was never
+/// written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_layout_set(
     cluster: c_int,
@@ -161,10 +168,10 @@ pub unsafe extern "C" fn braid_layout_set(
     })
 }
 
-/// What a program asks for; NULL asks for nothing.
+/// The layout hint of a program; NULL is an empty hint.
 ///
 /// # Safety
-/// As [`value`], and what is in it as [`array`] and [`text`].
+/// As [`value`], and its contents as [`array`] and [`text`].
 pub(crate) unsafe fn wish(layout: *const braid_layout) -> Outcome<LayoutWish> {
     if layout.is_null() {
         return Ok(LayoutWish::none());
@@ -203,7 +210,7 @@ fn distribution(number: u32) -> Outcome<Option<WishedDistribution>> {
         BRAID_VARSTRIP => WishedDistribution::VarStrip,
         BRAID_GROUPED => WishedDistribution::Grouped,
         other => {
-            return Err(Failure::invalid(format!("layout: distribution {other} is not known")));
+            return Err(Failure::invalid(format!("layout: distribution {other} is unknown")));
         }
     }))
 }
@@ -214,7 +221,7 @@ fn placement(number: u32) -> Outcome<Option<Placement>> {
         BRAID_ROUND_ROBIN => Placement::RoundRobin,
         BRAID_FREE_SPACE => Placement::FreeSpace,
         BRAID_OWNER => Placement::Owner,
-        other => return Err(Failure::invalid(format!("layout: placement {other} is not known"))),
+        other => return Err(Failure::invalid(format!("layout: placement {other} is unknown"))),
     }))
 }
 
@@ -242,12 +249,12 @@ fn iods_of(layout: &Layout) -> Vec<u32> {
     iods
 }
 
-/// A layout in C's words.
+/// A layout as a C struct.
 pub(crate) fn described(layout: &Layout, map: &ClusterMap) -> Outcome<braid_layout> {
     let component = layout
         .components
         .first()
-        .ok_or_else(|| Failure::new(libc::EIO, "the layout of the file has no component"))?;
+        .ok_or_else(|| Failure::new(libc::EIO, "layout: the file's layout has no component"))?;
     let iods = iods_of(layout);
     let mut up: Vec<u32> =
         map.iods.iter().filter(|iod| iod.state == IodState::Up).map(|iod| iod.id.0).collect();
@@ -271,14 +278,14 @@ pub(crate) fn described(layout: &Layout, map: &ClusterMap) -> Outcome<braid_layo
         _ => {
             return Err(Failure::new(
                 libc::EOPNOTSUPP,
-                "the file lies in a way that this version does not know",
+                "layout: this version does not know the file's distribution; try: a newer libbraid",
             ));
         }
     }
     Ok(found)
 }
 
-fn wished(wish: &LayoutWish) -> braid_layout {
+fn hint_to_c(wish: &LayoutWish) -> braid_layout {
     braid_layout {
         distribution: wish.distribution.map_or(BRAID_DISTRIBUTION_ANY, |kind| kind as u32),
         iod_count: wish.parts.unwrap_or(0).into(),

@@ -1,20 +1,27 @@
 //! The C library: the client library behind `braid.h`.
 //!
 //! ```text
-//!   C program ── braid_*() ──> border (pointers, errno, panics) ──> table (descriptors) ──> braid-client
+//!   C program ── braid_*() ──> FFI boundary (pointers, errno, panics)
+//!                                   └──> table (descriptors) ──> braid-client
 //! ```
 //!
 //! Invariants:
-//! 1. Every exported function passes through `border::call`: no panic crosses into C, and whoever fails leaves errno and a
-//!    message of the thread.
-//! 2. What comes from C is checked where it can be before it is used: NULL, alignment, lengths, numbers of descriptors.
-//!    `unsafe` stands in `border/` and in the one line of each function that takes a pointer in hand.
-//! 3. A descriptor is never a pointer: a number that was closed, or is the kernel's, is EBADF and not a crash.
-//! 4. After `fork` the child has no descriptor of its parent's and never takes a lock that another thread of the parent may
-//!    have held (`border/process.rs`).
+//! 1. Every exported function runs in `border::call`. No panic crosses into C, and every failure
+//!    sets errno and the thread's message.
+//! 2. Arguments from C are checked before use, as far as possible: NULL, alignment, lengths,
+//!    descriptors. `unsafe` occurs in the FFI boundary and in the one line of each function that
+//!    uses a pointer.
+//! 3. A descriptor is never a pointer: a closed descriptor, or one of the kernel, gives EBADF and
+//!    not a crash.
+//! 4. After `fork` the child has none of its parent's descriptors. It never takes a lock that
+//!    another thread of the parent may have held (`border/process.rs`).
+//!
+//! Invariants 1, 2 and 4 concern C callers and forks, which no assertion here can see; the C tests
+//! check them. Invariant 3 follows from the type of the table.
 #![cfg(target_os = "linux")]
 #![deny(unsafe_op_in_unsafe_fn)]
-// What a caller owes is said once for all functions, in braid.h and libbraid(3), in C's words.
+// The safety conditions of callers are the same for all functions. braid.h and libbraid(3) state
+// them in terms of C.
 #![allow(clippy::missing_safety_doc)]
 
 mod asynchronous;

@@ -1,4 +1,5 @@
-//! List I/O: one call with many pieces, each an offset of the file and a place in memory, in any order.
+//! List I/O: one call with many pieces, in any order. Each piece is a range of the file and a
+//! buffer.
 
 use std::ffi::{c_int, c_void};
 
@@ -13,22 +14,22 @@ use crate::{
     file::{OpenFile, readable, writable},
 };
 
-/// One piece: bytes of the file, whatever the view, and the memory that they go to or come from.
+/// One piece: a range of the file, whatever the view, and the buffer for it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
 pub struct braid_piece {
-    /// Where in the file, in bytes.
+    /// File offset, in bytes.
     pub offset: i64,
-    /// The memory.
+    /// The buffer.
     pub memory: *mut c_void,
-    /// How many bytes.
+    /// Length, in bytes.
     pub bytes: usize,
 }
 
-/// Reads all pieces: one request to each I/O daemon, however many there are. Pieces may overlap in the file; the memory of no two
-/// may. Returns the bytes that were read: fewer than asked for only where pieces are past the end of the file, whose memory stays
-/// as it is.
+/// Reads all pieces, with one request to each I/O daemon, whatever their number. Ranges of the file
+/// may overlap; buffers must not. Returns the number of bytes read. It is smaller than asked for
+/// only where pieces are past the end of the file; there the buffers do not change.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_read_list(
     file: c_int,
@@ -43,8 +44,8 @@ pub unsafe extern "C" fn braid_read_list(
     })
 }
 
-/// Writes all pieces: one request to each I/O daemon, however many there are. Where pieces overlap in the file the later one of the list
-/// is there after it.
+/// Writes all pieces, with one request to each I/O daemon, whatever their number. Where ranges
+/// overlap, the file gets the bytes of the later piece of the list.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_write_list(
     file: c_int,
@@ -60,7 +61,7 @@ pub unsafe extern "C" fn braid_write_list(
 }
 
 /// # Safety
-/// The memory of each piece as [`memory`], no two the same.
+/// The memory of each piece as [`memory`]; no two pieces share memory.
 pub(crate) unsafe fn read(open: &OpenFile, pieces: &[braid_piece]) -> Outcome<ssize_t> {
     let piece = |piece: &braid_piece| {
         // SAFETY: the caller's promise.
@@ -89,7 +90,10 @@ fn offset(piece: &braid_piece) -> Outcome<u64> {
     let offset = position(piece.offset, "offset")?;
     let end = offset.checked_add(piece.bytes as u64).filter(|end| i64::try_from(*end).is_ok());
     let past = || {
-        Failure::new(libc::EFBIG, format!("list: the piece at {offset} ends past the largest file"))
+        Failure::new(
+            libc::EFBIG,
+            format!("list: the piece at {offset} ends beyond the largest file size"),
+        )
     };
     end.map(|_| offset).ok_or_else(past)
 }

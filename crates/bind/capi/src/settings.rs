@@ -1,4 +1,5 @@
-//! Where the cluster is and who the program is: what the `braid` command reads, in the same order of who wins.
+//! Finds the cluster and the identity of the program: the sources of the `braid` command, in the
+//! same order of precedence.
 //!
 //! ```text
 //!   arguments of braid_connect  >  BRAID_* of the environment  >  braid.toml  >  defaults
@@ -18,7 +19,7 @@ use braid_client::{
 
 use crate::border::{Failure, Outcome};
 
-/// What the program says itself; `None` leaves it to environment and file.
+/// The settings in the program's own call; `None`: from environment and file.
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) place: Option<Place>,
@@ -29,16 +30,16 @@ pub(crate) struct Wanted {
     pub(crate) client_name: Option<String>,
 }
 
-/// Where a program says that the cluster is.
+/// The first argument of `braid_connect`.
 pub(crate) enum Place {
-    /// The file that says it.
+    /// A configuration file.
     File(PathBuf),
     /// Addresses of the metadata server.
     Addresses(Vec<String>),
 }
 
 impl Place {
-    /// A path has a slash or ends in `.toml`; all else is addresses, separated by commas.
+    /// A path has a slash or ends in `.toml`; everything else is addresses, separated by commas.
     pub(crate) fn parse(text: &str) -> Self {
         if text.contains('/') || text.ends_with(".toml") {
             return Self::File(text.into());
@@ -47,7 +48,7 @@ impl Place {
     }
 }
 
-/// Everything resolved.
+/// The configuration after all sources are read.
 pub(crate) fn config(wanted: Wanted) -> Outcome<Config> {
     let (named, addresses) = match wanted.place {
         Some(Place::File(path)) => (Some(path), None),
@@ -57,7 +58,7 @@ pub(crate) fn config(wanted: Wanted) -> Outcome<Config> {
     let path =
         named.or_else(|| variable("BRAID_CONFIG").map(PathBuf::from)).or_else(settings::file);
     let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
-    // A file that the program names wins over the surroundings.
+    // A file that the program names has precedence over the environment.
     let from_variable = variable("BRAID_MDS").map(|text| split(&text));
     let mds = addresses
         .or(from_variable)
@@ -78,7 +79,7 @@ pub(crate) fn config(wanted: Wanted) -> Outcome<Config> {
     Ok(config)
 }
 
-/// A key or an agent: the more particular source wins over the other kind as well.
+/// A key or an agent. A source of higher precedence overrides both kinds in the sources below it.
 fn credential(
     key: Option<PathBuf>,
     agent: Option<PathBuf>,
@@ -104,8 +105,8 @@ fn credential(
     }
     Err(Failure::new(
         libc::EACCES,
-        "connect: there is neither a key nor an agent to say who you are; try: start braid agent on this host, or \
-         BRAID_CONFIG with the braid.toml of the cluster",
+        "connect: there is neither a key nor an agent to identify the user; \
+         try: start braid agent on this host, or BRAID_CONFIG with the braid.toml of the cluster",
     ))
 }
 
@@ -120,7 +121,7 @@ fn split(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Relative paths in it are taken from its own directory.
+/// Reads the file. Relative paths in it start at its own directory.
 fn read(path: &Path) -> Outcome<Document> {
     Document::read(path).map_err(|error| {
         let (errno, hint) = match &error {

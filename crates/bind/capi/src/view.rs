@@ -1,4 +1,5 @@
-//! Views: what one task sees of a file (1996 paper, 2.2.2; MPI-4.1 5.1). Values, made here and used by `braid_set_view`.
+//! Views: what one task sees of a file (1996 paper, 2.2.2; MPI-4.1 5.1). These functions make
+//! values for `braid_set_view`.
 
 use std::ptr;
 
@@ -11,31 +12,32 @@ use crate::border::{
     pointers::{array, position},
 };
 
-/// A view: a pattern that is laid at a displacement of the file and then again and again. The bytes that it covers, in order, are
-/// its stream; reading and writing through it is at positions of the stream.
+/// A view: a pattern that starts at a displacement in the file and repeats without end. The bytes
+/// that it covers, in order, are its stream. Reads and writes through a view use positions in this
+/// stream.
 #[allow(non_camel_case_types)]
 pub struct braid_view {
     view: View,
     map: ViewMap,
 }
 
-/// A part of a view: which bytes it covers, relative to where it is laid.
+/// A pattern of a view: the bytes that it covers, relative to its start.
 #[allow(non_camel_case_types)]
 pub struct braid_pattern(Pattern);
 
-/// A contiguous run of bytes of a file.
+/// A contiguous range of a file.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
 pub struct braid_extent {
-    /// Where it starts, in bytes.
+    /// Start, in bytes.
     pub offset: i64,
-    /// How long it is, in bytes; at least 1.
+    /// Length, in bytes; at least 1.
     pub bytes: i64,
 }
 
-/// The 1996 paper's partition: from `offset`, `group` bytes in every `stride`. NULL for a failure, as all that make views. A view
-/// is freed with braid_view_free.
+/// The 1996 paper's partition: from `offset`, `group` bytes in every `stride`. Returns NULL for a
+/// failure, as do all functions that make views. Free a view with braid_view_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_view_strided(offset: i64, group: i64, stride: i64) -> *mut braid_view {
     call(|| {
@@ -44,7 +46,7 @@ pub extern "C" fn braid_view_strided(offset: i64, group: i64, stride: i64) -> *m
     })
 }
 
-/// A list of extents of the file, ascending, seen once.
+/// A list of extents of the file in ascending order; it does not repeat.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_view_extents(
     extents: *const braid_extent,
@@ -54,8 +56,9 @@ pub unsafe extern "C" fn braid_view_extents(
     call(|| hand_out(View::extents(unsafe { listed(extents, count) }?)))
 }
 
-/// A block of an array in C order (last index fastest) whose first byte is at `displacement`: `dimensions` sizes, sizes of the
-/// block and its starts, all in elements of `element_bytes`.
+/// A block of an array in C order (last index fastest) whose first byte is at `displacement`. Each
+/// array has `dimensions` values: the sizes of the array, the sizes of the block, and its starts,
+/// all in elements of `element_bytes` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_view_subarray(
     displacement: i64,
@@ -84,9 +87,11 @@ pub unsafe extern "C" fn braid_view_subarray(
     })
 }
 
-/// What a task has of an array in C order (last index fastest) that is dealt out in blocks, round after round, and whose first byte is
-/// at `displacement`: for each of `dimensions` dimensions its size, the size of a block, how many tasks it is dealt to and which of them
-/// this one is, from 0; sizes in elements of `element_bytes`. A dimension of one task is whole. EINVAL for a task that has no element.
+/// The elements of one task of an array in C order (last index fastest) whose first byte is at
+/// `displacement`. The array is distributed block-cyclically. For each of `dimensions` dimensions:
+/// its size, the size of a block, the number of tasks that share it, and the number of this task,
+/// from 0. Sizes are in elements of `element_bytes` bytes. A dimension with one task is not
+/// divided. EINVAL for a task without elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_view_block_cyclic(
     displacement: i64,
@@ -122,7 +127,7 @@ pub unsafe extern "C" fn braid_view_block_cyclic(
     })
 }
 
-/// A view of any nesting: the pattern is laid at `displacement` and again every `extent` bytes.
+/// A view with any nesting: the pattern starts at `displacement` and repeats every `extent` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_view_nested(
     displacement: i64,
@@ -138,7 +143,7 @@ pub unsafe extern "C" fn braid_view_nested(
     })
 }
 
-/// Frees a view; NULL is nothing. Files that see through it go on.
+/// Frees a view; NULL is ignored. Descriptors with this view keep it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_view_free(view: *mut braid_view) {
     if !view.is_null() {
@@ -147,19 +152,21 @@ pub unsafe extern "C" fn braid_view_free(view: *mut braid_view) {
     }
 }
 
-/// Where in the file the byte at a position of the view's stream lies, or -1.
+/// The file offset of a position of the view's stream, or -1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_view_to_file(view: *const braid_view, at: i64) -> i64 {
     call(|| {
         let at = position(at, "position")?;
         // SAFETY: as above.
         let offset = if view.is_null() { at } else { unsafe { &(*view).map }.file_offset(at)?.0 };
-        i64::try_from(offset)
-            .map_err(|_| Failure::new(libc::EOVERFLOW, "the position is past the largest file"))
+        i64::try_from(offset).map_err(|_| {
+            Failure::new(libc::EOVERFLOW, "view: the position is beyond the largest file size")
+        })
     })
 }
 
-/// At which position of the view's stream a byte of the file is seen; -1 with ENXIO when it is not seen.
+/// The position of a file offset in the view's stream; -1 with ENXIO when the view does not show
+/// that byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_view_from_file(view: *const braid_view, offset: i64) -> i64 {
     call(|| {
@@ -171,13 +178,13 @@ pub unsafe extern "C" fn braid_view_from_file(view: *const braid_view, offset: i
             unsafe { &(*view).map }.position(FileOffset(offset))
         };
         let not_seen = || {
-            Failure::new(libc::ENXIO, format!("the view does not show byte {offset} of the file"))
+            Failure::new(libc::ENXIO, format!("view: it does not show byte {offset} of the file"))
         };
         Ok(found.ok_or_else(not_seen)?.cast_signed())
     })
 }
 
-/// How many bytes of the view's stream lie below an offset of the file.
+/// The number of bytes of the view's stream below a file offset.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_view_bytes_below(view: *const braid_view, offset: i64) -> i64 {
     call(|| {
@@ -192,17 +199,19 @@ pub unsafe extern "C" fn braid_view_bytes_below(view: *const braid_view, offset:
     })
 }
 
-/// This many contiguous bytes. NULL for a failure, as all that make patterns. A pattern is freed with braid_pattern_free; one that
-/// is built from it has a copy.
+/// A pattern of `bytes` contiguous bytes. Returns NULL for a failure, as do all functions that make
+/// patterns. Free a pattern with braid_pattern_free. A pattern that contains another one has a copy
+/// of it.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_pattern_bytes(bytes: u64) -> *mut braid_pattern {
     call(|| match bytes {
-        0 => Err(Failure::invalid("a pattern of 0 bytes; try: leave it out")),
+        0 => Err(Failure::invalid("pattern: it has 0 bytes; try: leave it out")),
         _ => Ok(hand_out_pattern(Pattern::Bytes(bytes))),
     })
 }
 
-/// `count` copies of a pattern, each `stride` bytes after the one before. One copy is the pattern itself.
+/// `count` copies of a pattern; each starts `stride` bytes after the one before. One copy is the
+/// pattern itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_pattern_vector(
     count: u64,
@@ -212,7 +221,7 @@ pub unsafe extern "C" fn braid_pattern_vector(
     call(|| {
         // SAFETY: as above.
         let child = unsafe { of_pattern(child) }?.clone();
-        // One copy is no level: views may be 16 deep.
+        // One copy adds no level: a view has at most 16 levels.
         Ok(hand_out_pattern(match count {
             1 => child,
             _ => Pattern::Vector { count, stride, child: Box::new(child) },
@@ -220,7 +229,7 @@ pub unsafe extern "C" fn braid_pattern_vector(
     })
 }
 
-/// Patterns at ascending offsets that do not overlap.
+/// Patterns at ascending offsets, without overlap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_pattern_struct(
     offsets: *const u64,
@@ -240,7 +249,7 @@ pub unsafe extern "C" fn braid_pattern_struct(
     })
 }
 
-/// A list of extents, ascending, without overlap.
+/// A list of extents in ascending order, without overlap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_pattern_extents(
     extents: *const braid_extent,
@@ -250,7 +259,7 @@ pub unsafe extern "C" fn braid_pattern_extents(
     call(|| Ok(hand_out_pattern(Pattern::Extents(unsafe { listed(extents, count) }?))))
 }
 
-/// Frees a pattern; NULL is nothing.
+/// Frees a pattern; NULL is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_pattern_free(pattern: *mut braid_pattern) {
     if !pattern.is_null() {
@@ -259,7 +268,7 @@ pub unsafe extern "C" fn braid_pattern_free(pattern: *mut braid_pattern) {
     }
 }
 
-/// The view, the whole file for NULL.
+/// The view of a pointer; the whole file for NULL.
 ///
 /// # Safety
 /// NULL, or made by `hand_out` and not freed.

@@ -1,18 +1,19 @@
-/* Every form of reading and writing. MPI-4.1 14.4.
+/* All functions that read and write. MPI-4.1 14.4.
  *
  *   where      explicit offset | individual pointer | shared pointer | in the order of ranks
- *   how        blocking | nonblocking | split in two
+ *   how        blocking | nonblocking | split
  *
- * A collective call that blocks, or is split, is one of all ranks where that is the faster way (together.c); else each rank's independent
- * one: what it sees of the file goes to each I/O daemon in one request. A nonblocking call goes on while the program computes
- * (background.c), each rank's by itself: it never waits for other ranks. */
+ * A blocking or split collective call is one call of all ranks where that is faster (together.c);
+ * otherwise each rank makes an independent call, which is one request to each I/O daemon. A
+ * nonblocking call continues while the program computes (background.c). Each rank makes it
+ * independently: it never waits for other ranks. */
 #include "shim.h"
 
 enum where { EXPLICIT, INDIVIDUAL, SHARED, ORDERED };
 
 struct access {
     enum direction direction;
-    enum who who; /* TOGETHER: a collective call, whichever way it is made then */
+    enum method method; /* TOGETHER: a collective call, whatever its method */
     enum where where;
     MPI_Offset offset;
     void *buffer;
@@ -22,25 +23,30 @@ struct access {
 
 static int refused(struct file *file, enum where where) {
     if (file->amode & MPI_MODE_SEQUENTIAL && where <= INDIVIDUAL)
-        return error_of(MPI_ERR_UNSUPPORTED_OPERATION, file->path, "opened as a sequence: only the shared pointer may be used");
+        return error_of(MPI_ERR_UNSUPPORTED_OPERATION, file->path,
+                        "opened with MPI_MODE_SEQUENTIAL: use the shared pointer");
     return MPI_SUCCESS;
 }
 
-/* A collective call that blocks, or is split: made together, or each rank's own. A rank that has failed takes part in the former, and in
- * finding out which of them it is. */
-static int collective(struct file *file, const struct access *access, int code, int64_t at, int64_t bytes, int64_t *moved) {
+/* A blocking or split collective call: made together, or each rank's own. A rank that has failed
+ * takes part in a call together, and in the choice of the method. */
+static int collective(struct file *file, const struct access *access, int code, int64_t at,
+                      int64_t bytes, int64_t *moved) {
     enum direction direction = access->direction;
-    /* With the look whether views overlap, which a view that is set before each call has in each. */
+    /* Includes the check for overlaps: a view that is set before each call needs it in each. */
     int64_t begun = nanoseconds();
-    enum who who = who_calls(file, direction, bytes);
-    if (who == TOGETHER) code = transfer_together(file, direction, code, at, access->buffer, access->count, access->type, moved);
-    else if (code == MPI_SUCCESS) code = transfer(file, direction, at, access->buffer, access->count, access->type, moved);
-    learn_from(file, direction, who, bytes, nanoseconds() - begun);
+    enum method method = choose_method(file, direction, bytes);
+    if (method == TOGETHER)
+        code = transfer_together(file, direction, code, at, access->buffer, access->count,
+                                 access->type, moved);
+    else if (code == MPI_SUCCESS)
+        code = transfer(file, direction, at, access->buffer, access->count, access->type, moved);
+    record_cost(file, direction, method, bytes, nanoseconds() - begun);
     return code;
 }
 
-/* Does it, or starts it where `started` is given: then the pointer moves by what was asked for, since nobody knows yet what comes
- * (MPI-4.1 14.4.1). */
+/* Makes the call, or starts it if `started` is given. A started call moves the pointer by the bytes
+ * asked for, since the result is not known yet (MPI-4.1 14.4.1). */
 static int done(struct file *file, struct access access, struct pending **started, int64_t *moved) {
     int64_t at = 0, bytes = 0;
     *moved = 0;
@@ -58,16 +64,19 @@ static int done(struct file *file, struct access access, struct pending **starte
         if (code == MPI_SUCCESS) code = shared_fetch_add(file, bytes, &at);
         break;
     case ORDERED: {
-        /* Also with a failure of its own a rank takes part: the others wait for it. */
+        /* A rank takes part even with a failure of its own: the others wait for it. */
         int found = ordered_at(file, code == MPI_SUCCESS ? bytes : 0, &at);
         if (code == MPI_SUCCESS) code = found;
         break;
     }
     }
-    if (access.who == TOGETHER) code = collective(file, &access, code, at, bytes, moved);
+    if (access.method == TOGETHER) code = collective(file, &access, code, at, bytes, moved);
     else if (code == MPI_SUCCESS && started)
-        code = transfer_start(file, access.direction, at, access.buffer, access.count, access.type, started);
-    else if (code == MPI_SUCCESS) code = transfer(file, access.direction, at, access.buffer, access.count, access.type, moved);
+        code = transfer_start(file, access.direction, at, access.buffer, access.count, access.type,
+                              started);
+    else if (code == MPI_SUCCESS)
+        code =
+            transfer(file, access.direction, at, access.buffer, access.count, access.type, moved);
     if (access.where == INDIVIDUAL) {
         if (code == MPI_SUCCESS) file->position += started ? bytes : *moved;
         pthread_mutex_unlock(&file->moving);
@@ -92,8 +101,9 @@ static int nonblocking(struct file *file, struct access access, MPI_Request *req
 
 static int begin(struct file *file, struct access access, enum split split) {
     if (file->split != NO_SPLIT) {
-        int code = error_of(MPI_ERR_OTHER, file->path, "a split collective call is not ended");
-        if (access.who == TOGETHER && who_calls(file, access.direction, 0) == TOGETHER) refuse_together(file, code);
+        int code = error_of(MPI_ERR_OTHER, file->path, "a split collective call is still pending");
+        if (access.method == TOGETHER && choose_method(file, access.direction, 0) == TOGETHER)
+            refuse_together(file, code);
         return failed(file, code);
     }
     int code = done(file, access, NULL, &file->split_bytes);
@@ -102,49 +112,69 @@ static int begin(struct file *file, struct access access, enum split split) {
 }
 
 static int end(struct file *file, enum split split, MPI_Status *status) {
-    if (file->split != split) return failed(file, error_of(MPI_ERR_OTHER, file->path, "no such split collective call was begun"));
+    if (file->split != split)
+        return failed(
+            file, error_of(MPI_ERR_OTHER, file->path, "no such split collective call is pending"));
     file->split = NO_SPLIT;
     give_status(status, file->split_bytes);
     return MPI_SUCCESS;
 }
 
-#define AT(name, way, who, buffer_type, count_type)                                                              \
-    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type,    \
-           MPI_Status *status) {                                                                                 \
-        struct file *file = ours(handle);                                                                        \
-        if (!file) return REAL(name)(handle, offset, buffer, count, type, status);                               \
-        return blocking(file, (struct access){way, who, EXPLICIT, offset, (void *)buffer, count, type}, status); \
+#define AT(name, direction, method, buffer_type, count_type)                                   \
+    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count,     \
+           MPI_Datatype type, MPI_Status *status) {                                            \
+        struct file *file = ours(handle);                                                      \
+        if (!file) return REAL(name)(handle, offset, buffer, count, type, status);             \
+        return blocking(                                                                       \
+            file,                                                                              \
+            (struct access){direction, method, EXPLICIT, offset, (void *)buffer, count, type}, \
+            status);                                                                           \
     }
-#define PLAIN(name, way, who, where, buffer_type, count_type)                                                    \
-    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type, MPI_Status *status) { \
-        struct file *file = ours(handle);                                                                        \
-        if (!file) return REAL(name)(handle, buffer, count, type, status);                                       \
-        return blocking(file, (struct access){way, who, where, 0, (void *)buffer, count, type}, status);         \
+#define PLAIN(name, direction, method, where, buffer_type, count_type)                             \
+    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type,         \
+           MPI_Status *status) {                                                                   \
+        struct file *file = ours(handle);                                                          \
+        if (!file) return REAL(name)(handle, buffer, count, type, status);                         \
+        return blocking(file,                                                                      \
+                        (struct access){direction, method, where, 0, (void *)buffer, count, type}, \
+                        status);                                                                   \
     }
-#define START_AT(name, way, buffer_type, count_type)                                                                   \
-    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type,          \
-           MPI_Request *request) {                                                                                     \
-        struct file *file = ours(handle);                                                                              \
-        if (!file) return REAL(name)(handle, offset, buffer, count, type, request);                                    \
-        return nonblocking(file, (struct access){way, ALONE, EXPLICIT, offset, (void *)buffer, count, type}, request); \
+#define START_AT(name, direction, buffer_type, count_type)                                    \
+    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count,    \
+           MPI_Datatype type, MPI_Request *request) {                                         \
+        struct file *file = ours(handle);                                                     \
+        if (!file) return REAL(name)(handle, offset, buffer, count, type, request);           \
+        return nonblocking(                                                                   \
+            file,                                                                             \
+            (struct access){direction, ALONE, EXPLICIT, offset, (void *)buffer, count, type}, \
+            request);                                                                         \
     }
-#define START(name, way, where, buffer_type, count_type)                                                           \
-    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type, MPI_Request *request) { \
-        struct file *file = ours(handle);                                                                          \
-        if (!file) return REAL(name)(handle, buffer, count, type, request);                                        \
-        return nonblocking(file, (struct access){way, ALONE, where, 0, (void *)buffer, count, type}, request);     \
+#define START(name, direction, where, buffer_type, count_type)                              \
+    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type,  \
+           MPI_Request *request) {                                                          \
+        struct file *file = ours(handle);                                                   \
+        if (!file) return REAL(name)(handle, buffer, count, type, request);                 \
+        return nonblocking(                                                                 \
+            file, (struct access){direction, ALONE, where, 0, (void *)buffer, count, type}, \
+            request);                                                                       \
     }
-#define BEGIN_AT(name, way, split, buffer_type, count_type)                                                       \
-    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type) {   \
-        struct file *file = ours(handle);                                                                         \
-        if (!file) return REAL(name)(handle, offset, buffer, count, type);                                        \
-        return begin(file, (struct access){way, TOGETHER, EXPLICIT, offset, (void *)buffer, count, type}, split); \
+#define BEGIN_AT(name, direction, split, buffer_type, count_type)                                \
+    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count,       \
+           MPI_Datatype type) {                                                                  \
+        struct file *file = ours(handle);                                                        \
+        if (!file) return REAL(name)(handle, offset, buffer, count, type);                       \
+        return begin(                                                                            \
+            file,                                                                                \
+            (struct access){direction, TOGETHER, EXPLICIT, offset, (void *)buffer, count, type}, \
+            split);                                                                              \
     }
-#define BEGIN(name, way, who, where, split, buffer_type, count_type)                                 \
-    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type) {         \
-        struct file *file = ours(handle);                                                            \
-        if (!file) return REAL(name)(handle, buffer, count, type);                                   \
-        return begin(file, (struct access){way, who, where, 0, (void *)buffer, count, type}, split); \
+#define BEGIN(name, direction, method, where, split, buffer_type, count_type)                   \
+    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type) {    \
+        struct file *file = ours(handle);                                                       \
+        if (!file) return REAL(name)(handle, buffer, count, type);                              \
+        return begin(file,                                                                      \
+                     (struct access){direction, method, where, 0, (void *)buffer, count, type}, \
+                     split);                                                                    \
     }
 #define END(name, split, buffer_type)                                                \
     DEFINE(name, MPI_File handle, buffer_type buffer, MPI_Status *status) {          \
@@ -152,7 +182,8 @@ static int end(struct file *file, enum split split, MPI_Status *status) {
         return file ? end(file, split, status) : REAL(name)(handle, buffer, status); \
     }
 
-/* `c`: nothing, or _c for the forms with large counts (MPI-4.1 14.4.1), whose bindings exist from MPI 4 on. */
+/* `c`: nothing, or _c for the forms with large counts (MPI-4.1 14.4.1), which exist from MPI 4
+ * on. */
 #define ALL(c, count_type)                                                                        \
     AT(read_at##c, READING, ALONE, void *, count_type)                                            \
     AT(read_at_all##c, READING, TOGETHER, void *, count_type)                                     \

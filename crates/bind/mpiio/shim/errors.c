@@ -1,11 +1,12 @@
-/* Error codes with a text of their own, and the file's error handler. MPI-4.1 14.7, 9.4, 9.5. */
+/* Error codes with texts of their own, and the file's error handler. MPI-4.1 14.7, 9.4, 9.5. */
 #include "shim.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Codes cannot be given back: of texts without end only so many get one; further failures have that of their class. */
+/* Codes cannot be freed, so only this many texts get one. Further failures get the code of their
+ * class. */
 enum { CODES_MAX = 256 };
 
 static struct {
@@ -16,16 +17,20 @@ static int known;
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
 #ifdef MPICH_VERSION
-/* MPICH 4.0 takes a code that MPI_Add_error_code made for a predefined class for one of its own, and shows another text. What its ROMIO
- * makes codes with is exported, and keeps the last texts in a ring. */
-extern int MPIR_Err_create_code(int last, int fatal, const char function[], int line, int class, const char generic[],
-                                const char specific[], ...) __attribute__((weak));
+/* MPICH 4.0 mistakes a code that MPI_Add_error_code made for a predefined class for one of its own,
+ * and shows another text. The function with which its ROMIO makes codes is exported. It keeps the
+ * last texts in a ring. */
+extern int MPIR_Err_create_code(int last, int fatal, const char function[], int line, int class,
+                                const char generic[], const char specific[], ...)
+    __attribute__((weak));
 #endif
 
 static int code_of(int class, const char *text) {
     int code = class;
 #ifdef MPICH_VERSION
-    return MPIR_Err_create_code ? MPIR_Err_create_code(MPI_SUCCESS, 0, "MPI_File", 0, class, "**io", "**io %s", text) : code;
+    return MPIR_Err_create_code
+               ? MPIR_Err_create_code(MPI_SUCCESS, 0, "MPI_File", 0, class, "**io", "**io %s", text)
+               : code;
 #endif
     pthread_mutex_lock(&adding);
     for (int at = 0; at < known; at++) {
@@ -70,7 +75,9 @@ static int class_of(int number) {
     }
 }
 
-int error_of_errno(const char *what) { return error_of(class_of(errno), what, braid_error_message()); }
+int error_of_errno(const char *what) {
+    return error_of(class_of(errno), what, braid_error_message());
+}
 
 int failed(struct file *file, int code) {
     if (code != MPI_SUCCESS) MPI_File_call_errhandler(file->handle, code);
@@ -80,11 +87,12 @@ int failed(struct file *file, int code) {
 int agreed(struct file *file, int code) { return agreed_with(file, code, &(int){0}); }
 
 int agreed_with(struct file *file, int code, int *any) {
-    /* Classes are the same number everywhere, codes are not: whoever has none of its own makes one. The most of each: of the worst class
-     * the first rank. */
+    /* Classes have the same number on all ranks, codes do not: a rank without a failure makes a
+     * code. The maximum of both: of the worst class, the first rank. */
     int class = MPI_SUCCESS;
     if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
-    long long mine[2] = {(long long)class * file->size + (file->size - 1 - file->rank), *any}, all[2];
+    long long mine[2] = {(long long)class * file->size + (file->size - 1 - file->rank), *any},
+              all[2];
     MPI_Allreduce(mine, all, 2, MPI_LONG_LONG, MPI_MAX, file->comm);
     *any = (int)all[1];
     class = (int)(all[0] / file->size);

@@ -1,4 +1,4 @@
-/* Which handles are ours, and the MPI's own functions. */
+/* Finds our handles, and the MPI's own functions. */
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -12,7 +12,10 @@ static pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
 void *real_function(const char *name) {
     void *found = dlsym(RTLD_NEXT, name);
     if (!found) {
-        fprintf(stderr, "libbraid_mpiio: the MPI has no %s; try: link or preload libbraid_mpiio before the MPI\n", name);
+        fprintf(stderr,
+                "libbraid_mpiio: the MPI has no %s; try: link or preload libbraid_mpiio before the "
+                "MPI\n",
+                name);
         abort();
     }
     return found;

@@ -1,14 +1,15 @@
-/* The shared file pointer: eight bytes in a file of their own beside the file, moved under a lock. MPI-4.1 14.4.4.
+/* The shared file pointer: eight bytes in a file beside the data file, changed under a lock.
+ * MPI-4.1 14.4.4.
  *
- * The lock's owner is the descriptor, which all threads of a rank share: between them `sharing` stands, which whoever moves the pointer
- * has. It waits for I/O, and for nothing of the MPI. */
+ * The lock belongs to the descriptor, which all threads of a rank share. Between them, the mutex
+ * `sharing` excludes. Its holder waits for I/O, but for no MPI call. */
 #include "shim.h"
 
 #include <fcntl.h>
 
 static int opened(struct file *file) {
     if (file->shared >= 0) return MPI_SUCCESS;
-    /* Before it is asked for: what fails may have been done. */
+    /* Set before the call: a failed call may have created the file. */
     __atomic_store_n(&file->uses_shared, 1, __ATOMIC_RELEASE);
     file->shared = braid_open(cluster_of_process(), file->shared_path, O_RDWR | O_CREAT, 0600);
     return file->shared < 0 ? error_of_errno(file->shared_path) : MPI_SUCCESS;
@@ -18,14 +19,18 @@ static int exchange(struct file *file, int64_t set, int64_t add, int64_t *before
     int code = opened(file);
     if (code != MPI_SUCCESS) return code;
     int64_t value = 0;
-    if (braid_lock(file->shared, 0, sizeof value, 1, 1) < 0) return error_of_errno(file->shared_path);
-    /* A file that was just made is empty: the pointer is at 0. */
-    if (braid_pread(file->shared, &value, sizeof value, 0) < 0) code = error_of_errno(file->shared_path);
+    if (braid_lock(file->shared, 0, sizeof value, 1, 1) < 0)
+        return error_of_errno(file->shared_path);
+    /* A new file is empty: the pointer is at 0. */
+    if (braid_pread(file->shared, &value, sizeof value, 0) < 0)
+        code = error_of_errno(file->shared_path);
     *before = value;
     value = (set >= 0 ? set : value) + add;
-    if (code == MPI_SUCCESS && value != *before && braid_pwrite(file->shared, &value, sizeof value, 0) < 0)
+    if (code == MPI_SUCCESS && value != *before &&
+        braid_pwrite(file->shared, &value, sizeof value, 0) < 0)
         code = error_of_errno(file->shared_path);
-    if (braid_unlock(file->shared, 0, sizeof value) < 0 && code == MPI_SUCCESS) code = error_of_errno(file->shared_path);
+    if (braid_unlock(file->shared, 0, sizeof value) < 0 && code == MPI_SUCCESS)
+        code = error_of_errno(file->shared_path);
     return code;
 }
 
@@ -44,7 +49,9 @@ int shared_set(struct file *file, int64_t at) {
     return code;
 }
 
-int uses_shared(const struct file *file) { return __atomic_load_n(&file->uses_shared, __ATOMIC_ACQUIRE); }
+int uses_shared(const struct file *file) {
+    return __atomic_load_n(&file->uses_shared, __ATOMIC_ACQUIRE);
+}
 
 int ordered_at(struct file *file, int64_t bytes, int64_t *at) {
     long long mine = bytes, before = 0, all = 0;

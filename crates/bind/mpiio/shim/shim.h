@@ -1,13 +1,13 @@
-/* MPI-IO over libbraid by interposition: what the files of the shim share.
+/* MPI-IO over libbraid by interposition: the declarations that the files of the shim share.
  *
  *   program ── MPI_File_write_all ──> here ── a file of ours? ── yes ──> views, libbraid
- *                                                  └── no ──> the MPI's own (RTLD_NEXT)
+ *                                                  └── no ──> the MPI's own function (RTLD_NEXT)
  *
- * 1. A file of ours has a real MPI_File as its handle, opened on /dev/null: handles of Fortran, error handlers and all else that
- *    knows nothing of files works on it as it is. Every function that does I/O is defined here: one that was not would read and
- *    write /dev/null. tests/symbols.rs looks at that.
- * 2. Every function is defined as MPI_File_x and as PMPI_File_x: bindings for Fortran call the one or the other.
- * 3. A file view is never expanded into a list where its datatype is regular (types.c). */
+ * 1. A file of ours has a real MPI_File as its handle, opened on /dev/null. So Fortran handles,
+ *    error handlers and all other functions that do no I/O work on it. Every function that does I/O
+ *    is defined here: a missing one would read and write /dev/null. tests/symbols.rs checks that.
+ * 2. Every function is defined as MPI_File_x and as PMPI_File_x: Fortran bindings call one of them.
+ * 3. A file view whose datatype is regular is never expanded into a list (types.c). */
 #ifndef BRAID_MPIIO_SHIM_H
 #define BRAID_MPIIO_SHIM_H
 
@@ -19,23 +19,32 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* Defines MPI_File_name and PMPI_File_name, one body. */
-#define DEFINE(name, ...)                                                                                  \
-    PUBLIC int PMPI_File_##name(__VA_ARGS__) __attribute__((alias("MPI_File_" #name)));                    \
+/* Defines MPI_File_name and PMPI_File_name with one body. */
+#define DEFINE(name, ...)                                                               \
+    PUBLIC int PMPI_File_##name(__VA_ARGS__) __attribute__((alias("MPI_File_" #name))); \
     PUBLIC int MPI_File_##name(__VA_ARGS__)
 
 /* The MPI's own function. */
 #define REAL(name) ((__typeof__(&PMPI_File_##name))real_function("PMPI_File_" #name))
 
 enum data_representation { NATIVE, EXTERNAL32 };
-enum split { NO_SPLIT, READ_AT_ALL, WRITE_AT_ALL, READ_ALL, WRITE_ALL, READ_ORDERED, WRITE_ORDERED };
+enum split {
+    NO_SPLIT,
+    READ_AT_ALL,
+    WRITE_AT_ALL,
+    READ_ALL,
+    WRITE_ALL,
+    READ_ORDERED,
+    WRITE_ORDERED
+};
 
-/* Who carries collective calls out: libbraid's rule, the I/O daemons, each rank by itself. */
-enum way { BY_RULE, BY_SERVER, BY_LIST };
+/* The method of collective calls: by the rule, by the I/O daemons, or each rank by itself. */
+enum collective_mode { BY_RULE, BY_SERVER, BY_LIST };
 
-/* What a file type shows: a view, or the list of a type that shows a byte twice, or nothing; how long its pieces are on average, and
- * how many entries its lists have; and of what lies at most one copy can be shown, how many bytes that is, else the most. Where in the file the
- * first copy of a view begins, how far apart copies are, and how many bytes each shows. */
+/* What a file type shows: a view, or a list for a type that shows a byte twice, or nothing. The
+ * average length of its pieces, and the number of entries of its lists. `once`: for a type of which
+ * only one copy can be shown, the bytes of that copy; otherwise the maximum. The start of the first
+ * copy in the file, the distance of copies, and the bytes that each shows. */
 struct shown {
     struct braid_view *view;
     struct listed *listed;
@@ -43,8 +52,8 @@ struct shown {
     int64_t first, extent, bytes;
 };
 
-/* Whether ranks can write the same byte through their views: nobody has looked, no, perhaps. */
-enum overlap { NOT_LOOKED_AT, APART, PERHAPS };
+/* Whether ranks can write the same byte through their views: not checked, no, perhaps. */
+enum overlap { NOT_CHECKED, DISJOINT, POSSIBLE };
 
 enum { VIEWS_AGREED = 9 };
 
@@ -55,54 +64,58 @@ struct file {
     MPI_Comm comm;
     int rank, size, amode, atomic;
     char *path;
-    /* The whole file, and what the view shows of it; -1 where it is no view of libbraid. */
+    /* Descriptors of the whole file and of its view; -1 if the view is not one of libbraid. */
     int whole, seen;
     struct shown shown;
     MPI_Offset displacement;
     MPI_Datatype etype, filetype;
     MPI_Count etype_bytes;
     enum data_representation representation;
-    /* The individual pointer, in bytes of the view's stream; and who may move it. */
+    /* The individual pointer, in bytes of the view's stream, and the lock for it. */
     int64_t position;
     pthread_mutex_t moving;
-    /* The file that keeps the shared pointer, -1 until it is used; whether this rank may have made it; and who of this rank may move it. */
+    /* The file that stores the shared pointer, -1 until it is used; whether this rank may have
+     * created it; and the lock for it within this rank. */
     char *shared_path;
     int shared, uses_shared;
     pthread_mutex_t sharing;
-    /* Who of this rank moves bytes in atomic mode. */
+    /* Serializes transfers of this rank in atomic mode. */
     pthread_mutex_t excluding;
     enum split split;
     int64_t split_bytes;
     MPI_Info info;
-    /* What the ranks agree on for collective calls, and the group in which they meet. */
-    enum way way;
-    /* What the ranks agreed on of their views, the last time. */
+    /* What the ranks have agreed on for collective calls, and the group for their exchanges. */
+    enum collective_mode mode;
+    /* What the ranks last agreed on about their views. */
     long long agreed[VIEWS_AGREED];
-    /* The least of all ranks, on average in a view. */
+    /* The minimum of all ranks' average piece lengths. */
     int64_t piece_bytes;
     int lists_are_long;
     enum overlap overlap;
-    /* Every view begins at or before it: from there on each copy of one is like the one before. */
+    /* All views start at or before this offset: from here on each copy of a view equals the one
+     * before. */
     int64_t all_begun;
     struct braid_group *group;
-    /* Of `auto`: what is known of reads and writes; in a call that is made together, whose rule hears of it, and what this rank asks for. */
-    struct rule rules[2], *hears;
+    /* For `auto`: the costs of reads and writes so far. During a call together: the rule that gets
+     * the reports, and the bytes that this rank asks for. */
+    struct rule rules[2], *updated_rule;
     int64_t asked;
-    /* Whether this rank wrote since it last synced. */
+    /* Whether this rank has written since it last synced. */
     int dirty;
-    /* Whether nonblocking calls are over when they are started; and who holds the file's memory: itself while it is open, requests. */
-    int at_once, users;
+    /* Whether nonblocking calls complete when they are started; and the number of users of this
+     * struct: itself while it is open, and requests. */
+    int complete_at_start, users;
 };
 
 /* open.c: the descriptor of the cluster, or -1. */
 int cluster_of_process(void);
 
-/* names.c: the path of a name that is ours, to be freed; NULL for others. */
+/* names.c: the path if the name is ours, to be freed; NULL for other names. */
 char *path_of(const char *name);
 char *path_of_all(MPI_Comm comm, const char *name);
 int names_server(const char *path);
 
-/* open.c: the memory of a file. */
+/* open.c: reference counting of a file. */
 void hold_file(struct file *file);
 void drop_file(struct file *file);
 
@@ -112,13 +125,13 @@ struct file *ours(MPI_File handle);
 void remember(struct file *file);
 void forget(struct file *file);
 
-/* errors.c: all return an error code; `failed` has the file's error handler called first. */
+/* errors.c: all return an error code; `failed` calls the file's error handler first. */
 int error_of(int class, const char *what, const char *why);
 int error_of_errno(const char *what);
 int failed(struct file *file, int code);
-/* The first failure of any task, for all of them. */
+/* The first failure of any rank, for all ranks. */
 int agreed(struct file *file, int code);
-/* The same, and whether it is so on any of them. */
+/* The same, and whether the flag is set on any rank. */
 int agreed_with(struct file *file, int code, int *any);
 
 /* types.c */
@@ -126,16 +139,18 @@ int view_of(MPI_Offset displacement, MPI_Datatype filetype, int once, struct sho
 int is_contiguous(MPI_Datatype type);
 int is_named(MPI_Datatype type);
 
-/* listed.c: file types that show a byte twice, for reading only; positions in bytes of the view's stream. */
+/* listed.c: file types that show a byte twice, for reading only. Positions are in bytes of the
+ * view's stream. */
 int listed_of(MPI_Offset displacement, MPI_Datatype type, struct listed **listed);
 int listed_is_past_all(const struct listed *listed, int64_t at);
 int64_t listed_to_file(const struct listed *listed, int64_t at);
 int64_t listed_bytes_below(const struct listed *listed, int64_t offset);
-void listed_range(const struct listed *listed, int64_t at, int64_t bytes, int64_t *first, int64_t *length);
+void listed_range(const struct listed *listed, int64_t at, int64_t bytes, int64_t *first,
+                  int64_t *length);
 int listed_read(struct file *file, int64_t at, char *memory, int64_t bytes, int64_t *moved);
 
-/* What a call moves: the memory as libbraid takes it, packed where it is not one run in the file's representation; `own`: a type that is
- * the call's. */
+/* The memory of a call, for libbraid: packed if it is not one range in the file's representation.
+ * `own`: a datatype that the call must free. */
 struct staged {
     void *buffer;
     MPI_Count count;
@@ -146,58 +161,66 @@ struct staged {
 
 enum direction { READING, WRITING };
 
-/* transfer.c: `at` in bytes of the view's stream; `moved` gets bytes. No error handler is called. `transfer_together` is of all ranks:
- * also one that has failed, whose `code` says so, calls it. */
-int transfer(struct file *file, enum direction direction, int64_t at, void *buffer, MPI_Count count, MPI_Datatype type,
-             int64_t *moved);
-int transfer_together(struct file *file, enum direction direction, int code, int64_t at, void *buffer, MPI_Count count,
-                      MPI_Datatype type, int64_t *moved);
+/* transfer.c: `at` is in bytes of the view's stream; `moved` gets a number of bytes. The error
+ * handler is not called. All ranks call `transfer_together`, also a rank that has failed: `code` is
+ * its failure. */
+int transfer(struct file *file, enum direction direction, int64_t at, void *buffer, MPI_Count count,
+             MPI_Datatype type, int64_t *moved);
+int transfer_together(struct file *file, enum direction direction, int code, int64_t at,
+                      void *buffer, MPI_Count count, MPI_Datatype type, int64_t *moved);
 int stage(struct file *file, enum direction direction, int64_t at, struct staged *staged);
-int unstage(struct file *file, enum direction direction, struct staged *staged, int code, int64_t moved);
-/* For a call that goes on when the program may have freed its type. */
+int unstage(struct file *file, enum direction direction, struct staged *staged, int code,
+            int64_t moved);
+/* For a call that continues when the program may have freed its datatype. */
 void keep_type(struct staged *staged);
 int bytes_of(struct file *file, MPI_Count count, MPI_Datatype type, int64_t *bytes);
 int at_of(struct file *file, MPI_Offset offset, int64_t *at);
 void give_status(MPI_Status *status, int64_t bytes);
 
-/* background.c: whether this MPI's progress can be asked to look after calls; a call that is started, and its request; what is under
- * way of a file. */
+/* background.c: whether this MPI's progress engine can poll our calls; a started call and its
+ * request; waiting for all pending calls of a file. */
 struct pending;
 int can_be_asked(void);
-int transfer_start(struct file *file, enum direction direction, int64_t at, void *buffer, MPI_Count count, MPI_Datatype type,
-                   struct pending **started);
+int transfer_start(struct file *file, enum direction direction, int64_t at, void *buffer,
+                   MPI_Count count, MPI_Datatype type, struct pending **started);
 int request_of(struct pending *pending, MPI_Request *request);
 void finish_all(struct file *file);
 
-/* shared.c: the shared pointer, in bytes of the view's stream; fetched, and moved on by `bytes`. Where no rank uses it, it is at 0 and has
- * no file: only what all ranks know of each other says that (`agreed_with`). */
+/* shared.c: the shared pointer, in bytes of the view's stream: fetch and add `bytes`. If no rank
+ * uses it, it is at 0 and has no file. Only an exchange of all ranks can show that (`agreed_with`).
+ * */
 int shared_fetch_add(struct file *file, int64_t bytes, int64_t *at);
 int shared_set(struct file *file, int64_t at);
 int uses_shared(const struct file *file);
 int ordered_at(struct file *file, int64_t bytes, int64_t *at);
 
-/* together.c: `agree_on_way` is of all ranks, `wanted` -1 where a rank gives no hint. `who_calls` once for each collective call, on all
- * ranks; then, unless it fails before, what it took. */
-void agree_on_way(struct file *file, int wanted);
+/* together.c: all ranks call `agree_on_mode`; `wanted` is -1 on a rank without the hint. All ranks
+ * call `choose_method` once for each collective call, and then `record_cost`, unless the call fails
+ * first. */
+void agree_on_mode(struct file *file, int wanted);
 void forget_costs(struct file *file);
-int way_of(const char *name);
-const char *name_of_way(enum way way);
-enum who who_calls(struct file *file, enum direction direction, int64_t bytes);
+int mode_of(const char *name);
+const char *name_of_mode(enum collective_mode mode);
+enum method choose_method(struct file *file, enum direction direction, int64_t bytes);
 int64_t nanoseconds(void);
-void learn_from(struct file *file, enum direction direction, enum who who, int64_t bytes, int64_t nanoseconds);
+void record_cost(struct file *file, enum direction direction, enum method method, int64_t bytes,
+                 int64_t nanoseconds);
 int all_gather(void *file, const void *mine, size_t bytes, void *all);
-int move_together(struct file *file, enum direction direction, int64_t at, char *memory, int64_t bytes, int64_t *moved);
+int move_together(struct file *file, enum direction direction, int64_t at, char *memory,
+                  int64_t bytes, int64_t *moved);
 void refuse_together(struct file *file, int code);
 
-/* info.c: of all ranks, when the view is set. `way`: what holds where no hint says who carries collective calls out, or NULL. */
-void take_hints(struct file *file, MPI_Info info, const char *way);
+/* info.c: called by all ranks when the view is set. `mode`: the collective mode if no hint names
+ * one, or NULL. */
+void take_hints(struct file *file, MPI_Info info, const char *mode);
 void take_nonblocking(struct file *file, const char *how);
 void layout_hints(MPI_Info info, struct braid_layout *layout);
 mode_t permissions_hint(MPI_Info info);
 void take_permissions(struct file *file, MPI_Info info);
 
-/* view.c: `set_view` for the default view, of bytes, too. Where in the file the byte at a position of the view's stream lies, of a view
- * that shows something; and how many bytes of the stream are below an offset of the file. */
+/* view.c: `set_view` also sets the default view, of bytes. `place_of` returns the file offset of a
+ * position of the view's stream, for a view that shows something. `bytes_below` returns the number
+ * of bytes of the stream below a file offset. */
 int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
              enum data_representation representation);
 void drop_view(struct file *file);

@@ -1,9 +1,13 @@
-/* Collective calls that the I/O daemons carry out: when, and how the ranks meet for it. docs/adr/0015-collective-requests.md
+/* Collective calls that the I/O daemons carry out: when the ranks make one, and how they exchange.
+ * docs/adr/0015-collective-requests.md
  *
- * 1. Whether the ranks meet follows from what all of them agreed on when the file was opened, its view or its hints were set, and from what
- *    they told each other in the calls since (rule.h): it is the same on every rank, whatever becomes of a rank's own part.
- * 2. A rank that has failed before it meets the others takes part with its failure: nobody waits for it.
- * 3. With `auto` ranks write without meeting only where no two of them see the same byte: of what they write together the highest rank's stays. */
+ * 1. Whether the ranks exchange depends only on what all agreed on when the file was opened, its
+ * view or
+ *    its hints were set, and on the exchanged reports since (rule.h). So it is the same on every
+ *    rank, whatever happens to a rank's own part.
+ * 2. A rank that fails before an exchange takes part in it with its failure: no rank waits for it.
+ * 3. With `auto`, ranks write without an exchange only where no two of them see the same byte: in a
+ * call    together, the bytes of the highest rank win. */
 #include "shim.h"
 
 #include <errno.h>
@@ -13,87 +17,116 @@
 #include <time.h>
 
 enum {
-    /* The engine's own rule, at most: daemons save work where pieces are shorter (ADR 0015, Numbers). */
+    /* The engine's own limit: the daemons save work where pieces are shorter (ADR 0015,
+     * Numbers). */
     SHORT_READ_BYTES = 4096,
     SHORT_WRITTEN_BYTES = 16 << 10,
-    /* Entries of all ranks' lists: half of what one message to a daemon holds. More go as each rank's own. */
+    /* Entries of all ranks' lists: half of what one message to a daemon holds. With more, each rank
+     * makes its own call. */
     LISTED_MAX = 16384,
-    /* Pieces in one copy of all ranks' views that are looked at for an overlap: some 10 ms. */
-    LOOKED_AT_MAX = 1 << 18,
+    /* Pieces in one copy of all ranks' views that are checked for an overlap: about 10 ms. */
+    POLLED_MAX = 1 << 18,
 };
 
 static const char *const NAMES[] = {"auto", "server", "list"};
 
-int way_of(const char *name) {
-    for (int way = 0; way < 3; way++)
-        if (!strcmp(name, NAMES[way])) return way;
+int mode_of(const char *name) {
+    for (int mode = 0; mode < 3; mode++)
+        if (!strcmp(name, NAMES[mode])) return mode;
     return -1;
 }
 
-const char *name_of_way(enum way way) { return NAMES[way]; }
+const char *name_of_mode(enum collective_mode mode) { return NAMES[mode]; }
 
 void forget_costs(struct file *file) {
     rule_reset(&file->rules[READING]);
     rule_reset(&file->rules[WRITING]);
 }
 
-/* What ranks tell each other of their views; each is the least of all ranks'. Views that differ in the last alone cost as much. */
-enum agreed { WANTED, WANTED_MOST, PIECE, ENTRIES_MOST, EXTENT, EXTENT_MOST, PIECES_MOST, ONCE, FIRST_MOST, AGREED };
-_Static_assert((int)AGREED == (int)VIEWS_AGREED, "as many as a file keeps");
+/* What ranks exchange about their views; each value is the minimum of all ranks. Views that differ
+ * only in the last value have the same cost. */
+enum agreed {
+    WANTED,
+    WANTED_MOST,
+    PIECE,
+    ENTRIES_MOST,
+    EXTENT,
+    EXTENT_MOST,
+    PIECES_MOST,
+    ONCE,
+    FIRST_MOST,
+    AGREED
+};
+_Static_assert((int)AGREED == (int)VIEWS_AGREED, "as many as a file stores");
 
-void agree_on_way(struct file *file, int wanted) {
+void agree_on_mode(struct file *file, int wanted) {
     const struct shown *shown = &file->shown;
-    /* What is negated is the most. A view that shows nothing overlaps with none, whatever its extent. */
+    /* Negated values give the maximum. A view that shows nothing overlaps with none, whatever
+     * its extent. */
     int64_t least = shown->view ? shown->extent : INT64_MAX, most = shown->view ? shown->extent : 0;
-    long long mine[AGREED] = {wanted, -wanted, shown->piece_bytes, -shown->entries, least, -most, -(shown->bytes / shown->piece_bytes),
-                              shown->once, -shown->first};
+    long long mine[AGREED] = {wanted,
+                              -wanted,
+                              shown->piece_bytes,
+                              -shown->entries,
+                              least,
+                              -most,
+                              -(shown->bytes / shown->piece_bytes),
+                              shown->once,
+                              -shown->first};
     long long all[AGREED];
     MPI_Allreduce(mine, all, AGREED, MPI_LONG_LONG, MPI_MIN, file->comm);
-    /* A program that moves its view before each call goes on with what it has learned. */
+    /* A program that moves its view before each call keeps its measured costs. */
     int is_alike = !memcmp(all, file->agreed, FIRST_MOST * sizeof *all);
     memcpy(file->agreed, all, sizeof all);
-    /* A hint that not all ranks give is none. */
-    if (all[WANTED] >= 0 && all[WANTED] == -all[WANTED_MOST]) file->way = (enum way)all[WANTED];
+    /* A hint that not all ranks give is ignored. */
+    if (all[WANTED] >= 0 && all[WANTED] == -all[WANTED_MOST])
+        file->mode = (enum collective_mode)all[WANTED];
     file->piece_bytes = all[PIECE];
     file->lists_are_long = -all[ENTRIES_MOST] > LISTED_MAX / file->size;
-    int can_be_looked_at = all[EXTENT] == -all[EXTENT_MOST] && all[ONCE] == INT64_MAX && -all[PIECES_MOST] <= LOOKED_AT_MAX / file->size;
-    file->overlap = can_be_looked_at ? NOT_LOOKED_AT : PERHAPS;
+    int can_be_looked_at = all[EXTENT] == -all[EXTENT_MOST] && all[ONCE] == INT64_MAX &&
+                           -all[PIECES_MOST] <= POLLED_MAX / file->size;
+    file->overlap = can_be_looked_at ? NOT_CHECKED : POSSIBLE;
     file->all_begun = -all[FIRST_MOST];
     if (!is_alike) forget_costs(file);
 }
 
-/* Whether the rule of `auto` says who makes calls; else the hint does. */
+/* Whether the rule of `auto` chooses the method; otherwise the hint does. */
 static int learns(const struct file *file, enum direction direction) {
-    return file->way == BY_RULE && !(direction == WRITING && file->overlap == PERHAPS);
+    return file->mode == BY_RULE && !(direction == WRITING && file->overlap == POSSIBLE);
 }
 
 /* Whether the daemons may carry calls out at all. */
 static int may_go_together(const struct file *file, enum direction direction) {
-    int not_opened_for_it = file->amode & (direction == READING ? MPI_MODE_WRONLY : MPI_MODE_RDONLY);
-    if (file->size == 1 || file->atomic || file->amode & MPI_MODE_SEQUENTIAL || not_opened_for_it) return 0;
-    if (file->way == BY_LIST || file->lists_are_long) return 0;
-    return file->way == BY_SERVER || file->piece_bytes < (direction == READING ? SHORT_READ_BYTES : SHORT_WRITTEN_BYTES);
+    int not_opened_for_it =
+        file->amode & (direction == READING ? MPI_MODE_WRONLY : MPI_MODE_RDONLY);
+    if (file->size == 1 || file->atomic || file->amode & MPI_MODE_SEQUENTIAL || not_opened_for_it)
+        return 0;
+    if (file->mode == BY_LIST || file->lists_are_long) return 0;
+    return file->mode == BY_SERVER ||
+           file->piece_bytes < (direction == READING ? SHORT_READ_BYTES : SHORT_WRITTEN_BYTES);
 }
 
-/* Of all ranks, once for a view: whether two of them see one byte. All copies after where the last view begins are alike, and so are the
- * ranks' as their extents are: one of each is enough. */
+/* Checks on all ranks, once for a view, whether two of them see the same byte. From the start of
+ * the last view on, each copy equals the one before, and so do the ranks if their extents are
+ * equal: it is enough to check one copy of each. */
 static enum overlap look_at_overlap(struct file *file) {
     int seen = file->seen < 0 ? file->whole : file->seen;
     int64_t at = bytes_below(file, file->all_begun);
-    return braid_overlap_all(seen, file->group, (size_t)file->shown.bytes, at) == 0 ? APART : PERHAPS;
+    return braid_overlap_all(seen, file->group, (size_t)file->shown.bytes, at) == 0 ? DISJOINT
+                                                                                    : POSSIBLE;
 }
 
-enum who who_calls(struct file *file, enum direction direction, int64_t bytes) {
+enum method choose_method(struct file *file, enum direction direction, int64_t bytes) {
     if (!may_go_together(file, direction)) return ALONE;
     struct rule *rule = learns(file, direction) ? &file->rules[direction] : NULL;
-    enum who who = rule ? rule_next(rule) : TOGETHER;
-    if (who == ALONE && direction == WRITING && file->overlap == NOT_LOOKED_AT) {
+    enum method method = rule ? rule_next(rule) : TOGETHER;
+    if (method == ALONE && direction == WRITING && file->overlap == NOT_CHECKED) {
         file->overlap = look_at_overlap(file);
-        if (file->overlap == PERHAPS) who = TOGETHER;
+        if (file->overlap == POSSIBLE) method = TOGETHER;
     }
-    file->hears = who == TOGETHER && learns(file, direction) ? rule : NULL;
+    file->updated_rule = method == TOGETHER && learns(file, direction) ? rule : NULL;
     file->asked = bytes;
-    return who;
+    return method;
 }
 
 int64_t nanoseconds(void) {
@@ -102,8 +135,10 @@ int64_t nanoseconds(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-void learn_from(struct file *file, enum direction direction, enum who who, int64_t bytes, int64_t took) {
-    if (may_go_together(file, direction) && learns(file, direction)) rule_spend(&file->rules[direction], who, bytes, took);
+void record_cost(struct file *file, enum direction direction, enum method method, int64_t bytes,
+                 int64_t took) {
+    if (may_go_together(file, direction) && learns(file, direction))
+        rule_measure(&file->rules[direction], method, bytes, took);
 }
 
 static int gather(struct file *file, const void *mine, size_t bytes, void *all) {
@@ -111,42 +146,44 @@ static int gather(struct file *file, const void *mine, size_t bytes, void *all) 
     return MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, file->comm);
 }
 
-/* With what the rule hears after each rank's bytes. */
+/* Sends the report for the rule after each rank's bytes. */
 static int gather_and_hear(struct file *file, const char *mine, size_t bytes, char *all) {
-    size_t each = bytes + sizeof(struct told), ranks = (size_t)file->size;
+    size_t each = bytes + sizeof(struct report), ranks = (size_t)file->size;
     char *given = malloc(each * (ranks + 1));
-    struct told *told = malloc(ranks * sizeof *told);
-    if (!given || !told) abort();
+    struct report *reports = malloc(ranks * sizeof *reports);
+    if (!given || !reports) abort();
     char *taken = given + each;
-    told[0] = rule_tell(file->hears, file->asked);
+    reports[0] = rule_report(file->updated_rule, file->asked);
     memcpy(given, mine, bytes);
-    memcpy(given + bytes, told, sizeof *told);
+    memcpy(given + bytes, reports, sizeof *reports);
     int code = gather(file, given, each, taken);
     for (size_t rank = 0; code == MPI_SUCCESS && rank < ranks; rank++) {
         memcpy(all + rank * bytes, taken + rank * each, bytes);
-        memcpy(told + rank, taken + rank * each + bytes, sizeof *told);
+        memcpy(reports + rank, taken + rank * each + bytes, sizeof *reports);
     }
-    if (code == MPI_SUCCESS) rule_hear(file->hears, told, file->size);
-    free(told);
+    if (code == MPI_SUCCESS) rule_update(file->updated_rule, reports, file->size);
+    free(reports);
     free(given);
     return code;
 }
 
 int all_gather(void *context, const void *mine, size_t bytes, void *all) {
     struct file *file = context;
-    if (!file->hears) return gather(file, mine, bytes, all);
+    if (!file->updated_rule) return gather(file, mine, bytes, all);
     int code = gather_and_hear(file, mine, bytes, all);
-    /* Once a call: in its first exchange. */
-    file->hears = NULL;
+    /* Once per call: in its first exchange. */
+    file->updated_rule = NULL;
     return code;
 }
 
-int move_together(struct file *file, enum direction direction, int64_t at, char *memory, int64_t bytes, int64_t *moved) {
-    /* A view that shows nothing is a rank without bytes. */
+int move_together(struct file *file, enum direction direction, int64_t at, char *memory,
+                  int64_t bytes, int64_t *moved) {
+    /* A rank whose view shows nothing has no bytes. */
     int seen = file->seen < 0 ? file->whole : file->seen;
-    int how = file->way == BY_SERVER ? BRAID_COLLECTIVE_SERVER : BRAID_COLLECTIVE_AUTO;
-    ssize_t result = direction == READING ? braid_pread_all(seen, file->group, memory, (size_t)bytes, at, how)
-                                          : braid_pwrite_all(seen, file->group, memory, (size_t)bytes, at, how);
+    int how = file->mode == BY_SERVER ? BRAID_COLLECTIVE_SERVER : BRAID_COLLECTIVE_AUTO;
+    ssize_t result = direction == READING
+                         ? braid_pread_all(seen, file->group, memory, (size_t)bytes, at, how)
+                         : braid_pwrite_all(seen, file->group, memory, (size_t)bytes, at, how);
     if (result < 0) return error_of_errno(file->path);
     *moved = result;
     return MPI_SUCCESS;
@@ -156,6 +193,6 @@ void refuse_together(struct file *file, int code) {
     char why[MPI_MAX_ERROR_STRING + 1] = "";
     int length;
     MPI_Error_string(code, why, &length);
-    /* What this rank says itself is its own failure, whether the others heard of it or not. */
+    /* This rank reports its own failure, whether the others received it or not. */
     braid_refuse_all(file->group, EINVAL, why);
 }

@@ -1,20 +1,22 @@
-/* Datatypes as patterns of libbraid. What is regular stays a formula: vectors, subarrays and block-cyclic arrays nest, and only what
- * is irregular itself (indexed, struct) becomes a list of as many entries as it was given. MPI-4.1 5.1, 14.1.1. */
+/* Datatypes as patterns of libbraid. Regular types stay formulas: vectors, subarrays and
+ * block-cyclic arrays nest. Only irregular types (indexed, struct) become lists, of as many entries
+ * as they were given. MPI-4.1 5.1, 14.1.1. */
 #include "shim.h"
 
 #include <stdlib.h>
 
-/* The bytes that a type covers: one run, or a pattern whose first byte is at `first`. */
+/* The bytes of a type: one run, or a pattern whose first byte is at `first`. */
 struct shape {
     int64_t first, bytes, span;
-    struct braid_pattern *pattern; /* NULL for a run, and for nothing */
-    /* Of a pattern: how many runs it has, at most, and how many entries its lists have. */
+    struct braid_pattern *pattern; /* NULL for a run, and for an empty type */
+    /* Of a pattern: maximum number of runs, and number of entries of its lists. */
     int64_t runs, listed;
 };
 
 static int64_t runs_of(const struct shape *shape) { return shape->pattern ? shape->runs : 1; }
 
-static const char *const ORDER = "the displacements of a file type must rise and its parts must not overlap";
+static const char *const ORDER =
+    "the displacements of a file type must be ascending and its parts must not overlap";
 
 static void drop(struct shape *shape) {
     braid_pattern_free(shape->pattern);
@@ -22,14 +24,17 @@ static void drop(struct shape *shape) {
 }
 
 static struct braid_pattern *pattern_of(const struct shape *shape) {
-    /* A vector of one is a copy. */
-    return shape->pattern ? braid_pattern_vector(1, 0, shape->pattern) : braid_pattern_bytes((uint64_t)shape->bytes);
+    /* A vector with one copy is a copy. */
+    return shape->pattern ? braid_pattern_vector(1, 0, shape->pattern)
+                          : braid_pattern_bytes((uint64_t)shape->bytes);
 }
 
-/* The class that ROMIO has for them, and that its tests ask for. */
+/* ROMIO uses this class for them, and its tests expect it. */
 static int refused(const char *why) { return error_of(MPI_ERR_IO, "file type", why); }
-static int too_large(void) { return refused("it is larger than a file can be"); }
-static int no_memory(void) { return error_of(MPI_ERR_NO_MEM, "file type", "no memory to look at it"); }
+static int too_large(void) { return refused("it is larger than any file"); }
+static int no_memory(void) {
+    return error_of(MPI_ERR_NO_MEM, "file type", "no memory to analyse it");
+}
 
 static int product(int64_t a, int64_t b, int64_t *result) {
     return __builtin_mul_overflow(a, b, result) ? too_large() : MPI_SUCCESS;
@@ -45,15 +50,17 @@ static int repeat(struct shape *shape, int64_t count, int64_t stride) {
     if (count == 1) return MPI_SUCCESS;
     if (stride < shape->span) return refused(ORDER);
     int64_t bytes, last, span;
-    if (__builtin_mul_overflow(shape->bytes, count, &bytes) || __builtin_mul_overflow(stride, count - 1, &last) ||
+    if (__builtin_mul_overflow(shape->bytes, count, &bytes) ||
+        __builtin_mul_overflow(stride, count - 1, &last) ||
         __builtin_add_overflow(last, shape->span, &span))
         return too_large();
     if (shape->pattern || stride != shape->bytes) {
         struct braid_pattern *child = pattern_of(shape);
-        struct braid_pattern *made = child ? braid_pattern_vector((uint64_t)count, (uint64_t)stride, child) : NULL;
+        struct braid_pattern *made =
+            child ? braid_pattern_vector((uint64_t)count, (uint64_t)stride, child) : NULL;
         braid_pattern_free(child);
         if (!made) return error_of_errno("file type");
-        shape->runs = runs_of(shape) * count; /* no more than bytes */
+        shape->runs = runs_of(shape) * count; /* at most the number of bytes */
         drop(shape);
         shape->pattern = made;
     }
@@ -62,7 +69,7 @@ static int repeat(struct shape *shape, int64_t count, int64_t stride) {
     return MPI_SUCCESS;
 }
 
-/* Joins `count` shapes, each with its `first`, to one; takes them. */
+/* Joins `count` shapes, each with its `first`, to one. Frees them. */
 static int join(struct shape *shapes, int64_t count, struct shape *joined) {
     int code = MPI_SUCCESS, only_runs = 1;
     int64_t kept = 0, bytes = 0;
@@ -71,7 +78,8 @@ static int join(struct shape *shapes, int64_t count, struct shape *joined) {
         struct shape *last = kept ? &shapes[kept - 1] : NULL;
         if (last && shapes[at].first < last->first + last->span) code = refused(ORDER);
         bytes += shapes[at].bytes;
-        if (last && !last->pattern && !shapes[at].pattern && shapes[at].first == last->first + last->span) {
+        if (last && !last->pattern && !shapes[at].pattern &&
+            shapes[at].first == last->first + last->span) {
             last->bytes += shapes[at].bytes;
             last->span += shapes[at].span;
             continue;
@@ -111,7 +119,8 @@ static int join(struct shape *shapes, int64_t count, struct shape *joined) {
                 offsets[at] = (uint64_t)(shapes[at].first - joined->first);
                 patterns[at] = pattern_of(&shapes[at]);
             }
-            joined->pattern = braid_pattern_struct(offsets, (const struct braid_pattern *const *)patterns, (size_t)kept);
+            joined->pattern = braid_pattern_struct(
+                offsets, (const struct braid_pattern *const *)patterns, (size_t)kept);
             for (int64_t at = 0; at < kept; at++) braid_pattern_free(patterns[at]);
         } else {
             code = no_memory();
@@ -125,7 +134,7 @@ done:
     return code;
 }
 
-/* A copy at another place. */
+/* A copy at another offset. */
 static int copy_at(const struct shape *shape, int64_t by, struct shape *copy) {
     *copy = *shape;
     copy->pattern = NULL;
@@ -134,12 +143,14 @@ static int copy_at(const struct shape *shape, int64_t by, struct shape *copy) {
     return MPI_SUCCESS;
 }
 
-/* Blocks of `lengths` children at `offsets` bytes: of equal length and distance a vector, else a list. */
-static int blocks(const struct shape *child, int64_t extent, int64_t count, const int64_t *lengths, const int64_t *offsets,
-                  struct shape *result) {
+/* Blocks of `lengths` children at `offsets` bytes: a vector for equal lengths and distances,
+ * else a list. */
+static int blocks(const struct shape *child, int64_t extent, int64_t count, const int64_t *lengths,
+                  const int64_t *offsets, struct shape *result) {
     int regular = count > 1;
     for (int64_t at = 1; regular && at < count; at++)
-        regular = lengths[at] == lengths[0] && offsets[at] - offsets[at - 1] == offsets[1] - offsets[0];
+        regular =
+            lengths[at] == lengths[0] && offsets[at] - offsets[at - 1] == offsets[1] - offsets[0];
     *result = (struct shape){0};
     if (regular) {
         int code = copy_at(child, offsets[0], result);
@@ -169,21 +180,26 @@ static int named(MPI_Datatype type, struct shape *shape) {
         *shape = (struct shape){first, bytes, bytes, NULL, 0, 0};
         return MPI_SUCCESS;
     }
-    /* Of the pairs for MINLOC one has a gap on the machines of today: a short, then an int. */
-    if (type != MPI_SHORT_INT) return error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "a predefined type with gaps");
-    struct shape pair[2] = {{0, sizeof(short), sizeof(short), NULL, 0, 0}, {sizeof(int), sizeof(int), sizeof(int), NULL, 0, 0}};
+    /* On current machines, only one of the pairs for MINLOC has a gap: a short, then an int. */
+    if (type != MPI_SHORT_INT)
+        return error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "a predefined type with gaps");
+    struct shape pair[2] = {{0, sizeof(short), sizeof(short), NULL, 0, 0},
+                            {sizeof(int), sizeof(int), sizeof(int), NULL, 0, 0}};
     return join(pair, 2, shape);
 }
 
-/* Moves on by `skipped` rows, in place; what is nothing stays nothing. */
+/* Moves on by `skipped` rows, in place; an empty shape stays empty. */
 static int shift(struct shape *shape, int64_t skipped, int64_t row) {
     int64_t by;
-    if (__builtin_mul_overflow(skipped, row, &by) || __builtin_add_overflow(shape->first, by, &shape->first)) return too_large();
+    if (__builtin_mul_overflow(skipped, row, &by) ||
+        __builtin_add_overflow(shape->first, by, &shape->first))
+        return too_large();
     return MPI_SUCCESS;
 }
 
-/* The arguments that a type was constructed with, 64 bits wide: integers and addresses in the order in which MPI_Type_get_contents gives
- * them, also of a large-count constructor (MPI_Type_vector_c), whose are in one list of counts. MPI-4.1 5.1.13. */
+/* The arguments of a type's constructor, as 64-bit numbers: integers and addresses in the order of
+ * MPI_Type_get_contents. A large-count constructor (MPI_Type_vector_c) has both in one list of
+ * counts. MPI-4.1 5.1.13. */
 struct arguments {
     int combiner;
     const int64_t *integers, *addresses;
@@ -206,8 +222,9 @@ static int subarray(const int64_t *i, int64_t extent, struct shape *shape) {
     return code;
 }
 
-/* Blocks of `k` of `size` rows, dealt to `tasks` in turn: those of one. */
-static int cyclic(struct shape *shape, int64_t size, int64_t k, int64_t tasks, int64_t mine, int64_t row) {
+/* Blocks of `k` of `size` rows, distributed over `tasks` in turn: the blocks of one task. */
+static int cyclic(struct shape *shape, int64_t size, int64_t k, int64_t tasks, int64_t mine,
+                  int64_t row) {
     int64_t round, stride;
     int code = product(k, tasks, &round);
     if (code == MPI_SUCCESS) code = product(round, row, &stride);
@@ -232,20 +249,23 @@ static int cyclic(struct shape *shape, int64_t size, int64_t k, int64_t tasks, i
 /* MPI-4.1 5.1.4. `i`: tasks, rank, dimensions, sizes, distributions, arguments, grid, order. */
 static int darray(const int64_t *i, int64_t extent, struct shape *shape) {
     int64_t rank = i[1], dimensions = i[2];
-    const int64_t *sizes = i + 3, *how = sizes + dimensions, *arguments = how + dimensions, *grid = arguments + dimensions;
+    const int64_t *sizes = i + 3, *how = sizes + dimensions, *arguments = how + dimensions,
+                  *grid = arguments + dimensions;
     int fortran = grid[dimensions] == MPI_ORDER_FORTRAN, code = MPI_SUCCESS;
     int64_t row = extent;
     for (int64_t n = 0; n < dimensions && code == MPI_SUCCESS; n++) {
         int64_t at = fortran ? n : dimensions - 1 - n;
-        /* Ranks are in C's order in the grid, whatever the array's. */
+        /* Ranks have C order in the grid, whatever the order of the array. */
         int64_t below = 1;
         for (int64_t d = at + 1; d < dimensions; d++) below *= grid[d];
-        int64_t mine = rank / below % grid[at], size = sizes[at], k = arguments[at], tasks = grid[at];
+        int64_t mine = rank / below % grid[at], size = sizes[at], k = arguments[at],
+                tasks = grid[at];
         if (how[at] == MPI_DISTRIBUTE_NONE) {
             code = repeat(shape, size, row);
         } else {
-            /* A block distribution is a cyclic one whose blocks go round once. */
-            if (k == MPI_DISTRIBUTE_DFLT_DARG) k = how[at] == MPI_DISTRIBUTE_BLOCK ? size / tasks + (size % tasks != 0) : 1;
+            /* A block distribution is a cyclic one with one block per task. */
+            if (k == MPI_DISTRIBUTE_DFLT_DARG)
+                k = how[at] == MPI_DISTRIBUTE_BLOCK ? size / tasks + (size % tasks != 0) : 1;
             code = cyclic(shape, size, k, tasks, mine, row);
         }
         if (code == MPI_SUCCESS) code = product(row, size, &row);
@@ -253,14 +273,18 @@ static int darray(const int64_t *i, int64_t extent, struct shape *shape) {
     return code;
 }
 
-/* MPI-4.1 5.1.2: a list of blocks, with a length of its own for each or one for all, at bytes or at multiples of the extent. */
-static int indexed(const struct arguments *given, const struct shape *child, int64_t extent, struct shape *shape) {
+/* MPI-4.1 5.1.2: a list of blocks, with a length for each or one for all, at byte offsets or at
+ * multiples of the extent. */
+static int indexed(const struct arguments *given, const struct shape *child, int64_t extent,
+                   struct shape *shape) {
     const int64_t *i = given->integers;
     int64_t count = i[0], *lengths = malloc((size_t)(count + 1) * sizeof *lengths);
     int64_t *offsets = malloc((size_t)(count + 1) * sizeof *offsets);
     int code = lengths && offsets ? MPI_SUCCESS : no_memory();
-    int same_length = given->combiner == MPI_COMBINER_INDEXED_BLOCK || given->combiner == MPI_COMBINER_HINDEXED_BLOCK;
-    int in_extents = given->combiner == MPI_COMBINER_INDEXED || given->combiner == MPI_COMBINER_INDEXED_BLOCK;
+    int same_length = given->combiner == MPI_COMBINER_INDEXED_BLOCK ||
+                      given->combiner == MPI_COMBINER_HINDEXED_BLOCK;
+    int in_extents =
+        given->combiner == MPI_COMBINER_INDEXED || given->combiner == MPI_COMBINER_INDEXED_BLOCK;
     for (int64_t at = 0; at < count && code == MPI_SUCCESS; at++) {
         lengths[at] = same_length ? i[1] : i[1 + at];
         if (in_extents) code = product(i[(same_length ? 2 : 1 + count) + at], extent, &offsets[at]);
@@ -289,7 +313,7 @@ static int structure(const struct arguments *given, struct shape *shape) {
     return code;
 }
 
-/* What is constructed of one other type. */
+/* Types constructed from one other type. */
 static int derived(const struct arguments *given, struct shape *shape) {
     struct shape child = {0};
     MPI_Count first, extent;
@@ -315,24 +339,28 @@ static int derived(const struct arguments *given, struct shape *shape) {
     case MPI_COMBINER_HINDEXED:
     case MPI_COMBINER_INDEXED_BLOCK:
     case MPI_COMBINER_HINDEXED_BLOCK: code = indexed(given, &child, extent, shape); break;
-    default: code = error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "its constructor is not known");
+    default:
+        code = error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "its constructor is unknown");
     }
     drop(&child);
     return code;
 }
 
-/* How many arguments of each kind a type was constructed with. */
+/* The number of arguments of each kind in a type's constructor. */
 struct envelope {
     MPI_Count integers, addresses, counts, types;
     int combiner;
 };
 
-/* MPI_Type_get_envelope raises an error, which ends the job, for a type of a large-count constructor. */
+/* For a type of a large-count constructor, MPI_Type_get_envelope raises an error, which ends the
+ * job. */
 static int envelope_of(MPI_Datatype type, struct envelope *found) {
 #if MPI_VERSION >= 4
-    return MPI_Type_get_envelope_c(type, &found->integers, &found->addresses, &found->counts, &found->types, &found->combiner);
+    return MPI_Type_get_envelope_c(type, &found->integers, &found->addresses, &found->counts,
+                                   &found->types, &found->combiner);
 #else
-    int integers, addresses, types, code = MPI_Type_get_envelope(type, &integers, &addresses, &types, &found->combiner);
+    int integers, addresses, types,
+        code = MPI_Type_get_envelope(type, &integers, &addresses, &types, &found->combiner);
     found->integers = integers;
     found->addresses = addresses;
     found->counts = 0;
@@ -341,10 +369,13 @@ static int envelope_of(MPI_Datatype type, struct envelope *found) {
 #endif
 }
 
-/* Also types by precision and range: to free one is an error (MPI-4.1 19.1.5), which Open MPI raises on MPI_COMM_WORLD. */
+/* Includes types by precision and range. To free one is an error (MPI-4.1 19.1.5), which Open MPI
+ * raises on MPI_COMM_WORLD. */
 static int is_predefined(const struct envelope *envelope) {
-    return envelope->combiner == MPI_COMBINER_NAMED || envelope->combiner == MPI_COMBINER_F90_INTEGER ||
-           envelope->combiner == MPI_COMBINER_F90_REAL || envelope->combiner == MPI_COMBINER_F90_COMPLEX;
+    return envelope->combiner == MPI_COMBINER_NAMED ||
+           envelope->combiner == MPI_COMBINER_F90_INTEGER ||
+           envelope->combiner == MPI_COMBINER_F90_REAL ||
+           envelope->combiner == MPI_COMBINER_F90_COMPLEX;
 }
 
 int is_named(MPI_Datatype type) {
@@ -352,7 +383,7 @@ int is_named(MPI_Datatype type) {
     return envelope_of(type, &envelope) == MPI_SUCCESS && envelope.combiner == MPI_COMBINER_NAMED;
 }
 
-/* What MPI_Type_get_contents gives; `counts` only of large-count constructors. */
+/* The result of MPI_Type_get_contents; `counts` only for large-count constructors. */
 struct contents {
     int *integers;
     MPI_Aint *addresses;
@@ -360,17 +391,21 @@ struct contents {
     MPI_Datatype *types;
 };
 
-static int contents_of(MPI_Datatype type, const struct envelope *envelope, const struct contents *room) {
+static int contents_of(MPI_Datatype type, const struct envelope *envelope,
+                       const struct contents *capacity) {
 #if MPI_VERSION >= 4
-    return MPI_Type_get_contents_c(type, envelope->integers, envelope->addresses, envelope->counts, envelope->types, room->integers,
-                                   room->addresses, room->counts, room->types);
+    return MPI_Type_get_contents_c(type, envelope->integers, envelope->addresses, envelope->counts,
+                                   envelope->types, capacity->integers, capacity->addresses,
+                                   capacity->counts, capacity->types);
 #else
-    return MPI_Type_get_contents(type, (int)envelope->integers, (int)envelope->addresses, (int)envelope->types, room->integers,
-                                 room->addresses, room->types);
+    return MPI_Type_get_contents(type, (int)envelope->integers, (int)envelope->addresses,
+                                 (int)envelope->types, capacity->integers, capacity->addresses,
+                                 capacity->types);
 #endif
 }
 
-/* Of the counts of a large-count constructor, how many stand for integers of the other; those after them stand for addresses. */
+/* How many counts of a large-count constructor correspond to integers of the other form; those
+ * after them correspond to addresses. */
 static int64_t integers_among(int combiner, const MPI_Count *counts, int64_t count) {
     switch (combiner) {
     case MPI_COMBINER_RESIZED: return 0;
@@ -382,24 +417,31 @@ static int64_t integers_among(int combiner, const MPI_Count *counts, int64_t cou
     }
 }
 
-/* Widens contents into `wide`, which has room for all of them, and shows `given` where they are. */
-static void widen(const struct envelope *envelope, const struct contents *found, int64_t *wide, struct arguments *given) {
+/* Converts contents to 64 bits in `wide`, which has space for all of them, and points `given` to
+ * them. */
+static void widen(const struct envelope *envelope, const struct contents *found, int64_t *wide,
+                  struct arguments *given) {
     int64_t at = 0, next = 0, integers = envelope->integers;
-    /* Arrays have few integers in front of their sizes, also where the sizes are counts. */
-    int64_t leading = envelope->combiner == MPI_COMBINER_SUBARRAY ? 1 : envelope->combiner == MPI_COMBINER_DARRAY ? 3 : 0;
+    /* Array constructors have a few integers before their sizes, even if the sizes are counts. */
+    int64_t leading = envelope->combiner == MPI_COMBINER_SUBARRAY ? 1
+                      : envelope->combiner == MPI_COMBINER_DARRAY ? 3
+                                                                  : 0;
     while (next < leading && next < integers) wide[at++] = found->integers[next++];
     for (int64_t count = 0; count < envelope->counts; count++) wide[at++] = found->counts[count];
     while (next < integers) wide[at++] = found->integers[next++];
-    for (int64_t address = 0; address < envelope->addresses; address++) wide[at++] = found->addresses[address];
+    for (int64_t address = 0; address < envelope->addresses; address++)
+        wide[at++] = found->addresses[address];
     int64_t before_addresses = integers;
-    if (envelope->counts > 0) before_addresses += integers_among(envelope->combiner, found->counts, envelope->counts);
-    *given = (struct arguments){envelope->combiner, wide, wide + before_addresses, found->types, envelope->types};
+    if (envelope->counts > 0)
+        before_addresses += integers_among(envelope->combiner, found->counts, envelope->counts);
+    *given = (struct arguments){envelope->combiner, wide, wide + before_addresses, found->types,
+                                envelope->types};
 }
 
 static void free_contents(struct contents *contents, int64_t types) {
     for (int64_t at = 0; at < types; at++) {
         struct envelope envelope;
-        /* Contents that are not predefined are ours to free. */
+        /* We must free contents that are not predefined. */
         if (envelope_of(contents->types[at], &envelope) == MPI_SUCCESS && !is_predefined(&envelope))
             MPI_Type_free(&contents->types[at]);
     }
@@ -421,7 +463,9 @@ static int shape_of(MPI_Datatype type, struct shape *shape) {
         .counts = calloc((size_t)envelope.counts + 1, sizeof *contents.counts),
         .types = calloc((size_t)envelope.types + 1, sizeof *contents.types),
     };
-    int64_t *wide = calloc((size_t)(envelope.integers + envelope.addresses + envelope.counts) + 1, sizeof *wide), types = 0;
+    int64_t *wide = calloc((size_t)(envelope.integers + envelope.addresses + envelope.counts) + 1,
+                           sizeof *wide),
+            types = 0;
     if (contents.integers && contents.addresses && contents.counts && contents.types && wide) {
         code = contents_of(type, &envelope, &contents);
     } else {
@@ -432,7 +476,9 @@ static int shape_of(MPI_Datatype type, struct shape *shape) {
         widen(&envelope, &contents, wide, &given);
         if (given.combiner == MPI_COMBINER_STRUCT) code = structure(&given, shape);
         else if (given.type_count == 1) code = derived(&given, shape);
-        else code = error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "its constructor is not known");
+        else
+            code =
+                error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "its constructor is unknown");
     }
     free_contents(&contents, types);
     free(wide);
@@ -440,7 +486,7 @@ static int shape_of(MPI_Datatype type, struct shape *shape) {
     return code;
 }
 
-/* `once`: where its copies lie among each other the first is shown, and nothing after it. */
+/* `once`: if its copies overlap, only the first one is shown. */
 int view_of(MPI_Offset displacement, MPI_Datatype filetype, int once, struct shown *shown) {
     struct shape shape = {0};
     MPI_Count first, extent;
@@ -452,9 +498,10 @@ int view_of(MPI_Offset displacement, MPI_Datatype filetype, int once, struct sho
     if (shape.bytes == 0) {
         /* It shows nothing. */
     } else if (__builtin_add_overflow((int64_t)displacement, shape.first, &begin) || begin < 0) {
-        code = refused("it begins before the file");
+        code = refused("it starts before the file");
     } else if (extent < shape.span && !once) {
-        code = error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "its copies overlap: the extent is less than what it spans");
+        code = error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type",
+                        "its copies overlap: its extent is less than its span");
     } else {
         struct braid_pattern *pattern = pattern_of(&shape);
         if (extent < shape.span) {
@@ -464,8 +511,9 @@ int view_of(MPI_Offset displacement, MPI_Datatype filetype, int once, struct sho
         shown->view = pattern ? braid_view_nested(begin, extent, pattern) : NULL;
         braid_pattern_free(pattern);
         if (!shown->view) code = error_of_errno("file type");
-        /* Copies that follow each other without a gap are one piece. */
-        if (shape.pattern || shape.bytes != extent) shown->piece_bytes = shape.bytes / runs_of(&shape);
+        /* Copies without a gap between them are one piece. */
+        if (shape.pattern || shape.bytes != extent)
+            shown->piece_bytes = shape.bytes / runs_of(&shape);
         shown->entries = shape.listed;
         shown->first = begin;
         shown->extent = extent;
@@ -480,9 +528,11 @@ int is_contiguous(MPI_Datatype type) {
     MPI_Type_size_x(type, &bytes);
     MPI_Type_get_extent_x(type, &first, &extent);
     if (first != 0 || bytes != extent) return 0;
-    /* Size and extent alone prove nothing: the pieces may be in another order. Only one run is contiguous. */
+    /* Size and extent prove nothing: the pieces may be in another order. Only one run is
+     * contiguous. */
     struct shape shape = {0};
-    int contiguous = shape_of(type, &shape) == MPI_SUCCESS && !shape.pattern && shape.first == 0 && shape.bytes == bytes;
+    int contiguous = shape_of(type, &shape) == MPI_SUCCESS && !shape.pattern && shape.first == 0 &&
+                     shape.bytes == bytes;
     drop(&shape);
     return contiguous;
 }

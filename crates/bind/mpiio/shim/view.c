@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* Predefined types are handed on as they are: they cannot be freed. */
+/* Predefined types are used as they are: they cannot be freed. */
 static MPI_Datatype kept(MPI_Datatype type) {
     MPI_Datatype copy = type;
     if (!is_named(type)) MPI_Type_dup(type, &copy);
@@ -28,7 +28,8 @@ int shows_nothing(const struct file *file) { return !file->shown.view && !file->
 
 int place_of(const struct file *file, int64_t at, int64_t *place) {
     const struct listed *listed = file->shown.listed;
-    if (listed && listed_is_past_all(listed, at)) return error_of(MPI_ERR_ARG, file->path, "an offset past the largest file");
+    if (listed && listed_is_past_all(listed, at))
+        return error_of(MPI_ERR_ARG, file->path, "the offset is beyond the largest file size");
     *place = listed ? listed_to_file(listed, at) : braid_view_to_file(file->shown.view, at);
     return *place < 0 ? error_of_errno(file->path) : MPI_SUCCESS;
 }
@@ -40,15 +41,17 @@ int64_t bytes_below(const struct file *file, int64_t offset) {
     return bytes < file->shown.once ? bytes : file->shown.once;
 }
 
-/* MPI-4.1 14.1.1: what is opened for reading only may be seen through types that show a byte twice. */
-static int shown_of(struct file *file, MPI_Offset displacement, MPI_Datatype filetype, struct shown *shown) {
+/* MPI-4.1 14.1.1: files opened for reading only may have types that show a byte twice. */
+static int shown_of(struct file *file, MPI_Offset displacement, MPI_Datatype filetype,
+                    struct shown *shown) {
     int code = view_of(displacement, filetype, 0, shown);
     if (code != MPI_SUCCESS && file->amode & MPI_MODE_RDONLY) {
-        /* Too many entries for a call of all ranks. */
+        /* Too many entries for a collective call. */
         *shown = (struct shown){.piece_bytes = INT64_MAX, .entries = INT32_MAX, .once = INT64_MAX};
         if (listed_of(displacement, filetype, &shown->listed) == MPI_SUCCESS) return MPI_SUCCESS;
     }
-    /* Programs set types whose bounds are less than what they span (PnetCDF does), and never go past the first copy. */
+    /* Some programs (PnetCDF) set types whose extent is less than their span, and use only the
+     * first copy. */
     return code == MPI_SUCCESS ? code : view_of(displacement, filetype, 1, shown);
 }
 
@@ -57,8 +60,11 @@ int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI
     MPI_Count etype_bytes, filetype_bytes;
     MPI_Type_size_x(etype, &etype_bytes);
     MPI_Type_size_x(filetype, &filetype_bytes);
-    if (etype_bytes == 0) return error_of(MPI_ERR_ARG, file->path, "an elementary type of 0 bytes");
-    if (filetype_bytes % etype_bytes) return error_of(MPI_ERR_ARG, file->path, "a file type that is no whole number of elementary types");
+    if (etype_bytes == 0)
+        return error_of(MPI_ERR_ARG, file->path, "the elementary type has 0 bytes");
+    if (filetype_bytes % etype_bytes)
+        return error_of(MPI_ERR_ARG, file->path,
+                        "the file type is not a multiple of the elementary type");
     struct shown shown;
     int code = shown_of(file, displacement, filetype, &shown);
     if (code != MPI_SUCCESS) return code;
@@ -80,23 +86,29 @@ int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI
     return MPI_SUCCESS;
 }
 
-static int representation_of(struct file *file, const char *name, MPI_Datatype etype, enum data_representation *found) {
+static int representation_of(struct file *file, const char *name, MPI_Datatype etype,
+                             enum data_representation *found) {
     *found = NATIVE;
-    /* All hosts of a cluster that we run on are alike: internal is native. */
+    /* All supported hosts have the same representation: internal is native. */
     if (!strcasecmp(name, "native") || !strcasecmp(name, "internal")) return MPI_SUCCESS;
-    if (strcasecmp(name, "external32")) return error_of(MPI_ERR_UNSUPPORTED_DATAREP, file->path, name);
+    if (strcasecmp(name, "external32"))
+        return error_of(MPI_ERR_UNSUPPORTED_DATAREP, file->path, name);
     MPI_Aint external;
     MPI_Count bytes;
     MPI_Type_size_x(etype, &bytes);
     *found = EXTERNAL32;
-    if (MPI_Pack_external_size("external32", 1, etype, &external) != MPI_SUCCESS || external != bytes)
-        return error_of(MPI_ERR_UNSUPPORTED_DATAREP, file->path, "external32 of a type that is of another size there");
+    if (MPI_Pack_external_size("external32", 1, etype, &external) != MPI_SUCCESS ||
+        external != bytes)
+        return error_of(MPI_ERR_UNSUPPORTED_DATAREP, file->path,
+                        "a type has another size in external32");
     return MPI_SUCCESS;
 }
 
-static int checked(struct file *file, MPI_Offset *displacement, MPI_Datatype etype, MPI_Datatype filetype, const char *name,
+static int checked(struct file *file, MPI_Offset *displacement, MPI_Datatype etype,
+                   MPI_Datatype filetype, const char *name,
                    enum data_representation *representation) {
-    if (etype == MPI_DATATYPE_NULL || filetype == MPI_DATATYPE_NULL) return error_of(MPI_ERR_TYPE, file->path, "no datatype");
+    if (etype == MPI_DATATYPE_NULL || filetype == MPI_DATATYPE_NULL)
+        return error_of(MPI_ERR_TYPE, file->path, "a datatype is MPI_DATATYPE_NULL");
     if (*displacement == MPI_DISPLACEMENT_CURRENT && file->amode & MPI_MODE_SEQUENTIAL) {
         int64_t at;
         int code = shared_fetch_add(file, 0, &at);
@@ -106,18 +118,19 @@ static int checked(struct file *file, MPI_Offset *displacement, MPI_Datatype ety
         if (code != MPI_SUCCESS) return code;
         *displacement = place;
     }
-    if (*displacement < 0) return error_of(MPI_ERR_ARG, file->path, "a negative displacement");
+    if (*displacement < 0) return error_of(MPI_ERR_ARG, file->path, "the displacement is negative");
     return representation_of(file, name, etype, representation);
 }
 
-DEFINE(set_view, MPI_File handle, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char *representation,
-       MPI_Info info) {
+DEFINE(set_view, MPI_File handle, MPI_Offset displacement, MPI_Datatype etype,
+       MPI_Datatype filetype, const char *representation, MPI_Info info) {
     struct file *file = ours(handle);
     if (!file) return REAL(set_view)(handle, displacement, etype, filetype, representation, info);
     enum data_representation wanted = NATIVE;
     finish_all(file);
-    int code = checked(file, &displacement, etype, filetype, representation, &wanted), is_shared = uses_shared(file);
-    /* Before the pointer is set back, everybody has looked at it; one that nobody uses is at 0. */
+    int code = checked(file, &displacement, etype, filetype, representation, &wanted),
+        is_shared = uses_shared(file);
+    /* All ranks have read the pointer before it is reset; a pointer that no rank uses is at 0. */
     code = agreed_with(file, code, &is_shared);
     if (code == MPI_SUCCESS) code = set_view(file, displacement, etype, filetype, wanted);
     if (code == MPI_SUCCESS && is_shared && file->rank == 0) code = shared_set(file, 0);
@@ -125,7 +138,8 @@ DEFINE(set_view, MPI_File handle, MPI_Offset displacement, MPI_Datatype etype, M
     return failed(file, agreed(file, code));
 }
 
-DEFINE(get_view, MPI_File handle, MPI_Offset *displacement, MPI_Datatype *etype, MPI_Datatype *filetype, char *representation) {
+DEFINE(get_view, MPI_File handle, MPI_Offset *displacement, MPI_Datatype *etype,
+       MPI_Datatype *filetype, char *representation) {
     struct file *file = ours(handle);
     if (!file) return REAL(get_view)(handle, displacement, etype, filetype, representation);
     *displacement = file->displacement;
@@ -141,7 +155,8 @@ DEFINE(get_byte_offset, MPI_File handle, MPI_Offset offset, MPI_Offset *at) {
     if (!file) return REAL(get_byte_offset)(handle, offset, at);
     int64_t position, found;
     int code = at_of(file, offset, &position);
-    if (code == MPI_SUCCESS && shows_nothing(file)) code = error_of(MPI_ERR_ARG, file->path, "the view shows nothing");
+    if (code == MPI_SUCCESS && shows_nothing(file))
+        code = error_of(MPI_ERR_ARG, file->path, "the view shows nothing");
     if (code == MPI_SUCCESS) code = place_of(file, position, &found);
     if (code == MPI_SUCCESS) *at = found;
     return failed(file, code);

@@ -1,3 +1,4 @@
-//! MPI-IO over libbraid. The library itself is C, in `shim/`: it is compiled with each MPI's own compiler, whose handles and
-//! constants differ; `build.sh` does it. This crate is its tests. `docs/mpi-io.md` says how it is used and what is done.
+//! MPI-IO over libbraid. The library is C code in `shim/`. `build.sh` compiles it with the compiler
+//! of each MPI, since their handles and constants differ. This crate contains its tests.
+//! `docs/mpi-io.md` describes its use.
 #![forbid(unsafe_code)]

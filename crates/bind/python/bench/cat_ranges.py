@@ -1,10 +1,12 @@
-"""`cat_ranges` of 10,000 ranges of 4 KiB against one read each: ratios of one run, in turns, so that both meet the same machine.
+"""`cat_ranges` of 10,000 ranges of 4 KiB, compared with one read for each range. Both run in turns
+in one run, so that the ratios are of the same machine.
 
     python bench/cat_ranges.py BRAID_TOML [--files 1] [--ranges 10000] [--rounds 5] [--json]
 
-The ranges lie 16 KiB apart in a random order, over so many files in stripes of 64 KiB. "One read each" is fsspec's own
-`cat_ranges`, a `cat_file` for each range (open, read, close), and, to be fair, `read_at` of a file that is open. With --json
-it prints the seconds of each way.
+The ranges are 16 KiB apart, in random order, over the given number of files with stripes of 64 KiB.
+"One read for each range" is fsspec's own `cat_ranges`, a `cat_file` for each range (open, read,
+close), and, for a fair comparison, `read_at` of an open file. With --json it prints the seconds of
+each method.
 """
 
 import argparse
@@ -31,12 +33,18 @@ def main(config: str, files: int, ranges: int, rounds: int, as_json: bool) -> No
         fs.pipe_file(path, content, stripe_size=65536)
     asked = [(path, number * APART) for path in paths for number in range(each)]
     chance.shuffle(asked)
-    names, starts, ends = [path for path, _ in asked], [start for _, start in asked], [start + BYTES for _, start in asked]
+    names, starts, ends = (
+        [path for path, _ in asked],
+        [start for _, start in asked],
+        [start + BYTES for _, start in asked],
+    )
     handles = {path: fs.client.open(path, "rb", 0) for path in paths}
     ways = {
         "cat_ranges": lambda: fs.cat_ranges(names, starts, ends),
         "cat_file each": lambda: AbstractFileSystem.cat_ranges(fs, names, starts, ends),
-        "read_at each, open": lambda: [handles[path].read_at(BYTES, start) for path, start in asked],
+        "read_at each, open": lambda: [
+            handles[path].read_at(BYTES, start) for path, start in asked
+        ],
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     wanted = [contents[path][start : start + BYTES] for path, start in asked]
@@ -46,7 +54,7 @@ def main(config: str, files: int, ranges: int, rounds: int, as_json: bool) -> No
             found = way()
             times[name].append(time.perf_counter() - begun)
             assert found == wanted, f"{name}: wrong bytes"
-            # Not in the time of the next way.
+            # Not part of the time of the next method.
             del found
     for handle in handles.values():
         handle.close()
@@ -57,7 +65,10 @@ def main(config: str, files: int, ranges: int, rounds: int, as_json: bool) -> No
     ours = times["cat_ranges"]
     for name, took in times.items():
         ratios = sorted(other / own for other, own in zip(took, ours))
-        median, spread = statistics.median(took) * 1e3, f"{min(took) * 1e3:.1f}..{max(took) * 1e3:.1f}"
+        median, spread = (
+            statistics.median(took) * 1e3,
+            f"{min(took) * 1e3:.1f}..{max(took) * 1e3:.1f}",
+        )
         print(f"{name:20} {median:8.1f} ms ({spread})   {statistics.median(ratios):6.1f} x")
 
 

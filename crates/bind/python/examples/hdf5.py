@@ -6,7 +6,9 @@ import numpy
 
 fs = fsspec.filesystem("braid")
 with fs.open("/examples/run.h5", "w+b") as file, h5py.File(file, "w") as hdf:
-    speeds = hdf.create_dataset("speeds", data=numpy.arange(1e6).reshape(1000, 1000), chunks=(100, 100))
+    speeds = hdf.create_dataset(
+        "speeds", data=numpy.arange(1e6).reshape(1000, 1000), chunks=(100, 100)
+    )
     speeds.attrs["unit"] = "m/s"
 
 with fs.open("/examples/run.h5", "rb") as file, h5py.File(file, "r") as hdf:

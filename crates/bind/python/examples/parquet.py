@@ -1,4 +1,4 @@
-"""Parquet with pyarrow: written in row groups, one column of one of them read."""
+"""Parquet with pyarrow: writes row groups, and reads one column of one of them."""
 
 import fsspec
 import pyarrow
@@ -6,7 +6,9 @@ import pyarrow.parquet
 
 fs = fsspec.filesystem("braid")
 table = pyarrow.table({"n": range(1_000_000), "square": [n * n for n in range(1_000_000)]})
-pyarrow.parquet.write_table(table, "/examples/squares.parquet", filesystem=fs, row_group_size=100_000)
+pyarrow.parquet.write_table(
+    table, "/examples/squares.parquet", filesystem=fs, row_group_size=100_000
+)
 
 with fs.open("/examples/squares.parquet") as file:
     squares = pyarrow.parquet.ParquetFile(file)

@@ -1,4 +1,4 @@
-"""asyncio: many reads under way at the same time, from one thread's point of view."""
+"""asyncio: many concurrent reads, started from one thread."""
 
 import asyncio
 
@@ -9,7 +9,9 @@ async def main() -> None:
     async with await braid.aio.connect() as client:
         await client.makedirs("/examples", exist_ok=True)
         async with await client.open("/examples/log", "w+b") as file:
-            await asyncio.gather(*(file.write_at(b"line %04d\n" % line, line * 10) for line in range(1000)))
+            await asyncio.gather(
+                *(file.write_at(b"line %04d\n" % line, line * 10) for line in range(1000))
+            )
             print(await file.size(), "bytes")
             lines = await asyncio.gather(*(file.read_at(9, line * 10) for line in (0, 500, 999)))
             print(*(line.decode() for line in lines), sep=", ")

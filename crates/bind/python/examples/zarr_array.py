@@ -1,4 +1,4 @@
-"""An array of zarr: nothing but a `braid://` path."""
+"""A zarr array: it needs only a `braid://` path."""
 
 import numpy
 import zarr

@@ -4,10 +4,11 @@ use braid_client::{Attributes, FileKind, Timestamp};
 use pyo3::prelude::*;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
-/// The unit of `st_blocks`, as everywhere.
+/// The unit of `st_blocks` in all systems.
 const BLOCK_BYTES: u64 = 512;
 
-/// Attributes of a file, under the names of `os.stat_result`, so that what takes one takes this.
+/// Attributes of a file, under the names of `os.stat_result`. Code that takes one of those also
+/// takes this.
 #[pyclass(frozen, module = "braid")]
 #[derive(Debug)]
 pub(crate) struct Stat(Attributes);
@@ -20,13 +21,13 @@ impl From<Attributes> for Stat {
 
 #[pymethods]
 impl Stat {
-    /// Kind and permission bits, for the functions of the module `stat`.
+    /// File type and permission bits, for the functions of the module `stat`.
     #[getter]
     fn st_mode(&self) -> u32 {
         kind_bits(self.0.kind) | self.0.mode
     }
 
-    /// The file's index, never used twice.
+    /// The file index. It is never reused.
     #[getter]
     fn st_ino(&self) -> u64 {
         self.0.file.0
@@ -53,7 +54,7 @@ impl Stat {
         self.0.bytes.0
     }
 
-    /// Room taken on the disks, in units of 512 bytes.
+    /// Allocated disk space, in units of 512 bytes.
     #[getter]
     fn st_blocks(&self) -> u64 {
         self.0.bytes_used.0.div_ceil(BLOCK_BYTES)
@@ -104,7 +105,7 @@ impl Stat {
         nanos(self.0.btime)
     }
 
-    /// Rises with every change of the file.
+    /// A counter that rises with every change of the file.
     #[getter]
     fn change(&self) -> u64 {
         self.0.change
@@ -118,7 +119,8 @@ impl Stat {
 
     fn __repr__(&self) -> String {
         format!(
-            "Stat(kind={:?}, st_mode=0o{:o}, st_ino={}, st_nlink={}, st_uid={}, st_gid={}, st_size={}, st_mtime={})",
+            "Stat(kind={:?}, st_mode=0o{:o}, st_ino={}, st_nlink={}, st_uid={}, st_gid={}, \
+             st_size={}, st_mtime={})",
             self.kind(),
             self.st_mode(),
             self.0.file.0,
@@ -131,7 +133,7 @@ impl Stat {
     }
 }
 
-/// The bits of `st_mode` that say what a file is.
+/// The bits of `st_mode` for the file type.
 fn kind_bits(kind: FileKind) -> u32 {
     match kind {
         FileKind::Fifo => 0o010_000,

@@ -1,4 +1,4 @@
-//! Attributes changed, layouts, room, and who the program is.
+//! Changes of attributes, layouts, free space, and the identity of the program.
 
 use braid_client::{Distribution, SetTime, Timestamp};
 use pyo3::{
@@ -17,7 +17,7 @@ impl Client {
         self.run(py, |client| client.chmod(&path, mode)).map(drop)
     }
 
-    /// Changes owner and group; `None` leaves one alone.
+    /// Changes owner and group; `None` leaves one unchanged.
     #[pyo3(signature = (path, uid, gid, *, follow_symlinks=true))]
     fn chown(
         &self,
@@ -30,7 +30,8 @@ impl Client {
         self.run(py, |client| client.chown(&path, uid, gid, follow_symlinks)).map(drop)
     }
 
-    /// Sets the times of last read and last write, in nanoseconds since 1970; without them, to the server's now.
+    /// Sets the times of last access and last write, in nanoseconds since 1970; without them, to
+    /// the current time of the server.
     #[pyo3(signature = (path, ns=None, *, follow_symlinks=true))]
     fn utime(
         &self,
@@ -48,19 +49,20 @@ impl Client {
             .map(drop)
     }
 
-    /// Cuts a file to `size` bytes, or extends it with zeros.
+    /// Truncates a file to `size` bytes, or extends it with zeros.
     fn truncate(&self, py: Python<'_>, path: PathArg, size: u64) -> PyResult<()> {
         self.run(py, |client| client.truncate(&path, size)).map(drop)
     }
 
-    /// Where a file's bytes lie: distribution, stripe_size, iods (in the order of the parts) and first_part.
+    /// The layout of a file: distribution, stripe_size, iods (in the order of the parts) and
+    /// first_part.
     fn layout<'py>(&self, py: Python<'py>, path: PathArg) -> PyResult<Bound<'py, PyDict>> {
         let reply = self.run(py, |client| client.layout(&path))?;
-        let told = PyDict::new(py);
-        // One component is all there is today.
+        let layout = PyDict::new(py);
+        // Layouts have one component today.
         let Some(component) = reply.layout.as_ref().and_then(|layout| layout.components.first())
         else {
-            return Ok(told);
+            return Ok(layout);
         };
         let (name, stripe_size) = match &component.distribution {
             Distribution::SimpleStripe { stripe_size } => ("simple-stripe", Some(*stripe_size)),
@@ -69,15 +71,15 @@ impl Client {
             Distribution::Grouped { stripe_size, .. } => ("grouped", Some(*stripe_size)),
             _ => ("unknown", None),
         };
-        told.set_item("distribution", name)?;
-        told.set_item("stripe_size", stripe_size)?;
+        layout.set_item("distribution", name)?;
+        layout.set_item("stripe_size", stripe_size)?;
         let iods = component.parts.iter().filter_map(|part| part.iods.first()).map(|iod| iod.0);
-        told.set_item("iods", PyList::new(py, iods.collect::<Vec<_>>())?)?;
-        told.set_item("first_part", component.first_part)?;
-        Ok(told)
+        layout.set_item("iods", PyList::new(py, iods.collect::<Vec<_>>())?)?;
+        layout.set_item("first_part", component.first_part)?;
+        Ok(layout)
     }
 
-    /// Sets the default layout of a directory, or that of a file that was never written.
+    /// Sets the default layout of a directory, or the layout of a file that was never written.
     #[pyo3(signature = (path, **layout))]
     fn set_layout(
         &self,
@@ -92,17 +94,17 @@ impl Client {
         })
     }
 
-    /// Room where a path is: total, available (bytes) and files.
+    /// Free space at a path: total, available (bytes) and files.
     fn room<'py>(&self, py: Python<'py>, path: PathArg) -> PyResult<Bound<'py, PyDict>> {
         let reply = self.run(py, |client| client.statfs(client.stat(&path)?.file))?;
-        let told = PyDict::new(py);
-        told.set_item("total", reply.total.0)?;
-        told.set_item("available", reply.available.0)?;
-        told.set_item("files", reply.files)?;
-        Ok(told)
+        let space = PyDict::new(py);
+        space.set_item("total", reply.total.0)?;
+        space.set_item("available", reply.available.0)?;
+        space.set_item("files", reply.files)?;
+        Ok(space)
     }
 
-    /// Who the metadata server takes this program for: user, group, further groups.
+    /// The identity of this program at the metadata server: user, group, further groups.
     fn whoami(&self, py: Python<'_>) -> PyResult<(u64, u64, Vec<u64>)> {
         let identity = self.run(py, braid_client::Client::whoami)?;
         Ok((identity.uid, identity.gid, identity.groups))
@@ -113,8 +115,8 @@ impl Client {
         self.run(py, |client| client.sync_directory(&path))
     }
 
-    /// Makes everything durable that was acknowledged before, as `os.sync()` does: of this client also what it wrote to files that
-    /// are closed, and what others wrote.
+    /// Makes everything durable that was acknowledged before, as `os.sync()` does: from this client
+    /// and others, also to files that are closed.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, braid_client::Client::sync_all)
     }
@@ -122,7 +124,10 @@ impl Client {
 
 fn time(nanos: i128) -> PyResult<Timestamp> {
     let seconds = i64::try_from(nanos.div_euclid(NANOS_PER_SECOND)).map_err(|_| {
-        invalid("the time is past what 64 bits of seconds say", "nanoseconds since 1970")
+        invalid(
+            "setting times: the time does not fit in 64 bits of seconds",
+            "nanoseconds since 1970",
+        )
     })?;
     Ok(Timestamp { seconds, nanos: nanos.rem_euclid(NANOS_PER_SECOND) as u32 })
 }

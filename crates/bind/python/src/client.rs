@@ -1,4 +1,5 @@
-//! A client of a cluster: connecting, opening, listing. The other calls of the namespace are in `names.rs`, `change.rs` and `xattr.rs`.
+//! A client of a cluster: connect, open, list. The other calls of the namespace are in `names.rs`,
+//! `change.rs` and `xattr.rs`.
 
 use std::{
     path::PathBuf,
@@ -17,15 +18,16 @@ use crate::{
     path::PathArg,
 };
 
-/// A client of a cluster. Usable from many threads at once; a child after `fork` makes its own.
+/// A client of a cluster. Many threads may use it at the same time; a child after `fork` makes its
+/// own.
 #[pyclass(frozen, subclass, weakref, module = "braid")]
 pub(crate) struct Client {
-    /// `None` when it is closed. Held for a moment only, never while a server is waited for.
+    /// `None` when it is closed. Locked only briefly, never during a call to a server.
     held: Mutex<Option<Detached<braid_client::Client>>>,
 }
 
 impl Client {
-    /// Runs a call of the library without the interpreter.
+    /// Runs a call of the library without the GIL.
     pub(crate) fn run<T: Send>(
         &self,
         py: Python<'_>,
@@ -33,7 +35,8 @@ impl Client {
     ) -> PyResult<T> {
         let client = self.held().as_ref().and_then(Detached::value).cloned();
         let client = client.ok_or_else(|| closed("client"))?;
-        // Also the last clone of all goes, when another thread closes the client meanwhile, without the interpreter.
+        // If another thread closes the client meanwhile, this call drops the last clone, also
+        // without the GIL.
         py.detach(move || call(&client)).or_raise(py)
     }
 
@@ -46,10 +49,7 @@ impl Client {
 impl Client {
     #[new]
     #[pyo3(signature = (*, mds, key, agent, tls, timeout, name, umask))]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one for each setting; all are named where it is called"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "one per setting; callers pass them by keyword")]
     fn new(
         py: Python<'_>,
         mds: Vec<String>,
@@ -84,14 +84,14 @@ impl Client {
         opened.map(Handle::new)
     }
 
-    /// The entries of a directory, fetched as they are asked for; with their attributes, if wished.
+    /// The entries of a directory, fetched as needed; with attributes if asked for.
     #[pyo3(signature = (path=None, *, attributes=false))]
     fn scandir(&self, py: Python<'_>, path: Option<PathArg>, attributes: bool) -> PyResult<Scan> {
         let path = path.unwrap_or_default();
         self.run(py, |client| client.read_dir(&path, attributes)).map(Scan::new)
     }
 
-    /// Ends the session once its files are closed too.
+    /// Closes the client. The session ends when its files are closed too.
     fn close(&self, py: Python<'_>) {
         let held = self.held().take();
         py.detach(|| drop(held));

@@ -1,7 +1,8 @@
 //! Collective calls: all tasks of a program read or write one file together.
 //!
-//! A task whose own arguments are refused here tells the others, who have begun the call and would wait for it. So arguments are taken
-//! as they come and looked at here: what the border refuses before, nobody hears of.
+//! A task with a wrong argument of its own notifies the others: they have started the call and
+//! would wait for it. So arguments are taken as plain objects and checked here. An error in PyO3's
+//! conversion would not reach the other tasks.
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -20,12 +21,13 @@ use crate::{
     handle::{Handle, run},
 };
 
-/// How long a task that refuses waits for the others to hear of it.
+/// How long a refusing task waits for the others to receive the refusal.
 const REFUSAL_TIME: Duration = Duration::from_secs(60);
 
 #[pymethods]
 impl Handle {
-    /// Reads at a position, together with all tasks of the group: at most `size` bytes, fewer only at the end of the file.
+    /// Reads at a position, together with all tasks of the group: at most `size` bytes, fewer only
+    /// at the end of the file.
     fn read_all_at<'py>(
         &self,
         py: Python<'py>,
@@ -38,12 +40,13 @@ impl Handle {
         let ready = || {
             Ok((Part::of(self, position, mode)?, FreshBytes::new(py, size.extract::<usize>()?)?))
         };
-        let (part, mut bytes) = told(py, &*group, ready())?;
+        let (part, mut bytes) = prepared(py, &*group, ready())?;
         let got = part.read(py, &*group, bytes.bytes_mut())?;
         Ok(bytes.finish(got))
     }
 
-    /// Reads at a position into a buffer, together with all tasks of the group. How many bytes.
+    /// Reads at a position into a buffer, together with all tasks of the group. Returns the number
+    /// of bytes.
     #[pyo3(signature = (group, buffer, position, mode))]
     fn readinto_all_at(
         &self,
@@ -55,11 +58,12 @@ impl Handle {
     ) -> PyResult<usize> {
         let group = group.group()?;
         let ready = || Ok((Part::of(self, position, mode)?, Memory::writable(buffer)?));
-        let (part, mut memory) = told(py, &*group, ready())?;
+        let (part, mut memory) = prepared(py, &*group, ready())?;
         part.read(py, &*group, memory.bytes_mut())
     }
 
-    /// Writes all of a buffer at a position, together with all tasks of the group. How many bytes.
+    /// Writes all of a buffer at a position, together with all tasks of the group. Returns the
+    /// number of bytes.
     #[pyo3(signature = (group, buffer, position, mode, overlap))]
     fn write_all_at(
         &self,
@@ -74,7 +78,7 @@ impl Handle {
         let ready = || {
             Ok((Part::of(self, position, mode)?, overlap_of(overlap)?, Memory::readable(buffer)?))
         };
-        let (part, overlap, memory) = told(py, &*group, ready())?;
+        let (part, overlap, memory) = prepared(py, &*group, ready())?;
         let (options, buffers) =
             (CollectiveOptions { overlap, ..part.options }, [IoSlice::new(memory.bytes())]);
         run(py, &part.file, |file| {
@@ -83,7 +87,7 @@ impl Handle {
     }
 }
 
-/// What every collective call needs of this task.
+/// The part of one task in a collective call.
 struct Part {
     file: Arc<Detached<File>>,
     position: u64,
@@ -109,8 +113,9 @@ impl Part {
     }
 }
 
-/// What is ready; or why it is not, which the others hear of too. Whether they heard it or not, what this task raises is its own failure.
-fn told<T>(py: Python<'_>, group: &dyn braid_client::Group, ready: PyResult<T>) -> PyResult<T> {
+/// Returns the prepared arguments. If they are wrong, notifies the other tasks. This task raises
+/// its own error, whether the others received it or not.
+fn prepared<T>(py: Python<'_>, group: &dyn braid_client::Group, ready: PyResult<T>) -> PyResult<T> {
     ready.inspect_err(|error| {
         let mut why = error.value(py).to_string();
         if why.is_empty() {
@@ -120,10 +125,10 @@ fn told<T>(py: Python<'_>, group: &dyn braid_client::Group, ready: PyResult<T>) 
     })
 }
 
-/// Takes part with a failure.
+/// Takes part in a call with a failure.
 pub(crate) fn refuse(group: &dyn braid_client::Group, why: &str) -> braid_client::Result<()> {
-    // The advice that the status has is for who uses the command.
-    let advice = if why.contains("; try: ") { "" } else { "; try: what that task itself says" };
+    // The general advice of the status is for users of the `braid` command.
+    let advice = if why.contains("; try: ") { "" } else { "; try: see the error of that task" };
     refuse_all(group, &Error::new(Status::Invalid, format!("{why}{advice}")), REFUSAL_TIME)
         .map(drop)
 }
@@ -133,10 +138,9 @@ fn mode_of(name: &Bound<'_, PyAny>) -> PyResult<CollectiveMode> {
         "auto" => Ok(CollectiveMode::Auto),
         "server" => Ok(CollectiveMode::Server),
         "independent" => Ok(CollectiveMode::Independent),
-        _ => Err(invalid(
-            "the mode of a collective call is not known",
-            "one of auto, server, independent",
-        )),
+        _ => {
+            Err(invalid("collective call: the mode is unknown", "one of auto, server, independent"))
+        }
     }
 }
 
@@ -144,6 +148,6 @@ fn overlap_of(name: &Bound<'_, PyAny>) -> PyResult<Overlap> {
     match name.extract::<&str>()? {
         "highest-rank" => Ok(Overlap::HighestRank),
         "refuse" => Ok(Overlap::Refuse),
-        _ => Err(invalid("what becomes of overlaps is not known", "one of highest-rank, refuse")),
+        _ => Err(invalid("collective call: the overlap is unknown", "one of highest-rank, refuse")),
     }
 }

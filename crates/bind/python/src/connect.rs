@@ -1,4 +1,4 @@
-//! From arguments to a configuration of the library.
+//! Makes a configuration of the library from arguments.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::error::{Raise, invalid};
 
-/// Who a program is and where its cluster is. `braid/_settings.py` has looked in the places where they are looked for.
+/// The configuration of a client. `braid/_settings.py` has found the values in all sources.
 pub(crate) fn config(
     py: Python<'_>,
     mds: Vec<String>,
@@ -22,7 +22,7 @@ pub(crate) fn config(
         (None, Some(agent)) => Credential::Agent(agent),
         _ => {
             return Err(invalid(
-                "either a key or an agent says who the program is",
+                "connecting: either a key or an agent must identify the program",
                 "braid.connect(key=FILE)",
             ));
         }
@@ -30,7 +30,7 @@ pub(crate) fn config(
     let mut config = Config::new(mds, credential);
     config.tls = policy(tls)?;
     config.timeout = Duration::try_from_secs_f64(timeout_seconds)
-        .map_err(|_| invalid("timeout is not a number of seconds", "timeout=30.0"))?;
+        .map_err(|_| invalid("connecting: timeout is not a number of seconds", "timeout=30.0"))?;
     config.client_name = name;
     Ok(config)
 }
@@ -40,6 +40,6 @@ fn policy(tls: &str) -> PyResult<TlsPolicy> {
         "unless-loopback" => Ok(TlsPolicy::UnlessLoopback),
         "always" => Ok(TlsPolicy::Always),
         "never" => Ok(TlsPolicy::Never),
-        _ => Err(invalid("tls is not known", "one of unless-loopback, always, never")),
+        _ => Err(invalid("connecting: tls is unknown", "one of unless-loopback, always, never")),
     }
 }

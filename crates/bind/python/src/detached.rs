@@ -1,8 +1,8 @@
-//! What may talk to a server when it is dropped: done without the interpreter.
+//! Drops values that may call a server, without the GIL.
 
 use pyo3::prelude::*;
 
-/// A value whose end waits for servers perhaps: the end of a session, the close of a file.
+/// A value whose drop may wait for servers: the end of a session, the close of a file.
 #[derive(Debug)]
 pub(crate) struct Detached<T: Send>(Option<T>);
 
@@ -15,7 +15,7 @@ impl<T: Send> Detached<T> {
         self.0.as_ref()
     }
 
-    /// The value, no longer taken care of.
+    /// The value; its drop is no longer special.
     pub(crate) fn into_inner(mut self) -> Option<T> {
         self.0.take()
     }
@@ -24,7 +24,8 @@ impl<T: Send> Detached<T> {
 impl<T: Send> Drop for Detached<T> {
     fn drop(&mut self) {
         let Some(value) = self.0.take() else { return };
-        // Where the interpreter is gone or not ours there is nothing to let go of: the closure is dropped with the value.
+        // If the interpreter is finalized or belongs to another thread, the closure is dropped with
+        // the value in it.
         let _ = Python::try_attach(|py| py.detach(|| drop(value)));
     }
 }

@@ -1,4 +1,4 @@
-//! Listing a directory: an iterator that fetches as it goes.
+//! Directory listings: an iterator that fetches as needed.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::{
     path::text_of,
 };
 
-/// Entries that are taken from the library at a time: the interpreter is let go of once for so many.
+/// Number of entries fetched at a time. The GIL is released once for each batch.
 const BATCH: usize = 256;
 
 /// One entry of a listing, as `os.DirEntry`.
@@ -32,7 +32,7 @@ impl DirEntry {
         kind_name(self.0.kind)
     }
 
-    /// The file's index.
+    /// The file index.
     fn inode(&self) -> u64 {
         self.0.file.0
     }
@@ -49,7 +49,8 @@ impl DirEntry {
         self.kind() == "link"
     }
 
-    /// Its attributes, not followed, when the listing was asked for them.
+    /// The attributes of the entry, if the listing was asked for them. They do not follow symbolic
+    /// links.
     #[getter]
     fn attributes(&self) -> Option<Stat> {
         self.0.attributes.clone().map(Stat::from)
@@ -60,12 +61,12 @@ impl DirEntry {
     }
 }
 
-/// The entries of a directory, fetched as they are asked for.
+/// The entries of a directory, fetched as needed.
 #[pyclass(module = "braid")]
 pub(crate) struct Scan {
     listing: Listing,
     fetched: VecDeque<DirectoryEntry>,
-    /// What came after the entries in `fetched`.
+    /// The error that follows the entries in `fetched`.
     failed: Option<Error>,
 }
 

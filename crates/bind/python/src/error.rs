@@ -1,4 +1,4 @@
-//! The library's errors as Python's.
+//! Converts errors of the library to Python exceptions.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use pyo3::{
     prelude::*,
 };
 
-/// Turns a failure into an exception.
+/// Converts a result for Python.
 pub(crate) trait Raise<T> {
-    /// The value, or an `OSError`: Python picks the subclass that belongs to the errno. Beside `errno` and the whole message it has
-    /// `status`, `server`, `path` and `hint`.
+    /// The value, or an `OSError`. Python chooses the subclass for the errno. Besides `errno` and
+    /// the whole message it has `status`, `server`, `path` and `hint`.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }
 
@@ -36,25 +36,25 @@ impl<T> Raise<T> for io::Result<T> {
 pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     let raised = PyOSError::new_err((error.errno(), error.to_string()));
     let value = raised.value(py);
-    let told = value
+    let attributes = value
         .setattr("status", format!("{:?}", error.status()))
         .and_then(|()| value.setattr("server", error.server()))
         .and_then(|()| value.setattr("path", error.path()))
         .and_then(|()| value.setattr("hint", error.hint()));
-    told.err().unwrap_or(raised)
+    attributes.err().unwrap_or(raised)
 }
 
-/// `ValueError`, in the form of the library's errors.
+/// A `ValueError`, in the format of the library's errors.
 pub(crate) fn invalid(why: &str, hint: &str) -> PyErr {
     PyValueError::new_err(format!("{why}; try: {hint}"))
 }
 
-/// What a call on something that was closed gets, as from Python's own files.
+/// The exception of a call on a closed object, as in Python's own files.
 pub(crate) fn closed(what: &str) -> PyErr {
     PyValueError::new_err(format!("I/O operation on closed {what}"))
 }
 
-/// What the library says of an argument that makes no sense, where no server was asked.
+/// The exception for a wrong argument that the library refuses without asking a server.
 pub(crate) fn refused(error: &Error) -> PyErr {
     match error.status() {
         Status::Invalid => PyValueError::new_err(error.to_string()),

@@ -1,4 +1,5 @@
-//! The tasks of a parallel program: found over TCP, threads, or whatever else a program has (MPI) through an object of Python.
+//! The tasks of a parallel program: connected over TCP, as threads, or through a Python object that
+//! exchanges bytes (MPI).
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,10 +17,10 @@ use crate::{
     error::{Raise, closed, invalid},
 };
 
-/// One task's place among the tasks of a parallel program.
+/// One task of a parallel program, as a member of its group.
 #[pyclass(frozen, module = "braid")]
 pub(crate) struct Group {
-    /// `None` when the task has left. Held for a moment only, never while others are waited for.
+    /// `None` when the task has left. Locked only briefly, never during a wait for others.
     held: Mutex<Option<Arc<dyn braid_client::Group>>>,
 }
 
@@ -28,7 +29,7 @@ impl Group {
         Self { held: Mutex::new(Some(Arc::new(group))) }
     }
 
-    /// The group behind, unless the task has left.
+    /// The group of the library, unless the task has left.
     pub(crate) fn group(&self) -> PyResult<Arc<dyn braid_client::Group>> {
         self.held().clone().ok_or_else(|| closed("group"))
     }
@@ -40,8 +41,9 @@ impl Group {
 
 #[pymethods]
 impl Group {
-    /// Joins a group of `size` as task `rank`: task 0 listens at `address`, HOST:PORT, the others connect to it, also before it
-    /// listens. All have one secret of 32 random bytes, from who started them. Returns when all are there.
+    /// Joins a group of `size` tasks as task `rank`. Task 0 listens at `address`, HOST:PORT. The
+    /// others connect to it; they may start before it. All have the same secret of 32 random bytes,
+    /// from their launcher. Returns when all tasks are connected.
     #[staticmethod]
     #[pyo3(signature = (address, rank, size, secret, timeout=30.0))]
     fn tcp(
@@ -54,7 +56,7 @@ impl Group {
     ) -> PyResult<Self> {
         let secret = <[u8; 32]>::try_from(secret).map_err(|_| {
             invalid(
-                "a group's secret has 32 bytes",
+                "joining the group: the secret must have 32 bytes",
                 "secrets.token_bytes(32), the same for each task",
             )
         })?;
@@ -64,13 +66,14 @@ impl Group {
             .map(Self::new)
     }
 
-    /// The tasks of a group of `size` threads, in the order of ranks: one for each thread.
+    /// The tasks of a group of `size` threads, in the order of ranks, one for each thread.
     #[staticmethod]
     fn threads(size: u32) -> Vec<Self> {
         ThreadGroup::of(size).into_iter().map(Self::new).collect()
     }
 
-    /// A group by any means: `all_gather(mine, seconds)` gives bytes to all tasks and returns what each gave, in the order of ranks.
+    /// A group from a function: `all_gather(mine, seconds)` sends bytes to all tasks and returns
+    /// the bytes of each task, in the order of ranks.
     #[staticmethod]
     fn calling(rank: u32, size: u32, all_gather: Py<PyAny>) -> PyResult<Self> {
         if rank >= size {
@@ -92,7 +95,7 @@ impl Group {
         self.group().map(|group| group.size())
     }
 
-    /// Gives bytes to all tasks; what each gave, in the order of ranks.
+    /// Sends bytes to all tasks. Returns the bytes of each task, in the order of ranks.
     #[pyo3(signature = (mine, timeout=30.0))]
     fn all_gather<'py>(
         &self,
@@ -105,14 +108,14 @@ impl Group {
         PyList::new(py, all.iter().map(|bytes| PyBytes::new(py, bytes)).collect::<Vec<_>>())
     }
 
-    /// Takes part in the collective call that the other tasks make, with a failure: for a task that cannot make it. It fails in all of
-    /// them for this reason, and none waits for this one.
+    /// Takes part with a failure in the collective call that the other tasks make, for a task that
+    /// cannot make it. The call fails in all tasks with this reason, and none waits for this one.
     fn refuse_all(&self, py: Python<'_>, why: &str) -> PyResult<()> {
         let group = self.group()?;
         py.detach(|| refuse(&*group, why)).or_raise(py)
     }
 
-    /// Leaves the group: to the others the task is lost.
+    /// Leaves the group: the other tasks see this task as lost.
     fn leave(&self, py: Python<'_>) {
         let held = self.held().take();
         py.detach(|| drop(held));
@@ -128,10 +131,10 @@ impl Group {
 
 fn seconds(timeout: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(timeout)
-        .map_err(|_| invalid("timeout is not a number of seconds", "timeout=30.0"))
+        .map_err(|_| invalid("group: timeout is not a number of seconds", "timeout=30.0"))
 }
 
-/// A group whose exchange is a function of Python.
+/// A group whose exchange is a Python function.
 struct Calling {
     rank: u32,
     size: u32,
@@ -156,11 +159,11 @@ impl braid_client::Group for Calling {
                 .map(|one| Ok(one?.cast::<PyBytes>()?.as_bytes().to_vec()))
                 .collect::<PyResult<Vec<_>>>()
         });
-        let all =
-            gathered.map_err(|error| meeting(format!("all_gather of the group raised {error}")))?;
+        let all = gathered
+            .map_err(|error| exchange_failed(format!("all_gather of the group raised {error}")))?;
         match u32::try_from(all.len()) {
             Ok(count) if count == self.size => Ok(all),
-            _ => Err(meeting(format!(
+            _ => Err(exchange_failed(format!(
                 "all_gather of the group returned {} values for {} tasks",
                 all.len(),
                 self.size
@@ -169,7 +172,7 @@ impl braid_client::Group for Calling {
     }
 }
 
-fn meeting(why: String) -> Error {
+fn exchange_failed(why: String) -> Error {
     Error::new(Status::ConnectionLost, why)
         .during("meet", "the other tasks")
         .with_hint("start the program again")

@@ -1,4 +1,4 @@
-//! An open file, as `braid/_file.py` puts a class of the `io.RawIOBase` family around it.
+//! An open file. `braid/_file.py` wraps it in a class of the `io.RawIOBase` family.
 
 use std::{
     io::{IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write},
@@ -20,10 +20,11 @@ use crate::{
     view::View,
 };
 
-/// An open file: with a cursor, and calls at positions that leave it alone. Positions are bytes of the view's stream.
+/// An open file, with a cursor, and calls at positions that do not move it. Positions are bytes of
+/// the view's stream.
 #[pyclass(frozen, module = "braid")]
 pub(crate) struct Handle {
-    /// `None` when it is closed. Held for a moment only, never while a server is waited for.
+    /// `None` when it is closed. Locked only briefly, never during a call to a server.
     held: Mutex<Option<Held>>,
     view: Option<braid_client::View>,
 }
@@ -31,7 +32,7 @@ pub(crate) struct Handle {
 #[derive(Clone)]
 struct Held {
     file: Arc<Detached<File>>,
-    /// One for all handles of one open file.
+    /// Shared by all handles of one open file; its reference count is their number.
     sharers: Arc<()>,
 }
 
@@ -52,7 +53,7 @@ impl Handle {
         self.held().map(|held| held.file)
     }
 
-    /// Runs a call of the library without the interpreter.
+    /// Runs a call of the library without the GIL.
     fn run<T: Send>(
         &self,
         py: Python<'_>,
@@ -72,8 +73,8 @@ impl Handle {
         py.detach(|| call(file)).or_raise(py)
     }
 
-    /// Objects with the bytes of each (offset in the file, bytes).
-    fn read_fresh<'py>(
+    /// Reads ranges (offset in the file, bytes) into new objects.
+    fn read_uninit<'py>(
         &self,
         py: Python<'py>,
         ranges: &[(u64, usize)],
@@ -88,13 +89,13 @@ impl Handle {
         PyList::new(py, fresh.into_iter().zip(counts).map(|(bytes, count)| bytes.finish(count)))
     }
 
-    /// How many bytes of each piece came.
+    /// Reads pieces. Returns the number of bytes of each.
     fn read_pieces(&self, py: Python<'_>, mut pieces: Vec<ReadPiece<'_>>) -> PyResult<Vec<usize>> {
         self.run(py, |file| file.read_pieces(&mut pieces))?;
         Ok(pieces.iter().map(|piece| piece.bytes).collect())
     }
 
-    /// How long the view's stream is now.
+    /// The current length of the view's stream.
     fn stream_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         match self.view.clone() {
             None => self.run(py, File::size),
@@ -105,7 +106,7 @@ impl Handle {
 
 #[pymethods]
 impl Handle {
-    /// Reads on: at most `size` bytes, fewer only at the end of the file.
+    /// Reads at the cursor: at most `size` bytes, fewer only at the end of the file.
     fn read<'py>(&self, py: Python<'py>, size: usize) -> PyResult<Bound<'py, PyBytes>> {
         let mut bytes = FreshBytes::new(py, size)?;
         let memory = bytes.bytes_mut();
@@ -113,14 +114,14 @@ impl Handle {
         Ok(bytes.finish(got))
     }
 
-    /// Reads on into a buffer. How many bytes.
+    /// Reads at the cursor into a buffer. Returns the number of bytes.
     fn readinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
         let mut memory = Memory::writable(buffer)?;
         let bytes = memory.bytes_mut();
         self.run_io(py, |mut file| file.read(bytes))
     }
 
-    /// Writes all of a buffer where the cursor is.
+    /// Writes all of a buffer at the cursor.
     fn write(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
         let memory = Memory::readable(buffer)?;
         let bytes = memory.bytes();
@@ -162,7 +163,7 @@ impl Handle {
         Ok(bytes.finish(got))
     }
 
-    /// Reads at a position into a buffer. How many bytes.
+    /// Reads at a position into a buffer. Returns the number of bytes.
     fn readinto_at(
         &self,
         py: Python<'_>,
@@ -174,7 +175,7 @@ impl Handle {
         self.run(py, |file| file.read_at(bytes, position))
     }
 
-    /// Reads at a position into several buffers, one after the other. How many bytes.
+    /// Reads at a position into several buffers, one after the other. Returns the number of bytes.
     fn readv_at(
         &self,
         py: Python<'_>,
@@ -211,17 +212,18 @@ impl Handle {
         self.run(py, |file| file.write_vectored_at(&slices, position))
     }
 
-    /// Reads pieces of (offset in the file, bytes), in any order: one request to each daemon. Pieces past the end are shorter.
+    /// Reads ranges (offset in the file, bytes), in any order, with one request to each daemon.
+    /// Ranges past the end of the file are shorter.
     fn read_ranges<'py>(
         &self,
         py: Python<'py>,
         ranges: Vec<(u64, usize)>,
     ) -> PyResult<Bound<'py, PyList>> {
-        self.read_fresh(py, &ranges)
+        self.read_uninit(py, &ranges)
     }
 
-    /// Reads slices of the file as Python cuts bytes, from `starts[n]` to `ends[n]` for each `n` of `numbers`, or for all: one request to
-    /// each daemon.
+    /// Reads slices of the file, with Python's slice rules, from `starts[n]` to `ends[n]` for each
+    /// `n` of `numbers`, or for all, with one request to each daemon.
     #[pyo3(signature = (starts, ends, numbers=None))]
     fn read_slices<'py>(
         &self,
@@ -236,10 +238,11 @@ impl Handle {
             false => None,
         };
         let ranges: Vec<(u64, usize)> = slices.iter().map(|slice| slice.piece(size)).collect();
-        self.read_fresh(py, &ranges)
+        self.read_uninit(py, &ranges)
     }
 
-    /// Reads pieces of (offset in the file, buffer), in any order, into the buffers. How many bytes of each.
+    /// Reads ranges (offset in the file, buffer), in any order, into the buffers. Returns the
+    /// number of bytes of each.
     fn readinto_ranges(
         &self,
         py: Python<'_>,
@@ -254,8 +257,9 @@ impl Handle {
         self.read_pieces(py, pieces.collect())
     }
 
-    /// Writes pieces of (offset in the file, buffer), in any order: one request to each daemon. Where they overlap, the later one of the
-    /// list is what the file has. How many bytes the pieces have.
+    /// Writes ranges (offset in the file, buffer), in any order, with one request to each daemon.
+    /// Where they overlap, the file gets the bytes of the later one of the list. Returns the total
+    /// number of bytes.
     fn write_ranges(
         &self,
         py: Python<'_>,
@@ -273,7 +277,7 @@ impl Handle {
         self.run(py, |file| file.write_pieces(&pieces))
     }
 
-    /// How long it is now, in bytes of the view's stream.
+    /// The current size, in bytes of the view's stream.
     fn size(&self, py: Python<'_>) -> PyResult<u64> {
         self.stream_bytes(py)
     }
@@ -281,23 +285,24 @@ impl Handle {
     /// The same file through a view, with a cursor of its own.
     fn view(&self, py: Python<'_>, view: &View) -> PyResult<Self> {
         let sharers = self.held()?.sharers;
-        let (view, kept) = (view.view(), view.view());
+        let (view, stored) = (view.view(), view.view());
         let file = self.run(py, |file| file.with_view(view))?;
-        Ok(Self::sharing(file, Some(kept), sharers))
+        Ok(Self::sharing(file, Some(stored), sharers))
     }
 
-    /// Where in the file a position of the view's stream lies.
+    /// The file offset of a position of the view's stream.
     fn file_offset(&self, py: Python<'_>, position: u64) -> PyResult<u64> {
         self.run(py, |file| file.view().file_offset(position))
     }
 
-    /// Which position of the view's stream an offset of the file is; `None` when the view does not show it.
+    /// The position of a file offset in the view's stream; `None` if the view does not show it.
     fn position(&self, py: Python<'_>, offset: u64) -> PyResult<Option<u64>> {
         self.run(py, |file| Ok(file.view().position(offset)))
     }
 
-    /// Copies up to `size` bytes of another file, within the I/O daemons where both lie alike on them. How many: call again for the
-    /// rest. Positions are the files', whatever the views.
+    /// Copies up to `size` bytes of another file. The I/O daemons copy if both files have the same
+    /// placement. Returns the number of bytes: call again for the rest. Offsets are those of the
+    /// files, whatever their views.
     fn copy_from(
         &self,
         py: Python<'_>,
@@ -311,40 +316,41 @@ impl Handle {
         self.run(py, |file| file.copy_range_from(source, from_, to, size))
     }
 
-    /// Its attributes now.
+    /// Its current attributes.
     fn stat(&self, py: Python<'_>) -> PyResult<Stat> {
         self.run(py, File::attributes).map(Stat::from)
     }
 
-    /// Forces everything written to disk.
+    /// Forces all written data to disk.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, File::sync).map(drop)
     }
 
-    /// Cuts the file to `size` bytes, or extends it with zeros.
+    /// Truncates the file to `size` bytes, or extends it with zeros.
     fn truncate(&self, py: Python<'_>, size: u64) -> PyResult<()> {
         self.run(py, |file| file.set_len(size)).map(drop)
     }
 
-    /// Reserves room for a range of the file.
+    /// Reserves disk space for a range of the file.
     fn allocate(&self, py: Python<'_>, offset: u64, size: u64, keep_size: bool) -> PyResult<()> {
         self.run(py, |file| file.allocate(offset, size, keep_size))
     }
 
-    /// Makes a range of the file read as zeros; the size stays.
+    /// Makes a range of the file read as zeros. The size does not change.
     fn punch_hole(&self, py: Python<'_>, offset: u64, size: u64) -> PyResult<()> {
         self.run(py, |file| file.punch_hole(offset, size)).map(drop)
     }
 
-    /// Lets go of the file; the last handle of it, whatever the views, closes it. Says, once, when writes are known to be lost.
+    /// Closes the handle; the last handle of the file closes the file. Raises an error, once, if
+    /// writes are known to be lost.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(Held { file, sharers }) = lock(&self.held).take() else { return Ok(()) };
         let is_last = Arc::into_inner(sharers).is_some();
         let file = match Arc::try_unwrap(file) {
             Ok(file) if is_last => file.into_inner(),
-            // Another handle, or a call of another thread, still needs it.
-            Ok(file) => return told(py, &file),
-            Err(file) => return told(py, &file),
+            // Another handle, or a call of another thread, still uses the file.
+            Ok(file) => return report_write_errors(py, &file),
+            Err(file) => return report_write_errors(py, &file),
         };
         file.map_or(Ok(()), |file| py.detach(|| file.close())).or_raise(py)
     }
@@ -355,7 +361,7 @@ impl Handle {
     }
 }
 
-/// Runs a call of the library on an open file without the interpreter.
+/// Runs a call of the library on an open file without the GIL.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     file: &Detached<File>,
@@ -365,7 +371,7 @@ pub(crate) fn run<T: Send>(
     py.detach(|| call(file)).or_raise(py)
 }
 
-fn told(py: Python<'_>, file: &Detached<File>) -> PyResult<()> {
+fn report_write_errors(py: Python<'_>, file: &Detached<File>) -> PyResult<()> {
     file.value().map_or(Ok(()), |file| py.detach(|| file.check_loss())).or_raise(py)
 }
 

@@ -1,9 +1,13 @@
-//! The Python extension module `braid._braid`: the client library for Python programs. What a Python user imports is the
-//! package around it, in `python/braid/`.
+//! The Python extension module `braid._braid`: the client library for Python programs. Python users
+//! import the package around it, in `python/braid/`.
 //!
-//! Invariants: (1) no call waits for a server while it holds the interpreter: each runs detached; (2) a lock of this crate is never
-//! held over an attach or detach, so that no two threads wait for each other's lock and interpreter; (3) bytes go between the
-//! socket and the memory of the Python object, without a copy in between.
+//! Invariants:
+//! 1. No call waits for a server while it holds the GIL: every call runs detached.
+//! 2. No lock of this crate is held while the GIL is acquired or released. So no two threads wait
+//!    for each other's lock and the GIL.
+//! 3. Bytes pass between the socket and the memory of the Python object without a copy.
+//!
+//! PyO3's types enforce the first one; the others cannot be seen from an assertion.
 #![deny(unsafe_code)]
 
 mod attributes;
@@ -27,7 +31,7 @@ mod xattr;
 
 use pyo3::prelude::*;
 
-/// What `braid/__init__.py` makes public.
+/// The classes and functions that `braid/__init__.py` makes public.
 #[pymodule]
 #[pyo3(name = "_braid")]
 fn braid(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,4 +1,4 @@
-//! Names: looked up, made, moved, removed.
+//! The namespace: look up, create, rename, remove.
 
 use braid_client::{LayoutWish, RenameMode};
 use pyo3::{
@@ -14,7 +14,7 @@ use crate::{
 
 #[pymethods]
 impl Client {
-    /// Attributes; of what a symbolic link points to, unless `follow_symlinks` is false.
+    /// Attributes. Follows a final symbolic link, unless `follow_symlinks` is false.
     #[pyo3(signature = (path, *, follow_symlinks=true))]
     fn stat(&self, py: Python<'_>, path: PathArg, follow_symlinks: bool) -> PyResult<Stat> {
         let stat = |client: &braid_client::Client| {
@@ -23,18 +23,18 @@ impl Client {
         self.run(py, stat).map(Stat::from)
     }
 
-    /// Whether this program may do with a file what the bits of `mode` say: `os.R_OK`, `W_OK`, `X_OK`.
+    /// Checks the permissions in `mode`: a combination of `os.R_OK`, `W_OK`, `X_OK`.
     fn check_access(&self, py: Python<'_>, path: PathArg, mode: u8) -> PyResult<()> {
         self.run(py, |client| client.access(&path, mode))
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     #[pyo3(signature = (path, mode=0o777))]
     fn mkdir(&self, py: Python<'_>, path: PathArg, mode: u32) -> PyResult<()> {
         self.run(py, |client| client.mkdir(&path, mode)).map(drop)
     }
 
-    /// Makes an empty file without opening it; an existing one is left as it is, or refused.
+    /// Creates an empty file without opening it. An existing one does not change, or is an error.
     #[pyo3(signature = (path, mode=0o666, exist_ok=true))]
     fn make_file(&self, py: Python<'_>, path: PathArg, mode: u32, exist_ok: bool) -> PyResult<()> {
         self.run(py, |client| client.touch(&path, mode, !exist_ok, LayoutWish::none())).map(drop)
@@ -50,31 +50,32 @@ impl Client {
         self.run(py, |client| client.rmdir(&path))
     }
 
-    /// Renames, atomic to every observer; an existing file `to` is replaced, unless `replace` is false.
+    /// Renames a file, atomically for every client. An existing file `to` is replaced, unless
+    /// `replace` is false.
     #[pyo3(signature = (from_, to, *, replace=true))]
     fn rename(&self, py: Python<'_>, from_: PathArg, to: PathArg, replace: bool) -> PyResult<()> {
         let mode = if replace { RenameMode::Replace } else { RenameMode::NoReplace };
         self.run(py, |client| client.rename(&from_, &to, mode))
     }
 
-    /// Exchanges two names, atomic to every observer.
+    /// Exchanges two names, atomically for every client.
     fn exchange(&self, py: Python<'_>, a: PathArg, b: PathArg) -> PyResult<()> {
         self.run(py, |client| client.rename(&a, &b, RenameMode::Exchange))
     }
 
-    /// Makes a symbolic link `path` to `target`.
+    /// Creates a symbolic link `path` to `target`.
     fn symlink(&self, py: Python<'_>, target: &Bound<'_, PyAny>, path: PathArg) -> PyResult<()> {
         let target = bytes_of(target)?;
         self.run(py, |client| client.symlink(&path, &target)).map(drop)
     }
 
-    /// What a symbolic link points to.
+    /// The target of a symbolic link.
     fn readlink<'py>(&self, py: Python<'py>, path: PathArg) -> PyResult<Bound<'py, PyString>> {
         let target = self.run(py, |client| client.read_link(&path))?;
         text_of(py, &target)
     }
 
-    /// Gives a file the further name `to`.
+    /// Gives a file another name `to`.
     fn link(&self, py: Python<'_>, from_: PathArg, to: PathArg) -> PyResult<()> {
         self.run(py, |client| client.hard_link(&from_, &to)).map(drop)
     }

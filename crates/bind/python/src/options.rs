@@ -1,4 +1,4 @@
-//! How files are opened, and where new ones lie.
+//! Options of opens, and layouts of new files.
 
 use braid_client::{LayoutWish, OpenOptions, Placement, WishedDistribution};
 use pyo3::{
@@ -8,9 +8,11 @@ use pyo3::{
 
 use crate::error::invalid;
 
-const LAYOUT_HINT: &str = "stripe_size, iod_count, first_iod, distribution, strips, group_width, group_depth, placement, labels";
+const LAYOUT_HINT: &str = "stripe_size, iod_count, first_iod, distribution, strips, group_width, \
+                           group_depth, placement, labels";
 
-/// The options of `open` from its flags: any of `r` (read), `w` (write), `c` (create), `x` (create, exclusively), `t` (truncate).
+/// The open options from a string of flags: `r` (read), `w` (write), `c` (create), `x` (create
+/// exclusively), `t` (truncate).
 pub(crate) fn open(flags: &str, mode: u32, layout: LayoutWish) -> PyResult<OpenOptions> {
     let mut options = OpenOptions::new().mode(mode).layout(layout);
     for flag in flags.chars() {
@@ -20,13 +22,13 @@ pub(crate) fn open(flags: &str, mode: u32, layout: LayoutWish) -> PyResult<OpenO
             'c' => options.create(true),
             'x' => options.create_new(true),
             't' => options.truncate(true),
-            _ => return Err(invalid("a flag of open is not known", "flags of r, w, c, x, t")),
+            _ => return Err(invalid("opening: a flag is unknown", "flags of r, w, c, x, t")),
         };
     }
     Ok(options)
 }
 
-/// What is wished of the layout of a new file.
+/// The layout hint for a new file.
 pub(crate) fn wish(layout: Option<&Bound<'_, PyDict>>) -> PyResult<LayoutWish> {
     let mut wish = LayoutWish::none();
     for (name, value) in layout.into_iter().flatten() {
@@ -47,7 +49,8 @@ pub(crate) fn wish(layout: Option<&Bound<'_, PyDict>>) -> PyResult<LayoutWish> {
             }
             "labels" => wish.labels = value.extract()?,
             _ => {
-                return Err(invalid(&format!("'{name}' is no word about the layout"), LAYOUT_HINT));
+                let why = format!("layout: '{name}' is an unknown keyword");
+                return Err(invalid(&why, LAYOUT_HINT));
             }
         }
     }
@@ -61,7 +64,7 @@ fn distribution(name: String) -> PyResult<WishedDistribution> {
         "varstrip" => Ok(WishedDistribution::VarStrip),
         "grouped" => Ok(WishedDistribution::Grouped),
         _ => Err(invalid(
-            "the distribution is not known",
+            "layout: the distribution is unknown",
             "one of simple-stripe, single, varstrip, grouped",
         )),
     }
@@ -72,6 +75,6 @@ fn placement(name: String) -> PyResult<Placement> {
         "round-robin" => Ok(Placement::RoundRobin),
         "free-space" => Ok(Placement::FreeSpace),
         "owner" => Ok(Placement::Owner),
-        _ => Err(invalid("the placement is not known", "one of round-robin, free-space, owner")),
+        _ => Err(invalid("layout: placement is unknown", "one of round-robin, free-space, owner")),
     }
 }

@@ -1,4 +1,5 @@
-//! Paths: Python's strings, bytes and `os.PathLike`; bytes on the wire, always from the root.
+//! Paths: Python strings, bytes and `os.PathLike`. They become bytes, always relative to the root
+//! of the file system.
 
 use std::borrow::Cow;
 
@@ -8,7 +9,7 @@ use pyo3::{
     types::{PyBytes, PyString},
 };
 
-/// A path as it came, ready to travel.
+/// A path argument.
 #[derive(Debug)]
 pub(crate) struct PathArg(At);
 
@@ -33,7 +34,7 @@ impl<'py> FromPyObject<'_, 'py> for PathArg {
     }
 }
 
-/// `os.fsencode(object)`; the usual string without the call.
+/// `os.fsencode(object)`; plain strings do not need the Python call.
 pub(crate) fn bytes_of(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if let Ok(text) = object.cast::<PyString>()
         && let Ok(text) = text.to_cow()
@@ -47,7 +48,7 @@ pub(crate) fn bytes_of(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     Ok(encoded.cast::<PyBytes>()?.as_bytes().to_vec())
 }
 
-/// `os.fsdecode(bytes)`: a name that is no UTF-8 comes back as it was given.
+/// `os.fsdecode(bytes)`: a name that is not UTF-8 comes back unchanged.
 pub(crate) fn text_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyString>> {
     match String::from_utf8_lossy(bytes) {
         Cow::Borrowed(text) => Ok(PyString::new(py, text)),

@@ -1,4 +1,4 @@
-//! `braid.toml`, as the one parser of all clients and daemons reads it.
+//! `braid.toml`, read by the same parser as in all clients and daemons.
 
 use std::{io, path::PathBuf};
 
@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 
 use crate::error::invalid;
 
-/// What a file says of the cluster and of this host as a client: addresses, TLS, key, agent, time bound in seconds.
+/// The settings in a file: addresses, TLS, key, agent, and time-out in seconds.
 type Said = (Vec<String>, Option<&'static str>, Option<PathBuf>, Option<PathBuf>, Option<f64>);
 
-/// Reads a file whole; what is not understood is refused.
+/// Reads a whole file. An unknown setting is an error.
 #[pyfunction]
 pub(crate) fn read_settings(path: PathBuf) -> PyResult<Said> {
     let wrong =
@@ -24,10 +24,10 @@ pub(crate) fn read_settings(path: PathBuf) -> PyResult<Said> {
     let timeout = document.timeout().map_err(|why| wrong(&why))?;
     let Document { cluster, client, .. } = document;
     let timeout = timeout.map(|time| time.as_secs_f64());
-    Ok((cluster.mds, cluster.tls.map(word), client.key, client.agent, timeout))
+    Ok((cluster.mds, cluster.tls.map(keyword), client.key, client.agent, timeout))
 }
 
-fn word(tls: Tls) -> &'static str {
+fn keyword(tls: Tls) -> &'static str {
     match tls {
         Tls::UnlessLoopback => "unless-loopback",
         Tls::Always => "always",

@@ -1,24 +1,25 @@
-//! Slices of a file as Python cuts `bytes`: from the end when negative, all when nothing is said, nothing past the end. fsspec's ranges
-//! are such.
+//! Slices of a file with the rules of Python's `bytes`: negative bounds count from the end, missing
+//! bounds mean all, and nothing lies past the end. fsspec's ranges have these rules.
 //!
-//! Lists of bounds come here as Python has them: what is done for each of 10,000 ranges is done without the interpreter's loops.
+//! Lists of bounds arrive as Python lists, so that the work for each of 10,000 ranges needs no loop
+//! of the interpreter.
 
 use pyo3::{exceptions::PyOverflowError, prelude::*, types::PyList};
 
 use crate::error::invalid;
 
-/// A slice that is longer is cut to the file before memory is taken for it: that costs a question to the I/O daemons, which so long a
-/// read does not feel.
+/// A longer slice is limited to the file size before memory is allocated. This costs a query to the
+/// I/O daemons, which is small beside so long a read.
 const SURE_BYTES_MAX: i64 = 16 << 20;
 
-/// From where to where; `None` for what was not said.
+/// Start and end; `None` for a missing bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slice {
     start: Option<i64>,
     end: Option<i64>,
 }
 
-/// The slices of two lists of bounds: those that `numbers` names, in its order, or all.
+/// Makes slices from two lists of bounds: those in `numbers`, in its order, or all.
 pub(crate) fn of(
     starts: &Bound<'_, PyList>,
     ends: &Bound<'_, PyList>,
@@ -39,13 +40,13 @@ pub(crate) fn of(
             starts.iter().zip(ends.iter()).map(one).collect()
         }
         None => Err(invalid(
-            "starts and ends are not of one length",
-            "as many of the one as of the other",
+            "reading slices: starts and ends differ in length",
+            "two lists of the same length",
         )),
     }
 }
 
-/// A number too large for any file is the largest or least there is, as with slices of Python's own.
+/// A number beyond 64 bits becomes the nearest 64-bit number, as in Python's own slices.
 fn bound(said: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if said.is_none() {
         return Ok(None);
@@ -59,14 +60,14 @@ fn bound(said: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
 }
 
 impl Slice {
-    /// Whether it is to be known how long the file is.
+    /// Whether its range depends on the size of the file.
     pub(crate) fn needs_size(self) -> bool {
         let start = self.start.unwrap_or(0);
         start < 0
             || self.end.is_none_or(|end| end < 0 || end.saturating_sub(start) > SURE_BYTES_MAX)
     }
 
-    /// Offset and length in bytes; `size`: how long the file is, where that is known.
+    /// Offset and length in bytes. `size` is the size of the file, if it is known.
     pub(crate) fn piece(self, size: Option<u64>) -> (u64, usize) {
         let place = |bound: i64| match u64::try_from(bound) {
             Ok(offset) => offset,

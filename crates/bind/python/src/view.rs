@@ -1,28 +1,29 @@
-//! Views: the part of a file that one task sees. They travel as formulas, whatever the number of their blocks.
+//! Views: the part of a file that one task sees. They are sent as formulas, whatever the number of
+//! their blocks.
 
 use braid_client::{Dealt, Error, Extent, Pattern as Shape};
 use pyo3::prelude::*;
 
 use crate::error::{Raise, invalid, refused};
 
-/// A description of bytes, nested as deep as 16, each pattern relative to where it is laid.
+/// A pattern of bytes, nested at most 16 levels deep. Offsets in it are relative to its start.
 #[pyclass(frozen, module = "braid")]
 #[derive(Debug)]
 pub(crate) struct Pattern {
     shape: Shape,
-    /// From its first to behind its last byte.
+    /// Bytes from the start of its first to the end of its last byte.
     span: u64,
 }
 
 #[pymethods]
 impl Pattern {
-    /// `size` bytes, one after the other.
+    /// `size` contiguous bytes.
     #[staticmethod]
     fn bytes(size: u64) -> PyResult<Self> {
         Self::checked(Shape::Bytes(size), Some(size))
     }
 
-    /// `count` copies of `child`, each `stride` bytes after the one before.
+    /// `count` copies of `child`; each starts `stride` bytes after the one before.
     #[staticmethod]
     fn vector(count: u64, stride: u64, child: &Self) -> PyResult<Self> {
         let span =
@@ -30,7 +31,7 @@ impl Pattern {
         Self::checked(Shape::Vector { count, stride, child: Box::new(child.shape.clone()) }, span)
     }
 
-    /// Patterns at ascending displacements, none over another: (displacement, pattern).
+    /// Patterns at ascending displacements, without overlap: (displacement, pattern).
     #[staticmethod]
     #[pyo3(name = "struct")]
     fn structure(entries: Vec<(u64, PyRef<'_, Self>)>) -> PyResult<Self> {
@@ -43,19 +44,19 @@ impl Pattern {
         Self::checked(Shape::Struct(entries), span)
     }
 
-    /// An explicit list of (offset, bytes), ascending, none over another.
+    /// A list of (offset, bytes) in ascending order, without overlap.
     #[staticmethod]
     fn extents(extents: Vec<(u64, u64)>) -> PyResult<Self> {
         let span = extents.last().and_then(|(offset, bytes)| offset.checked_add(*bytes));
         Self::checked(Shape::Extents(list(extents)), span)
     }
 
-    /// How many bytes one copy of it shows.
+    /// Number of bytes that one copy covers.
     fn __len__(&self) -> usize {
         self.shape.bytes().unwrap_or_default() as usize
     }
 
-    /// From its first to behind its last byte, in bytes.
+    /// Bytes from the start of its first to the end of its last byte.
     #[getter]
     fn span(&self) -> u64 {
         self.span
@@ -67,21 +68,21 @@ impl Pattern {
 }
 
 impl Pattern {
-    /// Refused here is what is too deep or past the 64-bit edge; the rest when a view is made of it.
+    /// Checks depth and 64-bit overflow. The rest is checked when a view is made from it.
     fn checked(shape: Shape, span: Option<u64>) -> PyResult<Self> {
         match (shape.bytes(), span) {
             (Some(1..), Some(span)) => Ok(Self { shape, span }),
-            (Some(0), _) => Err(invalid("the pattern has no byte", "at least 1 byte and 1 copy")),
+            (Some(0), _) => Err(invalid("pattern: it has no bytes", "at least 1 byte and 1 copy")),
             _ => Err(invalid(
-                "the pattern is nested too deep, or past the largest file",
-                "a smaller one",
+                "pattern: it is nested too deep, or exceeds the largest file size",
+                "a smaller pattern",
             )),
         }
     }
 }
 
-/// What one task sees of a file: a pattern, laid at `offset` and then again every `extent` bytes for ever. The bytes that it covers, in
-/// order, are the view's stream, in which positions count.
+/// The view of one task: a pattern that starts at `offset` and repeats every `extent` bytes without
+/// end. The bytes that it covers, in order, are the view's stream. Positions count in this stream.
 #[pyclass(frozen, module = "braid")]
 #[derive(Debug)]
 pub(crate) struct View(braid_client::View);
@@ -101,7 +102,7 @@ impl View {
 
 #[pymethods]
 impl View {
-    /// A pattern, laid at `offset` and again every `extent` bytes (by default its span).
+    /// A pattern that starts at `offset` and repeats every `extent` bytes (by default its span).
     #[new]
     #[pyo3(signature = (pattern, *, offset=0, extent=None))]
     fn new(pattern: &Pattern, offset: u64, extent: Option<u64>) -> PyResult<Self> {
@@ -119,14 +120,14 @@ impl View {
         Self::checked(braid_client::View::strided(offset, group, stride))
     }
 
-    /// These pieces of the file, (offset, bytes), ascending, once.
+    /// Ranges of the file, (offset, bytes), in ascending order; they do not repeat.
     #[staticmethod]
     fn extents(extents: Vec<(u64, u64)>) -> PyResult<Self> {
         Self::checked(braid_client::View::extents(list(extents)))
     }
 
-    /// A block of an array in C order of `item` bytes each: its lengths and where it starts, one number for each dimension of `sizes`.
-    /// The array lies at `offset`.
+    /// A block of an array in C order with items of `item` bytes: its sizes and starts, one number
+    /// for each dimension of `sizes`. The array starts at `offset`.
     #[staticmethod]
     #[pyo3(signature = (sizes, block, starts, item, *, offset=0))]
     fn subarray(
@@ -141,8 +142,8 @@ impl View {
         view.map_err(Error::from).or_raise(py).and_then(Self::checked)
     }
 
-    /// What a task has of an array that is dealt out in blocks, round after round: (size, block, tasks, task) for each dimension, items
-    /// of `item` bytes. The array lies at `offset`.
+    /// The part of one task in a block-cyclic distribution of an array: (size, block, tasks, task)
+    /// for each dimension, items of `item` bytes. The array starts at `offset`.
     #[staticmethod]
     #[pyo3(signature = (dimensions, item, *, offset=0))]
     fn block_cyclic(

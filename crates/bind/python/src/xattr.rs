@@ -14,7 +14,7 @@ use crate::{
 
 #[pymethods]
 impl Client {
-    /// The value of an extended attribute; its name with `user.` or another prefix.
+    /// The value of an extended attribute. The name includes its prefix, such as `user.`.
     fn getxattr<'py>(
         &self,
         py: Python<'py>,

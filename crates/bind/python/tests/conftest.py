@@ -1,6 +1,7 @@
 """A cluster for the whole run, and a directory of it for each test.
 
-``BRAID`` is the ``braid`` command; without it the one of this workspace's debug build, else that on the path.
+``BRAID`` names the ``braid`` command. The default is the debug build of this workspace, else the
+command on the path.
 """
 
 import os
@@ -12,7 +13,15 @@ from pathlib import Path
 import braid
 import pytest
 
-VARIABLES = ["BRAID_CONFIG", "BRAID_MDS", "BRAID_KEY", "BRAID_AGENT", "BRAID_TLS", "BRAID_TIMEOUT", "BRAID_LOG"]
+VARIABLES = [
+    "BRAID_CONFIG",
+    "BRAID_MDS",
+    "BRAID_KEY",
+    "BRAID_AGENT",
+    "BRAID_TLS",
+    "BRAID_TIMEOUT",
+    "BRAID_LOG",
+]
 
 
 def command() -> str:
@@ -23,7 +32,7 @@ def command() -> str:
 
 
 def run(*arguments: object) -> str:
-    """Runs the command without anything of the surroundings; it must succeed."""
+    """Runs the command without the environment of the tests; it must succeed."""
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     words = [command(), *map(str, arguments)]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
@@ -33,7 +42,7 @@ def run(*arguments: object) -> str:
 
 @pytest.fixture(scope="session")
 def config(tmp_path_factory) -> Path:
-    """The braid.toml of a cluster with 4 I/O daemons, that runs as long as the tests do."""
+    """The braid.toml of a cluster with 4 I/O daemons, which runs as long as the tests."""
     for name in VARIABLES:
         os.environ.pop(name, None)
     place = tmp_path_factory.mktemp("cluster") / "c"

@@ -1,4 +1,4 @@
-"""The calls awaited."""
+"""The asyncio calls."""
 
 import asyncio
 import os
@@ -25,7 +25,9 @@ async def test_calls_at_positions_run_at_the_same_time(config, place):
             step = 4096
             writes = (file.write_at(data[at : at + step], at) for at in range(0, len(data), step))
             assert sum(await asyncio.gather(*writes)) == len(data)
-            reads = await asyncio.gather(*(file.read_at(step, at) for at in range(0, len(data), step)))
+            reads = await asyncio.gather(
+                *(file.read_at(step, at) for at in range(0, len(data), step))
+            )
             assert b"".join(reads) == data
             assert await file.read_ranges([(5, 2), (0, 3)]) == [data[5:7], data[:3]]
             memory = bytearray(100)
@@ -34,7 +36,9 @@ async def test_calls_at_positions_run_at_the_same_time(config, place):
             assert await view.read_at(25, 0) == data[:10] + data[100:110] + data[200:205]
             assert (await file.size(), (await file.stat()).st_size) == (len(data), len(data))
             await file.sync()
-        assert await client.listdir(place) == ["f"] and (await client.stat(f"{place}/f")).st_size == len(data)
+        assert await client.listdir(place) == ["f"] and (
+            await client.stat(f"{place}/f")
+        ).st_size == len(data)
         await client.rename(f"{place}/f", f"{place}/g", replace=False)
         assert await client.exists(f"{place}/g")
 
@@ -93,7 +97,10 @@ async def test_directories_are_listed_and_walked(config, place):
         entries = [entry async for entry in client.scandir(f"{place}/b", attributes=True)]
         assert sorted(int(entry.name) for entry in entries) == list(range(count))
         assert all(entry.is_file() and entry.attributes.st_size == 0 for entry in entries)
-        walked = {top: (sorted(directories), len(files)) async for top, directories, files in client.walk(place)}
+        walked = {
+            top: (sorted(directories), len(files))
+            async for top, directories, files in client.walk(place)
+        }
         expected = {place: (["a", "b"], 0), f"{place}/a": (["deep"], 0), f"{place}/a/deep": ([], 0)}
         assert walked == expected | {f"{place}/b": ([], count)}
         with pytest.raises(FileNotFoundError):

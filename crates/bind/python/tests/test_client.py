@@ -1,4 +1,4 @@
-"""The namespace, as Python programs call it."""
+"""The namespace, as Python programs use it."""
 
 import errno
 import os
@@ -19,13 +19,23 @@ def test_names_are_made_found_moved_and_removed(client, place):
     client.rename(f"{place}/a/f", f"{place}/a/g")
     client.symlink("g", f"{place}/a/l")
     assert client.readlink(f"{place}/a/l") == "g"
-    assert (client.exists(f"{place}/a/f"), client.isfile(f"{place}/a/l"), client.isdir(f"{place}/a/b")) == (False, True, True)
+    assert (
+        client.exists(f"{place}/a/f"),
+        client.isfile(f"{place}/a/l"),
+        client.isdir(f"{place}/a/b"),
+    ) == (False, True, True)
     client.link(f"{place}/a/g", f"{place}/h")
     assert client.stat(f"{place}/h").st_nlink == 2
     client.exchange(f"{place}/h", f"{place}/a/b")
     assert client.isdir(f"{place}/h") and client.isfile(f"{place}/a/b")
-    walked = {top: (sorted(directories), sorted(files)) for top, directories, files in client.walk(place)}
-    assert walked == {place: (["a", "h"], []), f"{place}/a": ([], ["b", "g", "l"]), f"{place}/h": ([], [])}
+    walked = {
+        top: (sorted(directories), sorted(files)) for top, directories, files in client.walk(place)
+    }
+    assert walked == {
+        place: (["a", "h"], []),
+        f"{place}/a": ([], ["b", "g", "l"]),
+        f"{place}/h": ([], []),
+    }
     client.rmtree(f"{place}/a")
     assert client.listdir(place) == ["h"]
 
@@ -37,12 +47,25 @@ def test_attributes_have_the_names_of_os_stat(client, place):
     client.utime(f"{place}/f", (1_000_000_001, -1))
     found = client.stat(f"{place}/f")
     assert stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o600
-    assert (found.st_size, found.st_atime_ns, found.st_mtime_ns, found.kind) == (5000, 1_000_000_001, -1, "file")
+    assert (found.st_size, found.st_atime_ns, found.st_mtime_ns, found.kind) == (
+        5000,
+        1_000_000_001,
+        -1,
+        "file",
+    )
     assert found.st_birthtime > 1_600_000_000
     client.symlink("f", f"{place}/l")
-    assert client.lstat(f"{place}/l").kind == "link" and client.stat(f"{place}/l").st_ino == found.st_ino
+    assert (
+        client.lstat(f"{place}/l").kind == "link"
+        and client.stat(f"{place}/l").st_ino == found.st_ino
+    )
     entry = {entry.name: entry for entry in client.scandir(place, attributes=True)}["f"]
-    assert (entry.is_file(), entry.is_dir(), entry.inode(), entry.attributes.st_size) == (True, False, found.st_ino, 5000)
+    assert (entry.is_file(), entry.is_dir(), entry.inode(), entry.attributes.st_size) == (
+        True,
+        False,
+        found.st_ino,
+        5000,
+    )
 
 
 def test_errors_are_os_errors_of_their_own_kind_and_say_what_to_try(client, place):
@@ -50,13 +73,18 @@ def test_errors_are_os_errors_of_their_own_kind_and_say_what_to_try(client, plac
         client.open(f"{place}/none")
     error = raised.value
     assert error.errno == 2 and error.status == "NotFound" and error.path == f"{place}/none"
-    assert "metadata server" in error.server and str(error).startswith(f"[Errno 2] open {place}/none: ")
+    assert "metadata server" in error.server and str(error).startswith(
+        f"[Errno 2] open {place}/none: "
+    )
     assert "; try: " in str(error) and error.hint in str(error)
     client.mkdir(f"{place}/d")
     for kind, call in [
         (FileExistsError, lambda: client.mkdir(f"{place}/d")),
         (IsADirectoryError, lambda: client.open(f"{place}/d", "rb")),
-        (NotADirectoryError, lambda: (client.make_file(f"{place}/f"), client.listdir(f"{place}/f"))),
+        (
+            NotADirectoryError,
+            lambda: (client.make_file(f"{place}/f"), client.listdir(f"{place}/f")),
+        ),
         (OSError, lambda: client.rmdir(place)),
     ]:
         with pytest.raises(kind):
@@ -80,12 +108,18 @@ def test_names_that_are_no_utf_8_come_back_as_they_were_given(client, place):
 def test_layouts_are_chosen_and_shown(client, place):
     client.open(f"{place}/f", "wb", stripe_size=65536, iod_count=2, first_iod=1).close()
     layout = client.layout(f"{place}/f")
-    assert (layout["distribution"], layout["stripe_size"], len(layout["iods"])) == ("simple-stripe", 65536, 2)
+    assert (layout["distribution"], layout["stripe_size"], len(layout["iods"])) == (
+        "simple-stripe",
+        65536,
+        2,
+    )
     client.set_layout(place, distribution="single")
     client.open(f"{place}/g", "wb").close()
     assert client.layout(f"{place}/g")["distribution"] == "single"
     for path in ("f", "new"):
-        with pytest.raises(OSError, match="99 I/O daemons: the cluster has 4; try: at most 4") as refused:
+        with pytest.raises(
+            OSError, match="99 I/O daemons: the cluster has 4; try: at most 4"
+        ) as refused:
             client.open(f"{place}/{path}", "wb", iod_count=99)
         assert refused.value.errno == errno.EINVAL
         with pytest.raises(OSError, match="a stripe of 777 bytes; try: from 4096") as refused:
@@ -135,7 +169,7 @@ def test_other_threads_go_on_while_a_call_waits_for_a_server(config):
             turns += 1
             time.sleep(0.001)
     assert address in str(outcome[0])
-    # Held, the interpreter would have let this thread go on once or twice.
+    # If the calls held the GIL, this thread would have run only once or twice.
     assert turns > 50
 
 

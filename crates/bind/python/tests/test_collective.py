@@ -1,4 +1,4 @@
-"""Collective calls: tasks that are threads, processes, and whatever a program has for a group."""
+"""Collective calls: tasks as threads, as processes, and through groups of the program."""
 
 import errno
 import io
@@ -23,7 +23,7 @@ def part(rank: int) -> bytes:
 
 
 def together(groups, task) -> list:
-    """What each task returns or raises, in the order of ranks."""
+    """The result or exception of each task, in the order of ranks."""
     outcomes = [None] * len(groups)
 
     def run(rank, group):
@@ -41,7 +41,7 @@ def together(groups, task) -> list:
 
 
 class Barrier:
-    """A group of the program's own: nothing but what is asked of one."""
+    """A group of the program: only the required attributes."""
 
     size = TASKS
 
@@ -62,7 +62,7 @@ class Barrier:
 
 
 class Communicator(Barrier):
-    """As much of a communicator of mpi4py as is used."""
+    """The part of an mpi4py communicator that is used."""
 
     def Get_rank(self):
         return self.rank
@@ -74,7 +74,9 @@ class Communicator(Barrier):
         return self.all_gather(mine, 30)
 
 
-@pytest.mark.parametrize("groups", [lambda: Group.threads(TASKS), Barrier.tasks, Communicator.tasks])
+@pytest.mark.parametrize(
+    "groups", [lambda: Group.threads(TASKS), Barrier.tasks, Communicator.tasks]
+)
 @pytest.mark.parametrize("mode", ["auto", "server", "independent"])
 def test_tasks_write_and_read_their_parts_together(client, place, groups, mode):
     client.make_file(f"{place}/f")
@@ -87,7 +89,7 @@ def test_tasks_write_and_read_their_parts_together(client, place, groups, mode):
             memory = bytearray(BLOCK)
             assert mine.readinto_all_at(group, memory, BLOCK, mode=mode) == BLOCK
             assert memory == part(rank)[BLOCK : 2 * BLOCK]
-            # Past the end there is nothing, as when each reads by itself.
+            # Past the end there are no bytes, as in independent reads.
             return written, mine.read_all_at(group, len(part(rank)) + 10, 0, mode=mode)
 
     assert together(groups(), task) == [(len(part(rank)), part(rank)) for rank in range(TASKS)]
@@ -106,7 +108,9 @@ def test_overlaps_have_a_winner_or_are_refused_for_all(client, place):
         return write
 
     refused = together(Group.threads(3), task("refuse"))
-    assert len({str(error) for error in refused}) == 1 and all(isinstance(error, OSError) for error in refused), refused
+    assert len({str(error) for error in refused}) == 1 and all(
+        isinstance(error, OSError) for error in refused
+    ), refused
     assert client.stat(f"{place}/f").st_size == 0
     assert together(Group.threads(3), task("highest-rank")) == [100, 100, 100]
     with client.open(f"{place}/f", "rb") as file:
@@ -124,7 +128,10 @@ def test_a_lost_task_and_a_group_that_fails_are_told_to_all(client, place):
             return file.write_all_at(group, b"x", rank)
 
     outcomes = together(Group.threads(3), task)
-    assert all(isinstance(outcomes[rank], OSError) and "task 1 is lost" in str(outcomes[rank]) for rank in (0, 2)), outcomes
+    assert all(
+        isinstance(outcomes[rank], OSError) and "task 1 is lost" in str(outcomes[rank])
+        for rank in (0, 2)
+    ), outcomes
 
     class Broken(Barrier):
         size = 1
@@ -135,7 +142,7 @@ def test_a_lost_task_and_a_group_that_fails_are_told_to_all(client, place):
     with client.open(f"{place}/f", "r+b", 0) as file:
         with pytest.raises(OSError, match="no network"):
             file.write_all_at(Broken(0, None, None), b"x", 0)
-        with pytest.raises(TypeError, match="no group; try: braid.Group"):
+        with pytest.raises(TypeError, match="not a group; try: braid.Group"):
             file.read_all_at(17, 1, 0)
 
 
@@ -146,26 +153,88 @@ def _closed(file, group):
 
 WRONG = {
     "a closed file": ("r+b", _closed, ValueError, "closed file"),
-    "a file that is only read": ("rb", lambda f, g: f.write_all_at(g, b"x", 0), io.UnsupportedOperation, "not open to write"),
-    "a file that is only written": ("wb", lambda f, g: f.read_all_at(g, 1, 0), io.UnsupportedOperation, "not open to read"),
-    "the same, into memory": ("wb", lambda f, g: f.readinto_all_at(g, bytearray(1), 0), io.UnsupportedOperation, "not open to read"),
-    "memory that is read-only": ("rb", lambda f, g: f.readinto_all_at(g, b"x", 0), BufferError, "read-only"),
-    "memory in pieces": ("rb", lambda f, g: f.readinto_all_at(g, memoryview(bytearray(9))[::2], 0), BufferError, "not contiguous"),
-    "data in pieces": ("r+b", lambda f, g: f.write_all_at(g, memoryview(b"123456789")[::2], 0), BufferError, "not contiguous"),
-    "data that is text": ("r+b", lambda f, g: f.write_all_at(g, "text", 0), TypeError, "bytes-like|buffer"),
-    "no such mode": ("r+b", lambda f, g: f.write_all_at(g, b"x", 0, mode="fast"), ValueError, "mode of a collective call is not known"),
-    "a mode that is none": ("rb", lambda f, g: f.read_all_at(g, 1, 0, mode=7), TypeError, "(?i)str"),
-    "no such overlap": ("r+b", lambda f, g: f.write_all_at(g, b"x", 0, overlap="lowest"), ValueError, "overlaps is not known"),
-    "a position before the file": ("r+b", lambda f, g: f.write_all_at(g, b"x", -1), OverflowError, "negative"),
+    "a file that is only read": (
+        "rb",
+        lambda f, g: f.write_all_at(g, b"x", 0),
+        io.UnsupportedOperation,
+        "not open to write",
+    ),
+    "a file that is only written": (
+        "wb",
+        lambda f, g: f.read_all_at(g, 1, 0),
+        io.UnsupportedOperation,
+        "not open to read",
+    ),
+    "the same, into memory": (
+        "wb",
+        lambda f, g: f.readinto_all_at(g, bytearray(1), 0),
+        io.UnsupportedOperation,
+        "not open to read",
+    ),
+    "memory that is read-only": (
+        "rb",
+        lambda f, g: f.readinto_all_at(g, b"x", 0),
+        BufferError,
+        "read-only",
+    ),
+    "memory in pieces": (
+        "rb",
+        lambda f, g: f.readinto_all_at(g, memoryview(bytearray(9))[::2], 0),
+        BufferError,
+        "not contiguous",
+    ),
+    "data in pieces": (
+        "r+b",
+        lambda f, g: f.write_all_at(g, memoryview(b"123456789")[::2], 0),
+        BufferError,
+        "not contiguous",
+    ),
+    "data that is text": (
+        "r+b",
+        lambda f, g: f.write_all_at(g, "text", 0),
+        TypeError,
+        "bytes-like|buffer",
+    ),
+    "no such mode": (
+        "r+b",
+        lambda f, g: f.write_all_at(g, b"x", 0, mode="fast"),
+        ValueError,
+        "the mode is unknown",
+    ),
+    "a mode that is none": (
+        "rb",
+        lambda f, g: f.read_all_at(g, 1, 0, mode=7),
+        TypeError,
+        "(?i)str",
+    ),
+    "no such overlap": (
+        "r+b",
+        lambda f, g: f.write_all_at(g, b"x", 0, overlap="lowest"),
+        ValueError,
+        "the overlap is unknown",
+    ),
+    "a position before the file": (
+        "r+b",
+        lambda f, g: f.write_all_at(g, b"x", -1),
+        OverflowError,
+        "negative",
+    ),
     "a position that is none": ("rb", lambda f, g: f.read_all_at(g, 1, "0"), TypeError, "integer"),
     "a size below 0": ("rb", lambda f, g: f.read_all_at(g, -1, 0), OverflowError, "negative"),
-    "a size that no memory has": ("rb", lambda f, g: f.read_all_at(g, 1 << 62, 0), MemoryError, "^$"),
+    "a size that no memory has": (
+        "rb",
+        lambda f, g: f.read_all_at(g, 1 << 62, 0),
+        MemoryError,
+        "^$",
+    ),
 }
 
 
 @pytest.mark.parametrize("groups", [lambda: Group.threads(TASKS), Communicator.tasks])
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_task_that_cannot_make_the_call_is_heard_of_and_not_waited_for(client, place, groups, wrong):
+def test_a_task_that_cannot_make_the_call_is_heard_of_and_not_waited_for(
+    client, place, groups, wrong
+):
     client.make_file(f"{place}/f")
     mode, call, raised, why = WRONG[wrong]
 
@@ -176,7 +245,7 @@ def test_a_task_that_cannot_make_the_call_is_heard_of_and_not_waited_for(client,
                 failure = None
             except Exception as error:
                 failure = error
-        # The tasks are in step: the next call is as good as ever.
+        # The tasks are still in step: the next call works.
         with client.open(f"{place}/f", "r+b", 0) as file:
             return failure, file.read_all_at(group, 1, 0)
 
@@ -202,7 +271,9 @@ def test_a_task_without_a_file_refuses_for_all(client, place):
 
     outcomes = together(Group.threads(3), task)
     assert outcomes[2] is None
-    assert all("task 2: there is no file here; try: " in str(outcomes[rank]) for rank in (0, 1)), outcomes
+    assert all("task 2: there is no file here; try: " in str(outcomes[rank]) for rank in (0, 1)), (
+        outcomes
+    )
     group = Group.threads(1)[0]
     group.leave()
     with pytest.raises(ValueError, match="closed group"):
@@ -231,12 +302,17 @@ def test_tasks_that_are_processes_find_each_other_over_tcp(config, client, place
     words = [sys.executable, "-c", PROGRAM, str(config), f"{place}/f", address]
     secret = secrets.token_hex(32)
     tasks = [
-        subprocess.Popen([*words, str(rank), str(TASKS), secret], stdout=subprocess.PIPE, env=os.environ)
+        subprocess.Popen(
+            [*words, str(rank), str(TASKS), secret], stdout=subprocess.PIPE, env=os.environ
+        )
         for rank in range(TASKS)
     ]
     for rank, task in enumerate(tasks):
         assert task.communicate(timeout=60)[0] == part(rank) and task.returncode == 0
     with pytest.raises(ValueError, match="32 bytes; try: secrets.token_bytes"):
         Group.tcp(address, 0, 1, b"short")
-    assert [repr(task) for task in Group.threads(2)] == ["<braid.Group task 0 of 2>", "<braid.Group task 1 of 2>"]
+    assert [repr(task) for task in Group.threads(2)] == [
+        "<braid.Group task 0 of 2>",
+        "<braid.Group task 1 of 2>",
+    ]
     assert braid.Group is Group

@@ -1,4 +1,4 @@
-"""The examples run, and print what docs/python.md says."""
+"""The examples run, and print the output in docs/python.md."""
 
 import os
 import subprocess
@@ -20,7 +20,9 @@ def test_there_are_examples():
 def test_an_example_prints_what_the_manual_says(example, config, client):
     client.makedirs("/examples", exist_ok=True)
     environment = os.environ | {"BRAID_CONFIG": str(config), "PYTHONWARNINGS": "ignore"}
-    done = subprocess.run([sys.executable, example], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, example], env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout and f"\n{done.stdout}```" in DOCS.read_text(), done.stdout
 

@@ -1,4 +1,4 @@
-"""Files: as the builtin's, at positions, lists, views."""
+"""Files: like builtin files, at positions, lists, views."""
 
 import array
 import io
@@ -111,16 +111,27 @@ def test_writes_at_positions_leave_the_cursor_alone(client, place):
 def test_ranges_in_any_order_overlapping_and_past_the_end(client, path):
     chance = random.Random(1)
     ranges = [(chance.randrange(len(DATA) + 9000), chance.randrange(9000)) for _ in range(3000)]
-    ranges += [(0, 100), (50, 100), (50, 100), (60, 10), (len(DATA) - 1, 5), (len(DATA) + 1, 1), (7, 0), (149, 1)]
+    ranges += [
+        (0, 100),
+        (50, 100),
+        (50, 100),
+        (60, 10),
+        (len(DATA) - 1, 5),
+        (len(DATA) + 1, 1),
+        (7, 0),
+        (149, 1),
+    ]
     with client.open(path, "rb", 0) as file:
         assert file.read_ranges(ranges) == [DATA[offset : offset + size] for offset, size in ranges]
         assert file.read_ranges([]) == []
         buffers = [bytearray(size) for _, size in ranges]
-        counts = file.readinto_ranges((offset, buffer) for (offset, _), buffer in zip(ranges, buffers))
+        counts = file.readinto_ranges(
+            (offset, buffer) for (offset, _), buffer in zip(ranges, buffers)
+        )
         wanted = [DATA[offset : offset + size] for offset, size in ranges]
         assert counts == list(map(len, wanted))
         assert [bytes(buffer[:count]) for buffer, count in zip(buffers, counts)] == wanted
-        # More extents than one message holds.
+        # More extents than fit in one message.
         many = [(offset, 3) for offset in range(0, 4 * 20_000, 4)]
         chance.shuffle(many)
         assert file.read_ranges(many) == [DATA[offset : offset + size] for offset, size in many]
@@ -160,21 +171,29 @@ def test_a_view_shows_a_task_its_own_part(client, path):
 
 def test_nested_views_and_blocks_of_arrays(client, path):
     rows, columns, item = 40, 50, 8
-    cells = [[DATA[(row * columns + column) * item :][:item] for column in range(columns)] for row in range(rows)]
+    cells = [
+        [DATA[(row * columns + column) * item :][:item] for column in range(columns)]
+        for row in range(rows)
+    ]
     with client.open(path, "rb", 0) as file:
         block = file.view(View.subarray([rows, columns], [10, 7], [5, 20], item))
         wanted = b"".join(b"".join(cells[row][20:27]) for row in range(5, 15))
         assert block.read_at(len(wanted), 0) == wanted
         dealt = file.view(View.block_cyclic([(rows, 3, 2, 1), (columns, 4, 3, 0)], item))
-        own = ([row for row in range(rows) if row // 3 % 2 == 1], [column for column in range(columns) if column // 4 % 3 == 0])
+        own = (
+            [row for row in range(rows) if row // 3 % 2 == 1],
+            [column for column in range(columns) if column // 4 % 3 == 0],
+        )
         wanted = b"".join(cells[row][column] for row in own[0] for column in own[1])
         assert dealt.read_at(len(wanted), 0) == wanted
-        # Two runs of 3 bytes, 10 apart, and that 4 times, 100 apart, and a byte behind: again every 500.
+        # Two extents of 3 bytes, 10 apart; that 4 times, 100 apart; and one byte after it. Repeats
+        # every 500.
         inner = Pattern.vector(4, 100, Pattern.vector(2, 10, Pattern.bytes(3)))
         nested = View(Pattern.struct([(0, inner), (320, Pattern.bytes(1))]), offset=7, extent=500)
         once = [7 + 100 * i + 10 * j for i in range(4) for j in range(2)]
         wanted = b"".join(
-            b"".join(DATA[500 * n + at :][:3] for at in once) + DATA[500 * n + 327 :][:1] for n in range(20)
+            b"".join(DATA[500 * n + at :][:3] for at in once) + DATA[500 * n + 327 :][:1]
+            for n in range(20)
         )
         assert file.view(nested).read_at(len(wanted), 0) == wanted
         assert (len(inner), inner.span) == (24, 313)
@@ -198,7 +217,7 @@ def test_two_tasks_write_through_interleaved_views(client, place):
         assert tasks[1].read_at(3, 0) == b"\x02" * 3
         with pytest.raises(io.UnsupportedOperation, match="through a view"):
             tasks[1].truncate(0)
-    # The file was closed first; its view goes on until it is closed too.
+    # The file was closed first; its view works until it is closed too.
     assert tasks[1].read_at(3, 0) == b"\x02" * 3
     tasks[1].close()
 

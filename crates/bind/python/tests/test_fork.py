@@ -9,7 +9,7 @@ import braid
 
 
 def in_child(judge) -> str:
-    """What `judge` returns in a child of this process."""
+    """The result of `judge` in a child of this process."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -29,11 +29,16 @@ def in_child(judge) -> str:
 def test_a_child_is_refused_with_a_clear_error_and_its_parent_goes_on(client, config, place):
     with client.open(f"{place}/f", "w+b", 0) as file:
         file.write(b"parent")
-        for said in (in_child(lambda: file.read_at(6, 0).decode()), in_child(lambda: str(client.stat(place)))):
+        for said in (
+            in_child(lambda: file.read_at(6, 0).decode()),
+            in_child(lambda: str(client.stat(place))),
+        ):
             assert "made before fork" in said and "try: make a new client after fork" in said
-        own = in_child(lambda: braid.connect(config=config).open(f"{place}/f", "rb").read().decode())
+        own = in_child(
+            lambda: braid.connect(config=config).open(f"{place}/f", "rb").read().decode()
+        )
         assert own == "parent"
-        # Closing in a child closes nothing of its parent's.
+        # Closing in a child closes nothing of its parent.
         assert in_child(lambda: (file.close(), client.close(), "closed")[-1]) == "closed"
         assert file.read_at(6, 0) == b"parent"
 
@@ -48,12 +53,17 @@ def test_a_child_that_ends_takes_nothing_from_its_parents_group():
             for call in (lambda: group.all_gather(b""), lambda: group.refuse_all("no")):
                 assert "made before fork" in in_child(lambda: str(call()))
             assert in_child(lambda: (group.leave(), "left")[-1]) == "left"
-        assert list(tasks.map(lambda group: group.all_gather(bytes([group.rank])), groups)) == [[b"\0", b"\1"]] * 2
+        assert (
+            list(tasks.map(lambda group: group.all_gather(bytes([group.rank])), groups))
+            == [[b"\0", b"\1"]] * 2
+        )
 
 
 def test_a_file_system_of_fsspec_connects_again_in_a_child(fs, place):
     fs.pipe_file(f"{place}/f", b"both")
     assert in_child(lambda: fs.cat_file(f"{place}/f").decode()) == "both"
-    ranges = in_child(lambda: b"".join(fs.cat_ranges([f"{place}/f", f"{place}/f"], [0, 2], [1, 4])).decode())
+    ranges = in_child(
+        lambda: b"".join(fs.cat_ranges([f"{place}/f", f"{place}/f"], [0, 2], [1, 4])).decode()
+    )
     assert ranges == "bth"
     assert fs.cat_file(f"{place}/f") == b"both"

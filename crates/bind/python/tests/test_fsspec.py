@@ -1,4 +1,4 @@
-"""``braid://`` of fsspec: its own abstract test-suite, and what that does not ask."""
+"""``braid://`` of fsspec: its abstract test suite, and what that does not cover."""
 
 import asyncio
 import datetime
@@ -54,11 +54,17 @@ def test_it_is_found_by_its_protocol_and_options_travel(config, place):
     fs, path = fsspec.url_to_fs(f"braid://{place}/d/f", config=str(config))
     assert (path, fs.unstrip_protocol(path)) == (f"{place}/d/f", f"braid://{place}/d/f")
     assert fs.cat_file(f"braid:{place}/d/f") == b"text"
-    assert fs.client is fsspec.filesystem("braid", config=str(config)).client, "instances are shared"
+    assert fs.client is fsspec.filesystem("braid", config=str(config)).client, (
+        "instances are shared"
+    )
 
 
 def test_a_server_in_the_url_is_the_one_that_is_asked(config, place):
-    (address,) = [line.split("=")[1].strip(" []'\"") for line in config.read_text().splitlines() if line.startswith("mds")][:1]
+    (address,) = [
+        line.split("=")[1].strip(" []'\"")
+        for line in config.read_text().splitlines()
+        if line.startswith("mds")
+    ][:1]
     key = str(config.parent / "keys/client.key")
     fs, path = fsspec.url_to_fs(f"braid://{address}{place}", key=key)
     assert fs.storage_options["mds"] == address and fs.isdir(path)
@@ -70,9 +76,15 @@ def test_a_server_in_the_url_is_the_one_that_is_asked(config, place):
 
 
 def test_without_a_port_it_is_a_path(config):
-    """Libraries that take URLs for paths collapse slashes; MPI programs write one."""
+    """Libraries that treat URLs as paths collapse slashes; MPI programs write one slash."""
     strip = BraidFileSystem._strip_protocol
-    for url in ("braid:///lib/a.csv", "braid://lib/a.csv", "braid:/lib/a.csv", "braid:lib/a.csv", "/lib/a.csv"):
+    for url in (
+        "braid:///lib/a.csv",
+        "braid://lib/a.csv",
+        "braid:/lib/a.csv",
+        "braid:lib/a.csv",
+        "/lib/a.csv",
+    ):
         assert strip(url) == "/lib/a.csv", url
         assert BraidFileSystem._get_kwargs_from_urls(url) == {}
     for servers in ("h:7700", "10.0.0.1:7700", "[fe80::1]:7700", "a:1,[::1]:2,b.c:3"):
@@ -80,7 +92,11 @@ def test_without_a_port_it_is_a_path(config):
         assert BraidFileSystem._get_kwargs_from_urls(f"braid://{servers}/lib") == {"mds": servers}
         made = BraidFileSystem(servers.split(","), skip_instance_cache=True)
         assert made.unstrip_protocol("/lib") == f"braid://{servers}/lib"
-    assert strip("braid://lib") == "/lib" and strip("braid://a:b/c") == "/a:b/c" and strip("braid://") == "/"
+    assert (
+        strip("braid://lib") == "/lib"
+        and strip("braid://a:b/c") == "/a:b/c"
+        and strip("braid://") == "/"
+    )
     fs, path = fsspec.url_to_fs("braid://lib/a.csv", config=str(config))
     assert path == "/lib/a.csv" and fs.unstrip_protocol(path) == "braid:///lib/a.csv"
 
@@ -89,21 +105,55 @@ def test_ranges_of_many_files_come_in_the_order_asked_for(fs, place):
     chance = random.Random(3)
     contents = {f"{place}/{name}": chance.randbytes(50_000) for name in "abcd"}
     fs.pipe(contents)
-    asked = [(chance.choice(list(contents)), chance.randrange(60_000), chance.randrange(5000)) for _ in range(2000)]
-    paths, starts, ends = [path for path, _, _ in asked], [start for _, start, _ in asked], [s + n for _, s, n in asked]
-    assert fs.cat_ranges(paths, starts, ends) == [contents[path][start : start + size] for path, start, size in asked]
+    asked = [
+        (chance.choice(list(contents)), chance.randrange(60_000), chance.randrange(5000))
+        for _ in range(2000)
+    ]
+    paths, starts, ends = (
+        [path for path, _, _ in asked],
+        [start for _, start, _ in asked],
+        [s + n for _, s, n in asked],
+    )
+    assert fs.cat_ranges(paths, starts, ends) == [
+        contents[path][start : start + size] for path, start, size in asked
+    ]
     path = f"{place}/a"
-    slices = [(None, None), (None, 10), (-10, None), (-20, -5), (100, 50), (49_990, 60_000), (5, -1)]
-    found = fs.cat_ranges([path] * len(slices), [start for start, _ in slices], [end for _, end in slices])
+    slices = [
+        (None, None),
+        (None, 10),
+        (-10, None),
+        (-20, -5),
+        (100, 50),
+        (49_990, 60_000),
+        (5, -1),
+    ]
+    found = fs.cat_ranges(
+        [path] * len(slices), [start for start, _ in slices], [end for _, end in slices]
+    )
     assert found == [contents[path][start:end] for start, end in slices]
     assert [fs.cat_file(path, start, end) for start, end in slices] == found
-    far = [(2**70, 2**71), (-(2**70), 7), (0, 2**70), (49_999, 2**62), (2**62, 2**63), (-3, 2**40), (0, -(2**70))]
+    far = [
+        (2**70, 2**71),
+        (-(2**70), 7),
+        (0, 2**70),
+        (49_999, 2**62),
+        (2**62, 2**63),
+        (-3, 2**40),
+        (0, -(2**70)),
+    ]
     found = fs.cat_ranges([path] * len(far), [start for start, _ in far], [end for _, end in far])
-    assert found == [contents[path][start:end] for start, end in far], "no memory is taken for what no file has"
-    assert fs.cat_ranges([], [], []) == [] and fs.cat_ranges([path, f"braid://{path}/"], [1, 2], [3, 4]) == [contents[path][1:3], contents[path][2:4]]
+    assert found == [contents[path][start:end] for start, end in far], (
+        "no memory is taken for what no file has"
+    )
+    assert fs.cat_ranges([], [], []) == [] and fs.cat_ranges(
+        [path, f"braid://{path}/"], [1, 2], [3, 4]
+    ) == [contents[path][1:3], contents[path][2:4]]
     with pytest.raises(TypeError):
         fs.cat_file(path, 0.5, 2)
-    assert fs.cat_ranges([path, f"{place}/b"], 0, 3) == [contents[path][:3], contents[f"{place}/b"][:3]]
+    assert fs.cat_ranges([path, f"{place}/b"], 0, 3) == [
+        contents[path][:3],
+        contents[f"{place}/b"][:3],
+    ]
     found = fs.cat_ranges([path, f"{place}/none"], 0, 1)
     assert found[0] == contents[path][:1] and isinstance(found[1], FileNotFoundError)
     with pytest.raises(FileNotFoundError):
@@ -117,13 +167,35 @@ def test_what_is_there_is_told_as_posix_tells_it(fs, place):
     fs.symlink(f"{place}/d/f", f"{place}/l")
     fs.symlink(f"{place}/nothing", f"{place}/dangling")
     info = fs.info(f"{place}/d/f")
-    assert (info["name"], info["size"], info["type"], info["islink"]) == (f"{place}/d/f", 5, "file", False)
-    assert fs.info(f"braid://{place}/l/")["destination"] == f"{place}/d/f" and fs.info(f"{place}/l")["size"] == 5
+    assert (info["name"], info["size"], info["type"], info["islink"]) == (
+        f"{place}/d/f",
+        5,
+        "file",
+        False,
+    )
+    assert (
+        fs.info(f"braid://{place}/l/")["destination"] == f"{place}/d/f"
+        and fs.info(f"{place}/l")["size"] == 5
+    )
     assert fs.ls(place, detail=False) == [f"{place}/{name}" for name in ("d", "dangling", "l")]
-    assert [(one["name"][-1], one["type"]) for one in fs.ls(place)] == [("d", "directory"), ("g", "other"), ("l", "file")]
-    assert fs.ls(f"{place}/d/f", detail=False) == [f"{place}/d/f"] and fs.find(place) == [f"{place}/d/f", f"{place}/dangling", f"{place}/l"]
-    assert fs.glob(f"{place}/*/f") == [f"{place}/d/f"] and fs.isdir(f"{place}/d") and fs.isfile(f"{place}/l")
-    assert fs.exists(place) and not fs.exists(f"{place}/dangling") and fs.lexists(f"{place}/dangling")
+    assert [(one["name"][-1], one["type"]) for one in fs.ls(place)] == [
+        ("d", "directory"),
+        ("g", "other"),
+        ("l", "file"),
+    ]
+    assert fs.ls(f"{place}/d/f", detail=False) == [f"{place}/d/f"] and fs.find(place) == [
+        f"{place}/d/f",
+        f"{place}/dangling",
+        f"{place}/l",
+    ]
+    assert (
+        fs.glob(f"{place}/*/f") == [f"{place}/d/f"]
+        and fs.isdir(f"{place}/d")
+        and fs.isfile(f"{place}/l")
+    )
+    assert (
+        fs.exists(place) and not fs.exists(f"{place}/dangling") and fs.lexists(f"{place}/dangling")
+    )
     assert not fs.exists(f"{place}/d/f/below")
     with pytest.raises(FileNotFoundError):
         fs.ls(f"{place}/nothing")
@@ -137,7 +209,7 @@ def test_what_is_there_is_told_as_posix_tells_it(fs, place):
 
 
 def settled_key(fs, path):
-    """Until the servers have the size of a file that was just written, each look at it may have another key."""
+    """Until the servers have recorded the size of a new file, each query may return another key."""
     for _ in range(600):
         key = fs.ukey(path)
         if key == fs.ukey(path):
@@ -200,22 +272,34 @@ def test_whole_files_of_a_transaction_appear_at_its_end_or_never(fs, place, tmp_
     assert fs.find(place) == [f"{place}/old"] and fs.cat_file(f"{place}/old") == b"before"
     with fs.transaction:
         write()
-        assert fs.glob(f"{place}/[a-z]*") == [f"{place}/old"] and fs.cat_file(f"{place}/old") == b"before"
+        assert (
+            fs.glob(f"{place}/[a-z]*") == [f"{place}/old"]
+            and fs.cat_file(f"{place}/old") == b"before"
+        )
     assert fs.cat(names) == dict(zip(names, (b"a", b"b", b"c", b"after", b"put"), strict=True))
     assert fs.find(place) == names and fs.client.layout(names[0])["stripe_size"] == 65536
     with fs.transaction:
         with pytest.raises(TypeError):
             fs.pipe_file(f"{place}/half", object())
         fs.pipe_file(f"{place}/whole", b"")
-    assert fs.find(place) == [*names, f"{place}/whole"], "what failed leaves nothing, and the rest appears"
+    assert fs.find(place) == [*names, f"{place}/whole"], (
+        "what failed leaves nothing, and the rest appears"
+    )
     with pytest.raises(FileExistsError), fs.transaction:
         fs.pipe_file(names[0], b"x", mode="create")
     assert fs.cat_file(names[0]) == b"a" and len(fs.find(place)) == 6
 
 
 def test_words_for_other_file_systems_are_taken_and_ours_are_checked(fs, client, place, tmp_path):
-    others = {"version_id": "7", "max_concurrency": 4, "content_type": "text/plain", "default_cache": "readahead"}
-    with fs.open(f"{place}/f", "wb", stripe_size=65536, cache_type="none", size=None, **others) as file:
+    others = {
+        "version_id": "7",
+        "max_concurrency": 4,
+        "content_type": "text/plain",
+        "default_cache": "readahead",
+    }
+    with fs.open(
+        f"{place}/f", "wb", stripe_size=65536, cache_type="none", size=None, **others
+    ) as file:
         file.write(b"1")
     with fs.open(f"{place}/f", **others) as file:
         assert file.read() == b"1"
@@ -226,8 +310,12 @@ def test_words_for_other_file_systems_are_taken_and_ours_are_checked(fs, client,
     assert b"".join(fs.cat([f"{place}/{name}" for name in "fghi"]).values()) == b"1234"
     assert [client.layout(f"{place}/{name}")["stripe_size"] for name in "fgi"] == [65536] * 3
     for word in LAYOUT_WORDS:
-        client.open(f"{place}/f", "wb", 0, **{word: [] if word in ("strips", "labels") else None}).close()
-    with pytest.raises(ValueError, match="'stripe_sise' is no word about the layout; try: ") as refused:
+        client.open(
+            f"{place}/f", "wb", 0, **{word: [] if word in ("strips", "labels") else None}
+        ).close()
+    with pytest.raises(
+        ValueError, match="'stripe_sise' is no word about the layout; try: "
+    ) as refused:
         client.open(f"{place}/f", "wb", 0, stripe_sise=65536)
     assert set(str(refused.value).partition("try: ")[2].split(", ")) == LAYOUT_WORDS
 
@@ -236,7 +324,10 @@ def test_words_for_other_file_systems_are_taken_and_ours_are_checked(fs, client,
 def test_it_is_read_through_the_caches_of_fsspec(fs, place, config, tmp_path, protocol):
     data = random.Random(5).randbytes(300_000)
     fs.pipe_file(f"{place}/f", data)
-    options = {"braid": {"config": str(config)}, protocol: {"cache_storage": str(tmp_path / "kept")}}
+    options = {
+        "braid": {"config": str(config)},
+        protocol: {"cache_storage": str(tmp_path / "kept")},
+    }
     for _ in range(2):
         with fsspec.open(f"{protocol}::braid://{place}/f", block_size=10_000, **options) as file:
             assert file.seek(250_000) == 250_000 and file.read(60_000) == data[250_000:]
@@ -273,7 +364,11 @@ def test_finding_by_a_prefix(fs, place):
     assert found("a") == ["a1", "a2/deep/y", "a2/x"] and found("a", maxdepth=1) == ["a1"]
     assert found("a", maxdepth=2) == ["a1", "a2/x"]
     assert found("a", withdirs=True) == ["a1", "a2", "a2/deep", "a2/deep/y", "a2/x"]
-    assert found("b/a") == ["b/a1", "b/a2/z"] and found("b/a", maxdepth=2) == ["b/a1"] and found("b/a", maxdepth=1) == []
+    assert (
+        found("b/a") == ["b/a1", "b/a2/z"]
+        and found("b/a", maxdepth=2) == ["b/a1"]
+        and found("b/a", maxdepth=1) == []
+    )
     assert found("b/") == ["b/a1", "b/a2/z"] and found("d") == found("none/x") == found("c/x") == []
     assert fs.find(place, prefix="a2", detail=True)[f"{place}/a2/x"]["size"] == 1
     with pytest.raises(ValueError, match="at least 1"):
@@ -291,7 +386,7 @@ def test_a_file_whose_calls_are_awaited(fs, place):
         assert sorted(await asyncio.gather(*(file.read(1) for _ in range(3)))) == [b"3", b"4", b"5"]
         assert await file.seek(-1, os.SEEK_END) == 4 and await file.read() == b"5"
         await file.close()
-        with pytest.raises(ValueError, match="only bytes"):
+        with pytest.raises(ValueError, match="only uncompressed bytes"):
             await fs.open_async(f"{place}/d/f", "r")
         with pytest.raises(FileNotFoundError):
             await fs.open_async(f"{place}/none")
@@ -306,7 +401,10 @@ def test_moving_and_removing(fs, place):
     fs.mv(f"{place}/e/x", f"{place}/new/z")
     fs.mkdir(f"{place}/into")
     fs.mv(f"{place}/e/*", f"{place}/into/")
-    assert fs.find(place) == [f"{place}/into/y", f"{place}/new/z"] and fs.cat_file(f"{place}/new/z") == b"x"
+    assert (
+        fs.find(place) == [f"{place}/into/y", f"{place}/new/z"]
+        and fs.cat_file(f"{place}/new/z") == b"x"
+    )
     for move in (fs.mv, fs.cp_file):
         with pytest.raises(FileNotFoundError):
             move(f"{place}/nothing", f"{place}/not-made/f")
@@ -331,7 +429,7 @@ def test_removing_to_a_depth_leaves_what_links_lead_to(fs, place):
     fs.symlink(f"{place}/other", f"{place}/d/link")
     fs.symlink(f"{place}/other", f"{place}/d/sub/link")
     fs.symlink(f"{place}/nothing", f"{place}/d/dangling")
-    # What lies deeper keeps the directories above it.
+    # Deeper entries keep the directories above them.
     with pytest.raises(OSError, match="not empty"):
         fs.rm(f"{place}/d", recursive=True, maxdepth=2)
     assert fs.cat(list(kept)) == kept and not fs.lexists(f"{place}/d/sub/link")
@@ -341,7 +439,7 @@ def test_removing_to_a_depth_leaves_what_links_lead_to(fs, place):
     fs.symlink(f"{place}/other", f"{place}/d/again")
     fs.rm(f"{place}/d", recursive=True, maxdepth=1)
     assert fs.cat(list(kept)) == kept and not fs.lexists(f"{place}/d")
-    # A link by its own name, also where a pattern finds it.
+    # A link by its own name, also if a pattern matches it.
     fs.symlink(f"{place}/other", f"{place}/link")
     fs.rm(f"{place}/link", recursive=True, maxdepth=2)
     fs.symlink(f"{place}/other", f"{place}/link")

@@ -1,4 +1,4 @@
-"""Libraries that know nothing of braid open its files: through fsspec's paths, or through a file object."""
+"""Libraries without knowledge of BraidFS open its files: as fsspec paths, or file objects."""
 
 import numpy
 import pytest
@@ -19,7 +19,10 @@ def test_parquet_with_pyarrow(fs, place):
     assert pyarrow.parquet.read_table(f"{place}/t.parquet", filesystem=fs) == table
     with fs.open(f"{place}/t.parquet") as file:
         opened = pyarrow.parquet.ParquetFile(file)
-        assert opened.num_row_groups == 10 and opened.read_row_group(7, ["n"])["n"][0].as_py() == 70_000
+        assert (
+            opened.num_row_groups == 10
+            and opened.read_row_group(7, ["n"])["n"][0].as_py() == 70_000
+        )
     pyarrow.dataset.write_dataset(
         table.append_column("part", pyarrow.array([n % 3 for n in range(100_000)])),
         f"{place}/d",
@@ -37,9 +40,13 @@ def test_parquet_and_csv_with_pandas(options, place):
 
     frame = pandas.DataFrame({"a": numpy.arange(10_000), "b": numpy.arange(10_000) / 7})
     frame.to_parquet(f"braid://{place}/p/f.parquet", storage_options=options)
-    pandas.testing.assert_frame_equal(pandas.read_parquet(f"braid://{place}/p/f.parquet", storage_options=options), frame)
+    pandas.testing.assert_frame_equal(
+        pandas.read_parquet(f"braid://{place}/p/f.parquet", storage_options=options), frame
+    )
     frame.to_csv(f"braid://{place}/f.csv.gz", index=False, storage_options=options)
-    pandas.testing.assert_frame_equal(pandas.read_csv(f"braid://{place}/f.csv.gz", storage_options=options), frame)
+    pandas.testing.assert_frame_equal(
+        pandas.read_csv(f"braid://{place}/f.csv.gz", storage_options=options), frame
+    )
 
 
 def test_zarr(options, fs, place):
@@ -53,10 +60,15 @@ def test_zarr(options, fs, place):
     again = zarr.open_group(f"braid://{place}/g", mode="r", storage_options=options)
     assert again.attrs["unit"] == "m" and sorted(again) == ["chunked", "sharded"]
     for name in again:
-        assert (again[name][:] == values).all() and (again[name][37:141, 5:222] == values[37:141, 5:222]).all()
+        assert (again[name][:] == values).all() and (
+            again[name][37:141, 5:222] == values[37:141, 5:222]
+        ).all()
     assert fs.isfile(f"{place}/g/zarr.json")
     group["chunked"][0, 0] = -1.0
-    assert zarr.open_array(f"braid://{place}/g/chunked", mode="r", storage_options=options)[0, 0] == -1.0
+    assert (
+        zarr.open_array(f"braid://{place}/g/chunked", mode="r", storage_options=options)[0, 0]
+        == -1.0
+    )
 
 
 def test_zarr_with_xarray(options, fs, place):

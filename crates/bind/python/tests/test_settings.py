@@ -1,4 +1,4 @@
-"""Where a cluster is looked for."""
+"""The sources of settings."""
 
 import os
 import subprocess
@@ -30,16 +30,29 @@ def test_without_key_and_agent_it_says_what_to_do(elsewhere):
 
 
 def test_arguments_win_over_the_environment_and_that_over_the_file(elsewhere, monkeypatch):
-    text = "[cluster]\nmds = ['file:1', 'file:2']\ntls = 'never'\n[client]\nkey = 'k'\ntimeout = '500ms'\n"
+    text = (
+        "[cluster]\nmds = ['file:1', 'file:2']\ntls = 'never'\n"
+        "[client]\nkey = 'k'\ntimeout = '500ms'\n"
+    )
     (elsewhere / "braid.toml").write_text(text)
     found = resolve()
-    assert (found.mds, found.key, found.tls, found.timeout) == (["file:1", "file:2"], elsewhere / "k", "never", 0.5)
+    assert (found.mds, found.key, found.tls, found.timeout) == (
+        ["file:1", "file:2"],
+        elsewhere / "k",
+        "never",
+        0.5,
+    )
     monkeypatch.setenv("BRAID_MDS", "env:1,env:2")
     monkeypatch.setenv("BRAID_AGENT", "/env.sock")
     found = resolve()
     assert (found.mds, found.key, str(found.agent)) == (["env:1", "env:2"], None, "/env.sock")
     found = resolve(mds="arg:1", key="/arg.key", timeout=2)
-    assert (found.mds, str(found.key), found.agent, found.timeout) == (["arg:1"], "/arg.key", None, 2.0)
+    assert (found.mds, str(found.key), found.agent, found.timeout) == (
+        ["arg:1"],
+        "/arg.key",
+        None,
+        2.0,
+    )
 
 
 def test_what_makes_no_sense_is_refused(elsewhere):
@@ -61,7 +74,9 @@ def test_a_key_that_nobody_knows_is_refused_with_its_line(elsewhere):
     }
     for text, why in unknown.items():
         (elsewhere / "braid.toml").write_text(text)
-        with pytest.raises(ValueError, match=f"reading .*braid.toml: .*{why}.*; try: braid config explain"):
+        with pytest.raises(
+            ValueError, match=f"reading .*braid.toml: .*{why}.*; try: braid config explain"
+        ):
             resolve(key="k")
     with pytest.raises(FileNotFoundError, match="reading .*none.toml"):
         resolve(key="k", config=elsewhere / "none.toml")
@@ -71,7 +86,16 @@ def test_a_program_comes_in_through_the_agent(config, elsewhere):
     socket = elsewhere / "agent.sock"
     with pytest.raises(FileNotFoundError, match="no agent at .*agent.sock; try: braid agent"):
         braid.connect(config=config, agent=socket)
-    words = [command(), "--config", config, "agent", "--socket", socket, "--key", config.parent / "keys/client.key"]
+    words = [
+        command(),
+        "--config",
+        config,
+        "agent",
+        "--socket",
+        socket,
+        "--key",
+        config.parent / "keys/client.key",
+    ]
     agent = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
         assert "listens" in agent.stdout.readline()

@@ -1,4 +1,4 @@
-"""The types say what there is, no more and no less, and the package keeps to them."""
+"""The type stubs match the module exactly, and the package type-checks against them."""
 
 import subprocess
 import sys
@@ -17,10 +17,19 @@ def mypy(place, *arguments) -> None:
 
 
 def test_the_stubs_have_each_name_with_its_arguments_as_the_modules_have_it(tmp_path):
-    # fsspec has no types: the class that this one is of is unknown.
+    # fsspec has no types, so the base class is unknown.
     allowed = tmp_path / "allowed"
     allowed.write_text("braid.fs.BraidFileSystem\n")
-    mypy(tmp_path, "mypy.stubtest", "--concise", "--mypy-config-file", CONFIG, "--allowlist", allowed, "braid")
+    mypy(
+        tmp_path,
+        "mypy.stubtest",
+        "--concise",
+        "--mypy-config-file",
+        CONFIG,
+        "--allowlist",
+        allowed,
+        "braid",
+    )
 
 
 def test_the_package_keeps_to_its_types(tmp_path):

@@ -1,6 +1,8 @@
-"""PyTorch through fsspec: what is saved is loaded, and the worker processes of a loader read files, forked or spawned.
+"""PyTorch through fsspec: saves and loads a model, and reads files in a loader's worker processes,
+forked or spawned.
 
-torch is not among the suite's requirements: its wheel for Linux brings CUDA, some gigabytes. Where it is installed it is tested.
+torch is not a requirement of the suite: its wheel for Linux includes CUDA, several gigabytes. The
+tests run where it is installed.
 """
 
 import struct
@@ -13,7 +15,9 @@ FILES, RECORDS, NUMBERS = 8, 5, 100
 
 @pytest.fixture
 def torch():
-    return pytest.importorskip("torch", reason="torch is not installed; try: pip install torch beside the wheel")
+    return pytest.importorskip(
+        "torch", reason="torch is not installed; try: pip install torch beside the wheel"
+    )
 
 
 @pytest.fixture
@@ -26,7 +30,7 @@ def numbers(file: int, record: int) -> list[float]:
 
 
 class Samples:
-    """Records of files, each opened where it is read: in a worker."""
+    """Records of files. Each file is opened where it is read: in a worker."""
 
     def __init__(self, place: str, options: dict[str, str]):
         self.place, self.options = place, options
@@ -51,18 +55,27 @@ def test_a_model_is_saved_and_loaded(torch, options, place):
     with fsspec.open(url, "rb", **options) as file:
         again = torch.load(file, map_location="cpu")
     assert again["step"] == 7 and again["model"].keys() == model.state_dict().keys()
-    assert all(torch.equal(again["model"][name], value) for name, value in model.state_dict().items())
+    assert all(
+        torch.equal(again["model"][name], value) for name, value in model.state_dict().items()
+    )
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_workers_of_a_loader_read_files(torch, options, place, start):
-    # This process has its connections before the workers are made: a forked one inherits them, and must make its own.
+    # This process connects before the workers start: a forked worker inherits the connections and
+    # must make its own.
     fs = fsspec.filesystem("braid", **options)
     for file in range(FILES):
-        records = b"".join(struct.pack(f"={NUMBERS}f", *numbers(file, record)) for record in range(RECORDS))
+        records = b"".join(
+            struct.pack(f"={NUMBERS}f", *numbers(file, record)) for record in range(RECORDS)
+        )
         fs.pipe_file(f"{place}/{file}", records)
     loader = torch.utils.data.DataLoader(
-        Samples(place, options), batch_size=6, shuffle=True, num_workers=2, multiprocessing_context=start
+        Samples(place, options),
+        batch_size=6,
+        shuffle=True,
+        num_workers=2,
+        multiprocessing_context=start,
     )
     seen = {}
     for _epoch in range(2):

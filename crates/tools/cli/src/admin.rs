@@ -1,4 +1,4 @@
-//! Administration: who may, and calls straight to I/O daemons.
+//! Administration: the identity for it, and direct calls to I/O daemons.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::{
     output::{Exit, Fault},
 };
 
-/// A connection to the metadata server as an administrator: with `--key` where given, else the server key of this
-/// host's daemons, else whoever the client is.
+/// A connection to the metadata server as an administrator. It uses `--key` where given, else the
+/// server key of this host's daemons, else the credential of the client.
 pub fn client(settings: &Settings) -> Result<Client, Fault> {
     let Some(secret) = server_key(settings)? else { return connect::client(settings) };
     let mut config = Config::new(settings.mds.value.clone(), Credential::ServerKey(secret));
@@ -22,7 +22,7 @@ pub fn client(settings: &Settings) -> Result<Client, Fault> {
     Ok(Client::connect(config)?)
 }
 
-/// The server key, when this host has one and no other key was asked for by name.
+/// The server key, if this host has one and `--key` does not name another key.
 pub fn server_key(settings: &Settings) -> Result<Option<Secret>, Fault> {
     let asked = settings
         .key
@@ -67,7 +67,7 @@ impl IodLink {
         Ok(Self { driver, connection, name, timeout })
     }
 
-    /// One call.
+    /// Makes one call.
     pub fn call<C: Call>(&mut self, call: &C) -> Result<C::Reply, Fault> {
         let mut batch = [Exchange {
             connection: 0,
@@ -88,11 +88,11 @@ impl IodLink {
             .expect("a driver sets every outcome")
             .map_err(|e| net_fault(&self.name, &e))?;
         let outcome = decode_outcome::<C::Reply>(&answer.body);
-        let reply = outcome
-            .map_err(|e| Fault::failed(format!("reading the answer of {}", self.name), e))?;
+        let reply =
+            outcome.map_err(|e| Fault::failed(format!("reading the reply of {}", self.name), e))?;
         reply.map_err(|failure| {
-            Fault::failed(format!("asking {}", self.name), failure)
-                .hint("braid status, then the log of that daemon")
+            Fault::failed(format!("calling {}", self.name), failure)
+                .hint("braid status, then see the log of that daemon")
         })
     }
 }
@@ -102,5 +102,6 @@ fn policy(settings: &Settings) -> TlsPolicy {
 }
 
 fn net_fault(name: &str, error: &NetError) -> Fault {
-    Fault::new(Exit::Unreachable, format!("asking {name}"), error.to_string()).hint("braid status")
+    let what = format!("calling {name}");
+    Fault::new(Exit::Unreachable, what, error.to_string()).hint("braid status")
 }

@@ -1,4 +1,5 @@
-//! The one tree of commands: help, man pages and completions all come from it.
+//! The command-line interface of `braid`, in one place: help, man pages and completions are made
+//! from it.
 
 use std::path::PathBuf;
 
@@ -7,47 +8,54 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// BraidFS: one file system out of many disks and machines.
 #[derive(Parser, Debug)]
-#[command(name = "braid", version, propagate_version = true, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(
+    name = "braid",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    after_help = AFTER_HELP
+)]
 pub struct Cli {
-    /// Flags that every command takes.
+    /// Options of every command.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Exit codes and first steps, under the help and in the man page.
-pub const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 no such file, 4 refused \
-(permission or key), 5 server not reached, 6 no space, 7 fsck found problems.\n\nFirst steps: braid up DIR";
+/// Exit codes and first steps, below the help and in the man page.
+pub const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, \
+3 no such file, 4 refused (permission or key), 5 server not reached, 6 no space, \
+7 fsck found problems.\n\nFirst steps: braid up DIR";
 
-/// Under the help of `braid up`.
+/// Examples below the help of `braid up`.
 const UP_EXAMPLES: &str = "Examples:
-  braid up /tmp/b --detach          a cluster of four I/O daemons in the background, mounted on /tmp/b/mnt
-  braid up /tmp/b --port 0          with any free port
-  braid down /tmp/b                 stop it; everything is kept";
+  braid up /tmp/b --detach          four I/O daemons in the background, mounted on /tmp/b/mnt
+  braid up /tmp/b --port 0          use any free port
+  braid down /tmp/b                 stop the cluster and keep its data";
 const IOD_EXAMPLES: &str = "Examples:
   braid iod --config braid.toml --dir /disk1 --init --listen 10.0.0.2:7701
                                     the first start, on an empty directory of a disk
   braid iod --config braid.toml --dir /disk1 --listen 10.0.0.2:7701
-                                    every later one
-  braid iod remove 3                take out a daemon that has nothing
-  braid iod remove 3 --lost         give up what lies on a daemon that does not come back";
+                                    every later start
+  braid iod remove 3                remove a daemon without objects from the cluster
+  braid iod remove 3 --lost         remove a daemon that is lost with its data";
 const KEY_EXAMPLES: &str = "Examples:
   braid key add host7 --out host7.key           a key for a host
   braid key add guest --read-only --subtree /pub
   braid key list
   braid key revoke 4";
 const PUT_EXAMPLES: &str = "Examples:
-  braid put -r data /               a directory with all that is in it
+  braid put -r data /               a directory with its contents
   braid put a.bin b.bin /d          files into a directory
   braid put --stripe-size 64K --iod-count 2 a.bin /a.bin
-  braid put -r --resume data /      go on after an interruption";
+  braid put -r --resume data /      continue after an interruption";
 const GET_EXAMPLES: &str = "Examples:
-  braid get /a.bin .                a file into this directory
-  braid get -r /data backup         a directory with all that is in it";
+  braid get /a.bin .                a file into the current directory
+  braid get -r /data backup         a directory with its contents";
 const LAYOUT_EXAMPLES: &str = "Examples:
-  braid layout show /a.bin                      where its bytes lie
+  braid layout show /a.bin                      the I/O daemons of a file
   braid layout set /d --stripe-size 64K         for new files in a directory
   braid layout set /d                           back to the default of the file system";
 const MOUNT_EXAMPLES: &str = "Examples:
@@ -55,48 +63,100 @@ const MOUNT_EXAMPLES: &str = "Examples:
   braid mount /mnt -o ro,mds=10.0.0.1:7700,key=/etc/braid/host.key
   braid umount /mnt";
 const FSCK_EXAMPLES: &str = "Examples:
-  braid fsck                        look, and change nothing
+  braid fsck                        check only, change nothing
   braid fsck --mend
-  braid fsck --affected-by 3        files of which I/O daemon 3 has a part";
+  braid fsck --affected-by 3        files with a part on I/O daemon 3";
 const QUOTA_EXAMPLES: &str = "Examples:
   braid quota set --user alice --bytes 10G --soft-bytes 8G --grace 7d
   braid quota set --dir /projects/x --inodes 1M
   braid quota list";
 
-/// Heading of the options that say which cluster is meant and who asks. `-h` shows the two that are needed; `--help` all.
+/// Heading of the options that select the cluster and the user. `-h` shows the two most important
+/// ones, `--help` shows all.
 const CLUSTER: &str = "Which cluster (--help shows more)";
-/// Heading of the options about what is printed.
+/// Heading of the options that select what is printed.
 const OUTPUT: &str = "Output";
 
-/// Flags that every command takes.
+/// Options of every command.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Global {
-    /// The configuration file [default: braid.toml here, ~/.config/braid/braid.toml, /etc/braid/braid.toml]
-    #[arg(long, short = 'c', global = true, help_heading = CLUSTER, env = "BRAID_CONFIG", value_name = "FILE")]
+    /// Configuration file [default: ./braid.toml, ~/.config/braid/braid.toml,
+    /// /etc/braid/braid.toml]
+    #[arg(
+        long,
+        short = 'c',
+        global = true,
+        help_heading = CLUSTER,
+        env = "BRAID_CONFIG",
+        value_name = "FILE"
+    )]
     pub config: Option<PathBuf>,
-    /// The metadata server, HOST:PORT (may be given several times)
-    #[arg(long, global = true, help_heading = CLUSTER, env = "BRAID_MDS", value_delimiter = ',', value_name = "ADDR")]
+    /// Address of the metadata server, HOST:PORT (can be repeated)
+    #[arg(
+        long,
+        global = true,
+        help_heading = CLUSTER,
+        env = "BRAID_MDS",
+        value_delimiter = ',',
+        value_name = "ADDR"
+    )]
     pub mds: Vec<String>,
-    /// The key to prove: a client key file, or the server key for administration
-    #[arg(long, global = true, help_heading = CLUSTER, hide_short_help = true, env = "BRAID_KEY", value_name = "FILE")]
+    /// Key file: a client key, or the server key for administration
+    #[arg(
+        long,
+        global = true,
+        help_heading = CLUSTER,
+        hide_short_help = true,
+        env = "BRAID_KEY",
+        value_name = "FILE"
+    )]
     pub key: Option<PathBuf>,
-    /// The agent's socket, in place of a key
-    #[arg(long, global = true, help_heading = CLUSTER, hide_short_help = true, env = "BRAID_AGENT", value_name = "SOCKET")]
+    /// Socket of the agent, instead of a key
+    #[arg(
+        long,
+        global = true,
+        help_heading = CLUSTER,
+        hide_short_help = true,
+        env = "BRAID_AGENT",
+        value_name = "SOCKET"
+    )]
     pub agent: Option<PathBuf>,
-    /// How long a call may wait for a server, such as 30s or 500ms
-    #[arg(long, global = true, help_heading = CLUSTER, hide_short_help = true, env = "BRAID_TIMEOUT", value_parser = braid_client::settings::duration, value_name = "TIME")]
+    /// Maximum wait for a server in one call, such as 30s or 500ms
+    #[arg(
+        long,
+        global = true,
+        help_heading = CLUSTER,
+        hide_short_help = true,
+        env = "BRAID_TIMEOUT",
+        value_parser = braid_client::settings::duration,
+        value_name = "TIME"
+    )]
     pub timeout: Option<std::time::Duration>,
-    /// TLS to servers: unless-loopback, always, never
-    #[arg(long, global = true, help_heading = CLUSTER, hide_short_help = true, env = "BRAID_TLS", value_name = "WHEN")]
+    /// When to use TLS to servers: unless-loopback, always, never
+    #[arg(
+        long,
+        global = true,
+        help_heading = CLUSTER,
+        hide_short_help = true,
+        env = "BRAID_TLS",
+        value_name = "WHEN"
+    )]
     pub tls: Option<TlsArg>,
-    /// Print facts as JSON
+    /// Print JSON instead of text
     #[arg(long, global = true, help_heading = OUTPUT, hide_short_help = true)]
     pub json: bool,
-    /// Say less: no progress, no hints
+    /// Print less: no progress, no hints
     #[arg(long, short = 'q', global = true, help_heading = OUTPUT, hide_short_help = true)]
     pub quiet: bool,
-    /// Log more (-v info, -vv debug, -vvv trace); BRAID_LOG takes a filter
-    #[arg(long, short = 'v', global = true, help_heading = OUTPUT, hide_short_help = true, action = clap::ArgAction::Count)]
+    /// Log more (-v info, -vv debug, -vvv trace); BRAID_LOG sets a filter
+    #[arg(
+        long,
+        short = 'v',
+        global = true,
+        help_heading = OUTPUT,
+        hide_short_help = true,
+        action = clap::ArgAction::Count
+    )]
     pub verbose: u8,
 }
 
@@ -113,7 +173,7 @@ pub enum TlsArg {
 }
 
 impl TlsArg {
-    /// As it is typed.
+    /// The keyword on the command line.
     pub fn word(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
@@ -132,7 +192,7 @@ impl From<Tls> for TlsArg {
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Start a whole cluster in one process: a metadata server and I/O daemons under DIR
+    /// Start a complete cluster in one process: a metadata server and I/O daemons in DIR
     #[command(after_help = UP_EXAMPLES)]
     Up(UpArgs),
     /// Stop a cluster that `braid up --detach` started
@@ -140,24 +200,24 @@ pub enum Command {
         /// The directory given to `up`
         dir: PathBuf,
     },
-    /// Make the directory of a metadata server: cluster UUID, keys, configuration
+    /// Create the directory of a metadata server: cluster UUID, keys, configuration
     Init(InitArgs),
     /// Run the metadata server
     Mds(MdsArgs),
-    /// Run an I/O daemon, or take one out of the cluster for good
+    /// Run an I/O daemon, or remove one from the cluster for good
     #[command(after_help = IOD_EXAMPLES)]
     Iod(IodArgs),
-    /// Run the agent of this host: it vouches for the host's users
+    /// Run the agent of this host, which identifies the host's users to the servers
     Agent(AgentArgs),
-    /// Client keys
+    /// Create, list and revoke client keys
     #[command(subcommand, after_help = KEY_EXAMPLES)]
     Key(KeyCommand),
-    /// One row per daemon: state, space, load, connections, errors
+    /// Show one row per daemon: state, space, load, connections, errors
     Status,
     /// List a directory
     #[command(disable_help_flag = true)]
     Ls(LsArgs),
-    /// Attributes of files
+    /// Show attributes of files
     Stat {
         /// Paths in the file system
         #[arg(required = true)]
@@ -167,42 +227,48 @@ pub enum Command {
         no_follow: bool,
     },
     /// Copy local files and directories into the file system
-    #[command(override_usage = "braid put [OPTIONS] <SOURCE>... <DESTINATION>", after_help = PUT_EXAMPLES)]
+    #[command(
+        override_usage = "braid put [OPTIONS] <SOURCE>... <DESTINATION>",
+        after_help = PUT_EXAMPLES
+    )]
     Put(TransferArgs),
     /// Copy files and directories out of the file system
-    #[command(override_usage = "braid get [OPTIONS] <SOURCE>... <DESTINATION>", after_help = GET_EXAMPLES)]
+    #[command(
+        override_usage = "braid get [OPTIONS] <SOURCE>... <DESTINATION>",
+        after_help = GET_EXAMPLES
+    )]
     Get(TransferArgs),
-    /// Print files
+    /// Print the contents of files
     Cat {
         /// Paths in the file system
         #[arg(required = true)]
         paths: Vec<String>,
     },
-    /// Make directories
+    /// Create directories
     Mkdir {
         /// Paths in the file system
         #[arg(required = true)]
         paths: Vec<String>,
-        /// Make parents too; no error when it exists
+        /// Create missing parents too; an existing directory is no error
         #[arg(long, short = 'p')]
         parents: bool,
         /// Permission bits, octal
         #[arg(long, short = 'm', default_value = "755", value_parser = parse_mode)]
         mode: u32,
     },
-    /// Remove files, and directories with -r
+    /// Remove files; with -r also directories
     Rm {
         /// Paths in the file system
         #[arg(required = true)]
         paths: Vec<String>,
-        /// Remove directories and what is in them
+        /// Remove directories and their contents
         #[arg(long, short = 'r')]
         recursive: bool,
         /// No error when a path does not exist
         #[arg(long, short = 'f')]
         force: bool,
     },
-    /// Rename; into an existing directory moves into it
+    /// Rename a file, or move it into an existing directory
     Mv {
         /// Old path
         from: String,
@@ -211,21 +277,21 @@ pub enum Command {
         /// Fail when the new path exists
         #[arg(long, short = 'n', conflicts_with = "exchange")]
         no_replace: bool,
-        /// Exchange the two
+        /// Exchange the two paths
         #[arg(long)]
         exchange: bool,
     },
-    /// Make a hard link, or with -s a symbolic link
+    /// Create a hard link, or with -s a symbolic link
     Ln {
-        /// The file, or what the symbolic link says
+        /// The existing file, or the target of the symbolic link
         target: String,
         /// The new name
         link: String,
-        /// Symbolic
+        /// Create a symbolic link
         #[arg(long, short = 's')]
         symbolic: bool,
     },
-    /// Copy inside the file system
+    /// Copy within the file system
     #[command(override_usage = "braid cp [OPTIONS] <SOURCE>... <DESTINATION>")]
     Cp {
         /// Sources and, last, the destination
@@ -238,53 +304,55 @@ pub enum Command {
         #[command(flatten)]
         layout: LayoutArgs,
     },
-    /// Bytes and files below a path
+    /// Show the number of bytes and files below a path
     #[command(disable_help_flag = true)]
     Du(DuArgs),
-    /// Room in the file system and on each disk
+    /// Show the free space of the file system and of each disk
     #[command(disable_help_flag = true)]
     Df(HumanArgs),
-    /// What users, groups and directories may have, and what they have
+    /// Limits and usage of users, groups and directories
     #[command(subcommand, after_help = QUOTA_EXAMPLES)]
     Quota(QuotaCommand),
-    /// Where the bytes of files lie, and defaults of directories
+    /// Show the layout of files, and set the default layout of directories
     #[command(subcommand, after_help = LAYOUT_EXAMPLES)]
     Layout(LayoutCommand),
-    /// Mount the file system on a directory; it goes on in the background when it is ready
+    /// Mount the file system on a directory, and serve the mount in the background
     #[command(after_help = MOUNT_EXAMPLES)]
     Mount(MountArgs),
-    /// Unmount, also when its servers or its own process are gone
+    /// Unmount; works also when the servers or the mount process are dead
     Umount(UmountArgs),
-    /// Make everything durable that was written: through the mounts that the paths are on; without a path, all that the servers
-    /// have acknowledged
+    /// Make written data durable: of the mounts that the paths are on, or, without a path,
+    /// everything that the servers have acknowledged
     Sync {
         /// Mount points, or paths on mounts
         #[arg(value_name = "PATH")]
         paths: Vec<PathBuf>,
     },
-    /// Check the file system while it runs; reports only, unless told to mend
+    /// Check the file system while it runs; report only, unless --mend is given
     #[command(after_help = FSCK_EXAMPLES)]
     Fsck {
-        /// Mend what can be mended. Nothing is deleted: objects without a file go to lost+found
+        /// Repair what can be repaired. Nothing is deleted: objects without a file go to lost+found
         #[arg(long)]
         mend: bool,
-        /// Check nothing: list the files of which this I/O daemon has a part, or may have one. They lose it with the daemon
+        /// Do not check: list the files that have a part on this I/O daemon, or may have one. They
+        /// lose it with the daemon
         #[arg(long, value_name = "ID", conflicts_with = "mend")]
         affected_by: Option<u32>,
     },
-    /// Measure what the cluster does, each result beside the limit that binds it; `bench compare A B` sets two runs side by side
+    /// Measure the cluster, and show each result beside the hardware limit; `bench compare A B`
+    /// compares two runs
     Bench(BenchArgs),
-    /// The configuration
+    /// Show the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Shell completions on standard output
+    /// Print shell completions
     Completions {
-        /// For which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
-    /// Man pages: one on standard output, or all into a directory
+    /// Print a man page, or write all man pages into a directory
     Man {
-        /// Write a page per command into this directory
+        /// Write one page per command into this directory
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
@@ -293,47 +361,48 @@ pub enum Command {
 /// `braid up`.
 #[derive(Args, Debug, Clone)]
 pub struct UpArgs {
-    /// An empty or new directory, or one that `up` made before
+    /// An empty or new directory, or one that `up` created earlier
     pub dir: PathBuf,
-    /// I/O daemons [default: 4, or those that there are]; more than there are: the others are added
+    /// Number of I/O daemons [default: 4, or all existing ones]; a larger number adds daemons
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub iods: Option<u16>,
-    /// Port of the metadata server [default: 7700, or the one it had]; 0: the one it had, else any free one. Kept in
-    /// DIR/braid.toml. I/O daemons take any free ports
+    /// Port of the metadata server [default: 7700, or the previous port]; 0: the previous port,
+    /// else any free one. DIR/braid.toml stores it. I/O daemons use any free ports
     #[arg(long)]
     pub port: Option<u16>,
-    /// Go on in the background when the cluster is ready
+    /// Continue in the background when the cluster is ready
     #[arg(long, short = 'd')]
     pub detach: bool,
-    /// Mount the file system there [default: DIR/mnt, where this user may mount]
+    /// Where to mount the file system [default: DIR/mnt, if this user may mount]
     #[arg(long, value_name = "POINT", conflicts_with = "no_mount")]
     pub mount: Option<PathBuf>,
-    /// Do not mount it
+    /// Do not mount the file system
     #[arg(long)]
     pub no_mount: bool,
 }
 
-/// `braid mount`. As mount.braid it is the helper of mount(8) for `mount -t braid` and /etc/fstab.
+/// `braid mount`. Under the name mount.braid it is the helper of mount(8) for `mount -t braid` and
+/// /etc/fstab.
 #[derive(Args, Debug, Clone)]
 pub struct MountArgs {
     /// The directory to mount on
     pub point: PathBuf,
     /// Options: ro, noatime, noexec, suid, dev, noallow_other, detach_dead, flush_on_close;
-    /// consistency=posix, close-to-open or commit; io_uring=auto, on or off; key=FILE and the like
-    /// for the client's settings
+    /// consistency=posix, close-to-open or commit; io_uring=auto, on or off; key=FILE and other
+    /// client settings
     #[arg(long, short = 'o', value_delimiter = ',', value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// Stay in the foreground
     #[arg(long, short = 'f')]
     pub foreground: bool,
-    /// Where the log goes [default: standard error in the foreground, else the system's log; where none
-    /// listens, a file that the mount names]
+    /// Log file [default: standard error in the foreground, else the system log; without a system
+    /// log, a file of the mount's own]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// What the table of mounts shows as the source
+    /// The source that the mount table shows
     #[arg(long, hide = true, value_name = "TEXT")]
     pub source: Option<String>,
-    /// Pass over options that are not known
+    /// Ignore unknown options
     #[arg(long, hide = true)]
     pub sloppy: bool,
 }
@@ -341,10 +410,10 @@ pub struct MountArgs {
 /// `braid umount`.
 #[derive(Args, Debug, Clone)]
 pub struct UmountArgs {
-    /// Where it is mounted
+    /// Mount points
     #[arg(required = true)]
     pub points: Vec<PathBuf>,
-    /// Take it out of the tree now, although it is in use; it ends with its last user
+    /// Detach the mount point now, although it is in use; the mount ends with its last user
     #[arg(long, short = 'l')]
     pub lazy: bool,
 }
@@ -353,52 +422,59 @@ pub struct UmountArgs {
 #[derive(Args, Debug, Clone)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
-    /// What else there is
+    /// Another command of `braid bench`.
     #[command(subcommand)]
     pub command: Option<BenchCommand>,
-    /// In under a minute: shorter samples, and fewer rows
+    /// Take less than a minute: shorter samples and fewer rows
     #[arg(long)]
     pub quick: bool,
-    /// Only these rows
+    /// Measure only these rows
     #[arg(long, value_delimiter = ',', value_name = "ROWS")]
     pub only: Vec<String>,
-    /// The rows of a paper: pvfs-1996, wpvfs-2008, cifs-2007, united-fs-2007, direct-pnfs-2007
+    /// Measure the rows of a paper: pvfs-1996, wpvfs-2008, cifs-2007, united-fs-2007,
+    /// direct-pnfs-2007
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
-    /// Tasks of the rows that have several [default: 4, or the preset's]
+    /// Number of tasks in rows with several tasks [default: 4, or as the preset says]
     #[arg(long, value_name = "N")]
     pub tasks: Option<u32>,
-    /// Time of each row, all its samples together
-    #[arg(long, default_value = "3s", value_parser = braid_client::settings::duration, value_name = "TIME")]
+    /// Time of each row, all samples together
+    #[arg(
+        long,
+        default_value = "3s",
+        value_parser = braid_client::settings::duration,
+        value_name = "TIME"
+    )]
     pub seconds: std::time::Duration,
-    /// Samples of each row [default: 5, with --quick 4]
+    /// Number of samples of each row [default: 5; with --quick 4]
     #[arg(long, value_name = "N")]
     pub samples: Option<usize>,
-    /// Bytes of the files of a row, such as 256M; never more than a thirtieth of the free space [default: 1G, with --quick 128M]
+    /// Size of the files of a row, such as 256M; at most a thirtieth of the free space [default:
+    /// 1G; with --quick 128M]
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub size: Option<u64>,
-    /// The directory of the file system in which the run makes its own, which it removes at its end
+    /// Directory for the files of the run; the run removes them at its end
     #[arg(long, default_value = "/", value_name = "PATH")]
     pub at: String,
-    /// Keep the report there, as JSON, for `braid bench compare`
+    /// Save the report to this file as JSON, for `braid bench compare`
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Write the report there, as a page with plots
+    /// Write the report to this file as an HTML page with plots
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
 
-/// What else `braid bench` does.
+/// Commands of `braid bench`.
 #[derive(Subcommand, Debug, Clone)]
 pub enum BenchCommand {
-    /// What changed from one saved report to another, beyond noise
+    /// Show what changed between two saved reports, beyond noise
     Compare {
         /// The earlier report
         first: PathBuf,
         /// The later report
         second: PathBuf,
     },
-    /// The rows that --only takes, and the presets
+    /// List the rows for --only, and the presets
     Rows,
 }
 
@@ -407,7 +483,7 @@ pub enum BenchCommand {
 pub struct InitArgs {
     /// An empty or new directory for the metadata server
     pub dir: PathBuf,
-    /// Where the metadata server will listen
+    /// Address for the metadata server to listen on, HOST:PORT
     #[arg(long, default_value = "127.0.0.1:7700", value_name = "ADDR")]
     pub listen: Vec<String>,
 }
@@ -415,19 +491,19 @@ pub struct InitArgs {
 /// `braid mds`.
 #[derive(Args, Debug, Clone, Default)]
 pub struct MdsArgs {
-    /// What else can be done with its directory
+    /// A command on its directory.
     #[command(subcommand)]
     pub command: Option<MdsCommand>,
-    /// Its directory, made by `braid init`
+    /// Directory of the metadata server, created by `braid init`
     #[arg(long, global = true, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Where to listen, HOST:PORT (may be given several times)
+    /// Address to listen on, HOST:PORT (can be repeated)
     #[arg(long, value_delimiter = ',', value_name = "ADDR")]
     pub listen: Vec<String>,
-    /// The server key file
+    /// Server key file
     #[arg(long, value_name = "FILE")]
     pub server_key: Option<PathBuf>,
-    /// Where to serve Prometheus metrics, HOST:PORT
+    /// Address for Prometheus metrics, HOST:PORT
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<String>,
 }
@@ -435,11 +511,13 @@ pub struct MdsArgs {
 /// `braid iod remove`.
 #[derive(Subcommand, Debug, Clone)]
 pub enum IodCommand {
-    /// Take an I/O daemon out of the cluster for good. Refused while it is up, or while files have parts on it
+    /// Remove an I/O daemon from the cluster for good. Fails while it is up, or while files have
+    /// parts on it
     Remove {
-        /// Its id, as `braid status` shows it
+        /// Id of the daemon, as `braid status` shows it
         id: u32,
-        /// Give up what lies on it: it does not come back. Files lose their parts there; everything else goes on
+        /// Give up its data, since it does not come back. Files lose their parts there; everything
+        /// else stays
         #[arg(long)]
         lost: bool,
     },
@@ -451,15 +529,15 @@ pub struct DuArgs {
     /// Paths in the file system
     #[arg(default_value = "/")]
     pub paths: Vec<String>,
-    /// As others have it
+    /// Options as `du` and `df` have them.
     #[command(flatten)]
     pub human: HumanArgs,
 }
 
-/// Of commands whose `-h` is about sizes, as everywhere.
+/// For commands whose `-h` means human-readable sizes, as in coreutils.
 #[derive(Args, Debug, Clone)]
 pub struct HumanArgs {
-    /// Sizes for people. They always are; for numbers of bytes: --json
+    /// Human-readable sizes. Always on; use --json for numbers of bytes
     #[arg(short = 'h', long = "human-readable")]
     pub human: bool,
     /// Print help
@@ -467,17 +545,18 @@ pub struct HumanArgs {
     pub help: Option<bool>,
 }
 
-/// What else `braid mds` does.
+/// Commands on the directory of a metadata server.
 #[derive(Subcommand, Debug, Clone)]
 pub enum MdsCommand {
-    /// Make a damaged directory one that starts: take over what can be read, say what is lost, keep the damaged files
+    /// Repair a damaged directory so that it starts: recover all readable data, report what is
+    /// lost, and keep the damaged files
     Salvage,
-    /// Write all metadata into a file, also while the server runs
+    /// Write all metadata to a file, also while the server runs
     Dump {
         /// The file; - for standard output
         file: PathBuf,
     },
-    /// Make a directory that holds none of what `dump` wrote
+    /// Restore the metadata that `dump` wrote, into a directory without metadata
     Load {
         /// The file; - for standard input
         file: PathBuf,
@@ -488,28 +567,28 @@ pub enum MdsCommand {
 #[derive(Args, Debug, Clone, Default)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct IodArgs {
-    /// What else there is
+    /// A command about a daemon.
     #[command(subcommand)]
     pub command: Option<IodCommand>,
-    /// Its directory, one per disk
+    /// Directory of the daemon, one per disk
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Make the directory an I/O daemon's first (it must be empty)
+    /// Prepare an empty directory for an I/O daemon first
     #[arg(long)]
     pub init: bool,
-    /// Where to listen, HOST:PORT, one per network card
+    /// Address to listen on, HOST:PORT, one per network interface
     #[arg(long, value_delimiter = ',', value_name = "ADDR")]
     pub listen: Vec<String>,
-    /// Addresses told to clients, when they are not the ones listened on
+    /// Addresses for clients, if they differ from the addresses to listen on
     #[arg(long, value_delimiter = ',', value_name = "ADDR")]
     pub advertise: Vec<String>,
     /// Labels for placement, KEY=VALUE
     #[arg(long, value_delimiter = ',', value_name = "LABEL")]
     pub label: Vec<String>,
-    /// The server key file
+    /// Server key file
     #[arg(long, value_name = "FILE")]
     pub server_key: Option<PathBuf>,
-    /// Where to serve Prometheus metrics, HOST:PORT
+    /// Address for Prometheus metrics, HOST:PORT
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<String>,
 }
@@ -517,7 +596,7 @@ pub struct IodArgs {
 /// `braid agent`.
 #[derive(Args, Debug, Clone, Default)]
 pub struct AgentArgs {
-    /// The Unix socket to listen on
+    /// Unix socket to listen on
     #[arg(long, value_name = "SOCKET")]
     pub socket: Option<PathBuf>,
 }
@@ -525,31 +604,31 @@ pub struct AgentArgs {
 /// `braid key`.
 #[derive(Subcommand, Debug)]
 pub enum KeyCommand {
-    /// Make a client key and write it to a file
+    /// Create a client key and write it to a file
     Add {
-        /// What you call it: a host or a group
+        /// Name of the key: a host or a group
         name: String,
-        /// Where the key goes (mode 0600) [default: NAME.key]
+        /// Key file to write, mode 0600 [default: NAME.key]
         #[arg(long, short = 'o', value_name = "FILE")]
         out: Option<PathBuf>,
-        /// No changes with this key
+        /// Allow no changes with this key
         #[arg(long)]
         read_only: bool,
-        /// Everybody acts as UID:GID with this key
+        /// Map all users of this key to UID:GID
         #[arg(long, value_name = "UID:GID", value_parser = parse_pair)]
         squash: Option<(u64, u64)>,
-        /// Only this directory and what is below it
+        /// Allow only this directory and everything below it
         #[arg(long, value_name = "PATH")]
         subtree: Option<String>,
-        /// The key may administrate the cluster too
+        /// Allow administration of the cluster too
         #[arg(long)]
         admin: bool,
     },
-    /// All client keys
+    /// List all client keys
     List,
-    /// Revoke a client key; its sessions end at once
+    /// Revoke a client key; its sessions end immediately
     Revoke {
-        /// Its id, as `braid key list` shows it
+        /// Id of the key, as `braid key list` shows it
         id: u64,
     },
 }
@@ -560,22 +639,22 @@ pub struct LsArgs {
     /// Paths in the file system
     #[arg(default_value = "/")]
     pub paths: Vec<String>,
-    /// Mode, links, owner, group, size, time
+    /// Show mode, links, owner, group, size, time
     #[arg(long, short = 'l')]
     pub long: bool,
-    /// Names that begin with a dot too
+    /// Show names that start with a dot too
     #[arg(long, short = 'a')]
     pub all: bool,
-    /// Directories below too
+    /// List subdirectories too
     #[arg(long, short = 'R')]
     pub recursive: bool,
-    /// The directory itself, not what is in it
+    /// Show the directory itself, not its contents
     #[arg(long, short = 'd')]
     pub directory: bool,
-    /// With -l: sizes such as 1.5 MiB
+    /// With -l: human-readable sizes, such as 1.5 MiB
     #[arg(short = 'h', long = "human-readable")]
     pub human: bool,
-    /// With -l: numbers of users and groups, not names
+    /// With -l: numeric user and group ids
     #[arg(long = "numeric-uid-gid", short = 'n')]
     pub numeric: bool,
     /// Print help
@@ -592,16 +671,21 @@ pub struct TransferArgs {
     /// Copy directories
     #[arg(long, short = 'r')]
     pub recursive: bool,
-    /// Files copied at the same time
-    #[arg(long, short = 'j', default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// Number of files to copy at the same time
+    #[arg(
+        long,
+        short = 'j',
+        default_value_t = 8,
+        value_parser = clap::value_parser!(u16).range(1..=256)
+    )]
     pub jobs: u16,
-    /// Skip files whose size and time already agree; go on in files that are partly there
+    /// Skip files with the same size and time; complete files that are partly there
     #[arg(long)]
     pub resume: bool,
-    /// Keep owner and group (needs root), besides mode and times
+    /// Preserve owner and group too (needs root); mode and times are always preserved
     #[arg(long)]
     pub owner: bool,
-    /// Force everything to disk before saying that it is done
+    /// Force all data to disk before the command ends
     #[arg(long)]
     pub sync: bool,
     /// Layout of new files (put)
@@ -609,38 +693,38 @@ pub struct TransferArgs {
     pub layout: LayoutArgs,
 }
 
-/// Wishes about the layout of new files.
+/// Layout hints for new files.
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Layout of new files")]
 pub struct LayoutArgs {
     /// Bytes in one strip, such as 64K or 1M
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub stripe_size: Option<u64>,
-    /// I/O daemons that the file is spread over, at most as many as there are
+    /// Number of I/O daemons for the file, at most as many as the cluster has
     #[arg(long, value_name = "N")]
     pub iod_count: Option<u16>,
-    /// Parts of the file; more than there are I/O daemons: some hold several
+    /// Number of parts; if it exceeds the number of I/O daemons, some hold several parts
     #[arg(long, value_name = "N", conflicts_with = "iod_count")]
     pub parts: Option<u16>,
-    /// Ordinal of the I/O daemon that gets the first part
+    /// Ordinal of the I/O daemon of the first part
     #[arg(long, value_name = "N")]
     pub first_iod: Option<u16>,
-    /// How bytes are spread
+    /// How bytes are distributed over parts
     #[arg(long, value_name = "KIND")]
     pub distribution: Option<DistributionArg>,
     /// For varstrip: PART:SIZE,PART:SIZE,…
     #[arg(long, value_delimiter = ',', value_parser = parse_strip, value_name = "STRIPS")]
     pub strips: Vec<(u16, u64)>,
-    /// For grouped: parts in a group
+    /// For grouped: number of parts in a group
     #[arg(long, value_name = "N")]
     pub group_width: Option<u16>,
-    /// For grouped: rows in a group before the next one
+    /// For grouped: number of rows in a group before the next one
     #[arg(long, value_name = "N")]
     pub group_depth: Option<u32>,
-    /// How I/O daemons are picked
+    /// How I/O daemons are chosen
     #[arg(long, value_name = "KIND")]
     pub placement: Option<PlacementArg>,
-    /// Only I/O daemons with this label, KEY=VALUE (may be given several times)
+    /// Only I/O daemons with this label, KEY=VALUE (can be repeated)
     #[arg(long = "only", value_name = "LABEL")]
     pub labels: Vec<String>,
 }
@@ -661,9 +745,9 @@ pub enum DistributionArg {
 /// Placements by name.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlacementArg {
-    /// One I/O daemon after the other
+    /// I/O daemons in turn
     RoundRobin,
-    /// Those with the most room first
+    /// I/O daemons with the most free space first
     FreeSpace,
     /// By the owner's user id
     Owner,
@@ -672,17 +756,18 @@ pub enum PlacementArg {
 /// `braid layout`.
 #[derive(Subcommand, Debug)]
 pub enum LayoutCommand {
-    /// Show where a file's bytes lie, or a directory's default
+    /// Show where a file's bytes are stored, or the default of a directory
     Show {
         /// Paths in the file system
         #[arg(required = true)]
         paths: Vec<String>,
     },
-    /// Set the default of a directory (new files and directories in it inherit it), or the layout of an unwritten file
+    /// Set the default of a directory (new files and directories in it inherit it), or the layout
+    /// of an unwritten file
     Set {
         /// Path in the file system
         path: String,
-        /// The wishes; none at all removes the default
+        /// The layout hints; none at all removes the default
         #[command(flatten)]
         layout: LayoutArgs,
     },
@@ -691,36 +776,36 @@ pub enum LayoutCommand {
 /// `braid quota`.
 #[derive(Subcommand, Debug)]
 pub enum QuotaCommand {
-    /// Set limits; what is not named stays as it is, and 0 is no limit
+    /// Set limits; limits that are not named do not change, and 0 means no limit
     Set {
-        /// Whose
+        /// The owner of the quota.
         #[command(flatten)]
         who: QuotaWho,
         /// The limits
         #[command(flatten)]
         limits: QuotaLimitArgs,
     },
-    /// Limits and usage of one
+    /// Show the limits and usage of one owner
     Get {
-        /// Whose
+        /// The owner of the quota.
         #[command(flatten)]
         who: QuotaWho,
     },
-    /// Limits and usage of all who have limits
+    /// Show the limits and usage of all owners with limits
     List {
-        /// Also of those who have none
+        /// Show owners without limits too
         #[arg(long, short = 'a')]
         all: bool,
     },
-    /// Remove all limits of one
+    /// Remove all limits of one owner
     Remove {
-        /// Whose
+        /// The owner of the quota.
         #[command(flatten)]
         who: QuotaWho,
     },
 }
 
-/// Whose quota.
+/// The owner of a quota.
 #[derive(Args, Debug, Clone)]
 #[group(required = true, multiple = false)]
 pub struct QuotaWho {
@@ -739,16 +824,16 @@ pub struct QuotaWho {
 #[derive(Args, Debug, Clone)]
 #[group(required = true, multiple = true)]
 pub struct QuotaLimitArgs {
-    /// Sizes of files, together, at most, such as 10G
+    /// Maximum total size of all files, such as 10G
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub bytes: Option<u64>,
-    /// Files and directories at most, such as 100K or 1M (powers of 1024)
+    /// Maximum number of files and directories, such as 100K or 1M (powers of 1024)
     #[arg(long, value_parser = parse_size, value_name = "N")]
     pub inodes: Option<u64>,
-    /// Sizes that may be exceeded for the grace time
+    /// Soft limit of the size; it may be exceeded for the grace time
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub soft_bytes: Option<u64>,
-    /// A count that may be exceeded for the grace time
+    /// Soft limit of the number; it may be exceeded for the grace time
     #[arg(long, value_parser = parse_size, value_name = "N")]
     pub soft_inodes: Option<u64>,
     /// How long a soft limit may be exceeded, such as 7d, 12h or 30m [default: 7d]
@@ -759,11 +844,12 @@ pub struct QuotaLimitArgs {
 /// `braid config`.
 #[derive(Subcommand, Debug)]
 pub enum ConfigCommand {
-    /// Every setting, its value, and where the value comes from
+    /// Show every setting, its value and the source of the value
     Explain,
 }
 
-/// The usage that an error shows, without flags that nobody typed: those that the environment sets count as given.
+/// Removes options that nobody typed from the usage in an error: clap counts those that the
+/// environment sets.
 pub fn without_surroundings(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue};
     const FLAGS: [&str; 6] = [
@@ -787,7 +873,7 @@ pub fn without_surroundings(mut error: clap::Error) -> clap::Error {
 fn parse_mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
         Ok(mode) if mode <= 0o7777 => Ok(mode),
-        _ => Err("a mode is up to four octal digits, such as 755".into()),
+        _ => Err("a mode has up to four octal digits, such as 755".into()),
     }
 }
 

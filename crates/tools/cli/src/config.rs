@@ -1,5 +1,5 @@
-//! Configuration: flags, then environment, then one TOML file, then defaults; each setting knows where
-//! its value comes from.
+//! Configuration: options, then environment, then one TOML file, then defaults. Each setting knows
+//! its source.
 
 use std::{
     fmt,
@@ -14,14 +14,14 @@ use crate::{
     output::Fault,
 };
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// A flag or its environment variable.
+    /// An option of the command, or its environment variable.
     Flag(&'static str),
-    /// The file.
+    /// The configuration file.
     File(PathBuf),
-    /// Nobody said anything.
+    /// No source sets it.
     Default,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// A value and where it comes from.
+/// A value and its source.
 #[derive(Clone, Debug)]
 pub struct Setting<T> {
     /// The value.
@@ -44,27 +44,27 @@ pub struct Setting<T> {
     pub source: Source,
 }
 
-/// Everything that is configured, resolved.
+/// The configuration after all sources are read.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The file that was read.
     pub path: Option<PathBuf>,
-    /// Its text, parsed.
+    /// Its parsed contents.
     pub file: Document,
     /// Addresses of the metadata server.
     pub mds: Setting<Vec<String>>,
-    /// TLS.
+    /// When connections use TLS.
     pub tls: Setting<TlsArg>,
     /// Key file.
     pub key: Setting<Option<PathBuf>>,
-    /// Agent's socket.
+    /// Socket of the agent.
     pub agent: Setting<Option<PathBuf>>,
-    /// Time bound of a call.
+    /// Maximum wait of a call.
     pub timeout: Setting<Duration>,
 }
 
 impl Settings {
-    /// Reads the file and lays flags and environment over it.
+    /// Reads the file; options and environment have precedence over it.
     pub fn load(global: &Global) -> Result<Self, Fault> {
         if global.config.is_none()
             && let Some(why) = settings::passed_over()
@@ -175,7 +175,7 @@ fn shown_list(list: &[String]) -> Option<String> {
     (!list.is_empty()).then(|| list.join(","))
 }
 
-/// A key or an agent: the more particular source wins over the other kind as well.
+/// A key or an agent. A source of higher precedence overrides both kinds in the sources below it.
 fn credentials(
     global: &Global,
     file: &Document,
@@ -229,7 +229,8 @@ fn pick_list(
     pick(flag, some(given), some(in_file), file).or(vec![default.to_owned()])
 }
 
-/// An address without a port has the default one: nobody listens on port 0, and trying that takes the whole time of a call.
+/// Adds the default port to an address without one. Port 0 never answers, and a call to it would
+/// wait for its whole time-out.
 fn with_ports(mds: Setting<Vec<String>>) -> Setting<Vec<String>> {
     Setting { value: mds.value.iter().map(|address| settings::with_port(address)).collect(), ..mds }
 }
@@ -240,7 +241,7 @@ impl<T> Setting<Option<T>> {
     }
 }
 
-/// Reads one file; relative paths in it are taken from its own directory.
+/// Reads one file. Relative paths in it start at its own directory.
 pub fn read(path: &Path) -> Result<Document, Fault> {
     Document::read(path).map_err(|error| {
         let hint = match error {

@@ -1,4 +1,4 @@
-//! From settings to a client; from the library's errors to faults.
+//! Makes clients from settings, and CLI errors from library errors.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::{
     output::{Exit, Fault, quoted},
 };
 
-/// Connects as whoever the settings say we are.
+/// Connects with the identity in the settings.
 pub fn client(settings: &Settings) -> Result<Client, Fault> {
     let mut config = Config::new(settings.mds.value.clone(), credential(settings)?);
     config.tls = tls(settings.tls.value);
@@ -32,12 +32,12 @@ fn credential(settings: &Settings) -> Result<Credential, Fault> {
     Err(Fault::new(
         Exit::Usage,
         "connecting",
-        "there is neither a key nor an agent to say who you are",
+        "there is neither a key nor an agent to identify you",
     )
     .hint("--key FILE, or start `braid agent` on this host, or run this where braid.toml is"))
 }
 
-/// The configuration of `braid init` names a key that the administrator has yet to make.
+/// After `braid init`, the configuration names a key that the administrator has not created yet.
 fn missing_key(settings: &Settings, key: &Path, error: Error) -> Fault {
     let fault = Fault::from(error);
     match &settings.key.source {
@@ -53,7 +53,7 @@ fn missing_key(settings: &Settings, key: &Path, error: Error) -> Fault {
     }
 }
 
-/// The policy behind the flag.
+/// The TLS policy of an option.
 pub fn tls(arg: TlsArg) -> TlsPolicy {
     match arg {
         TlsArg::UnlessLoopback => TlsPolicy::UnlessLoopback,
@@ -70,7 +70,7 @@ pub fn host() -> String {
     name.map_or_else(|| "host".to_owned(), |name| name.trim().to_owned())
 }
 
-/// Wishes about a layout from flags.
+/// A layout hint from options.
 pub fn wish(args: &LayoutArgs, client: &Client) -> Result<LayoutWish, Fault> {
     if let Some(count) = args.iod_count {
         let is_there = |iod: &&IodInfo| iod.state != IodState::Removed;
@@ -117,12 +117,12 @@ pub fn key_file(path: &Path) -> Result<braid_client::KeyFile, Fault> {
     Ok(braid_client::KeyFile::load(path)?)
 }
 
-/// What a person at a terminal can do, with the options of the command, where the library has only general advice.
+/// Advice with options of the command, where the library has only general advice.
 fn advice(error: &Error) -> Option<&'static str> {
     let advice = match error.status() {
-        Status::Invalid => "the same with --help",
+        Status::Invalid => "the same command with --help",
         Status::NotEmpty => "braid rm -r",
-        Status::IsDirectory => "braid ls, or the same with -r",
+        Status::IsDirectory => "braid ls, or the same command with -r",
         Status::Exists => "another name, or braid rm first",
         Status::QuotaExceeded => "braid quota get with --user, --group or --dir",
         _ => return None,
@@ -147,15 +147,15 @@ impl From<Error> for Fault {
         };
         let text = error.to_string();
         let (said, hint) = text.rsplit_once("; try: ").unwrap_or((&text, error.hint()));
-        // `braid status` would ask the same wrong address.
+        // `braid status` would use the same wrong address.
         let hint = if said.contains("invalid socket address")
             || said.contains("failed to lookup address")
         {
-            "an address as HOST:PORT; braid config explain says where it comes from"
+            "an address HOST:PORT; braid config explain shows its source"
         } else {
             advice(&error).unwrap_or(hint)
         };
-        let (what, why) = said.split_once(": ").unwrap_or(("talking to the cluster", said));
+        let (what, why) = said.split_once(": ").unwrap_or(("calling the cluster", said));
         Self::new(exit, what, why).hint(hint)
     }
 }

@@ -26,15 +26,15 @@ use crate::{
     servers,
 };
 
-/// Of a new cluster's metadata server.
+/// Port of a new cluster's metadata server.
 const PORT: u16 = 7700;
-/// I/O daemons of a new cluster.
+/// Number of I/O daemons of a new cluster.
 const IODS: u16 = 4;
-/// How long the daemons may take to find each other.
+/// How long the daemons may take to register.
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// What a daemon is told that was removed.
+/// Part of the reply that a removed daemon gets.
 const REMOVED: &str = "was removed from the cluster";
-/// How often that is looked at.
+/// Interval between two checks.
 const READY_POLL: Duration = Duration::from_millis(20);
 
 /// A running embedded cluster. Dropping it stops it, the metadata server first.
@@ -46,7 +46,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Makes the cluster when `args.dir` is new or empty, and starts it.
+    /// Creates the cluster if `args.dir` is new or empty, and starts it.
     pub fn start(args: &UpArgs) -> Result<Self, Fault> {
         let dir = &args.dir;
         let path = dir.join("braid.toml");
@@ -72,8 +72,8 @@ impl Embedded {
                 format!("starting the cluster of {}", dir.display()),
                 format!("it has {had} I/O daemons"),
             );
-            return Err(Fault::usage(what, format!("{why}, and files lie on them"))
-                .hint("the same without --iods"));
+            return Err(Fault::usage(what, format!("{why}, and they hold files"))
+                .hint("the same command without --iods"));
         }
         let mut config = MdsConfig::new(dir.join("mds"), listen.clone(), secret.clone());
         config.tls = tls;
@@ -85,12 +85,13 @@ impl Embedded {
             .try_for_each(|i| servers::init_iod(&dir.join(format!("iod{i}")), uuid))?;
         let iods = start_iods(dir, uuid, &address, &secret, tls)?;
         let mut cluster = Self { iods, mds, address: address.join(",") };
-        cluster.settle(dir, uuid, address, &secret)?;
+        cluster.finish_start(dir, uuid, address, &secret)?;
         Ok(cluster)
     }
 
-    /// Waits until every I/O daemon is in the map; makes the client key of a new cluster; writes the address down.
-    fn settle(
+    /// Waits until every I/O daemon is in the cluster map. For a new cluster, creates the client
+    /// key and writes the address to braid.toml.
+    fn finish_start(
         &mut self,
         dir: &Path,
         uuid: ClusterUuid,
@@ -103,14 +104,14 @@ impl Embedded {
         while admin.cluster_map()?.iods.iter().filter(|iod| iod.state == IodState::Up).count()
             < self.iods.len()
         {
-            self.part_with_removed()?;
+            self.stop_removed()?;
             if Instant::now() > deadline {
                 return Err(Fault::new(
                     Exit::Unreachable,
                     "starting the cluster",
                     "the I/O daemons did not all join in 30 s",
                 )
-                .hint("braid up with -v, to see what they say"));
+                .hint("braid up with -v, to see their log"));
             }
             std::thread::sleep(READY_POLL);
         }
@@ -130,13 +131,14 @@ impl Embedded {
         Ok(())
     }
 
-    /// Directories of I/O daemons that were removed from the cluster may still lie there: they are left as they are.
-    fn part_with_removed(&mut self) -> Result<(), Fault> {
+    /// Stops daemons that were removed from the cluster. Their directories may still exist and do
+    /// not change.
+    fn stop_removed(&mut self) -> Result<(), Fault> {
         let mut wanted = Vec::with_capacity(self.iods.len());
         for mut iod in self.iods.drain(..) {
             match iod.refusal() {
                 Some(why) if why.contains(REMOVED) => {
-                    tracing::warn!(why, "not started");
+                    tracing::warn!(why, "removed I/O daemon not started");
                     iod.stop();
                 }
                 Some(why) => return Err(servers::not_wanted(&why)),
@@ -152,7 +154,8 @@ impl Embedded {
         self.iods.len()
     }
 
-    /// Stops everything, the metadata server first: it lets the I/O daemons flush what it then records.
+    /// Stops everything, the metadata server first: it still needs the I/O daemons to flush and
+    /// record sizes.
     pub fn stop(&mut self) {
         self.mds.stop();
         for iod in &mut self.iods {
@@ -161,7 +164,8 @@ impl Embedded {
     }
 }
 
-/// A new cluster: keys, metadata, one directory per I/O daemon. In a real one each lies on a disk of its own.
+/// Creates a new cluster: keys, metadata, one directory per I/O daemon. In production each
+/// directory is on a disk of its own.
 fn make(args: &UpArgs) -> Result<(), Fault> {
     let listen = format!("127.0.0.1:{}", args.port.unwrap_or(PORT));
     port::free(&listen)?;
@@ -176,7 +180,8 @@ fn durable(dir: &Path) -> Result<(), Fault> {
         .map_err(|e| Fault::failed(format!("making {} durable", dir.display()), e))
 }
 
-/// Where its I/O daemons are, in order of their numbers. One that was removed may have left a gap.
+/// The directories of the I/O daemons in the order of their numbers. A removed daemon may have left
+/// a gap.
 fn iod_dirs(dir: &Path) -> Vec<(usize, PathBuf)> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let number = |path: &Path| path.file_name()?.to_str()?.strip_prefix("iod")?.parse().ok();
@@ -189,7 +194,8 @@ fn iod_dirs(dir: &Path) -> Vec<(usize, PathBuf)> {
     dirs
 }
 
-/// One daemon per `iodN` directory; they keep their ports only as long as they run: clients learn them from the map.
+/// Starts one daemon per `iodN` directory. Their ports may change with each start: clients get them
+/// from the cluster map.
 fn start_iods(
     dir: &Path,
     uuid: ClusterUuid,
@@ -207,7 +213,7 @@ fn start_iods(
         .collect()
 }
 
-/// Settings for a client of an embedded cluster, as its `braid.toml` has them.
+/// Settings for a client of an embedded cluster, from its `braid.toml`.
 pub fn settings(dir: &Path) -> Result<Settings, Fault> {
     Settings::load(&crate::args::Global {
         config: Some(dir.join("braid.toml")),

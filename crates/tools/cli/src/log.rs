@@ -1,4 +1,4 @@
-//! Where the log goes: standard error, a file, or the system's log.
+//! Selects where the log is written: standard error, a file, or the system log.
 
 #[cfg(target_os = "linux")]
 mod bounded;
@@ -9,25 +9,28 @@ use tracing_subscriber::{EnvFilter, fmt::writer::BoxMakeWriter};
 
 use crate::output::Fault;
 
-/// Where.
+/// Where the log is written.
 pub enum Place<'p> {
     /// Standard error.
     StandardError,
-    /// A file, which grows.
+    /// A file, without a size limit.
     File(&'p Path),
-    /// A file of bounded size, else nowhere: where no system's log listens.
+    /// A file with a size limit, for hosts without a system log. If it cannot be opened, nothing is
+    /// logged.
     #[cfg(target_os = "linux")]
     Bounded(&'p Path),
-    /// `/dev/log`, else nowhere: for a process without a terminal.
+    /// The system log at `/dev/log`, for a process without a terminal. If it does not exist,
+    /// nothing is logged.
     #[cfg(target_os = "linux")]
     System,
 }
 
-/// Starts it; `BRAID_LOG` wins over `level`.
+/// Starts logging; `BRAID_LOG` has precedence over `level`.
 pub fn start(place: Place<'_>, level: &str) -> Result<(), Fault> {
     let filter = EnvFilter::try_from_env("BRAID_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    // A line that cannot be written, for instance on a full disk, is lost. Otherwise it is reported on
-    // standard error, and where that is the same file the report panics in the middle of a request.
+    // A line that cannot be written, for example on a full disk, is dropped. Otherwise the library
+    // would report it on standard error; if that is the same file, the report panics during a
+    // request.
     let log = tracing_subscriber::fmt()
         .log_internal_errors(false)
         .with_env_filter(filter)
@@ -44,7 +47,7 @@ pub fn start(place: Place<'_>, level: &str) -> Result<(), Fault> {
         #[cfg(target_os = "linux")]
         Place::Bounded(path) => match bounded::Bounded::open(path) {
             Ok(file) => log.with_writer(Mutex::new(file)).with_ansi(false).init(),
-            // No reason for a mount to fail.
+            // A missing log must not fail a mount.
             Err(_) => log.with_writer(std::io::sink).init(),
         },
         #[cfg(target_os = "linux")]
@@ -53,7 +56,7 @@ pub fn start(place: Place<'_>, level: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether the system's log can be had.
+/// Whether this host has a system log.
 #[cfg(target_os = "linux")]
 pub fn system_listens() -> bool {
     system::connect().is_ok()
@@ -79,10 +82,10 @@ mod system {
         UnixDatagram::unbound().and_then(|socket| socket.connect(SOCKET).map(|()| socket))
     }
 
-    /// The system's log, if it listens.
+    /// Writes to the system log, if there is one.
     pub fn writer() -> BoxMakeWriter {
         let connected = connect();
-        // A log that is full must not stop a mount.
+        // A full log must not block a mount.
         let socket = connected.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
         socket.map_or_else(
             |_| BoxMakeWriter::new(io::sink),
@@ -92,7 +95,7 @@ mod system {
 
     struct Socket(UnixDatagram);
 
-    /// One line, with its severity.
+    /// Writes one line with its severity.
     struct Line<'s>(&'s UnixDatagram, u8);
 
     impl<'s> MakeWriter<'s> for Socket {
@@ -112,7 +115,7 @@ mod system {
             let mut message =
                 format!("<{}>braid[{}]: ", FACILITY * 8 + self.1, std::process::id()).into_bytes();
             message.extend_from_slice(text.trim_ascii_end());
-            // A lost line is no reason to fail.
+            // A lost line must not fail the caller.
             let _ = self.0.send(&message);
             Ok(text.len())
         }

@@ -1,4 +1,5 @@
-//! The `braid` command: every daemon, the embedded cluster, and the tools of users and administrators.
+//! The `braid` command: all daemons, the embedded cluster, and the tools for users and
+//! administrators.
 
 mod admin;
 mod args;
@@ -99,7 +100,8 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Warnings from commands, information from daemons, more with `-v`. A mount in the background has no terminal.
+/// Logs warnings of commands and information of daemons; more with `-v`. A mount in the background
+/// has no terminal.
 fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
     let daemon = match command {
         Command::Mds(args) => args.command.is_none(),

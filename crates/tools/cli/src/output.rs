@@ -1,4 +1,5 @@
-//! What commands print: text for people, JSON for programs, errors as `what failed: why; try: command`.
+//! Output of commands: text for people, JSON for programs, errors as `what failed: why; try:
+//! command`.
 
 use std::{fmt, io::Write, process::ExitCode};
 
@@ -8,17 +9,17 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Exit {
-    /// Failed for another reason.
+    /// Any other failure.
     Failed = 1,
     /// Wrong usage or configuration.
     Usage = 2,
     /// No such file.
     NotFound = 3,
-    /// Permission or key.
+    /// Refused: permission or key.
     Refused = 4,
-    /// A server was not reached.
+    /// A server is not reachable.
     Unreachable = 5,
-    /// No space.
+    /// No free space, or a quota is exhausted.
     NoSpace = 6,
     /// fsck found problems.
     Problems = 7,
@@ -29,11 +30,11 @@ pub enum Exit {
 pub struct Fault {
     /// Exit code.
     pub exit: Exit,
-    /// What was being done.
+    /// What failed.
     pub what: String,
     /// Why it failed.
     pub why: String,
-    /// What to do next.
+    /// What to try.
     pub hint: Option<String>,
 }
 
@@ -48,22 +49,25 @@ impl Fault {
         Self::new(Exit::Usage, what, why)
     }
 
-    /// Something else on this machine.
+    /// Any other failure on this machine.
     pub fn failed(what: impl Into<String>, why: impl fmt::Display) -> Self {
         Self::new(Exit::Failed, what, why.to_string())
     }
 
-    /// With what to do next.
+    /// Adds what to try.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Prints it on standard error, as JSON where that was asked for.
+    /// Prints it on standard error, as JSON with `--json`.
     pub fn report(&self, json: bool) -> ExitCode {
         if json {
             let value = serde_json::json!({
-                "error": { "what": self.what, "why": self.why, "try": self.hint, "exit": self.exit as u8 }
+                "error": {
+                    "what": self.what, "why": self.why, "try": self.hint,
+                    "exit": self.exit as u8,
+                }
             });
             error_line(&value);
         } else {
@@ -73,8 +77,8 @@ impl Fault {
     }
 }
 
-/// One line on standard error. `eprintln!` panics where it cannot be written, for instance in a log on a
-/// full disk.
+/// Prints one line on standard error. `eprintln!` would panic where that fails, for example in a
+/// log on a full disk.
 fn error_line(text: &dyn fmt::Display) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
@@ -88,45 +92,46 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Prints text or JSON; a closed pipe ends quietly.
+/// Prints text or JSON. A closed pipe ends the output without an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Printer {
-    /// Whether facts go out as JSON.
+    /// Print JSON instead of text.
     pub json: bool,
-    /// Whether hints and progress are left out.
+    /// Print no hints and no progress.
     pub quiet: bool,
 }
 
 impl Printer {
-    /// One line of text.
+    /// Prints one line of text.
     pub fn line(&self, text: impl fmt::Display) {
         let _ = writeln!(std::io::stdout().lock(), "{text}");
     }
 
-    /// A hint, on standard error, unless `--quiet` or `--json`.
+    /// Prints a hint on standard error, unless `--quiet` or `--json`.
     pub fn hint(&self, text: impl fmt::Display) {
         if self.hints() {
             error_line(&text);
         }
     }
 
-    /// What to type next, on standard error, unless `--quiet` or `--json`.
+    /// Prints the next command to run on standard error, unless `--quiet` or `--json`.
     pub fn next(&self, command: impl fmt::Display) {
         self.hint(format!("next: {command}"));
     }
 
-    /// Whether hints are wanted: they may cost a call.
+    /// Whether hints are printed. A hint may cost a call, which this saves.
     pub fn hints(&self) -> bool {
         !self.quiet && !self.json
     }
 
-    /// One JSON document.
+    /// Prints one JSON document.
     pub fn value(&self, value: &impl Serialize) {
         let text = serde_json::to_string_pretty(value).expect("facts are plain data");
         self.line(text);
     }
 
-    /// A table with a header, columns as wide as their widest cell; numbers to the right.
+    /// Prints a table with a header. Each column is as wide as its widest cell; numbers are
+    /// right-aligned.
     pub fn table(&self, header: &[&str], rows: &[Vec<String>]) {
         let width = |i: usize| {
             rows.iter()
@@ -152,18 +157,18 @@ impl Printer {
     }
 }
 
-/// A path as a shell takes it: quoted where it must be.
+/// A path for a shell command, quoted if necessary.
 pub fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_./:=@%+,-".contains(c);
     if !path.is_empty() && path.chars().all(plain) && !path.starts_with('-') {
         return path.to_owned();
     }
     let inside = path.replace('\'', "'\\''");
-    // A leading dash would be a flag, quoted or not.
+    // A leading dash would start an option, even in quotes.
     if path.starts_with('-') { format!("'./{inside}'") } else { format!("'{inside}'") }
 }
 
-/// A byte count for people: `0 B`, `1.5 KiB`, `3.0 GiB`.
+/// A human-readable byte count: `0 B`, `1.5 KiB`, `3.0 GiB`.
 pub fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {

@@ -1,4 +1,4 @@
-//! `braid mds`, `braid iod`, `braid agent`: the daemons, each until SIGINT or SIGTERM.
+//! `braid mds`, `braid iod`, `braid agent`: the daemons. Each runs until SIGINT or SIGTERM.
 
 use std::{path::PathBuf, sync::mpsc, time::Duration};
 
@@ -15,16 +15,16 @@ use crate::{
     output::{Exit, Fault, Printer, quoted},
 };
 
-/// Where an I/O daemon listens unless told otherwise.
+/// Where an I/O daemon listens by default.
 const IOD_LISTEN_DEFAULT: &str = "127.0.0.1:7701";
 
-/// How often a daemon looks whether it was refused for good: a person waits for that.
+/// How often a daemon checks whether it was refused for good. The user waits for the result.
 const REFUSAL_POLL: Duration = Duration::from_millis(200);
 
 /// Runs the metadata server.
 pub fn mds(args: &MdsArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let section = &settings.file.mds;
-    let dir = wanted(
+    let dir = required_path(
         &args.dir,
         &section.dir,
         "the metadata server's directory",
@@ -43,7 +43,8 @@ pub fn mds(args: &MdsArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     let mut mds = start_mds(config)?;
     out.line(format!("metadata server listens on {}", addresses(mds.local_addrs())));
     out.next(format!(
-        "braid iod{} --dir DISK --init --listen {}    (one for each disk; without --init from the second start on)",
+        "braid iod{} --dir DISK --init --listen {}    (one for each disk; later starts without \
+         --init)",
         config_flag(settings),
         listen_hint(mds.local_addrs().iter().any(|address| !address.ip().is_loopback())),
     ));
@@ -56,7 +57,7 @@ pub fn mds(args: &MdsArgs, settings: &Settings, out: Printer) -> Result<(), Faul
 pub fn iod(args: &IodArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let section = &settings.file.iod;
     let stop = stop_signal()?;
-    let dir = wanted(
+    let dir = required_path(
         &args.dir,
         &section.dir,
         "the I/O daemon's directory",
@@ -83,15 +84,15 @@ pub fn iod(args: &IodArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     let mut iod = start_iod(config)?;
     out.line(format!("I/O daemon listens on {}", addresses(iod.addresses())));
     out.next(format!(
-        "braid status{}    (shows it as up when the metadata server knows it)",
+        "braid status{}    (shows it as up when it has registered)",
         config_flag(settings)
     ));
-    let refused = wait_while_wanted(&iod, &stop);
+    let refused = wait_for_end(&iod, &stop);
     iod.stop();
     refused.map_or(Ok(()), |refused| Err(not_wanted(&refused)))
 }
 
-/// What an I/O daemon is to listen on: an address that clients reach.
+/// The address that an I/O daemon should listen on: one that clients can reach.
 fn listen_hint(is_reached_from_elsewhere: bool) -> &'static str {
     match is_reached_from_elsewhere {
         true => "ADDR:7701",
@@ -99,8 +100,8 @@ fn listen_hint(is_reached_from_elsewhere: bool) -> &'static str {
     }
 }
 
-/// Until a signal comes, or the metadata server says that it will never have the daemon: then what it says.
-fn wait_while_wanted(iod: &Iod, stop: &mpsc::Receiver<()>) -> Option<String> {
+/// Waits for a signal, or for a refusal of the metadata server that is final. Returns that refusal.
+fn wait_for_end(iod: &Iod, stop: &mpsc::Receiver<()>) -> Option<String> {
     while let Err(mpsc::RecvTimeoutError::Timeout) = stop.recv_timeout(REFUSAL_POLL) {
         if let Some(refused) = iod.refusal() {
             return Some(refused);
@@ -109,16 +110,16 @@ fn wait_while_wanted(iod: &Iod, stop: &mpsc::Receiver<()>) -> Option<String> {
     None
 }
 
-/// A daemon that would serve nothing, however long it ran.
+/// The error of a daemon that the cluster refuses for good.
 pub fn not_wanted(refused: &str) -> Fault {
     let (why, hint) = refused.split_once("; try: ").unwrap_or((refused, "braid status"));
     Fault::new(Exit::Refused, "joining the cluster", why).hint(hint)
 }
 
-/// Elsewhere no socket tells who is at its other end.
+/// On other systems a socket does not identify the user at its other end.
 #[cfg(not(target_os = "linux"))]
 pub fn agent(_: &AgentArgs, _: &Settings, _: Printer) -> Result<(), Fault> {
-    let why = "the agent needs Unix sockets that tell who connects, which this system lacks";
+    let why = "the agent needs Unix sockets that identify their peer, which this system lacks";
     Err(Fault::usage("starting the agent", why).hint("a client key file: --key FILE"))
 }
 
@@ -153,11 +154,11 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
     Ok(agent.run()?)
 }
 
-/// Starts a metadata server, with what to try when it does not.
+/// Starts a metadata server. A failure gets advice.
 pub fn start_mds(config: MdsConfig) -> Result<Mds, Fault> {
     let (dir, listen) = (config.directory.display().to_string(), config.listen.join(" "));
     Mds::start(config).map_err(|e| {
-        let otherwise = "--dir, with the directory that braid init made";
+        let otherwise = "--dir, with the directory that braid init created";
         not_started(
             format!("starting the metadata server of {dir} on {listen}"),
             &e.to_string(),
@@ -166,32 +167,33 @@ pub fn start_mds(config: MdsConfig) -> Result<Mds, Fault> {
     })
 }
 
-/// Starts an I/O daemon, with what to try when it does not.
+/// Starts an I/O daemon. A failure gets advice.
 pub fn start_iod(config: IodConfig) -> Result<Iod, Fault> {
     let (dir, listen) = (config.dir.display().to_string(), config.listen.join(" "));
     Iod::start(config).map_err(|e| {
         let otherwise =
-            "is the disk mounted? A new, empty directory becomes a daemon's with: braid iod --dir DIR --init";
-        not_started(format!("starting the I/O daemon of {dir} on {listen}"), &e.to_string(), otherwise)
+            "the same command when the disk is mounted; or, for an empty directory, with --init";
+        let what = format!("starting the I/O daemon of {dir} on {listen}");
+        not_started(what, &e.to_string(), otherwise)
     })
 }
 
-/// One piece of advice: the daemon's own, where it has one.
+/// Uses the daemon's own advice, if it has any.
 fn not_started(what: String, said: &str, otherwise: &str) -> Fault {
     if let Some((why, hint)) = said.split_once("; try: ") {
         return Fault::failed(what, why).hint(hint);
     }
     let taken = said.contains("in use") || said.contains("cannot listen");
     Fault::failed(what, said).hint(if taken {
-        "another port with --listen, or stop what listens there"
+        "another port with --listen, or stop the process on this port"
     } else {
         otherwise
     })
 }
 
-/// Makes an empty directory an I/O daemon's.
+/// Prepares an empty directory for an I/O daemon.
 pub fn init_iod(dir: &std::path::Path, cluster: ClusterUuid) -> Result<(), Fault> {
-    let doing = || format!("making {} an I/O daemon's", dir.display());
+    let doing = || format!("preparing {} for an I/O daemon", dir.display());
     std::fs::create_dir_all(dir).map_err(|e| Fault::failed(doing(), e))?;
     braid_store::LocalStore::init(dir, cluster, None)
         .map_err(|e| {
@@ -204,24 +206,21 @@ pub fn init_iod(dir: &std::path::Path, cluster: ClusterUuid) -> Result<(), Fault
         .map(|_| ())
 }
 
-/// The cluster that this host's configuration names.
+/// The cluster in this host's configuration.
 pub fn cluster(settings: &Settings) -> Result<ClusterUuid, Fault> {
     let text = settings.file.cluster.uuid.as_deref().ok_or_else(|| {
-        Fault::usage(
-            "starting a daemon",
-            "no configuration file says which cluster it belongs to (cluster.uuid)",
-        )
-        .hint("--config FILE, with the braid.toml that braid init wrote")
+        Fault::usage("starting a daemon", "no configuration file names its cluster (cluster.uuid)")
+            .hint("--config FILE, with the braid.toml that braid init wrote")
     })?;
     text.parse().map_err(|why: &str| Fault::usage("reading cluster.uuid", why))
 }
 
 fn server_key(given: &Option<PathBuf>, configured: &Option<PathBuf>) -> Result<Secret, Fault> {
-    let path = wanted(
+    let path = required_path(
         given,
         configured,
         "the server key",
-        "--server-key FILE (braid init makes keys/server.key)",
+        "--server-key FILE (braid init creates keys/server.key)",
     )?;
     let key = connect::key_file(&path)?;
     if key.id.0 != 0 {
@@ -229,12 +228,12 @@ fn server_key(given: &Option<PathBuf>, configured: &Option<PathBuf>) -> Result<S
             format!("reading {}", path.display()),
             "it holds a client key, not the server key",
         )
-        .hint("--server-key with keys/server.key of braid init"));
+        .hint("--server-key FILE, with keys/server.key of braid init"));
     }
     Ok(key.secret)
 }
 
-fn wanted(
+fn required_path(
     given: &Option<PathBuf>,
     configured: &Option<PathBuf>,
     what: &str,
@@ -242,7 +241,7 @@ fn wanted(
 ) -> Result<PathBuf, Fault> {
     let found = given.clone().or_else(|| configured.clone());
     found.ok_or_else(|| {
-        Fault::new(Exit::Usage, "starting", format!("nobody said where {what} is")).hint(hint)
+        Fault::new(Exit::Usage, "starting", format!("no option or setting names {what}")).hint(hint)
     })
 }
 
@@ -254,7 +253,7 @@ fn listen(given: &[String], configured: &[String], default: &str) -> Vec<String>
     }
 }
 
-/// The flag that names the configuration file, as the user gave it or would have to.
+/// The option that names the configuration file, for commands in hints.
 fn config_flag(settings: &Settings) -> String {
     settings.path.as_ref().map_or_else(String::new, |path| {
         format!(" --config {}", quoted(&path.display().to_string()))
@@ -265,7 +264,8 @@ fn addresses(list: &[std::net::SocketAddr]) -> String {
     list.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// A channel that gets a message at SIGINT or SIGTERM; a second one ends the process at once.
+/// A channel that gets a message at SIGINT or SIGTERM. A second signal ends the process
+/// immediately.
 pub fn stop_signal() -> Result<mpsc::Receiver<()>, Fault> {
     let (send, receive) = mpsc::sync_channel(1);
     let handler = move || {

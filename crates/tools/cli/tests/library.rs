@@ -1,5 +1,5 @@
-//! The library on a real cluster, as a program uses it: the 2008 paper's six calls with its parameters, the cursor, and
-//! what becomes of a client after `fork`.
+//! The library on a real cluster, as a program uses it: the six calls of the 2008 paper with their
+//! parameters, the cursor, and clients after `fork`.
 #![cfg(unix)]
 
 #[path = "it/harness/mod.rs"]
@@ -89,7 +89,7 @@ fn the_async_face_has_the_same_cursor() {
     assert_eq!(cluster.run(&["cat", "/f"]).stdout, all);
 }
 
-/// The daemon of a file's first byte, and of all its parts.
+/// The daemon of a file's first byte, and the daemons of all its parts.
 fn placed(layout: &Layout) -> (u32, Vec<u32>) {
     let component = &layout.components[0];
     let iods: Vec<u32> = component.parts.iter().map(|part| part.iods[0].0).collect();
@@ -97,7 +97,7 @@ fn placed(layout: &Layout) -> (u32, Vec<u32>) {
 }
 
 #[test]
-fn stripe_size_first_daemon_number_of_daemons_and_distribution_are_as_the_open_asks() {
+fn an_open_sets_stripe_size_daemons_and_distribution() {
     let cluster = Cluster::up(4);
     let client = client(&cluster);
     for (first, count) in [(0, 4), (2, 3), (3, 2), (1, 1)] {
@@ -118,7 +118,7 @@ fn stripe_size_first_daemon_number_of_daemons_and_distribution_are_as_the_open_a
         let again = client.open(&path, &OpenOptions::new().read(true)).unwrap();
         assert_eq!(again.layout(), layout, "the layout is the file's, not the handle's");
         client.flush_closes().unwrap();
-        // What was written is recorded in the background, when the last writer is gone.
+        // The written parts are recorded in the background after the last close of a writer.
         let shown = loop {
             let shown = cluster.ok(&["layout", "show", &path]);
             if shown.contains("(written)") {
@@ -171,12 +171,13 @@ fn every_distribution_can_be_asked_for_at_open() {
     }
 }
 
-/// Runs `judge` in a real child of this process; whether it said yes before the kernel ended it.
+/// Runs `judge` in a child process. Returns whether it returned true before the alarm ended it.
 fn holds_in_child(judge: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child calls `judge`, which touches nothing of other threads, and ends without unwinding.
+    // SAFETY: the child calls `judge`, which uses no state of other threads, and ends without
+    // unwinding.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: plain system calls; a child that hangs is ended by the alarm, which counts as a no.
+        // SAFETY: plain system calls. The alarm ends a child that hangs, which counts as false.
         unsafe {
             libc::alarm(60);
             let holds =
@@ -192,7 +193,7 @@ fn holds_in_child(judge: impl FnOnce() -> bool) -> bool {
 }
 
 #[test]
-fn a_child_is_told_that_the_client_is_its_parents_and_works_with_one_of_its_own() {
+fn a_child_cannot_use_its_parents_client_and_makes_its_own() {
     let cluster = Cluster::up(2);
     let config = config(&cluster);
     let client = Client::connect(config.clone()).unwrap();
@@ -208,7 +209,7 @@ fn a_child_is_told_that_the_client_is_its_parents_and_works_with_one_of_its_own(
         told(file.write_at(b"child!", 0).unwrap_err());
         told(file.size().unwrap_err());
         told(file.sync().unwrap_err());
-        // Its copies of handle and client go without a word to anybody.
+        // The child drops its copies of handle and client without a message to a server.
         file.close().unwrap();
         drop(client);
         let own = Client::connect(config).unwrap();
@@ -229,8 +230,8 @@ fn the_parent_goes_on_as_if_it_had_no_child() {
     for round in 0..3 {
         assert!(holds_in_child(|| {
             let refused = client.stat("/f").is_err() && file.write_at(b"child!", 0).is_err();
-            // Everything the child has of the parent's is dropped in the child.
-            // SAFETY: both are read once, in a process that ends without using or dropping them again.
+            // The child drops everything that it has from the parent. SAFETY: both are read once,
+            // in a process that ends without using or dropping them again.
             unsafe { drop((std::ptr::read(&raw const file), std::ptr::read(&raw const client))) };
             refused
         }));

@@ -1,4 +1,4 @@
-//! Whether a lab can be made here, and if not, what is missing.
+//! Checks whether this machine can run a lab, and if not, what is missing.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::shell::sh;
 
-/// Makes what a lab needs of the kernel, and removes it: a namespace, a veth pair, a bridge, a shaped queue.
+/// Creates and removes what a lab needs of the kernel: a namespace, a veth pair, a bridge, a shaped
+/// queue.
 const PROBE: &str = r#"
 name=braid-lab-$1-probe
 trap 'ip netns del $name 2>/dev/null || true' EXIT
@@ -17,7 +18,7 @@ tc -n $name qdisc replace dev probe0 root tbf rate 1mbit burst 16kb limit 64kb
 nsenter --net=/run/netns/$name true
 "#;
 
-/// An error that says what is missing for a lab on this machine. Programs that are missing are installed.
+/// Fails with a list of what is missing for a lab on this machine. Installs missing programs.
 pub fn able() -> Result<()> {
     static ABLE: OnceLock<Result<(), String>> = OnceLock::new();
     ABLE.get_or_init(|| probe().map_err(|error| format!("{error:#}")))
@@ -28,17 +29,17 @@ pub fn able() -> Result<()> {
 fn probe() -> Result<()> {
     ensure!(
         rustix::process::geteuid().is_root(),
-        "a lab cannot be made: only root may make network namespaces; try: sudo"
+        "creating a lab: only root may create network namespaces; try: sudo"
     );
     need("ip", &["iproute2"])?;
     need("nsenter", &["util-linux"])?;
-    sh(PROBE, &[&std::process::id().to_string()]).map(drop).context(
-        "a lab cannot be made: this kernel or container lacks namespaces, veth, a bridge or tbf",
-    )
+    sh(PROBE, &[&std::process::id().to_string()])
+        .map(drop)
+        .context("creating a lab: this kernel or container lacks namespaces, veth, a bridge or tbf")
 }
 
-/// An error that says what is to be done when the hosts of a lab may not use this congestion control: a network namespace may
-/// set those only that the machine allows every program (tcp(7)).
+/// Fails with advice if the hosts of a lab may not use this congestion control. A network namespace
+/// may use only those that the machine allows to every program (tcp(7)).
 pub fn may_use(control: &str) -> Result<()> {
     let read = |name: &str| {
         let path = format!("/proc/sys/net/ipv4/{name}");
@@ -56,7 +57,7 @@ fn check_control(control: &str, available: &str, allowed: &str) -> Result<()> {
         (|list: &str| list.split_whitespace().any(|known| known == control), allowed.trim());
     let module = !control.is_empty()
         && control.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let what = format!("hosts cannot use the congestion control `{control}`");
+    let what = format!("selecting the congestion control `{control}`");
     ensure!(
         has(available),
         "{what}: this machine's TCP has {}{}",
@@ -65,18 +66,19 @@ fn check_control(control: &str, available: &str, allowed: &str) -> Result<()> {
     );
     ensure!(
         has(allowed),
-        "{what}: this machine allows {allowed}; try: sudo sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{allowed} {control}\""
+        "{what}: this machine allows {allowed}; try: sudo sysctl -w \
+         net.ipv4.tcp_allowed_congestion_control=\"{allowed} {control}\""
     );
     Ok(())
 }
 
-/// Installs Debian packages whose program is missing, where this may be done.
+/// Installs Debian packages whose program is missing, if this process may.
 pub fn need(program: &str, packages: &[&str]) -> Result<()> {
     if sh("command -v \"$1\"", &[program]).is_ok() {
         return Ok(());
     }
     let hint = || format!("{program} is missing; try: sudo apt-get install {}", packages.join(" "));
-    ensure!(rustix::process::geteuid().is_root(), "only root may install packages: {}", hint());
+    ensure!(rustix::process::geteuid().is_root(), "installing packages: only root may; {}", hint());
     eprintln!("netlab: installing {}", packages.join(" "));
     let install = "export DEBIAN_FRONTEND=noninteractive; apt-get update -q; \
                    apt-get install -q -y --no-install-recommends \"$@\"";

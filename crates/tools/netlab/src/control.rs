@@ -1,11 +1,11 @@
-//! What can happen to the hosts of a lab, asked for by the commands that run in it.
+//! Events for the hosts of a lab, requested by commands that run in it.
 //!
 //! ```text
-//!   braid-netlab kill iod0 ── "kill iod0" ──► socket in the lab's directory ──► the process that has the lab
-//!                          ◄── "ok", or why not ──
+//!   braid-netlab kill iod0 ── "kill iod0" ──► socket in the lab's directory ──► the lab's process
+//!                          ◄── "ok", or an error ──
 //! ```
 //!
-//! A socket in a directory and not in a network: it is reached from every host, also from one that is cut off.
+//! The socket is in a directory, not in a network: every host can reach it, also a partitioned one.
 
 use std::{
     fmt, fs,
@@ -20,14 +20,14 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::lab::Lab;
 
-/// Where the socket is.
+/// Environment variable with the path of the socket.
 const VARIABLE: &str = "BRAID_LAB";
-/// How long who has connected may take to say what it wants.
+/// Time-out for the request of a connected command.
 const SAY_MAX: Duration = Duration::from_secs(10);
-/// The longest word and name, and an answer, in bytes.
+/// Maximum length of a request or a reply, in bytes.
 const LINE_MAX: u64 = 4096;
 
-/// What can happen to a host.
+/// An event of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// [`Network::partition`](crate::Network::partition).
@@ -77,10 +77,10 @@ impl fmt::Display for Event {
     }
 }
 
-/// Lets something happen to a host of the lab that this process runs in.
+/// Requests an event of a host from the lab that this process runs in.
 ///
 /// # Errors
-/// This process is in no lab; there is no such host, or it has no daemon; what the lab says.
+/// This process is in no lab; the host does not exist, or it has no daemon; any error of the lab.
 pub fn ask(event: Event, host: &str) -> Result<()> {
     let path = std::env::var_os(VARIABLE).map(PathBuf::from);
     let path = path
@@ -98,7 +98,7 @@ pub fn ask(event: Event, host: &str) -> Result<()> {
     }
 }
 
-/// Where a lab is asked.
+/// The socket for requests to a lab.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
@@ -107,10 +107,10 @@ pub struct Control {
 }
 
 impl Control {
-    /// A socket in the directory of the lab.
+    /// Creates the socket in the directory of the lab.
     ///
     /// # Errors
-    /// The directory has a path too long for one.
+    /// The path of the directory is too long for a socket.
     pub fn new(lab: &Lab) -> Result<Self> {
         Self::at(lab.dir().join("control"))
     }
@@ -121,12 +121,12 @@ impl Control {
         Ok(Self { listener, path, ended: AtomicBool::new(false) })
     }
 
-    /// By what a command finds the lab.
+    /// The environment variable with which a command finds the lab.
     pub fn variable(&self) -> (&'static str, &Path) {
         (VARIABLE, &self.path)
     }
 
-    /// Does what is asked for, one after the other, until [`Control::end`].
+    /// Serves requests, one after the other, until [`Control::end`].
     pub fn serve(&self, lab: &mut Lab) {
         self.serve_by(|event, host| event.happen(lab, host));
     }
@@ -139,15 +139,15 @@ impl Control {
             let answer = asked(&stream).and_then(|(event, host)| happen(event, &host));
             let answer = answer
                 .map_or_else(|error| format!("{error:#}").replace('\n', " "), |()| "ok".to_owned());
-            // Who has gone away does not want to know.
+            // A client that has closed its connection needs no reply.
             let _ = writeln!(&stream, "{answer}");
         }
     }
 
-    /// Ends [`Control::serve`]: nothing is asked any more.
+    /// Ends [`Control::serve`]: further requests fail.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        // It waits for somebody to connect.
+        // It waits for a connection.
         drop(UnixStream::connect(&self.path));
         let _ = fs::remove_file(&self.path);
     }
@@ -157,9 +157,9 @@ fn asked(stream: &UnixStream) -> Result<(Event, String)> {
     stream.set_read_timeout(Some(SAY_MAX))?;
     let said = line(stream)?;
     let (word, host) =
-        said.split_once(' ').with_context(|| format!("`{said}` is no event and host"))?;
+        said.split_once(' ').with_context(|| format!("`{said}` is not an event and a host"))?;
     let event = Event::ALL.into_iter().find(|event| event.word() == word);
-    Ok((event.with_context(|| format!("`{word}` does not happen to hosts"))?, host.to_owned()))
+    Ok((event.with_context(|| format!("`{word}` is not an event of hosts"))?, host.to_owned()))
 }
 
 fn line(stream: &UnixStream) -> Result<String> {
@@ -196,7 +196,10 @@ mod tests {
             control.end();
             assert!(answers.iter().all(|answer| answer == "ok"), "{answers:?}");
             assert_eq!(refused[0], "no host nobody; there is iod0");
-            assert!(refused[1].contains("burn") && refused[2].contains("no event"), "{refused:?}");
+            assert!(
+                refused[1].contains("burn") && refused[2].contains("not an event"),
+                "{refused:?}"
+            );
         });
         assert_eq!(happened, Event::ALL.map(|event| (event, "iod0".to_owned())));
     }

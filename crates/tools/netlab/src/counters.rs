@@ -1,20 +1,20 @@
-//! What TCP counts in a namespace: the numbers that `nstat` shows.
+//! TCP counters of a namespace: the numbers that `nstat` shows.
 
 use std::{fs, ops};
 
 use anyhow::{Context, Result};
 
-/// Counts since the host is there.
+/// Counts since the host exists.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counters {
     /// Segments sent again (`TcpRetransSegs`).
     pub retransmits: u64,
-    /// Times that nothing came back until a timer ran out (`TcpExtTCPTimeouts`).
+    /// Retransmission time-outs (`TcpExtTCPTimeouts`).
     pub timeouts: u64,
 }
 
 impl Counters {
-    /// Of the namespace of the calling thread.
+    /// The counters in the namespace of the calling thread.
     pub fn read() -> Result<Self> {
         let read = |name: &str| {
             let path = format!("/proc/thread-self/net/{name}");
@@ -29,7 +29,7 @@ impl Counters {
     }
 }
 
-/// The field of a table whose first line of this kind has the names, and the second the values.
+/// A field of a table: of two lines of this kind, the first has the names, the second the values.
 fn value(table: &str, kind: &str, name: &str) -> Option<u64> {
     let mut lines = table.lines().filter(|line| line.split(' ').next() == Some(kind));
     let (names, values) = (lines.next()?, lines.next()?);

@@ -1,4 +1,4 @@
-//! Servers that answer late, whatever they are: what others send to a port of theirs goes round by a relay on their host.
+//! Delays all traffic of a server: its host redirects connections to the server's port to a relay.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 
 use crate::{able::need, host::Host, relay::Relay, shell::sh};
 
-/// A relay's port is its server's and this.
+/// The port of a relay is the server's port plus this.
 const RELAY_PORTS_FROM: u16 = 20_000;
-/// Only connections that begin are sent round: those that stand would break.
+/// Only new connections are redirected: redirecting an established one would break it.
 const RULES: &str = r#"
 nsenter --net="/run/netns/$1" nft -f - <<RULES
 add table ip detour
@@ -17,7 +17,7 @@ $2
 RULES
 "#;
 
-/// New connections to some ports of a host are late. The delay ends for those that come after it is dropped.
+/// Delays new connections to some ports of a host. Connections after its drop have no delay.
 #[derive(Debug)]
 pub struct Detour {
     host: Host,
@@ -25,7 +25,8 @@ pub struct Detour {
 }
 
 impl Detour {
-    /// Each byte to and from these ports (below 40,000) comes so much later, and by what a relay's threads need to wake up.
+    /// Delays each byte to and from these ports (below 40,000) by this time, plus the wake-up time
+    /// of the relay's threads.
     pub fn start(host: &Host, ports: &[u16], each_way: Duration) -> Result<Self> {
         need("nft", &["nftables"])?;
         let relay = |port: u16| {
@@ -47,7 +48,7 @@ impl Detour {
 
 impl Drop for Detour {
     fn drop(&mut self) {
-        // The namespace may be gone, and with it the table.
+        // The namespace may be gone, and the table with it.
         let _ = sh(
             "nsenter --net=\"/run/netns/$1\" nft delete table ip detour",
             &[&self.host.namespace],

@@ -1,4 +1,4 @@
-//! One host: a namespace, and how to get into it.
+//! One host: a namespace, and how to run code in it.
 
 use std::{fs::File, os::fd::AsFd, path::PathBuf, process::Command, thread};
 
@@ -7,23 +7,23 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::{counters::Counters, leftovers::NAMESPACES};
 
-/// One host of a lab.
+/// A host of a lab.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// `iod0`, `client2`, `mds`.
     pub name: String,
-    /// Its namespace, as `ip netns` knows it.
+    /// Its namespace, by its name in `ip netns`.
     pub namespace: String,
-    /// Its addresses, one for each card.
+    /// Its addresses, one for each network interface.
     pub addresses: Vec<String>,
-    /// Ports of the switch that it is on, one for each card.
+    /// Its ports of the switch, one for each interface.
     pub ports: Vec<String>,
-    /// Line rate of each card, bits a second.
+    /// Line rate of each interface, in bits per second.
     pub rate: u64,
 }
 
 impl Host {
-    /// The address of its first card.
+    /// The address of its first interface.
     pub fn address(&self) -> &str {
         self.addresses.first().map_or("", String::as_str)
     }
@@ -36,12 +36,13 @@ impl Host {
         command
     }
 
-    /// What stands before a command so that it runs on this host. Not `ip netns exec`, which hides mounts.
+    /// Prefix for a command that must run on this host. Not `ip netns exec`, which hides mounts.
     pub fn prefix(&self) -> [String; 2] {
         ["nsenter".to_owned(), format!("--net={}", self.path().display())]
     }
 
-    /// Runs `work` in a thread that is on this host: sockets that it opens, and threads and processes that it starts, are there.
+    /// Runs `work` in a thread on this host. Sockets, threads and processes of that thread are on
+    /// the host too.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -52,16 +53,16 @@ impl Host {
         })
     }
 
-    /// Moves the calling thread to this host, for good.
+    /// Moves the calling thread to this host permanently.
     pub fn enter(&self) -> Result<()> {
         let file = File::open(self.path())
-            .with_context(|| format!("{} is not there any more", self.namespace))?;
+            .with_context(|| format!("{} does not exist any more", self.namespace))?;
         let network = Some(LinkNameSpaceType::Network);
         move_into_link_name_space(file.as_fd(), network)
             .with_context(|| format!("entering {}", self.namespace))
     }
 
-    /// What its TCP has counted so far.
+    /// The TCP counters of the host.
     pub fn counters(&self) -> Result<Counters> {
         self.inside(Counters::read)
     }

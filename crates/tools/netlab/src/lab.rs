@@ -1,4 +1,4 @@
-//! A cluster in a lab: a metadata server, I/O daemons, and clients, each on a host of its own.
+//! A cluster in a lab: a metadata server, I/O daemons and clients, each on its own host.
 
 use std::{
     fs,
@@ -14,53 +14,53 @@ use tempfile::TempDir;
 
 use crate::{counters::Counters, host::Host, relay::Relay, spec::Spec, switch::Network};
 
-/// What a daemon prints when it serves.
+/// Output of a daemon when it serves.
 const READY: &str = "listens on";
-/// How long the daemons may take until the map shows all of them, on a machine that is busy with other things.
+/// Time-out until the cluster map shows all daemons, on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(120);
-/// How often it is asked.
+/// Interval of the checks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Where each daemon listens: it is alone on its host.
+/// Port of each daemon: it is alone on its host.
 const PORT: u16 = 7700;
-/// Where an I/O daemon listens behind a relay.
+/// Port of an I/O daemon behind a relay.
 const PORT_BEHIND: u16 = 7701;
 
-/// How a client reaches the cluster.
+/// How a client connects to the cluster.
 #[derive(Clone, Debug)]
 pub struct Contact {
-    /// The metadata server.
+    /// Address of the metadata server.
     pub mds: String,
-    /// The client key.
+    /// Path of the client key.
     pub key: PathBuf,
     /// When connections are encrypted.
     pub tls: TlsPolicy,
-    /// The same as `BRAID_TLS` has it.
+    /// The same, as a value of `BRAID_TLS`.
     pub tls_word: &'static str,
 }
 
-/// A running cluster. Dropping it ends and removes everything.
+/// A running cluster. Dropping it stops and removes everything.
 pub struct Lab {
     contact: Contact,
     spec: Spec,
     braid: Braid,
-    /// `None` is a dead host.
+    /// `None` for a dead host.
     mds: Option<Daemon>,
     iods: Vec<Option<Daemon>>,
     _relays: Vec<Relay>,
-    // After the daemons, which are on it; it removes the directory too.
+    // Dropped after the daemons, which run on it; it removes the directory too.
     network: Network,
     dir: TempDir,
 }
 
 impl Lab {
-    /// Where each daemon listens: it is alone on its host.
+    /// Port of each daemon: it is alone on its host.
     pub const PORT: u16 = PORT;
 
-    /// Makes hosts and cluster, and waits until every I/O daemon is up.
+    /// Creates the hosts and the cluster, and waits until every I/O daemon is up.
     pub fn start(braid: &Braid, spec: &Spec) -> Result<Self> {
         let parent = spec.dir.clone().unwrap_or_else(std::env::temp_dir);
         let dir = tempfile::Builder::new().prefix("braid-netlab-").tempdir_in(&parent);
-        let dir = dir.with_context(|| format!("making a directory in {}", parent.display()))?;
+        let dir = dir.with_context(|| format!("creating a directory in {}", parent.display()))?;
         let network = Network::new(spec, &dir.path().display().to_string())?;
         let mds = format!("{}:{PORT}", network.host("mds")?.address());
         let (tls, tls_word) =
@@ -99,22 +99,22 @@ impl Lab {
         self.wait_until_up()
     }
 
-    /// How a client reaches it.
+    /// How a client connects to it.
     pub fn contact(&self) -> &Contact {
         &self.contact
     }
 
-    /// The hosts and their cables.
+    /// The hosts and the switch.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// What it was made as.
+    /// The specification of the lab.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// A directory of the lab, removed with it; what is mounted below it is unmounted.
+    /// A directory of the lab, removed with it; mounts below it are unmounted first.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -124,8 +124,8 @@ impl Lab {
         self.network.host(&format!("client{client}"))
     }
 
-    /// A client of the library on a client host. To be called by a thread that is there ([`Host::inside`]), since its connections
-    /// are opened by the threads that use it.
+    /// A client of the library on a client host. Call it from a thread on that host
+    /// ([`Host::inside`]): the calling threads open its connections.
     pub fn connect(&self, timeout: Duration) -> Result<Client> {
         let mut config =
             Config::new([self.contact.mds.clone()], Credential::from_key_file(&self.contact.key)?);
@@ -133,7 +133,7 @@ impl Lab {
         Ok(Client::connect(config)?)
     }
 
-    /// The settings with which every command of `braid` finds the cluster.
+    /// The environment variables with which every `braid` command finds the cluster.
     pub fn environment(&self) -> [(&'static str, String); 4] {
         let contact = &self.contact;
         [
@@ -144,7 +144,7 @@ impl Lab {
         ]
     }
 
-    /// `braid ARGUMENTS` of an administrator, on a host.
+    /// Runs `braid ARGUMENTS` on a host as an administrator.
     pub fn succeed(&self, host: &str, arguments: &[&str]) -> Result<String> {
         let config = self.config().display().to_string();
         let key = self.path("meta/keys/server.key").display().to_string();
@@ -154,18 +154,20 @@ impl Lab {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// The host is dead: SIGKILL to its daemon. [`Lab::restart`] brings it back.
+    /// Kills the daemon of a host with SIGKILL, as if the host were dead. [`Lab::restart`] starts
+    /// it again.
     pub fn kill(&mut self, host: &str) -> Result<()> {
         drop(self.daemon(host)?.take());
         Ok(())
     }
 
-    /// The host hangs: SIGSTOP to its daemon, whose connections stay open. [`Lab::resume`] brings it back.
+    /// Stops the daemon of a host with SIGSTOP, as if the host hung. Its connections stay open.
+    /// [`Lab::resume`] continues it.
     pub fn stop(&mut self, host: &str) -> Result<()> {
         self.signal(host, Signal::STOP)
     }
 
-    /// The host goes on.
+    /// Continues a stopped host.
     pub fn resume(&mut self, host: &str) -> Result<()> {
         self.signal(host, Signal::CONT)
     }
@@ -177,7 +179,7 @@ impl Lab {
         Ok(())
     }
 
-    /// A daemon that ended though nobody killed it is an error with its last words.
+    /// Fails if a daemon has ended that was not killed; the error has the end of its log.
     pub fn check_alive(&mut self) -> Result<()> {
         let named =
             self.iods.iter_mut().enumerate().map(|(iod, daemon)| (format!("iod{iod}"), daemon));
@@ -193,12 +195,12 @@ impl Lab {
         }
     }
 
-    /// What TCP of all hosts has counted so far.
+    /// The TCP counters of all hosts.
     pub fn counters(&self) -> Result<Counters> {
         self.network.hosts().iter().map(Host::counters).sum()
     }
 
-    /// Waits until the map shows every I/O daemon that runs as up.
+    /// Waits until the cluster map shows every running I/O daemon as up.
     pub fn wait_until_up(&self) -> Result<()> {
         let wanted = self.iods.iter().flatten().count();
         let look = || -> Result<()> {
@@ -231,7 +233,7 @@ impl Lab {
         }
         let iod = host.strip_prefix("iod").and_then(|number| number.parse::<usize>().ok());
         iod.and_then(|iod| self.iods.get_mut(iod))
-            .with_context(|| format!("no daemon is on a host {host}"))
+            .with_context(|| format!("host {host} has no daemon"))
     }
 
     fn signal(&mut self, host: &str, signal: Signal) -> Result<()> {

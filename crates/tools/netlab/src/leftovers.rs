@@ -1,16 +1,17 @@
-//! The end of a lab: its processes, mounts, namespaces and files; and of labs whose process is dead.
+//! Removes a lab with its processes, mounts, namespaces and files; also labs of dead processes.
 
 use std::{fs, path::Path};
 
 use crate::shell::sh;
 
-/// Where `ip netns` keeps its names.
+/// Where `ip netns` stores its names.
 pub const NAMESPACES: &str = "/run/netns";
-/// Every namespace of every lab begins so; the id of the process that made it follows.
+/// Prefix of the namespaces of all labs; the id of the process that created it follows.
 pub const PREFIX: &str = "braid-lab-";
 
-/// Ends everything in the namespaces whose names begin with `$1`, and removes them; `$2` is the directory of the lab, which is
-/// unmounted and removed, or nothing. A host may be stopped (SIGSTOP): SIGKILL ends it all the same.
+/// Ends everything in the namespaces whose names start with `$1`, and removes them. `$2` is the
+/// directory of the lab, which is unmounted and removed, or empty. A host may be stopped (SIGSTOP):
+/// SIGKILL ends it nevertheless.
 pub const REMOVE: &str = r#"
 dir=$2
 if [ -n "$dir" ]; then
@@ -34,16 +35,21 @@ for file in /run/netns/"$1"*; do
     ip netns del "${file##*/}"
 done
 if [ -n "$dir" ]; then
-    for try in $(seq 100); do rm -rf --one-file-system "$dir"; test -e "$dir" || break; sleep 0.1; done
+    for try in $(seq 100); do
+        rm -rf --one-file-system "$dir"
+        test -e "$dir" || break
+        sleep 0.1
+    done
 fi
 exit 0
 "#;
 
-/// Removes namespaces of labs whose process is dead, and says which. What another lab removes at the same time is no error.
+/// Removes namespaces of labs whose process is dead, and prints them. If another process removes
+/// one at the same time, that is no error.
 pub fn remove_leftovers() {
     for prefix in of_the_dead() {
         eprintln!(
-            "netlab: removing what process {} left",
+            "netlab: removing the lab of dead process {}",
             prefix.trim_start_matches(PREFIX).trim_end_matches('-')
         );
         if let Err(error) = sh(REMOVE, &[&prefix, ""]) {
@@ -52,7 +58,7 @@ pub fn remove_leftovers() {
     }
 }
 
-/// The beginnings of the names, each once.
+/// The prefixes of the names, each once.
 fn of_the_dead() -> Vec<String> {
     let entries = fs::read_dir(NAMESPACES).into_iter().flatten().filter_map(Result::ok);
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -66,7 +72,7 @@ fn of_the_dead() -> Vec<String> {
     dead
 }
 
-/// The process that made a namespace of this name, if it is one of a lab.
+/// The process that created a namespace of this name, if the name is one of a lab.
 fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split_once('-')?.0.parse().ok()
 }

@@ -1,16 +1,24 @@
-//! A cluster of hosts on one machine: each host a network namespace, its cards veth pairs into one switch, and `tc` holds every
-//! link to its rate and every port of the switch to its queue (docs/adr/0018-netlab.md).
+//! A cluster of hosts on one machine. Each host is a network namespace; its interfaces are veth
+//! pairs to one switch. `tc` limits every link to its rate and every port of the switch to its
+//! queue (docs/adr/0018-netlab.md). The namespace of a host is called `braid-lab-PID-N-HOST`.
 //!
 //! ```text
-//!   braid-lab-PID-N-iod0 ── eth0 ──tbf──► v-iod0-0 ┐                       ┌ v-client0-0 ◄──tbf── eth0 ── braid-lab-PID-N-client0
-//!                                                  ├ br0, braid-lab-PID-N-sw┤
-//!   braid-lab-PID-N-iod1 ── eth0 ◄──tbf── v-iod1-0 ┘                       └ v-mds-0     ──tbf──► eth0 ── braid-lab-PID-N-mds
+//!   namespace ...-iod0                 namespace ...-sw                 namespace ...-client0
+//!     eth0 ──tbf──► v-iod0-0 ┐                          ┌ v-client0-0 ◄──tbf── eth0
+//!                            ├────────── br0 ───────────┤
+//!     eth0 ◄──tbf── v-iod1-0 ┘                          └ v-mds-0     ──tbf──► eth0
+//!   namespace ...-iod1                                                  namespace ...-mds
 //! ```
 //!
-//! (1) A lab is gone when its [`Lab`] is dropped, and also when its process was killed: a shell waits for that. (2) What a lab of
-//! a dead process left all the same is removed when the next one starts. (3) Labs do not meet: each has a switch of its own, in a
-//! namespace of its own, so that all may use the same addresses. (4) What runs in a lab cuts off, kills and restarts its hosts by
-//! commands ([`ask`]), as who has the [`Lab`] does by calls.
+//! 1. A lab is removed when its [`Lab`] is dropped, and also when its process is killed: a shell
+//!    waits for that.
+//! 2. If a lab of a dead process still exists, the next lab removes it at its start.
+//! 3. Labs do not interfere: each has a switch in a namespace of its own, so that all can use the
+//!    same addresses.
+//! 4. Programs in a lab partition, kill and restart its hosts by commands ([`ask`]), as the owner
+//!    of the [`Lab`] does by calls.
+//!
+//! The tests check them; they concern other processes, so that no assertion here can.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! `cargo xtask netlab [OPTIONS] run CMD...`: a cluster in a lab, and a command on its first client.
+//! `cargo xtask netlab [OPTIONS] run CMD...`: runs a cluster in a lab, and a command on its first
+//! client.
 
 use std::{path::PathBuf, process::ExitCode, thread};
 
@@ -7,48 +8,50 @@ use braid_crash_tests::braid::Braid;
 use braid_netlab::{Control, Delay, Event, Lab, Spec, ask, parse_bytes, parse_rate};
 use clap::{Parser, Subcommand};
 
-/// A cluster of hosts on one machine, and a command on its first client
+/// Run a cluster of hosts on one machine, and a command on its first client
 ///
-/// Each host is a network namespace with cards of the given rate on one switch; a metadata server and every I/O daemon have hosts
-/// of their own. The command finds the cluster by its environment (`braid ls /` just works). Everything is gone at its end.
-/// Needs root.
+/// Each host is a network namespace with interfaces of the given rate on one switch. The metadata
+/// server and every I/O daemon have a host of their own. The environment of the command names the
+/// cluster, so `braid ls /` works. Everything is removed at the end. Needs root.
 #[derive(Parser, Debug)]
 #[command(name = "cargo xtask netlab", max_term_width = 100)]
 struct Args {
-    /// I/O daemons, each on a host of its own
+    /// Number of I/O daemons, each on its own host
     #[arg(long, default_value_t = 4)]
     iods: usize,
-    /// Client hosts; the others are reached by `ip netns`
+    /// Number of client hosts; reach the others with `ip netns`
     #[arg(long, default_value_t = 1)]
     clients: usize,
-    /// Line rate of every card, as Ethernet counts it: 1gbit, 100mbit
+    /// Line rate of every interface, as Ethernet counts it: 1gbit, 100mbit
     #[arg(long, default_value = "1gbit", value_parser = parse_rate)]
     rate: u64,
-    /// Line rate of the clients' cards, where it is another one
+    /// Line rate of the clients' interfaces, if it differs
     #[arg(long, value_parser = parse_rate)]
     client_rate: Option<u64>,
-    /// Run the same cluster so many times slower: rates are divided by it, pieces that cards take at once stay those of the whole rates
+    /// Run the same cluster this many times slower: rates are divided by it, but segments and
+    /// bursts keep the size of the full rates
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     slowed: u64,
-    /// What each port of the switch can hold for its host
+    /// Queue of each switch port to its host
     #[arg(long, default_value = "128KiB", value_parser = parse_bytes)]
     queue: u64,
-    /// Cards of each host of an I/O daemon
+    /// Number of interfaces of each I/O daemon's host
     #[arg(long, default_value_t = 1)]
     cards: usize,
-    /// An I/O daemon whose bytes come so much later, in each direction, by a relay: iod2=5ms
+    /// Delay each byte of an I/O daemon by this time in each direction, through a relay: iod2=5ms
     #[arg(long, value_name = "HOST=TIME")]
     delay: Vec<Delay>,
-    /// The part of the packets that the switch loses: 0.001
+    /// Fraction of packets that the switch drops: 0.001
     #[arg(long, default_value_t = 0.0)]
     loss: f64,
-    /// TCP congestion control of the hosts [default: the machine's]
+    /// TCP congestion control of the hosts [default: that of the machine]
     #[arg(long)]
     congestion: Option<String>,
-    /// Encrypted connections
+    /// Encrypt connections
     #[arg(long)]
     tls: bool,
-    /// Where directories of daemons are made, and removed [default: the system's temporary directory]
+    /// Directory for the daemons' data, removed at the end [default: the system's temporary
+    /// directory]
     #[arg(long)]
     dir: Option<PathBuf>,
     #[command(subcommand)]
@@ -63,25 +66,25 @@ enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// A shell on the first client
+    /// Run a shell on the first client
     Shell,
-    /// In a lab: the switch passes nothing from and to this host any more
+    /// In a lab: partition this host; the switch drops all its packets
     Partition(Happens),
-    /// In a lab: the switch passes everything again
+    /// In a lab: end the partition of this host
     Heal(Happens),
-    /// In a lab: this host is dead, its daemon ends
+    /// In a lab: kill the daemon of this host
     Kill(Happens),
-    /// In a lab: this host hangs, its daemon stops and keeps its connections
+    /// In a lab: stop the daemon of this host, with its connections open
     Stop(Happens),
-    /// In a lab: a host that hangs goes on
+    /// In a lab: continue the stopped daemon of this host
     Resume(Happens),
-    /// In a lab: the daemon of a dead host starts again
+    /// In a lab: start the daemon of a dead host again
     Restart(Happens),
 }
 
 #[derive(clap::Args, Debug)]
 struct Happens {
-    /// mds, iod0, client0 and so on
+    /// Name of the host: mds, iod0, client0 and so on
     host: String,
 }
 
@@ -127,9 +130,12 @@ fn run(args: Args) -> Result<ExitCode> {
         spec.iods, spec.clients, host.namespace
     );
     let words = words.unwrap_or_else(|| {
-        lab.network().hosts().iter().for_each(|host| eprintln!("  {:10} {}", host.name, host.addresses.join(" ")));
-        eprintln!("  another host: nsenter --net=/run/netns/NAME (NAMES: ip netns); its data: {}", lab.dir().display());
-        eprintln!("  a partition, a dead host: braid-netlab partition HOST, heal, kill, stop, resume, restart");
+        for host in lab.network().hosts() {
+            eprintln!("  {:10} {}", host.name, host.addresses.join(" "));
+        }
+        let data = lab.dir().display();
+        eprintln!("  another host: nsenter --net=/run/netns/NAME (NAMES: ip netns); data: {data}");
+        eprintln!("  faults: braid-netlab partition HOST, heal, kill, stop, resume, restart");
         vec![std::env::var("SHELL").unwrap_or_else(|_| "sh".to_owned())]
     });
     let control = Control::new(&lab)?;
@@ -156,7 +162,7 @@ fn happens(event: Event, to: &Happens) -> Result<ExitCode> {
     ask(event, &to.host).map(|()| ExitCode::SUCCESS)
 }
 
-/// The path on which the command finds `braid` and this program.
+/// The PATH with which the command finds `braid` and this program.
 fn with_braid(braid: &Braid) -> Result<std::ffi::OsString> {
     let own = [braid.path().to_owned(), std::env::current_exe()?];
     let dirs = own.iter().filter_map(|binary| binary.parent()).map(PathBuf::from);

@@ -1,7 +1,8 @@
-//! A daemon that is far away: a relay in front of it, on its host, that passes each byte on so much later.
+//! A distant daemon: a relay in front of it, on its host, forwards each byte after a delay.
 //!
-//! It delays what TCP carries, not TCP itself: connections are set up, acknowledged and repaired at the lab's own speed, and a
-//! ping is not delayed. A kernel with netem would do that too; this needs none.
+//! It delays the data of TCP connections, not TCP itself: connection setup, acknowledgements and
+//! retransmissions have the speed of the lab, and a ping has no delay. A kernel with netem could do
+//! that too; this works without.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -20,32 +21,33 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::host::Host;
 
-/// Bytes of a piece that is passed on.
+/// Maximum bytes of one read.
 const PIECE_BYTES: usize = 64 << 10;
-/// Pieces under way in a direction: at 10 Gbit/s a delay of 25 ms is full of them; a longer one then holds the sender back.
+/// Maximum number of reads in flight in one direction: enough for 10 Gbit/s with a delay of 25 ms.
+/// With a longer delay the relay slows the sender down.
 const PIECES_MAX: usize = 512;
-/// How often a relay looks whether it is to end.
+/// How often a relay checks whether it must end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A running relay; no new connections once it is dropped.
+/// A running relay. It accepts no new connections after it is dropped.
 #[derive(Debug)]
 pub struct Relay {
     ended: Arc<AtomicBool>,
 }
 
 impl Relay {
-    /// Listens on `host` at `from`, and passes on to `to` with this delay in each direction.
+    /// Listens on `host` at `from`, and forwards to `to` with this delay in each direction.
     pub fn start(host: &Host, from: &str, to: &str, each_way: Duration) -> Result<Self> {
         let ended = Arc::new(AtomicBool::new(false));
         let (from, to, stop, host) =
             (from.to_owned(), to.to_owned(), Arc::clone(&ended), host.clone());
-        let (told, bound) = sync_channel(1);
+        let (started, bound) = sync_channel(1);
         thread::spawn(move || match listen(&host, &from) {
             Ok(listener) => {
-                let _ = told.send(Ok(()));
+                let _ = started.send(Ok(()));
                 accept(&listener, &to, each_way, &stop);
             }
-            Err(error) => drop(told.send(Err(error))),
+            Err(error) => drop(started.send(Err(error))),
         });
         bound.recv().context("a relay ended")?.context("starting a relay")?;
         Ok(Self { ended })
@@ -69,7 +71,7 @@ fn accept(listener: &TcpListener, to: &str, each_way: Duration, stop: &AtomicBoo
     while !stop.load(Ordering::Relaxed) {
         match listener.accept() {
             Ok((near, _)) => {
-                // A daemon that is dead refuses, and so does the relay: it closes.
+                // A dead daemon refuses connections; the relay then closes its own.
                 let _ = join(near, to, each_way);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -92,7 +94,7 @@ fn join(near: TcpStream, to: &str, each_way: Duration) -> Result<()> {
     Ok(())
 }
 
-/// One direction: a thread that takes, and one that gives.
+/// One direction: one thread reads, another writes.
 fn pass(from: TcpStream, to: TcpStream, each_way: Duration) {
     let (give, taken) = sync_channel(PIECES_MAX);
     thread::spawn(move || take(from, &give));

@@ -1,17 +1,18 @@
-//! Commands of the system that must succeed.
+//! System commands that must succeed.
 
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// The longest that one script may take, in seconds: installing a package is what takes longest.
+/// Time-out of one script, in seconds: installing a package takes longest.
 const LIMIT_SECONDS: &str = "300";
 
-/// Runs a script of `sh` with these arguments and ends with its first command that fails; what it printed.
+/// Runs a `sh` script with these arguments; it stops at the first command that fails. Returns its
+/// output.
 pub fn sh(script: &str, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", LIMIT_SECONDS, "sh", "-euc", script, "sh"]).args(arguments);
-    // `ip` and `tc` are in places that not every path has.
+    // `ip` and `tc` are in directories that not every PATH has.
     let path = std::env::var("PATH").unwrap_or_default();
     let output = command.env("LC_ALL", "C").env("PATH", format!("{path}:/usr/sbin:/sbin")).output();
     let output = output.context("running sh")?;

@@ -1,45 +1,47 @@
-//! What a lab is to look like.
+//! The specification of a lab.
 
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// One I/O daemon that answers late.
+/// The delay of one I/O daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delay {
-    /// Which.
+    /// Its number.
     pub iod: usize,
-    /// How much later each byte arrives, in each direction.
+    /// Delay of each byte, in each direction.
     pub each_way: Duration,
 }
 
-/// What a lab is to look like.
+/// The specification of a lab.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spec {
-    /// I/O daemons, each on a host of its own.
+    /// Number of I/O daemons, each on its own host.
     pub iods: usize,
-    /// Client hosts.
+    /// Number of client hosts.
     pub clients: usize,
-    /// Line rate of every card, in bits a second as Ethernet counts them, with preamble, gap and check sum.
+    /// Line rate of every interface, in bits per second as Ethernet counts them: with preamble, gap
+    /// and checksum.
     pub rate: u64,
-    /// Line rate of the clients' cards, where it is another one.
+    /// Line rate of the clients' interfaces, if it differs.
     pub client_rate: Option<u64>,
-    /// The rates above are this part of those of the cluster that is shown (10: a tenth): what a card is handed in one piece and what
-    /// it may send without a pause are as many bytes as at the whole rates, so that everything is the same, but so much slower.
+    /// The rates above are this fraction of the rates of the modelled cluster (10: a tenth).
+    /// Segments and bursts have as many bytes as at the full rates. So everything is the same, but
+    /// slower.
     pub slowed: u64,
-    /// Bytes that each port of the switch can hold for its host.
+    /// Queue of each switch port to its host, in bytes.
     pub queue: u64,
-    /// Cards of each host of an I/O daemon; each has an address of its own.
+    /// Number of interfaces of each I/O daemon's host; each has an address of its own.
     pub cards: usize,
-    /// Who answers late.
+    /// Delays of I/O daemons.
     pub delays: Vec<Delay>,
-    /// The part of the packets that the switch loses, 0.0 to 1.0.
+    /// Fraction of packets that the switch drops, 0.0 to 1.0.
     pub loss: f64,
-    /// TCP congestion control of the hosts; `None` is what the machine uses.
+    /// TCP congestion control of the hosts; `None`: that of the machine.
     pub congestion: Option<String>,
-    /// Encrypted connections.
+    /// Encrypt connections.
     pub tls: bool,
-    /// Where directories of daemons are made, and removed.
+    /// Directory for the daemons' data, removed at the end.
     pub dir: Option<PathBuf>,
 }
 
@@ -62,21 +64,21 @@ impl Default for Spec {
     }
 }
 
-/// The most hosts of one kind: they are numbered in the last byte of an address.
+/// Maximum number of hosts of one kind: their number is the last byte of an address.
 const HOSTS_MAX: usize = 100;
-/// The most cards of a host.
+/// Maximum number of interfaces of a host.
 const CARDS_MAX: usize = 8;
-/// The slowest link: a frame takes 12 ms there.
+/// The slowest link: a frame takes 12 ms on it.
 const RATE_MIN: u64 = 1_000_000;
-/// The fastest: the rate of `tc` is a 32-bit count of bytes where it is not told otherwise.
+/// The fastest link: the rate of `tc` is a 32-bit count of bytes by default.
 const RATE_MAX: u64 = 32_000_000_000;
-/// The most times that rates are slower than those that are shown.
+/// Maximum factor by which rates are slower than those of the modelled cluster.
 const SLOWED_MAX: u64 = 100;
 /// The smallest queue: two full frames.
 const QUEUE_MIN: u64 = 3028;
 
 impl Spec {
-    /// An error that says what cannot be.
+    /// Fails if the specification is impossible.
     pub fn check(&self) -> Result<()> {
         ensure!(
             (1..=HOSTS_MAX).contains(&self.iods),
@@ -90,7 +92,7 @@ impl Spec {
         );
         ensure!(
             (1..=CARDS_MAX).contains(&self.cards),
-            "a host has 1 to {CARDS_MAX} cards, not {}",
+            "a host has 1 to {CARDS_MAX} interfaces, not {}",
             self.cards
         );
         for rate in [self.rate, self.client_rate()] {
@@ -106,12 +108,12 @@ impl Spec {
         );
         ensure!(
             self.queue >= QUEUE_MIN,
-            "a queue of {} bytes holds no two frames; try: 64KiB",
+            "a queue of {} bytes does not hold two frames; try: 64KiB",
             self.queue
         );
         ensure!(
             (0.0..1.0).contains(&self.loss),
-            "a loss of {} is not from 0 to below 1",
+            "a loss of {} is not in the range from 0 to 1",
             self.loss
         );
         for delay in &self.delays {
@@ -121,28 +123,28 @@ impl Spec {
                 delay.iod,
                 self.iods - 1
             );
-            ensure!(self.cards == 1, "a delay is for hosts of one card");
+            ensure!(self.cards == 1, "a delay needs hosts with one interface");
         }
         Ok(())
     }
 
-    /// Of the clients' cards.
+    /// Line rate of the clients' interfaces.
     pub fn client_rate(&self) -> u64 {
         self.client_rate.unwrap_or(self.rate)
     }
 
-    /// How late this daemon answers.
+    /// The delay of an I/O daemon.
     pub fn delay_of(&self, iod: usize) -> Option<Duration> {
         self.delays.iter().find(|delay| delay.iod == iod).map(|delay| delay.each_way)
     }
 }
 
-/// `1gbit`, `100mbit`, `2.5gbit`: bits a second.
+/// Parses a rate in bits per second: `1gbit`, `100mbit`, `2.5gbit`.
 pub fn parse_rate(text: &str) -> Result<u64> {
     parse(text, &[("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3)], "a rate such as 1gbit or 100mbit")
 }
 
-/// `128KiB`, `1MiB`, `4096`: bytes.
+/// Parses a size in bytes: `128KiB`, `1MiB`, `4096`.
 pub fn parse_bytes(text: &str) -> Result<u64> {
     parse(
         text,
@@ -151,7 +153,7 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
     )
 }
 
-/// `5ms`, `200us`, `1s`.
+/// Parses a time: `5ms`, `200us`, `1s`.
 pub fn parse_duration(text: &str) -> Result<Duration> {
     let nanos = parse(text, &[("ms", 1e6), ("us", 1e3), ("s", 1e9)], "a time such as 5ms")?;
     Ok(Duration::from_nanos(nanos))
@@ -171,7 +173,7 @@ fn parse(text: &str, units: &[(&str, f64)], wanted: &str) -> Result<u64> {
 impl std::str::FromStr for Delay {
     type Err = anyhow::Error;
 
-    /// `iod2=5ms`.
+    /// Parses a delay: `iod2=5ms`.
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || format!("`{text}` is not a delay such as iod2=5ms");
         let (host, time) = text.split_once('=').with_context(wrong)?;

@@ -1,4 +1,4 @@
-//! The switch, the hosts on it, and what can happen to a host's cable.
+//! The switch, the hosts on it, and partitions of hosts.
 
 use std::{
     fmt::Write as _,
@@ -16,26 +16,27 @@ use crate::{
     spec::Spec,
 };
 
-/// What `tbf` counts of a full frame (1500 bytes and the Ethernet header), and what the wire carries of it (preamble, check sum
-/// and gap too). A link of so many bits a second is made of `tbf` with less.
+/// Size of a full frame as `tbf` counts it (1500 bytes and the Ethernet header), and on the wire
+/// (with preamble, checksum and gap). For a link of a given rate, the rate of `tbf` is lower by
+/// this ratio.
 const FRAME_COUNTED: u64 = 1514;
 const FRAME_ON_WIRE: u64 = 1538;
-/// A segment that the kernel hands to a card in one piece takes the line no longer than this: real cards cut it into frames that
-/// others' frames come between, `tbf` does not.
+/// Maximum time on the wire of a segment that the kernel passes to an interface. Real interfaces
+/// cut segments into frames, between which frames of other connections can be sent. `tbf` does not.
 const SEGMENT_US_MAX: u64 = 100;
-/// The smallest of such pieces, two frames, and the largest that IPv4 knows.
+/// The smallest segment, two frames, and the largest one of IPv4.
 const SEGMENT_MIN: u64 = 3028;
 const SEGMENT_MAX: u64 = 65_536;
-/// How long a link that waited may send without a pause, at least: timers of a busy machine come so late.
+/// Minimum burst of a link, as a time: timers of a busy machine are late by this much.
 const BURST_US: u64 = 250;
-/// What a host's card holds for the line (1000 frames, as a card's `txqueuelen`).
+/// Queue of a host's interface (1000 frames, the default `txqueuelen`).
 const CARD_QUEUE_BYTES: u64 = 1_514_000;
-/// Networks are 10.77.CARD.0/24: nobody outside the lab sees them.
+/// Networks are 10.77.INTERFACE.0/24: they are invisible outside the lab.
 const MDS: usize = 1;
 const IODS_FROM: usize = 10;
 const CLIENTS_FROM: usize = 120;
 
-/// Labs of this process.
+/// Number of labs of this process.
 static LABS: AtomicU32 = AtomicU32::new(0);
 
 /// Hosts on a switch. Dropping it ends every process on them and removes them.
@@ -49,7 +50,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes the hosts; `dir` is removed with them, after everything below it was unmounted.
+    /// Creates the hosts. `dir` is removed with them, after everything below it is unmounted.
     pub fn new(spec: &Spec, dir: &str) -> Result<Self> {
         spec.check()?;
         able()?;
@@ -62,19 +63,19 @@ impl Network {
         let reaper = Reaper::new(REMOVE, &[&lab, dir])?;
         let network =
             Self { switch: format!("{lab}sw"), hosts: hosts(spec, &lab), _reaper: reaper };
-        sh(&network.script(spec), &[]).context("making the hosts of a lab")?;
+        sh(&network.script(spec), &[]).context("creating the hosts of a lab")?;
         if spec.loss > 0.0 {
             network.lose(spec.loss)?;
         }
         Ok(network)
     }
 
-    /// All of them.
+    /// All hosts.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }
 
-    /// The host of this name.
+    /// The host with this name.
     pub fn host(&self, name: &str) -> Result<&Host> {
         let names =
             || self.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -84,12 +85,13 @@ impl Network {
             .with_context(|| format!("no host {name}; there are {}", names()))
     }
 
-    /// The switch passes nothing from and to this host any more, and nobody is told: the cable is fine.
+    /// Partitions a host: the switch drops all packets from and to it. No host is notified; the
+    /// link stays up.
     pub fn partition(&self, host: &str) -> Result<()> {
         self.ports(host, "nomaster")
     }
 
-    /// The switch passes everything again.
+    /// Ends a partition.
     pub fn heal(&self, host: &str) -> Result<()> {
         self.ports(host, "master br0")
     }
@@ -101,20 +103,23 @@ impl Network {
         Ok(())
     }
 
-    /// The script that makes everything.
+    /// The script that creates everything.
     fn script(&self, spec: &Spec) -> String {
         let (switch, segment) =
             (&self.switch, segment_bytes(spec.rate.min(spec.client_rate()) * spec.slowed));
         let mut text = format!(
-            "ip netns add {switch}\nip -n {switch} link add br0 type bridge\nip -n {switch} link set br0 up\n"
+            "ip netns add {switch}\nip -n {switch} link add br0 type bridge\n\
+             ip -n {switch} link set br0 up\n"
         );
         let segment = if spec.loss > 0.0 { FRAME_COUNTED } else { segment };
         let mut line = |words: String| writeln!(text, "{words}").expect("a string takes it");
         for host in &self.hosts {
             let name = &host.namespace;
             line(format!("ip netns add {name}\nip -n {name} link set lo up"));
-            // A card answers for its own address only, as cards of different wires do.
-            let own = "echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore; echo 2 >/proc/sys/net/ipv4/conf/all/arp_announce";
+            // An interface answers ARP only for its own address, as interfaces on different wires
+            // do.
+            let own = "echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore; \
+                       echo 2 >/proc/sys/net/ipv4/conf/all/arp_announce";
             line(format!("nsenter --net=/run/netns/{name} sh -ec '{own}'"));
             if let Some(control) = &spec.congestion {
                 let set = format!("echo {control} >/proc/sys/net/ipv4/tcp_congestion_control");
@@ -137,7 +142,7 @@ impl Network {
                 ));
             }
             for (network, address) in host.addresses.iter().enumerate() {
-                // A host of one card is in every network with it.
+                // A host with one interface is in every network with it.
                 let card = network.min(host.ports.len() - 1);
                 line(format!("ip -n {name} addr add {address}/24 dev eth{card}"));
             }
@@ -145,7 +150,7 @@ impl Network {
         text
     }
 
-    /// Packets get lost where a host's cable ends in the switch.
+    /// Drops packets where a host's link ends in the switch.
     fn lose(&self, loss: f64) -> Result<()> {
         need("nft", &["nftables"])?;
         let below = (loss * 1e6).round();
@@ -154,7 +159,8 @@ impl Network {
             let chain = format!("c-{port}");
             writeln!(
                 rules,
-                "add chain netdev lab {chain} {{ type filter hook ingress device {port} priority 0; }}"
+                "add chain netdev lab {chain} {{ \
+                 type filter hook ingress device {port} priority 0; }}"
             )?;
             writeln!(
                 rules,
@@ -163,16 +169,16 @@ impl Network {
         }
         let script =
             format!("nsenter --net=/run/netns/{} nft -f - <<'RULES'\n{rules}RULES\n", self.switch);
-        sh(&script, &[]).map(drop).context("this kernel's nftables cannot lose packets")
+        sh(&script, &[]).map(drop).context("this kernel's nftables cannot drop packets")
     }
 }
 
-/// The hosts as they are to be.
+/// The hosts of a specification.
 fn hosts(spec: &Spec, lab: &str) -> Vec<Host> {
     let host = |name: String, number: usize, cards: usize, rate: u64| Host {
         namespace: format!("{lab}{name}"),
         addresses: (0..spec.cards).map(|card| format!("10.77.{card}.{number}")).collect(),
-        // The names of cards are short (15 bytes).
+        // Interface names are short (15 bytes).
         ports: (0..cards).map(|card| format!("v{number}-{card}")).collect(),
         name,
         rate,
@@ -185,13 +191,13 @@ fn hosts(spec: &Spec, lab: &str) -> Vec<Host> {
     std::iter::once(mds).chain(iods).chain((0..spec.clients).map(client)).collect()
 }
 
-/// Bytes that the kernel may hand to a card of the slowest link in one piece.
+/// Maximum segment, in bytes, for an interface of a link of this rate.
 fn segment_bytes(rate: u64) -> u64 {
     (rate / 8 * SEGMENT_US_MAX / 1_000_000).clamp(SEGMENT_MIN, SEGMENT_MAX)
 }
 
-/// The queueing discipline of a link of this rate, which is so many times slower than the one that is shown; its bucket holds two
-/// segments, so that none is cut by `tbf`, which costs much.
+/// The queueing discipline of a link of this rate, which is `slowed` times slower than the modelled
+/// one. Its bucket holds two segments, so that `tbf` does not have to cut any, which would be slow.
 fn tbf(rate: u64, slowed: u64, segment: u64) -> String {
     let counted = rate / FRAME_ON_WIRE * FRAME_COUNTED;
     let burst = (2 * segment).max(rate * slowed / 8 * BURST_US / 1_000_000);
@@ -210,7 +216,8 @@ mod tests {
         assert_eq!(tbf(1_538_000, 1, 3028), "tbf rate 1514000bit burst 6056");
     }
 
-    /// Where a lab shows a cluster that is ten times faster, pieces and buckets are that one's.
+    /// In a lab of a cluster that is ten times faster, segments and buckets have the size of that
+    /// cluster.
     #[test]
     fn a_slowed_link_has_the_pieces_of_the_one_that_it_shows() {
         let words = |spec: Spec| {

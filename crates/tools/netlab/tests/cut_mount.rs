@@ -1,5 +1,6 @@
-//! A host with a mount is cut off while it keeps to itself what its programs write: another mount goes on without it, what it sends
-//! later does not reach the file, its programs are told, and nobody waits for ever.
+//! A host with a mount is partitioned while the mount buffers writes. Another mount continues
+//! without it. What the first one sends later does not reach the file, its programs get errors, and
+//! no call waits forever.
 #![cfg(target_os = "linux")]
 
 mod harness;
@@ -25,13 +26,13 @@ use rustix::{
 
 /// Over both daemons.
 const BYTES: usize = 2 << 20;
-/// What a small write has: such are gathered where they follow one another.
+/// Size of a small write: consecutive small writes are coalesced.
 const SMALL: usize = 4096;
 const SMALL_WRITES: usize = 16;
-/// How often something is tried again.
+/// Interval between two attempts.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A mount on a client host; its process ends with it.
+/// A mount on a client host; its process ends when it is dropped.
 struct Mount {
     process: Child,
     point: PathBuf,
@@ -64,7 +65,7 @@ impl Mount {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Unmounts, as on shutdown: nothing that it had is unsent after that.
+    /// Unmounts, as at shutdown: after it no data is unsent.
     fn ends(&mut self) {
         kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
         until(|| self.process.try_wait().unwrap().is_some());
@@ -90,7 +91,8 @@ fn is_mounted(point: &Path) -> bool {
     table.lines().any(|line| line.split(' ').nth(1).map(Path::new) == Some(point))
 }
 
-/// A call in a thread of its own: one that is never answered fails the test and does not hang it.
+/// Makes a call in a thread of its own, so that a call without a reply fails the test and does not
+/// hang it.
 struct Pending<T> {
     what: &'static str,
     answer: Receiver<T>,
@@ -122,7 +124,8 @@ fn read_all(file: &File) -> io::Result<Vec<u8>> {
     Ok(found)
 }
 
-/// Tries until it is done: whoever waits for a dead holder may be told so once, on a busy machine.
+/// Repeats the call until it succeeds: on a busy machine, a call that waits for a dead lease holder
+/// may fail once.
 fn until_done<T>(mut call: impl FnMut() -> io::Result<T>) -> T {
     let start = Instant::now();
     loop {
@@ -136,12 +139,13 @@ fn until_done<T>(mut call: impl FnMut() -> io::Result<T>) -> T {
     }
 }
 
-/// Whether everything has arrived that was sent to daemons from this host, also on connections that nobody has open any more: TCP sends
-/// again what got lost, later and later.
+/// Whether all data that this host has sent to daemons has arrived, also on closed connections: TCP
+/// retransmits lost data at growing intervals.
 fn all_has_arrived(host: &Host) -> bool {
     let to_daemons = format!(":{:04X}", Lab::PORT);
     let table = host.inside(|| Ok(fs::read_to_string("/proc/thread-self/net/tcp")?)).unwrap();
-    // The fields (Documentation/networking/proc_net_tcp.rst): number, own address, the other's, state, bytes unsent:unread.
+    // The fields (Documentation/networking/proc_net_tcp.rst): number, local address, remote
+    // address, state, bytes unsent:unread.
     table
         .lines()
         .skip(1)
@@ -149,15 +153,15 @@ fn all_has_arrived(host: &Host) -> bool {
         .all(|fields| !fields[2].ends_with(&to_daemons) || fields[4].starts_with("00000000:"))
 }
 
-/// TCP of this host tries again at least so often, on kernels that let it be said (6.15): what was lost comes soon after the partition is
-/// over, elsewhere half a minute later.
+/// Sets the maximum interval of TCP's retransmissions on this host, on kernels with that setting
+/// (6.15). Lost data then arrives soon after the partition, otherwise half a minute later.
 fn tries_again_soon(host: &Host) {
     const MS: &str = "1000";
-    // Where there is no such setting the test takes longer.
+    // Without the setting the test takes longer.
     let _ = host.inside(|| Ok(fs::write("/proc/sys/net/ipv4/tcp_rto_max_ms", MS)?));
 }
 
-/// The cluster is not to be reached, has taken the mount for dead, or has forgotten that it had the file open.
+/// The cluster is not reachable, has declared the mount dead, or has forgotten its open file.
 fn is_told<T: std::fmt::Debug>(what: &str, outcome: io::Result<T>) {
     let error = outcome.expect_err(what);
     let told = [Errno::IO, Errno::STALE, Errno::TIMEDOUT].map(Errno::raw_os_error).map(Some);
@@ -165,7 +169,7 @@ fn is_told<T: std::fmt::Debug>(what: &str, outcome: io::Result<T>) {
 }
 
 #[test]
-fn what_a_mount_writes_that_was_cut_off_is_lost_and_told_and_another_goes_on() {
+fn writes_of_a_partitioned_mount_are_lost_and_reported() {
     if harness::unable() || !Path::new("/dev/fuse").exists() {
         return println!("skipped: there is no lab, or no /dev/fuse");
     }
@@ -185,7 +189,8 @@ fn what_a_mount_writes_that_was_cut_off_is_lost_and_told_and_another_goes_on() {
         .open(cut.path("file"))
         .unwrap();
     ours.write_all_at(&old, 0).unwrap();
-    // These go on one behind the other: from now on the mount has the file for itself, and room on the daemons.
+    // Consecutive writes: from now on the mount has the file alone, and a reservation at the
+    // daemons.
     let small = |number: usize| number * SMALL..(number + 1) * SMALL;
     (0..SMALL_WRITES).for_each(|number| {
         ours.write_all_at(&old[small(number)], small(number).start as u64).unwrap()
@@ -193,7 +198,7 @@ fn what_a_mount_writes_that_was_cut_off_is_lost_and_told_and_another_goes_on() {
     ours.sync_all().unwrap();
     let (direct, kept) = (with_direct(&cut.path("file")), File::open(cut.path("file")).unwrap());
     assert!(read_all(&kept).unwrap() == old);
-    // A program like any other, which looks at nothing but what close says.
+    // An ordinary program, which checks only the result of close.
     let second = File::create(cut.path("second")).unwrap();
     let mut program = Command::new("cat")
         .stdin(Stdio::piped())
@@ -227,7 +232,7 @@ fn what_a_mount_writes_that_was_cut_off_is_lost_and_told_and_another_goes_on() {
     });
     gone_on.answer();
 
-    // A read that begins after a write has returned sees it, or says that it cannot know.
+    // A read that starts after a write has returned sees it, or fails.
     let read = begin("a read of the mount that is cut off", move || read_all(&kept));
     println!("under way when it heals: {}", !all_has_arrived(host));
     lab.network().heal("client0").unwrap();
@@ -268,7 +273,7 @@ fn what_a_mount_writes_that_was_cut_off_is_lost_and_told_and_another_goes_on() {
         ["session", "fenced", "unreachable"].iter().any(|word| log.contains(word)),
         "it does not say why: {log}"
     );
-    // The mount goes on, with files that are opened anew.
+    // The mount continues, with files that are opened again.
     let path = cut.path("file");
     let again = begin("a use of the mount that was cut off", move || {
         until_done(|| {

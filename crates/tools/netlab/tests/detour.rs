@@ -1,4 +1,4 @@
-//! Servers of any kind that are made late.
+//! Delays for servers of any kind.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -13,7 +13,7 @@ use braid_netlab::{Detour, Network, Spec};
 const PORT: u16 = 5000;
 const EACH_WAY: Duration = Duration::from_millis(40);
 
-/// The time that a byte takes there and back.
+/// The round-trip time of a byte.
 fn round_trip(stream: &mut TcpStream) -> Duration {
     let start = Instant::now();
     stream.write_all(b"x").unwrap();
@@ -22,7 +22,7 @@ fn round_trip(stream: &mut TcpStream) -> Duration {
 }
 
 #[test]
-fn connections_that_begin_are_late_those_that_stand_go_on_and_those_after_it_are_direct() {
+fn a_relay_delays_new_connections_only_while_it_runs() {
     if let Err(error) = braid_netlab::able() {
         return println!("skipped: {error:#}");
     }
@@ -49,7 +49,7 @@ fn connections_that_begin_are_late_those_that_stand_go_on_and_those_after_it_are
     };
     let mut late = connect();
     assert!((0..3).all(|_| round_trip(&mut late) >= 2 * EACH_WAY));
-    // On a busy machine one round trip may take long all the same; not one of a hundred less is not busy.
+    // On a busy machine one round trip may take long; out of a hundred at least one is fast.
     assert!((0..100).any(|_| round_trip(&mut before) < 2 * EACH_WAY));
     drop(detour);
     let mut after = connect();

@@ -1,4 +1,5 @@
-//! A lab comes up, moves bytes, keeps its rate, loses hosts and gets them back, and leaves nothing.
+//! A lab starts, transfers data, keeps its rates, loses hosts and gets them back, and leaves
+//! nothing.
 
 mod harness;
 
@@ -11,10 +12,10 @@ use braid_client::{Client, OpenOptions};
 use braid_netlab::{Delay, Spec, sh};
 use harness::{PATIENCE, eventually, lab, namespaces, pattern};
 
-/// Enough to lie on every daemon of a small lab.
+/// Enough data for every daemon of a small lab.
 const STRIPES: usize = 8 << 20;
 
-/// A file of `bytes` that holds the pattern.
+/// Creates a file of `bytes` bytes with the pattern.
 fn write(client: &Client, path: &str, bytes: usize) {
     let options = OpenOptions::new().read(true).write(true).create(true);
     let file = client.open(path, &options).unwrap();
@@ -22,7 +23,7 @@ fn write(client: &Client, path: &str, bytes: usize) {
     file.close().unwrap();
 }
 
-/// What a file of `bytes` holds.
+/// The expected content of a file of `bytes` bytes.
 fn read(client: &Client, path: &str, bytes: usize) -> braid_client::Result<Vec<u8>> {
     let file = client.open(path, &OpenOptions::new().read(true))?;
     let mut buffer = vec![0; bytes];
@@ -46,7 +47,8 @@ fn bytes_come_back_and_no_link_is_faster_than_its_rate() {
         Ok(start.elapsed())
     });
     let mbit_per_second = BYTES as f64 * 8e-6 / time.unwrap().as_secs_f64();
-    // Only this side: how much slower a busy machine is nobody knows. What buckets hold at the start passes at once.
+    // Only the upper bound is checked: the slowdown of a busy machine is unknown. The initial
+    // content of the buckets passes without delay.
     assert!(mbit_per_second < MBIT as f64, "{mbit_per_second:.1} Mbit/s on a link of {MBIT}");
 }
 
@@ -62,7 +64,7 @@ fn commands_on_a_client_find_the_cluster_by_their_environment() {
         .output()
         .unwrap();
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    // Both cards of the daemon are told to clients, and both can be reached.
+    // Clients get both interfaces of the daemon, and can reach both.
     let addresses = host
         .inside(|| Ok(lab.connect(PATIENCE)?.cluster_map()?.iods[0].addresses.clone()))
         .unwrap();
@@ -80,7 +82,7 @@ fn a_partitioned_daemon_is_an_error_that_names_it_and_heals() {
     host.inside(|| lab.connect(PATIENCE).map(|client| write(&client, "/file", BYTES))).unwrap();
     let error = host.inside(|| {
         let client = lab.connect(Duration::from_secs(3))?;
-        // Opened before: while a size is asked of daemons, the metadata server waits for all of them.
+        // Opened before: to find out a size, the metadata server waits for all daemons.
         let file = client.open("/file", &OpenOptions::new().read(true))?;
         lab.network().partition("iod1")?;
         Ok(file
@@ -198,7 +200,7 @@ fn many_daemons_that_answer_at_once_do_not_overflow_the_clients_port() {
         assert_eq!(read(&client, "/file", BYTES)?, pattern(BYTES));
         Ok(lab.counters()? - before)
     });
-    // Of 11,600 segments; where each daemon sends as its own connection lets it, over 1,000.
+    // Of 11,600 segments; over 1,000 if each daemon sends as its own connection permits.
     let sent_again = sent_again.unwrap().retransmits;
     assert!(sent_again < 200, "{sent_again} segments were sent again");
 }

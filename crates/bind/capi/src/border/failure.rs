@@ -1,4 +1,4 @@
-//! Why a call failed: an errno and what a person is told.
+//! Why a call failed: an errno and a message.
 
 use std::ffi::c_int;
 
@@ -20,7 +20,7 @@ impl Failure {
         Self { errno, text: text.into() }
     }
 
-    /// An argument that makes no sense.
+    /// A wrong argument: EINVAL.
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
         Self::new(libc::EINVAL, text)
     }

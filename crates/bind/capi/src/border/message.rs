@@ -1,4 +1,4 @@
-//! errno and the message of the thread.
+//! errno and the error message of the thread.
 
 use std::{
     cell::RefCell,
@@ -11,17 +11,19 @@ thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
-/// Leaves errno and the message of this thread.
+/// Sets errno and the error message of this thread.
 pub(crate) fn tell(failure: &Failure) {
     let text: Vec<u8> = failure.text.bytes().filter(|byte| *byte != 0).collect();
-    // A thread that is ending has no message any more; errno it has.
+    // A thread that is ending has no message any more, but it still has errno.
     let _ = MESSAGE.try_with(|message| message.replace(CString::new(text).unwrap_or_default()));
-    // SAFETY: the C library's place for this thread's errno, an int, there as long as the thread is.
+    // SAFETY: the address of this thread's errno in the C library, valid as long as the thread
+    // runs.
     unsafe { *libc::__errno_location() = failure.errno };
 }
 
-/// Why the last call of this thread that failed did so, as a person would want to read it: "what failed: why; try: command".
-/// Empty when none has failed yet. The text stays until the next call of this thread that fails. Calls that succeed leave it.
+/// Why the last failed call of this thread failed: "what failed: why; try: command". Empty when no
+/// call has failed yet. The text stays valid until the next failed call of this thread. Successful
+/// calls do not change it.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_error_message() -> *const c_char {
     const NONE: &CStr = c"";

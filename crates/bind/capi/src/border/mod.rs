@@ -1,4 +1,4 @@
-//! Where C ends and Rust begins: pointers, errno, panics, processes.
+//! The FFI boundary: checks of pointers, errno, panics and processes between C and Rust.
 
 pub(crate) mod failure;
 pub mod message;
@@ -15,7 +15,7 @@ use std::{
 
 pub(crate) use failure::{Failure, Outcome};
 
-/// What a function returns when it failed.
+/// What a function returns when it fails.
 pub(crate) trait Failed {
     const FAILED: Self;
 }
@@ -36,9 +36,10 @@ impl<T> Failed for *mut T {
     const FAILED: Self = ptr::null_mut();
 }
 
-/// Runs the body of an exported function. Who fails, or panics, leaves errno and the thread's message.
+/// Runs the body of an exported function. A failure or a panic sets errno and the thread's message.
 pub(crate) fn call<T: Failed>(body: impl FnOnce() -> Outcome<T>) -> T {
-    // What a panic leaves half done is behind locks, whose poison is looked at where they are taken.
+    // State that a panic may leave half changed is behind locks. The code that takes such a lock
+    // handles its poisoning.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
         Ok(Err(failure)) => {
@@ -48,14 +49,14 @@ pub(crate) fn call<T: Failed>(body: impl FnOnce() -> Outcome<T>) -> T {
         Err(panic) => {
             message::tell(&Failure::new(
                 libc::EIO,
-                format!("internal error: {}; try: a report of it", said(&*panic)),
+                format!("internal error: {}; try: report it as a bug", panic_message(&*panic)),
             ));
             T::FAILED
         }
     }
 }
 
-fn said(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("a panic without a message")
@@ -72,13 +73,13 @@ mod tests {
         let result: c_int = call(|| panic!("the impossible, {}", 7));
         assert_eq!(result, -1);
         assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EIO));
-        // SAFETY: the function returns a string that ends.
+        // SAFETY: the function returns a string that ends with a zero byte.
         let text = unsafe { CStr::from_ptr(message::braid_error_message()) };
         assert!(text.to_str().unwrap().contains("the impossible, 7"), "{text:?}");
     }
 
     #[test]
-    fn success_leaves_the_message_of_before() {
+    fn success_keeps_the_previous_message() {
         let _: c_int = call(|| Err(Failure::new(libc::ENOENT, "first")));
         assert_eq!(call(|| Ok(5)), 5);
         // SAFETY: as above.

@@ -1,7 +1,7 @@
-//! What C hands over, checked as far as it can be, as what Rust works with.
+//! Converts pointers and counts from C to Rust types, and checks them as far as possible.
 //!
-//! Every function here trusts one thing that nobody can check: that a pointer which is not NULL points to as much as its type
-//! and the count beside it say, for as long as the call lasts.
+//! Every function here relies on one fact that cannot be checked. A pointer that is not NULL points
+//! to as much memory as its type and its count say, as long as the call lasts.
 
 use std::{
     ffi::{CStr, OsStr, c_char},
@@ -13,25 +13,25 @@ use std::{
 
 use super::failure::{Failure, Outcome};
 
-/// The bytes of a text, without its end.
+/// The bytes of a string, without the zero byte that ends it.
 ///
 /// # Safety
-/// `text` is NULL, or a string that ends.
+/// `text` is NULL, or a string that ends with a zero byte.
 pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Outcome<&'a [u8]> {
     // SAFETY: the caller's promise.
     unsafe { optional_text(text) }.ok_or_else(|| null(name))
 }
 
-/// The same, `None` for NULL.
+/// The same; `None` for NULL.
 ///
 /// # Safety
 /// As [`text`].
 pub(crate) unsafe fn optional_text<'a>(text: *const c_char) -> Option<&'a [u8]> {
-    // SAFETY: not NULL, and by the caller's promise it ends.
+    // SAFETY: not NULL, and by the caller's promise it ends with a zero byte.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
-/// A path of this host, `None` for NULL.
+/// A path of this host; `None` for NULL.
 ///
 /// # Safety
 /// As [`text`].
@@ -40,23 +40,24 @@ pub(crate) unsafe fn optional_path(text: *const c_char) -> Option<PathBuf> {
     unsafe { optional_text(text) }.map(|bytes| PathBuf::from(OsStr::from_bytes(bytes)))
 }
 
-/// What a pointer points to.
+/// The value that a pointer points to.
 ///
 /// # Safety
-/// `place` is NULL, or a `T` that nobody writes during the call.
+/// `place` is NULL, or points to a `T` that nothing writes during the call.
 pub(crate) unsafe fn value<'a, T>(place: *const T, name: &str) -> Outcome<&'a T> {
     check(place, 1, name)?;
     // SAFETY: not NULL and aligned; the rest is the caller's promise.
     Ok(unsafe { &*place })
 }
 
-/// Writes a result to where the caller wants it.
+/// Stores a result where the caller asked for it.
 ///
 /// # Safety
-/// `place` is NULL, or room for a `T` that nobody else uses during the call.
+/// `place` is NULL, or points to memory for a `T` that nothing else uses during the call.
 pub(crate) unsafe fn put<T>(place: *mut T, value: T, name: &str) -> Outcome<()> {
     check(place, 1, name)?;
-    // SAFETY: not NULL and aligned; the rest is the caller's promise. What was there is not dropped: it may be garbage.
+    // SAFETY: not NULL and aligned; the rest is the caller's promise. The old content is not
+    // dropped: it may be uninitialized.
     unsafe { place.write(value) };
     Ok(())
 }
@@ -64,33 +65,35 @@ pub(crate) unsafe fn put<T>(place: *mut T, value: T, name: &str) -> Outcome<()> 
 /// An array to read.
 ///
 /// # Safety
-/// `first` is NULL, or `count` of `T` that nobody writes during the call.
+/// `first` is NULL, or points to `count` values of `T` that nothing writes during the call.
 pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize, name: &str) -> Outcome<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
     }
     check(first, count, name)?;
-    // SAFETY: not NULL, aligned, of a length that memory can have; the rest is the caller's promise.
+    // SAFETY: not NULL, aligned, of a length that memory can have; the rest is the caller's
+    // promise.
     Ok(unsafe { slice::from_raw_parts(first, count) })
 }
 
 /// Memory to fill.
 ///
 /// # Safety
-/// `first` is NULL, or `bytes` bytes that nobody else uses during the call.
+/// `first` is NULL, or points to `bytes` bytes that nothing else uses during the call.
 pub(crate) unsafe fn memory<'a>(first: *mut u8, bytes: usize, name: &str) -> Outcome<&'a mut [u8]> {
     if bytes == 0 {
         return Ok(&mut []);
     }
     check(first, bytes, name)?;
-    // SAFETY: not NULL, of a length that memory can have; the rest is the caller's promise. C's memory has values, whichever.
+    // SAFETY: not NULL, of a length that memory can have; the rest is the caller's promise. C
+    // guarantees that its memory holds some value.
     Ok(unsafe { slice::from_raw_parts_mut(first, bytes) })
 }
 
-/// Pieces of memory to write from.
+/// Buffers of an iovec array, to write from.
 ///
 /// # Safety
-/// As [`array`], and each piece as [`array`].
+/// The array as for [`array`], and each of its buffers too.
 pub(crate) unsafe fn pieces<'a>(
     first: *const libc::iovec,
     count: usize,
@@ -106,10 +109,10 @@ pub(crate) unsafe fn pieces<'a>(
     vector.iter().map(piece).collect()
 }
 
-/// Pieces of memory to fill.
+/// Buffers of an iovec array, to fill.
 ///
 /// # Safety
-/// As [`array`], and each piece as [`memory`]; pieces do not overlap.
+/// The array as for [`array`], each of its buffers as for [`memory`]; buffers do not overlap.
 pub(crate) unsafe fn pieces_mut<'a>(
     first: *const libc::iovec,
     count: usize,
@@ -124,11 +127,11 @@ pub(crate) unsafe fn pieces_mut<'a>(
     vector.iter().map(piece).collect()
 }
 
-/// No more bytes than the result can say.
+/// Fails when the lengths add up to more than ssize_t can hold.
 pub(crate) fn check_sum(lengths: impl Iterator<Item = usize>) -> Outcome<()> {
     let sum = lengths.fold(0usize, usize::saturating_add);
     if sum > isize::MAX as usize {
-        Err(Failure::invalid("more bytes than ssize_t can say"))
+        Err(Failure::invalid("the lengths add up to more bytes than ssize_t can hold"))
     } else {
         Ok(())
     }
@@ -144,11 +147,11 @@ fn check<T>(first: *const T, count: usize, name: &str) -> Outcome<()> {
         return Err(null(name));
     }
     if !first.is_aligned() {
-        return Err(Failure::invalid(format!("{name} is not aligned as its type needs")));
+        return Err(Failure::invalid(format!("{name} is not aligned for its type")));
     }
     match count.checked_mul(size_of::<T>()) {
         Some(bytes) if bytes <= isize::MAX as usize => Ok(()),
-        _ => Err(Failure::invalid(format!("{name}: {count} of them are more than memory"))),
+        _ => Err(Failure::invalid(format!("{name}: {count} of them are larger than any memory"))),
     }
 }
 

@@ -1,12 +1,13 @@
-//! Which process this is, and its table of descriptors.
+//! The descriptor table of this process.
 //!
 //! ```text
-//!   parent: table A, descriptors up to 1073741830 ──fork──> child: table B, empty, numbers go on from there
+//!   parent: table A, numbers up to 1073741830 ──fork──> child: table B, empty; numbers go on
 //! ```
 //!
-//! A child must not use its parent's connections, and may not wait for its locks: another thread may have held them when it
-//! forked. So it forgets the table, locks and all, and numbers go on where they were, so that an inherited descriptor is known
-//! for what it is. The memory of the parent's table stays as it is in the child.
+//! A child must not use the connections of its parent. It must not wait for the parent's locks
+//! either: another thread may have held them at the fork. So the child gets an empty table and
+//! never looks at the old one, whose memory leaks in the child. Numbers continue, so that an
+//! inherited descriptor is recognized.
 
 use std::{
     ptr,
@@ -16,42 +17,43 @@ use std::{
 use super::table::{FIRST, Table};
 
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
-static WATCHED: AtomicBool = AtomicBool::new(false);
-/// Forks between the first process and this one.
+static FORK_HANDLER_SET: AtomicBool = AtomicBool::new(false);
+/// Number of forks between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 /// The next number of a descriptor.
 static NEXT: AtomicI32 = AtomicI32::new(FIRST);
-/// The first number that this process gave.
+/// The first number that this process may use.
 static OWN: AtomicI32 = AtomicI32::new(FIRST);
 
 /// This process's table.
 pub(crate) fn table() -> &'static Table {
     let found = TABLE.load(Ordering::Acquire);
     let found = if found.is_null() { make() } else { found };
-    // SAFETY: made by `make` from a box and never freed.
+    // SAFETY: `make` made it from a box, and it is never freed.
     unsafe { &*found }
 }
 
 fn make() -> *mut Table {
-    watch();
+    register_fork_handler();
     let made = Box::into_raw(Box::new(Table::default()));
     match TABLE.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => made,
         Err(other) => {
-            // SAFETY: made from a box two lines above, and nobody else has seen it.
+            // SAFETY: made from a box two lines above, and no other thread has seen it.
             drop(unsafe { Box::from_raw(made) });
             other
         }
     }
 }
 
-/// Has every child forget. A child of a child inherits the handler with the rest.
-fn watch() {
-    if !WATCHED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handler is a plain function that only stores to atomics, which a child may do.
+/// Registers `in_child` once. A grandchild inherits the registration.
+fn register_fork_handler() {
+    if !FORK_HANDLER_SET.swap(true, Ordering::Relaxed) {
+        // SAFETY: the handler is a plain function that only stores to atomics, which is allowed in
+        // a child.
         let refused = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-        // Out of memory: then the client library itself refuses the calls of a child.
-        WATCHED.store(refused == 0, Ordering::Relaxed);
+        // Fails when out of memory. Then the client library itself refuses the calls of a child.
+        FORK_HANDLER_SET.store(refused == 0, Ordering::Relaxed);
     }
 }
 
@@ -61,17 +63,17 @@ unsafe extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Names this process among those of its line of forks.
+/// Distinguishes this process from those that it was forked from.
 pub(crate) fn mark() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Whether this number was given by a process that this one was forked from.
+/// Whether a process that this one was forked from made this number.
 pub(crate) fn is_inherited(descriptor: i32) -> bool {
     (FIRST..OWN.load(Ordering::Relaxed)).contains(&descriptor)
 }
 
-/// A number for a descriptor; after two to the thirtieth of them the first ones again.
+/// The next number for a descriptor. Numbers repeat after 2^30 of them.
 pub(crate) fn next_number() -> i32 {
     let taken = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
         Some(next.checked_add(1).unwrap_or(FIRST))

@@ -1,8 +1,9 @@
-//! Descriptors: numbers that name what a program has open.
+//! Descriptors: numbers for the clusters, files and directories that a program has open.
 //!
-//! They are as POSIX has them, but for two things. They begin where no kernel's descriptors are, so that one that is given to
-//! `read(2)`, or one of the kernel's given to us, is EBADF. And a number that was closed is not given again soon: a late use of
-//! it does not reach somebody else's file.
+//! They differ from POSIX descriptors in two ways. First, the numbers start above all kernel
+//! descriptors. So a libbraid descriptor passed to `read(2)`, or a kernel descriptor passed to
+//! libbraid, is EBADF. Second, the number of a closed descriptor is not reused soon: a late use of
+//! it does not reach another file.
 
 use std::{
     collections::{HashMap, hash_map},
@@ -18,7 +19,8 @@ use crate::{cluster::Cluster, file::OpenFile, names::directory::Directory};
 
 /// The first number.
 pub(crate) const FIRST: c_int = 1 << 30;
-/// Descriptors of one process (I9): as many as Linux lets a process have files (`/proc/sys/fs/nr_open`).
+/// Maximum of descriptors of one process (I9): the number of files that Linux allows
+/// (`/proc/sys/fs/nr_open`).
 const DESCRIPTORS_MAX: usize = 1 << 20;
 
 /// What a descriptor names.
@@ -29,20 +31,20 @@ pub(crate) enum Open {
     Directory(Arc<Directory>),
 }
 
-/// Everything that this process has open.
+/// All descriptors of this process.
 #[derive(Default)]
 pub(crate) struct Table {
     open: RwLock<HashMap<c_int, Open>>,
 }
 
 impl Table {
-    /// A new descriptor.
+    /// Adds a descriptor.
     pub(crate) fn add(&self, thing: Open) -> Outcome<c_int> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         if open.len() >= DESCRIPTORS_MAX {
             return Err(Failure::new(
                 libc::EMFILE,
-                format!("{DESCRIPTORS_MAX} descriptors are open; try: braid_close"),
+                format!("opening: {DESCRIPTORS_MAX} descriptors are open; try: braid_close"),
             ));
         }
         loop {
@@ -54,7 +56,7 @@ impl Table {
         }
     }
 
-    /// Takes a descriptor out, if it is of the wanted kind.
+    /// Removes a descriptor and returns what it named, if it is of the wanted kind.
     fn take<T>(
         &self,
         number: c_int,
@@ -78,21 +80,27 @@ impl Table {
         open.get(&number).and_then(wanted).cloned().ok_or_else(|| unknown(number, kind))
     }
 
-    /// What a descriptor names, whatever it is.
+    /// What a descriptor names, of any kind.
     pub(crate) fn any(&self, number: c_int) -> Outcome<Open> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        open.get(&number).cloned().ok_or_else(|| unknown(number, "anything open"))
+        open.get(&number).cloned().ok_or_else(|| unknown(number, "anything that is open"))
     }
 }
 
 macro_rules! kinds {
     ($($find:ident, $take:ident, $kind:ident: $type:ty, $words:literal;)*) => {$(
         pub(crate) fn $find(number: c_int) -> Outcome<Arc<$type>> {
-            process::table().find(number, $words, |open| if let Open::$kind(found) = open { Some(found) } else { None })
+            process::table().find(number, $words, |open| match open {
+                Open::$kind(found) => Some(found),
+                _ => None,
+            })
         }
 
         pub(crate) fn $take(number: c_int) -> Outcome<Arc<$type>> {
-            process::table().take(number, $words, |open| if let Open::$kind(found) = open { Some(found) } else { None })
+            process::table().take(number, $words, |open| match open {
+                Open::$kind(found) => Some(found),
+                _ => None,
+            })
         }
     )*};
 }
@@ -105,7 +113,7 @@ kinds! {
 fn unknown(number: c_int, kind: &str) -> Failure {
     let why = match process::is_inherited(number) {
         true => {
-            "it was opened before fork(), by the parent; try: braid_connect in the child".to_owned()
+            "it was opened by the parent, before fork(); try: braid_connect in the child".to_owned()
         }
         false => format!("it does not name {kind}"),
     };

@@ -1,4 +1,4 @@
-//! Closing.
+//! Closes files.
 
 use std::{
     ffi::c_int,
@@ -7,8 +7,8 @@ use std::{
 
 use crate::border::{call, table};
 
-/// Closes a file. The descriptor is gone afterwards, also when -1 says that data which nobody synced was lost (EIO). With the
-/// last descriptor of an open file its locks go, too.
+/// Closes a file. The descriptor is closed even when -1 reports that data was lost which was never
+/// synced (EIO). The last descriptor of an open file releases its locks.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_close(file: c_int) -> c_int {
     call(|| {
@@ -21,7 +21,8 @@ pub extern "C" fn braid_close(file: c_int) -> c_int {
         drop(open);
         match Arc::try_unwrap(seen.file) {
             Ok(file) => file.close()?,
-            // A call of another thread still has it: the last of them closes. What was lost is told here.
+            // A call of another thread still uses it; the last of them closes it. Write errors are
+            // reported here.
             Err(shared) => shared.check_loss()?,
         }
         Ok(0)

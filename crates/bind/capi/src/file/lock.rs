@@ -1,4 +1,4 @@
-//! Locks on bytes of a file, seen by every client of the cluster, mounts included.
+//! Locks on byte ranges of a file. Every client of the cluster sees them, mounts included.
 
 use std::{
     ffi::c_int,
@@ -10,15 +10,17 @@ use braid_client::{LockCancelHandle, LockRange, LockRequest, LockSpace};
 use super::OpenFile;
 use crate::border::{Failure, Outcome, call, pointers::position, table};
 
-/// Owners are of a session; those of one process must differ.
+/// Lock owners are numbers within a session: those of one process must differ.
 pub(super) fn new_owner() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Locks bytes of the file, as fcntl(2) does for an open file description (F_OFD_SETLK): `bytes` from `offset`, to the end of
-/// any file when `bytes` is 0; alone when `exclusive`, else with other readers. With `wait` it waits as long as it takes; without,
-/// EAGAIN says that another has them. Positions are the file's, whatever the view. The lock is the descriptor's and goes with it.
+/// Locks a byte range of the file, as fcntl(2) does for an open file description (F_OFD_SETLK):
+/// `bytes` from `offset`, and without end when `bytes` is 0. The lock is exclusive, or shared with
+/// other readers. With `wait` the call waits without limit; without it, EAGAIN reports a
+/// conflicting lock. Offsets are those of the file, whatever the view. The lock belongs to the
+/// descriptor and ends with it.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_lock(
     file: c_int,
@@ -49,15 +51,15 @@ pub extern "C" fn braid_lock(
             Some(holder) => Err(Failure::new(
                 libc::EAGAIN,
                 format!(
-                    "lock: bytes {} to {} are locked by process {}",
-                    holder.start, holder.last, holder.pid
+                    "lock: process {} has locked bytes {} to {}; try: again later, or with wait",
+                    holder.pid, holder.start, holder.last
                 ),
             )),
         }
     })
 }
 
-/// Lets bytes go that this descriptor has locked.
+/// Unlocks a byte range that this descriptor has locked.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_unlock(file: c_int, offset: i64, bytes: i64) -> c_int {
     call(|| {
@@ -85,8 +87,8 @@ fn range(offset: i64, bytes: i64) -> Outcome<(u64, u64)> {
     Ok((start, last))
 }
 
-/// A descriptor is closed: its locks are nobody's. What cannot be let go now, the client lets go when the metadata server is there
-/// again: no error of a close.
+/// Releases the locks of a descriptor that is closed. If that fails now, the client releases them
+/// when the metadata server is reachable again. So it is no error of the close.
 pub(super) fn drop_all(open: &OpenFile) {
     let (client, file) = (&open.cluster.client, open.file().index());
     if client.has_locks(file, open.owner) {

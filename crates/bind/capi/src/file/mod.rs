@@ -1,4 +1,4 @@
-//! Open files: one file for each group of calls.
+//! Open files: one source file for each group of calls.
 
 pub mod close;
 pub mod copy;
@@ -24,25 +24,25 @@ use crate::{
     cluster::Cluster,
 };
 
-/// What a descriptor of a file has.
+/// The state of a file descriptor.
 pub(crate) struct OpenFile {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) modes: Modes,
     seen: Mutex<Seen>,
-    /// Descriptors of the same open file.
+    /// Number of descriptors of the same open file, this one included.
     family: Arc<AtomicUsize>,
-    /// Whose locks they are.
+    /// The owner of this descriptor's locks.
     pub(crate) owner: u64,
 }
 
-/// What the file was opened for.
+/// The access modes of the open.
 #[derive(Clone, Copy)]
 pub(crate) struct Modes {
     pub(crate) read: bool,
     pub(crate) write: bool,
 }
 
-/// What the descriptor sees of the file: a view and its cursor, which are the handle's.
+/// What the descriptor sees of the file: a view and its cursor. Both belong to the handle.
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) file: Arc<File>,
@@ -69,7 +69,7 @@ impl OpenFile {
         })
     }
 
-    /// The handle as it is now: calls go on with it when another thread sets another view.
+    /// The current handle. Calls that run keep it when another thread sets another view.
     pub(crate) fn seen(&self) -> Seen {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -79,7 +79,7 @@ impl OpenFile {
     }
 }
 
-/// An open file, to read from it. POSIX: EBADF when it is not open for reading.
+/// An open file to read from. POSIX: EBADF when it is not open for reading.
 pub(crate) fn readable(number: c_int) -> Outcome<Arc<OpenFile>> {
     let found = table::file(number)?;
     if found.modes.read {
@@ -89,7 +89,7 @@ pub(crate) fn readable(number: c_int) -> Outcome<Arc<OpenFile>> {
     }
 }
 
-/// An open file, to write to it.
+/// An open file to write to. POSIX: EBADF when it is not open for writing.
 pub(crate) fn writable(number: c_int) -> Outcome<Arc<OpenFile>> {
     let found = table::file(number)?;
     if found.modes.write {

@@ -1,4 +1,4 @@
-//! Opening and making files.
+//! Opens and creates files.
 
 use std::{
     ffi::{c_char, c_int},
@@ -19,8 +19,8 @@ use crate::{
     layout::{braid_layout, wish},
 };
 
-/// Flags that ask for nothing here: a descriptor of ours is not inherited by exec, has no terminal, and never waits for a
-/// writer.
+/// Flags without effect here: exec never inherits a libbraid descriptor, it is no terminal, and an
+/// open never waits for a writer.
 const IGNORED: c_int = libc::O_CLOEXEC
     | libc::O_NOCTTY
     | libc::O_NONBLOCK
@@ -28,10 +28,11 @@ const IGNORED: c_int = libc::O_CLOEXEC
     | libc::O_NOATIME
     | libc::O_DIRECT;
 
-/// As open(2): O_RDONLY, O_WRONLY or O_RDWR with O_CREAT, O_EXCL, O_TRUNC. mode: permission bits of a new file, before the umask.
-/// path: from the root of the file system. O_APPEND, O_SYNC, O_DSYNC, O_PATH and O_TMPFILE are refused with EOPNOTSUPP.
+/// As open(2): O_RDONLY, O_WRONLY or O_RDWR, with O_CREAT, O_EXCL, O_TRUNC. path: from the root of
+/// the file system. mode: permission bits of a new file, before the umask. O_APPEND, O_SYNC,
+/// O_DSYNC, O_PATH and O_TMPFILE fail with EOPNOTSUPP.
 ///
-/// Returns a descriptor of libbraid, which is none of the kernel's, or -1.
+/// Returns a descriptor of libbraid (not of the kernel), or -1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_open(
     cluster: c_int,
@@ -43,7 +44,7 @@ pub unsafe extern "C" fn braid_open(
     call(|| open(cluster, unsafe { text(path, "path") }?, flags, mode, LayoutWish::none()))
 }
 
-/// As creat(2): makes a file, or makes an existing one empty, and opens it for writing.
+/// As creat(2): creates a file, or truncates an existing one to 0 bytes, and opens it for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_creat(cluster: c_int, path: *const c_char, mode: mode_t) -> c_int {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
@@ -51,7 +52,7 @@ pub unsafe extern "C" fn braid_creat(cluster: c_int, path: *const c_char, mode: 
     call(|| open(cluster, unsafe { text(path, "path") }?, flags, mode, LayoutWish::none()))
 }
 
-/// As braid_open; a file that it makes lies as the layout says. NULL leaves everything to the directory.
+/// As braid_open; a new file gets the given layout. NULL: as the directory says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_open_layout(
     cluster: c_int,
@@ -96,7 +97,8 @@ fn check(flags: c_int) -> Outcome<Modes> {
     let refused =
         flags & !(known | IGNORED) != 0 || flags & (libc::O_NOFOLLOW | libc::O_DIRECTORY) != 0;
     if refused {
-        let why = "open: O_APPEND, O_SYNC, O_PATH, O_TMPFILE, O_DIRECTORY and O_NOFOLLOW are not supported";
+        let why = "open: O_APPEND, O_SYNC, O_PATH, O_TMPFILE, O_DIRECTORY and O_NOFOLLOW are \
+                   not supported";
         return Err(Failure::new(
             libc::EOPNOTSUPP,
             format!("{why}; try: braid_lseek, braid_fsync or braid_opendir"),

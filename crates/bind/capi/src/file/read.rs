@@ -1,4 +1,4 @@
-//! Reading: at the cursor, at a position; into one piece of memory, into several.
+//! Reads at the cursor or at a position, into one buffer or several.
 
 use std::{
     ffi::{c_int, c_void},
@@ -13,7 +13,8 @@ use crate::border::{
     pointers::{memory, pieces_mut, position},
 };
 
-/// As read(2), at the cursor of the view. Fewer bytes than asked for only at the end of the file.
+/// As read(2), at the cursor of the view. Returns fewer bytes than asked for only at the end of the
+/// file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_read(file: c_int, buffer: *mut c_void, bytes: usize) -> ssize_t {
     call(|| {
@@ -24,7 +25,7 @@ pub unsafe extern "C" fn braid_read(file: c_int, buffer: *mut c_void, bytes: usi
     })
 }
 
-/// As readv(2), at the cursor of the view; of any number of pieces.
+/// As readv(2), at the cursor of the view, with any number of buffers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_readv(file: c_int, iov: *const iovec, count: c_int) -> ssize_t {
     call(|| {
@@ -35,7 +36,7 @@ pub unsafe extern "C" fn braid_readv(file: c_int, iov: *const iovec, count: c_in
     })
 }
 
-/// As pread(2): at a position of the view; the cursor stays.
+/// As pread(2), at a position of the view. The cursor does not move.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_pread(
     file: c_int,
@@ -50,7 +51,7 @@ pub unsafe extern "C" fn braid_pread(
     })
 }
 
-/// As preadv(2): at a position of the view; of any number of pieces.
+/// As preadv(2), at a position of the view, with any number of buffers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_preadv(
     file: c_int,

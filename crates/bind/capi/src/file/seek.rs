@@ -1,4 +1,4 @@
-//! The cursor.
+//! Moves the cursor.
 
 use std::{
     ffi::c_int,
@@ -7,8 +7,8 @@ use std::{
 
 use crate::border::{Failure, Outcome, call, pointers::position, table};
 
-/// As lseek(2), in bytes of the view's stream: SEEK_SET, SEEK_CUR, SEEK_END; with the whole file as view SEEK_DATA and
-/// SEEK_HOLE, too. The new position, or -1.
+/// As lseek(2), in bytes of the view's stream: SEEK_SET, SEEK_CUR, SEEK_END. SEEK_DATA and
+/// SEEK_HOLE need a view of the whole file. Returns the new position, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_lseek(file: c_int, offset: i64, whence: c_int) -> i64 {
     call(|| {
@@ -21,7 +21,8 @@ pub extern "C" fn braid_lseek(file: c_int, offset: i64, whence: c_int) -> i64 {
                 if !seen.map.is_contiguous() || seen.view.displacement != 0 =>
             {
                 return Err(Failure::invalid(
-                    "seek: SEEK_DATA and SEEK_HOLE need the whole file; try: braid_set_view",
+                    "seek: SEEK_DATA and SEEK_HOLE need a view of the whole file; \
+                     try: braid_set_view",
                 ));
             }
             libc::SEEK_DATA => {
@@ -30,20 +31,27 @@ pub extern "C" fn braid_lseek(file: c_int, offset: i64, whence: c_int) -> i64 {
             libc::SEEK_HOLE => {
                 SeekFrom::Start(seen.file.next_hole(position(offset, "offset")?)?.ok_or_else(past)?)
             }
-            other => return Err(Failure::invalid(format!("seek: {other} is not one of SEEK_*"))),
+            other => {
+                return Err(Failure::invalid(format!(
+                    "seek: whence is {other}, not one of SEEK_*"
+                )));
+            }
         };
         let reached = (&*seen.file).seek(to)?;
         i64::try_from(reached).map_err(|_| {
-            Failure::new(libc::EOVERFLOW, format!("seek: {reached} is past the largest file"))
+            Failure::new(
+                libc::EOVERFLOW,
+                format!("seek: {reached} is beyond the largest file size"),
+            )
         })
     })
 }
 
 fn past() -> Failure {
-    Failure::new(libc::ENXIO, "seek: there is none up to the end of the file")
+    Failure::new(libc::ENXIO, "seek: no data or hole between the offset and the end of the file")
 }
 
-/// How many pieces there are.
+/// The length of an iovec array.
 pub(crate) fn count(count: c_int) -> Outcome<usize> {
     usize::try_from(count).map_err(|_| Failure::invalid(format!("count is negative: {count}")))
 }

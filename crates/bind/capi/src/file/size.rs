@@ -1,11 +1,12 @@
-//! How long a file is, and what room it has.
+//! The size of a file and its allocated space.
 
 use std::ffi::c_int;
 
 use super::writable;
 use crate::border::{call, pointers::position, table};
 
-/// As ftruncate(2): cuts the file to `bytes`, or extends it with zeros, whatever the view.
+/// As ftruncate(2): truncates the file to `bytes` bytes, or extends it with zeros, whatever the
+/// view.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_ftruncate(file: c_int, bytes: i64) -> c_int {
     call(|| {
@@ -14,14 +15,14 @@ pub extern "C" fn braid_ftruncate(file: c_int, bytes: i64) -> c_int {
     })
 }
 
-/// How long the file is now, in bytes of the file, or -1.
+/// The current size in bytes of the file (not of the view), or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_size(file: c_int) -> i64 {
     call(|| Ok(table::file(file)?.file().size()?.cast_signed()))
 }
 
-/// As posix_fallocate(3): reserves room for a range of the file, and extends the file to its end. With `keep_size` the file stays
-/// as long as it is.
+/// As posix_fallocate(3): reserves disk space for a range of the file, and extends the file to the
+/// end of the range. With `keep_size` the size does not change.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_allocate(file: c_int, offset: i64, bytes: i64, keep_size: c_int) -> c_int {
     call(|| {
@@ -31,7 +32,7 @@ pub extern "C" fn braid_allocate(file: c_int, offset: i64, bytes: i64, keep_size
     })
 }
 
-/// Makes a range of the file read as zeros and gives its room back; the size stays.
+/// Makes a range of the file read as zeros and frees its disk space. The size does not change.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_punch_hole(file: c_int, offset: i64, bytes: i64) -> c_int {
     call(|| {

@@ -1,11 +1,12 @@
-//! To disk.
+//! Forces data to disk.
 
 use std::ffi::c_int;
 
 use crate::border::{call, table};
 
-/// As fsync(2): everything that was written through this open file survives the loss of power when it returns 0: data, size and
-/// name. EIO, once, when a daemon lost writes that it had acknowledged.
+/// As fsync(2). When it returns 0, everything that was written through this open file survives a
+/// loss of power: data, size and name. EIO, once, when a daemon lost writes that it had
+/// acknowledged.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_fsync(file: c_int) -> c_int {
     call(|| {
@@ -14,9 +15,9 @@ pub extern "C" fn braid_fsync(file: c_int) -> c_int {
     })
 }
 
-/// As syncfs(2): everything that was acknowledged before, to files that are closed by now too, survives the loss of power when it
-/// returns 0: what this program wrote, and what others wrote, on every I/O daemon. EIO, once, when a daemon lost writes of
-/// this program that were never synced.
+/// As syncfs(2). When it returns 0, everything that was acknowledged before survives a loss of
+/// power: what this program and others wrote, on every I/O daemon, also to files that are closed
+/// now. EIO, once, when a daemon lost writes of this program that were never synced.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_sync(cluster: c_int) -> c_int {
     call(|| {

@@ -1,4 +1,4 @@
-//! What a descriptor sees of its file.
+//! The views of descriptors.
 
 use std::{
     ffi::c_int,
@@ -18,13 +18,13 @@ use crate::{
     view::{braid_view, of},
 };
 
-/// How long the server takes to record a file that was closed, with room to spare.
-const SETTLED_WITHIN: Duration = Duration::from_secs(10);
-/// How often it is asked.
-const SETTLED_POLL: Duration = Duration::from_millis(50);
+/// How long the server may take to record the size of a closed file, with a margin.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval between two attempts.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Gives the descriptor another view, NULL for the whole file; the cursor is at 0. Calls that other threads have under way go on
-/// with the old one. The view may be freed afterwards.
+/// Gives the descriptor another view, NULL for the whole file, and sets the cursor to 0. Calls of
+/// other threads that run meanwhile use the old view. The view may be freed after this call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_set_view(file: c_int, view: *const braid_view) -> c_int {
     call(|| {
@@ -35,14 +35,15 @@ pub unsafe extern "C" fn braid_set_view(file: c_int, view: *const braid_view) ->
     })
 }
 
-/// A further descriptor of the same open file, with a view and a cursor of its own: many views at once, which may overlap.
-/// Returns the descriptor, to be closed with braid_close, or -1.
+/// Another descriptor of the same open file, with a view and a cursor of its own. A file may have
+/// many views at the same time, and they may overlap. Returns the descriptor, to be closed with
+/// braid_close, or -1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_with_view(file: c_int, view: *const braid_view) -> c_int {
     call(|| {
         let open = table::file(file)?;
         // SAFETY: as above.
-        let seen = seen_by(&open, unsafe { of(view) }?)?;
+        let seen = view_of(&open, unsafe { of(view) }?)?;
         open.family.fetch_add(1, Ordering::AcqRel);
         let further = OpenFile {
             cluster: Arc::clone(&open.cluster),
@@ -58,33 +59,33 @@ pub unsafe extern "C" fn braid_with_view(file: c_int, view: *const braid_view) -
 }
 
 impl OpenFile {
-    /// Another view, the cursor at 0.
+    /// Sets another view, with the cursor at 0.
     pub(crate) fn set_view(&self, view: View) -> Outcome<()> {
-        let seen = seen_by(self, view)?;
+        let seen = view_of(self, view)?;
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
         Ok(())
     }
 
-    /// Does something that the server refuses while the file is open: it is closed for it, and opened again by its index. Calls of
-    /// other threads that are under way meanwhile fail.
+    /// Runs a call that the server refuses while the file is open. The file is closed before it,
+    /// and opened again by its index after it. Calls of other threads fail meanwhile.
     pub(crate) fn while_closed(&self, work: impl Fn() -> Outcome<()>) -> Outcome<()> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if self.family.load(Ordering::Acquire) > 1 {
             return Err(Failure::new(
                 libc::EBUSY,
-                "the file has further descriptors with views; try: braid_close them",
+                "fcntl: the file has further descriptors with views; try: braid_close them",
             ));
         }
         let (client, index) = (&self.cluster.client, seen.file.index());
         if seen.file.size()? > 0 {
             return Err(Failure::new(
                 libc::EBUSY,
-                "the file was written; try: braid_open_layout of a new one",
+                "fcntl: the file has data; try: braid_open_layout of a new file",
             ));
         }
         seen.file.with_view(View::whole())?.close()?;
         client.flush_closes()?;
-        let done = until_settled(work);
+        let done = retry_until_recorded(work);
         let file = client
             .open(index, &OpenOptions::new().read(self.modes.read).write(self.modes.write))?;
         *seen = Seen::new(file.with_view(seen.view.clone())?, seen.view.clone())?;
@@ -92,19 +93,20 @@ impl OpenFile {
     }
 }
 
-/// The server records some seconds after the last close of a writer that the file is empty; until then it counts as written.
-fn until_settled(work: impl Fn() -> Outcome<()>) -> Outcome<()> {
+/// The server records only some seconds after the last close of a writer that the file is empty.
+/// Until then it refuses with EBUSY.
+fn retry_until_recorded(work: impl Fn() -> Outcome<()>) -> Outcome<()> {
     let begun = Instant::now();
     loop {
         match work() {
-            Err(failure) if failure.errno == libc::EBUSY && begun.elapsed() < SETTLED_WITHIN => {
-                thread::sleep(SETTLED_POLL)
+            Err(failure) if failure.errno == libc::EBUSY && begun.elapsed() < RECORD_TIMEOUT => {
+                thread::sleep(RETRY_INTERVAL)
             }
             done => return done,
         }
     }
 }
 
-fn seen_by(open: &OpenFile, view: View) -> Outcome<Seen> {
+fn view_of(open: &OpenFile, view: View) -> Outcome<Seen> {
     Seen::new(open.file().with_view(view.clone())?, view)
 }

@@ -1,4 +1,4 @@
-//! Writing: at the cursor, at a position; from one piece of memory, from several.
+//! Writes at the cursor or at a position, from one buffer or several.
 
 use std::{
     ffi::{c_int, c_void},
@@ -13,7 +13,7 @@ use crate::border::{
     pointers::{array, pieces, position},
 };
 
-/// As write(2), at the cursor of the view. All of it is written, or -1.
+/// As write(2), at the cursor of the view. Writes all bytes, or returns -1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_write(file: c_int, buffer: *const c_void, bytes: usize) -> ssize_t {
     call(|| {
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn braid_write(file: c_int, buffer: *const c_void, bytes: 
     })
 }
 
-/// As writev(2), at the cursor of the view; of any number of pieces.
+/// As writev(2), at the cursor of the view, with any number of buffers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_writev(file: c_int, iov: *const iovec, count: c_int) -> ssize_t {
     call(|| {
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn braid_writev(file: c_int, iov: *const iovec, count: c_i
     })
 }
 
-/// As pwrite(2): at a position of the view; the cursor stays.
+/// As pwrite(2), at a position of the view. The cursor does not move.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_pwrite(
     file: c_int,
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn braid_pwrite(
     })
 }
 
-/// As pwritev(2): at a position of the view; of any number of pieces.
+/// As pwritev(2), at a position of the view, with any number of buffers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_pwritev(
     file: c_int,

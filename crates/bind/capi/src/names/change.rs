@@ -1,4 +1,4 @@
-//! Attributes changed.
+//! Changes attributes.
 
 use std::ffi::{c_char, c_int};
 
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn braid_chmod(cluster: c_int, path: *const c_char, mode: 
     })
 }
 
-/// As chown(2): (uid_t)-1 and (gid_t)-1 leave one alone.
+/// As chown(2): (uid_t)-1 or (gid_t)-1 leaves that one unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_chown(
     cluster: c_int,
@@ -54,8 +54,8 @@ pub unsafe extern "C" fn braid_chown(
     })
 }
 
-/// As utimensat(2): times[0] of the last read, times[1] of the last write; UTIME_NOW and UTIME_OMIT are understood. NULL sets
-/// both to now. Now is the server's.
+/// As utimensat(2): times[0] is the last read, times[1] the last write; UTIME_NOW and UTIME_OMIT
+/// work. NULL sets both to the current time. The server's clock gives the current time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_utimens(
     cluster: c_int,
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn braid_utimens(
             false => {
                 // SAFETY: as above, two of them.
                 let times = unsafe { array(times, 2, "times") }?;
-                (wished(&times[0])?, wished(&times[1])?)
+                (set_time(&times[0])?, set_time(&times[1])?)
             }
         };
         // SAFETY: as above.
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn braid_utimens(
     })
 }
 
-fn wished(time: &timespec) -> Outcome<Option<SetTime>> {
+fn set_time(time: &timespec) -> Outcome<Option<SetTime>> {
     match time.tv_nsec {
         libc::UTIME_OMIT => Ok(None),
         libc::UTIME_NOW => Ok(Some(SetTime { time: None })),

@@ -1,4 +1,4 @@
-//! Listings.
+//! Directory listings.
 
 use std::{
     ffi::{c_char, c_int},
@@ -17,23 +17,23 @@ use crate::{
     cluster::Cluster,
 };
 
-/// One entry of a directory. "." and ".." are not among them.
+/// One entry of a directory. Listings do not have "." and "..".
 #[repr(C)]
 #[allow(non_camel_case_types)]
 pub struct braid_dirent {
-    /// The file's index: st_ino.
+    /// The file index: st_ino.
     pub file: u64,
-    /// Where to go on after this entry: for braid_seekdir, also after a new braid_opendir.
+    /// Position after this entry, for braid_seekdir. It stays valid after a new braid_opendir.
     pub cookie: u64,
-    /// What it is: one of DT_* of dirent.h.
+    /// The file type: one of DT_* of dirent.h.
     pub kind: u32,
-    /// How long the name is, in bytes.
+    /// Length of the name, in bytes.
     pub name_bytes: u32,
-    /// The name, with a zero behind it.
+    /// The name, ended by a zero byte.
     pub name: [c_char; 256],
 }
 
-/// A directory that is being listed.
+/// An open directory listing.
 pub(crate) struct Directory {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) index: FileIndex,
@@ -61,8 +61,8 @@ pub unsafe extern "C" fn braid_opendir(cluster: c_int, path: *const c_char) -> c
     })
 }
 
-/// The next entry: 1 and the entry, 0 at the end, -1 for a failure. A listing under concurrent change has every untouched name
-/// exactly once.
+/// Reads the next entry. Returns 1 and the entry, 0 at the end, -1 for a failure. A name that does
+/// not change during the listing appears exactly once, whatever else changes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_readdir(directory: c_int, entry: *mut braid_dirent) -> c_int {
     call(|| {
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn braid_readdir(directory: c_int, entry: *mut braid_diren
     })
 }
 
-/// The listing goes on after the entry that had this cookie; 0 for the beginning.
+/// Continues the listing after the entry that had this cookie; 0 is the start.
 #[unsafe(no_mangle)]
 pub extern "C" fn braid_seekdir(directory: c_int, cookie: u64) -> c_int {
     call(|| {

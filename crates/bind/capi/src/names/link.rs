@@ -1,4 +1,4 @@
-//! Links.
+//! Hard and symbolic links.
 
 use std::ffi::{c_char, c_int};
 
@@ -10,7 +10,7 @@ use crate::border::{
     table,
 };
 
-/// As link(2): gives the file `from` the further name `to`.
+/// As link(2): gives the file `from` another name `to`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_link(
     cluster: c_int,
@@ -40,7 +40,8 @@ pub unsafe extern "C" fn braid_symlink(
     })
 }
 
-/// As readlink(2): how many bytes of the target are in the buffer; no end is put behind them.
+/// As readlink(2): returns the number of bytes of the target that were stored. No zero byte follows
+/// them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_readlink(
     cluster: c_int,

@@ -1,4 +1,4 @@
-//! Names made and removed.
+//! Creates, removes and renames.
 
 use std::ffi::{c_char, c_int};
 
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn braid_unlink(cluster: c_int, path: *const c_char) -> c_
     })
 }
 
-/// As rename(2): atomic to every observer; `to` is replaced.
+/// As rename(2): atomic for every client; replaces `to`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_rename(
     cluster: c_int,

@@ -1,4 +1,4 @@
-//! The namespace: one file for each group of calls.
+//! The namespace: one source file for each group of calls.
 
 pub mod change;
 pub mod directory;

@@ -1,4 +1,4 @@
-//! Attributes, as `struct stat` has them.
+//! Attributes, as `struct stat`.
 
 use std::{
     ffi::{c_char, c_int},
@@ -14,26 +14,26 @@ use crate::border::{
     table::{self, Open},
 };
 
-/// `st_blksize`: a transfer of a whole default stripe; see docs/defaults.md.
+/// `st_blksize`: a whole default stripe; see docs/defaults.md.
 const TRANSFER_BYTES: i64 = braid_types::limits::STRIPE_BYTES_DEFAULT as i64;
 
-/// Room in the file system.
+/// Space of the file system.
 #[repr(C)]
 #[allow(non_camel_case_types)]
 pub struct braid_space {
-    /// All of it, in bytes.
+    /// Total space, in bytes.
     pub total_bytes: u64,
-    /// What this user may still write, in bytes.
+    /// Space that this user can still write, in bytes.
     pub available_bytes: u64,
-    /// Files there are.
+    /// Number of files.
     pub files: u64,
-    /// I/O daemons that there are.
+    /// Number of I/O daemons.
     pub iods: u32,
-    /// I/O daemons that are up.
+    /// Number of I/O daemons that are up.
     pub iods_up: u32,
 }
 
-/// As stat(2): attributes; of what a symbolic link points to.
+/// As stat(2): attributes; follows a final symbolic link.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_stat(
     cluster: c_int,
@@ -44,11 +44,11 @@ pub unsafe extern "C" fn braid_stat(
         // SAFETY: the promise of C's caller, see `pointers`; also below.
         let attributes = table::cluster(cluster)?.client.stat(unsafe { text(path, "path") }?)?;
         // SAFETY: as above.
-        unsafe { give(&attributes, result) }
+        unsafe { store(&attributes, result) }
     })
 }
 
-/// As lstat(2): attributes; of a symbolic link itself.
+/// As lstat(2): attributes; does not follow a final symbolic link.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_lstat(
     cluster: c_int,
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn braid_lstat(
         // SAFETY: as above.
         let attributes = table::cluster(cluster)?.client.lstat(unsafe { text(path, "path") }?)?;
         // SAFETY: as above.
-        unsafe { give(&attributes, result) }
+        unsafe { store(&attributes, result) }
     })
 }
 
@@ -73,18 +73,18 @@ pub unsafe extern "C" fn braid_fstat(file: c_int, result: *mut stat) -> c_int {
             Open::Cluster(cluster) => cluster.client.stat(FileIndex::ROOT)?,
         };
         // SAFETY: as above.
-        unsafe { give(&attributes, result) }
+        unsafe { store(&attributes, result) }
     })
 }
 
-/// As access(2): R_OK, W_OK, X_OK together, or F_OK.
+/// As access(2): mode is R_OK, W_OK, X_OK in any combination, or F_OK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_access(cluster: c_int, path: *const c_char, mode: c_int) -> c_int {
     call(|| {
         let mask = u8::try_from(mode).ok().filter(|mask| *mask <= 7);
         let mask = mask.ok_or_else(|| {
             crate::border::Failure::invalid(format!(
-                "access: mode {mode} is not of R_OK, W_OK, X_OK"
+                "access: mode is {mode}; try: R_OK, W_OK and X_OK, combined"
             ))
         })?;
         // SAFETY: as above.
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn braid_access(cluster: c_int, path: *const c_char, mode:
     })
 }
 
-/// Room in the file system of a cluster.
+/// Space of the cluster's file system.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_statfs(cluster: c_int, result: *mut braid_space) -> c_int {
     call(|| {
@@ -114,19 +114,19 @@ pub unsafe extern "C" fn braid_statfs(cluster: c_int, result: *mut braid_space) 
 
 /// # Safety
 /// As [`put`].
-unsafe fn give(attributes: &Attributes, result: *mut stat) -> Outcome<c_int> {
+unsafe fn store(attributes: &Attributes, result: *mut stat) -> Outcome<c_int> {
     // SAFETY: the caller's promise.
     unsafe { put(result, posix(attributes), "result") }?;
     Ok(0)
 }
 
 fn posix(from: &Attributes) -> stat {
-    // SAFETY: `struct stat` is numbers, for which zeros are values.
+    // SAFETY: `struct stat` consists of numbers, for which zeros are valid values.
     let mut to: stat = unsafe { mem::zeroed() };
     to.st_ino = from.file.0;
     to.st_mode = kind_bits(from.kind) | (from.mode & 0o7777);
     to.st_nlink = from.links.into();
-    // Owners are 64 bits wide on the server; who has more than C can say is nobody here.
+    // The server has 64-bit user and group ids. An id that does not fit is shown as 2^32 - 2.
     to.st_uid = u32::try_from(from.uid).unwrap_or(u32::MAX - 1);
     to.st_gid = u32::try_from(from.gid).unwrap_or(u32::MAX - 1);
     to.st_rdev = from.device;
@@ -152,7 +152,7 @@ fn kind_bits(kind: FileKind) -> u32 {
         FileKind::Socket => libc::S_IFSOCK,
         FileKind::CharDevice => libc::S_IFCHR,
         FileKind::BlockDevice => libc::S_IFBLK,
-        // A newer server's: of no kind that POSIX has.
+        // A file type of a newer server, which POSIX does not have.
         _ => 0,
     }
 }

@@ -11,8 +11,9 @@ use crate::border::{
     table,
 };
 
-/// As getxattr(2): the value of an extended attribute of what `path` leads to; the name with its `user.` or other prefix. Returns how
-/// many bytes it has, without storing them when `bytes` is 0; ERANGE when they do not fit, ENODATA when there is none of the name.
+/// As getxattr(2): the value of an extended attribute; follows a final symbolic link. `name`
+/// includes its prefix, such as `user.`. Returns the length of the value, and stores nothing when
+/// `bytes` is 0. ERANGE when the value does not fit, ENODATA when the attribute does not exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_getxattr(
     cluster: c_int,
@@ -27,12 +28,12 @@ pub unsafe extern "C" fn braid_getxattr(
         let client = &table::cluster(cluster)?.client;
         let found = client.xattr(followed(client, path)?, name)?;
         // SAFETY: as above.
-        unsafe { give(&found, value.cast(), bytes, "value") }
+        unsafe { store(&found, value.cast(), bytes, "value") }
     })
 }
 
-/// As setxattr(2): sets an extended attribute; flags: 0, or XATTR_CREATE (EEXIST when it is there) or XATTR_REPLACE (ENODATA when it
-/// is not).
+/// As setxattr(2): sets an extended attribute. flags: 0, XATTR_CREATE (EEXIST when it exists) or
+/// XATTR_REPLACE (ENODATA when it does not exist).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_setxattr(
     cluster: c_int,
@@ -49,7 +50,7 @@ pub unsafe extern "C" fn braid_setxattr(
             libc::XATTR_REPLACE => XattrMode::Replace,
             other => {
                 return Err(Failure::invalid(format!(
-                    "setxattr: flags {other}; try: 0, XATTR_CREATE or XATTR_REPLACE"
+                    "setxattr: flags is {other}; try: 0, XATTR_CREATE or XATTR_REPLACE"
                 )));
             }
         };
@@ -63,8 +64,9 @@ pub unsafe extern "C" fn braid_setxattr(
     })
 }
 
-/// As listxattr(2): the names of all extended attributes of what `path` leads to, each with the 0 that ends it, one after the other.
-/// Returns how many bytes they have, without storing them when `bytes` is 0; ERANGE when they do not fit.
+/// As listxattr(2): the names of all extended attributes, each ended by a zero byte; follows a
+/// final symbolic link. Returns the length of the list, and stores nothing when `bytes` is 0.
+/// ERANGE when the list does not fit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_listxattr(
     cluster: c_int,
@@ -80,11 +82,11 @@ pub unsafe extern "C" fn braid_listxattr(
         let ended: Vec<u8> =
             names.into_iter().flat_map(|name| name.into_iter().chain([0])).collect();
         // SAFETY: as above.
-        unsafe { give(&ended, list.cast(), bytes, "list") }
+        unsafe { store(&ended, list.cast(), bytes, "list") }
     })
 }
 
-/// As removexattr(2): removes an extended attribute; ENODATA when there is none of the name.
+/// As removexattr(2): removes an extended attribute. ENODATA when it does not exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_removexattr(
     cluster: c_int,
@@ -100,22 +102,23 @@ pub unsafe extern "C" fn braid_removexattr(
     })
 }
 
-/// What a path leads to. The server's calls are of a symbolic link itself; those of the kernel with these names follow it.
+/// The file at a path. The server's calls act on a symbolic link itself; the kernel calls of these
+/// names follow it.
 fn followed(client: &Client, path: &[u8]) -> Outcome<FileIndex> {
     Ok(client.stat(path)?.file)
 }
 
-/// Stores what was found and says how long it is; with no room only says it.
+/// Stores the bytes and returns their length. With no space, only returns the length.
 ///
 /// # Safety
 /// As [`memory`].
-unsafe fn give(found: &[u8], to: *mut u8, room: usize, name: &str) -> Outcome<ssize_t> {
-    if room > 0 {
+unsafe fn store(found: &[u8], to: *mut u8, capacity: usize, name: &str) -> Outcome<ssize_t> {
+    if capacity > 0 {
         // SAFETY: the caller's promise.
-        let to = unsafe { memory(to, room, name) }?;
+        let to = unsafe { memory(to, capacity, name) }?;
         let Some(to) = to.get_mut(..found.len()) else {
-            let why = format!("{name} has room for {room} bytes, and {} were found", found.len());
-            return Err(Failure::new(libc::ERANGE, format!("{why}; try: room for as many")));
+            let why = format!("xattr: {name} has space for {capacity} bytes of {}", found.len());
+            return Err(Failure::new(libc::ERANGE, format!("{why}; try: a larger buffer")));
         };
         to.copy_from_slice(found);
     }

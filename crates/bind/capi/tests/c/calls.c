@@ -33,14 +33,16 @@ static long long check(long long result, const char *call, int line) {
 
 static void fails(long long result, int number, const char *call, int line) {
     if (result >= 0 || errno != number || !*braid_error_message()) {
-        fprintf(stderr, "line %d: %s is %lld, errno %d, '%s'\n", line, call, result, errno, braid_error_message());
+        fprintf(stderr, "line %d: %s is %lld, errno %d, '%s'\n", line, call, result, errno,
+                braid_error_message());
         exit(1);
     }
 }
 
 static void same(long long a, long long b, const char *what, int line) {
     if (a != b) {
-        fprintf(stderr, "line %d: %s is %lld and not %lld; %s\n", line, what, a, b, braid_error_message());
+        fprintf(stderr, "line %d: %s is %lld and not %lld; %s\n", line, what, a, b,
+                braid_error_message());
         exit(1);
     }
 }
@@ -54,7 +56,9 @@ static void *made(void *pointer, int line) {
 }
 #define MADE(call) made(call, __LINE__)
 
-static unsigned char noise(size_t at) { return (unsigned char)((at * 2654435761u >> 7) + at / 251); }
+static unsigned char noise(size_t at) {
+    return (unsigned char)((at * 2654435761u >> 7) + at / 251);
+}
 
 static void files(void) {
     int f = OK(braid_open(cluster, "/f", O_RDWR | O_CREAT | O_EXCL, 0640));
@@ -112,7 +116,7 @@ static void files(void) {
     FAILS(braid_open(cluster, "/f", O_WRONLY | O_APPEND, 0), EOPNOTSUPP);
     FAILS(braid_open(cluster, "/f", O_RDONLY | O_TRUNC, 0), EINVAL);
     OK(braid_sync(cluster));
-    /* Files outlive the connection's descriptor. */
+    /* Files outlive the descriptor of the cluster. */
     f = OK(braid_open(cluster, "/f", O_RDWR, 0));
     OK(braid_disconnect(cluster));
     FAILS(braid_sync(cluster), EBADF);
@@ -121,7 +125,8 @@ static void files(void) {
     FAILS(braid_open(cluster, "/f", O_RDWR, 0), EBADF);
 }
 
-/* POSIX open(2): the mode of a new file is for later opens. An ordinary user; root may open anything. */
+/* POSIX open(2): the mode of a new file applies to later opens. As an ordinary user; root may open
+ * anything. */
 static void modes(void) {
     const char *lock = "/scratch/lock";
     struct stat st;
@@ -251,19 +256,23 @@ static void layouts(void) {
     SAME(found.iod_count, 2);
     layout.distribution = 99;
     FAILS(braid_open_layout(cluster, "/w", O_RDWR | O_CREAT, 0644, &layout), EINVAL);
-    /* What makes no sense does so too where the file exists; no advice is about a command's options. */
+    /* Wrong layouts are errors even if the file exists; no advice has options of the command. */
     OK(braid_layout_init(&layout));
     layout.stripe_bytes = 5000;
     const char *both[2] = {"/w", "/f"};
     for (int at = 0; at < 2; at++) {
         FAILS(braid_open_layout(cluster, both[at], O_RDWR | O_CREAT, 0644, &layout), EINVAL);
-        SAME(strstr(braid_error_message(), "5000") && strstr(braid_error_message(), "in steps of 4096"), 1);
+        SAME(strstr(braid_error_message(), "5000") &&
+                 strstr(braid_error_message(), "in steps of 4096"),
+             1);
     }
     layout.stripe_bytes = 0;
     layout.iod_count = 99;
     for (int at = 0; at < 2; at++) {
         FAILS(braid_open_layout(cluster, both[at], O_RDWR | O_CREAT, 0644, &layout), EINVAL);
-        SAME(strstr(braid_error_message(), "99 I/O daemons: the cluster has 4") && !strstr(braid_error_message(), " --"), 1);
+        SAME(strstr(braid_error_message(), "99 I/O daemons: the cluster has 4") &&
+                 !strstr(braid_error_message(), " --"),
+             1);
     }
     FAILS(braid_layout_set(cluster, "/d", &layout), EINVAL);
     FAILS(braid_access(cluster, "/w", F_OK), ENOENT);
@@ -315,9 +324,11 @@ static void copies(void) {
     SAME(braid_pwrite(from, all, BYTES, 0), BYTES);
     int targets[2] = {alike, other};
     for (int at = 0; at < 2; at++) {
-        /* Some at a time, as of copy_file_range. */
+        /* Several steps, as with copy_file_range. */
         int64_t done = 0;
-        for (ssize_t some; (some = OK(braid_copy_range(from, done, targets[at], done, SIZE_MAX))) > 0;) done += some;
+        for (ssize_t some;
+             (some = OK(braid_copy_range(from, done, targets[at], done, SIZE_MAX))) > 0;)
+            done += some;
         SAME(done, BYTES);
         SAME(braid_pread(targets[at], found, BYTES, 0), BYTES);
         SAME(memcmp(found, all, BYTES), 0);
@@ -332,7 +343,8 @@ static void copies(void) {
     FAILS(braid_copy_range(from, 0, from, 100, 200), EINVAL);
     FAILS(braid_copy_range(from, -1, alike, 0, 1), EINVAL);
     FAILS(braid_copy_range(from, 0, alike, -1, 1), EINVAL);
-    int reading = OK(braid_open(cluster, "/alike", O_RDONLY, 0)), writing = OK(braid_open(cluster, "/alike", O_WRONLY, 0));
+    int reading = OK(braid_open(cluster, "/alike", O_RDONLY, 0)),
+        writing = OK(braid_open(cluster, "/alike", O_WRONLY, 0));
     FAILS(braid_copy_range(from, 0, reading, 0, 1), EBADF);
     FAILS(braid_copy_range(writing, 0, from, 0, 1), EBADF);
     FAILS(braid_copy_range(4711, 0, from, 0, 1), EBADF);
@@ -348,7 +360,8 @@ static void views(void) {
     int f = OK(braid_open_layout(cluster, "/f", O_RDWR | O_CREAT, 0644, &layout));
     SAME(braid_pwrite(f, all, BYTES, 0), BYTES);
     /* Two views that overlap, at the same time, with cursors of their own. */
-    struct braid_view *v = MADE(braid_view_strided(100, 10, 50)), *w = MADE(braid_view_strided(105, 20, 100));
+    struct braid_view *v = MADE(braid_view_strided(100, 10, 50)),
+                      *w = MADE(braid_view_strided(105, 20, 100));
     int a = OK(braid_with_view(f, v)), b = OK(braid_with_view(f, w));
     SAME(braid_read(a, part, 25), 25);
     for (int at = 0; at < 25; at++) SAME(part[at], all[100 + at / 10 * 50 + at % 10]);
@@ -371,10 +384,11 @@ static void views(void) {
     OK(braid_close(a));
     SAME(braid_pread(b, part, 1, 0), 1);
     OK(braid_close(b));
-    /* A block of an array, and the same nested by hand. */
+    /* A block of an array, and the same as nested patterns. */
     uint64_t sizes[2] = {40, 60}, block[2] = {5, 7}, starts[2] = {3, 11};
     v = MADE(braid_view_subarray(0, 2, sizes, block, starts, 8));
-    struct braid_pattern *element = MADE(braid_pattern_bytes(56)), *rows = MADE(braid_pattern_vector(5, 480, element));
+    struct braid_pattern *element = MADE(braid_pattern_bytes(56)),
+                         *rows = MADE(braid_pattern_vector(5, 480, element));
     w = MADE(braid_view_nested(3 * 480 + 88, 40 * 480, rows));
     braid_pattern_free(element);
     braid_pattern_free(rows);
@@ -386,8 +400,9 @@ static void views(void) {
     }
     braid_view_free(v);
     braid_view_free(w);
-    /* 40 rows dealt out by threes to 4 tasks, of which this is the third: 6 to 8, 18 to 20, 30 to 32; of 60 columns, by sevens to 2,
-     * the second's: 7 to 13, 21 to 27, 35 to 41, 49 to 55. From byte 90 on; then the same of the array that follows. */
+    /* 40 rows in blocks of 3 over 4 tasks, the third task's: 6 to 8, 18 to 20, 30 to 32; 60 columns
+     * in blocks of 7 over 2 tasks, the second task's: 7 to 13, 21 to 27, 35 to 41, 49 to 55. From
+     * byte 90 on; then the same of the next array. */
     uint64_t blocks[2] = {3, 7}, tasks[2] = {4, 2}, task[2] = {2, 1};
     v = MADE(braid_view_block_cyclic(90, 2, sizes, blocks, tasks, task, 8));
     OK(braid_set_view(f, v));
@@ -400,7 +415,8 @@ static void views(void) {
         SAME(part[at], all[90 + ((array * 40 + row) * 60 + column) * 8 + at % 8]);
     }
     braid_view_free(v);
-    /* A dimension of one task is whole; one of 40 rows in blocks of 40 leaves the second of 2 nothing. */
+    /* A dimension with one task is not divided; with 40 rows in blocks of 40, the second of 2 tasks
+     * has no rows. */
     uint64_t whole[2] = {60, 60}, one[2] = {2, 1}, second[2] = {1, 0}, none[2] = {40, 60};
     v = MADE(braid_view_block_cyclic(0, 2, (uint64_t[]){61, 60}, whole, one, second, 8));
     SAME(braid_view_to_file(v, 0), 60 * 60 * 8);
@@ -408,14 +424,20 @@ static void views(void) {
     braid_view_free(v);
     SAME(braid_view_block_cyclic(0, 2, sizes, none, one, second, 8) == NULL && errno == EINVAL, 1);
     second[1] = 1;
-    SAME(braid_view_block_cyclic(0, 2, (uint64_t[]){61, 60}, whole, one, second, 8) == NULL && errno == EINVAL, 1);
-    SAME(braid_view_block_cyclic(0, 2, sizes, blocks, tasks, NULL, 8) == NULL && errno == EFAULT, 1);
-    SAME(braid_view_block_cyclic(-1, 2, sizes, blocks, tasks, task, 8) == NULL && errno == EINVAL, 1);
+    SAME(braid_view_block_cyclic(0, 2, (uint64_t[]){61, 60}, whole, one, second, 8) == NULL &&
+             errno == EINVAL,
+         1);
+    SAME(braid_view_block_cyclic(0, 2, sizes, blocks, tasks, NULL, 8) == NULL && errno == EFAULT,
+         1);
+    SAME(braid_view_block_cyclic(-1, 2, sizes, blocks, tasks, task, 8) == NULL && errno == EINVAL,
+         1);
     /* A struct of patterns, and a list of extents. */
     struct braid_extent extents[2] = {{0, 3}, {10, 2}};
-    struct braid_pattern *children[2] = {MADE(braid_pattern_bytes(4)), MADE(braid_pattern_extents(extents, 2))};
+    struct braid_pattern *children[2] = {MADE(braid_pattern_bytes(4)),
+                                         MADE(braid_pattern_extents(extents, 2))};
     uint64_t offsets[2] = {0, 100};
-    struct braid_pattern *both = MADE(braid_pattern_struct(offsets, (const struct braid_pattern *const *)children, 2));
+    struct braid_pattern *both =
+        MADE(braid_pattern_struct(offsets, (const struct braid_pattern *const *)children, 2));
     v = MADE(braid_view_nested(7, 1000, both));
     OK(braid_set_view(f, v));
     SAME(braid_pread(f, part, 18, 0), 18);
@@ -444,7 +466,7 @@ static void lists(void) {
     int f = OK(braid_open(cluster, "/f", O_RDWR | O_CREAT, 0644));
     for (int i = 0; i < PIECES; i++) {
         for (int at = 0; at < BYTES; at++) out[i][at] = noise(i * BYTES + at);
-        /* 211 is prime to 500: every place once, in no order. */
+        /* 211 and 500 have no common factor: every position once, out of order. */
         pieces[i] = (struct braid_piece){(int64_t)(i * 211 % PIECES) * 1000, out[i], BYTES};
     }
     SAME(braid_write_list(f, pieces, PIECES), PIECES * BYTES);
@@ -456,7 +478,8 @@ static void lists(void) {
     for (int i = 0; i < PIECES; i++) pieces[i].memory = in[i];
     SAME(braid_read_list(f, pieces, PIECES), PIECES * BYTES);
     SAME(memcmp(in, out, sizeof in), 0);
-    /* Overlapping reads get their bytes each; of overlapping writes the later one stays; past the end there is nothing. */
+    /* Overlapping reads get all their bytes; of overlapping writes the later one wins; past the end
+     * there are no bytes. */
     struct braid_piece three[3] = {{0, in[0], 30}, {10, in[1], 30}, {499037, in[2], BYTES}};
     memset(in, 0xee, sizeof in);
     SAME(braid_read_list(f, three, 3), 60);
@@ -488,7 +511,8 @@ static void asynchronous(void) {
     }
     for (int i = CALLS - 1; i >= 0; i--) SAME(braid_wait(requests[i]), BYTES);
     SAME(braid_wait(MADE(braid_fsync_start(f))), 0);
-    for (int i = 0; i < CALLS; i++) requests[i] = MADE(braid_pread_start(f, in[i], BYTES, (int64_t)i * BYTES));
+    for (int i = 0; i < CALLS; i++)
+        requests[i] = MADE(braid_pread_start(f, in[i], BYTES, (int64_t)i * BYTES));
     for (int i = 0; i < CALLS; i++) {
         while (OK(braid_test(requests[i])) == 0) {}
         SAME(braid_wait(requests[i]), BYTES);
@@ -498,7 +522,7 @@ static void asynchronous(void) {
     memset(in[0], 0, BYTES);
     memset(in[1], 0, BYTES);
     struct braid_request *vector = MADE(braid_preadv_start(f, half, 2, 0));
-    half[0] = half[1] = (struct iovec){NULL, 1}; /* the array is ours again */
+    half[0] = half[1] = (struct iovec){NULL, 1}; /* the array may be reused */
     SAME(braid_wait(vector), BYTES);
     SAME(memcmp(in[1], out[0], BYTES / 2) || memcmp(in[0], out[0] + BYTES / 2, BYTES / 2), 0);
     struct iovec turned[2] = {{out[0] + BYTES / 2, BYTES / 2}, {out[0], BYTES / 2}};
@@ -507,7 +531,7 @@ static void asynchronous(void) {
     SAME(memcmp(in[0], out[0], BYTES / 2), 0);
     SAME(braid_preadv_start(f, half, 2, 0) == NULL && errno == EFAULT, 1);
     SAME(braid_pwritev_start(f, turned, -1, 0) == NULL && errno == EINVAL, 1);
-    /* The descriptor may be closed while a call is under way. */
+    /* The descriptor may be closed while a call runs. */
     struct braid_piece pieces[2] = {{5, in[0], 3}, {1, in[1], 2}};
     struct braid_request *list = MADE(braid_read_list_start(f, pieces, 2));
     memset(pieces, 0, sizeof pieces);
@@ -515,7 +539,7 @@ static void asynchronous(void) {
     SAME(memcmp(in[0], out[0] + 5, 3), 0);
     OK(braid_close(f));
     SAME(braid_pread_start(f, in[0], 1, 0) == NULL && errno == EBADF, 1);
-    /* A failure comes with the wait, and its message too. */
+    /* The wait returns the failure, with its message. */
     f = OK(braid_open(cluster, "/f", O_RDWR, 0));
     struct braid_piece wrong[2] = {{0, in[0], 3}, {-1, in[1], 2}};
     FAILS(braid_wait(MADE(braid_write_list_start(f, wrong, 2))), EINVAL);
@@ -585,7 +609,7 @@ static void misuse(void) {
     FAILS(braid_open(cluster, "/f", O_RDONLY | O_TMPFILE, 0), EOPNOTSUPP);
     SAME(braid_pattern_vector(2, 8, NULL) == NULL && errno == EFAULT, 1);
     SAME(braid_view_nested(0, 8, NULL) == NULL && errno == EFAULT, 1);
-    /* The kernel's descriptors are not ours, and ours are not the kernel's. */
+    /* Descriptors of the kernel are not valid here, and ours are not valid there. */
     FAILS(braid_close(STDOUT_FILENO), EBADF);
     FAILS(read(f, buffer, 1), EBADF);
     char name[300];
@@ -661,7 +685,7 @@ static void in_child(void) {
     OK(braid_close(f));
 }
 
-/* Tasks that are threads: what they gather lies in one place between two barriers. */
+/* Tasks as threads, which exchange bytes in memory between two barriers. */
 enum { TASKS = 4, EACH = 4000, PIECE = 1000 };
 
 static pthread_barrier_t barrier;
@@ -685,13 +709,16 @@ static int gather(void *context, const void *mine, size_t bytes, void *all) {
     return 0;
 }
 
-/* Each writes its piece of every four, together, and reads it back, and sees what became of the others. */
+/* Each task writes one piece of every four in a collective call, reads it back, and checks the
+ * pieces of the others. */
 static void *one_task(void *argument) {
     struct task *task = argument;
     int rank = task->rank, server = BRAID_COLLECTIVE_SERVER;
-    struct braid_group *group = task->group = MADE(braid_group_calling((uint32_t)rank, TASKS, gather, task));
+    struct braid_group *group = task->group =
+        MADE(braid_group_calling((uint32_t)rank, TASKS, gather, task));
     struct braid_view *view = MADE(braid_view_strided(rank * PIECE, PIECE, TASKS * PIECE));
-    int whole = OK(braid_open(cluster, "/together", O_RDWR, 0)), f = OK(braid_with_view(whole, view));
+    int whole = OK(braid_open(cluster, "/together", O_RDWR, 0)),
+        f = OK(braid_with_view(whole, view));
     unsigned char out[EACH], in[EACH], all[EACH];
     for (size_t at = 0; at < EACH; at++) out[at] = noise(at + (size_t)rank * EACH);
     SAME(braid_pwrite_all(f, group, out, EACH, 0, server), EACH);
@@ -702,24 +729,28 @@ static void *one_task(void *argument) {
     SAME(braid_pread_all(f, group, in, EACH, 0, BRAID_COLLECTIVE_INDEPENDENT), EACH);
     SAME(memcmp(in, out, EACH), 0);
     int rounds = task->rounds;
-    /* Tasks without bytes, without memory. */
-    SAME(braid_pread_all(f, group, rank % 2 ? NULL : in, rank % 2 ? 0 : EACH, 0, server), rank % 2 ? 0 : EACH);
+    /* Tasks without bytes and without a buffer. */
+    SAME(braid_pread_all(f, group, rank % 2 ? NULL : in, rank % 2 ? 0 : EACH, 0, server),
+         rank % 2 ? 0 : EACH);
     SAME(task->rounds, rounds + 2);
-    /* Where all write the highest rank wins; or the call is refused. */
+    /* Where all write, the highest rank wins; or the call fails. */
     memset(all, rank + 1, EACH);
     SAME(braid_pwrite_all(whole, group, all, EACH, TASKS * EACH, server), EACH);
     SAME(braid_pread_all(whole, group, in, EACH, TASKS * EACH, server), EACH);
     for (size_t at = 0; at < EACH; at++) SAME(in[at], TASKS);
-    FAILS(braid_pwrite_all(whole, group, out, EACH, TASKS * EACH, server | BRAID_COLLECTIVE_NO_OVERLAP), EINVAL);
+    FAILS(braid_pwrite_all(whole, group, out, EACH, TASKS * EACH,
+                           server | BRAID_COLLECTIVE_NO_OVERLAP),
+          EINVAL);
     SAME(braid_pread(whole, in, 1, TASKS * EACH), 1);
     SAME(in[0], TASKS);
     SAME(braid_overlap_all(f, group, EACH, 0), 0);
     SAME(braid_overlap_all(f, group, EACH, rank == 2 ? PIECE : 0), 0);
     SAME(braid_overlap_all(whole, group, EACH, rank * EACH - (rank == 2)), 1);
     FAILS(braid_overlap_all(rank == 2 ? 77 : f, group, EACH, 0), rank == 2 ? EBADF : EINVAL);
-    /* Lists: more than fits the first round. */
+    /* Lists that do not fit the first round. */
     struct braid_extent extents[EACH / 40];
-    for (int n = 0; n < EACH / 40; n++) extents[n] = (struct braid_extent){n * 160 + rank * 40 + n % 3, 30};
+    for (int n = 0; n < EACH / 40; n++)
+        extents[n] = (struct braid_extent){n * 160 + rank * 40 + n % 3, 30};
     struct braid_view *listed = MADE(braid_view_extents(extents, EACH / 40));
     OK(braid_set_view(f, listed));
     rounds = task->rounds;
@@ -728,18 +759,21 @@ static void *one_task(void *argument) {
     OK(braid_set_view(f, NULL));
     SAME(braid_pread(f, in, 30, extents[7].offset), 30);
     SAME(memcmp(in, out + 7 * 30, 30), 0);
-    /* A task that cannot take part is heard of, and its own failure is its own. */
+    /* A task that cannot take part: the others are notified, and it gets its own error. */
     SAME(braid_pread_all(rank == 2 ? 77 : f, group, in, 1, 0, server), -1);
-    SAME(strstr(braid_error_message(), rank == 2 ? "descriptor 77" : "task 2: descriptor 77") != NULL, 1);
-    FAILS(braid_pwrite_all(f, group, rank == 1 ? NULL : out, 1, 0, rank == 3 ? 99 : 0), rank == 1 ? EFAULT : EINVAL);
+    SAME(strstr(braid_error_message(), rank == 2 ? "descriptor 77" : "task 2: descriptor 77") !=
+             NULL,
+         1);
+    FAILS(braid_pwrite_all(f, group, rank == 1 ? NULL : out, 1, 0, rank == 3 ? 99 : 0),
+          rank == 1 ? EFAULT : EINVAL);
     FAILS(braid_pwrite_all(f, group, out, 1, rank == 3 ? -1 : 0, 0), EINVAL);
     if (rank == 1) OK(braid_refuse_all(group, ENOSPC, "my own disk is full"));
     else FAILS(braid_pread_all(f, group, in, 1, 0, server), ENOSPC);
     if (rank != 1) SAME(strstr(braid_error_message(), "task 1: my own disk is full") != NULL, 1);
-    /* Not all the same call. */
+    /* Different calls. */
     if (rank) FAILS(braid_pread_all(f, group, in, 1, 0, server), EINVAL);
     else FAILS(braid_pwrite_all(f, group, in, 1, 0, server), EINVAL);
-    /* What was refused spoils nothing. */
+    /* A failed call has no effect on the next one. */
     SAME(braid_pread_all(f, group, in, 1, 0, server), 1);
     OK(braid_group_gather(group, &rank, sizeof rank, all, 1000));
     for (int other = 0; other < TASKS; other++) SAME(((int *)all)[other], other);
@@ -779,13 +813,15 @@ static void together(void) {
 
 static pthread_barrier_t first_started;
 
-/* The same calls, started: a task goes on while the others have not begun. */
+/* The same calls, started: a task continues before the others have started theirs. */
 static void *one_started(void *argument) {
     struct task *task = argument;
     int rank = task->rank, server = BRAID_COLLECTIVE_SERVER;
-    struct braid_group *group = task->group = MADE(braid_group_calling((uint32_t)rank, TASKS, gather, task));
+    struct braid_group *group = task->group =
+        MADE(braid_group_calling((uint32_t)rank, TASKS, gather, task));
     struct braid_view *view = MADE(braid_view_strided(rank * PIECE, PIECE, TASKS * PIECE));
-    int whole = OK(braid_open(cluster, "/started", O_RDWR, 0)), f = OK(braid_with_view(whole, view));
+    int whole = OK(braid_open(cluster, "/started", O_RDWR, 0)),
+        f = OK(braid_with_view(whole, view));
     unsigned char out[EACH], in[EACH];
     for (size_t at = 0; at < EACH; at++) out[at] = noise(at + (size_t)rank * EACH);
     if (rank) pthread_barrier_wait(&first_started);
@@ -800,13 +836,16 @@ static void *one_started(void *argument) {
     while (!braid_test(request)) sched_yield();
     SAME(braid_wait(request), EACH);
     SAME(memcmp(in, out, EACH), 0);
-    /* A task that cannot take part is heard of. */
+    /* A task that cannot take part: the others are notified. */
     request = MADE(braid_pread_all_start(rank == 2 ? 77 : f, group, in, 1, 0, server));
     SAME(braid_wait(request), -1);
-    SAME(strstr(braid_error_message(), rank == 2 ? "descriptor 77" : "task 2: descriptor 77") != NULL, 1);
-    request = MADE(braid_pwrite_all_start(f, group, rank == 1 ? NULL : out, 1, 0, rank == 3 ? 99 : 0));
+    SAME(strstr(braid_error_message(), rank == 2 ? "descriptor 77" : "task 2: descriptor 77") !=
+             NULL,
+         1);
+    request =
+        MADE(braid_pwrite_all_start(f, group, rank == 1 ? NULL : out, 1, 0, rank == 3 ? 99 : 0));
     FAILS(braid_wait(request), rank == 1 ? EFAULT : EINVAL);
-    /* What was started outlasts the handle of its group, and the descriptor. */
+    /* A started call outlives the handle of its group, and the descriptor. */
     request = MADE(braid_pread_all_start(f, group, in, EACH, PIECE, server));
     braid_group_free(group);
     OK(braid_close(f));
@@ -817,18 +856,20 @@ static void *one_started(void *argument) {
     return NULL;
 }
 
-/* A task that closes its file before the others have begun. */
+/* A task that closes its file before the others have started. */
 static void *one_closing(void *argument) {
     struct task *task = argument;
     int rank = task->rank, server = BRAID_COLLECTIVE_SERVER;
-    struct braid_group *group = task->group = MADE(braid_group_calling((uint32_t)rank, TASKS, gather, task));
+    struct braid_group *group = task->group =
+        MADE(braid_group_calling((uint32_t)rank, TASKS, gather, task));
     unsigned char out[EACH], in[EACH];
     for (size_t at = 0; at < EACH; at++) out[at] = noise(at + (size_t)rank * EACH);
     for (int reads = 0; reads < 2; reads++) {
         int f = OK(braid_open(cluster, "/closed", O_RDWR, 0));
         if (rank) pthread_barrier_wait(&first_started);
-        struct braid_request *request = reads ? braid_pread_all_start(f, group, in, EACH, rank * EACH, server)
-                                              : braid_pwrite_all_start(f, group, out, EACH, rank * EACH, server);
+        struct braid_request *request =
+            reads ? braid_pread_all_start(f, group, in, EACH, rank * EACH, server)
+                  : braid_pwrite_all_start(f, group, out, EACH, rank * EACH, server);
         OK(braid_close(f));
         if (!rank) pthread_barrier_wait(&first_started);
         SAME(OK(braid_wait(MADE(request))), EACH);
@@ -839,7 +880,7 @@ static void *one_closing(void *argument) {
 }
 
 static void started_together(void) {
-    alarm(300); /* a call that is not started but made would wait for ever */
+    alarm(300); /* a blocking call here would wait forever */
     OK(braid_close(OK(braid_creat(cluster, "/started", 0644))));
     OK(braid_close(OK(braid_creat(cluster, "/closed", 0644))));
     pthread_barrier_init(&barrier, NULL, TASKS);
@@ -856,7 +897,8 @@ static char address[32];
 static void *over_tcp(void *argument) {
     struct task *task = argument;
     static const unsigned char secret[32] = "no secret at all, only for this";
-    struct braid_group *group = MADE(braid_group_tcp(address, (uint32_t)task->rank, TASKS, secret, 30000));
+    struct braid_group *group =
+        MADE(braid_group_tcp(address, (uint32_t)task->rank, TASKS, secret, 30000));
     if (task->rank == 0) OK(braid_close(OK(braid_creat(cluster, "/tcp", 0644))));
     OK(braid_group_gather(group, NULL, 0, NULL, 30000));
     pid_t child = fork();
@@ -872,8 +914,10 @@ static void *over_tcp(void *argument) {
     int f = OK(braid_open(cluster, "/tcp", O_RDWR, 0)), numbers[TASKS];
     OK(braid_group_gather(group, &task->rank, sizeof task->rank, numbers, 30000));
     for (int rank = 0; rank < TASKS; rank++) SAME(numbers[rank], rank);
-    SAME(braid_pwrite_all(f, group, &task->rank, sizeof(int), (int64_t)sizeof(int) * task->rank, 0), sizeof(int));
-    SAME(braid_pread_all(f, group, numbers, sizeof numbers, 0, BRAID_COLLECTIVE_SERVER), sizeof numbers);
+    SAME(braid_pwrite_all(f, group, &task->rank, sizeof(int), (int64_t)sizeof(int) * task->rank, 0),
+         sizeof(int));
+    SAME(braid_pread_all(f, group, numbers, sizeof numbers, 0, BRAID_COLLECTIVE_SERVER),
+         sizeof numbers);
     for (int rank = 0; rank < TASKS; rank++) SAME(numbers[rank], rank);
     OK(braid_group_gather(group, NULL, 0, NULL, 30000));
     braid_group_free(group);
@@ -896,7 +940,8 @@ static void tcp(void) {
 }
 
 static void locks(void) {
-    int a = OK(braid_open(cluster, "/f", O_RDWR | O_CREAT, 0644)), b = OK(braid_open(cluster, "/f", O_RDWR, 0));
+    int a = OK(braid_open(cluster, "/f", O_RDWR | O_CREAT, 0644)),
+        b = OK(braid_open(cluster, "/f", O_RDWR, 0));
     OK(braid_lock(a, 0, 100, 1, 0));
     FAILS(braid_lock(b, 50, 1, 0, 0), EAGAIN);
     OK(braid_lock(b, 100, 0, 1, 0));
@@ -919,10 +964,24 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } tests[] = {{"files", files},       {"modes", modes},   {"names", names},   {"layouts", layouts},           {"views", views},
-                 {"lists", lists},       {"misuse", misuse}, {"asynchronous", asynchronous}, {"fcntl", papers_fcntl},
-                 {"threads", threads},   {"fork", in_child}, {"locks", locks},               {"absent", absent},
-                 {"together", together}, {"started", started_together}, {"tcp", tcp}, {"xattrs", xattrs}, {"copies", copies}};
+    } tests[] = {{"files", files},
+                 {"modes", modes},
+                 {"names", names},
+                 {"layouts", layouts},
+                 {"views", views},
+                 {"lists", lists},
+                 {"misuse", misuse},
+                 {"asynchronous", asynchronous},
+                 {"fcntl", papers_fcntl},
+                 {"threads", threads},
+                 {"fork", in_child},
+                 {"locks", locks},
+                 {"absent", absent},
+                 {"together", together},
+                 {"started", started_together},
+                 {"tcp", tcp},
+                 {"xattrs", xattrs},
+                 {"copies", copies}};
     SAME(argc, 2);
     cluster = OK(braid_connect(NULL, NULL));
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {

@@ -1,4 +1,5 @@
-//! The calls, from C, against a cluster: each test is a function of `c/calls.c`, run in a process of its own.
+//! The calls, from C, on a cluster: each test is a function of `c/calls.c`, in a process of its
+//! own.
 #![cfg(target_os = "linux")]
 
 use std::{path::PathBuf, sync::OnceLock};
@@ -51,14 +52,14 @@ fn lists_are_in_any_order() {
 }
 
 #[test]
-fn tasks_read_and_write_together_through_the_daemons_and_share_every_failure() {
+fn tasks_read_and_write_together_and_share_every_failure() {
     let cluster = run("together", 3);
     let (collectives, joins) = cluster.collectives();
     assert!(collectives > 0 && joins > 0, "{collectives} collective requests, {joins} joins");
 }
 
 #[test]
-fn collective_calls_are_started_too_and_a_task_goes_on_before_the_others_have_begun() {
+fn a_started_collective_call_does_not_block_its_task() {
     let cluster = run("started", 3);
     let (collectives, joins) = cluster.collectives();
     assert!(collectives > 0 && joins > 0, "{collectives} collective requests, {joins} joins");

@@ -1,4 +1,5 @@
-//! The examples: compiled with the system's compiler, linked both ways, run against a cluster.
+//! The examples: compiled with the system's compiler, linked statically and dynamically, and run on
+//! a cluster.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -39,7 +40,7 @@ fn examples_run_with_the_archive() {
     let cluster = Cluster::start(2);
     for (name, says) in EXAMPLES {
         let program = compile(&here().join("examples").join(format!("{name}.c")), Link::Static);
-        // Nothing of the library is looked for when it runs.
+        // A statically linked program needs no library at run time.
         assert_eq!(
             ok(cluster.program(&program).env_remove("LD_LIBRARY_PATH").arg(format!("/{name}"))),
             says,
@@ -60,7 +61,7 @@ fn an_ordinary_user_runs_them_through_the_agent_and_owns_what_it_makes() {
         let user = if me == 0 { support::NOBODY.parse().unwrap() } else { u64::from(me) };
         assert_eq!(cluster.client.stat(&path).unwrap().uid, user, "{name}");
     }
-    // The root directory is not theirs.
+    // The root directory belongs to another user.
     let program = compile(&here().join("examples/read_write.c"), Link::Shared);
     let refused = cluster.program_of_a_user(&program).arg("/not-mine").output().unwrap();
     assert!(

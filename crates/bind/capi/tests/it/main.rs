@@ -1,5 +1,5 @@
-//! The integration tests of this crate, one module a subject, in one binary: each binary more is
-//! compiled and linked by itself.
+//! The integration tests of this crate, one module per subject, in one binary: each further binary
+//! costs a compilation and a link.
 
 mod calls;
 mod examples;

@@ -1,4 +1,4 @@
-//! What the library shows to a linker, and what braid.h says of it.
+//! The exported symbols of the library, compared with braid.h.
 #![cfg(target_os = "linux")]
 
 use std::{collections::BTreeSet, fs, process::Command};
@@ -18,7 +18,7 @@ fn symbols() -> Vec<(String, String)> {
     lines.filter_map(split).collect()
 }
 
-/// Everything between comments of braid.h, blanks made one.
+/// The text of braid.h without comments, with single blanks.
 fn header() -> String {
     plain(&fs::read_to_string(here().join("include/braid.h")).unwrap())
 }
@@ -38,7 +38,7 @@ fn names_in_header() -> BTreeSet<String> {
     let header = header();
     let words = header.split(['(', ' ', '*']).zip(header.match_indices(['(', ' ', '*']));
     words
-        // A type of functions ends in a parenthesis.
+        // A function type ends in a parenthesis.
         .filter(|(word, (_, end))| {
             *end == "(" && word.starts_with("braid_") && !word.ends_with(')')
         })
@@ -70,7 +70,7 @@ fn nothing_else_is_exported_and_the_library_has_a_name() {
     assert!(dynamic.contains("soname: [libbraid.so.0]"), "{dynamic}");
 }
 
-/// C's name of a type of the sources.
+/// The C name of a Rust type.
 fn c_type(rust: &str) -> String {
     if let Some(to) = rust.strip_prefix("*const *const ") {
         return format!("const {} *const *", c_type(to));
@@ -95,7 +95,7 @@ fn c_type(rust: &str) -> String {
     plain.to_owned()
 }
 
-/// The prototypes of the exported functions of a source, as C writes them.
+/// The C prototypes of the exported functions of a source file.
 fn prototypes(source: &str) -> Vec<String> {
     let functions = source.split("#[unsafe(no_mangle)]").skip(1);
     let prototype = |function: &str| {
@@ -148,17 +148,27 @@ fn structs_are_as_the_header_has_them() {
     macro_rules! layouts {
         ($($type:ident { $($field:ident),* })*) => {
             (
-                concat!($("    S(", stringify!($type), ")\n", $("    F(", stringify!($type), ", ", stringify!($field), ")\n",)*)*),
-                [$(format!("{} {}\n", stringify!($type), size_of::<braid::$type>()),
-                   $(format!("{}.{} {}\n", stringify!($type), stringify!($field), offset_of!(braid::$type, $field)),)*)*].concat(),
+                concat!($(
+                    "    S(", stringify!($type), ")\n",
+                    $("    F(", stringify!($type), ", ", stringify!($field), ")\n",)*
+                )*),
+                [$(
+                    format!("{} {}\n", stringify!($type), size_of::<braid::$type>()),
+                    $(format!(
+                        "{}.{} {}\n",
+                        stringify!($type),
+                        stringify!($field),
+                        offset_of!(braid::$type, $field)
+                    ),)*
+                )*].concat(),
             )
         };
     }
     let (calls, expected) = layouts! {
         braid_options { key_file, agent, client_name, timeout_ms, tls, reserved }
         braid_layout {
-            distribution, iod_count, first_iod, placement, stripe_bytes, group_width, group_depth, strips, strip_count, labels,
-            label_count
+            distribution, iod_count, first_iod, placement, stripe_bytes, group_width, group_depth,
+            strips, strip_count, labels, label_count
         }
         braid_strip { part, bytes }
         braid_extent { offset, bytes }
@@ -170,8 +180,10 @@ fn structs_are_as_the_header_has_them() {
         braid_partition { offset, group_size, stride }
     };
     let source = format!(
-        "#include <braid.h>\n#include <stdio.h>\n#define S(t) printf(#t \" %zu\\n\", sizeof(struct t));\n\
-         #define F(t, f) printf(#t \".\" #f \" %zu\\n\", offsetof(struct t, f));\nint main(void) {{\n{calls}}}\n"
+        "#include <braid.h>\n#include <stdio.h>\n\
+         #define S(t) printf(#t \" %zu\\n\", sizeof(struct t));\n\
+         #define F(t, f) printf(#t \".\" #f \" %zu\\n\", offsetof(struct t, f));\n\
+         int main(void) {{\n{calls}}}\n"
     );
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("layouts.c");
@@ -219,7 +231,7 @@ fn man_pages_show_each_struct_what_is_returned_and_what_can_fail() {
     }
     let shown = plain(&pages.into_iter().map(|(_, page)| page).collect::<String>());
     let header = header();
-    // Not functions, not members, and not types of which the header shows nothing.
+    // Only structs that the header defines; no functions or members.
     let is_name =
         |word: &str| word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
     let body = |(at, _): (usize, &str)| {
@@ -250,7 +262,7 @@ fn every_function_has_a_man_page() {
     assert_eq!(missing, [""; 0]);
     for page in fs::read_dir(here().join("man")).unwrap() {
         let page = page.unwrap().path();
-        // groff says on standard error what it does not understand.
+        // groff reports unknown requests on standard error.
         let shown = Command::new("man")
             .args(["--warnings", "-l"])
             .arg(&page)

@@ -23,10 +23,17 @@ static void opening(void) {
     MPI_File file;
     char other[300];
     snprintf(other, sizeof other, "%s-none", path);
-    CLASS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_NO_SUCH_FILE);
-    CLASS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY | MPI_MODE_WRONLY, MPI_INFO_NULL, &file), MPI_ERR_AMODE);
-    CLASS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY | MPI_MODE_CREATE, MPI_INFO_NULL, &file), MPI_ERR_AMODE);
-    CLASS(MPI_File_open(MPI_COMM_WORLD, other, rank ? MPI_MODE_RDWR : MPI_MODE_WRONLY, MPI_INFO_NULL, &file), MPI_ERR_NOT_SAME);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY, MPI_INFO_NULL, &file),
+          MPI_ERR_NO_SUCH_FILE);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY | MPI_MODE_WRONLY, MPI_INFO_NULL,
+                        &file),
+          MPI_ERR_AMODE);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY | MPI_MODE_CREATE, MPI_INFO_NULL,
+                        &file),
+          MPI_ERR_AMODE);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, other, rank ? MPI_MODE_RDWR : MPI_MODE_WRONLY,
+                        MPI_INFO_NULL, &file),
+          MPI_ERR_NOT_SAME);
     CLASS(MPI_File_delete(other, MPI_INFO_NULL), MPI_ERR_NO_SUCH_FILE);
     file = opened(MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL);
     int amode, value = 7 + rank;
@@ -43,7 +50,9 @@ static void opening(void) {
     OK(MPI_File_write_at(file, rank * 4, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
     OK(MPI_File_close(&file));
     SAME(file == MPI_FILE_NULL, 1);
-    CLASS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL, MPI_INFO_NULL, &file), MPI_ERR_FILE_EXISTS);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL,
+                        MPI_INFO_NULL, &file),
+          MPI_ERR_FILE_EXISTS);
     file = opened(MPI_MODE_RDONLY);
     OK(MPI_File_read_at(file, (1 - rank) * 4, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
     SAME(value, 7 + 1 - rank);
@@ -60,10 +69,12 @@ static void opening(void) {
     OK(MPI_File_close(&file));
     file = opened(MPI_MODE_RDONLY | MPI_MODE_DELETE_ON_CLOSE);
     OK(MPI_File_close(&file));
-    CLASS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_NO_SUCH_FILE);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file),
+          MPI_ERR_NO_SUCH_FILE);
     /* A task by itself. */
     if (rank == 0) {
-        OK(MPI_File_open(MPI_COMM_SELF, other, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file));
+        OK(MPI_File_open(MPI_COMM_SELF, other, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL,
+                         &file));
         OK(MPI_File_close(&file));
         OK(MPI_File_delete(other, MPI_INFO_NULL));
     }
@@ -111,7 +122,7 @@ static void positions(void) {
     OK(MPI_Type_commit(&resized));
     int out[100], in[100];
     for (int i = 0; i < 100; i++) out[i] = i + rank;
-    /* Rank 1 writes behind what rank 0 writes. */
+    /* Rank 1 writes after the bytes of rank 0. */
     OK(MPI_File_set_view(file, 8 + rank * 4, MPI_INT, resized, "native", MPI_INFO_NULL));
     OK(MPI_File_get_position(file, &at));
     SAME(at, 0);
@@ -145,16 +156,17 @@ static void positions(void) {
     MPI_Type_get_extent_x(found, &first, &extent);
     SAME(bytes == 8 && extent == 40, 1);
     MPI_Type_free(&found);
-    /* What makes no sense as a view. */
+    /* Wrong views. */
     CLASS(MPI_File_set_view(file, -5, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG);
     CLASS(MPI_File_set_view(file, 0, MPI_INT, MPI_CHAR, "native", MPI_INFO_NULL), MPI_ERR_ARG);
-    CLASS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "my own", MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_DATAREP);
+    CLASS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "my own", MPI_INFO_NULL),
+          MPI_ERR_UNSUPPORTED_DATAREP);
     int one[2] = {1, 1}, falling[2] = {5, 0};
     OK(MPI_Type_indexed(2, one, falling, MPI_INT, &etype));
     OK(MPI_Type_commit(&etype));
     CLASS(MPI_File_set_view(file, 0, MPI_INT, etype, "native", MPI_INFO_NULL), MPI_ERR_IO);
     MPI_Type_free(&etype);
-    /* A refused view leaves the one of before. */
+    /* After a refused view, the previous one is still set. */
     OK(MPI_File_read_at(file, 0, in, 1, MPI_INT, &status));
     SAME(in[0], out[0]);
     /* A view that shows nothing, on one rank. */
@@ -169,8 +181,8 @@ static void positions(void) {
     OK(MPI_File_close(&file));
 }
 
-/* As PnetCDF has it: a header, and after it a part of an array. On Open MPI its bounds are those of the array alone, as MPI 4.1 5.1.7
- * has it, so that copies lie among each other; nobody goes past the first. */
+/* As in PnetCDF: a header, and after it a part of an array. On Open MPI its bounds are those of the
+ * array alone, as in MPI 4.1 5.1.7, so that copies overlap; no rank reads past the first. */
 static void header_and_array(void) {
     MPI_File file = fresh();
     MPI_Datatype part, filetype;
@@ -196,7 +208,7 @@ static void header_and_array(void) {
     MPI_Type_free(&filetype);
 }
 
-/* A file type that shows a byte twice: legal where a file is opened for reading only. */
+/* A file type that shows a byte twice: legal for a file opened for reading only. */
 static void twice(void) {
     MPI_File file = fresh();
     MPI_Datatype overlapping, window, wide, falling, columns, column;
@@ -221,7 +233,7 @@ static void twice(void) {
     OK(MPI_File_close(&file));
     file = opened(MPI_MODE_RDONLY);
     CLASS(MPI_File_set_view(file, 0, MPI_INT, falling, "native", MPI_INFO_NULL), MPI_ERR_IO);
-    /* Columns of one int of 4 x 4: their copies lie among each other. The first can be read, and no more. */
+    /* Columns of one int of 4 x 4: their copies overlap. Only the first one can be read. */
     OK(MPI_File_set_view(file, 0, MPI_INT, columns, "native", MPI_INFO_NULL));
     OK(MPI_File_read_at(file, 1, in, 3, MPI_INT, &status));
     SAME(in[0] == 4 && in[1] == 8 && in[2] == 12, 1);
@@ -230,7 +242,7 @@ static void twice(void) {
     OK(MPI_File_seek(file, 0, MPI_SEEK_END));
     OK(MPI_File_get_position(file, &at));
     SAME(at, 4);
-    /* 0 1 2 1 2, then 3 ints on: 3 4 5 4 5. From 4 bytes times rank on. */
+    /* 0 1 2 1 2, then 3 ints further: 3 4 5 4 5. From 4 bytes times rank on. */
     OK(MPI_File_set_view(file, 4 * rank, MPI_INT, overlapping, "native", MPI_INFO_NULL));
     static const int shown[5] = {0, 1, 2, 1, 2};
     OK(MPI_File_read_all(file, in, 50, MPI_INT, &status));
@@ -240,12 +252,13 @@ static void twice(void) {
     SAME(at, 50);
     OK(MPI_File_get_byte_offset(file, 8, &at));
     SAME(at, 4 * rank + 12 + 4);
-    /* Through the middle of runs, and in atomic mode. */
+    /* From the middle of runs, and in atomic mode. */
     OK(MPI_File_set_atomicity(file, 1));
     OK(MPI_File_read_at(file, 7, in, 4, MPI_INT, &status));
     SAME(in[0] == rank + 5 && in[1] == rank + 4 && in[2] == rank + 5 && in[3] == rank + 6, 1);
     OK(MPI_File_set_atomicity(file, 0));
-    /* 100 ints: of copy 33 rank 0 has one, after which the stream has nothing, though its second run begins again; rank 1 none. */
+    /* 100 ints: of copy 33 rank 0 has one; after it the stream ends, though its second run starts
+     * lower. Rank 1 has none. */
     for (int i = 0; i < 100; i++) in[i] = -1;
     OK(MPI_File_read_at(file, 160, in, 20, MPI_INT, &status));
     SAME(ints(&status), rank ? 5 : 6);
@@ -261,7 +274,7 @@ static void twice(void) {
     OK(MPI_File_read_at(file, 1, in, 3, MPI_INT, &status));
     SAME(in[0] == 1 && in[1] == 2 && in[2] == 1, 1);
     CLASS(MPI_File_read_at(file, INT64_MAX / 4, in, 1, MPI_INT, &status), MPI_ERR_ARG);
-    /* A window that slides by half an int: copies overlap. */
+    /* A window that moves by half an int: copies overlap. */
     OK(MPI_File_set_view(file, 0, MPI_INT, window, "native", MPI_INFO_NULL));
     OK(MPI_File_read_at(file, 2, in, 3, MPI_INT, &status));
     SAME(ints(&status), 3);
@@ -276,7 +289,8 @@ static void twice(void) {
 }
 
 static void memory(void) {
-    /* Memory in pieces, in another order than the file's; size, extent and true extent all say "contiguous". */
+    /* Memory in pieces, in another order than in the file; size, extent and true extent look like
+     * those of a contiguous type. */
     MPI_File file = fresh();
     MPI_Datatype turned;
     int lengths[3] = {1, 1, 1}, places[3] = {2, 0, 1}, out[6], in[6], plain[6];
@@ -290,7 +304,7 @@ static void memory(void) {
     memset(in, 0, sizeof in);
     OK(MPI_File_read_at(file, rank * 24, in, 2, turned, MPI_STATUS_IGNORE));
     SAME(memcmp(in, out, sizeof in), 0);
-    /* A read that ends in the middle leaves the rest. */
+    /* A read that ends in the middle leaves the rest unchanged. */
     MPI_Barrier(MPI_COMM_WORLD);
     OK(MPI_File_set_size(file, 16));
     memset(in, 0xee, sizeof in);
@@ -299,7 +313,7 @@ static void memory(void) {
     SAME(ints(&status), 4);
     SAME(in[2] == plain[0] - 10 * rank && in[5] == plain[3] - 10 * rank, 1);
     SAME(in[3], (int)0xeeeeeeee);
-    /* Addresses from MPI_BOTTOM. */
+    /* Absolute addresses with MPI_BOTTOM. */
     MPI_Datatype absolute;
     MPI_Aint address;
     MPI_Get_address(&plain[1], &address);
@@ -315,7 +329,8 @@ static void memory(void) {
     OK(MPI_File_close(&file));
 }
 
-/* MPI-4.1 19.1.5: such types are predefined, and it is an error to free them. In the file every other four, in memory every other one. */
+/* MPI-4.1 19.1.5: such types are predefined, and freeing one is an error. Every fourth one in the
+ * file, every second one in memory. */
 static void precise(void) {
     enum { EACH = 4 };
     MPI_File file = fresh();
@@ -336,12 +351,14 @@ static void precise(void) {
         OK(MPI_Type_commit(&spread));
         for (size_t at = 0; at < sizeof out; at++) out[at] = (char)(at + 100 * rank);
         for (int again = 0; again < 3; again++)
-            OK(MPI_File_set_view(file, EACH * bytes * rank, type, filetype, "native", MPI_INFO_NULL));
+            OK(MPI_File_set_view(file, EACH * bytes * rank, type, filetype, "native",
+                                 MPI_INFO_NULL));
         OK(MPI_File_write_at_all(file, 0, out, 1, spread, MPI_STATUS_IGNORE));
         OK(MPI_File_read_at_all(file, 0, in, 1, spread, MPI_STATUS_IGNORE));
         for (int at = 0; at < 2 * EACH * bytes; at++) SAME(in[at], at / bytes % 2 ? 0 : out[at]);
         OK(MPI_File_read_at_all(file, 0, in, EACH, type, MPI_STATUS_IGNORE));
-        for (int at = 0; at < EACH; at++) SAME(memcmp(in + at * bytes, out + 2 * at * bytes, bytes), 0);
+        for (int at = 0; at < EACH; at++)
+            SAME(memcmp(in + at * bytes, out + 2 * at * bytes, bytes), 0);
         OK(MPI_File_get_view(file, &displacement, &etype, &shown, representation));
         OK(MPI_Type_free(&etype));
         OK(MPI_Type_free(&shown));
@@ -360,19 +377,22 @@ static void nonblocking(void) {
     MPI_Status statuses[CALLS];
     for (int call = 0; call < CALLS; call++) {
         for (int i = 0; i < EACH; i++) out[call][i] = rank * 1000000 + call * EACH + i;
-        OK(MPI_File_iwrite_at(file, (MPI_Offset)(call * size + rank) * EACH * 4, out[call], EACH, MPI_INT, &requests[call]));
+        OK(MPI_File_iwrite_at(file, (MPI_Offset)(call * size + rank) * EACH * 4, out[call], EACH,
+                              MPI_INT, &requests[call]));
     }
     OK(MPI_Waitall(CALLS, requests, statuses));
     for (int call = 0; call < CALLS; call++) SAME(ints(&statuses[call]), EACH);
     for (int call = 0; call < CALLS; call++)
-        OK(MPI_File_iread_at_all(file, (MPI_Offset)(call * size + rank) * EACH * 4, in[call], EACH, MPI_INT, &requests[call]));
+        OK(MPI_File_iread_at_all(file, (MPI_Offset)(call * size + rank) * EACH * 4, in[call], EACH,
+                                 MPI_INT, &requests[call]));
     for (int call = 0; call < CALLS; call++) {
         int flag = 0;
         while (!flag) OK(MPI_Test(&requests[call], &flag, &statuses[call]));
         SAME(ints(&statuses[call]), EACH);
     }
     SAME(memcmp(in, out, sizeof in), 0);
-    OK(MPI_File_set_view(file, (MPI_Offset)rank * EACH * 4, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    OK(MPI_File_set_view(file, (MPI_Offset)rank * EACH * 4, MPI_INT, MPI_INT, "native",
+                         MPI_INFO_NULL));
     MPI_Offset at;
     OK(MPI_File_iread(file, in[0], 10, MPI_INT, &requests[0]));
     OK(MPI_File_iread_all(file, in[0] + 10, 10, MPI_INT, &requests[1]));
@@ -389,7 +409,7 @@ static void nonblocking(void) {
     OK(MPI_File_close(&file));
 }
 
-/* Whether threads of libbraid have done what was started. */
+/* Whether threads of libbraid have completed the started calls. */
 static int has_workers(void) {
     char place[300], name[32];
     int found = 0;
@@ -412,7 +432,7 @@ static void hears(MPI_File *file, int *code, ...) {
     heard++;
 }
 
-/* Nonblocking calls go on while the program computes; every way to wait for them. */
+/* Nonblocking calls continue while the program computes; every function that waits for them. */
 static void background(void) {
     enum { CALLS = 6, EACH = 20000 };
     static int out[CALLS][EACH], in[CALLS][EACH], wide[2 * EACH];
@@ -440,7 +460,8 @@ static void background(void) {
     MPI_Info_free(&found);
     MPI_Info_free(&hints);
     for (int call = 0; call < CALLS; call++)
-        OK(MPI_File_iwrite_at(file, mine + (MPI_Offset)call * EACH * 4, out[call], EACH, MPI_INT, &requests[call]));
+        OK(MPI_File_iwrite_at(file, mine + (MPI_Offset)call * EACH * 4, out[call], EACH, MPI_INT,
+                              &requests[call]));
     for (left = CALLS; left > 0; left--) {
         OK(MPI_Waitany(CALLS, requests, &index, &status));
         SAME(index >= 0 && index < CALLS, 1);
@@ -448,16 +469,19 @@ static void background(void) {
     }
     SAME(has_workers(), 1);
     for (int call = 0; call < CALLS; call++)
-        OK(MPI_File_iread_at(file, mine + (MPI_Offset)call * EACH * 4, in[call], EACH, MPI_INT, &requests[call]));
-    for (left = CALLS; left > 0; left -= count) OK(MPI_Waitsome(CALLS, requests, &count, indices, MPI_STATUSES_IGNORE));
+        OK(MPI_File_iread_at(file, mine + (MPI_Offset)call * EACH * 4, in[call], EACH, MPI_INT,
+                             &requests[call]));
+    for (left = CALLS; left > 0; left -= count)
+        OK(MPI_Waitsome(CALLS, requests, &count, indices, MPI_STATUSES_IGNORE));
     SAME(memcmp(in, out, sizeof in), 0);
     memset(in, 0, sizeof in);
     for (int call = 0; call < CALLS; call++)
-        OK(MPI_File_iread_at_all(file, mine + (MPI_Offset)call * EACH * 4, in[call], EACH, MPI_INT, &requests[call]));
+        OK(MPI_File_iread_at_all(file, mine + (MPI_Offset)call * EACH * 4, in[call], EACH, MPI_INT,
+                                 &requests[call]));
     for (flag = 0; !flag;) OK(MPI_Testall(CALLS, requests, &flag, statuses));
     for (int call = 0; call < CALLS; call++) SAME(ints(&statuses[call]), EACH);
     SAME(memcmp(in, out, sizeof in), 0);
-    /* With a message that comes when the other has waited for its own: both ends go on. */
+    /* With a message that the other rank sends after its own wait: both continue. */
     memset(in, 0, sizeof in);
     int token = rank, other = -1;
     MPI_Request sent;
@@ -475,7 +499,7 @@ static void background(void) {
     MPI_Wait(&sent, MPI_STATUS_IGNORE);
     SAME(other, 1 - rank);
     SAME(memcmp(in[0], out[0], sizeof in[0]), 0);
-    /* Memory with gaps, of a type that is freed meanwhile; a read that ends short. */
+    /* Memory with gaps, of a type that is freed meanwhile; a short read. */
     MPI_Datatype gaps;
     OK(MPI_Type_vector(EACH, 1, 2, MPI_INT, &gaps));
     OK(MPI_Type_commit(&gaps));
@@ -485,12 +509,14 @@ static void background(void) {
     for (flag = 0; !flag;) OK(MPI_Request_get_status(requests[0], &flag, &status));
     OK(MPI_Wait(&requests[0], &status));
     SAME(ints(&status), EACH);
-    for (int i = 0; i < EACH; i++) SAME(wide[2 * i] == out[0][i] && (i == EACH - 1 || wide[2 * i + 1] == (int)0xeeeeeeee), 1);
+    for (int i = 0; i < EACH; i++)
+        SAME(wide[2 * i] == out[0][i] && (i == EACH - 1 || wide[2 * i + 1] == (int)0xeeeeeeee), 1);
     MPI_Barrier(MPI_COMM_WORLD);
-    OK(MPI_File_iread_at(file, (MPI_Offset)2 * CALLS * EACH * 4 - 40, in[0], EACH, MPI_INT, &requests[0]));
+    OK(MPI_File_iread_at(file, (MPI_Offset)2 * CALLS * EACH * 4 - 40, in[0], EACH, MPI_INT,
+                         &requests[0]));
     OK(MPI_Wait(&requests[0], &status));
     SAME(ints(&status), 10);
-    /* What fails later is the request's failure, and the file's handler hears of it. */
+    /* A later failure belongs to the request, and the file's error handler gets it. */
     MPI_Errhandler mine_too;
     OK(MPI_File_create_errhandler(hears, &mine_too));
     OK(MPI_File_set_errhandler(file, mine_too));
@@ -501,7 +527,8 @@ static void background(void) {
     CLASS(MPI_Wait(&requests[0], &status), MPI_ERR_IO);
     SAME(heard, 1);
     OK(MPI_File_set_errhandler(file, MPI_ERRORS_RETURN));
-    /* A file that is closed first: what was started is in it, and its request is over. A request that is freed is over too. */
+    /* A file that is closed first: the started calls are in it, and its request is complete. A
+     * freed request completes too. */
     OK(MPI_File_iwrite_at(file, mine, out[1], EACH, MPI_INT, &requests[0]));
     OK(MPI_File_iwrite_at(file, mine + EACH * 4, out[2], EACH, MPI_INT, &requests[1]));
     OK(MPI_Request_free(&requests[1]));
@@ -567,7 +594,7 @@ static void shared(void) {
     SAME(at, (MPI_Offset)size * RECORDS * EACH);
     MPI_Barrier(MPI_COMM_WORLD);
     OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
-    /* Each record once, whole, and those of a rank in its order. */
+    /* Each record once and complete, and those of a rank in its order. */
     int next[2] = {0, 0}, mine = 0, all;
     MPI_Status status;
     for (;;) {
@@ -589,7 +616,8 @@ static void shared(void) {
     OK(MPI_File_close(&file));
 }
 
-/* The pointer that only the last rank used is set back for all; then as many views as the caller counts calls of servers against. */
+/* All ranks reset the pointer that only the last rank used. Then as many views as the caller
+ * compares with the calls to servers. */
 static void views(void) {
     enum { VIEWS = 1000 };
     MPI_File file = fresh();
@@ -603,7 +631,8 @@ static void views(void) {
     SAME(at, 0);
     OK(MPI_File_close(&file));
     file = fresh();
-    for (int n = 0; n < VIEWS; n++) OK(MPI_File_set_view(file, n, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    for (int n = 0; n < VIEWS; n++)
+        OK(MPI_File_set_view(file, n, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
     OK(MPI_File_close(&file));
 }
 
@@ -644,14 +673,15 @@ static void atomic(void) {
     MPI_Barrier(MPI_COMM_WORLD);
     for (int round = 1; round <= ROUNDS; round++) {
         for (int i = 0; i < EACH; i++) out[i] = round * 10 + rank;
-        if (rank == round % 2) OK(MPI_File_write_at(file, 0, out, EACH, MPI_INT, MPI_STATUS_IGNORE));
+        if (rank == round % 2)
+            OK(MPI_File_write_at(file, 0, out, EACH, MPI_INT, MPI_STATUS_IGNORE));
         else OK(MPI_File_read_at(file, 0, in, EACH, MPI_INT, MPI_STATUS_IGNORE));
         if (rank != round % 2)
             for (int i = 1; i < EACH; i++) SAME(in[i], in[0]);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     OK(MPI_File_read_at(file, 0, in, EACH, MPI_INT, MPI_STATUS_IGNORE));
-    /* The last of either rank. */
+    /* The maximum of both ranks. */
     SAME(in[0] == ROUNDS * 10 + ROUNDS % 2 || in[0] == (ROUNDS - 1) * 10 + (ROUNDS - 1) % 2, 1);
     CLASS(MPI_File_set_atomicity(file, rank), MPI_ERR_NOT_SAME);
     OK(MPI_File_close(&file));
@@ -662,9 +692,11 @@ static void info(void) {
     MPI_File file;
     char value[MPI_MAX_INFO_VAL + 1];
     int flag;
-    /* What the standard reserves beside what is known: ignored, and so not told. */
-    static const char *const ignored[] = {"access_style", "collective_buffering", "cb_block_size", "chunked", "chunked_item",
-                                          "chunked_size", "filename", "io_node_list", "nb_proc", "num_io_nodes"};
+    /* The other reserved hints of the standard: ignored, and so not returned. */
+    static const char *const ignored[] = {"access_style", "collective_buffering", "cb_block_size",
+                                          "chunked",      "chunked_item",         "chunked_size",
+                                          "filename",     "io_node_list",         "nb_proc",
+                                          "num_io_nodes"};
     const char *environment = getenv("BRAID_MPIIO_COLLECTIVE");
     int is_way = environment && !strcmp(environment, "server");
     MPI_Info_create(&hints);
@@ -673,11 +705,15 @@ static void info(void) {
     MPI_Info_set(hints, "start_iodevice", "2");
     MPI_Info_set(hints, "cb_nodes", "2");
     MPI_Info_set(hints, "of nobody", "1");
-    for (size_t at = 0; at < sizeof ignored / sizeof *ignored; at++) MPI_Info_set(hints, ignored[at], "1");
+    for (size_t at = 0; at < sizeof ignored / sizeof *ignored; at++)
+        MPI_Info_set(hints, ignored[at], "1");
     OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
     OK(MPI_File_get_info(file, &found));
-    const char *expected[][2] = {{"striping_factor", "3"}, {"striping_unit", "8192"}, {"start_iodevice", "2"},
-                                 {"cb_nodes", "2"},        {"braid_collective", is_way ? "server" : "auto"}};
+    const char *expected[][2] = {{"striping_factor", "3"},
+                                 {"striping_unit", "8192"},
+                                 {"start_iodevice", "2"},
+                                 {"cb_nodes", "2"},
+                                 {"braid_collective", is_way ? "server" : "auto"}};
     for (int at = 0; at < 5; at++) {
         MPI_Info_get(found, expected[at][0], MPI_MAX_INFO_VAL, value, &flag);
         SAME(flag && !strcmp(value, expected[at][1]), 1);
@@ -697,7 +733,7 @@ static void info(void) {
     MPI_Info_get(found, "braid_collective", MPI_MAX_INFO_VAL, value, &flag);
     SAME(flag && !strcmp(value, is_way ? "server" : "auto"), 1);
     MPI_Info_free(&found);
-    /* A hint is stronger than the environment. */
+    /* A hint has precedence over the environment. */
     MPI_Info_set(hints, "braid_collective", "list");
     OK(MPI_File_set_info(file, hints));
     OK(MPI_File_get_info(file, &found));
@@ -708,7 +744,8 @@ static void info(void) {
     OK(MPI_File_close(&file));
 }
 
-/* Hints that the cluster cannot follow: more daemons than there are, a stripe of no whole pages. */
+/* Hints that the cluster cannot follow: more daemons than it has, a stripe that is not whole
+ * pages. */
 static void unfulfilled(void) {
     MPI_Info hints, found;
     MPI_File file;
@@ -718,7 +755,7 @@ static void unfulfilled(void) {
     MPI_Info_set(hints, "striping_factor", "99");
     MPI_Info_set(hints, "striping_unit", "8192");
     for (int again = 0; again < 3; again++) {
-        /* The last time of a file that exists. */
+        /* The last iteration uses an existing file. */
         if (again == 1) MPI_Info_set(hints, "striping_unit", "5000");
         OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
         OK(MPI_File_get_info(file, &found));
@@ -734,7 +771,7 @@ static void unfulfilled(void) {
     MPI_Info_free(&hints);
 }
 
-/* The forms that URLs of the same path have elsewhere. */
+/* The forms that URLs of the same path have in other programs. */
 static void urls(void) {
     static const char *const forms[] = {"braid:", "braid://", "braid:/", "braid:////"};
     char name[300];
@@ -744,7 +781,7 @@ static void urls(void) {
     if (rank == 0) OK(MPI_File_write_at(file, 0, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
     OK(MPI_File_close(&file));
     for (size_t at = 0; at < sizeof forms / sizeof *forms; at++) {
-        /* The path begins with a slash: braid:/x, braid:///x, braid://x, braid://///x. */
+        /* The path starts with a slash: braid:/x, braid:///x, braid://x, braid://///x. */
         snprintf(name, sizeof name, "%s%s", forms[at], path + strlen("braid:"));
         OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
         OK(MPI_File_read_at(file, 0, &found, 1, MPI_INT, MPI_STATUS_IGNORE));
@@ -752,7 +789,8 @@ static void urls(void) {
         OK(MPI_File_close(&file));
     }
     snprintf(name, sizeof name, "braid://127.0.0.1:7700%s", path + strlen("braid:"));
-    CLASS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_BAD_FILE);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file),
+          MPI_ERR_BAD_FILE);
     CLASS(MPI_File_delete(name, MPI_INFO_NULL), MPI_ERR_BAD_FILE);
 }
 
@@ -767,7 +805,7 @@ static void make_with(const char *suffix, int mode, const char *permissions) {
     OK(MPI_File_open(MPI_COMM_WORLD, name, mode, hints, &file));
     OK(MPI_File_get_info(file, &found));
     MPI_Info_get(found, "file_perm", MPI_MAX_INFO_VAL, value, &flag);
-    /* Told where it was of use. */
+    /* Returned where it had an effect. */
     int is_number = permissions && !strchr("9r", *permissions) && strlen(permissions) < 5;
     SAME(flag, mode & MPI_MODE_CREATE && is_number);
     if (flag) SAME(strcmp(value, permissions), 0);
@@ -776,7 +814,7 @@ static void make_with(const char *suffix, int mode, const char *permissions) {
     OK(MPI_File_close(&file));
 }
 
-/* Files whose modes the test in Rust looks at. */
+/* Files whose permissions the Rust test checks. */
 static void permissions(void) {
     umask(027); /* before libbraid connects */
     int mode = MPI_MODE_RDWR | MPI_MODE_CREATE;
@@ -786,12 +824,12 @@ static void permissions(void) {
     make_with("-9", mode, "9");
     make_with("-rw", mode, "rw-rw-rw-");
     make_with("-01777", mode, "01777");
-    /* It is of a file that is made. */
+    /* It applies to a new file. */
     make_with("-604", mode, "777");
     make_with("-604", MPI_MODE_RDWR, "777");
 }
 
-/* Collective calls by the daemons: also a rank that has nothing, or cannot take part, meets the other. */
+/* Collective calls by the daemons: also a rank without bytes, or one that fails, takes part. */
 static void together(void) {
     enum { PIECES = 100, EACH = 8, INTS = PIECES * EACH };
     int out[INTS], in[INTS];
@@ -811,22 +849,26 @@ static void together(void) {
     for (int i = 0; i < INTS; i++) out[i] = rank * INTS + i;
     OK(MPI_File_write_all(file, out, INTS, MPI_INT, &status));
     SAME(ints(&status), INTS);
-    /* One rank has nothing, and reads past the end. */
+    /* One rank has no bytes, and reads past the end. */
     OK(MPI_File_read_at_all(file, 0, in, rank ? 0 : INTS, MPI_INT, &status));
     SAME(ints(&status), rank ? 0 : INTS);
     if (!rank) SAME(memcmp(in, out, sizeof in), 0);
     OK(MPI_File_read_at_all(file, rank ? INTS : INTS - 5, in, 10, MPI_INT, &status));
     SAME(ints(&status), rank ? 0 : 5);
-    /* One rank's memory, place, view is wrong: its error is its own, and the other hears of it. */
-    CLASS(MPI_File_read_at_all(file, 0, in, 1, rank ? MPI_DATATYPE_NULL : MPI_INT, &status), rank ? MPI_ERR_TYPE : MPI_ERR_ARG);
-    CLASS(MPI_File_write_all(file, out, rank ? 1 : -1, MPI_INT, &status), rank ? MPI_ERR_ARG : MPI_ERR_COUNT);
+    /* The memory, position or view of one rank is wrong: it gets its own error, and the other
+     * rank is notified. */
+    CLASS(MPI_File_read_at_all(file, 0, in, 1, rank ? MPI_DATATYPE_NULL : MPI_INT, &status),
+          rank ? MPI_ERR_TYPE : MPI_ERR_ARG);
+    CLASS(MPI_File_write_all(file, out, rank ? 1 : -1, MPI_INT, &status),
+          rank ? MPI_ERR_ARG : MPI_ERR_COUNT);
     CLASS(MPI_File_write_at_all(file, rank ? 0 : -1, out, 1, MPI_INT, &status), MPI_ERR_ARG);
-    CLASS(MPI_File_read_all_begin(file, in, rank ? 1 : -1, MPI_INT), rank ? MPI_ERR_ARG : MPI_ERR_COUNT);
+    CLASS(MPI_File_read_all_begin(file, in, rank ? 1 : -1, MPI_INT),
+          rank ? MPI_ERR_ARG : MPI_ERR_COUNT);
     OK(MPI_File_read_at_all_begin(file, 0, in, INTS, MPI_INT));
     OK(MPI_File_read_at_all_end(file, in, &status));
     SAME(ints(&status), INTS);
     SAME(memcmp(in, out, sizeof in), 0);
-    /* What failed has moved no pointer. */
+    /* A failed call moves no pointer. */
     MPI_Offset at;
     OK(MPI_File_get_position(file, &at));
     SAME(at, INTS);
@@ -837,17 +879,17 @@ static void together(void) {
     CLASS(MPI_File_write_all(file, out, 1, MPI_INT, &status), MPI_ERR_ARG);
     OK(MPI_File_read_all(file, in, 1, MPI_INT, &status));
     SAME(ints(&status), rank);
-    /* Where both write the highest rank's bytes stay. */
+    /* Where both write, the bytes of the highest rank win. */
     OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     OK(MPI_File_write_all(file, out, INTS, MPI_INT, &status));
     OK(MPI_File_read_at_all(file, 0, in, INTS, MPI_INT, &status));
     for (int i = 0; i < INTS; i++) SAME(in[i], INTS + i);
-    /* In atomic mode each rank goes by itself, also with a failure. */
+    /* In atomic mode each rank makes its own calls, also with a failure. */
     OK(MPI_File_set_atomicity(file, 1));
     if (rank) CLASS(MPI_File_write_at_all(file, -1, out, 1, MPI_INT, &status), MPI_ERR_ARG);
     else OK(MPI_File_write_at_all(file, 0, out, 1, MPI_INT, &status));
     OK(MPI_File_set_atomicity(file, 0));
-    /* A hint that the ranks do not agree on, or that nobody knows, is none. */
+    /* A hint that the ranks do not agree on, or that is unknown, is ignored. */
     MPI_Info_set(hints, "braid_collective", rank ? "list" : "auto");
     OK(MPI_File_set_info(file, hints));
     MPI_Info_set(hints, "braid_collective", "perhaps");
@@ -884,17 +926,21 @@ static void errors(void) {
     int value = 1;
     CLASS(MPI_File_iwrite_at(file, -1, &value, 1, MPI_INT, &request), MPI_ERR_ARG);
     SAME(handled, 2);
-    SAME(MPI_File_c2f(file) == MPI_File_c2f(handled_file) && MPI_File_f2c(MPI_File_c2f(file)) == file, 1);
+    SAME(MPI_File_c2f(file) == MPI_File_c2f(handled_file) &&
+             MPI_File_f2c(MPI_File_c2f(file)) == file,
+         1);
     OK(MPI_File_close(&file));
     OK(MPI_File_set_errhandler(MPI_FILE_NULL, mine));
     char other[300];
     snprintf(other, sizeof other, "%s-none", path);
-    CLASS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_NO_SUCH_FILE);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY, MPI_INFO_NULL, &file),
+          MPI_ERR_NO_SUCH_FILE);
     SAME(handled, 3);
-    /* A failure of one rank in a collective call is everybody's. */
+    /* The failure of one rank in a collective call is a failure of all. */
     OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
     file = fresh();
-    CLASS(MPI_File_set_view(file, rank ? -5 : 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+    CLASS(MPI_File_set_view(file, rank ? -5 : 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL),
+          MPI_ERR_ARG);
     MPI_Errhandler_free(&mine);
     OK(MPI_File_close(&file));
 }
@@ -916,7 +962,8 @@ static void external32(void) {
     SAME(strcmp(representation, "external32"), 0);
     OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
     OK(MPI_File_read_at(file, 0, bytes, 12, MPI_BYTE, MPI_STATUS_IGNORE));
-    SAME(bytes[0] == 1 && bytes[3] == 4 && bytes[4] == 0xff && bytes[7] == 0xfe && bytes[11] == 7, 1);
+    SAME(bytes[0] == 1 && bytes[3] == 4 && bytes[4] == 0xff && bytes[7] == 0xfe && bytes[11] == 7,
+         1);
     MPI_Barrier(MPI_COMM_WORLD);
     OK(MPI_File_set_view(file, 0, MPI_DOUBLE, MPI_DOUBLE, "external32", MPI_INFO_NULL));
     OK(MPI_File_write_at(file, rank, &real, 1, MPI_DOUBLE, MPI_STATUS_IGNORE));
@@ -925,7 +972,8 @@ static void external32(void) {
     OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "internal", MPI_INFO_NULL));
     OK(MPI_File_read_at(file, 0, bytes, 8, MPI_BYTE, MPI_STATUS_IGNORE));
     SAME(bytes[0] == 0x3f && bytes[1] == 0xf8 && bytes[7] == 0, 1);
-    /* A type that is of another size there. What MPI_Pack_external_size says Open MPI does not do. */
+    /* A type that has another size in external32. Open MPI differs from its own
+     * MPI_Pack_external_size. */
     long longs[4] = {1, 2, 3, 4};
     MPI_Aint packed = 0;
     OK(MPI_Pack_external("external32", longs, 1, MPI_LONG, bytes, sizeof(long), &packed));
@@ -933,9 +981,12 @@ static void external32(void) {
         MPI_Offset before, after;
         OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL));
         OK(MPI_File_get_size(file, &before));
-        CLASS(MPI_File_write_at(file, 1000, longs, 4, MPI_LONG, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_DATAREP);
-        CLASS(MPI_File_write_at_all(file, 1000, longs, 4, MPI_LONG, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_DATAREP);
-        CLASS(MPI_File_read_at(file, 0, longs, 1, MPI_LONG, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_DATAREP);
+        CLASS(MPI_File_write_at(file, 1000, longs, 4, MPI_LONG, MPI_STATUS_IGNORE),
+              MPI_ERR_UNSUPPORTED_DATAREP);
+        CLASS(MPI_File_write_at_all(file, 1000, longs, 4, MPI_LONG, MPI_STATUS_IGNORE),
+              MPI_ERR_UNSUPPORTED_DATAREP);
+        CLASS(MPI_File_read_at(file, 0, longs, 1, MPI_LONG, MPI_STATUS_IGNORE),
+              MPI_ERR_UNSUPPORTED_DATAREP);
         OK(MPI_File_get_size(file, &after));
         SAME(after, before);
         SAME(longs[0] == 1 && longs[3] == 4, 1);
@@ -946,12 +997,14 @@ static void external32(void) {
 static void sequence(void) {
     MPI_File file = opened(MPI_MODE_WRONLY | MPI_MODE_CREATE | MPI_MODE_SEQUENTIAL);
     int out[2] = {rank, rank}, in[2];
-    CLASS(MPI_File_write_at(file, 0, out, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION);
+    CLASS(MPI_File_write_at(file, 0, out, 1, MPI_INT, MPI_STATUS_IGNORE),
+          MPI_ERR_UNSUPPORTED_OPERATION);
     CLASS(MPI_File_write(file, out, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION);
     CLASS(MPI_File_seek(file, 0, MPI_SEEK_SET), MPI_ERR_UNSUPPORTED_OPERATION);
     OK(MPI_File_write_ordered(file, out, 2, MPI_INT, MPI_STATUS_IGNORE));
-    /* From here on: the view begins where the shared pointer is. */
-    OK(MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    /* From here on, the view starts where the shared pointer is. */
+    OK(MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INT, MPI_INT, "native",
+                         MPI_INFO_NULL));
     out[0] = out[1] = 10 + rank;
     OK(MPI_File_write_ordered(file, out, 2, MPI_INT, MPI_STATUS_IGNORE));
     OK(MPI_File_close(&file));
@@ -961,11 +1014,12 @@ static void sequence(void) {
     OK(MPI_File_close(&file));
 }
 
-/* A file of the local file system, whose path is in BRAID_TEST_LOCAL, goes to the MPI's own MPI-IO. */
+/* The MPI's own MPI-IO handles a local file, whose path is in BRAID_TEST_LOCAL. */
 static void others(void) {
     MPI_File file;
     int value = 5 + rank, back;
-    OK(MPI_File_open(MPI_COMM_WORLD, getenv("BRAID_TEST_LOCAL"), MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file));
+    OK(MPI_File_open(MPI_COMM_WORLD, getenv("BRAID_TEST_LOCAL"), MPI_MODE_RDWR | MPI_MODE_CREATE,
+                     MPI_INFO_NULL, &file));
     OK(MPI_File_set_view(file, rank * 4, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     OK(MPI_File_write_all(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
     OK(MPI_File_read_at(file, 0, &back, 1, MPI_INT, MPI_STATUS_IGNORE));
@@ -987,14 +1041,17 @@ static void large(void) {
     OK(MPI_File_close(&file));
 }
 
-/* The same type by the constructors of both counts. */
+/* The same type by the constructors for both kinds of counts. */
 static int constructed(int which, MPI_Datatype both[2]) {
     enum { N = 3 };
-    static const int lengths[N] = {2, 1, 3}, starts[N] = {1, 4, 9}, sizes[N] = {4, 6, 8}, block[N] = {2, 3, 4}, first[N] = {1, 2, 3};
-    static const int how[N] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_NONE}, grid[N] = {2, 2, 1};
+    static const int lengths[N] = {2, 1, 3}, starts[N] = {1, 4, 9}, sizes[N] = {4, 6, 8},
+                     block[N] = {2, 3, 4}, first[N] = {1, 2, 3};
+    static const int how[N] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_NONE},
+                     grid[N] = {2, 2, 1};
     static const int arguments[N] = {MPI_DISTRIBUTE_DFLT_DARG, 2, MPI_DISTRIBUTE_DFLT_DARG};
     MPI_Aint bytes[N];
-    MPI_Count large_lengths[N], large_starts[N], large_bytes[N], large_sizes[N], large_block[N], large_first[N];
+    MPI_Count large_lengths[N], large_starts[N], large_bytes[N], large_sizes[N], large_block[N],
+        large_first[N];
     MPI_Datatype types[N] = {MPI_INT, MPI_SHORT, MPI_INT}, pair;
     for (int at = 0; at < N; at++) {
         large_lengths[at] = lengths[at];
@@ -1043,17 +1100,21 @@ static int constructed(int which, MPI_Datatype both[2]) {
         return 1;
     case 9:
         OK(MPI_Type_create_subarray(N, sizes, block, first, MPI_ORDER_C, MPI_SHORT, &both[0]));
-        OK(MPI_Type_create_subarray_c(N, large_sizes, large_block, large_first, MPI_ORDER_C, MPI_SHORT, &both[1]));
+        OK(MPI_Type_create_subarray_c(N, large_sizes, large_block, large_first, MPI_ORDER_C,
+                                      MPI_SHORT, &both[1]));
         return 1;
     case 10:
         OK(MPI_Type_create_subarray(N, sizes, block, first, MPI_ORDER_FORTRAN, MPI_INT, &both[0]));
-        OK(MPI_Type_create_subarray_c(N, large_sizes, large_block, large_first, MPI_ORDER_FORTRAN, MPI_INT, &both[1]));
+        OK(MPI_Type_create_subarray_c(N, large_sizes, large_block, large_first, MPI_ORDER_FORTRAN,
+                                      MPI_INT, &both[1]));
         return 1;
     case 11:
-        OK(MPI_Type_create_darray(4, 3, N, sizes, how, arguments, grid, MPI_ORDER_C, MPI_INT, &both[0]));
-        OK(MPI_Type_create_darray_c(4, 3, N, large_sizes, how, arguments, grid, MPI_ORDER_C, MPI_INT, &both[1]));
+        OK(MPI_Type_create_darray(4, 3, N, sizes, how, arguments, grid, MPI_ORDER_C, MPI_INT,
+                                  &both[0]));
+        OK(MPI_Type_create_darray_c(4, 3, N, large_sizes, how, arguments, grid, MPI_ORDER_C,
+                                    MPI_INT, &both[1]));
         return 1;
-    case 12: /* one of the other in both orders */
+    case 12: /* one inside the other, in both orders */
         OK(MPI_Type_vector_c(2, 1, 2, MPI_INT, &pair));
         OK(MPI_Type_create_hvector(3, 1, 40, pair, &both[0]));
         OK(MPI_Type_free(&pair));
@@ -1065,7 +1126,7 @@ static int constructed(int which, MPI_Datatype both[2]) {
     }
 }
 
-/* As a file's type and as the memory's. The error handler of the world is the default, which ends the job. */
+/* As file type and as memory type. The world has the default error handler, which ends the job. */
 static void large_types(void) {
     enum { ROOM = 4096 };
     MPI_File file = fresh();
@@ -1079,7 +1140,7 @@ static void large_types(void) {
         OK(MPI_Type_commit(&both[1]));
         OK(MPI_Type_size(both[1], &bytes));
         for (int first = 0; first < 2; first++) {
-            /* Two copies written through the one, read through the other. */
+            /* Two copies written with the one type, read with the other. */
             OK(MPI_File_set_view(file, base, MPI_BYTE, both[first], "native", MPI_INFO_NULL));
             OK(MPI_File_write_at_all(file, 0, out + first, 2 * bytes, MPI_BYTE, MPI_STATUS_IGNORE));
             OK(MPI_File_set_view(file, base, MPI_BYTE, both[1 - first], "native", MPI_INFO_NULL));
@@ -1097,7 +1158,7 @@ static void large_types(void) {
         OK(MPI_Type_free(&both[0]));
         OK(MPI_Type_free(&both[1]));
     }
-    /* A byte of each two, more often than an int counts: a formula, and no list. */
+    /* Every second byte, more often than an int can count: a formula, not a list. */
     MPI_Count many = 3000000000;
     OK(MPI_Type_vector_c(many, 1, 2, MPI_BYTE, &both[1]));
     OK(MPI_Type_commit(&both[1]));
@@ -1114,8 +1175,9 @@ static void large(void) {}
 static void large_types(void) {}
 #endif
 
-/* 60 small writes and reads of short pieces, which each rank sees `apart` ints after the one before: with fewer than 8 both write some bytes.
- * `moved`: the view is set before each of them, and shows what the call is for from its beginning. */
+/* 60 small writes and reads of short pieces. The pieces of each rank start `apart` ints after those
+ * of the one before: with fewer than 8, both write some bytes. `moved`: the view is set before each
+ * call, and shows the bytes of the call at its start. */
 static void short_calls(int apart, int moved) {
     enum { CALLS = 60, PIECES = 100, EACH = 8, INTS = PIECES * EACH };
     int out[INTS], in[INTS], other[INTS];
@@ -1128,7 +1190,8 @@ static void short_calls(int apart, int moved) {
     OK(MPI_Type_commit(&filetype));
     OK(MPI_File_set_view(file, rank * apart * 4, MPI_INT, filetype, "native", MPI_INFO_NULL));
     for (int call = 0; call < CALLS; call++) {
-        MPI_Offset from = (MPI_Offset)call * INTS * size * 4 + rank * apart * 4, at = moved ? 0 : call * INTS;
+        MPI_Offset from = (MPI_Offset)call * INTS * size * 4 + rank * apart * 4,
+                   at = moved ? 0 : call * INTS;
         if (moved) OK(MPI_File_set_view(file, from, MPI_INT, filetype, "native", MPI_INFO_NULL));
         for (int i = 0; i < INTS; i++) {
             out[i] = rank * INTS + i + call;
@@ -1139,7 +1202,7 @@ static void short_calls(int apart, int moved) {
         if (moved) OK(MPI_File_set_view(file, from, MPI_INT, filetype, "native", MPI_INFO_NULL));
         OK(MPI_File_read_at_all(file, at, in, INTS, MPI_INT, &status));
         SAME(ints(&status), INTS);
-        /* Where the next rank writes, too, its bytes are there. */
+        /* Where the next rank writes too, its bytes are in the file. */
         for (int i = 0; i < INTS; i++) {
             int is_others = rank + 1 < size && i % EACH >= apart;
             SAME(in[i], is_others ? other[i - apart] : out[i]);
@@ -1159,14 +1222,35 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } tests[] = {{"opening", opening},   {"sizes", sizes},       {"positions", positions}, {"twice", twice}, {"memory", memory}, {"precise", precise},
+    } tests[] = {{"opening", opening},
+                 {"sizes", sizes},
+                 {"positions", positions},
+                 {"twice", twice},
+                 {"memory", memory},
+                 {"precise", precise},
                  {"header_and_array", header_and_array},
-                 {"nonblocking", nonblocking}, {"background", background}, {"split", split}, {"shared", shared},       {"views", views}, {"ordered", ordered},
-                 {"atomic", atomic},     {"info", info},         {"errors", errors},       {"external32", external32},
-                 {"sequence", sequence}, {"others", others},     {"large", large},           {"large_types", large_types},
-                 {"together", together}, {"short_apart", short_apart}, {"short_overlapping", short_overlapping},
-                 {"moved_apart", moved_apart}, {"moved_overlapping", moved_overlapping}, {"permissions", permissions},
-                 {"unfulfilled", unfulfilled}, {"urls", urls}};
+                 {"nonblocking", nonblocking},
+                 {"background", background},
+                 {"split", split},
+                 {"shared", shared},
+                 {"views", views},
+                 {"ordered", ordered},
+                 {"atomic", atomic},
+                 {"info", info},
+                 {"errors", errors},
+                 {"external32", external32},
+                 {"sequence", sequence},
+                 {"others", others},
+                 {"large", large},
+                 {"large_types", large_types},
+                 {"together", together},
+                 {"short_apart", short_apart},
+                 {"short_overlapping", short_overlapping},
+                 {"moved_apart", moved_apart},
+                 {"moved_overlapping", moved_overlapping},
+                 {"permissions", permissions},
+                 {"unfulfilled", unfulfilled},
+                 {"urls", urls}};
     begin(&argc, &argv);
     SAME(argc, 3);
     SAME(size, 2);

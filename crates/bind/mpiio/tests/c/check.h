@@ -1,4 +1,4 @@
-/* What the tests in C share. */
+/* Shared by the C tests. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +27,8 @@ __attribute__((unused)) static void of_class(int code, int wanted, const char *c
     MPI_Error_class(code, &class);
     MPI_Error_string(code, text, &length);
     if (class == wanted && strstr(text, "braid")) return;
-    fprintf(stderr, "rank %d line %d: %s: class %d and not %d: %s\n", rank, line, call, class, wanted, text);
+    fprintf(stderr, "rank %d line %d: %s: class %d and not %d: %s\n", rank, line, call, class,
+            wanted, text);
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 

@@ -1,5 +1,5 @@
-/* The rule of `auto` without MPI: `rule NAME`. Ranks with a rule each make calls in a world that says what a call takes, and tell each other what the
- * shim would tell. */
+/* The rule of `auto` without MPI: `rule NAME`. Each rank has a rule. Ranks make calls in a model
+ * that defines the cost of a call, and exchange the same reports as the shim. */
 #include "../../shim/rule.h"
 
 #include <stdio.h>
@@ -26,51 +26,54 @@ static unsigned random_below(unsigned end) {
     return (unsigned)(state >> 33) % end;
 }
 
-/* What a call of this many bytes takes in each way, in nanoseconds: so much for itself, and so much for each 64 KiB. */
+/* The cost of a call with each method, in nanoseconds: a fixed part, and a part for each 64 KiB. */
 struct world {
     int64_t each[2], move[2];
-    /* In a hundred calls of a rank, so many take this much more, of it or of all ranks together; and a rank that comes
-     * so much later than all others to the first call together after calls alone. */
+    /* This many of a hundred calls of a rank take this much longer, for one rank or in a call
+     * together. And one rank is this much later than all others in the first call together after
+     * calls alone. */
     unsigned stalls;
     int64_t stall;
     int late;
     int64_t later;
 };
 
-static int64_t takes(const struct world *world, enum who who, int64_t bytes) {
-    int64_t ideal = world->each[who] + world->move[who] * bytes / 65536;
+static int64_t takes(const struct world *world, enum method method, int64_t bytes) {
+    int64_t ideal = world->each[method] + world->move[method] * bytes / 65536;
     int stalls = 0;
-    for (int rank = 0; rank < (who == TOGETHER ? RANKS : 1); rank++) stalls |= random_below(100) < world->stalls;
+    for (int rank = 0; rank < (method == TOGETHER ? RANKS : 1); rank++)
+        stalls |= random_below(100) < world->stalls;
     return ideal + ideal * random_below(20) / 100 + stalls * world->stall;
 }
 
-/* One call of all ranks: who made it, which all ranks agree on. */
-static enum who call(const struct world *world, int64_t bytes) {
-    static enum who before;
-    struct told told[RANKS];
-    enum who who = rule_next(&rules[0]);
-    for (int rank = 1; rank < RANKS; rank++) IS(rule_next(&rules[rank]) == who);
-    for (int rank = 0; rank < RANKS; rank++) told[rank] = rule_tell(&rules[rank], bytes);
+/* One call of all ranks. Returns its method, which all ranks agree on. */
+static enum method call(const struct world *world, int64_t bytes) {
+    static enum method before;
+    struct report reports[RANKS];
+    enum method method = rule_next(&rules[0]);
+    for (int rank = 1; rank < RANKS; rank++) IS(rule_next(&rules[rank]) == method);
+    for (int rank = 0; rank < RANKS; rank++) reports[rank] = rule_report(&rules[rank], bytes);
     int64_t together = takes(world, TOGETHER, bytes);
     for (int rank = 0; rank < RANKS; rank++) {
         int64_t waits = before == ALONE && rank != world->late ? world->later : 0;
-        if (who == TOGETHER) rule_hear(&rules[rank], told, RANKS);
-        rule_spend(&rules[rank], who, bytes, who == TOGETHER ? together + waits : takes(world, who, bytes));
+        if (method == TOGETHER) rule_update(&rules[rank], reports, RANKS);
+        rule_measure(&rules[rank], method, bytes,
+                     method == TOGETHER ? together + waits : takes(world, method, bytes));
     }
-    return before = who;
+    return before = method;
 }
 
 struct made {
     int64_t by[2], nanoseconds;
 };
 
-/* So many calls: how many were made in which way, and what they would take without chance. */
+/* Makes this many calls. Counts those of each method, and their cost without random stalls. */
 static struct made calls(const struct world *world, int64_t bytes, int count) {
     struct made made = {0};
     while (count-- > 0) {
-        enum who who = call(world, bytes);
-        made.by[who]++;
-        made.nanoseconds += world->each[who] + world->move[who] * bytes / 65536;
+        enum method method = call(world, bytes);
+        made.by[method]++;
+        made.nanoseconds += world->each[method] + world->move[method] * bytes / 65536;
     }
     return made;
 }
@@ -85,7 +88,7 @@ static void begin(void) {
     for (int rank = 0; rank < RANKS; rank++) rule_reset(&rules[rank]);
 }
 
-/* Small calls are the faster alone, large ones together: as measured, more or less. */
+/* Small calls are faster alone, large ones together: by several ratios. */
 static const struct world USUAL = {.each = {20000, 60000}, .move = {45000, 20000}};
 
 static void same(void) {
@@ -107,10 +110,11 @@ static void same(void) {
 static void faster(void) {
     for (int64_t bytes = 4096; bytes <= 16 << 20; bytes *= 4)
         for (int tenths = 2; tenths <= 50; tenths += 3) {
-            /* Together takes so many tenths of what alone takes. */
+            /* A call together takes this many tenths of a call alone. */
             struct world world = {.each = {50000, 5000 * tenths}, .move = {40000, 4000 * tenths}};
             begin();
-            int64_t learning = calls(&world, bytes, 1000).nanoseconds, later = calls(&world, bytes, 4000).nanoseconds;
+            int64_t learning = calls(&world, bytes, 1000).nanoseconds,
+                    later = calls(&world, bytes, 4000).nanoseconds;
             IS(learning * 100 <= best(&world, bytes, 1000) * 110);
             IS(later * 100 <= best(&world, bytes, 4000) * 104);
         }
@@ -122,11 +126,11 @@ static void probes(void) {
     for (int64_t bytes = 4096; bytes <= 16 << 20; bytes <<= 12) {
         calls(&USUAL, bytes, 4000);
         struct made made = calls(&USUAL, bytes, 10000);
-        /* Neither way is forgotten, and what is slower costs no more than it may. */
+        /* No method is forgotten, and the slower one has no more than its share of the cost. */
         IS(made.by[ALONE] >= 15 && made.by[TOGETHER] >= 15);
         IS(made.nanoseconds * 100 <= best(&USUAL, bytes, 10000) * 103);
     }
-    /* Also where it is very slow: more ranks that poll than processors. */
+    /* Also if it is very slow: more polling ranks than processors. */
     static const struct world CROWDED = {.each = {50000, 1500000}, .move = {20000, 20000}};
     begin();
     calls(&CROWDED, 4096, 4000);
@@ -138,18 +142,18 @@ static void sizes(void) {
     calls(&USUAL, 4096, 2000);
     for (int turn = 0; turn < 4; turn++) {
         int64_t bytes = turn % 2 ? 4096 : 4 << 20;
-        /* The first calls may be in the middle of a turn of the other size; no more than a turn's. */
+        /* The first calls may be in a turn of the other size, at most to its end. */
         calls(&USUAL, bytes, 1100);
         IS(calls(&USUAL, bytes, 1000).nanoseconds * 100 <= best(&USUAL, bytes, 1000) * 105);
     }
-    /* Where the ranks meet anyway another size is noticed after a few calls. */
+    /* If the ranks exchange anyway, another size is noticed after a few calls. */
     begin();
     calls(&USUAL, 4 << 20, 2000);
     calls(&USUAL, 4096, 60);
     IS(calls(&USUAL, 4096, 100).by[ALONE] >= 70);
 }
 
-/* What each call takes is at one time so, at another otherwise: another program came. */
+/* The cost of calls changes at some time: another program has started. */
 static void changes(void) {
     struct world other = {.each = {60000, 20000}, .move = {20000, 45000}};
     begin();
@@ -160,7 +164,7 @@ static void changes(void) {
     }
 }
 
-/* What stalls now and then, in both ways alike, hides neither. */
+/* Occasional stalls, equal for both methods, hide no difference. */
 static void busy(void) {
     for (int together = 30000; together <= 120000; together += 90000) {
         struct world world = {.each = {60000, together}, .stalls = 2, .stall = 4000000};
@@ -170,7 +174,8 @@ static void busy(void) {
     }
 }
 
-/* One rank has fallen behind while each went alone, and the others wait for it once: that is not what meeting costs. */
+/* One rank falls behind in calls alone, and the others wait for it once: that is not a cost of
+ * calls together. */
 static void waiting(void) {
     struct world world = {.each = {60000, 30000}, .late = 2, .later = 500000};
     begin();
@@ -186,7 +191,7 @@ static void first(void) {
     begin();
     IS(call(&USUAL, 1 << 20) == TOGETHER);
     IS(calls(&USUAL, 1 << 20, 4).by[TOGETHER] == 3);
-    /* Calls that move nothing, and as much as there is. */
+    /* Calls of 0 bytes, and of the largest size. */
     begin();
     calls(&USUAL, 0, 1000);
     for (int at = 0; at < 1000; at++) call(&USUAL, at % 2 ? INT64_MAX / 65536 / 50000 : 0);

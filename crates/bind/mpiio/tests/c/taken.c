@@ -1,4 +1,4 @@
-/* Says whether a file that is made here goes to BraidFS: only the shim tells of `braid_collective`. */
+/* Prints whether BraidFS handles a new file: only the shim returns `braid_collective`. */
 #include "check.h"
 
 int main(int argc, char **argv) {
@@ -7,7 +7,8 @@ int main(int argc, char **argv) {
     char value[MPI_MAX_INFO_VAL + 1] = "";
     int is_told;
     begin(&argc, &argv);
-    OK(MPI_File_open(MPI_COMM_WORLD, "taken", MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file));
+    OK(MPI_File_open(MPI_COMM_WORLD, "taken", MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL,
+                     &file));
     OK(MPI_File_get_info(file, &told));
     MPI_Info_get(told, "braid_collective", MPI_MAX_INFO_VAL, value, &is_told);
     MPI_Info_free(&told);

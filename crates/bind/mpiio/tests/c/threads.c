@@ -1,4 +1,5 @@
-/* Threads of a rank that use one handle (MPI_THREAD_MULTIPLE): `threads NAME braid:/path`, on 2 ranks. */
+/* Threads of a rank that share a handle (MPI_THREAD_MULTIPLE): `threads NAME braid:/path`, on 2
+ * ranks. */
 #include "check.h"
 #include <pthread.h>
 
@@ -6,7 +7,7 @@ enum { THREADS = 2 };
 
 static MPI_File file;
 
-/* Each thread has a number of its own among those of all ranks. */
+/* The number of a thread among the threads of all ranks. */
 static int number_of(void *argument) { return rank * THREADS + *(int *)argument; }
 
 static void each(void *(*work)(void *)) {
@@ -43,7 +44,7 @@ static void shared(void) {
     OK(MPI_File_read_at(file, 0, all, sizeof all / sizeof(int), MPI_INT, &status));
     MPI_Get_count(&status, MPI_INT, &count);
     SAME(count, sizeof all / sizeof(int));
-    /* Each record once, whole. */
+    /* Each record once and complete. */
     for (int record = 0; record < 2 * THREADS * RECORDS; record++) {
         for (int i = 1; i < RECORD_INTS; i++) SAME(all[record][i], all[record][0]);
         SAME(all[record][0] >= 0 && all[record][0] < 2 * THREADS * RECORDS, 1);
@@ -68,7 +69,7 @@ static void *writes_and_reads(void *argument) {
         OK(MPI_File_read_at(file, 0, memory, INTS, MPI_INT, &status));
         MPI_Get_count(&status, MPI_INT, &count);
         SAME(count, INTS);
-        /* All of one write. */
+        /* All bytes are of one write. */
         for (int i = 1; i < INTS; i++) SAME(memory[i], memory[0]);
     }
     free(memory);
@@ -88,7 +89,8 @@ int main(int argc, char **argv) {
     SAME(argc, 3);
     SAME(size, 2);
     SAME(provided, MPI_THREAD_MULTIPLE);
-    OK(MPI_File_open(MPI_COMM_WORLD, argv[2], MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file));
+    OK(MPI_File_open(MPI_COMM_WORLD, argv[2], MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL,
+                     &file));
     if (!strcmp(argv[1], "shared")) shared();
     else atomic();
     OK(MPI_File_close(&file));

@@ -1,5 +1,6 @@
-! MPI-IO from Fortran, with the binding that BINDING names: 77 (mpif.h), 90 (use mpi), 8 (use mpi_f08). `calls braid:/path`, 2 ranks: each
-! writes its numbers of a strided view, reads the other's, and prints from rank 0.
+! MPI-IO from Fortran, with the binding in BINDING: 77 (mpif.h), 90 (use mpi), 8 (use mpi_f08).
+! `calls braid:/path`, 2 ranks: each writes its numbers of a strided view and reads those of the
+! other; rank 0 prints them.
 program calls
 #if BINDING == 8
    use mpi_f08
@@ -27,7 +28,8 @@ program calls
    call MPI_Comm_rank(MPI_COMM_WORLD, rank, code)
    call MPI_Comm_size(MPI_COMM_WORLD, ranks, code)
    call get_command_argument(1, name)
-   call MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR + MPI_MODE_CREATE, MPI_INFO_NULL, file, code)
+   call MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR + MPI_MODE_CREATE, MPI_INFO_NULL, &
+                      file, code)
    if (code /= MPI_SUCCESS) call MPI_Abort(MPI_COMM_WORLD, 1, code)
    call MPI_Type_vector(numbers, 1, ranks, MPI_INTEGER, view, code)
    call MPI_Type_commit(view, code)

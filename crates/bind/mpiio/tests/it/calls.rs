@@ -10,12 +10,12 @@ fn run(test: &str) {
     run_with(test, None);
 }
 
-/// The same with `BRAID_MPIIO_COLLECTIVE` in the environment.
+/// The same, with `BRAID_MPIIO_COLLECTIVE` in the environment.
 fn run_with(test: &str, collective: Option<&str>) {
     run_of("calls", test, collective);
 }
 
-/// The same of another program.
+/// The same with another program.
 fn run_of(program: &str, test: &str, collective: Option<&str>) {
     let _alone = mpi::alone();
     let cluster = Cluster::start(4);
@@ -33,7 +33,7 @@ fn run_of(program: &str, test: &str, collective: Option<&str>) {
         assert_eq!(said, format!("{test} ok\n"), "{}", mpi.name);
         ran += 1;
     }
-    // The shared pointer's file goes with the file.
+    // The file of the shared pointer is removed with the file.
     let listing = cluster.client.read_dir("/", false).unwrap().map(|entry| entry.unwrap().name);
     let hidden: Vec<Vec<u8>> = listing.filter(|name| name.starts_with(b".")).collect();
     assert!(hidden.is_empty(), "{hidden:?}");
@@ -75,12 +75,13 @@ tests! {
 }
 
 #[test]
-fn the_environment_says_who_carries_collective_calls_out_where_no_hint_does() {
+fn the_environment_selects_the_collective_method_without_a_hint() {
     run_with("info", Some("server"));
     run_with("info", Some("nonsense"));
 }
 
-/// The function's 60 writes and 60 reads with 2 ranks, and how often a rank joined the others at the daemon that has their bytes, of each MPI.
+/// Runs the function's 60 writes and 60 reads with 2 ranks on each MPI. Returns how often a rank
+/// joined a collective request at the daemon with their bytes.
 fn joins_of(test: &str) -> Vec<u64> {
     let _alone = mpi::alone();
     let cluster = Cluster::start(1);
@@ -103,7 +104,7 @@ fn short_pieces_that_no_two_ranks_share_go_both_ways() {
 }
 
 #[test]
-fn short_pieces_that_ranks_share_are_written_together_so_that_the_highest_ranks_stay() {
+fn overlapping_short_writes_keep_the_bytes_of_the_highest_rank() {
     for joins in joins_of("short_overlapping") {
         assert!(
             (2 * 61..2 * 120 - 4).contains(&joins),
@@ -113,7 +114,7 @@ fn short_pieces_that_ranks_share_are_written_together_so_that_the_highest_ranks_
 }
 
 #[test]
-fn a_program_that_sets_its_view_before_each_call_goes_on_with_what_it_learned() {
+fn a_view_set_before_each_call_keeps_what_was_measured() {
     for joins in joins_of("moved_apart") {
         assert!((2..2 * 120 - 8).contains(&joins), "{joins} joins");
     }
@@ -162,9 +163,9 @@ fn a_new_file_has_the_permissions_of_the_hint_where_it_is_a_mode() {
     mpi::need_one(ran);
 }
 
-/// Two ranks set 1000 views; who asked a server at each would have made as many calls.
+/// Two ranks set 1000 views. If each made a call to a server, there would be as many calls.
 #[test]
-fn a_view_is_set_without_asking_a_server_and_sets_a_pointer_back_that_any_rank_used() {
+fn setting_a_view_calls_no_server_and_resets_a_used_pointer() {
     let _alone = mpi::alone();
     let cluster = Cluster::start(4);
     let mut ran = 0;
@@ -210,7 +211,7 @@ fn a_program_that_knows_nothing_of_it_has_it_by_preload() {
     mpi::need_one(ran);
 }
 
-/// What works on the handle, which is a real one, without us.
+/// Functions that work on the handle, which is a real one, without the shim.
 const NATURAL: [&str; 8] = [
     "File_c2f",
     "File_call_errhandler",
@@ -222,7 +223,7 @@ const NATURAL: [&str; 8] = [
     "File_set_errhandler",
 ];
 
-/// Names of dynamic functions that begin with `MPI_File_` or `PMPI_File_`.
+/// Names of dynamic functions that start with `MPI_File_` or `PMPI_File_`.
 fn functions(library: &Path) -> BTreeSet<String> {
     let listed = ok(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
     let names = listed.lines().filter_map(|line| line.split_whitespace().nth(2));

@@ -1,4 +1,5 @@
-//! MPI-IO from Fortran 77, 90 and 2008 on both MPIs: their bindings call `MPI_File_*` or `PMPI_File_*`, and have handles of their own.
+//! MPI-IO from Fortran 77, 90 and 2008 on both MPIs. Their bindings call `MPI_File_*` or
+//! `PMPI_File_*`, and have handles of their own.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -15,7 +16,7 @@ fn run(binding: &str) {
         let path = format!("/fortran-{}", mpi.name);
         let said = ok(mpi.command(&cluster, 2).arg(program).arg(format!("braid:{path}")));
         assert_eq!(said.trim(), "8000 bytes", "{}", mpi.name);
-        // Not a file of that name beside the program: it is in the cluster.
+        // The file is in the cluster, not beside the program.
         assert!(fs::metadata(cluster.path(&path[1..])).is_err());
         assert_eq!(cluster.client.stat(&path).unwrap().bytes.0, 8000);
         ran += 1;

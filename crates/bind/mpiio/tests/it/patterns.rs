@@ -1,5 +1,5 @@
-//! Patterns of parallel programs over MPI-IO with 2 ranks, on both MPIs: the file is compared byte for byte with one that a plain
-//! program wrote.
+//! Patterns of parallel programs over MPI-IO with 2 ranks, on both MPIs. The file is compared byte
+//! for byte with one that a plain program wrote.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -7,16 +7,18 @@ use std::fs;
 use crate::mpi::{self, MPIS, Mpi};
 use crate::support::Cluster;
 
-/// On every MPI that is installed, each way of collective calls; the file as the client library reads it is the reference.
+/// On every installed MPI, with each collective mode. The reference is compared with the file as
+/// the client library reads it.
 fn run(pattern: &str) {
     run_of("patterns", pattern);
 }
 
-/// The same with sizes as programs have them: `cargo xtask test --full`.
+/// The same with sizes of real programs: `cargo xtask test --full`.
 fn run_large(pattern: &str) {
     if std::env::var_os("BRAID_TEST_FULL").is_none() {
         println!(
-            "skipped: tens of megabytes by every way of every MPI; try: BRAID_TEST_FULL=1, or cargo xtask test --full"
+            "skipped: tens of megabytes in every mode of every MPI; try: BRAID_TEST_FULL=1, or cargo \
+             xtask test --full"
         );
         return;
     }
@@ -36,7 +38,7 @@ fn run_of(program: &str, pattern: &str) {
         let said =
             mpi.run(&cluster, program, 2, &[pattern, &file, reference.to_str().unwrap(), way]);
         assert_eq!(said, format!("{pattern} ok\n"), "{} {way}", mpi.name);
-        // All others write pieces that are short enough for the daemons to carry it out by themselves.
+        // All others write pieces that are short enough for the engine to choose the daemons.
         let by_daemons = way == "server" || way == "auto" && pattern != "blocks";
         assert_eq!(
             cluster.collectives() != before,

@@ -1,4 +1,5 @@
-//! The rule by which ranks learn whether to make collective calls together, without MPI: each test is a function of `c/rule.c`.
+//! The rule that chooses the method of collective calls, without MPI. Each test is a function of
+//! `c/rule.c`.
 #![cfg(unix)]
 
 use std::{path::Path, process::Command};
@@ -59,7 +60,7 @@ fn a_stall_now_and_then_changes_nothing() {
 }
 
 #[test]
-fn a_rank_that_fell_behind_while_each_went_alone_is_not_what_meeting_costs() {
+fn the_delay_of_a_late_rank_is_not_a_cost_of_collective_calls() {
     run("waiting");
 }
 

@@ -10,4 +10,14 @@ from ._braid import DirEntry, Group, Pattern, Stat, View, __version__
 from ._client import Client, connect
 from ._file import File
 
-__all__ = ["Client", "DirEntry", "File", "Group", "Pattern", "Stat", "View", "__version__", "connect"]
+__all__ = [
+    "Client",
+    "DirEntry",
+    "File",
+    "Group",
+    "Pattern",
+    "Stat",
+    "View",
+    "__version__",
+    "connect",
+]

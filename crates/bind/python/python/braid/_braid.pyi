@@ -1,4 +1,4 @@
-"""The extension module: the client library. What programs use is the package around it."""
+"""The extension module: the client library. Programs use the package around it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
@@ -7,7 +7,18 @@ from typing import Any, Literal, TypeAlias, final
 
 from typing_extensions import Buffer, Self, disjoint_base
 
-__all__ = ["Client", "DirEntry", "Group", "Handle", "Pattern", "Scan", "Stat", "View", "__version__", "read_settings"]
+__all__ = [
+    "Client",
+    "DirEntry",
+    "Group",
+    "Handle",
+    "Pattern",
+    "Scan",
+    "Stat",
+    "View",
+    "__version__",
+    "read_settings",
+]
 __version__: str
 
 _Path: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
@@ -19,7 +30,10 @@ def read_settings(
 
 @final
 class Stat:
-    """Attributes of a file, under the names of ``os.stat_result``. Times are seconds, or nanoseconds, since 1970."""
+    """Attributes of a file, under the names of ``os.stat_result``.
+
+    Times are in seconds, or nanoseconds, since 1970.
+    """
 
     @property
     def st_mode(self) -> int: ...
@@ -75,14 +89,14 @@ class DirEntry:
 
 @final
 class Scan:
-    """The entries of a directory, fetched as they are asked for."""
+    """The entries of a directory, fetched as needed."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> DirEntry: ...
 
 @final
 class Pattern:
-    """A description of bytes, nested as deep as 16, each pattern relative to where it is laid."""
+    """A pattern of bytes, nested at most 16 levels deep. Offsets are relative to its start."""
 
     @staticmethod
     def bytes(size: int) -> Pattern: ...
@@ -98,7 +112,7 @@ class Pattern:
 
 @final
 class View:
-    """What one task sees of a file: a pattern, laid at ``offset`` and again every ``extent`` bytes (its span)."""
+    """The view of one task: a pattern from ``offset`` on, repeated every ``extent`` bytes."""
 
     def __new__(cls, pattern: Pattern, *, offset: int = 0, extent: int | None = None) -> Self: ...
     @staticmethod
@@ -107,7 +121,12 @@ class View:
     def extents(extents: Sequence[tuple[int, int]]) -> View: ...
     @staticmethod
     def subarray(
-        sizes: Sequence[int], block: Sequence[int], starts: Sequence[int], item: int, *, offset: int = 0
+        sizes: Sequence[int],
+        block: Sequence[int],
+        starts: Sequence[int],
+        item: int,
+        *,
+        offset: int = 0,
     ) -> View: ...
     @staticmethod
     def block_cyclic(
@@ -116,7 +135,7 @@ class View:
 
 @final
 class Group:
-    """One task's place among the tasks of a parallel program."""
+    """One task of a parallel program, as a member of its group."""
 
     @staticmethod
     def tcp(address: str, rank: int, size: int, secret: bytes, timeout: float = 30.0) -> Group: ...

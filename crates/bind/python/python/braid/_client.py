@@ -1,4 +1,4 @@
-"""The client: the extension's calls, and what Python programs expect around them."""
+"""The client: the calls of the extension, and the functions that Python programs expect besides."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from typing import IO, Any, Literal, overload
 from . import _braid, _settings
 from ._file import File
 
-#: Bytes that a buffered file reads ahead or gathers, by default: see docs/python.md for what was measured.
+#: Default buffer size of a buffered file, for read-ahead and writes; docs/python.md has the
+#: measurements.
 BUFFER_BYTES_DEFAULT = 256 * 1024
 
-#: What :meth:`Client.open` takes about the layout of a file that it makes.
+#: Keywords of :meth:`Client.open` for the layout of a new file.
 LAYOUT_WORDS = frozenset(
-    "stripe_size iod_count first_iod distribution strips group_width group_depth placement labels".split()
+    (
+        "stripe_size iod_count first_iod distribution strips group_width group_depth "
+        "placement labels"
+    ).split()
 )
 
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
@@ -37,17 +41,23 @@ def connect(
     config: str | os.PathLike[str] | None = None,
     umask: int | None = None,
 ) -> Client:
-    """Connects to a cluster, found as the ``braid`` command finds it: see :mod:`braid._settings`.
+    """Connects to a cluster, with the same settings as the ``braid`` command: see
+    :mod:`braid._settings`.
 
-    ``mds`` are addresses HOST:PORT; ``key`` a key file or ``agent`` the agent's socket; ``tls`` one of
-    ``unless-loopback``, ``always``, ``never``; ``timeout`` in seconds, how long a call may wait for a server that is
-    gone; ``umask`` is masked out of the mode of what is made (that of the process).
+    ``mds``: addresses HOST:PORT. ``key``: a key file, or ``agent``: the agent's socket. ``tls``:
+    one of ``unless-loopback``, ``always``, ``never``. ``timeout``: maximum wait for a server in one
+    call, in seconds. ``umask``: mode bits that new files and directories do not get (default: the
+    umask of the process).
 
-    Raises ``OSError`` when the server is not reached or refuses, ``ValueError`` when it is not known whom to ask.
+    Raises ``OSError`` when the server is not reachable or refuses, ``ValueError`` when settings are
+    missing or wrong.
     """
     settings = _settings.resolve(mds, key, agent, tls, timeout, config)
     if settings.agent is not None and not settings.agent.exists():
-        raise FileNotFoundError(errno.ENOENT, f"there is no agent at {settings.agent}; try: braid agent on this host")
+        raise FileNotFoundError(
+            errno.ENOENT,
+            f"connecting: there is no agent at {settings.agent}; try: braid agent on this host",
+        )
     return Client(
         mds=settings.mds,
         key=settings.key,
@@ -60,15 +70,25 @@ def connect(
 
 
 class Client(_braid.Client):
-    """A client of a cluster, made by :func:`connect`. Paths are strings, bytes or ``os.PathLike``, always from the
-    root. Usable from many threads at once. A child after ``fork`` gets errors and makes its own."""
+    """A client of a cluster, made by :func:`connect`.
+
+    Paths are strings, bytes or ``os.PathLike``, always from the root of the file system. Many
+    threads may use a client at the same time. A child after ``fork`` gets errors from it and must
+    make its own.
+    """
 
     def __init__(self, **_: Any) -> None:
         _clients.add(self)
 
     @overload
     def open(
-        self, path: Any, mode: str, buffering: Literal[0], *, permissions: int = 0o666, **layout: Any
+        self,
+        path: Any,
+        mode: str,
+        buffering: Literal[0],
+        *,
+        permissions: int = 0o666,
+        **layout: Any,
     ) -> File: ...
 
     @overload
@@ -97,10 +117,12 @@ class Client(_braid.Client):
         permissions: int = 0o666,
         **layout: Any,
     ) -> Any:
-        """Opens a file, as the builtin ``open``: text or bytes, buffered or, with ``buffering=0``, a :class:`File`.
+        """Opens a file, as the builtin ``open``: text or bytes, buffered; with ``buffering=0``, a
+        :class:`File`.
 
-        A file that is made gets ``permissions`` without the umask, and what ``layout`` says: ``stripe_size`` (bytes),
-        ``iod_count``, ``first_iod``, ``distribution``, ``placement``, ``labels``.
+        A new file gets ``permissions`` without the umask, and the layout of the keywords
+        ``stripe_size`` (bytes), ``iod_count``, ``first_iod``, ``distribution``, ``placement``,
+        ``labels``.
         """
         kind, updating, is_text = _parse(mode)
         if not is_text and (encoding, errors, newline) != (None, None, None):
@@ -115,22 +137,30 @@ class Client(_braid.Client):
             buffered = _buffered(raw, size)
             if not is_text:
                 return buffered
-            text = io.TextIOWrapper(buffered, encoding, errors, newline, line_buffering=buffering == 1)
+            text = io.TextIOWrapper(
+                buffered, encoding, errors, newline, line_buffering=buffering == 1
+            )
             text.mode = mode  # type: ignore[misc]
             return text
         except BaseException:
             raw.close()
             raise
 
-    def _open_raw(self, path: Any, kind: str, updating: bool, permissions: int, layout: dict[str, Any]) -> File:
+    def _open_raw(
+        self, path: Any, kind: str, updating: bool, permissions: int, layout: dict[str, Any]
+    ) -> File:
         readable, writable = updating or kind == "r", updating or kind != "r"
-        flags = ("r" if readable else "") + ("w" if writable else "") + {"r": "", "w": "ct", "a": "c", "x": "x"}[kind]
+        flags = (
+            ("r" if readable else "")
+            + ("w" if writable else "")
+            + {"r": "", "w": "ct", "a": "c", "x": "x"}[kind]
+        )
         handle = self.open_handle(path, flags, permissions, layout or None)
         mode = kind + "b" + ("+" if updating else "")
         return File(handle, os.fspath(path), mode)
 
     def listdir(self, path: Any = "/") -> list[str]:
-        """The names in a directory, in no order."""
+        """The names in a directory, in any order."""
         return [entry.name for entry in self.scandir(path)]
 
     def lstat(self, path: Any) -> _braid.Stat:
@@ -138,16 +168,16 @@ class Client(_braid.Client):
         return self.stat(path, follow_symlinks=False)
 
     def exists(self, path: Any) -> bool:
-        """Whether there is something of this name; a link to nothing is nothing."""
+        """Whether the path exists; a broken symbolic link does not."""
         return self._mode(path) is not None
 
     def isdir(self, path: Any) -> bool:
-        """Whether it is a directory, or a link to one."""
+        """Whether the path is a directory, or a link to one."""
         mode = self._mode(path)
         return mode is not None and stat_bits.S_ISDIR(mode)
 
     def isfile(self, path: Any) -> bool:
-        """Whether it is a regular file, or a link to one."""
+        """Whether the path is a regular file, or a link to one."""
         mode = self._mode(path)
         return mode is not None and stat_bits.S_ISREG(mode)
 
@@ -158,7 +188,7 @@ class Client(_braid.Client):
             return None
 
     def access(self, path: Any, mode: int) -> bool:
-        """Whether this program may do with a file what ``os.R_OK``, ``W_OK``, ``X_OK`` say."""
+        """Whether this program has the permissions ``os.R_OK``, ``W_OK``, ``X_OK`` in ``mode``."""
         try:
             self.check_access(path, mode)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -166,7 +196,7 @@ class Client(_braid.Client):
         return True
 
     def makedirs(self, path: Any, mode: int = 0o777, exist_ok: bool = False) -> None:
-        """Makes a directory and those above it that are not there."""
+        """Creates a directory and its missing parents."""
         try:
             self.mkdir(path, mode)
         except FileNotFoundError:
@@ -178,7 +208,7 @@ class Client(_braid.Client):
                 raise
 
     def rmtree(self, path: Any) -> None:
-        """Removes a directory and all below it; symbolic links are not followed."""
+        """Removes a directory and everything below it; does not follow symbolic links."""
         path = os.fsdecode(path)
         for entry in list(self.scandir(path)):
             below = posixpath.join(path, entry.name)
@@ -197,9 +227,13 @@ class Client(_braid.Client):
             yield from self.walk(posixpath.join(top, name))
 
     def copy(self, from_: Any, to: Any, *, permissions: int = 0o666) -> int:
-        """Copies a file's bytes, within the I/O daemons where both files lie alike on them; ``to`` is made, or made
-        empty. How many bytes."""
-        with self.open(from_, "rb", 0) as source, File(self.open_handle(to, "wc", permissions), to, "wb") as target:
+        """Copies the bytes of a file and returns their number. The I/O daemons copy if both files
+        have the same placement. ``to`` is created, or truncated first.
+        """
+        with (
+            self.open(from_, "rb", 0) as source,
+            File(self.open_handle(to, "wc", permissions), to, "wb") as target,
+        ):
             if source.stat().st_ino == target.stat().st_ino:
                 raise shutil.SameFileError(f"{from_!r} and {to!r} are the same file")
             target.truncate(0)
@@ -216,11 +250,14 @@ class Client(_braid.Client):
 
 
 def _parse(mode: str) -> tuple[str, bool, bool]:
-    """Kind (one of r, w, a, x), whether it also does the other, whether it is text."""
+    """Kind (one of r, w, a, x), whether it both reads and writes, whether it is text."""
     kinds = [letter for letter in mode if letter in "rwax"]
     wrong = set(mode) - set("rwaxbt+") or len(mode) > len(set(mode)) or {"b", "t"} <= set(mode)
     if wrong or len(kinds) != 1:
-        raise ValueError(f"invalid mode: {mode!r}; try: one of r, w, a, x, with b for bytes and + for both ways, such as 'rb+'")
+        raise ValueError(
+            f"invalid mode: {mode!r}; try: one of r, w, a, x, with b for bytes and + to read and "
+            "write, such as 'rb+'"
+        )
     return kinds[0], "+" in mode, "b" not in mode
 
 
@@ -232,6 +269,6 @@ def _buffered(raw: File, size: int) -> Any:
 
 @atexit.register
 def _close_all() -> None:
-    """Ends sessions in good order; else the server ends each after a silence."""
+    """Closes all sessions. Otherwise the server would end each of them after a time-out."""
     for client in list(_clients):
         client.close()

@@ -12,10 +12,12 @@ from ._group import as_group
 
 
 class File(io.RawIOBase):
-    """An open file, unbuffered: bytes go between the I/O daemons and the caller's memory without a copy in between.
+    """An open file, unbuffered: bytes pass between the I/O daemons and the caller's memory without
+    a copy.
 
-    Positions are bytes of its view's stream: the file's, unless it was made by :meth:`view`. Calls at positions and
-    lists leave the cursor alone. Usable from many threads at once; no call holds the interpreter while it waits.
+    Positions are bytes of its view's stream: of the file itself, unless :meth:`view` made it. Calls
+    at positions and lists do not move the cursor. Many threads may use a file at the same time; no
+    call holds the GIL while it waits.
     """
 
     def __init__(self, handle: Handle, name: Any, mode: str, view: View | None = None) -> None:
@@ -43,32 +45,38 @@ class File(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Reads on into a buffer. How many bytes: fewer than it is long only at the end."""
+        """Reads at the cursor into a buffer. Returns the number of bytes, fewer than asked for only
+        at the end.
+        """
         self._check("read")
         return self._handle.readinto(buffer)
 
     def read(self, size: int | None = -1) -> bytes:
-        """Reads on: ``size`` bytes, fewer only at the end; without it all that is left."""
+        """Reads ``size`` bytes at the cursor, fewer only at the end; without ``size``, all the
+        rest.
+        """
         self._check("read")
         if size is None or size < 0:
             return self.readall()
         return self._handle.read(size)
 
     def readall(self) -> bytes:
-        """Reads all from here to where the file ends now."""
+        """Reads everything from the cursor to the current end of the file."""
         self._check("read")
         left = self._handle.size() - self.tell()
         return self._handle.read(left) if left > 0 else b""
 
     def write(self, buffer: Any) -> int:
-        """Writes all of a buffer; opened to append, where the file ends now. How many bytes."""
+        """Writes all of a buffer at the cursor, or, in append mode, at the current end. Returns the
+        number of bytes.
+        """
         self._check("write")
         if self._appends:
             self._handle.seek(0, io.SEEK_END)
         return self._handle.write(buffer)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves the cursor; past the end is allowed."""
+        """Moves the cursor; positions past the end are allowed."""
         self._check()
         return self._handle.seek(offset, whence)
 
@@ -77,17 +85,20 @@ class File(io.RawIOBase):
         return self._handle.seek(0, io.SEEK_CUR)
 
     def truncate(self, size: int | None = None) -> int:
-        """Cuts the file to ``size`` bytes, or extends it with zeros; without it, at the cursor."""
+        """Truncates the file to ``size`` bytes, or extends it with zeros; without ``size``, at the
+        cursor.
+        """
         self._check("write")
         if self._view is not None:
-            raise io.UnsupportedOperation("truncate through a view; try: the file itself")
+            raise io.UnsupportedOperation("cannot truncate through a view; try: the file itself")
         size = self.tell() if size is None else size
         self._handle.truncate(size)
         return size
 
     def close(self) -> None:
-        """Closes this handle; the last one of the file closes it. Raises ``OSError`` when writes that were never
-        synced are known to be lost."""
+        """Closes this handle; the last handle of the file closes the file. Raises ``OSError`` when
+        writes that were never synced are known to be lost.
+        """
         if not self.closed:
             try:
                 super().close()
@@ -102,77 +113,99 @@ class File(io.RawIOBase):
         return self._handle.read_at(size, position)
 
     def readinto_at(self, buffer: Any, position: int) -> int:
-        """Reads at a position into a buffer. How many bytes."""
+        """Reads at a position into a buffer. Returns the number of bytes."""
         self._check("read")
         return self._handle.readinto_at(buffer, position)
 
     def readv_at(self, buffers: Sequence[Any], position: int) -> int:
-        """Reads at a position into several buffers, one after the other. How many bytes."""
+        """Reads at a position into several buffers, one after the other. Returns the number of
+        bytes.
+        """
         self._check("read")
         return self._handle.readv_at(buffers, position)
 
     def write_at(self, buffer: Any, position: int) -> int:
-        """Writes all of a buffer at a position. How many bytes."""
+        """Writes all of a buffer at a position. Returns the number of bytes."""
         self._check("write")
         return self._handle.write_at(buffer, position)
 
     def writev_at(self, buffers: Sequence[Any], position: int) -> int:
-        """Writes several buffers, one after the other, at a position. How many bytes."""
+        """Writes several buffers, one after the other, at a position. Returns their length."""
         self._check("write")
         return self._handle.writev_at(buffers, position)
 
     # Lists: offsets in the file, whatever the view.
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
-        """Reads pieces of (offset, size), in any order, overlapping or not: one request to each I/O daemon. The bytes
-        of each, in the order of ``ranges``; fewer than asked for only at the end."""
+        """Reads ranges (offset, size), in any order, overlapping or not, with one request to each
+        I/O daemon. Returns the bytes of each, in the order of ``ranges``; fewer than asked for only
+        at the end.
+        """
         self._check("read")
         return self._handle.read_ranges(list(ranges))
 
     def readinto_ranges(self, ranges: Iterable[tuple[int, Any]]) -> list[int]:
-        """Reads pieces of (offset, buffer) into the buffers. How many bytes of each."""
+        """Reads ranges (offset, buffer) into the buffers. Returns the number of bytes of each."""
         self._check("read")
         return self._handle.readinto_ranges(list(ranges))
 
     def write_ranges(self, ranges: Iterable[tuple[int, Any]]) -> int:
-        """Writes pieces of (offset, buffer), in any order; where they overlap, the later one is what the file has. How
-        many bytes the pieces have."""
+        """Writes ranges (offset, buffer), in any order. Where they overlap, the file gets the bytes
+        of the later one. Returns the total number of bytes.
+        """
         self._check("write")
         return self._handle.write_ranges(list(ranges))
 
-    # With all tasks of a group.
+    # Collective calls.
 
     def read_all_at(self, group: Any, size: int, position: int, *, mode: str = "auto") -> bytes:
-        """Reads at a position of this task's view, together with all tasks of a group: what each gets is what
-        :meth:`read_at` gives, but the I/O daemons read each byte once and in the order of their disks, where that is the
-        faster way (``mode`` ``auto``), always (``server``) or never (``independent``).
+        """Reads at a position of this task's view, together with all tasks of a group.
 
-        ``group`` is a :class:`Group`, a communicator of mpi4py, or anything with ``rank``, ``size`` and
-        ``all_gather(mine, timeout)``. Each task calls it, on a file that it opened itself; one without bytes for ``size`` 0.
-        All end with success or all with a failure: also of a task that has a closed file or arguments that make no sense,
-        of which the others hear.
+        Each task gets the same bytes as from :meth:`read_at`. But the I/O daemons read each byte
+        once, in the order of their disks: where that is faster (``mode`` ``auto``), always
+        (``server``) or never (``independent``).
+
+        ``group`` is a :class:`Group`, a communicator of mpi4py, or an object with ``rank``,
+        ``size`` and ``all_gather(mine, timeout)``. Each task calls it, on a file that it opened
+        itself; a task without bytes passes ``size`` 0. The call succeeds in all tasks or fails in
+        all. A task with a closed file or wrong arguments notifies the others.
         """
         return self._handle.read_all_at(self._taking_part(group, "read"), size, position, mode)
 
     def readinto_all_at(self, group: Any, buffer: Any, position: int, *, mode: str = "auto") -> int:
-        """As :meth:`read_all_at`, into a buffer. How many bytes."""
-        return self._handle.readinto_all_at(self._taking_part(group, "read"), buffer, position, mode)
+        """As :meth:`read_all_at`, into a buffer. Returns the number of bytes."""
+        return self._handle.readinto_all_at(
+            self._taking_part(group, "read"), buffer, position, mode
+        )
 
     def write_all_at(
-        self, group: Any, buffer: Any, position: int, *, mode: str = "auto", overlap: str = "highest-rank"
+        self,
+        group: Any,
+        buffer: Any,
+        position: int,
+        *,
+        mode: str = "auto",
+        overlap: str = "highest-rank",
     ) -> int:
-        """Writes all of a buffer at a position of this task's view, together with all tasks of a group; see
-        :meth:`read_all_at`. Where tasks write the same bytes, those of the highest rank are in the file after it, or with
-        ``overlap="refuse"`` nothing is written. How many bytes."""
-        return self._handle.write_all_at(self._taking_part(group, "write"), buffer, position, mode, overlap)
+        """Writes all of a buffer at a position of this task's view, together with all tasks of a
+        group; see :meth:`read_all_at`.
+
+        Where tasks write the same bytes, the file gets those of the highest rank; with
+        ``overlap="refuse"`` the call fails and writes nothing. Returns the number of bytes.
+        """
+        return self._handle.write_all_at(
+            self._taking_part(group, "write"), buffer, position, mode, overlap
+        )
 
     def _taking_part(self, group: Any, doing: str) -> Group:
-        """The group, for a call on this file. The others have begun it: they are told when this task cannot."""
+        """The group for a collective call on this file. If this task cannot take part, it notifies
+        the others.
+        """
         tasks = as_group(group)
         try:
             self._check(doing)
         except ValueError as error:
-            # Whether they heard it or not, what this task raises is its own failure.
+            # This task raises its own error, whether the others received it or not.
             with contextlib.suppress(OSError, ValueError):
                 tasks.refuse_all(str(error))
             raise
@@ -188,8 +221,10 @@ class File(io.RawIOBase):
         group: int | None = None,
         stride: int | None = None,
     ) -> File:
-        """The same open file through a view, with a cursor of its own at 0: a :class:`View`, or from ``offset``
-        ``group`` bytes in every ``stride``. A view of a view is one of the file."""
+        """The same open file through a view, with a cursor of its own at 0. The view is a
+        :class:`View`, or ``group`` bytes in every ``stride`` from ``offset``. A view of a view is a
+        view of the file.
+        """
         self._check()
         if view is None:
             if group is None or stride is None:
@@ -201,45 +236,51 @@ class File(io.RawIOBase):
         return File(self._handle.view(view), self.name, mode, view)
 
     def file_offset(self, position: int) -> int:
-        """Where in the file a position of the view's stream lies."""
+        """The file offset of a position of the view's stream."""
         self._check()
         return self._handle.file_offset(position)
 
     def position(self, offset: int) -> int | None:
-        """Which position of the view's stream an offset of the file is; ``None`` when the view does not show it."""
+        """The position of a file offset in the view's stream; ``None`` if the view does not show
+        it.
+        """
         self._check()
         return self._handle.position(offset)
 
     # The whole file.
 
     def size(self) -> int:
-        """How long it is now, in bytes of the view's stream. Asks the I/O daemons only."""
+        """The current size, in bytes of the view's stream. Asks only the I/O daemons."""
         self._check()
         return self._handle.size()
 
     def stat(self) -> Stat:
-        """Its attributes now."""
+        """The current attributes."""
         self._check()
         return self._handle.stat()
 
     def sync(self) -> None:
-        """Forces everything written to disk: data, size and name."""
+        """Forces all written data to disk: data, size and name."""
         self._check()
         self._handle.sync()
 
     def allocate(self, offset: int, size: int, *, keep_size: bool = False) -> None:
-        """Reserves room for a range of the file; extends it to the range's end unless ``keep_size``."""
+        """Reserves disk space for a range; extends the file to the end of the range unless
+        ``keep_size``.
+        """
         self._check("write")
         self._handle.allocate(offset, size, keep_size)
 
     def punch_hole(self, offset: int, size: int) -> None:
-        """Makes a range of the file read as zeros; the size stays."""
+        """Makes a range of the file read as zeros. The size does not change."""
         self._check("write")
         self._handle.punch_hole(offset, size)
 
     def copy_from(self, source: File, offset: int = 0, to: int = 0, size: int | None = None) -> int:
-        """Copies bytes of another file, within the I/O daemons where both lie alike on them: from ``offset`` there to
-        ``to`` here, to the end of ``source`` or ``size`` bytes. How many."""
+        """Copies bytes of another file and returns their number: from ``offset`` of ``source`` to
+        ``to`` of this file, up to the end of ``source`` or ``size`` bytes. The I/O daemons copy if
+        both files have the same placement.
+        """
         self._check("write")
         left, done = 2**63 - 1 - max(offset, to) if size is None else size, 0
         while left > 0:

@@ -1,4 +1,6 @@
-"""What ``BraidFileSystem.open`` gives: Python's buffered files, with what fsspec's users look for on them."""
+"""The files of ``BraidFileSystem.open``: Python's buffered files, with the attributes that users of
+fsspec expect.
+"""
 
 from __future__ import annotations
 
@@ -21,42 +23,54 @@ if TYPE_CHECKING:
 
 
 def open_buffered(
-    fs: BraidFileSystem, path: str, mode: str, block_size: int | None, autocommit: bool, layout: dict[str, Any]
+    fs: BraidFileSystem,
+    path: str,
+    mode: str,
+    block_size: int | None,
+    autocommit: bool,
+    layout: dict[str, Any],
 ) -> Opened:
-    """Opens a file for bytes; without ``autocommit`` what is written appears under its name when it is committed."""
+    """Opens a file for bytes. Without ``autocommit``, a commit gives the file its name."""
     is_scratch = not autocommit and "r" not in mode
     if is_scratch and "a" in mode:
         raise ValueError("a transaction cannot append; try: fs.open(path, 'wb') with all of it")
     place = scratch_name(path) if is_scratch else path
     raw = fs._raw(place, mode, **layout)
-    kind: Any = Random if raw.readable() and raw.writable() else Reader if raw.readable() else Writer
+    kind: Any = (
+        Random if raw.readable() and raw.writable() else Reader if raw.readable() else Writer
+    )
     blocksize = block_size if isinstance(block_size, int) else BUFFER_BYTES_DEFAULT
     opened: Opened = kind(raw, blocksize)
-    opened.fs, opened.path, opened.autocommit, opened.blocksize = fs, path, not is_scratch, blocksize
+    opened.fs, opened.path, opened.autocommit, opened.blocksize = (
+        fs,
+        path,
+        not is_scratch,
+        blocksize,
+    )
     opened._scratch, opened._replaces = place, "x" not in mode
     return opened
 
 
 def scratch_name(path: str) -> str:
-    """A name beside ``path``, so that the rename at the end moves nothing."""
+    """A temporary name in the directory of ``path``, so that the final rename moves no data."""
     directory, name = posixpath.split(path)
     return posixpath.join(directory, f".{name[:200]}.{secrets.token_hex(8)}.part")
 
 
 class Opened:
-    """What an open file of fsspec has beside Python's own."""
+    """The attributes of fsspec's open files that Python's own files lack."""
 
     fs: BraidFileSystem
     path: str
     autocommit: bool
-    #: Bytes that are read ahead or gathered.
+    #: Buffer size, in bytes.
     blocksize: int
     _scratch: str
     _replaces: bool
 
     @property
     def size(self) -> int:
-        """How long the file is now, in bytes."""
+        """The current size of the file, in bytes."""
         if self.writable():  # type: ignore[attr-defined]
             self.flush()  # type: ignore[attr-defined]
         raw: File = self.raw  # type: ignore[attr-defined]
@@ -68,24 +82,25 @@ class Opened:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What the file system says of it."""
+        """The file's entry in the file system."""
         return self.info()
 
     @property
     def loc(self) -> int:
-        """Where it is read or written next."""
+        """The position of the next read or write."""
         return self.tell()  # type: ignore[attr-defined, no-any-return]
 
     def info(self) -> dict[str, Any]:
         return self.fs.info(self.path)
 
     def readuntil(self, char: bytes = b"\n", blocks: int | None = None) -> bytes:
-        """Reads to the first ``char``, which is the end of what is returned, or to the end of the file. ``blocks``:
-        bytes that are looked at in each step."""
+        """Reads up to and including the first ``char``, or to the end of the file. ``blocks``:
+        bytes of each step.
+        """
         parts: list[bytes] = []
         step = max(blocks or self.blocksize, len(char))
         while part := self.read(step):  # type: ignore[attr-defined]
-            # It may lie across the edge of two steps.
+            # ``char`` may span two steps.
             last = parts[-1][-len(char) + 1 :] if parts and len(char) > 1 else b""
             at = (last + part).find(char)
             if at >= 0:
@@ -97,21 +112,22 @@ class Opened:
         return b"".join(parts)
 
     def read_block(self, offset: int, length: int | None, delimiter: bytes | None = None) -> bytes:
-        """As ``fsspec.utils.read_block``: ``length`` bytes from ``offset``, or from behind the first delimiter after
-        it to behind the first one after those."""
+        """As ``fsspec.utils.read_block``: ``length`` bytes from ``offset``. With a delimiter, both
+        ends move to just after the next delimiter.
+        """
         return read_block(self, offset, length, delimiter)  # type: ignore[no-any-return]
 
     def commit(self) -> None:
-        """Gives what a transaction wrote its name."""
+        """Gives the file of a transaction its name."""
         if self.autocommit:
-            raise RuntimeError("can only commit what was opened in a transaction")
+            raise RuntimeError("can only commit files that were opened in a transaction")
         self.close()  # type: ignore[attr-defined]
         self.fs.client.rename(self._scratch, self.path, replace=self._replaces)
 
     def discard(self) -> None:
-        """Throws away what a transaction wrote."""
+        """Removes the file of a transaction."""
         if self.autocommit:
-            raise RuntimeError("can only discard what was opened in a transaction")
+            raise RuntimeError("can only discard files that were opened in a transaction")
         try:
             self.close()  # type: ignore[attr-defined]
         finally:
@@ -119,13 +135,15 @@ class Opened:
 
 
 class Reader(Opened, io.BufferedReader):
-    """Open for reading. ``cache`` can be set, as fsspec's ``blockcache`` does: it then answers all reads."""
+    """Open for reading. If ``cache`` is set, as by fsspec's ``blockcache``, all reads go through
+    it.
+    """
 
     _cache: Any = None
 
     @property
     def cache(self) -> Any:
-        """The cache of fsspec that was put before the file, or ``None``: Python's own buffer needs none."""
+        """The fsspec cache of the file, or ``None``: Python's own buffer needs none."""
         return self._cache
 
     @cache.setter
@@ -133,10 +151,12 @@ class Reader(Opened, io.BufferedReader):
         self._cache = cache
         raw: Any = self.raw
         file = raw.file if isinstance(raw, _Cached) else raw
-        io.BufferedReader.__init__(self, file if cache is None else _Cached(file, cache), self.blocksize)
+        io.BufferedReader.__init__(
+            self, file if cache is None else _Cached(file, cache), self.blocksize
+        )
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        """Bytes of the file, past any cache: what a cache of fsspec calls."""
+        """Reads bytes of the file without a cache, for an fsspec cache."""
         raw: Any = self.raw
         file: File = raw.file if isinstance(raw, _Cached) else raw
         return file.read_at(end - start, start)
@@ -147,7 +167,7 @@ class Reader(Opened, io.BufferedReader):
 
     @closed.setter
     def closed(self, closed: bool) -> None:
-        """fsspec's caching file system says it again once it has closed the file."""
+        """fsspec's caching file system sets this after it has closed the file."""
         if closed:
             self.raw.close()
 
@@ -160,7 +180,7 @@ class Writer(Opened, io.BufferedWriter):
 
 
 class Random(Opened, io.BufferedRandom):
-    """Open for both."""
+    """Open for reading and writing."""
 
 
 def _reopen(fs: BraidFileSystem, path: str, position: int) -> Any:
@@ -212,10 +232,12 @@ class _Cached(io.RawIOBase):
 
 
 class AsyncOpened:
-    """An open file whose calls are awaited, each after the one before: a cursor is one for all."""
+    """An open file whose calls are awaited. They run one after the other, since they share a
+    cursor.
+    """
 
     def __init__(self, file: Any, threads: Executor) -> None:
-        self._file, self._threads, self._turn = file, threads, asyncio.Lock()
+        self._file, self._threads, self._order = file, threads, asyncio.Lock()
 
     @classmethod
     async def of(cls, threads: Executor, open_it: Callable[[], Any]) -> AsyncOpened:
@@ -223,12 +245,12 @@ class AsyncOpened:
         return cls(await asyncio.get_running_loop().run_in_executor(threads, open_it), threads)
 
     async def _run(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        async with self._turn:
+        async with self._order:
             made = functools.partial(call, *arguments)
             return await asyncio.get_running_loop().run_in_executor(self._threads, made)
 
     async def read(self, length: int = -1) -> bytes:
-        """Reads on: ``length`` bytes, fewer only at the end; without it all that is left."""
+        """Reads ``length`` bytes at the cursor, fewer only at the end; without it all the rest."""
         return await self._run(self._file.read, length)  # type: ignore[no-any-return]
 
     async def write(self, data: Any) -> int:
@@ -238,14 +260,14 @@ class AsyncOpened:
         return await self._run(self._file.seek, offset, whence)  # type: ignore[no-any-return]
 
     def tell(self) -> int:
-        """Asks nobody."""
+        """The position of the cursor. Makes no call to a server."""
         return self._file.tell()  # type: ignore[no-any-return]
 
     async def flush(self) -> None:
         await self._run(self._file.flush)
 
     async def size(self) -> int:
-        """How long the file is now, in bytes."""
+        """The current size of the file, in bytes."""
         return await self._run(lambda: self._file.size)  # type: ignore[no-any-return]
 
     async def close(self) -> None:

@@ -1,7 +1,8 @@
-"""Which cluster, and who the program is: found where the ``braid`` command finds it.
+"""Finds the cluster and the identity of the program, in the same sources as the ``braid`` command.
 
-Arguments, then the environment (``BRAID_CONFIG``, ``BRAID_MDS``, ``BRAID_KEY``, ``BRAID_AGENT``, ``BRAID_TLS``,
-``BRAID_TIMEOUT``), then one ``braid.toml`` (here, ``~/.config/braid``, ``/etc/braid``), then defaults.
+In order of precedence: arguments, the environment (``BRAID_CONFIG``, ``BRAID_MDS``, ``BRAID_KEY``,
+``BRAID_AGENT``, ``BRAID_TLS``, ``BRAID_TIMEOUT``), one ``braid.toml`` (in the current directory,
+``~/.config/braid``, ``/etc/braid``), defaults.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0}
 
 @dataclass(frozen=True)
 class Settings:
-    """What a connection needs, resolved."""
+    """The settings of a connection, after all sources are read."""
 
     mds: list[str]
     key: Path | None
@@ -41,18 +42,20 @@ def resolve(
     timeout: float | None,
     config: str | os.PathLike[str] | None,
 ) -> Settings:
-    """Lays arguments and environment over the file.
+    """Reads all sources; arguments and environment have precedence over the file.
 
-    Raises ``ValueError`` when nothing says who the program is, or the file is not understood.
+    Raises ``ValueError`` when no source identifies the program, or the file is wrong.
     """
     file_mds, file_tls, file_key, file_agent, file_timeout = _read(config)
     if timeout is None:
-        timeout = seconds(os.environ.get("BRAID_TIMEOUT") or file_timeout or TIMEOUT_SECONDS_DEFAULT)
+        timeout = seconds(
+            os.environ.get("BRAID_TIMEOUT") or file_timeout or TIMEOUT_SECONDS_DEFAULT
+        )
     if mds is None:
         mds = os.environ.get("BRAID_MDS") or file_mds or None
     chosen_key, chosen_agent = _credential(key, agent, (file_key, file_agent))
     if mds is None:
-        # An agent knows it.
+        # The agent knows the addresses.
         mds = [] if chosen_agent else MDS_DEFAULT
     return Settings(
         mds=mds.split(",") if isinstance(mds, str) else list(mds),
@@ -73,10 +76,14 @@ def seconds(text: str | float) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def _credential(key: Any, agent: Any, file: tuple[Path | None, Path | None]) -> tuple[Path | None, Path | None]:
-    """A key or an agent: the more particular source wins over the other kind as well."""
+def _credential(
+    key: Any, agent: Any, file: tuple[Path | None, Path | None]
+) -> tuple[Path | None, Path | None]:
+    """A key or an agent. A source of higher precedence overrides both kinds in the sources below
+    it.
+    """
     if key is not None and agent is not None:
-        raise ValueError("a key and an agent were given; try: one of them")
+        raise ValueError("connecting: both a key and an agent are given; try: one of them")
     sources = [
         (key, agent),
         (os.environ.get("BRAID_KEY"), os.environ.get("BRAID_AGENT")),
@@ -90,7 +97,8 @@ def _credential(key: Any, agent: Any, file: tuple[Path | None, Path | None]) -> 
     if AGENT_SOCKET_DEFAULT.exists():
         return None, AGENT_SOCKET_DEFAULT
     raise ValueError(
-        "there is neither a key nor an agent to say who you are; try: braid.connect(key=FILE), "
+        "connecting: there is neither a key nor an agent to identify you; "
+        "try: braid.connect(key=FILE), "
         "or start `braid agent` on this host, or config= with the braid.toml of a cluster"
     )
 
@@ -98,24 +106,30 @@ def _credential(key: Any, agent: Any, file: tuple[Path | None, Path | None]) -> 
 def _read(
     config: str | os.PathLike[str] | None,
 ) -> tuple[list[str], str | None, Path | None, Path | None, float | None]:
-    """The configuration file, by the parser that the command has; its relative paths are taken from its own directory."""
+    """Reads the configuration file with the parser of the command. Relative paths in it start at
+    its own directory.
+    """
     named = config or os.environ.get("BRAID_CONFIG")
     path = Path(named) if named else next((place for place in _places() if place.is_file()), None)
     return ([], None, None, None, None) if path is None else _braid.read_settings(path)
 
 
 def _places() -> list[Path]:
-    return [Path("braid.toml"), Path.home() / ".config/braid/braid.toml", Path("/etc/braid/braid.toml")]
+    return [
+        Path("braid.toml"),
+        Path.home() / ".config/braid/braid.toml",
+        Path("/etc/braid/braid.toml"),
+    ]
 
 
 def name() -> str:
-    """What ``braid status`` shows for this program."""
+    """The name of this program in ``braid status``."""
     program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
     return f"{socket.gethostname()} ({program}[{os.getpid()}])"
 
 
 def umask() -> int:
-    """The umask of this process, without changing it where the kernel tells."""
+    """The umask of this process, read without changing it if the kernel shows it."""
     try:
         with open("/proc/self/status") as status:
             for line in status:

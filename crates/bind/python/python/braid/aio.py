@@ -4,8 +4,8 @@
 >>> async with await client.open("/matrix", "rb") as file:                       # doctest: +SKIP
 ...     first, second = await asyncio.gather(file.read_at(4096, 0), file.read_at(4096, 1 << 20))
 
-Each call runs in a thread of the client's own, which waits for the servers without the interpreter; docs/python.md
-says what that costs. A call that is cancelled is no longer waited for, and goes on to its end.
+Each call runs in a thread of the client, which waits for the servers without the GIL;
+docs/python.md shows its cost. A cancelled call is no longer awaited, but runs to its end.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from typing import Any
 from . import _client, _file
 from ._braid import DirEntry, View
 
-#: Calls of one client that are under way at the same time; more wait for their turn.
+#: Maximum number of calls of one client at the same time; further calls wait.
 CALLS_AT_ONCE = 64
 
-#: Entries of a listing that one call of a thread fetches: what is handed to the loop costs 25 us, an entry 1.
+#: Directory entries per call of a thread: passing a result to the event loop costs 25 us, an entry
+#: 1 us.
 ENTRIES_AT_ONCE = 256
 
 #: Calls of a client and of a file that wait for a server.
 _CLIENT_CALLS = (
-    "access chmod chown copy exchange exists getxattr isdir isfile layout link listdir listxattr lstat make_file "
-    "makedirs mkdir readlink remove removexattr rename rmdir rmtree room set_layout setxattr stat symlink "
-    "sync sync_directory truncate utime whoami"
+    "access chmod chown copy exchange exists getxattr isdir isfile layout link listdir listxattr "
+    "lstat make_file makedirs mkdir readlink remove removexattr rename rmdir rmtree room "
+    "set_layout setxattr stat symlink sync sync_directory truncate utime whoami"
 ).split()
 _FILE_CALLS = (
-    "allocate punch_hole read_at read_ranges readall readinto_at readinto_ranges readv_at size stat "
-    "sync truncate write_at write_ranges writev_at"
+    "allocate punch_hole read_at read_ranges readall readinto_at readinto_ranges readv_at size "
+    "stat sync truncate write_at write_ranges writev_at"
 ).split()
-#: Those in which tasks wait for each other.
+#: Calls in which tasks wait for each other.
 _COLLECTIVE_CALLS = "read_all_at readinto_all_at write_all_at".split()
 
 
@@ -57,18 +58,20 @@ async def connect(*arguments: Any, **options: Any) -> Client:
 
 def _awaited(name: str, of: type) -> Callable[..., Awaitable[Any]]:
     async def call(self: Any, *arguments: Any, **options: Any) -> Any:
-        return await self._run(getattr(self._behind, name), *arguments, **options)
+        return await self._run(getattr(self._inner, name), *arguments, **options)
 
     return _as(call, getattr(of, name))
 
 
 def _awaited_together(name: str, of: type) -> Callable[..., Awaitable[Any]]:
-    """In a thread of its own: as many tasks as a client has threads would keep the others from beginning."""
+    """Runs in a thread of its own. Otherwise tasks that wait could use all threads of the client,
+    and the tasks that they wait for could not start.
+    """
 
     async def call(self: Any, *arguments: Any, **options: Any) -> Any:
         thread = ThreadPoolExecutor(1, "braid-aio-together")
         try:
-            made = functools.partial(getattr(self._behind, name), *arguments, **options)
+            made = functools.partial(getattr(self._inner, name), *arguments, **options)
             return await asyncio.get_running_loop().run_in_executor(thread, made)
         finally:
             thread.shutdown(wait=False)
@@ -76,29 +79,30 @@ def _awaited_together(name: str, of: type) -> Callable[..., Awaitable[Any]]:
     return _as(call, getattr(of, name))
 
 
-def _as(call: Any, behind: Any) -> Callable[..., Awaitable[Any]]:
-    call.__name__, call.__doc__ = behind.__name__, behind.__doc__
-    call.__signature__ = inspect.signature(behind)  # type: ignore[attr-defined]
+def _as(call: Any, inner: Any) -> Callable[..., Awaitable[Any]]:
+    call.__name__, call.__doc__ = inner.__name__, inner.__doc__
+    call.__signature__ = inspect.signature(inner)  # type: ignore[attr-defined]
     return call
 
 
 class _Awaited:
-    """Something whose calls are made by threads. A client and its files have them together; they end when the last of these is
-    closed, or gone: an executor that nobody has any more ends its threads."""
+    """An object whose calls run in threads. A client and its files share the threads. They end when
+    the last of these objects is closed or deleted: an executor without references ends its threads.
+    """
 
-    def __init__(self, behind: Any, threads: ThreadPoolExecutor | None) -> None:
-        self._behind, self._threads = behind, threads
+    def __init__(self, inner: Any, threads: ThreadPoolExecutor | None) -> None:
+        self._inner, self._threads = inner, threads
 
     async def _run(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         made = functools.partial(call, *arguments, **options)
         if self._threads is None:
-            # Closed: this says so, and asks nobody.
+            # The object is closed: the call raises the error without a server.
             return made()
         return await asyncio.get_running_loop().run_in_executor(self._threads, made)
 
     async def _close(self) -> None:
         try:
-            await self._run(self._behind.close)
+            await self._run(self._inner.close)
         finally:
             self._threads = None
 
@@ -111,18 +115,21 @@ class Client(_Awaited):
         if "b" not in mode:
             raise ValueError(f"invalid mode: {mode!r}; try: one with b, and bytes")
         threads = self._threads
-        return File(await self._run(self._behind.open, path, mode, 0, **layout), threads)
+        return File(await self._run(self._inner.open, path, mode, 0, **layout), threads)
 
-    async def scandir(self, path: Any = "/", *, attributes: bool = False) -> AsyncIterator[DirEntry]:
-        """As :meth:`braid.Client.scandir`, for ``async for``: entries are fetched as they are asked for."""
-        entries = await self._run(self._behind.scandir, path, attributes=attributes)
+    async def scandir(
+        self, path: Any = "/", *, attributes: bool = False
+    ) -> AsyncIterator[DirEntry]:
+        """As :meth:`braid.Client.scandir`, for ``async for``: entries are fetched as needed."""
+        entries = await self._run(self._inner.scandir, path, attributes=attributes)
         while some := await self._run(lambda: list(itertools.islice(entries, ENTRIES_AT_ONCE))):
             for entry in some:
                 yield entry
 
     async def walk(self, top: Any = "/") -> AsyncIterator[tuple[str, list[str], list[str]]]:
-        """As :meth:`braid.Client.walk`, for ``async for``: from the top down, into the directories that are left in the
-        second list when the loop goes on."""
+        """As :meth:`braid.Client.walk`, for ``async for``: from the top down, into the directories
+        that the loop has left in the second list.
+        """
         path = os.fsdecode(top)
         directories: list[str] = []
         others: list[str] = []
@@ -134,7 +141,7 @@ class Client(_Awaited):
                 yield found
 
     async def close(self) -> None:
-        """Ends the session once its files are closed too."""
+        """Closes the client. The session ends when its files are closed too."""
         await self._close()
 
     async def __aenter__(self) -> Client:
@@ -145,15 +152,19 @@ class Client(_Awaited):
 
 
 class File(_Awaited):
-    """The calls at positions of :class:`braid.File`, awaited. It has no cursor, over which tasks would fight."""
+    """The calls at positions of :class:`braid.File`, awaited. It has no cursor: tasks could not
+    share one.
+    """
 
     def view(self, view: View | None = None, **strided: int) -> File:
-        """The same open file through a view. Asks nobody."""
-        return File(self._behind.view(view, **strided), self._threads)
+        """The same open file through a view. Makes no call to a server."""
+        return File(self._inner.view(view, **strided), self._threads)
 
-    async def copy_from(self, source: File, offset: int = 0, to: int = 0, size: int | None = None) -> int:
-        """As :meth:`braid.File.copy_from`, of a file that was opened here."""
-        return await self._run(self._behind.copy_from, source._behind, offset, to, size)
+    async def copy_from(
+        self, source: File, offset: int = 0, to: int = 0, size: int | None = None
+    ) -> int:
+        """As :meth:`braid.File.copy_from`, from a file of this module."""
+        return await self._run(self._inner.copy_from, source._inner, offset, to, size)
 
     async def close(self) -> None:
         """As :meth:`braid.File.close`."""

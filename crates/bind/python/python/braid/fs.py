@@ -1,8 +1,9 @@
-"""``braid://`` for fsspec: pandas, pyarrow, zarr, xarray and whatever else takes fsspec's paths.
+"""``braid://`` for fsspec: pandas, pyarrow, zarr, xarray and other users of fsspec's paths.
 
-``braid:///a/b`` is a file of the cluster that the ``braid`` command finds, ``braid://host:7700/a/b`` of the one with
-this metadata server. A server is named with its port: ``braid://a/b`` and ``braid:/a/b`` are the path ``/a/b``, since
-programs collapse slashes. Options are those of :func:`braid.connect`, and ``auto_mkdir``.
+``braid:///a/b`` is a file of the cluster that the ``braid`` command finds.
+``braid://host:7700/a/b`` is a file of the cluster with this metadata server. A server needs its
+port: ``braid://a/b`` and ``braid:/a/b`` are the path ``/a/b``, since programs collapse slashes.
+Options are those of :func:`braid.connect`, and ``auto_mkdir``.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ from ._client import LAYOUT_WORDS, Client, connect
 from ._file import File
 from ._opened import AsyncOpened, open_buffered
 
-#: Files that one call reads, writes or copies at the same time. Each is spread over I/O daemons already; this hides the
-#: round trips of opening many small ones.
+#: Files that one call reads, writes or copies at the same time. A large file uses all I/O daemons
+#: alone; this hides the round trips of opens of many small files.
 FILES_AT_ONCE = 16
-#: One step of get_file and put_file: some windows for each of some I/O daemons.
+#: One step of get_file and put_file: several windows for each of several I/O daemons.
 STEP_BYTES = 16 << 20
 
 T = TypeVar("T")
 
 _PREFIX = "braid:"
-#: Metadata servers in an URL: HOST:PORT or [ADDRESS]:PORT, several with commas.
+#: Metadata servers in a URL: HOST:PORT or [ADDRESS]:PORT, separated by commas.
 _SERVERS = re.compile(r"(?:\[[^]/]*]|[^:/,\[\]]+):\d+(?:,(?:\[[^]/]*]|[^:/,\[\]]+):\d+)*")
 _MAGIC = set("*?[")
 
 
 @dataclass
-class _Live:
-    """What one process has: a child after ``fork`` makes its own."""
+class _Connection:
+    """The connection of one process: a child after ``fork`` makes its own."""
 
     process: int
     client: Client
@@ -54,9 +55,9 @@ class _Live:
 class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """A cluster as a file system of fsspec.
 
-    ``mds``, ``key``, ``agent``, ``tls``, ``timeout``, ``config``: as :func:`braid.connect`. ``auto_mkdir``: whether
-    directories above a file that is made are made too, as object stores seem to do. It connects with its first call,
-    and again in a child after ``fork``; it can be pickled.
+    ``mds``, ``key``, ``agent``, ``tls``, ``timeout``, ``config``: as in :func:`braid.connect`.
+    ``auto_mkdir``: whether missing parent directories of a new file are created, as in object
+    stores. It connects at its first call, and again in a child after ``fork``. It can be pickled.
     """
 
     protocol = "braid"
@@ -76,35 +77,44 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
     ) -> None:
         super().__init__(**options)
         self.auto_mkdir = auto_mkdir
-        connection = {"mds": mds, "key": key, "agent": agent, "tls": tls, "timeout": timeout, "config": config}
+        connection = {
+            "mds": mds,
+            "key": key,
+            "agent": agent,
+            "tls": tls,
+            "timeout": timeout,
+            "config": config,
+        }
         self._connection: dict[str, Any] = connection
-        self._live: _Live | None = None
+        self._live: _Connection | None = None
         self._connecting = threading.Lock()
 
     # The connection.
 
     @property
     def client(self) -> Client:
-        """The client behind."""
-        return self._lively().client
+        """The client of this file system."""
+        return self._connected().client
 
-    def _lively(self) -> _Live:
+    def _connected(self) -> _Connection:
         live = self._live
         if live is not None and live.process == os.getpid():
             return live
         if live is not None:
-            # The lock of a parent may have been held by a thread that is not here.
+            # A thread of the parent may have held the lock at the fork.
             self._connecting = threading.Lock()
         with self._connecting:
             if self._live is None or self._live.process != os.getpid():
                 pool = ThreadPoolExecutor(FILES_AT_ONCE, "braid-fsspec")
-                self._live = _Live(os.getpid(), connect(**self._connection), pool)
+                self._live = _Connection(os.getpid(), connect(**self._connection), pool)
             return self._live
 
     def _each(self, call: Callable[..., Any], *arguments: Iterable[Any]) -> list[Any]:
-        """Calls with each of the arguments, at the same time; a value or an exception for each."""
+        """Makes a call for each of the arguments, in parallel. Returns a value or an exception for
+        each.
+        """
 
-        def kept(*some: Any) -> Any:
+        def outcome_of(*some: Any) -> Any:
             try:
                 return call(*some)
             except Exception as error:
@@ -112,8 +122,8 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
         several = list(zip(*arguments, strict=True))
         if len(several) == 1:
-            return [kept(*several[0])]
-        return list(self._lively().pool.map(lambda some: kept(*some), several))
+            return [outcome_of(*several[0])]
+        return list(self._connected().pool.map(lambda some: outcome_of(*some), several))
 
     # Names.
 
@@ -129,21 +139,25 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
     @staticmethod
     def _get_kwargs_from_urls(path: Any) -> dict[str, Any]:
         path = stringify_path(path)
-        server = _without_server(path)[0] if isinstance(path, str) and path.startswith(_PREFIX) else ""
+        server = (
+            _without_server(path)[0] if isinstance(path, str) and path.startswith(_PREFIX) else ""
+        )
         return {"mds": server} if server else {}
 
     def unstrip_protocol(self, name: str) -> str:
-        """The URL of a path; with the metadata servers that this instance was made for."""
+        """The URL of a path, with the metadata servers of this instance."""
         mds = self._connection["mds"] or ""
         servers = mds if isinstance(mds, str) else ",".join(mds)
-        # One that was given without a port has no URL.
-        return f"braid://{servers if _SERVERS.fullmatch(servers) else ''}{self._strip_protocol(name)}"
+        # A server without a port has no URL.
+        return (
+            f"braid://{servers if _SERVERS.fullmatch(servers) else ''}{self._strip_protocol(name)}"
+        )
 
     @classmethod
     def _parent(cls, path: Any) -> str:
         return posixpath.dirname(str(cls._strip_protocol(path)))
 
-    # What is there.
+    # Attributes and listings.
 
     def info(self, path: Any, **_: Any) -> dict[str, Any]:
         path = self._strip_protocol(path)
@@ -170,8 +184,12 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         try:
             return self.info(path)
         except FileNotFoundError:
-            # Gone meanwhile, or a link to nothing.
-            return _info(path, entry.attributes, self.client.readlink(path)) if entry.attributes is not None else None
+            # Removed meanwhile, or a broken symbolic link.
+            return (
+                _info(path, entry.attributes, self.client.readlink(path))
+                if entry.attributes is not None
+                else None
+            )
 
     def find(
         self,
@@ -182,8 +200,9 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         prefix: str = "",
         **options: Any,
     ) -> Any:
-        """All files below a directory; with ``prefix`` those whose path below it begins so. Only directories that can
-        have such names are listed."""
+        """All files below a directory; with ``prefix``, those whose relative path starts with it.
+        Lists only directories that can contain such names.
+        """
         if not prefix:
             return super().find(path, maxdepth, withdirs, detail, **options)
         if maxdepth is not None and maxdepth < 1:
@@ -203,7 +222,7 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return dict(sorted(found.items())) if detail else sorted(found)
 
     def _ls_of_directory(self, path: str) -> list[dict[str, Any]]:
-        """What is in a directory; nothing where there is none."""
+        """The entries of a directory; an empty list if it does not exist."""
         try:
             return self.ls(path) if self.isdir(path) else []
         except FileNotFoundError:
@@ -230,7 +249,9 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return int(self.ukey(path), 16)
 
     def ukey(self, path: Any) -> str:
-        """Changes whenever the file does, and may change without it in the seconds after a write."""
+        """A key that changes whenever the file changes. It may also change in the seconds after a
+        write.
+        """
         stat = self.client.stat(self._strip_protocol(path))
         return str(tokenize(stat.st_ino, stat.change, stat.st_mtime_ns, stat.st_size))
 
@@ -250,7 +271,7 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self.client.rmdir(self._strip_protocol(path))
 
     def _making_directories(self, path: str, make: Callable[[], T]) -> T:
-        """Makes something; when the directory above it is missing and may be made, that first."""
+        """Calls ``make``; with ``auto_mkdir``, creates the missing parent directory first."""
         try:
             return make()
         except FileNotFoundError:
@@ -261,7 +282,9 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     # Whole files and ranges.
 
-    def cat_file(self, path: Any, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+    def cat_file(
+        self, path: Any, start: int | None = None, end: int | None = None, **_: Any
+    ) -> bytes:
         return self._read_slices(self._strip_protocol(path), [start], [end])[0]
 
     def cat_ranges(
@@ -273,20 +296,25 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         on_error: str = "return",
         **_: Any,
     ) -> list[Any]:
-        """The bytes of ranges of files, in the order given: one list request for each file, files at the same time.
+        """The bytes of ranges of files, in the order given: one list request for each file, files
+        in parallel.
 
-        Ranges may be in any order and overlap. With ``on_error="return"`` an exception stands where bytes cannot be
-        had. ``max_gap`` is of no use here: a list costs no request more for its gaps.
+        Ranges may be in any order and may overlap. With ``on_error="return"`` an exception replaces
+        bytes that cannot be read. ``max_gap`` has no effect: gaps in a list need no further
+        requests.
         """
         if not isinstance(paths, list):
             raise TypeError("paths is not a list")
         starts = starts if isinstance(starts, list) else [starts] * len(paths)
         ends = ends if isinstance(ends, list) else [ends] * len(paths)
         if not len(paths) == len(starts) == len(ends):
-            raise ValueError("paths, starts and ends are not of one length")
-        # Ten thousand ranges have few paths: each is looked at once. A file that all are of is asked for the lists as they are.
+            raise ValueError("paths, starts and ends differ in length")
+        # Many ranges have few distinct paths: each path is handled once. If all ranges are of one
+        # file, the lists are passed on unchanged.
         wanted: dict[str, list[int]] = {}
-        numbers_of = {path: wanted.setdefault(self._strip_protocol(path), []) for path in set(paths)}
+        numbers_of = {
+            path: wanted.setdefault(self._strip_protocol(path), []) for path in set(paths)
+        }
         if len(wanted) == 1:
             (path,) = wanted
             (pieces,) = self._each(self._read_slices, [path], [starts], [ends])
@@ -295,15 +323,19 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
             numbers_of[one].append(number)
         read = functools.partial(self._read_slices, starts=starts, ends=ends)
         found: list[Any] = [None] * len(paths)
-        outcomes = self._each(lambda path, numbers: read(path, numbers=numbers), wanted, wanted.values())
+        outcomes = self._each(
+            lambda path, numbers: read(path, numbers=numbers), wanted, wanted.values()
+        )
         for numbers, outcome in zip(wanted.values(), outcomes, strict=True):
-            for number, piece in zip(numbers, self._pieces_or_raise(outcome, len(numbers), on_error), strict=True):
+            for number, piece in zip(
+                numbers, self._pieces_or_raise(outcome, len(numbers), on_error), strict=True
+            ):
                 found[number] = piece
         return found
 
     @staticmethod
     def _pieces_or_raise(outcome: Any, count: int, on_error: str) -> list[Any]:
-        """The pieces that were read of a file, or in place of each what went wrong."""
+        """The pieces of a file, or the exception in place of each."""
         if not isinstance(outcome, Exception):
             pieces: list[Any] = outcome
             return pieces
@@ -312,14 +344,22 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return [outcome] * count
 
     def _read_slices(
-        self, path: str, starts: list[int | None], ends: list[int | None], numbers: list[int] | None = None
+        self,
+        path: str,
+        starts: list[int | None],
+        ends: list[int | None],
+        numbers: list[int] | None = None,
     ) -> list[bytes]:
         with self._raw(path) as file:
             return file._handle.read_slices(starts, ends, numbers)
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **_: Any) -> Any:
         paths = self.expand_path(path, recursive=recursive)
-        if isinstance(path, (str, os.PathLike)) and paths == [self._strip_protocol(path)] and not recursive:
+        if (
+            isinstance(path, (str, os.PathLike))
+            and paths == [self._strip_protocol(path)]
+            and not recursive
+        ):
             return self.cat_file(paths[0])
         files = [one for one in paths if not recursive or not self.isdir(one)]
         contents = dict(zip(files, self._each(self.cat_file, files), strict=True)) if files else {}
@@ -327,7 +367,11 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if errors and on_error == "raise":
             raise errors[0]
         if on_error == "omit":
-            return {name: content for name, content in contents.items() if not isinstance(content, Exception)}
+            return {
+                name: content
+                for name, content in contents.items()
+                if not isinstance(content, Exception)
+            }
         return contents
 
     def pipe_file(self, path: Any, value: Any, mode: str = "overwrite", **options: Any) -> None:
@@ -336,8 +380,9 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @contextlib.contextmanager
     def _writing(self, path: Any, mode: str, options: dict[str, Any]) -> Iterator[Any]:
-        """A file for all of its bytes: ``mode`` is ``create`` or ``overwrite``. In a transaction it appears when that
-        ends."""
+        """Opens a file to write all of its bytes: ``mode`` is ``create`` or ``overwrite``. In a
+        transaction, the file appears when the transaction ends.
+        """
         kind = "xb" if mode == "create" else "wb"
         if not self._intrans:
             with self._raw(path, kind, **_layout_of(options)) as file:
@@ -348,7 +393,8 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
             yield deferred
             deferred.close()
         except BaseException:
-            # The program may catch this and end the transaction well: half a file is not for its name.
+            # The program may catch the exception and commit the transaction: a partial file must
+            # not get the name.
             self.transaction.files.remove(deferred)
             deferred.discard()
             raise
@@ -356,12 +402,19 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def pipe(self, path: Any, value: Any = None, **options: Any) -> None:
         if not isinstance(path, dict):
             return self.pipe_file(path, value, **options)
-        for outcome in self._each(lambda name, bytes_: self.pipe_file(name, bytes_, **options), path, path.values()):
+        for outcome in self._each(
+            lambda name, bytes_: self.pipe_file(name, bytes_, **options), path, path.values()
+        ):
             if outcome is not None:
                 raise outcome
 
     def get_file(
-        self, rpath: Any, lpath: Any, callback: Any = DEFAULT_CALLBACK, outfile: Any = None, **_: Any
+        self,
+        rpath: Any,
+        lpath: Any,
+        callback: Any = DEFAULT_CALLBACK,
+        outfile: Any = None,
+        **_: Any,
     ) -> None:
         if outfile is None and isfilelike(lpath):
             outfile = lpath
@@ -371,14 +424,19 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with self._raw(rpath) as source:
             callback.set_size(source.size())
             if outfile is not None:
-                _pour(source, outfile, callback)
+                _copy_bytes(source, outfile, callback)
                 return
             os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
             with open(lpath, "wb", 0) as target:
-                _pour(source, target, callback)
+                _copy_bytes(source, target, callback)
 
     def put_file(
-        self, lpath: Any, rpath: Any, callback: Any = DEFAULT_CALLBACK, mode: str = "overwrite", **options: Any
+        self,
+        lpath: Any,
+        rpath: Any,
+        callback: Any = DEFAULT_CALLBACK,
+        mode: str = "overwrite",
+        **options: Any,
     ) -> None:
         if os.path.isdir(lpath):
             self.makedirs(rpath, exist_ok=True)
@@ -386,10 +444,12 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with open(lpath, "rb", 0) as source:
             callback.set_size(os.fstat(source.fileno()).st_size)
             with self._writing(rpath, mode, options) as target:
-                _pour(source, target, callback)
+                _copy_bytes(source, target, callback)
 
     def cp_file(self, path1: Any, path2: Any, **_: Any) -> None:
-        """Within the file system: the I/O daemons copy where both files lie alike on them."""
+        """Copies within the file system. The I/O daemons copy if both files have the same
+        placement.
+        """
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         if self.info(path1)["type"] == "directory":
             self.makedirs(path2, exist_ok=True)
@@ -403,18 +463,24 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if truncate:
             self.client.truncate(path, 0)
 
-    # Moving and removing.
+    # Renames and removals.
 
-    def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **_: Any) -> None:
-        """Renames, each file or directory atomically, whatever is below it; into ``path2`` when that is a directory."""
+    def mv(
+        self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **_: Any
+    ) -> None:
+        """Renames each file or directory atomically; moves it into ``path2`` if that is a
+        directory.
+        """
         into = isinstance(path2, str) and path2.endswith("/")
         sources = self.expand_path(path1) if _is_pattern(path1) else [self._strip_protocol(path1)]
-        targets = [self._strip_protocol(path2)] * len(sources) if not isinstance(path2, list) else path2
+        targets = (
+            [self._strip_protocol(path2)] * len(sources) if not isinstance(path2, list) else path2
+        )
         for source, target in zip(sources, targets, strict=True):
             target = self._strip_protocol(target)
             if not isinstance(path2, list) and source != target and (into or self.isdir(target)):
                 target = posixpath.join(target, posixpath.basename(source))
-            # What is not there makes no directories.
+            # A missing source must not create directories.
             self.client.lstat(source)
             self._making_directories(target, functools.partial(self.client.rename, source, target))
 
@@ -422,8 +488,10 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self.client.remove(self._strip_protocol(path))
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Removes files, and with ``recursive`` directories with all below them: down to ``maxdepth`` levels, where a
-        directory that is not empty is an error. Symbolic links are removed and not followed."""
+        """Removes files, and with ``recursive`` directories with their contents, down to
+        ``maxdepth`` levels; a deeper directory that is not empty is an error. Removes symbolic
+        links without following them.
+        """
         if maxdepth is not None and maxdepth < 1:
             raise ValueError("maxdepth must be at least 1")
         for one in self.expand_path(path) if _is_pattern(path) else [self._strip_protocol(path)]:
@@ -437,7 +505,7 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 self._remove_down(one, maxdepth)
 
     def _remove_down(self, path: str, depth: int) -> None:
-        # What ls says of a link is said of what it leads to: this is a listing of the names themselves.
+        # ``ls`` follows symbolic links; this listing does not.
         for entry in sorted(self.client.scandir(path), key=lambda entry: entry.is_dir()):
             below = posixpath.join(path, entry.name)
             if not entry.is_dir():
@@ -481,26 +549,38 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return open_buffered(self, path, mode, block_size, autocommit, _layout_of(options))
 
     async def open_async(self, path: Any, mode: str = "rb", **options: Any) -> AsyncOpened:
-        """As :meth:`open`, for bytes; the file's calls are awaited. They run in threads of this file system's."""
+        """As :meth:`open`, for bytes; the file's calls are awaited. They run in threads of this
+        file system.
+        """
         if "b" not in mode or options.get("compression"):
-            raise ValueError("only bytes as they are can be awaited; try: mode='rb' and no compression")
-        return await AsyncOpened.of(self._lively().pool, functools.partial(self.open, path, mode, **options))
+            raise ValueError(
+                "open_async: it supports only uncompressed bytes; try: mode='rb' and no compression"
+            )
+        return await AsyncOpened.of(
+            self._connected().pool, functools.partial(self.open, path, mode, **options)
+        )
 
 
 def _without_server(url: str) -> tuple[str, str]:
-    """The server that an URL names, or none, and the path."""
+    """The server in a URL, or an empty string, and the path."""
     rest = url.removeprefix(_PREFIX)
     if not rest.startswith("//"):
         return "", rest
     server, _, path = rest[2:].partition("/")
-    # Libraries that join URLs as paths make braid://a/b of braid:///a/b.
+    # Libraries that join URLs like paths turn braid:///a/b into braid://a/b.
     return (server, path) if _SERVERS.fullmatch(server) else ("", rest[2:])
 
 
 def _layout_of(options: dict[str, Any]) -> dict[str, Any]:
-    """What is said about a new file. Other words are for other file systems (``cache_type``, ``version_id``,
-    ``content_type``, ...): programs give them to all alike, and each takes what it knows."""
-    return {word: value for word, value in options.items() if word in LAYOUT_WORDS or word == "permissions"}
+    """The layout and permissions in the options of a new file. Other keywords (``cache_type``,
+    ``version_id``, ``content_type``, ...) are for other file systems: programs pass them to all,
+    and each uses those that it knows.
+    """
+    return {
+        word: value
+        for word, value in options.items()
+        if word in LAYOUT_WORDS or word == "permissions"
+    }
 
 
 def _info(path: str, stat: Stat, destination: str | None = None) -> dict[str, Any]:
@@ -527,8 +607,8 @@ def _is_pattern(path: Any) -> bool:
     return isinstance(path, (list, tuple)) or bool(_MAGIC & set(stringify_path(path)))
 
 
-def _pour(source: Any, target: Any, callback: Any) -> None:
-    """The bytes of a file that is being read into one that is being written."""
+def _copy_bytes(source: Any, target: Any, callback: Any) -> None:
+    """Copies the bytes of an open file to another open file."""
     memory = memoryview(bytearray(STEP_BYTES))
     while count := source.readinto(memory):
         written = 0

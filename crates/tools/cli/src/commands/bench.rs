@@ -23,18 +23,18 @@ use crate::{
     output::{Exit, Fault, Printer, quoted},
 };
 
-/// Samples of a quick run: the fewest that tell noise from a change.
+/// Samples of a quick run: the minimum that distinguishes noise from a change.
 const QUICK_SAMPLES: usize = 4;
 const QUICK_BYTES: u64 = 128 << 20;
 
-/// Measures, compares, or lists what there is to measure.
+/// Runs a measurement or a comparison, or lists the rows.
 pub fn bench(
     args: &BenchArgs,
     settings: impl FnOnce() -> Result<Settings, Fault>,
     out: Printer,
 ) -> Result<(), Fault> {
     match &args.command {
-        Some(BenchCommand::Compare { first, second }) => side_by_side(first, second, out),
+        Some(BenchCommand::Compare { first, second }) => print_comparison(first, second, out),
         Some(BenchCommand::Rows) => {
             rows(out);
             Ok(())
@@ -69,13 +69,13 @@ fn measure(args: &BenchArgs, settings: &Settings, out: Printer) -> Result<(), Fa
     match &args.save {
         Some(path) => {
             out.next(format!(
-                "braid bench compare {} LATER.json    (after a change)",
+                "braid bench compare {} LATER.json    (to compare after a change)",
                 quoted(&path.to_string_lossy())
             ));
         }
-        None => out.next(
-            "braid bench --save NOW.json --html NOW.html    (kept, to compare with after a change)",
-        ),
+        None => {
+            out.next("braid bench --save NOW.json --html NOW.html    (to compare after a change)")
+        }
     }
     Ok(())
 }
@@ -98,7 +98,8 @@ fn options(args: &BenchArgs) -> Options {
     }
 }
 
-/// A flag that SIGINT and SIGTERM set; the run then removes what it made. A second signal ends the process at once.
+/// A flag that SIGINT and SIGTERM set; the run then removes its files. A second signal ends the
+/// process immediately.
 fn stop_flag() -> Result<Arc<AtomicBool>, Fault> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
@@ -106,7 +107,7 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Fault> {
         if flag.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("stopping, and removing what was made");
+        eprintln!("stopping, and removing the files of this run");
     };
     ctrlc::set_handler(handler).map_err(|error| Fault::failed("waiting for signals", error))?;
     Ok(stop)
@@ -138,7 +139,7 @@ fn print(report: &Report, out: Printer) {
     out.line(report.conditions());
     out.line("");
     out.table(
-        &["ROW", "MEDIAN", "SPREAD", "IS", "OF WHAT BINDS IT"],
+        &["ROW", "MEDIAN", "SPREAD", "IS", "OF LIMIT"],
         &report.rows.iter().map(row_cells).collect::<Vec<_>>(),
     );
     out.line("");
@@ -148,13 +149,11 @@ fn print(report: &Report, out: Printer) {
     );
     for path in &report.leftovers {
         let remove = format!("braid rm -r {}", quoted(path));
-        out.hint(format!(
-            "{path} is of another run: one that goes on, or was killed; then: {remove}"
-        ));
+        out.hint(format!("{path} belongs to another run. If that run has ended: {remove}"));
     }
 }
 
-fn side_by_side(first: &Path, second: &Path, out: Printer) -> Result<(), Fault> {
+fn print_comparison(first: &Path, second: &Path, out: Printer) -> Result<(), Fault> {
     let compared = compare(&read(first)?, &read(second)?);
     if out.json {
         out.value(&compared);
@@ -200,6 +199,6 @@ fn read(path: &Path) -> Result<Report, Fault> {
 fn write(path: &Path, text: &str) -> Result<(), Fault> {
     fs::write(path, text).map_err(|error| {
         Fault::failed(format!("writing {}", path.display()), error)
-            .hint("a directory that may be written to")
+            .hint("a directory where you may write")
     })
 }

@@ -6,10 +6,10 @@ use braid_client::OpenOptions;
 
 use crate::{config::Settings, connect, output::Fault};
 
-/// Bytes read at once.
+/// Bytes of one read.
 const CHUNK_BYTES: usize = 4 << 20;
 
-/// Prints files; a closed pipe ends it quietly.
+/// Prints files. A closed pipe ends the command without an error.
 pub fn cat(paths: &[String], settings: &Settings) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     let mut buffer = vec![0; CHUNK_BYTES];

@@ -1,4 +1,4 @@
-//! `braid config explain`: every setting, its value and where the value comes from.
+//! `braid config explain`: every setting, its value and the source of the value.
 
 use crate::{config::Settings, output::Printer};
 
@@ -8,7 +8,9 @@ pub fn explain(settings: &Settings, out: Printer) {
     if out.json {
         let facts: Vec<_> = rows
             .iter()
-            .map(|(name, value, source)| serde_json::json!({ "setting": name, "value": value, "source": source }))
+            .map(|(name, value, source)| {
+                serde_json::json!({ "setting": name, "value": value, "source": source })
+            })
             .collect();
         return out.value(&facts);
     }
@@ -19,6 +21,8 @@ pub fn explain(settings: &Settings, out: Printer) {
     out.table(&["SETTING", "VALUE", "FROM"], &rows);
     match &settings.path {
         Some(_) => out.next("braid status    (with these settings)"),
-        None => out.next("braid up DIR, or braid init DIR    (no configuration file was found; either writes one)"),
+        None => out.next(
+            "braid up DIR, or braid init DIR    (no configuration file was found; both write one)",
+        ),
     }
 }

@@ -1,4 +1,5 @@
-//! `braid completions`, `braid man`: made from the clap tree, so that they cannot differ from it.
+//! `braid completions`, `braid man`: generated from the clap definitions, so that they always
+//! agree.
 
 use std::{
     io::{self, Write},
@@ -19,7 +20,7 @@ pub fn completions(shell: clap_complete::Shell) -> Result<(), Fault> {
     print(&text)
 }
 
-/// A closed pipe ends it quietly: somebody read the beginning.
+/// Prints text. A closed pipe ends it without an error: the reader wanted only the start.
 fn print(text: &[u8]) -> Result<(), Fault> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
@@ -30,7 +31,7 @@ fn print(text: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Prints the page of `braid`, or writes a page per command into `dir`.
+/// Prints the man page of `braid`, or writes a page per command into `dir`.
 pub fn man(dir: Option<&Path>, out: Printer) -> Result<(), Fault> {
     let fault = |e: io::Error| Fault::failed("writing man pages", e);
     let Some(dir) = dir else {

@@ -1,4 +1,4 @@
-//! Attributes for people and for programs.
+//! Formats attributes, as text and as JSON.
 
 use braid_types::Timestamp;
 use braid_wire::message::{
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::output::human_bytes;
 
-/// One letter, as `ls -l` has it.
+/// The file type as one letter, as in `ls -l`.
 pub fn kind_letter(kind: FileKind) -> char {
     match kind {
         FileKind::Directory => 'd',
@@ -22,7 +22,7 @@ pub fn kind_letter(kind: FileKind) -> char {
     }
 }
 
-/// A word.
+/// The file type in words.
 pub fn kind_word(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Directory => "directory",
@@ -35,7 +35,7 @@ pub fn kind_word(kind: FileKind) -> &'static str {
     }
 }
 
-/// The state of an I/O daemon, the same word everywhere.
+/// The state of an I/O daemon, as one word.
 pub fn state_word(state: IodState) -> &'static str {
     match state {
         IodState::Up => "up",
@@ -46,10 +46,10 @@ pub fn state_word(state: IodState) -> &'static str {
     }
 }
 
-/// The disk with the least room of those that there are, and whether new files leave it out.
+/// The disk with the least free space, in percent, and whether new files avoid it.
 pub fn fullest(iods: &[IodInfo]) -> Option<String> {
     let there = iods.iter().filter(|iod| iod.state != IodState::Removed && iod.space.total.0 > 0);
-    // In 1/1024 of what an ordinary user may write: exact for every size.
+    // In 1/1024 of the space that an ordinary user may write: exact for every size.
     let used = |iod: &&IodInfo| {
         let (free, available) = (iod.space.free.0, iod.space.available.0);
         let used = u128::from(iod.space.total.0.saturating_sub(free));
@@ -57,7 +57,7 @@ pub fn fullest(iods: &[IodInfo]) -> Option<String> {
     };
     let iod = there.max_by_key(used)?;
     let left_out = if iod.space.is_nearly_full() {
-        "; new files leave it out while others have room"
+        "; new files avoid it while other disks have space"
     } else {
         ""
     };
@@ -70,7 +70,7 @@ pub fn fullest(iods: &[IodInfo]) -> Option<String> {
     ))
 }
 
-/// `drwxr-sr-t`.
+/// Type and permissions, such as `drwxr-sr-t`.
 pub fn mode_text(kind: FileKind, mode: u32) -> String {
     let mut text = String::from(kind_letter(kind));
     for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
@@ -87,7 +87,7 @@ pub fn mode_text(kind: FileKind, mode: u32) -> String {
     text
 }
 
-/// `2026-11-21 21:50:03Z`.
+/// A time, such as `2026-11-21 21:50:03Z`.
 pub fn time_text(time: Timestamp) -> String {
     let days = time.seconds.div_euclid(86_400);
     let seconds = time.seconds.rem_euclid(86_400);
@@ -100,7 +100,8 @@ pub fn time_text(time: Timestamp) -> String {
     )
 }
 
-/// Year, month, day of a day since 1970-01-01 in the proleptic Gregorian calendar (400-year eras from March).
+/// Year, month and day of a day number since 1970-01-01 in the proleptic Gregorian calendar
+/// (400-year eras from March).
 fn civil(days: i64) -> (i64, i64, i64) {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
@@ -114,7 +115,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// Everything, for programs.
+/// All attributes as JSON.
 pub fn attributes_json(path: &[u8], found: &Attributes) -> Value {
     let time = |t: Timestamp| json!({ "seconds": t.seconds, "nanos": t.nanos });
     json!({

@@ -1,10 +1,11 @@
-//! `braid fsck`: online; reports only, unless told to mend; never deletes.
+//! `braid fsck`: checks the file system while it runs. It reports only, unless `--mend` is given,
+//! and never deletes.
 //!
 //! ```text
-//!   namespace: each shard, by the metadata server itself: names, link counts, reachability
-//!   usage:     each shard, counted anew by the metadata server, against what quotas are held to
-//!   objects:   every I/O daemon's list held against every file's layout and recorded parts
-//!   confirm:   what looked wrong is looked at once more: a running system changes under us
+//!   namespace: the metadata server checks each shard: names, link counts, reachability
+//!   usage:     the metadata server counts each shard again and compares with the quota records
+//!   objects:   every I/O daemon's list is compared with every file's layout and recorded parts
+//!   confirm:   each problem is checked again, since a running system changes during the check
 //! ```
 
 use std::{
@@ -28,19 +29,19 @@ use crate::{
     output::{Exit, Fault, Printer, quoted},
 };
 
-/// Problems that advice is printed for; `--json` has it for all.
+/// Problems for which the text output has advice; `--json` has it for all.
 const ADVICE_MAX: usize = 5;
-/// Objects asked for at once.
+/// Objects or files in one call.
 const PAGE: u32 = 1000;
 
-/// Of what somebody else put into a daemon's directory.
-const STRANGER: &str =
-    "look what it is and move it out of the daemon's directory; nothing here uses it";
-/// Of what only another copy of the metadata could mend.
-const RECORD_LOST: &str =
-    "the metadata directory is damaged: stop the metadata server and put a backup of it in place";
+/// Advice for a foreign file in a daemon's directory.
+const FOREIGN_FILE: &str =
+    "check what it is and move it out of the daemon's directory; BraidFS does not use it";
+/// Advice for what only another copy of the metadata can repair.
+const RECORD_LOST: &str = "the metadata directory is damaged: stop the metadata server and \
+                           restore a backup of the directory";
 
-/// What was found.
+/// The result of a check.
 #[derive(Default, Serialize)]
 struct Report {
     files: u64,
@@ -56,31 +57,32 @@ struct Problem {
     kind: &'static str,
     what: String,
     mended: bool,
-    /// What a person can do where nothing here can.
+    /// What a person can do when `--mend` cannot repair it.
     #[serde(rename = "try", skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
     #[serde(skip)]
     mend: Mend,
 }
 
-/// What would mend it.
+/// What repairs a problem.
 #[derive(Clone, PartialEq)]
 enum Mend {
-    /// The metadata server does, when it is told to while it checks.
+    /// The metadata server repairs it during its check, if asked.
     Names,
-    /// Nothing that is here can.
+    /// `--mend` cannot repair it.
     Impossible,
     MoveToLost(IodId, ObjectId),
-    /// If the file's record is still this one.
+    /// A new record, valid only if the file's record is still this one.
     Record(Box<FsckFile>, FsckMend),
 }
 
-/// Lists the files of which an I/O daemon has a part, or may have one: what is lost with it.
+/// Lists the files that have a part on an I/O daemon, or may have one. They lose it with the
+/// daemon.
 pub fn affected_by(iod: u32, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = admin::client(settings)?;
     if !client.cluster_map()?.iods.iter().any(|known| known.id == IodId(iod)) {
         let (what, why) = (
-            format!("looking for parts on I/O daemon {iod}"),
+            format!("listing the files with parts on I/O daemon {iod}"),
             "the cluster has no such I/O daemon",
         );
         return Err(Fault::new(Exit::NotFound, what, why).hint("braid status"));
@@ -111,13 +113,13 @@ pub fn affected_by(iod: u32, settings: &Settings, out: Printer) -> Result<(), Fa
     Ok(())
 }
 
-/// Checks, prints, and says by the exit code whether all is well.
+/// Checks and prints the result. The exit code reports whether problems are left.
 pub fn fsck(mend: bool, settings: &Settings, out: Printer) -> Result<ExitCode, Fault> {
     let secret = admin::server_key(settings)?.ok_or_else(|| {
         Fault::new(
             Exit::Refused,
             "checking objects",
-            "I/O daemons list them to a holder of the server key only",
+            "I/O daemons list objects only for the server key",
         )
         .hint("braid fsck --key DIR/keys/server.key")
     })?;
@@ -139,12 +141,12 @@ pub fn fsck(mend: bool, settings: &Settings, out: Printer) -> Result<ExitCode, F
     let unmended =
         report.problems.iter().any(|p| !p.mended) || !report.daemons_not_reached.is_empty();
     if !unmended && client.fsck_mark(true)?.is_some() {
-        out.hint("the file system is clean: the mark of the salvage or the load is taken off");
+        out.hint("the file system is clean: the needs-fsck flag of the salvage or load is cleared");
     }
     Ok(if unmended { ExitCode::from(Exit::Problems as u8) } else { ExitCode::SUCCESS })
 }
 
-/// Names, link counts, reachability.
+/// Checks names, link counts and reachability.
 fn check_names(client: &Client, mend: bool, report: &mut Report) -> Result<(), Fault> {
     for shard in client.fsck_shards()? {
         let reply = client.fsck_namespace(shard, mend)?;
@@ -154,7 +156,7 @@ fn check_names(client: &Client, mend: bool, report: &mut Report) -> Result<(), F
     Ok(())
 }
 
-/// Usage on record against the inodes, for quotas.
+/// Compares the recorded usage, for quotas, with the inodes.
 fn check_usage(client: &Client, mend: bool, report: &mut Report) -> Result<(), Fault> {
     for shard in client.fsck_shards()? {
         let found = client.fsck_usage(shard, mend)?;
@@ -170,7 +172,7 @@ fn usage_problem(found: &QuotaDifference) -> Problem {
         _ => "directory",
     };
     let what = format!(
-        "{whose} {}: {} bytes and {} inodes on record, counted {} and {}",
+        "{whose} {}: {} bytes and {} inodes recorded, {} and {} counted",
         found.owner.id,
         found.bytes_recorded,
         found.inodes_recorded,
@@ -192,7 +194,7 @@ fn name_problem(problem: FsckProblem) -> Problem {
             ("name and cookie disagree", Mend::Impossible, Some(RECORD_LOST))
         }
         FsckProblemKind::Unreadable => ("unreadable record", Mend::Impossible, Some(RECORD_LOST)),
-        _ => ("unknown to this version", Mend::Impossible, None),
+        _ => ("unknown problem of a newer version", Mend::Impossible, None),
     };
     Problem { kind, what, mended, advice: advice.map(str::to_owned), mend }
 }
@@ -226,17 +228,17 @@ fn connect_all(
     Ok((links, removed))
 }
 
-/// Every object that exists, where.
+/// All objects of all I/O daemons.
 type Objects = HashMap<(IodId, ObjectId), Found>;
 
-/// What of an object matters to its file.
+/// The fields of an object that matter to its file.
 #[derive(Clone, Copy)]
 struct Found {
     bytes: u64,
     lost_from: Option<u64>,
 }
 
-/// Problems by a key that stays the same when they are found again.
+/// Problems, under a key that is the same when the problem is found again.
 type Problems = BTreeMap<String, Problem>;
 
 fn check_objects(
@@ -246,7 +248,8 @@ fn check_objects(
     report: &mut Report,
 ) -> Result<Problems, Fault> {
     let mut problems = Problems::new();
-    // Objects first: a file is in the namespace before its objects are, so that none looks like a stranger.
+    // Objects first: a file is in the namespace before its objects exist, so that no new object
+    // looks like an orphan.
     let objects = list_objects(client, links, report, &mut problems)?;
     for shard in client.fsck_shards()? {
         let mut after = FileIndex(0);
@@ -285,7 +288,8 @@ fn list_objects(
                     "{} on I/O daemon {iod} is not an object",
                     String::from_utf8_lossy(stranger)
                 );
-                note(problems, "stranger", what, Mend::Impossible, Some(STRANGER.to_owned()));
+                let advice = Some(FOREIGN_FILE.to_owned());
+                note(problems, "foreign file", what, Mend::Impossible, advice);
             }
             let found = |o: &ObjectRecord| Found {
                 bytes: o.bytes.0,
@@ -301,7 +305,7 @@ fn list_objects(
     Ok(objects)
 }
 
-/// One file against the objects of its layout.
+/// Checks one file against the objects of its layout.
 fn check_file(
     file: &FsckFile,
     objects: &Objects,
@@ -314,28 +318,28 @@ fn check_file(
     for (part, placement) in file.layout.placements() {
         let Some(iod) = placement.iods.first() else { continue };
         if removed.contains(iod) {
-            // A part that never was there is no loss.
+            // A part that never existed is not lost.
             if recorded(file, part) {
-                gone(file, part, *iod, problems);
+                part_lost(file, part, *iod, problems);
                 whole = false;
             }
             continue;
         }
         if !links.contains_key(iod) {
-            return; // its daemon was not reached, and that is reported
+            return; // its daemon is not reachable, and the report names it
         }
         let object = ObjectId { file: file.file, part, generation: placement.generation };
         match objects.get(&(*iod, object)) {
             Some(found) => {
                 if let Some(from) = found.lost_from {
-                    cut_short(file, (part, object, *iod), (from, found.bytes), problems);
+                    truncated(file, (part, object, *iod), (from, found.bytes), problems);
                     whole = false;
                 }
                 ends.push((part, found.bytes));
                 present.insert(part);
             }
             None if recorded(file, part) => {
-                missing(file, part, object, *iod, problems);
+                object_missing(file, part, object, *iod, problems);
                 whole = false;
             }
             None => {}
@@ -344,25 +348,26 @@ fn check_file(
     if file.size_in_objects {
         return;
     }
-    // What is left of a file says nothing of its size: it would lose its end without a word (I11).
+    // The remaining parts of a damaged file do not give its size: a repair would silently truncate
+    // the file (I11).
     if whole {
         check_size(file, &ends, problems);
     }
     check_parts(file, &present, problems);
 }
 
-/// Given up with its daemon.
-fn gone(file: &FsckFile, part: PartIndex, iod: IodId, problems: &mut Problems) {
+/// Reports a part that was given up with its daemon.
+fn part_lost(file: &FsckFile, part: PartIndex, iod: IodId, problems: &mut Problems) {
     let (name, path) = (name(file), quoted(&name(file)));
-    let what = format!("{name}: part {part} went with I/O daemon {iod}, which was removed");
+    let what = format!("{name}: part {part} was lost with I/O daemon {iod}, which was removed");
     let advice = format!(
-        "what is left: braid get {path} FILE; then braid rm {path}, and braid put COPY {path}"
+        "save the rest with braid get {path} FILE; then braid rm {path}, and braid put COPY {path}"
     );
     note(problems, "part lost", what, Mend::Impossible, Some(advice));
 }
 
-/// There is one copy of the bytes: nobody can bring them back from here.
-fn missing(
+/// Reports a missing object. There is only one copy of its bytes, so no repair is possible.
+fn object_missing(
     file: &FsckFile,
     part: PartIndex,
     object: ObjectId,
@@ -371,11 +376,11 @@ fn missing(
 ) {
     let what =
         format!("{}: part {part} (object {object}) is missing on I/O daemon {iod}", name(file));
-    note(problems, "object missing", what, Mend::Impossible, Some(put_again(file, iod)));
+    note(problems, "object missing", what, Mend::Impossible, Some(restore_or_replace(file, iod)));
 }
 
-/// What is left of it can be read.
-fn cut_short(
+/// Reports a damaged object. The rest of it can be read.
+fn truncated(
     file: &FsckFile,
     (part, object, iod): (PartIndex, ObjectId, IodId),
     (from, bytes): (u64, u64),
@@ -385,31 +390,33 @@ fn cut_short(
     let (kind, what) = match bytes {
         0 => ("object unreadable", format!("{where_it_is} has a damaged record")),
         _ => {
-            ("object cut short", format!("{where_it_is} ends at byte {from}, {bytes} were flushed"))
+            ("object truncated", format!("{where_it_is} has {from} bytes of {bytes} flushed bytes"))
         }
     };
-    note(problems, kind, what, Mend::Impossible, Some(put_again(file, iod)));
+    note(problems, kind, what, Mend::Impossible, Some(restore_or_replace(file, iod)));
 }
 
-fn put_again(file: &FsckFile, iod: IodId) -> String {
+fn restore_or_replace(file: &FsckFile, iod: IodId) -> String {
     let path = quoted(&name(file));
     format!(
-        "bring the disk of I/O daemon {iod} back as it was, or put the file again: braid rm {path}, then braid put COPY {path}"
+        "restore the disk of I/O daemon {iod}, or replace the file: braid rm {path}, \
+         then braid put COPY {path}"
     )
 }
 
 fn check_size(file: &FsckFile, ends: &[(PartIndex, u64)], problems: &mut Problems) {
     let Ok(bytes) = file.layout.file_size_from_objects(ends) else { return };
     if bytes != file.bytes.0 {
-        let what = format!("{}: recorded size {}, its objects say {bytes}", name(file), file.bytes);
+        let what =
+            format!("{}: recorded size {}, size of its objects {bytes}", name(file), file.bytes);
         let mend = FsckMend { bytes: Some(ByteCount(bytes)), existing_parts: None };
-        note(problems, "size disagrees", what, Mend::Record(Box::new(file.clone()), mend), None);
+        note(problems, "wrong size", what, Mend::Record(Box::new(file.clone()), mend), None);
     }
 }
 
 fn check_parts(file: &FsckFile, present: &BTreeSet<PartIndex>, problems: &mut Problems) {
     if let Some(part) = present.iter().find(|part| !recorded(file, **part)) {
-        let what = format!("{}: part {part} is there and not recorded", name(file));
+        let what = format!("{}: part {part} exists but is not recorded", name(file));
         let mend = FsckMend { bytes: None, existing_parts: Some(bitmap(present)) };
         note(problems, "part not recorded", what, Mend::Record(Box::new(file.clone()), mend), None);
     }
@@ -444,7 +451,7 @@ fn name(file: &FsckFile) -> String {
     }
 }
 
-/// Mends one problem; whether that was possible.
+/// Repairs one problem. Returns whether that was possible.
 fn apply(
     mend: &Mend,
     client: &Client,
@@ -452,7 +459,7 @@ fn apply(
 ) -> Result<bool, Fault> {
     match mend {
         Mend::Names | Mend::Impossible => Ok(false),
-        Mend::Record(file, _) if !is_as_it_was(file, client)? => Ok(false),
+        Mend::Record(file, _) if !is_unchanged(file, client)? => Ok(false),
         Mend::Record(file, mend) => match client.fsck_mend(file.file, mend.clone()) {
             Err(e) if e.status() == Status::NotFound => Ok(true),
             Err(e) if e.status() == Status::Busy => Ok(false),
@@ -465,11 +472,11 @@ fn apply(
     }
 }
 
-/// Whether nobody wrote or cut a file since it was held against its objects.
-fn is_as_it_was(file: &FsckFile, client: &Client) -> Result<bool, Fault> {
+/// Whether the file did not change since it was compared with its objects.
+fn is_unchanged(file: &FsckFile, client: &Client) -> Result<bool, Fault> {
     let before = FileIndex(file.file.0.saturating_sub(1));
     let now = client.fsck_files(file.file.shard(), before, 1)?;
-    // It may have another name.
+    // The file may have another name now.
     Ok(now.into_iter().any(|now| FsckFile { path: file.path.clone(), ..now } == *file))
 }
 
@@ -486,7 +493,7 @@ fn print(report: &Report, mend: bool, out: Printer) {
         ));
     }
     for daemon in &report.daemons_not_reached {
-        out.line(format!("not checked: {daemon} was not reached"));
+        out.line(format!("not checked: {daemon} is not reachable"));
     }
     let (files, inodes, objects) = (report.files, report.inodes, report.objects);
     let open = report.problems.iter().filter(|p| !p.mended).count();
@@ -496,21 +503,21 @@ fn print(report: &Report, mend: bool, out: Printer) {
     next(report, mend, out);
 }
 
-/// What to type for what is left: mending first, then what only a person can do.
+/// Suggests the next command: first a repair, then what only a person can do.
 fn next(report: &Report, mend: bool, out: Printer) {
     let left = || report.problems.iter().filter(|problem| !problem.mended);
     if !mend && left().any(|problem| problem.mend != Mend::Impossible) {
-        out.next("braid fsck --mend    (nothing is deleted: what nobody knows goes to lost+found)");
+        out.next("braid fsck --mend    (deletes nothing: objects without a file go to lost+found)");
     } else if mend && left().any(|problem| problem.mend != Mend::Impossible) {
-        out.next("braid fsck --mend    (once more: what changed meanwhile was left alone)");
+        out.next("braid fsck --mend    (again: files that changed during the check were skipped)");
     } else if report.problems.iter().any(|problem| problem.kind == "unreachable") {
         out.next("braid ls -l /lost+found    (as root)");
     }
-    let mut told = BTreeSet::new();
+    let mut shown = BTreeSet::new();
     for problem in left().filter(|problem| problem.advice.is_some()).take(ADVICE_MAX) {
         let advice = problem.advice.as_deref().unwrap_or_default();
-        if told.insert(advice) {
-            out.hint(format!("{} cannot be mended from here; try: {advice}", problem.kind));
+        if shown.insert(advice) {
+            out.hint(format!("{} cannot be mended; try: {advice}", problem.kind));
         }
     }
     if !report.daemons_not_reached.is_empty() {

@@ -29,13 +29,17 @@ pub struct NewCluster {
     pub server_key: Secret,
 }
 
-/// Makes the directory and says what comes next.
+/// Creates the directory and prints the next steps.
 pub fn init(args: &InitArgs, out: Printer) -> Result<(), Fault> {
     args.listen.iter().try_for_each(|address| check_address(address))?;
     let new = create(&args.dir, &args.listen)?;
     let config = args.dir.join("braid.toml");
     if out.json {
-        out.value(&json!({ "cluster": new.uuid.to_string(), "config": config, "server_key": args.dir.join("keys/server.key") }));
+        out.value(&json!({
+            "cluster": new.uuid.to_string(),
+            "config": config,
+            "server_key": args.dir.join("keys/server.key"),
+        }));
         return Ok(());
     }
     let config = quoted(&config.display().to_string());
@@ -45,17 +49,18 @@ pub fn init(args: &InitArgs, out: Printer) -> Result<(), Fault> {
     out.line(format!("cluster {} is in {}", new.uuid, args.dir.display()));
     out.hint(format!("next: braid mds --config {config}"));
     out.hint(format!(
-        "      braid iod --config {config} --dir DISK --init --listen {listen}    (one per disk, each with an address that clients \
-         reach; copy braid.toml and keys/server.key to other hosts)"
+        "      braid iod --config {config} --dir DISK --init --listen {listen}    (one per disk, \
+         each with an address that clients can reach; copy braid.toml and keys/server.key to \
+         other hosts)"
     ));
     out.hint(format!(
-        "      braid key add client --config {config} --out {key}    (the client key that braid.toml names; without --out: for \
-         other hosts or groups)"
+        "      braid key add client --config {config} --out {key}    (the client key that \
+         braid.toml names; without --out: for other hosts or groups)"
     ));
     Ok(())
 }
 
-/// Clients are told of it as it is written: it has a host and a port.
+/// Clients get the address as it is written, so it must have a host and a port.
 fn check_address(address: &str) -> Result<(), Fault> {
     let is_host = |host: &str| match host.strip_prefix('[') {
         Some(rest) => rest
@@ -67,23 +72,20 @@ fn check_address(address: &str) -> Result<(), Fault> {
         Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok() => Ok(()),
         _ => Err(Fault::usage(
             "reading --listen",
-            format!("'{address}' is not an address of a host with a port"),
+            format!("'{address}' is not an address with host and port"),
         )
         .hint("HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700")),
     }
 }
 
-/// Makes UUID, server key, metadata directory and configuration in an empty directory.
+/// Creates UUID, server key, metadata directory and configuration in an empty directory.
 pub fn create(dir: &Path, listen: &[String]) -> Result<NewCluster, Fault> {
-    let doing = || format!("making a cluster in {}", dir.display());
+    let doing = || format!("creating a cluster in {}", dir.display());
     let fail = |e: std::io::Error| Fault::failed(doing(), e);
     std::fs::create_dir_all(dir).map_err(fail)?;
     if std::fs::read_dir(dir).map_err(fail)?.next().is_some() {
-        return Err(Fault::usage(
-            doing(),
-            "the directory is not empty, and nothing in it is touched",
-        )
-        .hint("an empty or new directory"));
+        return Err(Fault::usage(doing(), "the directory is not empty; nothing was changed")
+            .hint("an empty or new directory"));
     }
     let new = NewCluster {
         uuid: ClusterUuid(random_bytes()),
@@ -108,17 +110,18 @@ pub fn create(dir: &Path, listen: &[String]) -> Result<NewCluster, Fault> {
     Ok(new)
 }
 
-/// What has just been made in a directory outlives a loss of power (I6). Other systems keep names with the files.
+/// Makes new files in a directory survive a loss of power (I6). Other systems sync names with the
+/// files.
 pub fn sync_directory(dir: &Path) -> std::io::Result<()> {
     if cfg!(unix) { LocalFile::open(dir)?.sync_all() } else { Ok(()) }
 }
 
-/// The directory that a directory is in.
+/// The parent of a directory.
 fn above(dir: &Path) -> PathBuf {
     dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Writes `braid.toml`; paths in it are relative to it, so that the directory can be moved.
+/// Writes `braid.toml`. Its paths are relative to it, so that the directory can be moved.
 pub fn write_config(dir: &Path, uuid: &ClusterUuid, listen: &[String]) -> Result<(), Fault> {
     let file = Document {
         cluster: ClusterSection { uuid: Some(uuid.to_string()), mds: listen.to_vec(), tls: None },
@@ -132,13 +135,12 @@ pub fn write_config(dir: &Path, uuid: &ClusterUuid, listen: &[String]) -> Result
         iod: IodSection { server_key: Some("keys/server.key".into()), ..IodSection::default() },
     };
     let text = file.to_text().map_err(|e| Fault::failed("writing braid.toml", e))?;
-    let text = format!(
-        "# BraidFS. What each setting means and where it comes from: braid config explain\n{text}"
-    );
+    let text =
+        format!("# BraidFS. To see each setting and its source: braid config explain\n{text}");
     replace(dir, "braid.toml", &text).map_err(|e| Fault::failed("writing braid.toml", e))
 }
 
-/// Writes a file whole or not at all, also when the power fails.
+/// Writes a file atomically, even if the power fails.
 pub fn replace(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
     let new = dir.join(format!("{name}.new"));
     let mut file = LocalFile::create(&new)?;

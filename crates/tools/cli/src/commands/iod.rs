@@ -1,4 +1,4 @@
-//! `braid iod remove`: an I/O daemon that does not come back.
+//! `braid iod remove`: removes an I/O daemon for good.
 
 use braid_client::IodId;
 
@@ -9,7 +9,7 @@ use crate::{
     output::{Fault, Printer},
 };
 
-/// Runs one of them.
+/// Runs the command.
 pub fn run(command: &IodCommand, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let IodCommand::Remove { id, lost } = command;
     let client = admin::client(settings)?;
@@ -20,17 +20,15 @@ pub fn run(command: &IodCommand, settings: &Settings, out: Printer) -> Result<()
     }
     out.line(format!("I/O daemon {id} is removed"));
     match lost {
-        true => {
-            out.next(format!("braid fsck --affected-by {id}    (the files that lost something)"))
-        }
+        true => out.next(format!("braid fsck --affected-by {id}    (the files that lost data)")),
         false => out.next("braid status"),
     }
     Ok(())
 }
 
-/// The server's advice, and for one that is gone for ever what gives it up.
+/// The server's advice, and the command that gives up a lost daemon.
 fn removing(id: u32, lost: bool, fault: &Fault) -> Fault {
-    let given_up = format!("where it does not come back: braid iod remove {id} --lost");
+    let given_up = format!("if it does not come back: braid iod remove {id} --lost");
     let hint = match (&fault.hint, lost) {
         (Some(hint), false) if fault.why.contains("I/O daemon") => {
             Some(format!("{hint}; {given_up}"))

@@ -14,7 +14,7 @@ use crate::{
     output::{Fault, Printer, quoted},
 };
 
-/// Runs one of them.
+/// Runs one of the commands.
 pub fn run(command: &KeyCommand, settings: &Settings, out: Printer) -> Result<(), Fault> {
     match command {
         KeyCommand::Add { name, out: file, read_only, squash, subtree, admin } => {
@@ -26,8 +26,8 @@ pub fn run(command: &KeyCommand, settings: &Settings, out: Printer) -> Result<()
             };
             let path = file.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.key")));
             if name.is_empty() || (file.is_none() && name.contains('/')) {
-                let why = "a key is named after a host or a group, and its file after the key";
-                return Err(Fault::usage(format!("making key '{name}'"), why)
+                let why = "the name must be that of a host or a group: it names the key file";
+                return Err(Fault::usage(format!("creating key '{name}'"), why)
                     .hint("braid key add NAME --out FILE"));
             }
             add(name, rights, &path, settings, out)
@@ -56,10 +56,11 @@ fn add(
     }
     let subtree = String::from_utf8_lossy(&rights.subtree).into_owned();
     let below =
-        if subtree.is_empty() { String::new() } else { format!(" for what is below {subtree}") };
+        if subtree.is_empty() { String::new() } else { format!(" for everything below {subtree}") };
     let client = admin::client(settings)?;
     let made = client.key_add(name, rights.clone());
-    let made = made.map_err(|e| Fault { what: format!("making key {name}{below}"), ..e.into() })?;
+    let made =
+        made.map_err(|e| Fault { what: format!("creating key {name}{below}"), ..e.into() })?;
     let key = KeyFile {
         id: made.key,
         name: name.to_owned(),
@@ -67,9 +68,9 @@ fn add(
         secret: Secret::from_bytes(made.secret),
     };
     if let Err(error) = key.save(path) {
-        // A key that nobody holds would stay valid for ever.
+        // A key without a holder would stay valid forever.
         client.key_revoke(made.key)?;
-        return Err(Fault::from(error).hint("--out FILE in a directory that is there"));
+        return Err(Fault::from(error).hint("--out FILE in a directory that exists"));
     }
     if out.json {
         out.value(&json!({ "key": made.key.0, "name": name, "file": path }));
@@ -89,9 +90,12 @@ fn list(settings: &Settings, out: Printer) -> Result<(), Fault> {
         let facts: Vec<_> = keys
             .iter()
             .map(|key| {
-                json!({ "key": key.key.0, "name": key.name, "revoked": key.revoked, "sessions": key.sessions,
-                    "read_only": key.rights.read_only, "squash": key.rights.squash, "admin": key.rights.admin,
-                    "subtree": String::from_utf8_lossy(&key.rights.subtree) })
+                json!({
+                    "key": key.key.0, "name": key.name, "revoked": key.revoked,
+                    "sessions": key.sessions, "read_only": key.rights.read_only,
+                    "squash": key.rights.squash, "admin": key.rights.admin,
+                    "subtree": String::from_utf8_lossy(&key.rights.subtree),
+                })
             })
             .collect();
         out.value(&facts);
@@ -112,7 +116,7 @@ fn list(settings: &Settings, out: Printer) -> Result<(), Fault> {
         .collect();
     out.table(&["ID", "NAME", "STATE", "RIGHTS", "SESSIONS"], &rows);
     match keys.iter().any(|key| !key.revoked) {
-        true => out.next("braid key revoke ID    (its sessions end at once)"),
+        true => out.next("braid key revoke ID    (its sessions end immediately)"),
         false => out.next("braid key add NAME    (a key for a host or a group)"),
     }
     Ok(())

@@ -16,7 +16,7 @@ use crate::{
     output::{Fault, Printer, human_bytes, quoted},
 };
 
-/// Runs one of them.
+/// Runs one of the commands.
 pub fn run(command: &LayoutCommand, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     match command {
@@ -42,10 +42,10 @@ fn next(path: &str, is_directory: bool, out: Printer) {
     let path = quoted(path);
     match is_directory {
         true => out.next(format!(
-            "braid layout set {path} --stripe-size 64K --iod-count 2    (for new files in it)"
+            "braid layout set {path} --stripe-size 64K --iod-count 2    (for its new files)"
         )),
         false => out
-            .next(format!("braid cp --stripe-size 64K {path} NEW    (a copy that lies otherwise)")),
+            .next(format!("braid cp --stripe-size 64K {path} NEW    (a copy with another layout)")),
     }
 }
 
@@ -54,7 +54,7 @@ fn show(client: &Client, path: &str, out: Printer) -> Result<Value, Fault> {
     if !out.json {
         match &found.layout {
             Some(_) => {
-                // Its size may be with a daemon that is gone.
+                // The size may be at a daemon that is down.
                 let bytes = client.stat(path).ok().map(|found| found.bytes.0);
                 let removed = client
                     .cluster_map()?
@@ -68,7 +68,7 @@ fn show(client: &Client, path: &str, out: Printer) -> Result<Value, Fault> {
                     out,
                 );
             }
-            None => out.line(format!("{path}: new files here: {}", wish_text(&found.wish))),
+            None => out.line(format!("{path}: default of new files: {}", wish_text(&found.wish))),
         }
     }
     Ok(facts(path, &found))
@@ -100,18 +100,18 @@ fn show_file(
             let ends_before = |bytes| {
                 layout.object_bytes(bytes, PartIndex(part as u16)).is_ok_and(|bytes| bytes == 0)
             };
-            let there = match bytes {
+            let state = match bytes {
                 _ if recorded(found, part)
                     && placement.iods.iter().all(|iod| removed.contains(iod)) =>
                 {
                     "lost: its daemon was removed"
                 }
                 _ if recorded(found, part) => "written",
-                Some(bytes) if ends_before(bytes) => "empty: the file ends before it",
-                Some(_) => "a hole, or written in the last seconds",
-                None => "not on record",
+                Some(bytes) if ends_before(bytes) => "empty: past the end of the file",
+                Some(_) => "a hole, or written a few seconds ago",
+                None => "not recorded",
             };
-            out.line(format!("    part {part}: I/O daemon {} ({there})", iods.join(" ")));
+            out.line(format!("    part {part}: I/O daemon {} ({state})", iods.join(" ")));
             part += 1;
         }
     }
@@ -138,28 +138,28 @@ fn distribution_text(distribution: &Distribution) -> String {
                 human_bytes(*stripe_size)
             )
         }
-        _ => "a distribution that this version does not know".into(),
+        _ => "an unknown distribution of a newer version".into(),
     }
 }
 
-/// The words of `--distribution`.
+/// The keywords of `--distribution`.
 fn distribution_word(kind: WishedDistribution) -> &'static str {
     match kind {
         WishedDistribution::SimpleStripe => "simple-stripe",
         WishedDistribution::Single => "single",
         WishedDistribution::VarStrip => "varstrip",
         WishedDistribution::Grouped => "grouped",
-        _ => "a distribution that this version does not know",
+        _ => "an unknown distribution of a newer version",
     }
 }
 
-/// The words of `--placement`.
+/// The keywords of `--placement`.
 fn placement_word(kind: Placement) -> &'static str {
     match kind {
         Placement::RoundRobin => "round-robin",
         Placement::FreeSpace => "free-space",
         Placement::Owner => "owner",
-        _ => "a rule that this version does not know",
+        _ => "an unknown rule of a newer version",
     }
 }
 
@@ -200,12 +200,15 @@ fn facts(path: &str, found: &LayoutShowReply) -> Value {
         let iods: Vec<Vec<u32>> =
             c.parts.iter().map(|p| p.iods.iter().map(|iod| iod.0).collect()).collect();
         json!({ "start": c.start.0, "end": (c.end != FileOffset::MAX).then_some(c.end.0),
-            "distribution": distribution_facts(&c.distribution), "first_part": c.first_part, "iods_of_parts": iods })
+            "distribution": distribution_facts(&c.distribution), "first_part": c.first_part,
+            "iods_of_parts": iods })
     };
     let parts: usize = found.layout.iter().flat_map(|l| &l.components).map(|c| c.parts.len()).sum();
+    let components =
+        found.layout.as_ref().map(|l| l.components.iter().map(component).collect::<Vec<_>>());
     json!({
         "path": path,
-        "components": found.layout.as_ref().map(|l| l.components.iter().map(component).collect::<Vec<_>>()),
+        "components": components,
         "written_parts": (0..parts).filter(|part| recorded(found, *part)).collect::<Vec<_>>(),
         "default": wish_text(&found.wish),
     })

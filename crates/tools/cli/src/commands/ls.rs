@@ -1,4 +1,5 @@
-//! `braid ls`. One file that cannot be looked at hides no other: it is shown with `?`, and why is said at the end.
+//! `braid ls`. A file whose attributes cannot be read is shown with `?`, and the reason follows at
+//! the end. It does not hide other files.
 
 use braid_client::{Client, Error};
 use braid_types::Status;
@@ -39,7 +40,7 @@ pub fn ls(args: &LsArgs, settings: &Settings, out: Printer) -> Result<(), Fault>
             Ok(found) if found.kind == FileKind::Directory && !args.directory => queue.push(bytes),
             found => {
                 let found = listing.known(found)?;
-                // What no daemon needs to be asked for is known of everything but files.
+                // Only files need an I/O daemon for their attributes; all other types are known.
                 let kind = found.as_ref().map_or(FileKind::File, |found| found.kind);
                 listing.print(vec![Row { name: bytes.clone(), path: bytes, kind, found }])?;
             }
@@ -69,12 +70,12 @@ pub fn ls(args: &LsArgs, settings: &Settings, out: Printer) -> Result<(), Fault>
     Ok(())
 }
 
-/// One name.
+/// One line of the listing.
 struct Row {
     name: Vec<u8>,
     path: Vec<u8>,
     kind: FileKind,
-    /// `None`: a daemon that is needed for its size is gone.
+    /// `None`: the I/O daemon that knows the size is down.
     found: Option<Attributes>,
 }
 
@@ -86,7 +87,7 @@ struct Listing<'a> {
     facts: Vec<Value>,
     rows: usize,
     first_file: Option<Vec<u8>>,
-    /// Why files could not be looked at.
+    /// Why attributes of files could not be read.
     unknown: Vec<Error>,
 }
 
@@ -103,7 +104,7 @@ impl Listing<'_> {
             let child = join(path, &entry.name);
             let found = match entry.attributes {
                 None if needs_attributes => match self.client.lstat(&child[..]) {
-                    // It went meanwhile.
+                    // The file was removed meanwhile.
                     Err(error) if error.status() == Status::NotFound => continue,
                     found => self.known(found)?,
                 },
@@ -119,7 +120,7 @@ impl Listing<'_> {
         Ok(below)
     }
 
-    /// Attributes; `None` where an I/O daemon that would have to be asked is gone.
+    /// Attributes; `None` if the I/O daemon that knows the size is down.
     fn known(&mut self, found: Result<Attributes, Error>) -> Result<Option<Attributes>, Fault> {
         match found {
             Ok(found) => Ok(Some(found)),
@@ -131,15 +132,16 @@ impl Listing<'_> {
         }
     }
 
-    /// What could not be shown.
+    /// The failure of the command, if some attributes could not be read.
     fn fault(&self) -> Option<Fault> {
         let first = Fault::from(self.unknown.first()?.clone());
         let count = self.unknown.len();
-        let what = format!("looking at {count} {}", if count == 1 { "file" } else { "files" });
+        let files = if count == 1 { "file" } else { "files" };
+        let what = format!("reading the attributes of {count} {files}");
         Some(Fault { what, why: format!("{}: {}", first.what, first.why), ..first })
     }
 
-    /// From names to attributes to where the bytes lie.
+    /// Suggests the next command: from names to attributes to layouts.
     fn next(&self) {
         let paths: Vec<String> = self.args.paths.iter().map(|path| quoted(path)).collect();
         match &self.first_file {

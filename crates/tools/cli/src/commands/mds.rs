@@ -1,4 +1,4 @@
-//! `braid mds salvage|dump|load`: what is done with the directory of a metadata server by itself.
+//! `braid mds salvage|dump|load`: operations on the directory of a metadata server.
 
 use std::{
     fs::{self, File as LocalFile},
@@ -18,12 +18,12 @@ use crate::{
     servers,
 };
 
-/// Lines of one kind that are printed; `--json` has all that there are.
+/// Maximum lines of one kind in the text output; `--json` has them all.
 const LINES_MAX: usize = 20;
-/// Bytes of a dump that are written or read at a time.
+/// Size of one read or write of a dump, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Runs one of them.
+/// Runs one of the commands.
 pub fn run(
     command: &MdsCommand,
     dir: &Path,
@@ -52,7 +52,7 @@ fn fault(what: String, failure: Failure) -> Fault {
 }
 
 fn salvage(dir: &Path, settings: &Settings, out: Printer) -> Result<(), Fault> {
-    // Needed only when the record that has it is lost.
+    // Needed only if the record that holds it is lost.
     let uuid = servers::cluster(settings).ok();
     let outcome = salvage_metadata(dir, uuid, Timestamp::now());
     let outcome =
@@ -64,14 +64,14 @@ fn salvage(dir: &Path, settings: &Settings, out: Printer) -> Result<(), Fault> {
     match outcome {
         Outcome::Whole if out.json => out.value(&json!({ "damaged": false })),
         Outcome::Whole => {
-            out.line(format!("the metadata of {} is whole: nothing was done", dir.display()))
+            out.line(format!("the metadata of {} is not damaged; nothing changed", dir.display()))
         }
         Outcome::Ended(kept) if out.json => {
             out.value(&json!({ "damaged": true, "kept": kept, "ended_earlier": true }))
         }
         Outcome::Ended(kept) => {
             out.line(format!(
-                "an earlier salvage was ended; the damaged files are in {}",
+                "an interrupted salvage was completed; the damaged files are in {}",
                 kept.display()
             ));
             out.next(start);
@@ -88,11 +88,16 @@ fn salvage(dir: &Path, settings: &Settings, out: Printer) -> Result<(), Fault> {
 
 fn facts(salvaged: &Salvaged) -> serde_json::Value {
     let Salvaged { damage, taken, repaired, kept } = salvaged;
-    json!({ "damaged": true, "why": damage, "kept": kept, "damage": taken.damage, "lost_batches": taken.lost,
+    json!({
+        "damaged": true, "why": damage, "kept": kept,
+        "damage": taken.damage, "lost_batches": taken.lost,
         "batches": taken.batches, "base_records": taken.base_records, "base_lost": taken.base_lost,
         "base_older_copies": taken.base_strays, "names_in_damage": names(salvaged),
-        "names_without_a_file": repaired.dangling, "names_without_a_file_count": repaired.dangling_count,
-        "entries_repaired": repaired.entries, "cluster_record_made": repaired.cluster, "root_made": repaired.root })
+        "names_without_a_file": repaired.dangling,
+        "names_without_a_file_count": repaired.dangling_count,
+        "entries_repaired": repaired.entries, "cluster_record_made": repaired.cluster,
+        "root_made": repaired.root,
+    })
 }
 
 fn names(salvaged: &Salvaged) -> Vec<String> {
@@ -109,19 +114,18 @@ fn print(salvaged: &Salvaged, out: Printer) {
     if taken.base_lost > 0 {
         let (lost, copies) = (taken.base_lost, taken.base_strays);
         out.line(format!(
-            "lost: {lost} records of the base; {copies} copies, older ones too, were found in their place"
+            "lost: {lost} records of the base; {copies} copies of them were found, some of them \
+             old"
         ));
     }
     let names = names(salvaged);
-    list("a name in damaged bytes", &names, names.len() as u64, out);
-    list("a name without a file", &repaired.dangling, repaired.dangling_count, out);
+    list("name in damaged bytes", &names, names.len() as u64, out);
+    list("name without a file", &repaired.dangling, repaired.dangling_count, out);
     if repaired.cluster {
-        out.line(
-            "lost: the record of the cluster: client keys and I/O daemons may be gone with it",
-        );
+        out.line("lost: the record of the cluster, perhaps with client keys and I/O daemons");
     }
     out.line(format!(
-        "taken over: {} records of the base, {} batches of the log; {} entries repaired",
+        "recovered: {} records of the base, {} batches of the log; {} entries repaired",
         taken.base_records, taken.batches, repaired.entries
     ));
     out.line(format!("the damaged files are in {}, unchanged", kept.display()));
@@ -134,7 +138,7 @@ fn list(what: &str, lines: &[String], count: u64, out: Printer) {
     }
 }
 
-/// Whether a file's name stands for standard input or output.
+/// Whether a file name stands for standard input or output.
 fn is_standard(file: &Path) -> bool {
     file == Path::new("-")
 }
@@ -145,17 +149,17 @@ fn dump(dir: &Path, file: &Path, out: Printer) -> Result<(), Fault> {
     if is_standard(file) {
         if io::stdout().is_terminal() {
             return Err(
-                Fault::usage(doing(), "a terminal takes no dump").hint("a file, or | zstd > FILE")
+                Fault::usage(doing(), "stdout is a terminal").hint("a file, or | zstd > FILE")
             );
         }
         let mut to = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
         return braid_meta::dump(dir, &mut to).map(drop).map_err(|e| fault(doing(), e.into()));
     }
-    // Whole or not at all under its name.
+    // The file appears under its name only when it is complete.
     let part = PathBuf::from(format!("{}.part", file.display()));
     let mut options = LocalFile::options();
     options.write(true).create(true).truncate(true);
-    // It has everybody's names.
+    // A dump contains the names of all users' files.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut to = BufWriter::with_capacity(BUFFER_BYTES, options.open(&part).map_err(failed)?);
@@ -167,13 +171,16 @@ fn dump(dir: &Path, file: &Path, out: Printer) -> Result<(), Fault> {
         file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
     sync_directory(above).map_err(failed)?;
     if out.json {
-        out.value(&json!({ "file": file, "keys": dumped.keys, "bytes": bytes, "sequence": dumped.upto.0 }));
+        out.value(&json!({
+            "file": file, "keys": dumped.keys, "bytes": bytes, "sequence": dumped.upto.0,
+        }));
         return Ok(());
     }
     let (keys, upto) = (dumped.keys, dumped.upto.0);
-    out.line(format!("{keys} keys, {bytes} bytes, as of batch {upto}, are in {}", file.display()));
+    let to = file.display();
+    out.line(format!("{keys} keys, {bytes} bytes, as of batch {upto}, written to {to}"));
     out.next(format!(
-        "braid mds load {} --dir NEW    (when it is needed)",
+        "braid mds load {} --dir NEW    (to restore it)",
         quoted(&file.display().to_string())
     ));
     Ok(())
@@ -197,10 +204,11 @@ fn load(dir: &Path, file: &Path, out: Printer) -> Result<(), Fault> {
         out.value(&json!({ "dir": dir, "keys": loaded.keys }));
         return Ok(());
     }
-    out.line(format!("{} keys are in {}", loaded.keys, dir.display()));
+    out.line(format!("{} keys loaded into {}", loaded.keys, dir.display()));
     let dir = quoted(&dir.display().to_string());
     out.next(format!(
-        "braid mds --dir {dir}    (with the braid.toml and the server key of then; after it: braid fsck --mend)"
+        "braid mds --dir {dir}    (with the braid.toml and the server key of the dump; \
+         then: braid fsck --mend)"
     ));
     Ok(())
 }

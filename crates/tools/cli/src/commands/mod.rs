@@ -1,4 +1,4 @@
-//! One file per command or small group of commands.
+//! The commands: one source file per command or small group of commands.
 
 pub mod bench;
 pub mod cat;

@@ -7,7 +7,7 @@ use crate::{
     output::{Fault, Printer},
 };
 
-/// Mounts, and serves in the background, or here with `--foreground`.
+/// Mounts, and serves the mount in the background, or here with `--foreground`.
 #[cfg(target_os = "linux")]
 pub fn mount(args: &MountArgs, global: &Global, out: Printer) -> Result<ExitCode, Fault> {
     use crate::mount::{background, options};
@@ -24,7 +24,7 @@ pub fn mount(args: &MountArgs, global: &Global, out: Printer) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Changes how something is mounted.
+/// Changes the options of a mount.
 #[cfg(target_os = "linux")]
 fn remount(args: &MountArgs, global: &Global) -> Result<(), Fault> {
     use crate::mount::options;
@@ -44,7 +44,8 @@ fn serve(args: &MountArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     let stop = stop_signal(&args.point)?;
     let served = Served::start(&wish.mount, &wish.settings, wish.options, &wish.watch)?;
     let transport = described(&served.transport());
-    tracing::info!(point = %served.point().display(), source = wish.mount.source, requests = transport, "mounted");
+    let (point, source) = (served.point().display(), wish.mount.source);
+    tracing::info!(%point, source, requests = transport, "mounted");
     if background::is_child() {
         background::ready(&transport)?;
     } else {
@@ -55,7 +56,7 @@ fn serve(args: &MountArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     Ok(())
 }
 
-/// How requests come, and what root can do about it.
+/// How requests arrive, and what root can do to improve it.
 #[cfg(target_os = "linux")]
 fn described(transport: &braid_fuse::kernel::uring::Transport) -> String {
     use braid_fuse::kernel::uring::{NoIoUring, Transport};
@@ -67,7 +68,7 @@ fn described(transport: &braid_fuse::kernel::uring::Transport) -> String {
     }
 }
 
-/// Says where it is, how its requests come, and how to end it.
+/// Prints the mount point, how its requests arrive, and the command that ends it.
 #[cfg(target_os = "linux")]
 fn report(args: &MountArgs, transport: &str, out: Printer) {
     let point = crate::output::quoted(&args.point.display().to_string());
@@ -78,7 +79,7 @@ fn report(args: &MountArgs, transport: &str, out: Printer) {
         out.hint(format!("mounted on {point}"));
         out.hint(format!("requests by {transport}"));
         log.iter().for_each(|log| {
-            out.hint(format!("its log: {} (no system's log listens here)", log.display()))
+            out.hint(format!("its log: {} (this host has no system log)", log.display()))
         });
         out.next(format!("df {point}; braid umount {point}"));
     }
@@ -93,7 +94,7 @@ pub fn umount(args: &UmountArgs, out: Printer) -> Result<(), Fault> {
     let how = if args.lazy { Unmount::Lazy } else { Unmount::Plain };
     let absolute = |point| std::path::absolute(point).map_err(|e| Fault::failed("unmounting", e));
     let points: Vec<_> = args.points.iter().map(absolute).collect::<Result<_, _>>()?;
-    // Not to be the one who uses it.
+    // Leaves the mount: this process must not be its user.
     let _ = std::env::set_current_dir("/");
     for point in &points {
         unmount(point, how).map_err(|error| {
@@ -113,15 +114,15 @@ pub fn umount(args: &UmountArgs, out: Printer) -> Result<(), Fault> {
     Ok(())
 }
 
-/// FUSE is Linux's.
+/// Only Linux has FUSE.
 #[cfg(not(target_os = "linux"))]
 pub fn mount(args: &MountArgs, _: &Global, _: Printer) -> Result<ExitCode, Fault> {
     let what = format!("mounting on {}", args.point.display());
-    Err(Fault::usage(what, "a mount needs Linux").hint("braid put, braid get"))
+    Err(Fault::usage(what, "mounting needs Linux").hint("braid put, braid get"))
 }
 
-/// FUSE is Linux's.
+/// Only Linux has FUSE.
 #[cfg(not(target_os = "linux"))]
 pub fn umount(_: &UmountArgs, _: Printer) -> Result<(), Fault> {
-    Err(Fault::usage("unmounting", "a mount needs Linux"))
+    Err(Fault::usage("unmounting", "mounting needs Linux").hint("braid put, braid get"))
 }

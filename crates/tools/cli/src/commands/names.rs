@@ -11,7 +11,7 @@ use crate::{
     transfer::path::{above, file_name, join, show},
 };
 
-/// Makes directories.
+/// Creates directories.
 pub fn mkdir(
     paths: &[String],
     parents: bool,
@@ -35,7 +35,7 @@ pub fn mkdir(
     Ok(())
 }
 
-/// Every ancestor that is missing, then the directory itself.
+/// Creates every missing ancestor, then the directory itself.
 fn make_parents(client: &Client, path: &str, mode: u32) -> Result<(), Fault> {
     let mut ends: Vec<usize> =
         path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0).collect();
@@ -53,7 +53,7 @@ fn make_parents(client: &Client, path: &str, mode: u32) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Removes files, and whole trees with `recursive`.
+/// Removes files; with `recursive` also whole trees.
 pub fn rm(
     paths: &[String],
     recursive: bool,
@@ -67,7 +67,7 @@ pub fn rm(
             return Err(Fault::new(Exit::Refused, "removing /", "it is the whole file system")
                 .hint("braid rm -r with the names that braid ls shows"));
         }
-        // Not looked at before: that may need an I/O daemon that is gone, and the removal does not.
+        // Reading its attributes first may need an I/O daemon that is down. The removal does not.
         match client.unlink(path) {
             Ok(()) => {}
             Err(e) if force && e.status() == Status::NotFound => {}
@@ -83,11 +83,11 @@ pub fn rm(
             Err(e) => return Err(e.into()),
         }
     }
-    out.next("braid df    (the room comes back in the background)");
+    out.next("braid df    (the space is freed in the background)");
     Ok(())
 }
 
-/// Whether it is a directory, and no link to one.
+/// Whether the path is a directory, not a link to one.
 fn is_directory_itself(client: &Client, path: &str) -> bool {
     client.lstat(path).is_ok_and(|found| found.kind == FileKind::Directory)
 }
@@ -97,7 +97,7 @@ fn remove_tree(client: &Client, root: &[u8]) -> Result<(), Fault> {
     let mut stack = vec![(root.to_vec(), false)];
     while let Some((path, emptied)) = stack.pop() {
         if emptied {
-            gone_is_fine(client.rmdir(&path[..]))?;
+            ignore_missing(client.rmdir(&path[..]))?;
             continue;
         }
         stack.push((path.clone(), true));
@@ -107,22 +107,22 @@ fn remove_tree(client: &Client, root: &[u8]) -> Result<(), Fault> {
             if entry.kind == FileKind::Directory {
                 stack.push((child, false));
             } else {
-                gone_is_fine(client.unlink(&child[..]))?;
+                ignore_missing(client.unlink(&child[..]))?;
             }
         }
     }
     Ok(())
 }
 
-/// Somebody else removed it first.
-fn gone_is_fine(outcome: Result<(), Error>) -> Result<(), Fault> {
+/// Ignores that another client removed it first.
+fn ignore_missing(outcome: Result<(), Error>) -> Result<(), Fault> {
     match outcome {
         Err(e) if e.status() != Status::NotFound => Err(e.into()),
         _ => Ok(()),
     }
 }
 
-/// Renames; into an existing directory moves into it.
+/// Renames a file, or moves it into an existing directory.
 pub fn mv(
     from: &str,
     to: &str,
@@ -143,12 +143,8 @@ pub fn mv(
     let doing = || format!("moving {from} to {}", show(&target));
     client.rename(from, &target[..], mode).map_err(|error| match error.status() {
         Status::NotFound if exchange && client.lstat(from).is_ok() && client.lstat(to).is_err() => {
-            Fault {
-                what: doing(),
-                why: format!("there is no {to} to exchange it with"),
-                ..error.into()
-            }
-            .hint(format!("braid mv {} {}", quoted(from), quoted(to)))
+            Fault { what: doing(), why: format!("{to} does not exist"), ..error.into() }
+                .hint(format!("braid mv {} {}", quoted(from), quoted(to)))
         }
         Status::NotFound if client.lstat(from).is_ok() => {
             directory_missing(error, &doing(), &show(&target), &client)
@@ -159,7 +155,7 @@ pub fn mv(
     Ok(())
 }
 
-/// Makes a link; into an existing directory makes it there.
+/// Makes a link; if `link` is an existing directory, inside it.
 pub fn ln(
     target: &str,
     link: &str,
@@ -182,7 +178,7 @@ pub fn ln(
                 Ok(true) => Fault::new(
                     Exit::Refused,
                     format!("linking {target}"),
-                    "a directory has no second name",
+                    "a directory cannot have a second name",
                 )
                 .hint(format!("braid ln -s {} {}", quoted(target), quoted(link))),
                 _ => error.into(),
@@ -193,7 +189,8 @@ pub fn ln(
     Ok(())
 }
 
-/// Tells a missing directory above `path` from a missing file; the same error in all other cases.
+/// Reports a missing directory above `path` instead of a missing file; the same error in all other
+/// cases.
 fn directory_missing(error: Error, doing: &str, path: &str, client: &Client) -> Fault {
     let above = show(above(path.as_bytes()));
     let missing =
@@ -203,7 +200,7 @@ fn directory_missing(error: Error, doing: &str, path: &str, client: &Client) -> 
         return fault;
     }
     let hint = format!("braid mkdir -p {}", quoted(&above));
-    Fault { what: doing.to_owned(), why: format!("there is no directory {above}"), ..fault }
+    Fault { what: doing.to_owned(), why: format!("directory {above} does not exist"), ..fault }
         .hint(hint)
 }
 
@@ -211,7 +208,7 @@ fn is_directory(client: &Client, path: &[u8]) -> Result<bool, Fault> {
     match client.stat(path) {
         Ok(found) => Ok(found.kind == FileKind::Directory),
         Err(e) if e.status() == Status::NotFound => Ok(false),
-        // Of a directory no I/O daemon is asked.
+        // Attributes of a directory never need an I/O daemon.
         Err(e) if e.server().is_some_and(|server| server.starts_with("I/O daemon")) => Ok(false),
         Err(e) => Err(e.into()),
     }

@@ -1,13 +1,13 @@
-//! Names of users and groups, as this host has them.
+//! Names of users and groups on this host.
 
 use std::{collections::HashMap, process::Command};
 
 use crate::output::{Exit, Fault};
 
-/// Where users and groups have their names: the system's own way, so that those of a directory service are found too.
+/// The program that looks names up. It also finds those of a directory service.
 const NAMES: &str = "getent";
 
-/// The number of a user or group; names are this host's.
+/// The number of a user or group with a name of this host.
 pub fn number(database: &str, what: &str, name: &str) -> Result<u64, Fault> {
     if let Ok(number) = name.parse() {
         return Ok(number);
@@ -22,7 +22,7 @@ pub fn number(database: &str, what: &str, name: &str) -> Result<u64, Fault> {
     line.split(':').nth(2).and_then(|number| number.trim().parse().ok()).ok_or_else(unknown)
 }
 
-/// The name of a number, where this host has one.
+/// The name of a number, or the number itself if this host has none.
 pub fn named(database: &str, number: u64) -> String {
     let found = Command::new(NAMES).args([database, &number.to_string()]).output();
     let line =
@@ -33,7 +33,7 @@ pub fn named(database: &str, number: u64) -> String {
         .map_or_else(|| number.to_string(), str::to_owned)
 }
 
-/// Names that were looked up: each costs a process, and a listing has few owners.
+/// A cache of names: each lookup starts a process, and a listing has few owners.
 #[derive(Default)]
 pub struct Names(HashMap<(&'static str, u64), String>);
 

@@ -17,7 +17,7 @@ use crate::{
     output::{Exit, Fault, Printer, human_bytes, quoted},
 };
 
-/// Runs one of them.
+/// Runs one of the commands.
 pub fn run(command: &QuotaCommand, settings: &Settings, out: Printer) -> Result<(), Fault> {
     match command {
         QuotaCommand::Set { who, limits } => set(who, limits, settings, out),
@@ -25,7 +25,7 @@ pub fn run(command: &QuotaCommand, settings: &Settings, out: Printer) -> Result<
             let client = connect::client(settings)?;
             let report = client.quota(owner(&client, who)?)?;
             show(&[report], out);
-            out.next("braid quota list    (everybody, as an administrator)");
+            out.next("braid quota list    (all owners, as an administrator)");
             Ok(())
         }
         QuotaCommand::List { all } => list(*all, settings, out),
@@ -44,7 +44,7 @@ fn set(
     let before = client.quota(owner.clone())?.limits;
     let wanted = merged(limits, before);
     if limits.grace.is_some() && wanted.bytes.soft.is_none() && wanted.inodes.soft.is_none() {
-        let why = "a grace time is how long a soft limit may be exceeded, and there is none";
+        let why = "a grace time belongs to a soft limit, and there is none";
         return Err(Fault::usage(format!("setting the quota of {}", name(who)), why)
             .hint("--soft-bytes SIZE or --soft-inodes N beside --grace"));
     }
@@ -55,16 +55,16 @@ fn set(
     Ok(())
 }
 
-/// What is in a directory counts for its quota from now on.
+/// Counts the current contents of a directory for its quota.
 fn count(client: &Client, owner: QuotaOwner, out: Printer) -> Result<QuotaReport, Fault> {
     let dir = FileIndex(owner.id);
-    out.hint("counting what is in the directory");
+    out.hint("counting the contents of the directory");
     client.quota_walk(dir)?;
     client.quota_walked(dir)?;
     Ok(client.quota(owner)?)
 }
 
-/// What is not named stays as it was; 0 is no limit.
+/// Limits that are not named do not change; 0 removes a limit.
 fn merged(wanted: &QuotaLimitArgs, before: Option<QuotaLimits>) -> QuotaLimits {
     let none = QuotaBound { hard: None, soft: None };
     let before = before.unwrap_or(QuotaLimits {
@@ -88,7 +88,7 @@ fn merged(wanted: &QuotaLimitArgs, before: Option<QuotaLimits>) -> QuotaLimits {
     }
 }
 
-/// The grace time of XFS and ext4.
+/// The default grace time of XFS and ext4.
 const GRACE_SECONDS: u64 = 7 * 24 * 3600;
 
 fn list(all: bool, settings: &Settings, out: Printer) -> Result<(), Fault> {
@@ -102,7 +102,7 @@ fn list(all: bool, settings: &Settings, out: Printer) -> Result<(), Fault> {
     }
     show(&found, out);
     match found.is_empty() {
-        true => out.next("braid quota set --user NAME --bytes 10G    (nobody has limits)"),
+        true => out.next("braid quota set --user NAME --bytes 10G    (no limits are set)"),
         false => out.next("braid quota set, or braid quota remove, with --user, --group or --dir"),
     }
     Ok(())
@@ -113,7 +113,7 @@ fn remove(who: &QuotaWho, settings: &Settings, out: Printer) -> Result<(), Fault
     let owner = owner(&client, who)?;
     let had = client.quota_remove(owner.clone())?;
     let moved = match owner.kind {
-        // Also where there was none: a walk that was cut off goes on.
+        // Also where no limits were set: it continues an interrupted walk.
         QuotaKind::Directory => client.quota_walk(FileIndex(owner.id))?,
         _ => 0,
     };
@@ -124,7 +124,7 @@ fn remove(who: &QuotaWho, settings: &Settings, out: Printer) -> Result<(), Fault
     if out.json {
         out.value(&json!({ "removed": had }));
     } else {
-        out.hint(format!("{} has no limits any more", name(who)));
+        out.hint(format!("{} has no limits now", name(who)));
         out.next("braid quota list");
     }
     Ok(())
@@ -148,7 +148,7 @@ fn owner(client: &Client, who: &QuotaWho) -> Result<QuotaOwner, Fault> {
         (_, Some(group)) => {
             Ok(QuotaOwner { kind: QuotaKind::Group, id: number("group", "group", group)? })
         }
-        _ => Err(Fault::usage("quota", "whose is not said")
+        _ => Err(Fault::usage("quota", "no owner is given")
             .hint("--user NAME, --group NAME or --dir PATH")),
     }
 }
@@ -186,7 +186,7 @@ fn row(report: &QuotaReport) -> Vec<String> {
         bound.as_ref().and_then(|b| if hard { b.hard } else { b.soft })
     };
     vec![
-        whose(report),
+        owner_name(report),
         human_bytes(report.bytes.saturating_add(report.bytes_in_flight)),
         limit(of(&bytes, false), human_bytes),
         limit(of(&bytes, true), human_bytes),
@@ -197,7 +197,7 @@ fn row(report: &QuotaReport) -> Vec<String> {
     ]
 }
 
-fn whose(report: &QuotaReport) -> String {
+fn owner_name(report: &QuotaReport) -> String {
     let QuotaOwner { kind, id } = report.owner;
     match kind {
         QuotaKind::User => format!("user {}", named("passwd", id)),
@@ -214,7 +214,7 @@ fn note(report: &QuotaReport) -> String {
         words.push("above a soft limit");
     }
     if !report.complete {
-        words.push("counting: the same set again ends it");
+        words.push("counting: repeat the same set to complete it");
     }
     words.join(", ")
 }
@@ -230,7 +230,8 @@ fn facts(report: &QuotaReport) -> Value {
         "kind": kind, "id": report.owner.id, "path": String::from_utf8_lossy(&report.path),
         "bytes": report.bytes, "bytes_in_flight": report.bytes_in_flight, "inodes": report.inodes,
         "limits": report.limits.as_ref().map(|limits| json!({
-            "bytes": bound(&limits.bytes), "inodes": bound(&limits.inodes), "grace_seconds": limits.grace_seconds })),
+            "bytes": bound(&limits.bytes), "inodes": bound(&limits.inodes),
+            "grace_seconds": limits.grace_seconds })),
         "bytes_over_since": report.bytes_over_since.map(|since| since.seconds),
         "inodes_over_since": report.inodes_over_since.map(|since| since.seconds),
         "complete": report.complete,

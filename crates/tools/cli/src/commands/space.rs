@@ -14,7 +14,7 @@ use crate::{
     transfer::path::join,
 };
 
-/// Room in the file system and on each disk.
+/// Prints the free space of the file system and of each disk.
 pub fn df(settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     let whole = client.statfs(FileIndex::ROOT)?;
@@ -24,18 +24,19 @@ pub fn df(settings: &Settings, out: Printer) -> Result<(), Fault> {
             .iods
             .iter()
             .map(|iod| {
-                json!({ "iod": iod.id.0, "state": state_word(iod.state), "device": iod.space.device,
-                    "total": iod.space.total.0, "free": iod.space.free.0, "available": iod.space.available.0,
+                json!({ "iod": iod.id.0, "state": state_word(iod.state),
+                    "device": iod.space.device, "total": iod.space.total.0,
+                    "free": iod.space.free.0, "available": iod.space.available.0,
                     "nearly_full": iod.space.is_nearly_full() })
             })
             .collect();
-        out.value(
-            &json!({ "total": whole.total.0, "free": whole.free.0, "available": whole.available.0, "files": whole.files,
-            "iods_up": whole.iods_up, "iods": whole.iods, "disks": iods }),
-        );
+        out.value(&json!({
+            "total": whole.total.0, "free": whole.free.0, "available": whole.available.0,
+            "files": whole.files, "iods_up": whole.iods_up, "iods": whole.iods, "disks": iods,
+        }));
         return Ok(());
     }
-    // As df(1) has it: what the disks keep for root is neither used nor free.
+    // As in df(1): space that the disks reserve for root is neither used nor free.
     let row = |name: String, total: u64, free: u64, available: u64, note: String| {
         let used = total.saturating_sub(free);
         let whole = u128::from(used) + u128::from(available);
@@ -67,11 +68,11 @@ pub fn df(settings: &Settings, out: Printer) -> Result<(), Fault> {
     }
     out.table(&["WHERE", "SIZE", "USED", "FREE", "USE", "NOTE"], &rows);
     fullest(&map.iods).into_iter().for_each(|line| out.line(line));
-    out.next("braid status    (the daemons behind)");
+    out.next("braid status    (the daemons of the disks)");
     Ok(())
 }
 
-/// What is below one path.
+/// The contents of one path.
 #[derive(Default)]
 struct Usage {
     bytes: u64,
@@ -79,12 +80,12 @@ struct Usage {
     files: u64,
     directories: u64,
     seen: HashSet<u64>,
-    /// Files that could not be looked at, and why the first could not.
+    /// Number of files whose size could not be read, and why the first failed.
     unknown: u64,
     why: Option<Error>,
 }
 
-/// Bytes and files below paths; a file with several names counts once.
+/// Prints the number of bytes and files below paths; a file with several names counts once.
 pub fn du(paths: &[String], settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     let mut facts = Vec::new();
@@ -108,12 +109,12 @@ pub fn du(paths: &[String], settings: &Settings, out: Printer) -> Result<(), Fau
         out.value(&facts);
     } else {
         out.table(&["SIZE", "ON DISK", "FILES", "DIRS", "PATH"], &rows);
-        out.next("braid df    (what room is left)");
+        out.next("braid df    (free space)");
     }
     match why.map(Fault::from) {
         Some(first) => {
             let why = format!("they are not counted; {}: {}", first.what, first.why);
-            Err(Fault { what: format!("looking at {unknown} files"), why, ..first })
+            Err(Fault { what: format!("reading the sizes of {unknown} files"), why, ..first })
         }
         None => Ok(()),
     }
@@ -137,7 +138,7 @@ fn measure(client: &Client, root: &[u8]) -> Result<Usage, Fault> {
             }
             let found = match entry.attributes {
                 Some(found) => found,
-                // Somebody writes it.
+                // Another client writes the file now.
                 None => match client.lstat(&join(&path, &entry.name)[..]) {
                     Ok(found) => found,
                     Err(error) if error.status() == Status::NotFound => continue,

@@ -65,7 +65,7 @@ fn next(path: &str, kind: FileKind, out: Printer) {
     match kind {
         FileKind::Directory => out.next(format!("braid ls -l {path}")),
         FileKind::File => out.next(format!("braid layout show {path}")),
-        FileKind::Symlink => out.next(format!("braid stat {path}    (what it points to)")),
+        FileKind::Symlink => out.next(format!("braid stat {path}    (its target)")),
         _ => {}
     }
 }

@@ -49,7 +49,7 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
             .copied();
         let state = match (iod.state, heard) {
             (IodState::Down, Some(ms)) if ms < u64::MAX / 2 => {
-                format!("down, heard {} s ago", ms / 1000)
+                format!("down, last heartbeat {} s ago", ms / 1000)
             }
             (state, _) => state_word(state).to_owned(),
         };
@@ -77,7 +77,8 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
         &rows,
     );
     out.line(format!(
-        "{} sessions, {} open files, {} sizes still in objects, {} objects to delete, {} truncates under way{}",
+        "{} sessions, {} open files, {} sizes still in objects, {} objects to delete, \
+         {} truncates pending{}",
         mds.sessions,
         mds.open_files,
         mds.sizes_in_objects,
@@ -88,10 +89,10 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
     fullest(&mds.map.iods).into_iter().for_each(|line| out.line(line));
     if let Some(mark) = &mark {
         out.line(format!(
-            "the file system must be checked: {}",
+            "the file system needs a check: {}",
             mark.split("; try: ").next().unwrap_or(mark)
         ));
-        out.next("braid fsck --mend    (when it finds nothing any more, this line goes)");
+        out.next("braid fsck --mend    (until it finds no problem)");
     }
     for (point, requests) in mounts() {
         out.line(format!(
@@ -100,15 +101,17 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
         ));
     }
     if secret.is_none() {
-        out.hint("counters of I/O daemons need the server key; try: braid status --key DIR/keys/server.key");
+        let needs = "the counters of I/O daemons need the server key";
+        out.hint(format!("{needs}; try: braid status --key DIR/keys/server.key"));
     }
     match mds.map.iods.iter().find(|iod| iod.state == IodState::Down) {
         _ if iods.is_empty() => {
-            out.next("braid iod --dir DISK --init --listen ADDR:7701    (there is no I/O daemon yet: no file can hold a byte)")
+            let command = "braid iod --dir DISK --init --listen ADDR:7701";
+            out.next(format!("{command}    (without an I/O daemon, files cannot hold data)"))
         }
         Some(down) => out.next(format!(
-            "on the host of {}: braid iod --dir ITS-DIRECTORY    (I/O daemon {id} is down: what lies on it waits; if it is lost for \
-             ever: braid iod remove {id} --lost)",
+            "on the host of {}: braid iod --dir ITS-DIRECTORY    (I/O daemon {id} is down: calls \
+             on its objects wait; if it is lost: braid iod remove {id} --lost)",
             down.addresses.join(" "),
             id = down.id
         )),
@@ -117,13 +120,13 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Mounts of this host, and how their requests come.
+/// Mounts of this host, and how their requests arrive.
 #[cfg(target_os = "linux")]
 fn mounts() -> Vec<(std::path::PathBuf, String)> {
     crate::mount::local::mounts()
 }
 
-/// Mounts are Linux's.
+/// Only Linux has mounts.
 #[cfg(not(target_os = "linux"))]
 fn mounts() -> Vec<(std::path::PathBuf, String)> {
     Vec::new()
@@ -159,8 +162,9 @@ fn print_json(
     out: Printer,
 ) {
     let counters = |c: &DaemonStatusReply| {
-        json!({ "uptime_seconds": c.uptime_seconds, "connections": c.connections, "calls": c.calls, "errors": c.errors,
-            "bytes_read": c.bytes_read, "bytes_written": c.bytes_written, "memory_bytes": c.memory_bytes,
+        json!({ "uptime_seconds": c.uptime_seconds, "connections": c.connections,
+            "calls": c.calls, "errors": c.errors, "bytes_read": c.bytes_read,
+            "bytes_written": c.bytes_written, "memory_bytes": c.memory_bytes,
             "version": c.version })
     };
     let rows: Vec<_> = iods
@@ -168,15 +172,19 @@ fn print_json(
         .zip(&mds.heard_ms_ago)
         .map(|((iod, c), heard)| {
             json!({ "id": iod.id.0, "addresses": iod.addresses, "labels": iod.labels,
-                "state": state_word(iod.state), "heard_ms_ago": heard, "nearly_full": iod.space.is_nearly_full(),
-                "total": iod.space.total.0, "free": iod.space.free.0, "available": iod.space.available.0, "counters": c.as_ref().map(counters) })
+                "state": state_word(iod.state), "heard_ms_ago": heard,
+                "nearly_full": iod.space.is_nearly_full(), "total": iod.space.total.0,
+                "free": iod.space.free.0, "available": iod.space.available.0,
+                "counters": c.as_ref().map(counters) })
         })
         .collect();
+    let mount = |(point, requests): &(_, _)| json!({ "mount": point, "requests": requests });
     out.value(&json!({
         "mds": { "epoch": mds.epoch.0, "sessions": mds.sessions, "open_files": mds.open_files,
             "sizes_in_objects": mds.sizes_in_objects, "deletions_pending": mds.deletions_pending,
-            "intents_pending": mds.intents_pending, "grace": mds.grace, "must_be_checked": mark, "counters": counters(daemon) },
+            "intents_pending": mds.intents_pending, "grace": mds.grace, "must_be_checked": mark,
+            "counters": counters(daemon) },
         "iods": rows,
-        "mounts": mounts().iter().map(|(point, requests)| json!({ "mount": point, "requests": requests })).collect::<Vec<_>>(),
+        "mounts": mounts().iter().map(mount).collect::<Vec<_>>(),
     }));
 }

@@ -8,8 +8,8 @@ use crate::{
     output::{Fault, Printer},
 };
 
-/// Without paths, by the servers: all that they have acknowledged. With them, by the mounts that they are on, of which what
-/// they gather is in it.
+/// Makes written data durable. Without paths, the servers do it for everything that they have
+/// acknowledged. With paths, their mounts do it, including data that they buffer.
 pub fn sync(
     paths: &[PathBuf],
     settings: impl FnOnce() -> Result<Settings, Fault>,
@@ -17,8 +17,11 @@ pub fn sync(
 ) -> Result<(), Fault> {
     if paths.is_empty() {
         connect::client(&settings()?)?.sync_all()?;
-        out.hint("all that the servers had acknowledged is on disk; what mounts still gather is not among it");
-        out.next("braid sync POINT, of a mount");
+        out.hint(
+            "everything that the servers had acknowledged is on disk; data that mounts still \
+             buffer is not included",
+        );
+        out.next("braid sync POINT    (a mount point)");
     } else {
         mounts(paths, out)?;
         out.next("braid status");
@@ -39,10 +42,10 @@ fn mounts(paths: &[PathBuf], out: Printer) -> Result<(), Fault> {
     })
 }
 
-/// FUSE is Linux's.
+/// Only Linux has mounts.
 #[cfg(not(target_os = "linux"))]
 fn mounts(_: &[PathBuf], _: Printer) -> Result<(), Fault> {
-    Err(Fault::usage("syncing a mount", "a mount needs Linux").hint("braid sync"))
+    Err(Fault::usage("syncing a mount", "mounting needs Linux").hint("braid sync"))
 }
 
 #[cfg(target_os = "linux")]
@@ -57,7 +60,7 @@ mod mounted {
 
     use crate::output::{Exit, Fault};
 
-    /// Where the mount is that a path is on.
+    /// The mount point of a path.
     pub fn point_of(path: &Path) -> Result<PathBuf, Fault> {
         let doing = || format!("syncing {}", path.display());
         let whole = path.canonicalize().map_err(|error| {
@@ -66,7 +69,7 @@ mod mounted {
             Fault::new(exit, doing(), error.to_string()).hint("findmnt -t fuse.braid")
         })?;
         let table = entries().map_err(|error| Fault::failed(doing(), error))?;
-        // The longest, and of several in one place the uppermost.
+        // The longest mount point; of several mounts on it the topmost.
         let on = table.into_iter().filter(|entry| whole.starts_with(&entry.point));
         let refused = |why| {
             Err(Fault::usage(doing(), why).hint("findmnt -t fuse.braid, or braid sync alone"))
@@ -77,13 +80,14 @@ mod mounted {
             }
             Some(MountEntry { point, root, .. }) if root == Path::new("/") => Ok(point),
             Some(entry) => {
-                refused(format!("{} shows a part of the file system alone", entry.point.display()))
+                refused(format!("{} shows only a part of the file system", entry.point.display()))
             }
-            None => refused("it is on no mount that is seen from here".to_owned()),
+            None => refused("it is not on a mount that is visible from here".to_owned()),
         }
     }
 
-    /// An fsync of the root; before it the kernel hands over what was stored through mappings, as far as it does.
+    /// Syncs the mount with fsync on its root. Before that, the kernel writes back dirty pages of
+    /// mappings, as far as it does.
     pub fn sync(point: &Path) -> Result<(), Fault> {
         let synced = File::open(point).and_then(|root| {
             rustix::fs::syncfs(&root)?;
@@ -91,7 +95,7 @@ mod mounted {
         });
         synced.map_err(|error| {
             Fault::failed(format!("syncing {}", point.display()), error)
-                .hint("braid sync alone, which names a server that is away; the log of the mount says why")
+                .hint("braid sync without a path, which names an unreachable server")
         })
     }
 }

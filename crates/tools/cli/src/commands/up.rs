@@ -18,10 +18,10 @@ use crate::{
     servers,
 };
 
-/// How long a background cluster may take to come up, or to go down.
+/// How long a background cluster may take to start or to stop.
 const WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
-/// Of the log, when it did not come up.
+/// Lines of the log in the message when it does not start.
 const LOG_LINES: usize = 5;
 
 /// Starts the cluster, here or in the background.
@@ -29,11 +29,11 @@ pub fn up(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     if let Some(pid) = running(&args.dir) {
         return Err(Fault::failed(
             format!("starting the cluster of {}", args.dir.display()),
-            format!("it runs already, as process {pid}"),
+            format!("it already runs, as process {pid}"),
         )
         .hint(format!("braid down {}", args.dir.display())));
     }
-    trusted(&args.dir)?;
+    check_owner(&args.dir)?;
     if args.detach { detach(args, global, out) } else { foreground(args, out) }
 }
 
@@ -48,22 +48,22 @@ fn foreground(args: &UpArgs, out: Printer) -> Result<(), Fault> {
     ready(args, &cluster.address, cluster.iods(), out)?;
     let _ = stop.recv();
     out.hint("stopping");
-    // While the daemons still run: what is open there is written and closed.
+    // While the daemons still run: unmounting flushes and closes open files.
     #[cfg(target_os = "linux")]
     drop(mounted);
     cluster.stop();
-    // Directories are let go first: `down` takes the end of the file for the end of the cluster.
+    // Drops the cluster before it removes the file: `down` waits until the file is gone.
     drop(cluster);
     let _ = fs::remove_file(pid_file);
     Ok(())
 }
 
-/// Where the cluster is mounted unless told otherwise.
+/// Where the cluster is mounted by default.
 fn mount_point(args: &UpArgs) -> PathBuf {
     args.mount.clone().unwrap_or_else(|| args.dir.join("mnt"))
 }
 
-/// Mounts it, where this user may; only a mount that was asked for by name must work.
+/// Mounts the cluster if this user may mount. A failure is an error only with --mount.
 #[cfg(target_os = "linux")]
 fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::Served>, Fault> {
     use braid_fuse::kernel::mount::{MountOptions, Unmount, is_dead, unmount};
@@ -74,7 +74,7 @@ fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::Served>, Fa
     }
     let point = mount_point(args);
     if is_dead(&point) {
-        // Of a process that was killed: nothing can be using it.
+        // A mount of a killed process: no process can be using it.
         let _ = unmount(&point, Unmount::Lazy);
     }
     let made = fs::create_dir_all(&point)
@@ -95,7 +95,7 @@ fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::Served>, Fa
     }
 }
 
-/// Whether `point` is a mount of BraidFS, by whichever process.
+/// Whether `point` is a mount of BraidFS, of any process.
 #[cfg(target_os = "linux")]
 fn is_mounted(point: &Path) -> bool {
     use braid_fuse::kernel::mount::entry_at;
@@ -108,22 +108,22 @@ fn is_mounted(_: &Path) -> bool {
     false
 }
 
-/// Says where it is and what to type next.
+/// Prints the address, the mount point and the next commands.
 fn ready(args: &UpArgs, address: &str, iods: usize, out: Printer) -> Result<(), Fault> {
-    let room =
+    let space =
         connect::client(&embedded::settings(&args.dir)?)?.statfs(braid_types::FileIndex::ROOT)?;
-    // Absolute: the next command may be typed in another directory.
+    // Absolute paths: the user may run the next command in another directory.
     let config =
         std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone()).join("braid.toml");
     let mount = Some(mount_point(args)).filter(|point| is_mounted(point));
     if out.json {
         out.value(&json!({ "dir": args.dir, "mds": address, "iods": iods, "config": config,
-            "mount": mount, "total": room.total.0, "available": room.available.0 }));
+            "mount": mount, "total": space.total.0, "available": space.available.0 }));
         return Ok(());
     }
     out.line(format!(
         "BraidFS is up: 1 metadata server at {address}, {iods} I/O daemons, {} free",
-        human_bytes(room.available.0)
+        human_bytes(space.available.0)
     ));
     let config = quoted(&config.display().to_string());
     match &mount {
@@ -136,12 +136,12 @@ fn ready(args: &UpArgs, address: &str, iods: usize, out: Printer) -> Result<(), 
     }
     out.hint("       braid put -r SOMETHING /     store files and directories");
     out.hint("       braid ls -l /                see them");
-    out.hint("       braid layout show /FILE      see where the stripes lie");
+    out.hint("       braid layout show /FILE      see where the stripes are");
     out.hint("       braid status                 see the daemons");
     Ok(())
 }
 
-/// Starts ourselves again in a process group of its own, and waits until that is ready.
+/// Starts this program again in a process group of its own, and waits until the cluster is ready.
 fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     let doing = || format!("starting the cluster of {}", args.dir.display());
     let fail = |e: std::io::Error| Fault::failed(doing(), e);
@@ -149,11 +149,8 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
         && args.dir.exists()
         && fs::read_dir(&args.dir).map_err(fail)?.next().is_some()
     {
-        return Err(Fault::usage(
-            doing(),
-            "the directory is not empty, and nothing in it is touched",
-        )
-        .hint("an empty or new directory"));
+        return Err(Fault::usage(doing(), "the directory is not empty; nothing was changed")
+            .hint("an empty or new directory"));
     }
     let log_path = args.dir.with_extension("log");
     let log = new_log(&log_path)?;
@@ -173,7 +170,7 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
         if child.try_wait().map_err(fail)?.is_some() || Instant::now() > deadline {
             let _ = child.kill();
             let (said, log) =
-                (last_lines(&log_path), format!("the whole log: {}", log_path.display()));
+                (last_lines(&log_path), format!("the full log: {}", log_path.display()));
             let (why, hint) = match said.rsplit_once("; try: ") {
                 Some((why, hint)) => (why, format!("{hint} ({log})")),
                 None => (said.as_str(), log),
@@ -194,20 +191,20 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Refuses a directory that somebody else has a say in: its keys and its programs' log would be theirs.
+/// Refuses a directory that another user can change: that user could replace the keys and the log.
 #[cfg(unix)]
-fn trusted(dir: &Path) -> Result<(), Fault> {
+fn check_owner(dir: &Path) -> Result<(), Fault> {
     use std::os::unix::fs::MetadataExt;
     let Ok(found) = dir.metadata() else { return Ok(()) };
     let me = rustix::process::geteuid().as_raw();
     let shown = quoted(&dir.display().to_string());
     let (why, hint) = match found.mode() & 0o7777 {
         _ if found.uid() != me => (
-            format!("it belongs to user {}, and this is user {me}", found.uid()),
+            format!("it belongs to user {}, but this is user {me}", found.uid()),
             "a directory of your own".to_owned(),
         ),
         mode if mode & 0o002 != 0 => {
-            (format!("everybody may write into it (mode {mode:04o})"), format!("chmod o-w {shown}"))
+            (format!("all users may write to it (mode {mode:04o})"), format!("chmod o-w {shown}"))
         }
         _ => return Ok(()),
     };
@@ -215,57 +212,57 @@ fn trusted(dir: &Path) -> Result<(), Fault> {
         .hint(hint))
 }
 
-/// Elsewhere directories have other rules.
+/// Other systems have other permissions.
 #[cfg(not(unix))]
-fn trusted(_: &Path) -> Result<(), Fault> {
+fn check_owner(_: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// An empty log. It lies beside the directory, where others may have put something under its name: a link would lead to
-/// any file of ours.
+/// An empty log file. It is beside the directory, where other users may have put a file of its
+/// name: a symbolic link could lead to any file of this user.
 fn new_log(path: &Path) -> Result<File, Fault> {
     let mut options = File::options();
     options.write(true).create(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // Nor does it wait for somebody who reads a pipe.
+        // The open must not wait for the reader of a pipe either.
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         options.mode(0o600).custom_flags(flags.bits() as i32);
     }
     let fault = |why: String| {
-        let hint = format!("rm {}, if it is not needed", quoted(&path.display().to_string()));
+        let hint = format!("rm {}, if you do not need it", quoted(&path.display().to_string()));
         Fault::failed(format!("writing {}", path.display()), why).hint(hint)
     };
     let file = options.open(path).map_err(|error| match path.is_symlink() {
         true => fault("it is a symbolic link".to_owned()),
         false => fault(error.to_string()),
     })?;
-    if let Some(why) = foreign(&file).map_err(|error| fault(error.to_string()))? {
+    if let Some(why) = why_unusable(&file).map_err(|error| fault(error.to_string()))? {
         return Err(fault(why.to_owned()));
     }
-    // Not before it is known to be ours.
+    // Only after the checks.
     file.set_len(0).map_err(|error| fault(error.to_string()))?;
     Ok(file)
 }
 
-/// Why an open file is not to be written.
+/// Why an open file must not be written.
 #[cfg(unix)]
-fn foreign(file: &File) -> std::io::Result<Option<&'static str>> {
+fn why_unusable(file: &File) -> std::io::Result<Option<&'static str>> {
     use std::os::unix::fs::MetadataExt;
     let found = file.metadata()?;
     Ok(match found {
-        _ if !found.is_file() => Some("it is no file"),
+        _ if !found.is_file() => Some("it is not a regular file"),
         _ if found.uid() != rustix::process::geteuid().as_raw() => {
-            Some("it belongs to somebody else")
+            Some("it belongs to another user")
         }
-        _ if found.nlink() != 1 => Some("it has other names"),
+        _ if found.nlink() != 1 => Some("it has other hard links"),
         _ => None,
     })
 }
 
 #[cfg(not(unix))]
-fn foreign(_: &File) -> std::io::Result<Option<&'static str>> {
+fn why_unusable(_: &File) -> std::io::Result<Option<&'static str>> {
     Ok(None)
 }
 
@@ -274,7 +271,7 @@ fn last_lines(log: &Path) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
     if last.is_empty() {
-        "it ended and said nothing".into()
+        "it ended without a message".into()
     } else {
         last.trim_start_matches("braid: ").to_owned()
     }
@@ -283,12 +280,12 @@ fn last_lines(log: &Path) -> String {
 /// The process that runs the cluster of `dir`.
 fn running(dir: &Path) -> Option<u32> {
     let pid: u32 = fs::read_to_string(dir.join("braid.pid")).ok()?.trim().parse().ok()?;
-    // A pid file may outlive its process, and the number may be somebody else's by now.
+    // A pid file may outlive its process, and another process may have the number now.
     let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     String::from_utf8_lossy(&command).contains("\0up\0").then_some(pid)
 }
 
-/// Stops a background cluster and waits until it is gone.
+/// Stops a background cluster and waits until it has ended.
 #[cfg(unix)]
 pub fn down(dir: &Path, out: Printer) -> Result<(), Fault> {
     let doing = || format!("stopping the cluster of {}", dir.display());
@@ -304,19 +301,19 @@ pub fn down(dir: &Path, out: Printer) -> Result<(), Fault> {
     while running(dir) == Some(pid) {
         if Instant::now() > deadline {
             return Err(Fault::failed(doing(), format!("process {pid} did not end in 60 s"))
-                .hint(format!("kill -9 {pid} (what was acknowledged is kept)")));
+                .hint(format!("kill -9 {pid} (acknowledged data is not lost)")));
         }
         std::thread::sleep(POLL);
     }
     out.hint("stopped");
     out.next(format!(
-        "braid up {} --detach    (everything in it is kept)",
+        "braid up {} --detach    (its data is kept)",
         quoted(&dir.display().to_string())
     ));
     Ok(())
 }
 
-/// Background clusters are a thing of Unix.
+/// Only Unix has background clusters.
 #[cfg(not(unix))]
 pub fn down(dir: &Path, _: Printer) -> Result<(), Fault> {
     Err(Fault::new(

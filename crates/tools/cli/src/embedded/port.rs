@@ -4,10 +4,10 @@ use std::{fs, net::TcpListener, path::Path};
 
 use crate::output::Fault;
 
-/// What to try when a port is not to be had.
-const OTHER: &str = "another one with --port, or --port 0 for any free one";
+/// Advice when a port is in use.
+const OTHER: &str = "another port with --port, or --port 0 for any free port";
 
-/// Refuses a port that another program has: nothing is made then.
+/// Fails if another program uses the port. Nothing is created then.
 pub fn free(address: &str) -> Result<(), Fault> {
     match TcpListener::bind(address) {
         Ok(_) => Ok(()),
@@ -15,14 +15,14 @@ pub fn free(address: &str) -> Result<(), Fault> {
     }
 }
 
-/// Where to listen: as `braid.toml` says, or on the port that is asked for now. Asked for any, the one it had is as good: clients
-/// may know it.
+/// Where to listen: as `braid.toml` says, or on the port of `--port`. Port 0 means any; the
+/// previous port is preferred, since clients may know it.
 pub fn wanted(config: &Path, had: &[String], port: Option<u16>) -> Result<Vec<String>, Fault> {
     let Some(port) = port else { return Ok(had.to_vec()) };
     let [one] = had else {
         let why = format!("{} names {} addresses", config.display(), had.len());
         return Err(Fault::usage("reading --port", why)
-            .hint("the same without --port, after a change of that file"));
+            .hint("change that file, then the same command without --port"));
     };
     if port == 0 && TcpListener::bind(one.as_str()).is_ok() {
         return Ok(had.to_vec());
@@ -35,7 +35,7 @@ pub fn wanted(config: &Path, had: &[String], port: Option<u16>) -> Result<Vec<St
     Ok(vec![address])
 }
 
-/// Writes down where it listens by now, if it is not where `braid.toml` says; what else is in the file stays.
+/// Stores the address in `braid.toml` if it differs. The rest of the file does not change.
 pub fn keep(
     config: &Path,
     had: &[String],
@@ -50,12 +50,10 @@ pub fn keep(
     let text = fs::read_to_string(config).map_err(failed)?;
     let changed = text.replace(&format!("\"{old}\""), &format!("\"{new}\""));
     if changed == text {
-        let (what, why) = (
-            format!("changing {}", config.display()),
-            format!("\"{old}\" is not in it word for word"),
-        );
+        let (what, why) =
+            (format!("changing {}", config.display()), format!("it does not contain \"{old}\""));
         return Err(
-            Fault::usage(what, why).hint("the same without --port, after a change of that file")
+            Fault::usage(what, why).hint("change that file, then the same command without --port")
         );
     }
     let dir = config.parent().unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! A log of bounded size: when it is full, it becomes the older one, and a new one begins.
+//! A log with a size limit: a full log is renamed to the older one, and a new log starts.
 
 use std::{
     fs::{self, File},
@@ -6,14 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Of the log; the older one is as large.
+/// Limit of the log; the older one has the same size.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The file. Several processes may write it: each line is one append to what has the name by then.
+/// The log. Several processes may write it: each line is one append to the file that has the name
+/// at that time.
 pub struct Bounded(PathBuf);
 
 impl Bounded {
-    /// Makes it where it is not there.
+    /// Opens the log, and creates it if it does not exist.
     pub fn open(path: &Path) -> io::Result<Self> {
         append(path)?;
         Ok(Self(path.to_owned()))

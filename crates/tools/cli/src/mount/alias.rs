@@ -1,7 +1,8 @@
-//! `mount.braid`: what mount(8) runs for `mount -t braid SOURCE POINT`, and for lines of /etc/fstab.
+//! `mount.braid`: the helper that mount(8) runs for `mount -t braid SOURCE POINT` and for lines of
+//! /etc/fstab.
 //!
-//! The table of mounts shows the type as `fuse.braid`. Where there is libfuse's helper, mount(8) runs that for `-o remount`, and it runs
-//! `braid SOURCE POINT -o OPTIONS`.
+//! The mount table shows the type `fuse.braid`. If the helper of libfuse is installed, mount(8)
+//! runs that for `-o remount`, and it runs `braid SOURCE POINT -o OPTIONS`.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -12,17 +13,17 @@ use clap::CommandFactory;
 
 use crate::args::Cli;
 
-/// The names under which mount(8) looks for a helper, in /sbin.
+/// The names of helpers that mount(8) looks for in /sbin.
 const NAMES: [&str; 2] = ["mount.braid", "mount.fuse.braid"];
 
-/// The arguments of `braid mount`, where the program was called by the helper's name:
-/// `mount.braid SOURCE POINT [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]` (mount(8), EXTERNAL HELPERS).
-/// `None`: nothing is to be done (`-f`).
+/// The arguments of `braid mount`, if the program runs under the helper's name: `mount.braid SOURCE
+/// POINT [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]` (mount(8), EXTERNAL HELPERS). `None`: there
+/// is nothing to do (`-f`).
 pub fn arguments(given: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let given: Vec<OsString> = given.into_iter().collect();
     match given.split_first() {
         Some((program, rest)) if is_helper(program) => translate(rest, true),
-        Some((_, rest)) if is_of_libfuse(rest) => translate(rest, false),
+        Some((_, rest)) if is_libfuse_call(rest) => translate(rest, false),
         _ => Some(given),
     }
 }
@@ -31,8 +32,8 @@ fn is_helper(program: &OsStr) -> bool {
     NAMES.iter().any(|name| Path::new(program).file_name() == Some(OsStr::new(name)))
 }
 
-/// `SOURCE POINT -o OPTIONS`, as libfuse's helper calls the program of the type.
-fn is_of_libfuse(given: &[OsString]) -> bool {
+/// `SOURCE POINT -o OPTIONS`: the arguments from libfuse's helper.
+fn is_libfuse_call(given: &[OsString]) -> bool {
     let [source, point, flag, _] = given else { return false };
     let commands = Cli::command();
     let is_source =
@@ -40,21 +41,21 @@ fn is_of_libfuse(given: &[OsString]) -> bool {
     source.to_str().is_none_or(is_source) && Path::new(point).is_absolute() && flag == "-o"
 }
 
-/// What mount(8) means where it says nothing: it drops `suid` and `dev` before it calls a helper, and says `nosuid` and `nodev`
-/// where they are wanted, also for mounts of ordinary users.
-const OF_MOUNT: [&str; 2] = ["-o", "suid,dev"];
+/// The defaults of mount(8). It removes `suid` and `dev` before it calls a helper, and passes
+/// `nosuid` and `nodev` where they apply, also for mounts of ordinary users.
+const MOUNT_DEFAULTS: [&str; 2] = ["-o", "suid,dev"];
 
 fn translate(given: &[OsString], by_mount: bool) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = ["braid", "mount"].map(OsString::from).into();
     if by_mount {
-        // A helper that has done its work says nothing.
-        arguments.extend(OF_MOUNT.into_iter().chain(["--quiet"]).map(OsString::from));
+        // A successful helper prints nothing.
+        arguments.extend(MOUNT_DEFAULTS.into_iter().chain(["--quiet"]).map(OsString::from));
     }
     let (mut places, mut given) = (Vec::new(), given.iter());
     while let Some(argument) = given.next() {
         match argument.to_str() {
             Some("-o") => arguments.extend([OsString::from("-o"), given.next()?.clone()]),
-            // The namespace is entered already, and the type is ours.
+            // The process is already in the namespace, and the type is ours.
             Some("-N" | "-t") => drop(given.next()),
             Some(flags) if flags.starts_with('-') && flags.len() > 1 => {
                 if flags.contains('f') {
@@ -67,7 +68,7 @@ fn translate(given: &[OsString], by_mount: bool) -> Option<Vec<OsString>> {
         }
     }
     if let [source, point, ..] = places[..] {
-        arguments.extend(of_source(source));
+        arguments.extend(source_arguments(source));
         arguments.extend(["--".into(), point.clone()]);
     } else {
         arguments.extend(places.into_iter().cloned());
@@ -75,9 +76,10 @@ fn translate(given: &[OsString], by_mount: bool) -> Option<Vec<OsString>> {
     Some(arguments)
 }
 
-/// A file is a configuration, `braid` and `none` stand for the usual one, anything else is addresses.
-/// The table of mounts shows it as it was given: mount(8) finds its line in /etc/fstab by it.
-fn of_source(source: &OsStr) -> Vec<OsString> {
+/// A file is a configuration, `braid` and `none` mean the default one, everything else is
+/// addresses. The mount table shows the source as it was given: mount(8) finds its line of
+/// /etc/fstab by it.
+fn source_arguments(source: &OsStr) -> Vec<OsString> {
     let mut arguments = vec![OsString::from("--source"), source.to_owned()];
     match source.to_str() {
         Some("braid" | "none" | "") => {}
@@ -104,11 +106,13 @@ mod tests {
     fn a_line_of_fstab_becomes_a_mount() {
         assert_eq!(
             given("/sbin/mount.braid mds1:7700,mds2:7700 /mnt -o rw,_netdev,key=/etc/k").unwrap(),
-            "braid mount -o suid,dev --quiet -o rw,_netdev,key=/etc/k --source mds1:7700,mds2:7700 --mds mds1:7700,mds2:7700 -- /mnt"
+            "braid mount -o suid,dev --quiet -o rw,_netdev,key=/etc/k \
+             --source mds1:7700,mds2:7700 --mds mds1:7700,mds2:7700 -- /mnt"
         );
         assert_eq!(
             given("mount.braid /etc/braid/braid.toml /mnt -sv -t braid").unwrap(),
-            "braid mount -o suid,dev --quiet -v --sloppy --source /etc/braid/braid.toml --config /etc/braid/braid.toml -- /mnt"
+            "braid mount -o suid,dev --quiet -v --sloppy --source /etc/braid/braid.toml \
+             --config /etc/braid/braid.toml -- /mnt"
         );
         assert_eq!(
             given("mount.braid braid /mnt -n").unwrap(),

@@ -1,5 +1,6 @@
-//! The mounts of this host, as `braid status` shows them: how the requests of each come stands in a file beside the sockets of this
-//! host's services, since the kernel's table of mounts cannot say it.
+//! The mounts of this host, for `braid status`. A file per mount records how its requests arrive,
+//! since the mount table of the kernel cannot show it. The files are beside the sockets of this
+//! host's services.
 
 use std::{
     fs, io,
@@ -8,22 +9,23 @@ use std::{
 
 use braid_fuse::kernel::mount::{MountEntry, entries};
 
-/// Of root's mounts; those of others lie in their `XDG_RUNTIME_DIR`.
-const OF_ROOT: &str = "/run";
-/// Below it, files named after the mounts' devices.
-const BELOW: &str = "braid/mounts";
+/// Directory for mounts of root; those of other users are in their `XDG_RUNTIME_DIR`.
+const ROOT_DIR: &str = "/run";
+/// The directory below it; each file has the name of a mount's device.
+const RECORDS_DIR: &str = "braid/mounts";
 
-/// A note of one mount, gone when dropped. One that a killed mount leaves is overwritten by the next mount with that device.
+/// The record of one mount, removed when it is dropped. If a killed mount leaves one, the next
+/// mount with that device overwrites it.
 #[derive(Debug)]
 pub struct Note(PathBuf);
 
 impl Note {
-    /// Makes it; a mount works without.
+    /// Writes the record. A mount works without it.
     pub fn write(entry: &MountEntry, transport: &str) -> io::Result<Self> {
         let root = rustix::process::geteuid().is_root();
-        let dir = if root { Some(OF_ROOT.into()) } else { own_dir() }
+        let dir = if root { Some(ROOT_DIR.into()) } else { own_dir() }
             .ok_or(io::ErrorKind::NotFound)?
-            .join(BELOW);
+            .join(RECORDS_DIR);
         fs::create_dir_all(&dir)?;
         let note = Self(dir.join(&entry.device));
         fs::write(&note.0, format!("{}\n", transport))?;
@@ -41,17 +43,18 @@ fn own_dir() -> Option<PathBuf> {
     std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)
 }
 
-/// Each mount of BraidFS that this namespace has, and how its requests come. Asks no mount: one that hangs does not hold it up.
+/// All BraidFS mounts of this mount namespace, and how their requests arrive. It makes no call to a
+/// mount, so that a hanging mount cannot block it.
 pub fn mounts() -> Vec<(PathBuf, String)> {
-    let dirs: Vec<PathBuf> = [Some(OF_ROOT.into()), own_dir()].into_iter().flatten().collect();
+    let dirs: Vec<PathBuf> = [Some(ROOT_DIR.into()), own_dir()].into_iter().flatten().collect();
     let ours = entries()
         .unwrap_or_default()
         .into_iter()
         .filter(|entry| entry.is_ours() && entry.root == Path::new("/"));
     ours.map(|entry| {
-        let note = dirs
-            .iter()
-            .find_map(|dir: &PathBuf| fs::read_to_string(dir.join(BELOW).join(&entry.device)).ok());
+        let note = dirs.iter().find_map(|dir: &PathBuf| {
+            fs::read_to_string(dir.join(RECORDS_DIR).join(&entry.device)).ok()
+        });
         (entry.point, note.map_or_else(|| "unknown".into(), |note| note.trim_end().to_owned()))
     })
     .collect()

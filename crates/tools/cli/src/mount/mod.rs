@@ -1,4 +1,4 @@
-//! A mount that this process serves: made, and ended in any case.
+//! A mount that this process serves.
 
 pub mod alias;
 pub mod background;
@@ -36,7 +36,7 @@ use crate::{
     output::{Exit, Fault},
 };
 
-/// A file system in its place. Dropping it unmounts.
+/// A mounted file system. Dropping it unmounts.
 pub struct Served {
     mounted: Arc<Mounted>,
     warden: Option<Warden>,
@@ -45,10 +45,12 @@ pub struct Served {
 }
 
 impl Served {
-    /// Connects, asks for the attributes of the root, and mounts: whoever is told of it can use it.
+    /// Connects, reads the attributes of the root, and mounts. When it returns, the mount is
+    /// usable.
     ///
-    /// Not through the mount: the only process that may never wait for it is this one. Killed while it did, it would wait for
-    /// ever for an answer that none of its threads is left to give, and hold the device open by that.
+    /// It does not read them through the mount: this process must never wait for its own mount. If
+    /// it were killed in that wait, it would wait forever for a reply that none of its threads can
+    /// give, and keep the device open.
     pub fn start(
         options: &MountOptions,
         settings: &Settings,
@@ -67,7 +69,7 @@ impl Served {
             PoolOptions::default(),
             Arc::new(FileSystem::new(Arc::clone(&vfs))),
         );
-        let mounted = mounted.map_err(|error| told(&options.point, &error))?;
+        let mounted = mounted.map_err(|error| mount_fault(&options.point, &error))?;
         Ok(Self {
             warden: warden(&mounted, watch),
             _note: note(&mounted),
@@ -76,12 +78,12 @@ impl Served {
         })
     }
 
-    /// Where it is.
+    /// The mount point.
     pub fn point(&self) -> &Path {
         self.mounted.point()
     }
 
-    /// How the kernel's requests come.
+    /// How the kernel's requests arrive.
     pub fn transport(&self) -> Transport {
         self.mounted.transport()
     }
@@ -91,8 +93,8 @@ impl Served {
         self.mounted.end();
     }
 
-    /// Until it is unmounted, by whom ever, or a signal comes, which unmounts it. Processes that still hold
-    /// it then get errors, when this one ends.
+    /// Waits until the file system is unmounted, or until a signal comes and unmounts it. Processes
+    /// that still use it get errors when this process ends.
     pub fn wait(&self, stop: mpsc::Receiver<()>) {
         let (over, ended) = mpsc::channel();
         let (waiting, gone) = (Arc::clone(&self.mounted), over.clone());
@@ -114,35 +116,38 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         self.end();
-        // Of files that programs still have open; nobody waits for it but this process.
+        // Flushes files that programs still have open; only this process waits for that.
         self.vfs.settle();
-        // Not left to the last of the threads that hold it: the process would end before, and its leases be in everyone's way
-        // until the server gives it up.
+        // Ends the session explicitly. The last thread that holds it may not run before the process
+        // ends; then its leases would block other clients until they expire.
         self.vfs.leave();
-        // Of one that is still in use, out of the tree, the warden has to end what is left.
+        // If the detached mount is still in use, the watchdog ends the rest.
         if self.mounted.wait_for(Duration::ZERO) {
             self.warden.take().into_iter().for_each(Warden::farewell);
         }
     }
 }
 
-/// A mount works without.
+/// A mount works without it.
 fn warden(mounted: &Mounted, watch: &Watch) -> Option<Warden> {
     let started = Warden::start(mounted, watch);
-    started.inspect_err(|error| tracing::warn!(%error, "no warden: if this process is killed, programs may hang")).ok()
+    let failed = |error: &std::io::Error| {
+        tracing::warn!(%error, "no watchdog: if this process is killed, programs may hang");
+    };
+    started.inspect_err(failed).ok()
 }
 
-/// `braid status` works without.
+/// `braid status` works without it.
 fn note(mounted: &Mounted) -> Option<Note> {
     let written =
         mounted.entry().and_then(|entry| Note::write(&entry, &mounted.transport().to_string()));
     written
-        .inspect_err(|error| tracing::debug!(%error, "no note of how this mount's requests come"))
+        .inspect_err(|error| tracing::debug!(%error, "no record of this mount for braid status"))
         .ok()
 }
 
-/// A channel that gets a message at SIGINT or SIGTERM. At a second one the mount is taken out of the tree
-/// and the process ends at once: no dead mount stays behind.
+/// A channel that gets a message at SIGINT or SIGTERM. A second signal detaches the mount and ends
+/// the process immediately, so that no dead mount stays.
 pub fn stop_signal(point: &Path) -> Result<mpsc::Receiver<()>, Fault> {
     let (send, receive) = mpsc::sync_channel(1);
     let (point, asked) =
@@ -158,8 +163,8 @@ pub fn stop_signal(point: &Path) -> Result<mpsc::Receiver<()>, Fault> {
     Ok(receive)
 }
 
-/// The layer's own words, with its advice where it has some.
-fn told(point: &Path, error: &MountError) -> Fault {
+/// The text of the FUSE layer, with its advice if it has any.
+fn mount_fault(point: &Path, error: &MountError) -> Fault {
     let exit = match error {
         MountError::NotAllowed => Exit::Refused,
         MountError::Point { why, .. } if why.kind() == std::io::ErrorKind::NotADirectory => {

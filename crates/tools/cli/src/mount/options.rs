@@ -1,4 +1,4 @@
-//! `-o`: words of mounts in general, and the client's own settings, as /etc/fstab can say them.
+//! `-o`: general mount options, and the client's settings for /etc/fstab.
 
 use std::path::{Path, PathBuf};
 
@@ -14,19 +14,20 @@ use crate::{
     output::Fault,
 };
 
-/// What a mount is made of.
+/// The parameters of a mount.
 pub struct Wish {
     /// For the kernel.
     pub mount: MountOptions,
     /// For the client.
     pub settings: Settings,
-    /// How it behaves.
+    /// How the mount behaves.
     pub options: Options,
-    /// For the process beside it.
+    /// For the watchdog process.
     pub watch: Watch,
 }
 
-/// Reads flags, then `-o`: its words win over flags and surroundings, since they are the more particular.
+/// Reads the command's options, then `-o`. `-o` has precedence over other options and the
+/// environment.
 pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     let mut global = global.clone();
     let (mut mount, mut options) = (MountOptions::new("braid", &args.point), Options::default());
@@ -36,9 +37,9 @@ pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     let remounts = is_remount(args);
     for word in args.options.iter().filter(|word| !word.is_empty()) {
         watch.detach_dead |= word == DETACH_DEAD;
-        let ours = word == DETACH_DEAD || word == REMOUNT || behaviour(&mut options, word)?;
-        let known = ours || mount.set(word) || client(&mut global, word)?;
-        // mount(8) adds those that the table of mounts shows.
+        let ours = word == DETACH_DEAD || word == REMOUNT || read_behaviour(&mut options, word)?;
+        let known = ours || mount.set(word) || read_client_setting(&mut global, word)?;
+        // mount(8) adds the options that the mount table shows.
         if !known && !args.sloppy && !remounts {
             return Err(Fault::usage(format!("reading -o {word}"), "no such option").hint(WORDS));
         }
@@ -48,26 +49,27 @@ pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     Ok(Wish { mount, settings, options, watch })
 }
 
-/// Whether a mount that there is is to be changed.
+/// Whether an existing mount is to be changed.
 pub fn is_remount(args: &MountArgs) -> bool {
     args.options.iter().any(|word| word == REMOUNT)
 }
 
 const REMOUNT: &str = "remount";
 
-/// A close waits until what its process has written is at the I/O daemons.
+/// A close waits until the I/O daemons have the data that the process wrote.
 const FLUSH_ON_CLOSE: &str = "flush_on_close";
 
-/// What a killed mount leaves is taken out of the tree.
+/// The mount point of a killed mount is detached.
 const DETACH_DEAD: &str = "detach_dead";
 
-/// Of a mount point in the name of its log.
+/// Maximum length of the mount point in the name of its log.
 const ESCAPED_BYTES_MAX: usize = 200;
-const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, remount, detach_dead, flush_on_close, config=FILE, mds=ADDR, key=FILE, \
-    agent=SOCKET, timeout=TIME, tls=WHEN, log=FILE, consistency=posix|close-to-open|commit, io_uring=auto|on|off";
+const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, remount, \
+    detach_dead, flush_on_close, config=FILE, mds=ADDR, key=FILE, agent=SOCKET, timeout=TIME, \
+    tls=WHEN, log=FILE, consistency=posix|close-to-open|commit, io_uring=auto|on|off";
 
-/// How the mount behaves; `false`: not about that.
-fn behaviour(options: &mut Options, word: &str) -> Result<bool, Fault> {
+/// Reads an option about the mount's behaviour; `false`: it is another option.
+fn read_behaviour(options: &mut Options, word: &str) -> Result<bool, Fault> {
     if word == FLUSH_ON_CLOSE {
         options.flush_on_close = true;
         return Ok(true);
@@ -80,8 +82,8 @@ fn behaviour(options: &mut Options, word: &str) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Settings of the client; `false`: not one of them.
-fn client(global: &mut Global, word: &str) -> Result<bool, Fault> {
+/// Reads a setting of the client; `false`: it is another option.
+fn read_client_setting(global: &mut Global, word: &str) -> Result<bool, Fault> {
     let Some((name, value)) = word.split_once('=') else { return Ok(false) };
     let wrong = |why: String| Fault::usage(format!("reading -o {word}"), why);
     match name {
@@ -97,15 +99,16 @@ fn client(global: &mut Global, word: &str) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Where the log goes: `--log`, or `-o log=`.
+/// The log file: `--log`, or `-o log=`.
 pub fn log_file(args: &MountArgs) -> Option<PathBuf> {
     let word =
         args.options.iter().rev().find_map(|word| word.strip_prefix("log=").map(PathBuf::from));
     word.or_else(|| args.log.clone())
 }
 
-/// The log of a mount in the background where nobody named one and no system's log listens, one for each place: of root in
-/// `/var/log`, of others in `XDG_RUNTIME_DIR`. Both are of this host: a home directory may lie on a mount, which must not wait for itself.
+/// The log of a background mount if no log is named and the host has no system log, one per mount
+/// point: in `/var/log` for root, in `XDG_RUNTIME_DIR` for others. Both are on this host. A home
+/// directory may be on a mount, which must not wait for itself.
 pub fn own_log(args: &MountArgs) -> Option<PathBuf> {
     if args.foreground || log_file(args).is_some() || log::system_listens() {
         return None;
@@ -116,7 +119,8 @@ pub fn own_log(args: &MountArgs) -> Option<PathBuf> {
     Some(PathBuf::from(dir?).join(format!("braid-mount-{}.log", escaped(&point))))
 }
 
-/// A path as a part of a file's name, as systemd-escape(1) has it: two places never share one.
+/// A path as part of a file name, escaped as in systemd-escape(1). Different paths have different
+/// names.
 fn escaped(point: &Path) -> String {
     let mut name = String::new();
     for byte in point.as_os_str().as_encoded_bytes().iter().skip_while(|byte| **byte == b'/') {
@@ -128,7 +132,7 @@ fn escaped(point: &Path) -> String {
             other => name += &format!("\\x{other:02x}"),
         }
     }
-    // The end tells places apart better than the beginning; a file's name has 255 bytes.
+    // The end of a path differs more than its start. A file name has at most 255 bytes.
     let cut = name.len().saturating_sub(ESCAPED_BYTES_MAX);
     name.split_off(cut)
 }
@@ -170,8 +174,8 @@ mod tests {
         let fault = wish("consistency=eventual").err().unwrap().to_string();
         assert_eq!(
             fault,
-            "reading -o consistency=eventual: \"eventual\" is none of posix, close-to-open, commit; try: braid mount -o \
-             consistency=posix"
+            "reading -o consistency=eventual: \"eventual\" is none of posix, close-to-open, \
+             commit; try: braid mount -o consistency=posix"
         );
     }
 

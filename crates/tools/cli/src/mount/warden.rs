@@ -1,21 +1,28 @@
-//! A small process beside each mount, which ends the mount's connection when the mount's own process was killed.
+//! A small watchdog process beside each mount. It ends the mount's connection if the mount's own
+//! process is killed.
 //!
 //! ```text
-//!   braid mount ── starts ──> braid-warden POINT   (session of its own, no file of the mount, no terminal)
-//!        | pipe: only the mount's process has its end      | stdin: the pipe; stdout: the connection's abort
-//!        |── a farewell, when the connection is over ─────>| ends
-//!        x killed: the pipe ends without ─────────────────>| aborts the connection, says so in the log, ends
+//!   braid mount ── starts ──> braid-watchdog POINT  (session of its own, no file of the mount)
+//!        | pipe: only the mount's process can write      | stdin: the pipe; stdout: the abort file
+//!        |── one byte, when the connection is over ─────>| ends
+//!        x killed: end of file without that byte ───────>| aborts the connection, logs it, ends
 //! ```
 //!
-//! The kernel ends a connection by itself when the last descriptor of its device is closed. A thread that it holds in an
-//! invalidation keeps one (`braid_fuse::kernel`, invalidators), and what it waits for may be a request that the killed process had
-//! not read yet: then programs would wait for ever (I8).
+//! The kernel ends a connection by itself when the last descriptor of its device is closed. But a
+//! thread that waits in an invalidation keeps one open (`braid_fuse::kernel`, invalidators). That
+//! thread may wait for a request that the killed process had not read yet. Then programs would wait
+//! forever (I8).
 //!
-//! 1. It keeps nothing alive: no descriptor of the device, no directory of the mount, none of the mounts of a namespace.
-//! 2. It ends this very connection or none: what it holds was opened while the mount was in its place.
+//! 1. The watchdog keeps nothing alive: no descriptor of the device, no directory of the mount, no
+//!    mount namespace.
+//! 2. It ends exactly this connection or none: it opened the abort file while the mount was in
+//!    place.
 //! 3. It ends with the mount, and no signal that can be ignored ends it earlier.
-//! 4. A dead mount point stays in its place: programs that get errors there would otherwise go on in the directory underneath.
-//!    `-o detach_dead` takes it away.
+//! 4. A dead mount point stays in place. Otherwise programs would continue in the directory below
+//!    it instead of getting errors. `-o detach_dead` detaches it.
+//!
+//! None of these can be asserted here: they concern other processes. The tests in
+//! `tests/it/watchdog.rs` check them.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -30,35 +37,36 @@ use braid_fuse::kernel::mount::{Abort, MountEntry, Mounted, Unmount, entries, is
 
 use crate::log;
 
-/// What the program is called as a warden, and what processes show.
-const NAME: &str = "braid-warden";
-/// That the mount ended as it should.
+/// Name of the watchdog process, in its command line and in process lists.
+const NAME: &str = "braid-watchdog";
+/// Written to the pipe when the mount ended properly.
 const FAREWELL: &[u8] = b".";
 
-/// How a mount is watched.
+/// Options of the watchdog.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    /// Where the warden's words go; the system's log otherwise.
+    /// Log file of the watchdog; otherwise the system log.
     pub log: Option<PathBuf>,
-    /// A mount whose process was killed is taken out of the tree.
+    /// Detach the mount point of a killed process.
     pub detach_dead: bool,
 }
 
-/// The mount's side. Dropped without a farewell it has the connection aborted.
+/// The mount's side. Dropping it without `farewell` makes the watchdog abort the connection.
 #[derive(Debug)]
 pub struct Warden {
     pipe: PipeWriter,
-    /// Not waited for: it ends as soon as it is told, and this process soon after.
+    /// Not waited for: it ends right after the message, and this process soon after.
     _process: Child,
 }
 
 impl Warden {
-    /// Starts it for a mount that is in its place. An ordinary user may need the system's `fusectl` for it.
+    /// Starts the watchdog for an existing mount. An ordinary user may need the system's `fusectl`
+    /// for it.
     pub fn start(mounted: &Mounted, watch: &Watch) -> io::Result<Self> {
         let entry = mounted.entry()?;
         let abort = OwnedFd::from(entry.abort()?);
         let (read, write) = io::pipe()?;
-        // By this link no path is looked up, which might lead into the mount.
+        // This link needs no path lookup, which could lead into the mount.
         let mut command = Command::new("/proc/self/exe");
         command.arg0(NAME).arg(&entry.point).arg(watch.log.as_deref().unwrap_or(Path::new("")));
         command.args(
@@ -72,14 +80,14 @@ impl Warden {
         Ok(Self { _process: command.spawn()?, pipe: write })
     }
 
-    /// The connection is over.
+    /// Reports that the connection is over.
     pub fn farewell(mut self) {
-        // One that was killed needs none.
+        // A killed watchdog needs no message.
         let _ = self.pipe.write_all(FAREWELL);
     }
 }
 
-/// The warden itself, if the program was started as one.
+/// Runs the watchdog, if the program was started as one.
 pub fn run(given: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut given = given.into_iter();
     if given.next().as_deref() != Some(OsStr::new(NAME)) {
@@ -92,29 +100,33 @@ pub fn run(given: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     Some(match watch(Path::new(&point), Path::new(&log), detach) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(point = %point.display(), %error, "ending a mount whose process was killed failed");
+            let point = point.display();
+            tracing::error!(%point, %error, "aborting the mount of a killed process failed");
             ExitCode::FAILURE
         }
     })
 }
 
 fn watch(point: &Path, log: &Path, detach: Option<(OsString, OsString)>) -> io::Result<()> {
-    // Away from the terminal that the mount was started on. A service is told to end as a whole: then, too, it is the mount
-    // that says when it is over.
+    // Leaves the terminal that started the mount. When a service is stopped, all its processes get
+    // the signal; also then only the mount reports its end.
     let _ = rustix::process::setsid();
     let _ = ctrlc::set_handler(|| ());
-    let _ = rustix::thread::set_name(c"braid-warden");
+    let _ = rustix::thread::set_name(c"braid-watchdog");
     let (mut pipe, abort) =
         (File::from(inherited(io::stdin())?), Abort::from(inherited(io::stdout())?));
-    if said_farewell(&mut pipe)? {
+    if wait_for_end(&mut pipe)? {
         return Ok(());
     }
     let aborted = abort.abort();
     start_log(log);
     aborted?;
-    tracing::warn!(point = %point.display(), "the mount's process was killed: programs there get errors");
+    tracing::warn!(
+        point = %point.display(),
+        "the mount's process was killed: programs get errors there"
+    );
     match detach {
-        Some((id, device)) => take_away(point, &id, &device),
+        Some((id, device)) => detach_mount(point, &id, &device),
         None => Ok(()),
     }
 }
@@ -123,22 +135,24 @@ fn inherited(stream: impl std::os::fd::AsFd) -> io::Result<OwnedFd> {
     stream.as_fd().try_clone_to_owned()
 }
 
-/// Waits for the mount's end.
-fn said_farewell(pipe: &mut File) -> io::Result<bool> {
+/// Waits for the mount's end. Returns whether it was reported.
+fn wait_for_end(pipe: &mut File) -> io::Result<bool> {
     let mut said = Vec::new();
     pipe.read_to_end(&mut said)?;
     Ok(said == FAREWELL)
 }
 
-/// Only now: until then there is nothing to say, and a log could be a file of the mount.
+/// Opens the log only now: before, there is nothing to log, and the log could be a file of the
+/// mount.
 fn start_log(path: &Path) {
     let place = if path == Path::new("") { log::Place::System } else { log::Place::File(path) };
-    // It works as well without.
+    // The watchdog works without a log.
     let _ = log::start(place, "info");
 }
 
-/// If it is still the mount there. Numbers are given anew, so another one is told by its being alive.
-fn take_away(point: &Path, id: &OsStr, device: &OsStr) -> io::Result<()> {
+/// Detaches the mount point if the same mount is still there. Ids are reused; another mount is
+/// recognized since it is not dead.
+fn detach_mount(point: &Path, id: &OsStr, device: &OsStr) -> io::Result<()> {
     let is_it = |entry: &MountEntry| {
         *entry.id.to_string() == *id && *entry.device == *device && entry.is_ours()
     };

@@ -1,4 +1,4 @@
-//! The engine: walks one side, writes the other.
+//! The copy engine: walks one side and writes the other.
 
 use std::{
     collections::HashMap,
@@ -16,46 +16,46 @@ use crate::{
     },
 };
 
-/// Bytes moved at once: one window for each of four I/O daemons.
+/// Bytes of one read: one window for each of four I/O daemons.
 const CHUNK_BYTES: usize = 16 << 20;
-/// Files of the queue between the walk and the workers.
+/// Maximum number of files in the queue between the walk and the workers.
 const QUEUE_FILES_MAX: usize = 1024;
-/// Depth at which a walk gives up: a loop, or a tree that no tool could remove.
+/// Maximum depth of a walk: a deeper tree is a loop, or a tree that no tool can remove.
 const DEPTH_MAX: usize = 1000;
-/// A run of zeros of this many bytes in a sparse file is left out.
+/// In a sparse file, runs of this many zeros are not written.
 const HOLE_BYTES: usize = 64 << 10;
 
 /// How to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Directories too.
+    /// Copy directories.
     pub recursive: bool,
-    /// Files at the same time.
+    /// Number of files at the same time.
     pub jobs: usize,
-    /// Skip what is there, write what is missing in what is partly there.
+    /// Skip complete files, and complete partial ones.
     pub resume: bool,
-    /// Owner and group too.
+    /// Copy owner and group.
     pub owner: bool,
-    /// Force to disk.
+    /// Force data to disk.
     pub sync: bool,
 }
 
-/// What was done.
+/// The result of a copy.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
     /// Files copied or linked.
     pub files: u64,
-    /// Directories made or found.
+    /// Directories created or found.
     pub directories: u64,
     /// Bytes copied.
     pub bytes: u64,
-    /// Files that were there already.
+    /// Files that were already complete.
     pub already_there: u64,
     /// Files that failed.
     pub failed: u64,
     /// Special files that are not copied.
     pub skipped: Vec<String>,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
     /// The first failure.
     #[serde(skip)]
@@ -125,7 +125,7 @@ pub fn copy_trees(
     Ok(summary)
 }
 
-/// Hard links and the attributes of directories: what can only be done when all files are there.
+/// Creates hard links and sets the attributes of directories, after all files exist.
 fn finish(
     to: &impl Side,
     options: &Options,
@@ -156,7 +156,7 @@ struct Walk<'a, F, T> {
 }
 
 impl<F: Side, T: Side> Walk<'_, F, T> {
-    /// One source named on the command line: what is wrong with it is an error of the command.
+    /// Starts with one source of the command line. Its errors are errors of the command.
     fn root(&mut self, source: &[u8], target: Vec<u8>) -> Result<(), Fault> {
         let doing = || format!("copying {}", show(source));
         let missing = || {
@@ -166,22 +166,21 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
         };
         let meta = self.from.meta(source)?.ok_or_else(missing)?;
         if meta.kind == Kind::Directory && !self.options.recursive {
-            return Err(Fault::usage(doing(), "it is a directory").hint("the same with -r"));
+            return Err(Fault::usage(doing(), "it is a directory").hint("the same command with -r"));
         }
         if self.from.same_file(source, &target) {
             return Err(Fault::usage(doing(), "source and destination are the same file")
                 .hint("another destination"));
         }
         if meta.kind == Kind::Directory && self.is_below(&target, source) {
-            let why =
-                format!("{} is below it: the copy would hold itself without end", show(&target));
+            let why = format!("{} is below it: the copy would contain itself", show(&target));
             return Err(Fault::usage(doing(), why).hint("a destination that is not below it"));
         }
         self.entry(source.to_vec(), target, meta, 0);
         Ok(())
     }
 
-    /// Whether a directory above `path` is `directory`, by whatever name.
+    /// Whether `directory` is an ancestor of `path`, under any name.
     fn is_below(&self, path: &[u8], directory: &[u8]) -> bool {
         std::iter::successors(Some(above(path)), |path| {
             Some(above(path)).filter(|next| next.len() < path.len())
@@ -208,7 +207,7 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
                     self.summary,
                     Fault::failed(
                         format!("copying {}", show(from)),
-                        "more than 1000 directories deep",
+                        "it is more than 1000 directories deep",
                     ),
                 );
             }
@@ -241,7 +240,7 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
             self.links.insert(id, to.clone());
         }
         self.progress.found(meta.bytes);
-        // The workers are gone only when they panicked, and the scope reports that.
+        // The receivers are gone only if all workers panicked; the scope reports that.
         let _ = self.queue.send(Item { from, to, meta });
     }
 
@@ -272,7 +271,7 @@ fn work(
     }
 }
 
-/// Copies one file; `None` when it was there already.
+/// Copies one file. Returns the bytes written, or `None` if it was already complete.
 fn copy_file(
     from: &impl Side,
     to: &impl Side,
@@ -302,7 +301,8 @@ fn copy_file(
         buffer,
     );
     if made && moved.as_ref().is_err_and(|fault| fault.exit == Exit::NoSpace) {
-        // A part of it helps nobody under its name, and takes room that others look for. Why there is none is the news.
+        // Removes the incomplete file: it would use space that others need. A failure of that is
+        // ignored, since the missing space is the error to report.
         let _ = to.remove(&item.to);
     }
     let written = moved?;
@@ -310,7 +310,8 @@ fn copy_file(
     Ok(Some(written))
 }
 
-/// Moves the bytes of one file; how many were written. `there` has the first `part` bytes already, or what was taken for them.
+/// Copies the bytes of one file and returns how many were written. `there` is a file that may
+/// already have the first `part` bytes.
 fn move_bytes(
     (source, mut there): (&mut dyn Source, Option<&mut (dyn Source + 'static)>),
     mut sink: Box<dyn Sink>,
@@ -324,10 +325,11 @@ fn move_bytes(
     loop {
         let read = source.read_at(offset, buffer)?;
         let same = match &mut there {
-            Some(there) if offset < part => bytes_alike(&mut **there, offset, &buffer[..read]),
+            Some(there) if offset < part => equal_prefix(&mut **there, offset, &buffer[..read]),
             _ => 0,
         };
-        // A hole is left out only where nothing is: over an older part it has to be written.
+        // A hole is skipped only where the file has no data: over an older part, zeros must be
+        // written.
         write_chunk(
             &mut *sink,
             offset + same as u64,
@@ -348,11 +350,12 @@ fn move_bytes(
     Ok(written)
 }
 
-/// How many of `bytes`, in whole pieces, are there already. The length of a part tells nothing: where one I/O daemon
-/// was lost, the stripes of the others after it are there, and a hole is between them.
-fn bytes_alike(there: &mut dyn Source, offset: u64, bytes: &[u8]) -> usize {
+/// Length of the part of `bytes`, in whole pieces, that is there already. The length of a partial
+/// file is no proof: after the loss of an I/O daemon, later stripes may exist, with a hole between
+/// them.
+fn equal_prefix(there: &mut dyn Source, offset: u64, bytes: &[u8]) -> usize {
     let mut found = vec![0; bytes.len()];
-    // What cannot be read is written anew.
+    // Data that cannot be read is written again.
     let Ok(read) = there.read_at(offset, &mut found) else { return 0 };
     let pieces = bytes.chunks(HOLE_BYTES).zip(found[..read].chunks(HOLE_BYTES));
     pieces.take_while(|(wanted, found)| wanted == found).map(|(piece, _)| piece.len()).sum()

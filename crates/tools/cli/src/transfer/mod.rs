@@ -1,16 +1,23 @@
-//! Copying trees: `put` (local to cluster), `get` (cluster to local), `cp` (inside the cluster).
+//! Copies trees: `put` (local to cluster), `get` (cluster to local), `cp` (inside the cluster).
 //!
-//! One engine over two kinds of [`Side`]:
+//! One engine works between two kinds of [`Side`]:
 //!
 //! ```text
-//!   plan: walk the source, make directories as they are met, queue files      (one thread)
+//!   plan: walk the source, create directories, queue files                     (one thread)
 //!   copy: workers take files from a bounded queue, in chunks of CHUNK_BYTES    (`--jobs` threads)
-//!   end:  modes and times of directories, deepest first; sync where asked
+//!   end:  modes and times of directories, deepest first; sync if asked
 //! ```
 //!
-//! Invariants: (1) a file gets its time only when it is whole, so `--resume` tells a whole file (size and
-//! time agree) from a part of one; (2) the first error of a file does not stop the others; the command fails at
-//! the end and says how many; (3) memory is `jobs * CHUNK_BYTES`, twice that to resume, and a bounded queue, however large the tree (I9).
+//! Invariants:
+//! 1. A file gets its time only when it is complete. So `--resume` can distinguish a complete file
+//!    (size and time agree) from a partial one.
+//! 2. The first error of a file does not stop the others. The command fails at the end and reports
+//!    how many failed.
+//! 3. Memory is `jobs * CHUNK_BYTES`, twice that to resume, and a bounded queue, whatever the size
+//!    of the tree (I9).
+//!
+//! They follow from the order of the steps and from the constants; no state exists to assert them
+//! on.
 
 mod copy;
 mod local;
@@ -38,10 +45,10 @@ use crate::{
     },
 };
 
-/// What to type when a copy broke off.
-const RESUME: &str = "the same with --resume";
-/// `braid cp` has no `--resume`.
-const AGAIN: &str = "the same again";
+/// Advice after an interrupted copy.
+const RESUME: &str = "the same command with --resume";
+/// Advice for `braid cp`, which has no `--resume`.
+const AGAIN: &str = "the same command again";
 
 /// `braid put LOCAL… REMOTE`.
 pub fn put(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
@@ -92,7 +99,7 @@ pub fn cp(
     Ok(())
 }
 
-/// After one file: where it lies; after more: the list.
+/// Suggests the layout after one file, the listing after several.
 fn next_in_cluster(client: &Client, args: &TransferArgs, out: Printer) {
     let Some((destination, sources)) = args.paths.split_last().filter(|_| out.hints()) else {
         return;
@@ -111,7 +118,7 @@ fn run(
     from: &impl Side,
     to: &impl Side,
     args: &TransferArgs,
-    go_on: &str,
+    retry: &str,
     out: Printer,
 ) -> Result<(), Fault> {
     let options = Options {
@@ -122,7 +129,7 @@ fn run(
         sync: args.sync,
     };
     let progress = progress::Progress::new(out);
-    let (destination, sources) = args.paths.split_last().expect("clap asks for two paths at least");
+    let (destination, sources) = args.paths.split_last().expect("clap requires at least two paths");
     let summary = copy_trees(from, sources, to, destination, &options, &progress)?;
     progress.finish();
     report(&summary, out);
@@ -137,21 +144,21 @@ fn run(
         format!("{}: {}", first.what, first.why),
     )
     .hint(match (first.exit, first.hint) {
-        // To go on does not help where the paths are wrong or nobody may.
+        // Repeating does not help if a path is wrong or permission is missing.
         (Exit::NotFound | Exit::Usage | Exit::Refused, Some(hint)) => hint,
         (Exit::NotFound | Exit::Usage | Exit::Refused, None) => "another destination".to_owned(),
-        (Exit::Failed, _) if is_in_the_way(&first.why) => "another destination".to_owned(),
-        (Exit::Unreachable, _) => format!("braid status, then {go_on}"),
+        (Exit::Failed, _) if is_name_conflict(&first.why) => "another destination".to_owned(),
+        (Exit::Unreachable, _) => format!("braid status, then {retry}"),
         (Exit::NoSpace, Some(hint)) if hint.contains("quota") => {
-            format!("{hint}; when there is room, {go_on}")
+            format!("{hint}; when there is space, {retry}")
         }
-        (Exit::NoSpace, _) => format!("braid df; when there is room, {go_on}"),
-        _ => go_on.to_owned(),
+        (Exit::NoSpace, _) => format!("braid df; when there is space, {retry}"),
+        _ => retry.to_owned(),
     }))
 }
 
-/// Whether something of another kind has the name.
-fn is_in_the_way(why: &str) -> bool {
+/// Whether an entry of another type has the name.
+fn is_name_conflict(why: &str) -> bool {
     let why = why.to_lowercase();
     ["already exists", "file exists", "not a directory", "is a directory"]
         .iter()
@@ -163,7 +170,7 @@ fn report(summary: &Summary, out: Printer) {
         return out.value(summary);
     }
     if summary.failed > 0 && summary.files + summary.directories + summary.already_there == 0 {
-        // Why not is said at once; a rate of nothing is no news.
+        // The error is reported next; a rate would be meaningless.
         return;
     }
     let rate = summary.bytes as f64 / summary.seconds.max(1e-9);
@@ -175,7 +182,7 @@ fn report(summary: &Summary, out: Printer) {
         summary.seconds,
         human_bytes(rate as u64),
         if summary.already_there > 0 {
-            format!(", {} were there already", summary.already_there)
+            format!(", {} already there", summary.already_there)
         } else {
             String::new()
         },

@@ -12,7 +12,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar on standard error when that is a terminal; else nothing is drawn.
+    /// A bar on standard error if that is a terminal; otherwise nothing is drawn.
     pub fn new(out: Printer) -> Self {
         let shown = std::io::stderr().is_terminal() && !out.quiet && !out.json;
         let target = if shown {
@@ -27,17 +27,17 @@ impl Progress {
         Self { bar }
     }
 
-    /// The walk met a file of this size.
+    /// Adds the size of a file that the walk found.
     pub fn found(&self, bytes: u64) {
         self.bar.inc_length(bytes);
     }
 
-    /// This much more is done.
+    /// Adds bytes that are copied.
     pub fn moved(&self, bytes: u64) {
         self.bar.inc(bytes);
     }
 
-    /// The bar goes away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

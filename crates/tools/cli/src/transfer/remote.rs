@@ -13,19 +13,19 @@ use crate::{
     transfer::side::{Kind, Meta, Side, Sink, Source},
 };
 
-/// The cluster; new files get `wish`.
+/// The cluster; new files get the layout hint `wish`.
 pub struct Remote {
     client: Client,
     wish: LayoutWish,
 }
 
 impl Remote {
-    /// The cluster behind `client`.
+    /// The cluster of `client`.
     pub fn new(client: Client, wish: LayoutWish) -> Self {
         Self { client, wish }
     }
 
-    /// Runs a removal that may find nothing.
+    /// Removes an older entry, if there is one.
     fn replace(&self, path: &[u8]) -> Result<(), Fault> {
         match self.client.unlink(path) {
             Err(e) if e.status() != Status::NotFound => Err(e.into()),
@@ -160,7 +160,7 @@ impl Sink for RemoteFile {
     }
 }
 
-/// Writes all of `bytes`, in as many calls as it takes.
+/// Writes all of `bytes`, with as many calls as necessary.
 fn write_all(file: &File, mut bytes: &[u8], mut offset: u64) -> Result<(), Fault> {
     while !bytes.is_empty() {
         let written = file.write_at(bytes, offset)?;

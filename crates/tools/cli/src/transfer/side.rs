@@ -4,7 +4,7 @@ use braid_types::Timestamp;
 
 use crate::output::Fault;
 
-/// What an entry is, for copying.
+/// The type of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Regular file.
@@ -13,14 +13,14 @@ pub enum Kind {
     Directory,
     /// Symbolic link.
     Symlink,
-    /// Something that is not copied: a device, a socket, a pipe.
+    /// An entry that is not copied: a device, a socket, a pipe.
     Other,
 }
 
-/// What is kept of an entry.
+/// The attributes of an entry that a copy preserves.
 #[derive(Clone, Debug)]
 pub struct Meta {
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// Size in bytes.
     pub bytes: u64,
@@ -34,12 +34,12 @@ pub struct Meta {
     pub atime: Timestamp,
     /// Last write.
     pub mtime: Timestamp,
-    /// Names the file within its side when it has several names.
+    /// Identifies the file within its side, if it has several names.
     pub link_id: Option<(u64, u64)>,
 }
 
 impl Meta {
-    /// Whether a copy with `other`'s size and time is this file already.
+    /// Whether `other` has the same type, size and time, so that it counts as the same file.
     pub fn agrees_with(&self, other: &Self) -> bool {
         self.kind == other.kind && self.bytes == other.bytes && self.mtime == other.mtime
     }
@@ -57,7 +57,7 @@ pub trait Sink: Send {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Fault>;
     /// Sets the size: the file may end in a hole, or an older one may have been longer.
     fn set_size(&mut self, bytes: u64) -> Result<(), Fault>;
-    /// Closes; forces the file to disk first where asked. Errors of writes that were gathered come here.
+    /// Closes the file, after forcing it to disk if `sync`. Reports errors of buffered writes.
     fn close(self: Box<Self>, sync: bool) -> Result<(), Fault>;
 }
 
@@ -65,7 +65,7 @@ pub trait Sink: Send {
 pub trait Side: Sync {
     /// The command that lists a directory of this side.
     const LIST: &'static str;
-    /// Attributes; `None` when nothing is there. A final symbolic link is not followed.
+    /// Attributes; `None` if the path does not exist. Does not follow a final symbolic link.
     fn meta(&self, path: &[u8]) -> Result<Option<Meta>, Fault>;
     /// Whether a path leads to a directory, also through symbolic links.
     fn is_directory(&self, path: &[u8]) -> Result<bool, Fault>;
@@ -73,21 +73,24 @@ pub trait Side: Sync {
     fn names(&self, path: &[u8]) -> Result<Vec<Vec<u8>>, Fault>;
     /// Opens a file to read.
     fn open(&self, path: &[u8]) -> Result<Box<dyn Source>, Fault>;
-    /// Opens a file to write, made with `mode` when it is not there; what it holds stays when `keep`. Tells whether it was made.
+    /// Opens a file to write, and creates it with `mode` if it does not exist. Keeps its contents
+    /// if `keep`. Also returns whether it was created.
     fn create(&self, path: &[u8], mode: u32, keep: bool) -> Result<(Box<dyn Sink>, bool), Fault>;
     /// Removes a file.
     fn remove(&self, path: &[u8]) -> Result<(), Fault>;
-    /// Makes a directory; no error when it exists.
+    /// Creates a directory; an existing one is no error.
     fn make_directory(&self, path: &[u8]) -> Result<(), Fault>;
     /// Target of a symbolic link.
     fn read_link(&self, path: &[u8]) -> Result<Vec<u8>, Fault>;
-    /// Makes a symbolic link, in place of an older one.
+    /// Creates a symbolic link, and replaces an older entry.
     fn symlink(&self, target: &[u8], path: &[u8]) -> Result<(), Fault>;
-    /// Makes a hard link, in place of an older name.
+    /// Creates a hard link, and replaces an older entry.
     fn hard_link(&self, existing: &[u8], path: &[u8]) -> Result<(), Fault>;
-    /// Sets mode, times, and owner where asked. Symbolic links get only what they can have.
+    /// Sets mode, times, and owner if `owner`. Symbolic links get only the attributes that they can
+    /// have.
     fn set_meta(&self, path: &[u8], meta: &Meta, owner: bool) -> Result<(), Fault>;
-    /// Whether both paths name the same file on this side; copying it onto itself would lose it.
+    /// Whether both paths name the same file on this side. Copying a file onto itself would lose
+    /// it.
     fn same_file(&self, a: &[u8], b: &[u8]) -> bool;
 }
 
@@ -108,7 +111,7 @@ pub fn file_name(path: &[u8]) -> &[u8] {
     &path[start..end]
 }
 
-/// The directory that a path is in.
+/// The parent directory of a path.
 pub fn above(path: &[u8]) -> &[u8] {
     let end = path.iter().rposition(|b| *b != b'/').map_or(0, |at| at + 1);
     match path[..end].iter().rposition(|b| *b == b'/') {
@@ -119,7 +122,7 @@ pub fn above(path: &[u8]) -> &[u8] {
     }
 }
 
-/// A path for people.
+/// A path as text.
 pub fn show(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }

@@ -1,4 +1,5 @@
-//! `braid bench` on an embedded cluster, with tiny sizes: what it measures here means nothing, how it behaves does.
+//! `braid bench` on an embedded cluster, with tiny sizes. The tests check its behaviour; the
+//! measured values mean nothing.
 #![cfg(unix)]
 
 use std::{
@@ -21,7 +22,7 @@ fn names(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
 }
 
-/// Directories of runs that are there.
+/// Existing directories of runs.
 fn scratch(cluster: &Cluster) -> Vec<String> {
     let listed = cluster.ok(&["ls", "-a", "/"]);
     listed
@@ -31,7 +32,7 @@ fn scratch(cluster: &Cluster) -> Vec<String> {
         .collect()
 }
 
-/// A run that goes on until it is stopped, once it has made its directory.
+/// A run without end, returned when its directory exists.
 fn endless(cluster: &Cluster) -> Child {
     let mut command = braid();
     command.env("BRAID_CONFIG", cluster.path().join("braid.toml")).args([
@@ -70,8 +71,8 @@ fn every_row_is_measured_beside_a_limit_and_nothing_is_left() {
         assert!(row["bound"]["percent"].as_f64().unwrap() > 0.0, "{row}");
         assert!(!row["bound"]["limit"].as_str().unwrap().is_empty(), "{row}");
     }
-    // Of each daemon: network both ways, round trip, small read, force. Of the disk that they share: in order both ways, at random
-    // places both ways, fsync.
+    // For each daemon: network in both directions, round trip, small read, fsync. For the disk that
+    // they share: sequential and random access, reads and writes, and fsync.
     let of_iods: Vec<&Value> = report["limits"]
         .as_array()
         .unwrap()

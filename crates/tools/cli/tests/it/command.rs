@@ -1,4 +1,5 @@
-//! The `braid` command as a user meets it: a real embedded cluster, right and wrong arguments, what it prints and how it exits.
+//! The `braid` command from a user's view: an embedded cluster, right and wrong arguments, output
+//! and exit codes.
 #![cfg(unix)]
 
 use std::{
@@ -184,7 +185,7 @@ fn a_cluster_gets_another_port_and_more_daemons_when_it_is_started_so() {
     let before = address().unwrap();
     cluster.ok(&["down", path.to_str().unwrap()]);
     let port = before.rsplit_once(':').unwrap().1.trim_end_matches(['"', ']']);
-    // Where another program was faster, it is taken as well.
+    // If another program was faster, the port is in use as well.
     let taken = TcpListener::bind(format!("127.0.0.1:{port}"));
     let up = braid()
         .arg("up")
@@ -356,7 +357,7 @@ fn separate_daemons_are_the_same_system_as_up() {
 }
 
 #[test]
-fn an_io_daemon_that_joins_a_running_cluster_is_used_for_new_files_and_a_stopped_one_is_not() {
+fn new_files_use_a_joined_io_daemon_and_not_a_stopped_one() {
     let mut cluster = Processes::start();
     cluster.add_iod(&cluster.dir.path().join("disk0"));
     let file = cluster.file("data", &noise(3_000_000));
@@ -373,7 +374,7 @@ fn an_io_daemon_that_joins_a_running_cluster_is_used_for_new_files_and_a_stopped
 }
 
 #[test]
-fn a_disk_that_fills_in_the_middle_of_a_put_is_told_and_nothing_else_is_lost() {
+fn a_disk_that_fills_during_a_put_is_reported_and_loses_no_other_file() {
     let mut cluster = Processes::start();
     let disk = cluster.dir.path().join("small");
     fs::create_dir(&disk).unwrap();
@@ -392,7 +393,7 @@ fn a_disk_that_fills_in_the_middle_of_a_put_is_told_and_nothing_else_is_lost() {
     );
     assert_eq!(cluster.run(&["cat", "/small"]).stdout, small, "what was there before is whole");
     assert_eq!(cluster.run(&["stat", "/big"]).status.code(), Some(3), "a part of it is not left");
-    // Room comes back when the objects are deleted, in the background.
+    // Space is freed when the objects are deleted, in the background.
     while !cluster.run(&["put", &small_file, "/again"]).status.success() {}
     assert_eq!(cluster.run(&["cat", "/again"]).stdout, small);
     cluster.iods.clear();
@@ -448,7 +449,7 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
     assert!(mds(Some("env:1"), Some("flag:1")).contains("flag:1"));
 }
 
-/// Objects of one I/O daemon, as files of its disk.
+/// Objects of one I/O daemon, as files on its disk.
 fn objects(cluster: &Cluster, iod: &str) -> Vec<PathBuf> {
     let dirs = fs::read_dir(cluster.path().join(iod).join("objects")).unwrap();
     dirs.flat_map(|dir| fs::read_dir(dir.unwrap().path()).unwrap().map(|e| e.unwrap().path()))
@@ -461,7 +462,7 @@ fn an_object_that_is_gone_is_an_error_and_found_by_fsck() {
     let file = cluster.file("f", &noise(3_000_000));
     cluster.ok(&["put", &file, "/f"]);
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"), "a quiet file system is clean");
-    // Stripes 0 and 2: the end of the file is there.
+    // Stripes 0 and 2: the end of the file exists.
     let end = objects(&cluster, "iod0").into_iter().chain(objects(&cluster, "iod1"));
     fs::remove_file(end.max_by_key(|object| object.metadata().unwrap().len()).unwrap()).unwrap();
     cluster.restart_after(|| ());
@@ -469,7 +470,7 @@ fn an_object_that_is_gone_is_an_error_and_found_by_fsck() {
     cluster.fails(
         &["fsck"],
         7,
-        "object missing cannot be mended from here; try: bring the disk of I/O daemon",
+        "object missing cannot be mended; try: restore the disk of I/O daemon",
     );
     let stat = || cluster.ok(&["stat", "/f"]);
     let before = stat();
@@ -486,7 +487,7 @@ fn an_object_that_is_gone_is_an_error_and_found_by_fsck() {
         "{json}"
     );
     cluster.fails(&["cat", "/f"], 1, "missing");
-    // What the advice says, helps.
+    // The advice helps.
     cluster.ok(&["rm", "/f"]);
     cluster.ok(&["put", &file, "/f"]);
     assert_eq!(cluster.run(&["cat", "/f"]).stdout, noise(3_000_000));
@@ -494,7 +495,7 @@ fn an_object_that_is_gone_is_an_error_and_found_by_fsck() {
 }
 
 #[test]
-fn an_object_that_is_cut_by_hand_is_an_error_where_it_is_cut_and_found_by_fsck() {
+fn a_truncated_object_is_a_read_error_and_found_by_fsck() {
     let cluster = Cluster::up(2);
     let file = cluster.file("f", &noise(8 << 20));
     cluster.ok(&["put", &file, "/f"]);
@@ -506,7 +507,7 @@ fn an_object_that_is_cut_by_hand_is_an_error_where_it_is_cut_and_found_by_fsck()
     cluster.restart_after(|| {
         fs::File::options().write(true).open(&cut).unwrap().set_len(bytes / 2).unwrap()
     });
-    cluster.fails(&["fsck"], 7, "object cut short: /f: part");
+    cluster.fails(&["fsck"], 7, "object truncated: /f: part");
     cluster.fails(&["fsck", "--mend"], 7, "1 problems left");
     assert_eq!(cluster.ok(&["stat", "/f"]), before, "it is neither cut nor said to be whole");
     cluster.fails(&["cat", "/f"], 1, "are gone from the disk");
@@ -527,7 +528,7 @@ fn an_object_without_a_file_is_found_by_fsck_and_moved_away_when_told() {
     let kept = cluster.path().join("kept");
     fs::hard_link(&object, &kept).unwrap();
     cluster.ok(&["rm", "/f"]);
-    // Objects are deleted in the background: `status` says when none waits any more.
+    // Objects are deleted in the background: `status` shows when no deletion is pending.
     let waiting = || {
         let status: serde_json::Value =
             serde_json::from_str(&cluster.ok(&["--json", "status"])).unwrap();
@@ -545,7 +546,7 @@ fn an_object_without_a_file_is_found_by_fsck_and_moved_away_when_told() {
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
 }
 
-/// Damages the metadata of a cluster that is down: a wrong link count, and a directory whose name is gone.
+/// Damages the metadata of a stopped cluster: a wrong link count, and a directory without a name.
 fn damage(metadata: &Path, counted: &[u8], nameless: &[u8]) {
     let store = Arc::new(Engine::open(metadata, EngineOptions::default()).unwrap());
     let names =
@@ -557,7 +558,7 @@ fn damage(metadata: &Path, counted: &[u8], nameless: &[u8]) {
     names.mend_links(&call, file.file, 5, file.change).unwrap();
     let page = names.readdir(&root, top, 0, 65_536, false).unwrap();
     let entry = page.entries.iter().find(|listed| listed.name == nameless).unwrap().entry;
-    // Both keys of the entry, as docs/format-meta.md has them: shard, letter, directory, name or cookie.
+    // Both keys of the entry, as in docs/format-meta.md: shard, letter, directory, name or cookie.
     let key = |letter: u8, rest: &[u8]| {
         [&top.shard().0.to_be_bytes()[..], &[letter], &top.0.to_be_bytes(), rest].concat()
     };
@@ -569,7 +570,7 @@ fn damage(metadata: &Path, counted: &[u8], nameless: &[u8]) {
 }
 
 #[test]
-fn a_wrong_link_count_and_an_unreachable_directory_are_found_by_fsck_and_mended_when_told() {
+fn fsck_finds_and_mends_link_counts_and_unreachable_directories() {
     let cluster = Cluster::up(1);
     let file = cluster.file("f", b"content");
     cluster.ok(&["mkdir", "-p", "/lost/sub"]);
@@ -623,7 +624,7 @@ fn a_directory_is_held_to_its_quota_and_everybody_else_is_not() {
     cluster.ok(&["stat", "/d/sub/fits"]);
     cluster.ok(&["put", &large, "/elsewhere"]);
     cluster.fails(&["mv", "/elsewhere", "/d/x"], 1, "not on the same file system");
-    // What is not named stays, and 0 is no limit.
+    // Limits that are not named do not change, and 0 removes a limit.
     cluster.ok(&["quota", "set", "--dir", "/d", "--bytes", "0"]);
     let limits = report(&["list"])[0]["limits"].clone();
     assert_eq!(
@@ -650,7 +651,8 @@ fn a_wrong_usage_is_found_by_fsck_and_mended_when_told() {
     cluster.ok(&["put", &file, "/f"]);
     cluster.restart_after(|| {
         let store = Engine::open(&cluster.path().join("mds"), EngineOptions::default()).unwrap();
-        // Usage of user 4711, as docs/format-meta.md has it: shard, letter, kind, number; version, bytes, inodes.
+        // Usage of user 4711, as in docs/format-meta.md: shard, letter, kind, number; version,
+        // bytes, inodes.
         let key = [&FileIndex::ROOT.shard().0.to_be_bytes()[..], b"A\x01", &4711u64.to_be_bytes()]
             .concat();
         let mut batch = Batch::new();

@@ -1,4 +1,4 @@
-//! Leases on a real cluster: two clients, each of which keeps names and attributes, and what one does the other sees.
+//! Leases on a real cluster: two clients cache names and attributes, and see each other's changes.
 #![cfg(unix)]
 
 use std::{
@@ -30,12 +30,12 @@ fn client(cluster: &Cluster) -> Client {
     Client::connect(Config::new([mds["value"].as_str().unwrap()], key)).unwrap()
 }
 
-/// A client that keeps what it was told of one directory's children, as a mount does.
+/// A client that caches the children of one directory, as a mount does.
 struct Cache {
     client: Client,
     leases: Leases,
     dir: FileIndex,
-    /// What is kept, `None` for a name that is not there; dropped by a recall.
+    /// The cache; `None` for a name that does not exist. A recall clears it.
     kept: Mutex<HashMap<String, Option<Attributes>>>,
     asked: AtomicU64,
     lost: AtomicU64,
@@ -84,7 +84,7 @@ impl Cache {
         cache
     }
 
-    /// Attributes of a name, from what is kept if possible.
+    /// Attributes of a name, from the cache if possible.
     fn look_up(&self, name: &str) -> Option<Attributes> {
         if let Some(known) = self.kept.lock().unwrap().get(name) {
             return known.clone();
@@ -111,7 +111,7 @@ impl Cache {
 }
 
 #[test]
-fn what_is_kept_is_asked_once_and_forgotten_when_another_client_changes_it() {
+fn cached_names_are_fetched_once_and_dropped_by_another_clients_change() {
     let cluster = Cluster::up(1);
     let one = client(&cluster);
     one.mkdir("/d", 0o755).unwrap();
@@ -151,7 +151,8 @@ fn two_clients_that_keep_names_see_every_change_of_the_other() {
             scope.spawn(move || {
                 for turn in 0..200 {
                     let name = format!("n{turn}");
-                    // Both look, so that both keep that it is not there; then one makes it and tells the other.
+                    // Both look the name up and cache that it does not exist; then one creates it
+                    // and notifies the other.
                     assert!(caches[me].look_up(&name).is_none());
                     pause.wait();
                     if turn % 2 == me {
@@ -250,12 +251,14 @@ fn who_left_is_asked_nothing_though_files_of_it_are_still_open() {
     one.mkdir("/d", 0o755).unwrap();
     let (writer, reader) = (Cache::new(&cluster, "/d"), Cache::new(&cluster, "/d"));
     let options = OpenOptions::new().write(true).create(true).lease(LeaseMode::Write);
-    // An open brings a lease to a session that is known to keep some: it has asked, or waits for recalls.
+    // An open brings a lease to a session that caches: one that has asked for leases, or waits for
+    // recalls.
     assert!(writer.leases.ask_names(writer.dir).unwrap().is_some());
     let file = writer.client.open("/d/f", &options).unwrap();
     assert!(file.lease().is_some());
     writer.client.leave();
-    // Until every daemon refuses the session that left, it may still write: so long others share the file with it.
+    // The session that left may write until every daemon refuses it. Until then others share the
+    // file with it.
     let mode = |ticket: Option<LeaseTicket>| ticket.map(|ticket| ticket.mode());
     let ask = || mode(reader.leases.ask_data(file.index(), LeaseMode::Read, false).unwrap());
     let end = Instant::now() + Duration::from_secs(60);

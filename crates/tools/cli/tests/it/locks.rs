@@ -43,7 +43,7 @@ fn file(client: &Client) -> FileIndex {
 }
 
 #[test]
-fn a_counter_that_two_clients_with_threads_raise_under_a_lock_loses_nothing() {
+fn two_clients_with_threads_increment_a_locked_counter_without_loss() {
     const ROUNDS: u64 = 200;
     let cluster = Cluster::up(1);
     let clients = [client(&cluster), client(&cluster)];
@@ -86,7 +86,7 @@ fn a_wait_for_a_lock_is_ended_by_another_thread_and_leaves_the_lock_alone() {
             other.lock_range(&lock(file, 2, 0), &cancel)
         });
         ready.wait();
-        // Whether it comes before, at, or after the beginning of the wait.
+        // Whether the cancel comes before, during or after the start of the wait.
         other.cancel_lock(&cancel).unwrap();
         assert_eq!(wait.join().unwrap().unwrap_err().status(), Status::Interrupted);
     });
@@ -104,7 +104,7 @@ fn two_clients_that_wait_for_each_other_are_told_of_the_deadlock() {
     other.try_lock_range(&lock(file, 1, 1)).unwrap();
     let waits = |client: &Client, mine: u64, other: u64| {
         let outcome = client.lock_range(&lock(file, 1, other), &LockCancelHandle::new());
-        // Who is refused gives up what it has, so that the other one goes on.
+        // A refused client releases its locks, so that the other one can continue.
         let _ = client.unlock_range(&LockRange { start: mine, last: mine, ..all(file, 1) });
         outcome.map_err(|error| error.status())
     };

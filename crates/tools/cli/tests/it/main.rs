@@ -1,5 +1,5 @@
-//! The integration tests of this crate, one module a subject, in one binary: each binary more is
-//! compiled and linked by itself. `library` is one of its own, since it forks.
+//! The integration tests of this crate, one module per subject, in one binary: each further binary
+//! costs a compilation and a link. `library` is a binary of its own, since it forks.
 
 mod bench;
 mod command;
@@ -13,4 +13,4 @@ mod output;
 mod parallel;
 mod sync;
 mod systemd;
-mod warden;
+mod watchdog;

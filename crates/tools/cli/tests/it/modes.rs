@@ -1,4 +1,4 @@
-//! Open modes on a real cluster: what one client's open denies to another's.
+//! Open modes on a real cluster: what the open of one client denies to another.
 #![cfg(unix)]
 
 use crate::harness::Cluster;
@@ -51,7 +51,7 @@ fn refused<T: std::fmt::Debug>(outcome: Result<T, braid_client::Error>) -> Strin
 #[test]
 fn what_one_client_denies_another_does_not_get_until_it_closes() {
     let (_cluster, one, two) = scene();
-    // Its own open for writing, whose close waits here, is not in the way.
+    // Its own open for writing, whose close is still pending here, is no conflict.
     let held = one.open("/f", &reading().deny(Deny::WRITE | Deny::DELETE)).unwrap();
     let why = refused(two.open("/f", &writing()));
     assert!(
@@ -65,7 +65,7 @@ fn what_one_client_denies_another_does_not_get_until_it_closes() {
     let reads = two.open("/f", &reading()).unwrap();
     assert_eq!(content(&reads), b"what it was");
     held.close().unwrap();
-    // At once: a close of what denies something waits for nothing.
+    // Immediately: a close that ends a denial is not delayed.
     two.open("/f", &writing()).unwrap().write_at(b"W", 0).unwrap();
     refused(one.open("/f", &reading().deny(Deny::READ)));
     drop(reads);
@@ -119,7 +119,7 @@ fn after_a_restart_of_the_metadata_server_the_same_is_denied() {
     assert_eq!(content(&held), b"what it was");
     held.close().unwrap();
     two.open("/f", &writing()).unwrap().write_at(b"W", 0).unwrap();
-    // What denied in the run before denies in this one: it was taken up, not only remembered.
+    // A denial from before the restart holds after it: the client has reclaimed it.
     refused(two.open("/g", &reading()));
     changed.close().unwrap();
     two.open("/g", &reading()).unwrap();

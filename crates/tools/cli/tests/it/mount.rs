@@ -1,4 +1,5 @@
-//! `braid mount` and `braid umount`: what a user meets, also when servers or the mount itself are killed.
+//! `braid mount` and `braid umount` from a user's view, also when servers or the mount itself are
+//! killed.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -13,10 +14,10 @@ use std::{
 use crate::harness::{Cluster, Processes, braid, noise, text};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Nothing here takes this long; a test that would hang fails instead.
+/// Longer than any step of these tests: a test that would hang fails instead.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Whether this machine mounts; says why not.
+/// Whether this machine can mount; prints the reason if not.
 pub(crate) fn can_mount() -> bool {
     let able = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
     if !able {
@@ -25,7 +26,7 @@ pub(crate) fn can_mount() -> bool {
     able
 }
 
-/// The type and source of what is mounted there.
+/// Type and source of the mount at a path.
 fn mounted(point: &Path) -> Option<(String, String)> {
     let table = fs::read_to_string("/proc/self/mounts").unwrap();
     let found = table
@@ -35,7 +36,7 @@ fn mounted(point: &Path) -> Option<(String, String)> {
     found.map(|line| (line[2].to_owned(), line[0].to_owned()))
 }
 
-/// A mount in the foreground, so that its process is at hand.
+/// A mount in the foreground, so that the test has its process.
 pub(crate) struct Foreground(Child);
 
 impl Foreground {
@@ -215,7 +216,7 @@ fn a_read_only_mount_changes_nothing() {
     assert_eq!(write(), Err(std::io::ErrorKind::ReadOnlyFilesystem));
     cluster.ok(&["mount", "-o", "remount,rw", point.to_str().unwrap()]);
     assert_eq!(write(), Ok(()));
-    // As libfuse's helper of mount(8) calls it, with what the table of mounts shows.
+    // The call of libfuse's mount(8) helper, with the source that the mount table shows.
     cluster.ok(&[
         "host:7700",
         point.to_str().unwrap(),
@@ -237,7 +238,7 @@ fn the_helper_of_mount_takes_a_line_of_fstab() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_braid"), &helper).unwrap();
     fs::create_dir(&point).unwrap();
     let config = cluster.path().join("braid.toml");
-    // By its own name, as mount(8) calls what it finds in /sbin.
+    // The call of mount(8) for the helper in /sbin, under its own name.
     let output = std::process::Command::new(&helper)
         .arg0("/sbin/mount.braid")
         .args([config.as_os_str(), point.as_os_str()])
@@ -293,7 +294,7 @@ fn a_mount_in_use_names_who_uses_it_and_goes_lazily() {
     drop(held);
 }
 
-/// Servers that are there when it begins.
+/// Servers that exist before the mount.
 fn servers() -> (Processes, std::path::PathBuf) {
     let mut servers = Processes::start();
     let (disk, point) = (servers.dir.path().join("disk"), servers.dir.path().join("point"));
@@ -334,7 +335,7 @@ fn umount_works_while_servers_are_dead() {
 }
 
 #[test]
-fn a_call_that_a_dead_daemon_does_not_answer_fails_in_time_and_the_log_names_the_daemon() {
+fn a_call_to_a_dead_daemon_fails_in_time_and_the_log_names_it() {
     if !can_mount() {
         return;
     }
@@ -351,7 +352,7 @@ fn a_call_that_a_dead_daemon_does_not_answer_fails_in_time_and_the_log_names_the
             .and_then(|()| file.sync_all())
             .is_err()
     );
-    // Two calls, 3 s each.
+    // Two calls of 3 s each.
     assert!(began.elapsed() < LONG, "{:?}", began.elapsed());
     let said = fs::read_to_string(&log).unwrap();
     assert!(said.contains("I/O daemon 1"), "{said}");

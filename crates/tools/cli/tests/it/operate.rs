@@ -1,4 +1,4 @@
-//! What an operator meets: a daemon that is lost for ever, full disks, and what others have planted.
+//! Operations: a daemon that is lost for good, full disks, and files that other users planted.
 
 use std::{
     fs,
@@ -13,14 +13,14 @@ use serde_json::Value;
 
 use crate::harness::{Cluster, Daemon, Mounted, Processes, braid, noise, text};
 
-/// Far below the 30 s that a call waits for a server, and far above what an error costs.
+/// Much less than the 30 s that a call waits for a server, and much more than an error takes.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
 fn facts(cluster: &Processes, args: &[&str]) -> Value {
     serde_json::from_str(&cluster.ok(&[&["--json"], args].concat())).unwrap()
 }
 
-/// Three daemons, and where they keep their objects.
+/// Three daemons, and the directories of their objects.
 fn three() -> (Processes, Vec<PathBuf>) {
     let mut cluster = Processes::start();
     let disks: Vec<PathBuf> =
@@ -29,7 +29,7 @@ fn three() -> (Processes, Vec<PathBuf>) {
     (cluster, disks)
 }
 
-/// Kills the second daemon, and waits until it is seen to be down.
+/// Kills the second daemon, and waits until the cluster map shows it down.
 fn kill_second(cluster: &mut Processes) {
     drop(cluster.iods.remove(1));
     while facts(cluster, &["status"])["iods"][1]["state"] != "down" {
@@ -37,7 +37,7 @@ fn kill_second(cluster: &mut Processes) {
     }
 }
 
-/// Whether a file has a byte on the second daemon.
+/// Whether a file has data on the second daemon.
 fn is_on_second(cluster: &Processes, path: &str) -> bool {
     let layout = &facts(cluster, &["layout", "show", path])[0];
     let parts = layout["components"][0]["iods_of_parts"].as_array().unwrap();
@@ -62,7 +62,7 @@ fn losing_a_daemon_for_ever_is_an_ordinary_day() {
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
     assert!(text(&refused).contains("has a part of /"), "{}", text(&refused));
     assert!(
-        text(&refused).contains("where it does not come back: braid iod remove 2 --lost"),
+        text(&refused).contains("if it does not come back: braid iod remove 2 --lost"),
         "{}",
         text(&refused)
     );
@@ -138,7 +138,7 @@ fn a_file_of_a_dead_daemon_hides_no_other_and_is_removed() {
     let (mut cluster, _) = three();
     let small = cluster.file("small", b"a few bytes");
     cluster.ok(&["put", &small, "/other"]);
-    // Somebody writes it: its size is in its objects.
+    // A client writes the file: its size is in its objects.
     let key = cluster.dir.path().join("c/keys/client.key");
     let mds = facts(&cluster, &["config", "explain"]).as_array().unwrap().iter().find_map(|row| {
         (row["setting"] == "cluster.mds").then(|| row["value"].as_str().unwrap().to_owned())
@@ -199,7 +199,7 @@ fn a_mount_goes_on_without_a_daemon_that_was_removed() {
     assert!(begun.elapsed() < 2 * AT_ONCE, "{:?}", begun.elapsed());
 }
 
-/// Ends a mount, and with it its process, when the test ends.
+/// Unmounts, and so ends the mount process, when the test ends.
 #[cfg(target_os = "linux")]
 struct Unmount(PathBuf);
 
@@ -210,7 +210,7 @@ impl Drop for Unmount {
     }
 }
 
-/// What the kernel has of a file is not what its daemons have.
+/// Drops the kernel's cache of a file: cached data needs no daemon.
 #[cfg(target_os = "linux")]
 fn drop_caches(path: &Path) {
     let file = fs::File::open(path).unwrap();
@@ -252,7 +252,7 @@ fn up_follows_no_link_to_write_its_log() {
         .args(["--detach", "--no-mount", "--port", "0"])
         .output()
         .unwrap();
-    assert!(text(&up).contains("it has other names"), "{}", text(&up));
+    assert!(text(&up).contains("it has other hard links"), "{}", text(&up));
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
 }
 
@@ -352,7 +352,7 @@ fn a_layout_is_told_in_words_that_can_be_typed() {
     assert!(cluster.ok(&["layout", "show", "/d"]).contains("simple-stripe, placed by free-space"));
     cluster.ok(&["put", &small, "/d/f"]);
     let shown = cluster.ok(&["layout", "show", "/d/f"]);
-    assert_eq!(shown.matches("empty: the file ends before it").count(), 2, "{shown}");
+    assert_eq!(shown.matches("empty: past the end of the file").count(), 2, "{shown}");
     let json = cluster.ok(&["--json", "layout", "show", "/d/f"]);
     assert!(json.contains("\"kind\": \"simple-stripe\""), "{json}");
     cluster.fails(
@@ -371,7 +371,7 @@ fn sizes_owners_and_help_are_as_elsewhere() {
         assert!(!cluster.ok(args).contains("Usage"), "{args:?}");
     }
     assert!(cluster.ok(&["ls", "-lh", "/"]).contains(" 1.4 MiB "));
-    // Who holds the key and puts no owner acts as root.
+    // Without --owner, files of the holder of a key belong to root.
     assert!(cluster.ok(&["ls", "-l", "/"]).contains(" root "));
     assert!(cluster.ok(&["ls", "-ln", "/"]).contains(" 0 "));
     let (short, long) = (

@@ -1,4 +1,4 @@
-//! What the command says and how it ends: the progress bar, what to type next, exit codes, the log.
+//! The output of the command: the progress bar, hints for the next command, exit codes, the log.
 #![cfg(unix)]
 
 use std::{
@@ -16,7 +16,7 @@ use rustix::{
     termios::{Winsize, tcsetwinsize},
 };
 
-/// Both ends of a terminal of 80 columns: what a program prints on the second is read from the first.
+/// Both ends of a terminal of 80 columns: the first one reads what a program prints on the second.
 fn terminal() -> (File, File) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
@@ -27,7 +27,7 @@ fn terminal() -> (File, File) {
     (File::from(master), user)
 }
 
-/// `braid ARGS` with its standard error on a terminal: what that shows.
+/// Runs `braid ARGS` with its standard error on a terminal, and returns what the terminal shows.
 fn on_a_terminal(cluster: &Cluster, args: &[&str]) -> String {
     let (mut master, user) = terminal();
     let mut child = {
@@ -37,7 +37,7 @@ fn on_a_terminal(cluster: &Cluster, args: &[&str]) -> String {
     };
     let mut shown = Vec::new();
     let mut buffer = [0; 4096];
-    // At the end of the last writer Linux says EIO.
+    // After the last writer has closed, Linux returns EIO.
     while let Ok(bytes @ 1..) = master.read(&mut buffer) {
         shown.extend_from_slice(&buffer[..bytes]);
     }
@@ -45,7 +45,7 @@ fn on_a_terminal(cluster: &Cluster, args: &[&str]) -> String {
     String::from_utf8(shown).unwrap()
 }
 
-/// Whether a bar with bytes of bytes was drawn.
+/// Whether the terminal showed a bar with a number of bytes.
 fn has_bar(shown: &str) -> bool {
     shown.contains(['█', '░']) && shown.contains("B/")
 }
@@ -83,7 +83,7 @@ fn no_progress_bar_is_drawn_where_there_is_no_terminal() {
     let shown = text(&put);
     assert!(put.status.success() && shown.contains("1 file"), "{shown}");
     assert!(!has_bar(&shown) && !shown.contains(['\r', '\x1b']), "{shown:?}");
-    // A terminal elsewhere is no reason: the bar would go into the file that standard error is.
+    // Another terminal must not matter: the bar would go into the file that standard error is.
     let (_master, user) = terminal();
     let log = cluster.dir.path().join("log");
     let mut command = braid();
@@ -105,7 +105,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Where this machine mounts.
+/// Only where this machine can mount.
 fn mount_and_umount_say_what_to_type_next(cluster: &Cluster) {
     let point = cluster.dir.path().join("point");
     fs::create_dir(&point).unwrap();
@@ -122,16 +122,16 @@ fn mount_and_umount_say_what_to_type_next(cluster: &Cluster) {
     }
 }
 
-/// Every command under `braid help`.
+/// All commands of `braid help`.
 fn commands() -> BTreeSet<String> {
     let help = String::from_utf8(braid().arg("help").output().unwrap().stdout).unwrap();
     let list = help.split("Commands:").nth(1).unwrap().split("\n\n").next().unwrap();
-    // Names stand two columns in; the lines between them go on with a description.
+    // Names are indented by two columns; the lines between them continue a description.
     let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     names.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
 }
 
-/// Commands whose standard output is data, or that explain themselves.
+/// Commands whose standard output is data or help.
 const WITHOUT_NEXT: [&str; 3] = ["cat", "completions", "help"];
 
 #[test]
@@ -213,11 +213,11 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
     let pages = cluster.run(&["man", "--dir", &format!("{dir}/pages")]);
     assert!(stderr(&pages).contains("next: man -l "), "{}", stderr(&pages));
     fs::write(cluster.path().join("iod0/objects/000/stranger"), b"?")
-        .or_else(|_| plant_stranger(&cluster))
+        .or_else(|_| plant_foreign_file(&cluster))
         .unwrap();
     let found = cluster.run(&["fsck"]);
     assert_eq!(found.status.code(), Some(7), "{}", text(&found));
-    assert!(stderr(&found).contains("try: look what it is"), "{}", text(&found));
+    assert!(stderr(&found).contains("try: check what it is"), "{}", text(&found));
     let down = braid().arg("down").arg(cluster.path()).output().unwrap();
     assert!(stderr(&down).contains("--detach"), "{}", text(&down));
     let up = braid().arg("up").arg(cluster.path()).arg("--detach").output().unwrap();
@@ -229,18 +229,18 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
     mount_and_umount_say_what_to_type_next(&cluster);
     seen.extend(["mount", "umount"].map(str::to_owned));
     seen.extend(["man", "fsck", "down", "up"].map(str::to_owned));
-    // The daemons have a test of their own: they do not end.
+    // The daemons have a test of their own, since they do not end.
     seen.extend(["mds", "iod", "agent"].map(str::to_owned));
     assert_eq!(commands(), seen, "a new command needs a next step, and a line here");
 }
 
-/// A file that is no object, among the objects.
-fn plant_stranger(cluster: &Cluster) -> std::io::Result<()> {
+/// Puts a file that is not an object among the objects.
+fn plant_foreign_file(cluster: &Cluster) -> std::io::Result<()> {
     let mut dirs = fs::read_dir(cluster.path().join("iod0/objects"))?;
     fs::write(dirs.next().expect("a directory of objects")?.path().join("stranger"), b"?")
 }
 
-/// Waits until a log has a line that holds all of `words`; the log.
+/// Waits until the log has a line with all of `words`, and returns the log.
 fn log_with(path: &Path, words: &[&str]) -> String {
     loop {
         let log = fs::read_to_string(path).unwrap();
@@ -251,7 +251,7 @@ fn log_with(path: &Path, words: &[&str]) -> String {
     }
 }
 
-/// A metadata server, an I/O daemon and an agent, each with its log in a file.
+/// A metadata server, an I/O daemon and an agent, each with a log file.
 #[test]
 fn a_daemon_says_what_to_type_next_in_its_log() {
     let dir = tempfile::tempdir().unwrap();
@@ -299,7 +299,7 @@ fn the_log_of_a_daemon_has_levels_and_fields() {
     let (_debug, debug) = start("debug", &["-vv"], None);
     let (_silent, silent) = start("silent", &[], Some("error"));
     while cluster.up() < 3 {}
-    // `status` connects to each daemon, which one of the two logs tells of.
+    // `status` connects to each daemon; one of the two logs shows it.
     let log = log_with(&debug, &["DEBUG", "connected", "role=Admin", "address=\"127.0.0.1:"]);
     assert!(log.contains(" INFO registered iod="), "each level holds those above it: {log}");
     let log = log_with(&info, &[" INFO ", "registered", "iod=", "mds="]);
@@ -309,7 +309,7 @@ fn the_log_of_a_daemon_has_levels_and_fields() {
     assert!(!log.contains("INFO") && !log.contains("DEBUG"), "BRAID_LOG wins: {log}");
 }
 
-/// Commands that talk to a cluster, each on something that is not there.
+/// Commands that call a cluster, each on something that does not exist.
 const ON_NOTHING: [&[&str]; 11] = [
     &["ls", "/nothing"],
     &["stat", "/nothing"],
@@ -414,7 +414,7 @@ fn each_exit_code_is_what_the_help_says() {
     }
 }
 
-/// What a wrong command says: one reason, one thing to try, in that order.
+/// Checks the error of a wrong command: one reason and one advice, in this order.
 fn wrong(output: &Output, code: i32, why: &str, advice: &str) {
     let said = stderr(output);
     assert_eq!(output.status.code(), Some(code), "{said}");
@@ -442,19 +442,29 @@ fn names_that_cannot_be_say_what_would_do() {
     wrong(&run(&["mv", "/a/f", "/b/f"]), 3, "there is no directory /b", "braid mkdir -p /b");
     wrong(&run(&["mv", "--exchange", "/a/f", "/g"]), 3, "there is no /g", "braid mv /a/f /g");
     wrong(&run(&["mkdir", "/b/c"]), 3, "there is no directory /b", "braid mkdir -p /b");
-    wrong(&run(&["ln", "/a", "/b"]), 4, "a directory has no second name", "braid ln -s /a /b");
+    wrong(
+        &run(&["ln", "/a", "/b"]),
+        4,
+        "a directory cannot have a second name",
+        "braid ln -s /a /b",
+    );
     wrong(&run(&["rm", "/a"]), 2, "it is a directory", "braid rm -r /a");
     wrong(&run(&["cp", "/a/f", "/a/f"]), 2, "the same file", "another destination");
     wrong(
         &run(&["cp", "-r", "/a", "/a/b"]),
         2,
-        "without end",
+        "would contain itself",
         "a destination that is not below it",
     );
-    wrong(&run(&["cp", "-r", "/", "/a"]), 2, "without end", "a destination that is not below it");
+    wrong(
+        &run(&["cp", "-r", "/", "/a"]),
+        2,
+        "would contain itself",
+        "a destination that is not below it",
+    );
     assert_eq!(cluster.ok(&["ls", "/a"]), "f\n", "nothing was copied");
     wrong(&run(&["get", "/a/f", "/dev/null/x"]), 1, "writing /dev/null/x", "another destination");
-    // Time enough to look a name up, also on a busy machine.
+    // Enough time for a name lookup, also on a busy machine.
     wrong(&run(&["ls", "--mds", "here", "--timeout", "2s"]), 5, "here", ADDRESS);
     let agent = "braid agent, as the owner of the client key";
     wrong(
@@ -471,7 +481,7 @@ fn names_that_cannot_be_say_what_would_do() {
     wrong(&run(&["ls", "--config", &binary]), 2, "reading", CONFIG);
 }
 
-const ADDRESS: &str = "an address as HOST:PORT; braid config explain says where it comes from";
+const ADDRESS: &str = "an address HOST:PORT; braid config explain shows its source";
 const CONFIG: &str = "--config with the braid.toml that braid init or braid up wrote";
 
 #[test]
@@ -482,18 +492,18 @@ fn keys_that_cannot_be_made_or_revoked_leave_nothing_behind() {
         wrong(
             &cluster.run(&["key", "add", name]),
             2,
-            "making key",
+            "creating key",
             "braid key add NAME --out FILE",
         );
     }
     let missing = cluster.dir.path().join("none/h.key");
     let lost = cluster.run(&["key", "add", "lost", "--out", missing.to_str().unwrap()]);
-    wrong(&lost, 3, "none/h.key", "--out FILE in a directory that is there");
+    wrong(&lost, 3, "none/h.key", "--out FILE in a directory that exists");
     let subtree = cluster.run(&["key", "add", "h", "--subtree", "/none", "--out", "/dev/null/k"]);
     wrong(
         &subtree,
         3,
-        "making key h for what is below /none",
+        "creating key h for everything below /none",
         "braid ls on the directory above it",
     );
     let keys: serde_json::Value =

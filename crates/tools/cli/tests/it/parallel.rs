@@ -1,4 +1,5 @@
-//! The library on a real cluster, as the tasks of a parallel program use it: views, lists, operations that go on by themselves, groups.
+//! The library on a real cluster, used as by the tasks of a parallel program: views, lists,
+//! nonblocking operations, groups.
 #![cfg(unix)]
 
 use std::{thread, time::Duration};
@@ -9,7 +10,7 @@ use braid_client::{
     OpenOptions, ReadPiece, Secret, Started, TcpGroup, ThreadGroup, View, WritePiece, asynchronous,
 };
 
-/// Far beyond what a test takes.
+/// Much longer than a test takes.
 const LONG: Duration = Duration::from_secs(60);
 const TASKS: u32 = 4;
 const GROUP: u64 = 4096;
@@ -32,18 +33,19 @@ fn writable() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true).stripe_size(16_384)
 }
 
-/// What one task sees: 4 KiB of every 16 KiB.
+/// The view of one task: 4 KiB of every 16 KiB.
 fn view(rank: u32) -> View {
     View::strided(u64::from(rank) * GROUP, GROUP, u64::from(TASKS) * GROUP)
 }
 
-/// What the tasks write together.
+/// The data that all tasks write together.
 fn interleaved() -> Vec<u8> {
     let group = |at: u64| vec![(at % u64::from(TASKS)) as u8 + 1; GROUP as usize];
     (0..ROUNDS * u64::from(TASKS)).flat_map(group).collect()
 }
 
-/// A task of a parallel program: writes its part, and, when all have written, reads the next one's.
+/// A task of a parallel program. It writes its part and, when all have written, reads the part of
+/// the next task.
 fn task(config: Config, group: &dyn Group) {
     let client = Client::connect(config).unwrap();
     let file = client.open("/shared", &writable()).unwrap();
@@ -137,7 +139,7 @@ fn the_program_goes_on_while_what_it_started_waits() {
     client.lock_range(&lock(1), &LockCancelHandle::new()).unwrap();
     let wanted = lock(2);
     let waiting = client.start(move |client| client.lock_range(&wanted, &LockCancelHandle::new()));
-    // The other owner has it: nothing that this thread does now ends the wait.
+    // The other owner has the lock: nothing that this thread does ends the wait.
     file.write_at(b"meanwhile", 0).unwrap();
     assert_eq!(file.start_read_at([0; 9], 0).wait().1, *b"meanwhile");
     let waiting = waiting.test().unwrap_err();

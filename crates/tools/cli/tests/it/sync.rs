@@ -12,7 +12,7 @@ fn with_daemons(count: usize) -> Processes {
 }
 
 #[test]
-fn what_the_servers_have_is_synced_and_a_daemon_that_is_away_is_named_in_time() {
+fn sync_covers_all_servers_and_names_an_unreachable_daemon_in_time() {
     let mut servers = with_daemons(2);
     let file = servers.file("f", &[7; 100_000]);
     servers.ok(&["put", &file, "/"]);
@@ -33,7 +33,7 @@ fn what_the_servers_have_is_synced_and_a_daemon_that_is_away_is_named_in_time() 
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_path_that_is_on_no_mount_is_refused_and_one_that_is_not_there_is_exit_code_3() {
+fn a_path_outside_mounts_is_refused_and_a_missing_one_is_exit_code_3() {
     let dir = tempfile::tempdir().unwrap();
     let other = braid().arg("sync").arg(dir.path()).output().unwrap();
     assert_eq!(other.status.code(), Some(2), "{}", text(&other));

@@ -1,5 +1,6 @@
-//! The units of `dist/systemd`, started as systemd would start them, as far as that can be had without it: their command
-//! lines, environment, umask, user, no privileges, and a file system that is read-only but for the directories they name.
+//! The units of `dist/systemd`, started as systemd would, as far as possible without it: command
+//! lines, environment, umask, user, no privileges, and a file system that is read-only except for
+//! the named directories.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -17,14 +18,14 @@ use tempfile::TempDir;
 const UNITS: [&str; 3] = ["braid-mds.service", "braid-iod@.service", "braid-agent.service"];
 /// The disk of the one I/O daemon: its instance name.
 const INSTANCE: &str = "disk1";
-/// Who the daemons are here, in place of the user `braid`.
+/// The user of the daemons in these tests, instead of the user `braid`.
 const USER: u32 = 65534;
 
 fn dist() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../dist/systemd")
 }
 
-/// `[Service]` of a unit: keys in order, `%i` filled in.
+/// `[Service]` of a unit: keys in order, with `%i` replaced.
 struct Unit(Vec<(String, String)>);
 
 impl Unit {
@@ -50,14 +51,15 @@ impl Unit {
     }
 }
 
-/// A machine of its own: what units call `/etc/braid`, `/var/lib/braid`, `/srv/braid` and `/run/braid` lies below it.
+/// A machine of its own: the directories `/etc/braid`, `/var/lib/braid`, `/srv/braid` and
+/// `/run/braid` of the units are below it.
 struct Machine {
     root: TempDir,
     mds: String,
 }
 
 impl Machine {
-    /// As the comments at the head of the units say, "once, before the first start".
+    /// The steps from the comments of the units, "once, before the first start".
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -86,7 +88,8 @@ impl Machine {
         self.root.path().join(below.trim_start_matches('/'))
     }
 
-    /// Everything belongs to the daemons' user. Before they run: they rename and remove files of theirs.
+    /// Gives everything to the daemons' user. Before they run, since they rename and remove their
+    /// files.
     fn own(&self) {
         if is_root() {
             give(self.root.path());
@@ -94,7 +97,7 @@ impl Machine {
         }
     }
 
-    /// Absolute paths of a unit, on this machine.
+    /// Maps absolute paths of a unit to this machine.
     fn here(&self, text: &str) -> String {
         let root = self.root.path().to_str().unwrap();
         ["/usr/bin/braid", "/etc/braid", "/var/lib/braid", "/srv/braid", "/run/braid"]
@@ -102,7 +105,8 @@ impl Machine {
             .fold(text.to_owned(), |text, path| text.replace(path, &format!("{root}{path}")))
     }
 
-    /// Directories that the unit may write; systemd makes those of `StateDirectory=` and `RuntimeDirectory=`.
+    /// Directories that the unit may write; systemd creates those of `StateDirectory=` and
+    /// `RuntimeDirectory=`.
     fn writable(&self, unit: &Unit) -> Vec<PathBuf> {
         let state = unit.all("StateDirectory").map(|name| self.path(&format!("var/lib/{name}")));
         let runtime = unit.all("RuntimeDirectory").map(|name| self.path(&format!("run/{name}")));
@@ -110,7 +114,7 @@ impl Machine {
         state.chain(runtime).chain(named).collect()
     }
 
-    /// `Environment=`, then `EnvironmentFile=`, and nothing of ours but PATH.
+    /// `Environment=`, then `EnvironmentFile=`; from the environment of the test only PATH.
     fn environment(&self, unit: &Unit) -> BTreeMap<String, String> {
         let files = unit.all("EnvironmentFile").map(|path| self.here(path.trim_start_matches('-')));
         let lines = files.flat_map(|path| {
@@ -124,7 +128,7 @@ impl Machine {
         .collect()
     }
 
-    /// `ExecStart=` in words: `$NAME` alone is split at its blanks, `${NAME}` is not.
+    /// `ExecStart=` as words: `$NAME` alone is split at blanks, `${NAME}` is not.
     fn words(&self, unit: &Unit) -> Vec<String> {
         let environment = self.environment(unit);
         let value = |name: &str| environment.get(name).cloned().unwrap_or_default();
@@ -140,8 +144,9 @@ impl Machine {
             .collect()
     }
 
-    /// The command of a unit: in its umask and limits, and where we are root also without privileges and with nothing
-    /// to write but what it names. `trace` gets its system calls where `strace` is.
+    /// The command of a unit, with its umask and limits. As root also without privileges, and with
+    /// a file system that is read-only except for what the unit names. `trace` gets its system
+    /// calls if `strace` is installed.
     fn command(&self, unit: &Unit, trace: &Path) -> Command {
         let mut script = format!(
             "umask {}; ulimit -n {} 2>/dev/null || :; cd /; ",
@@ -167,7 +172,7 @@ impl Machine {
             );
         }
         if has("strace") {
-            // Outside of `setpriv`: the trace itself may be written.
+            // Outside of `setpriv`, so that the trace itself can be written.
             let strace =
                 ["strace", "-f", "-qq", "-e", "signal=none", "-o", trace.to_str().unwrap()];
             wrapped.splice(0..0, strace.map(str::to_owned));
@@ -188,7 +193,7 @@ impl Machine {
         command
     }
 
-    /// Programs of this machine that run, with their command lines.
+    /// Running programs of this machine, with their command lines.
     fn running(&self) -> Vec<(rustix::process::Pid, Vec<String>)> {
         let program = self.path("usr/bin/braid");
         let processes = fs::read_dir("/proc")
@@ -237,7 +242,7 @@ fn the_units_are_what_systemd_understands() {
     }
     let dir = tempfile::tempdir().unwrap();
     let verify = |name: &str, text: &str| {
-        // systemd asks whether the program is there; ours is elsewhere.
+        // systemd checks that the program exists; ours has another path.
         let text = text.replace("/usr/bin/braid", env!("CARGO_BIN_EXE_braid"));
         let file = dir.path().join(name.replace('@', "@disk1"));
         fs::write(&file, text).unwrap();
@@ -312,7 +317,7 @@ fn the_units_start_daemons_that_are_a_cluster_and_end_when_told() {
     }
 }
 
-/// SIGTERM to the daemon itself, as systemd sends it; it ends well.
+/// Sends SIGTERM to the daemon itself, as systemd does; it must end with success.
 fn end(daemon: &mut Daemon, machine: &Machine, unit: &Unit) {
     let words = machine.words(unit);
     let (pid, _) = machine
@@ -324,7 +329,7 @@ fn end(daemon: &mut Daemon, machine: &Machine, unit: &Unit) {
     assert!(daemon.0.wait().unwrap().success(), "{} ends well", words[1]);
 }
 
-/// What the daemon did, against what its unit lets it do.
+/// Compares the daemon's system calls with what its unit allows.
 fn judge(unit: &Unit, trace: &str) {
     let calls =
         trace.lines().filter_map(|line| line.split_once(' ').map(|(_, call)| call.trim_start()));
@@ -342,7 +347,7 @@ fn judge(unit: &Unit, trace: &str) {
         println!("names of system calls are not looked at: systemd-analyze is not on this machine");
         return;
     };
-    // What the wrapping did before the daemon itself began.
+    // The calls of the wrappers before the daemon itself starts.
     let start = calls
         .iter()
         .rposition(|call| call.starts_with("execve(") && call.contains("usr/bin/braid"))
@@ -356,7 +361,7 @@ fn judge(unit: &Unit, trace: &str) {
     assert!(refused.is_empty(), "{refused:?} under SystemCallFilter=");
 }
 
-/// `SystemCallFilter=` unfolded: each line adds names, or with `~` takes them away.
+/// `SystemCallFilter=` as a set of names: each line adds names, or with `~` removes them.
 fn allowed_calls(unit: &Unit) -> Option<BTreeSet<String>> {
     let mut allowed = BTreeSet::new();
     for line in unit.all("SystemCallFilter") {
@@ -369,12 +374,12 @@ fn allowed_calls(unit: &Unit) -> Option<BTreeSet<String>> {
             }
         }
     }
-    // systemd adds it to every filter.
+    // systemd adds this group to every filter.
     allowed.extend(calls_of("@default")?);
     Some(allowed)
 }
 
-/// The names of a group, groups in it too.
+/// The names of a group, including those of nested groups.
 fn calls_of(group: &str) -> Option<BTreeSet<String>> {
     let output = Command::new("systemd-analyze").args(["syscall-filter", group]).output().ok()?;
     let mut calls = BTreeSet::new();
@@ -388,7 +393,7 @@ fn calls_of(group: &str) -> Option<BTreeSet<String>> {
     (!calls.is_empty()).then_some(calls)
 }
 
-/// Makes what is at `path`, and below, the daemons' user's.
+/// Gives the tree at `path` to the daemons' user.
 fn give(path: &Path) {
     let given = Command::new("chown").args(["-R", &format!("{USER}:{USER}")]).arg(path).status();
     assert!(given.unwrap().success());

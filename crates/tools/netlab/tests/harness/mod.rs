@@ -1,4 +1,4 @@
-//! A lab, or the reason why there is none here.
+//! A lab, or the reason why this machine cannot run one.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use braid_crash_tests::braid::Braid;
 use braid_netlab::{Lab, Spec};
 
-/// How long a call may take on a machine that is busy with other things.
+/// Maximum duration of a call on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The command under test.
@@ -14,7 +14,7 @@ pub fn braid() -> Braid {
     Braid::find().unwrap()
 }
 
-/// A running lab; says why the test is skipped when none can be made here.
+/// A running lab. Prints why the test is skipped if this machine cannot run one.
 pub fn lab(spec: Spec) -> Option<Lab> {
     if unable() {
         return None;
@@ -22,7 +22,7 @@ pub fn lab(spec: Spec) -> Option<Lab> {
     Some(Lab::start(&braid(), &spec).unwrap())
 }
 
-/// The same, where packets can also be lost.
+/// The same, for a test that also drops packets.
 pub fn lossy_lab(spec: Spec) -> Option<Lab> {
     if unable() {
         return None;
@@ -36,7 +36,7 @@ pub fn lossy_lab(spec: Spec) -> Option<Lab> {
     }
 }
 
-/// Whether no lab can be made here; the reason is printed.
+/// Whether this machine cannot run a lab; prints the reason.
 pub fn unable() -> bool {
     match braid_netlab::able() {
         Ok(()) => false,
@@ -47,7 +47,7 @@ pub fn unable() -> bool {
     }
 }
 
-/// Bytes of which no two stretches are alike.
+/// Bytes without repetitions.
 pub fn pattern(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = || {
@@ -65,7 +65,7 @@ pub fn namespaces() -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// What `call` answers once a server is back.
+/// Repeats `call` until it succeeds after a server is back.
 pub fn eventually<T>(mut call: impl FnMut() -> braid_client::Result<T>) -> T {
     let start = Instant::now();
     loop {
@@ -79,7 +79,7 @@ pub fn eventually<T>(mut call: impl FnMut() -> braid_client::Result<T>) -> T {
     }
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 pub fn until(mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {

@@ -1,5 +1,5 @@
-//! What tests of the C library share: a cluster in this process, the library installed as install.sh does it, and C programs
-//! compiled with the system's compiler.
+//! Shared by tests of the C library: a cluster in this process, the library installed with
+//! install.sh, and C programs compiled with the system's compiler.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 use std::{
@@ -24,10 +24,11 @@ use braid_wire::{Secret, message::mds::KeyRights};
 use tempfile::TempDir;
 
 const UUID: ClusterUuid = ClusterUuid([7; 16]);
-/// `nobody` on Debian and nearly everywhere.
+/// `nobody` on Debian and most systems.
 pub const NOBODY: &str = "65534";
 
-/// A running cluster with a client key, and an agent that has it. The metadata server goes first, as it should.
+/// A running cluster with a client key, and an agent that has the key. The metadata server is
+/// dropped first, since it still needs the daemons.
 pub struct Cluster {
     agent: Option<(Stopper, JoinHandle<()>)>,
     mds: Mds,
@@ -94,7 +95,7 @@ impl Cluster {
         self.dir.path().join(name)
     }
 
-    /// Takes the last I/O daemon out of the cluster for good.
+    /// Removes the last I/O daemon from the cluster for good.
     pub fn lose_an_iod(&mut self) {
         let mut last = self.iods.pop().unwrap();
         last.stop();
@@ -105,21 +106,21 @@ impl Cluster {
         admin.remove_iod(id, true).unwrap();
     }
 
-    /// Calls that each I/O daemon has answered.
+    /// Number of calls that each I/O daemon has answered.
     pub fn calls(&self) -> Vec<u64> {
         let calls =
             |iod: &Iod| iod.core().counters().calls.load(std::sync::atomic::Ordering::Relaxed);
         self.iods.iter().map(calls).collect()
     }
 
-    /// Calls that the metadata server was asked, of anybody.
+    /// Number of calls that the metadata server has received.
     pub fn calls_of_mds(&self) -> u64 {
         let page = self.mds.core().prometheus();
         let line = page.lines().find_map(|line| line.strip_prefix("braid_mds_calls_total "));
         line.unwrap_or_else(|| panic!("no count of calls: {page}")).trim().parse().unwrap()
     }
 
-    /// Collective requests that the I/O daemons took up, and how often tasks joined them.
+    /// Number of collective requests that the I/O daemons started, and of tasks that joined them.
     pub fn collectives(&self) -> (u64, u64) {
         use std::sync::atomic::Ordering::Relaxed;
         let each = self.iods.iter().map(|iod| iod.core().counters());
@@ -127,14 +128,15 @@ impl Cluster {
             .fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
 
-    /// A program, without anything of the surroundings, that finds the cluster by its braid.toml and the library where it is installed.
+    /// A program without the environment of the test. It finds the cluster by its braid.toml, and
+    /// the library where it is installed.
     pub fn program(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         self.at_home(&mut command).env("BRAID_CONFIG", self.path("braid.toml"));
         command
     }
 
-    /// The same as another user, who has no key: the agent says who it is.
+    /// The same as another user without a key: the agent identifies the user.
     pub fn program_of_a_user(&self, program: &Path) -> Command {
         let is_root = rustix_uid() == 0;
         let mut command = match is_root {
@@ -195,19 +197,20 @@ fn rustix_uid() -> u32 {
     std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap())
 }
 
-/// A scratch directory that other users may look into.
+/// A scratch directory that other users may read.
 fn open_directory() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     dir
 }
 
-/// The crate's own directory.
+/// The directory of this crate.
 pub fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The library as install.sh installs it, once for a test binary, from the archive that cargo built beside it.
+/// The library as install.sh installs it, once per test binary, from the archive that cargo built
+/// beside it.
 pub fn installed() -> &'static Path {
     static PREFIX: OnceLock<TempDir> = OnceLock::new();
     let prefix = PREFIX.get_or_init(|| {
@@ -228,7 +231,7 @@ pub enum Link {
     Static,
 }
 
-/// Compiles a C program, with the flags that pkg-config tells.
+/// Compiles a C program with the flags from pkg-config.
 pub fn compile(source: &Path, link: Link) -> PathBuf {
     static COMPILED: OnceLock<TempDir> = OnceLock::new();
     let dir = COMPILED.get_or_init(open_directory).path();
@@ -264,7 +267,7 @@ pub fn compile(source: &Path, link: Link) -> PathBuf {
     program
 }
 
-/// Runs a program, which must succeed; what it printed.
+/// Runs a program, which must succeed, and returns its output.
 pub fn ok(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {:?}\n{}", output.status, text(&output));

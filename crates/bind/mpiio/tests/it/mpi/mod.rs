@@ -1,4 +1,5 @@
-//! The MPIs of the machine: the shim compiled for each, programs compiled and run with it.
+//! The MPIs of this machine: the shim is compiled for each, and programs are compiled and run with
+//! it.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 use std::{
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::support::{self, Cluster, ok};
 
-/// An MPI, by the names that Debian gives its commands.
+/// An MPI, by the names of its commands in Debian.
 pub struct Mpi {
     pub name: &'static str,
     mpicc: &'static str,
@@ -50,21 +51,22 @@ pub const MPIS: [Mpi; 2] = [
     },
 ];
 
-/// MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for an array of no room.
+/// MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for an array of size 0.
 const FLAGS: [&str; 7] =
     ["-std=gnu11", "-g", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow"];
 
-/// One program at a time: ranks that wait poll, and take the processors from the daemons that others wait for.
+/// One program at a time: waiting ranks poll, and so take the processors from the daemons.
 pub fn alone() -> MutexGuard<'static, ()> {
     static RUNS: Mutex<()> = Mutex::new(());
     RUNS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Prints why nothing was tested when no MPI is there.
+/// Prints the reason if no MPI is installed and nothing was tested.
 pub fn need_one(ran: usize) {
     if ran == 0 {
         println!(
-            "skipped: neither Open MPI nor MPICH is here; apt-get install openmpi-bin libopenmpi-dev mpich libmpich-dev"
+            "skipped: neither Open MPI nor MPICH is installed; try: apt-get install openmpi-bin \
+             libopenmpi-dev mpich libmpich-dev"
         );
     }
 }
@@ -80,7 +82,7 @@ fn scratch() -> &'static Path {
 }
 
 impl Mpi {
-    /// Itself, if it is installed.
+    /// The MPI, if it is installed.
     pub fn find(&self) -> Option<&Self> {
         (on_path(self.mpicc) && on_path(self.mpirun)).then_some(self)
     }
@@ -95,7 +97,8 @@ impl Mpi {
         scratch().join(self.name).join("libbraid_mpiio.so")
     }
 
-    /// A program of `tests/c`, linked with the shim before the MPI; `NAME-large`: of its large sizes.
+    /// A program of `tests/c`, linked with the shim before the MPI. `NAME-large`: with its large
+    /// sizes.
     pub fn compile(&self, name: &str) -> PathBuf {
         let (shim, program) = (self.shim(), scratch().join(format!("{name}-{}", self.name)));
         self.once(name, || {
@@ -116,7 +119,7 @@ impl Mpi {
         program
     }
 
-    /// The same without the shim: a program that knows nothing of it.
+    /// The same without the shim: an unprepared program.
     pub fn compile_plain(&self, name: &str) -> PathBuf {
         let program = scratch().join(format!("{name}-plain-{}", self.name));
         self.once(&format!("{name}-plain"), || {
@@ -127,12 +130,13 @@ impl Mpi {
         program
     }
 
-    /// Whether it has a Fortran compiler.
+    /// Whether the MPI has a Fortran compiler.
     pub fn has_fortran(&self) -> bool {
         on_path(self.mpifort) && on_path("gfortran")
     }
 
-    /// `tests/fortran/calls.F90` with one of the three bindings, linked with the shim before the MPI.
+    /// `tests/fortran/calls.F90` with one of the three bindings, linked with the shim before the
+    /// MPI.
     pub fn compile_fortran(&self, binding: &str) -> PathBuf {
         let (shim, program) =
             (self.shim(), scratch().join(format!("fortran-{binding}-{}", self.name)));
@@ -152,29 +156,30 @@ impl Mpi {
         program
     }
 
-    /// Runs a program on so many ranks, which must succeed; what they printed.
+    /// Runs a program on this many ranks; it must succeed. Returns its output.
     pub fn run(&self, cluster: &Cluster, name: &str, ranks: u32, args: &[&str]) -> String {
         let program = self.compile(name);
         ok(self.command(cluster, ranks).arg(program).args(args))
     }
 
-    /// The command that runs a program on so many ranks.
+    /// The command that runs a program on this many ranks.
     pub fn command(&self, cluster: &Cluster, ranks: u32) -> Command {
         let mut command = cluster.program(Path::new("timeout"));
         command
             .args(["-k", "5", "120", self.mpirun])
             .args(self.flags)
             .args(["-n", &ranks.to_string()]);
-        // Open MPI asks for a home.
+        // Open MPI needs a home directory.
         command.env("HOME", cluster.dir.path()).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
-        // MPICH's process manager ends when a stranger connects to it. Clients of clusters that are gone, of other tests, try ports of
-        // the range that systems deal out: it listens below that, and not where another of its kind begins to look at the same time.
+        // MPICH's process manager ends when an unknown client connects to it. Clients of stopped
+        // clusters, of other tests, try ports of the system's ephemeral range. So it listens below
+        // that range, and not where another process manager starts to search at the same time.
         let first = 10_000 + std::process::id() % 200 * 100;
         command.env("MPIEXEC_PORT_RANGE", format!("{first}:{}", first + 99));
         command
     }
 
-    /// Once in this process, whatever test asks first.
+    /// Once in this process, for the first test that needs it.
     fn once(&self, what: &str, work: impl FnOnce()) {
         static DONE: Mutex<Option<HashSet<String>>> = Mutex::new(None);
         let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);

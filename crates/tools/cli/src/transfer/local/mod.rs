@@ -43,7 +43,7 @@ impl Side for Local {
         match path(at).and_then(fs::symlink_metadata) {
             Ok(found) => Ok(Some(meta_of(&found))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(fault("looking at", at, &e)),
+            Err(e) => Err(fault("reading the attributes of", at, &e)),
         }
     }
 
@@ -82,7 +82,7 @@ impl Side for Local {
     fn make_directory(&self, at: &[u8]) -> Result<(), Fault> {
         match path(at).and_then(fs::create_dir) {
             Err(_) if self.is_directory(at)? => Ok(()),
-            outcome => outcome.map_err(|e| fault("making directory", at, &e)),
+            outcome => outcome.map_err(|e| fault("creating directory", at, &e)),
         }
     }
 
@@ -97,20 +97,20 @@ impl Side for Local {
         replace(at)?;
         path(target)
             .and_then(|target| system::symlink(target, path(at)?))
-            .map_err(|e| fault("making link", at, &e))
+            .map_err(|e| fault("creating link", at, &e))
     }
 
     fn hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Fault> {
         replace(at)?;
         path(existing)
             .and_then(|existing| fs::hard_link(existing, path(at)?))
-            .map_err(|e| fault("making link", at, &e))
+            .map_err(|e| fault("creating link", at, &e))
     }
 
     fn set_meta(&self, at: &[u8], meta: &Meta, owner: bool) -> Result<(), Fault> {
         let fail = |e: io::Error| fault("setting attributes of", at, &e);
         if self.meta(at)?.is_some_and(|there| there.kind == Kind::Other) {
-            return Ok(()); // /dev/null stays what it is, whatever is copied to it
+            return Ok(()); // a copy to /dev/null does not change /dev/null
         }
         if owner {
             path(at).and_then(|path| system::set_owner(path, meta.owner)).map_err(fail)?;
@@ -128,7 +128,7 @@ impl Side for Local {
         }
         set_mode().map_err(fail)?;
         path(at).and_then(|path| system::set_times(path, times)).or_else(|e| {
-            // A file that its own mode forbids to read keeps the time of the copy.
+            // A file whose own mode forbids reading keeps the time of the copy.
             if e.kind() == io::ErrorKind::PermissionDenied { Ok(()) } else { Err(fail(e)) }
         })
     }

@@ -1,4 +1,4 @@
-//! What of a local file is Unix's own.
+//! Local files on Unix.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -17,10 +17,10 @@ use crate::transfer::side::{Kind, Meta};
 
 pub(super) use std::os::unix::fs::symlink;
 
-/// A file's times are set by who may no longer write to it.
+/// The owner of a file can set its times even without write permission.
 pub(super) const TIMES_BEFORE_MODE: bool = false;
 
-/// Any bytes are a path here.
+/// Any bytes are a path on Unix.
 pub(super) fn path(bytes: &[u8]) -> io::Result<&Path> {
     Ok(Path::new(OsStr::from_bytes(bytes)))
 }
@@ -48,7 +48,7 @@ pub(super) fn set_times(path: &Path, times: FileTimes) -> io::Result<()> {
     File::open(path)?.set_times(times)
 }
 
-/// Everything but kind and size.
+/// All attributes but type and size.
 pub(super) fn facts(found: &fs::Metadata, kind: Kind) -> Meta {
     Meta {
         kind,

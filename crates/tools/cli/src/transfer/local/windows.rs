@@ -1,5 +1,5 @@
-//! What of a local file is Windows's own: names are Unicode, there is no owner by number, and of a mode only the right to
-//! write is kept, as the read-only attribute. Hard links are copied as files of their own.
+//! Local files on Windows. Names are Unicode, owners have no numbers, and of the mode only the
+//! write permission is stored, as the read-only attribute. Hard links are copied as separate files.
 
 use std::{
     ffi::OsString,
@@ -14,13 +14,13 @@ use braid_types::Timestamp;
 
 use crate::transfer::side::{Kind, Meta};
 
-/// A read-only file is not opened for its times to be set.
+/// A read-only file cannot be opened to set its times.
 pub(super) const TIMES_BEFORE_MODE: bool = true;
-/// What a file or directory that may be written has as a mode.
+/// The mode of a file or directory with write permission.
 const WRITABLE: u32 = 0o755;
 const READ_ONLY: u32 = 0o555;
 
-/// Only Unicode is a path here.
+/// Only Unicode is a path on Windows.
 pub(super) fn path(bytes: &[u8]) -> io::Result<&Path> {
     let name = std::str::from_utf8(bytes);
     name.map(Path::new)
@@ -43,7 +43,7 @@ pub(super) fn symlink(target: &Path, at: &Path) -> io::Result<()> {
     if leads_to.is_dir() { symlink_dir(target, at) } else { symlink_file(target, at) }
 }
 
-/// Nothing here has such an owner.
+/// Files on Windows have no such owner.
 pub(super) fn set_owner(_path: &Path, _owner: (u64, u64)) -> io::Result<()> {
     Ok(())
 }
@@ -56,13 +56,13 @@ pub(super) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 
 pub(super) fn set_times(path: &Path, times: FileTimes) -> io::Result<()> {
     match OpenOptions::new().write(true).open(path) {
-        // A directory is not opened so: it keeps the time of the copy.
+        // A directory cannot be opened like this: it keeps the time of the copy.
         Err(error) if error.kind() == ErrorKind::PermissionDenied && path.is_dir() => Ok(()),
         file => file?.set_times(times),
     }
 }
 
-/// Everything but kind and size.
+/// All attributes but type and size.
 pub(super) fn facts(found: &fs::Metadata, kind: Kind) -> Meta {
     let time = |time: io::Result<SystemTime>| time.map(timestamp).unwrap_or_default();
     Meta {

@@ -1,5 +1,5 @@
-//! What tests of the command share: an embedded cluster, a cluster of separate processes, and the command itself
-//! without anything of the surroundings.
+//! Test support for the command: an embedded cluster, a cluster of separate processes, and the
+//! command itself without the environment of the test.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 use std::{
@@ -45,7 +45,7 @@ impl Cluster {
         braid().env("BRAID_CONFIG", self.path().join("braid.toml")).args(args).output().unwrap()
     }
 
-    /// The same, which must succeed; its standard output.
+    /// The same; it must succeed. Returns its standard output.
     pub fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "braid {args:?}: {}", text(&output));
@@ -61,7 +61,7 @@ impl Cluster {
         assert!(up.status.success(), "{}", text(&up));
     }
 
-    /// The same, which must fail with this exit code and say this.
+    /// The same; it must fail with this exit code and contain this text.
     pub fn fails(&self, args: &[&str], code: i32, says: &str) {
         let output = self.run(args);
         let text = text(&output);
@@ -82,7 +82,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The command without anything of the surroundings.
+/// The command without the environment of the test.
 pub fn braid() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_braid"));
     for variable in [
@@ -120,16 +120,16 @@ pub fn noise(bytes: usize) -> Vec<u8> {
     out
 }
 
-/// A daemon that a test started, ended with the test.
+/// A daemon that a test started. It ends with the test.
 pub struct Daemon(pub Child);
 
 impl Daemon {
-    /// Starts `braid ARGS` and waits for the line that says that it is ready.
+    /// Starts `braid ARGS` and waits for the line that reports that it is ready.
     pub fn start(args: &[&str]) -> Self {
         Self::of(braid().args(args).stderr(Stdio::null()))
     }
 
-    /// The same, its log in a file.
+    /// The same, with the log in a file.
     pub fn start_logging(command: &mut Command, log: &Path) -> Self {
         Self::of(command.stderr(File::create(log).unwrap()))
     }
@@ -151,7 +151,8 @@ impl Drop for Daemon {
     }
 }
 
-/// A cluster of separate processes: a metadata server, I/O daemons on directories of the test's choice.
+/// A cluster of separate processes: a metadata server, and I/O daemons on directories that the test
+/// chooses.
 pub struct Processes {
     pub dir: TempDir,
     pub config: String,
@@ -184,7 +185,7 @@ impl Processes {
         let args =
             ["--config", &self.config, "iod", "--dir", disk, "--init", "--listen", "127.0.0.1:0"];
         self.iods.push(Daemon::start(&args));
-        // It listens before it has registered: the map says when it is there.
+        // It listens before it has registered: the cluster map shows when it has.
         while self.up() < self.iods.len() {}
     }
 

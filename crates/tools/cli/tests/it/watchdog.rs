@@ -1,4 +1,5 @@
-//! The process beside a mount: nobody waits for a mount that was killed (I8), and no other mount notices.
+//! The watchdog process of a mount: no process waits for a killed mount (I8), and no other mount is
+//! affected.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -15,10 +16,10 @@ use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open,
 };
 
-/// Nothing here takes this long; a test that would hang fails instead.
+/// Longer than any step of these tests: a test that would hang fails instead.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A cluster, and a place to mount it; `None`, and the reason printed, where this machine cannot mount.
+/// A cluster and a mount point; `None`, with the reason printed, if this machine cannot mount.
 fn stage() -> Option<(Cluster, PathBuf)> {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         println!("skipped: mounting needs root and /dev/fuse");
@@ -31,10 +32,10 @@ fn stage() -> Option<(Cluster, PathBuf)> {
     Some((cluster, point))
 }
 
-/// A mount in the foreground, and its warden.
+/// A mount in the foreground, and its watchdog.
 struct Mount {
     process: Child,
-    warden: Pid,
+    watchdog: Pid,
 }
 
 impl Mount {
@@ -50,15 +51,15 @@ impl Mount {
         )
         .unwrap();
         assert!(line.starts_with('{'), "{line}");
-        let warden = warden_of(point);
-        Self { process, warden }
+        let watchdog = watchdog_of(point);
+        Self { process, watchdog }
     }
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
-    /// Its device, as a thread that the kernel holds keeps it.
+    /// The FUSE device of the mount, kept open as by a thread that waits in the kernel.
     fn device(&self) -> OwnedFd {
         let pid = self.process.id();
         let is_device = |number: &i32| {
@@ -76,10 +77,10 @@ impl Mount {
     }
 }
 
-/// The warden of a mount that has just begun: it is started, and becomes one while the mount is used already.
-fn warden_of(point: &Path) -> Pid {
-    until("a mount has a warden", || !wardens(point).is_empty());
-    wardens(point).pop().unwrap()
+/// The watchdog of a new mount. The mount is usable before its watchdog is ready.
+fn watchdog_of(point: &Path) -> Pid {
+    until("a mount has a watchdog", || !watchdogs(point).is_empty());
+    watchdogs(point).pop().unwrap()
 }
 
 fn descriptors(pid: u32) -> Vec<i32> {
@@ -87,9 +88,9 @@ fn descriptors(pid: u32) -> Vec<i32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Those of mounts there, the newest last.
-fn wardens(point: &Path) -> Vec<Pid> {
-    let begin = format!("braid-warden\0{}\0", point.display());
+/// Watchdogs of the mounts at a path, the newest last.
+fn watchdogs(point: &Path) -> Vec<Pid> {
+    let begin = format!("braid-watchdog\0{}\0", point.display());
     let mut found: Vec<i32> = fs::read_dir("/proc")
         .unwrap()
         .flatten()
@@ -97,9 +98,9 @@ fn wardens(point: &Path) -> Vec<Pid> {
             fs::read(process.path().join("cmdline"))
                 .is_ok_and(|line| line.starts_with(begin.as_bytes()))
         })
-        // Its name is the last that it takes, when signals end it no more.
+        // It sets its name last, after it has started to ignore signals.
         .filter(|process| {
-            fs::read(process.path().join("comm")).is_ok_and(|name| name == b"braid-warden\n")
+            fs::read(process.path().join("comm")).is_ok_and(|name| name == b"braid-watchdog\n")
         })
         .filter_map(|process| process.file_name().to_str()?.parse().ok())
         .collect();
@@ -115,13 +116,13 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-fn until_no_warden(point: &Path) {
-    until("the warden's end", || wardens(point).is_empty());
+fn until_no_watchdog(point: &Path) {
+    until("the watchdog's end", || watchdogs(point).is_empty());
 }
 
-/// Whether it has said what becomes of SIGTERM: the last that it does before it waits.
-fn is_ready(warden: Pid) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/status", warden.as_raw_nonzero())).unwrap();
+/// Whether it ignores SIGTERM: the last step before it waits.
+fn is_ready(watchdog: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", watchdog.as_raw_nonzero())).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
     u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::TERM.as_raw() - 1) != 0
 }
@@ -131,41 +132,41 @@ fn is_mounted(point: &Path) -> bool {
     table.lines().any(|line| line.split(' ').nth(1).map(Path::new) == Some(point))
 }
 
-/// Its end; `None`: it is still there after a long time.
+/// The exit status; `None` if the process still runs after a long time.
 fn ended(mut child: Child) -> Option<ExitStatus> {
     let (done, waiting) = mpsc::channel();
     std::thread::spawn(move || done.send(child.wait().unwrap()));
     waiting.recv_timeout(LONG).ok()
 }
 
-/// Where the warden is killed first, the reader waits for as long as the device is kept: tried.
+/// Counter-test: if the watchdog is killed first, the reader waits as long as the device is open.
 #[test]
-fn a_reader_of_a_killed_mount_gets_an_error_though_its_device_is_kept_open() {
+fn a_reader_of_a_killed_mount_gets_an_error_with_its_device_open() {
     let Some((cluster, point)) = stage() else { return };
     let mount = Mount::start(&cluster, &point, &[]);
-    let (_kept, warden) = (mount.device(), mount.warden);
-    // What a service or a terminal sends to all at its end.
-    until("the warden", || is_ready(warden));
+    let (_kept, watchdog) = (mount.device(), mount.watchdog);
+    // The signals that a service manager or a terminal sends to all processes.
+    until("the watchdog", || is_ready(watchdog));
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-        kill_process(warden, signal).unwrap();
+        kill_process(watchdog, signal).unwrap();
     }
-    // From here on it takes nothing from the kernel.
+    // From here on the mount reads no request from the kernel.
     mount.signal(Signal::STOP);
     let mut reader = Command::new("cat");
     let reader =
         reader.arg(point.join("file")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     mount.kill();
     assert!(ended(reader).expect("the reader waits for ever").code() == Some(1));
-    until_no_warden(&point);
+    until_no_watchdog(&point);
     assert!(is_mounted(&point), "who uses it gets errors, and not the directory underneath");
 }
 
 #[test]
-fn a_warden_holds_nothing_of_its_mount_and_ends_with_it() {
+fn a_watchdog_holds_nothing_of_its_mount_and_ends_with_it() {
     let Some((cluster, point)) = stage() else { return };
     let mount = Mount::start(&cluster, &point, &[]);
-    until("the warden", || is_ready(mount.warden));
-    let pid = mount.warden.as_raw_nonzero().get().cast_unsigned();
+    until("the watchdog", || is_ready(mount.watchdog));
+    let pid = mount.watchdog.as_raw_nonzero().get().cast_unsigned();
     for number in descriptors(pid) {
         let file = fs::read_link(format!("/proc/{pid}/fd/{number}")).unwrap();
         assert!(
@@ -175,17 +176,17 @@ fn a_warden_holds_nothing_of_its_mount_and_ends_with_it() {
         );
     }
     assert_eq!(fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), Path::new("/"));
-    assert_eq!(rustix::process::getsid(Some(mount.warden)).unwrap(), mount.warden);
+    assert_eq!(rustix::process::getsid(Some(mount.watchdog)).unwrap(), mount.watchdog);
     mount.signal(Signal::TERM);
     assert!(ended(mount.process).is_some_and(|status| status.success()));
-    until_no_warden(&point);
+    until_no_watchdog(&point);
 
-    // In the background, and ended by somebody else.
+    // In the background, and unmounted by another process.
     cluster.ok(&["mount", point.to_str().unwrap()]);
-    until("the warden", || wardens(&point).len() == 1);
+    until("the watchdog", || watchdogs(&point).len() == 1);
     let umount = braid().arg("umount").arg(&point).output().unwrap();
     assert!(umount.status.success(), "{}", text(&umount));
-    until_no_warden(&point);
+    until_no_watchdog(&point);
 }
 
 #[test]
@@ -194,28 +195,28 @@ fn a_dead_mount_is_taken_away_where_that_is_wanted() {
     let log = cluster.dir.path().join("log");
     let options = format!("detach_dead,log={}", log.display());
     Mount::start(&cluster, &point, &["-o", &options]).kill();
-    until_no_warden(&point);
+    until_no_watchdog(&point);
     assert!(!is_mounted(&point));
     let said = fs::read_to_string(log).unwrap();
     assert!(said.contains("the mount's process was killed"), "{said}");
 }
 
 #[test]
-fn a_mount_in_the_place_of_a_dead_one_is_left_alone_by_its_warden() {
+fn a_mount_in_the_place_of_a_dead_one_is_left_alone_by_its_watchdog() {
     let Some((cluster, point)) = stage() else { return };
     let first = Mount::start(&cluster, &point, &["-o", "detach_dead"]);
-    let warden = first.warden;
-    until("the warden", || is_ready(warden));
-    kill_process(warden, Signal::STOP).unwrap();
+    let watchdog = first.watchdog;
+    until("the watchdog", || is_ready(watchdog));
+    kill_process(watchdog, Signal::STOP).unwrap();
     first.kill();
     let umount = braid().arg("umount").arg(&point).output().unwrap();
     assert!(umount.status.success(), "{}", text(&umount));
     let second = Mount::start(&cluster, &point, &[]);
-    kill_process(warden, Signal::CONT).unwrap();
-    until("the first warden's end", || !wardens(&point).contains(&warden));
+    kill_process(watchdog, Signal::CONT).unwrap();
+    until("the first watchdog's end", || !watchdogs(&point).contains(&watchdog));
     assert!(is_mounted(&point));
     assert_eq!(fs::read(point.join("file")).unwrap(), b"content");
     second.signal(Signal::TERM);
     assert!(ended(second.process).is_some_and(|status| status.success()));
-    until_no_warden(&point);
+    until_no_watchdog(&point);
 }
