@@ -1,49 +1,50 @@
-//! What is known of a file, and under which promise it may be remembered.
+//! Attributes and lookups as they are returned to a gateway, with the leases that cover them.
 
 use std::sync::Arc;
 
 use braid_client::Attributes;
 
-use crate::promise::Promise;
+use crate::names::names_lease::Promise;
 
-/// Attributes, and under what they may be remembered.
+/// Attributes, and the leases under which they may be cached.
 #[derive(Clone, Debug)]
 pub struct Known {
     /// The attributes.
     pub attributes: Attributes,
-    /// What may be remembered, if it is handed out by [`crate::Vfs::hand_out`].
+    /// The leases under which they may be cached, if the reply is written by
+    /// [`crate::Vfs::reply_cacheable`].
     pub keep: Keep,
 }
 
-/// What a name leads to.
+/// The result of a lookup.
 #[derive(Clone, Debug)]
 pub enum Looked {
-    /// A file.
+    /// The name leads to a file.
     Found(Known),
-    /// Nothing.
+    /// The name does not exist.
     Absent(Keep),
 }
 
-/// The promises under which a name and attributes may be remembered until they are recalled.
+/// The leases under which a name and attributes may be cached until a recall.
 #[derive(Clone, Debug, Default)]
 pub struct Keep {
-    /// For the name, or that it is absent.
+    /// For the name, or its absence.
     pub(crate) name: Option<Arc<Promise>>,
     /// For the attributes.
     pub(crate) attributes: Option<Arc<Promise>>,
 }
 
-/// What may be remembered now.
+/// What of a reply may be cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
-    /// The name, or that it is absent.
+    /// The name, or its absence.
     pub name: bool,
     /// The attributes.
     pub attributes: bool,
 }
 
 impl Known {
-    /// True now, and perhaps not at the next moment.
+    /// Attributes that are not cacheable.
     pub(crate) fn now(attributes: Attributes) -> Self {
         Self { attributes, keep: Keep::default() }
     }

@@ -1,18 +1,18 @@
-//! What a directory lists, as far as it was told without a gap from the beginning: under the promise of the directory, until this
-//! mount changes an entry of it.
+//! The cached listing of one directory: complete from the beginning up to some entry. It is under
+//! the lease of the directory, and is dropped when this mount changes an entry.
 
 use braid_client::{DirectoryEntry, FileIndex, FileKind};
 
-/// Entries that are remembered of one directory. Who lists a larger one asks for what comes after them.
+/// Entries that are cached of one directory. The rest of a larger one is read from the server.
 pub(crate) const LISTED_MAX: usize = 8_192;
 
 /// The first entries of a directory, in the order of their cookies.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     entries: Vec<Entry>,
-    /// There are no more.
-    whole: bool,
-    /// The last cookie that there was at its beginning.
+    /// They are all entries of the directory.
+    complete: bool,
+    /// The last cookie of the directory when the listing began.
     last: u64,
 }
 
@@ -25,58 +25,57 @@ struct Entry {
 }
 
 impl Listing {
-    /// So many entries are remembered.
+    /// How many entries are cached.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Takes in what was told to come after `cookie`, if that is where this ends, whether it ends there, and the last cookie that there
-    /// was; how many entries more it has.
+    /// Adds what the server listed after `cookie`, if the cached listing ends there. `end`: these
+    /// are the last entries; `last`: the last cookie of the directory. Returns how many entries
+    /// were added.
     pub(crate) fn extend(
         &mut self,
         cookie: u64,
-        told: &[DirectoryEntry],
+        entries: &[DirectoryEntry],
         (end, last): (bool, u64),
     ) -> usize {
         if self.entries.is_empty() {
             self.last = last;
         }
         let last = self.entries.last().map_or(0, |entry| entry.cookie);
-        if cookie != last || self.whole || self.entries.len() + told.len() > LISTED_MAX {
+        if cookie != last || self.complete || self.entries.len() + entries.len() > LISTED_MAX {
             return 0;
         }
-        self.entries.extend(told.iter().map(Entry::of));
-        self.whole = end;
-        told.len()
+        self.entries.extend(entries.iter().map(Entry::of));
+        self.complete = end;
+        entries.len()
     }
 
-    /// The last cookie that there was when it began.
+    /// The last cookie of the directory when the listing began.
     pub(crate) fn last(&self) -> u64 {
         self.last
     }
 
-    /// At most `count` entries after a cookie, and whether the listing ends with them; `None` where that is not remembered.
+    /// At most `count` entries after a cookie, and whether the listing ends with them. `None`: they
+    /// are not cached.
     pub(crate) fn after(&self, cookie: u64, count: usize) -> Option<(Vec<DirectoryEntry>, bool)> {
         let rest = &self.entries[self.entries.partition_point(|entry| entry.cookie <= cookie)..];
-        if rest.is_empty() && !self.whole {
+        if rest.is_empty() && !self.complete {
             return None;
         }
-        let given = &rest[..rest.len().min(count)];
-        Some((given.iter().map(Entry::told).collect(), self.whole && given.len() == rest.len()))
+        let first = &rest[..rest.len().min(count)];
+        let ends = self.complete && first.len() == rest.len();
+        Some((first.iter().map(Entry::to_reply).collect(), ends))
     }
 }
 
 impl Entry {
-    fn of(told: &DirectoryEntry) -> Self {
-        Self {
-            cookie: told.cookie,
-            file: told.file,
-            kind: told.kind,
-            name: told.name.as_slice().into(),
-        }
+    fn of(entry: &DirectoryEntry) -> Self {
+        let DirectoryEntry { cookie, file, kind, ref name, .. } = *entry;
+        Self { cookie, file, kind, name: name.as_slice().into() }
     }
 
-    fn told(&self) -> DirectoryEntry {
+    fn to_reply(&self) -> DirectoryEntry {
         let Self { cookie, file, kind, ref name } = *self;
         DirectoryEntry { cookie, name: name.to_vec(), file, kind, attributes: None }
     }
@@ -93,27 +92,31 @@ mod tests {
             kind: FileKind::File,
             name: format!("n{cookie}").into_bytes().into(),
         };
-        cookies.iter().map(|cookie| entry(cookie).told()).collect()
+        cookies.iter().map(|cookie| entry(cookie).to_reply()).collect()
     }
 
     #[test]
-    fn what_was_told_without_a_gap_is_given_from_any_cookie_on() {
+    fn a_listing_without_gaps_is_returned_from_any_cookie_on() {
         let mut listing = Listing::default();
-        assert_eq!(listing.after(0, 10), None, "nothing was told");
+        assert_eq!(listing.after(0, 10), None, "nothing is cached");
         assert_eq!(listing.extend(9, &entries(&[12]), (true, 99)), 0, "a gap");
         assert_eq!(listing.extend(0, &entries(&[3, 5, 9]), (false, 99)), 3);
-        assert_eq!(listing.extend(5, &entries(&[9]), (false, 99)), 0, "it was told");
+        assert_eq!(listing.extend(5, &entries(&[9]), (false, 99)), 0, "cached already");
         assert_eq!(listing.after(0, 2), Some((entries(&[3, 5]), false)));
-        assert_eq!(listing.after(4, 10), Some((entries(&[5, 9]), false)), "of an entry that went");
+        assert_eq!(
+            listing.after(4, 10),
+            Some((entries(&[5, 9]), false)),
+            "the cookie of a removed entry"
+        );
         assert_eq!(listing.after(9, 10), None, "there may be more");
         assert_eq!(listing.extend(9, &entries(&[12]), (true, 99)), 1);
         assert_eq!(listing.after(9, 10), Some((entries(&[12]), true)));
         assert_eq!(listing.after(12, 10), Some((vec![], true)));
-        assert_eq!(listing.extend(12, &entries(&[13]), (true, 99)), 0, "it has ended");
+        assert_eq!(listing.extend(12, &entries(&[13]), (true, 99)), 0, "the listing is complete");
     }
 
     #[test]
-    fn of_a_large_directory_the_beginning_is_remembered() {
+    fn the_beginning_of_a_large_directory_is_cached() {
         let mut listing = Listing::default();
         let cookies: Vec<u64> = (3..3 + LISTED_MAX as u64).collect();
         assert_eq!(listing.extend(0, &entries(&cookies), (false, 99)), LISTED_MAX);
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_directory_has_ended_at_its_beginning() {
+    fn the_listing_of_an_empty_directory_is_complete() {
         let mut listing = Listing::default();
         assert_eq!(listing.extend(0, &[], (true, 99)), 0);
         assert_eq!(listing.after(0, 10), Some((vec![], true)));

@@ -1,16 +1,18 @@
-//! Of which content the pages of a file are that a weak mount keeps without a lease.
+//! The version of a file whose pages a relaxed mount caches without a lease.
 //!
 //! ```text
-//!   open ── attributes ── those of the pages? ── yes ── kept
-//!                                  └ no ── pages are dropped, and are of these attributes from now on
+//!   open ── attributes ── same version as the pages? ── yes ── pages stay
+//!                                  └ no ── pages are dropped, and have this version from now on
 //! ```
 //!
-//! Writes do not pass the metadata server: what it says of a file is from its records and from times of the I/O daemons. Two
-//! writes within one tick of a daemon's clock, or of two daemons whose clocks are not quite alike, show as one.
+//! Writes do not pass the metadata server. It knows of them from its records and from times of the
+//! I/O daemons. Two writes within one tick of a daemon's clock, or of two daemons whose clocks
+//! differ a little, look like one.
 //!
-//! Invariant: pages are kept only if no write can have come after they were read that the attributes do not show: under
-//! the very promise of names that was held ever since (another's open for writing would have ended it), or when they were
-//! read so long after the attributes were seen first that such a write was there before.
+//! Invariant: pages stay only if the attributes show every write that came after the pages were
+//! read. That is so under the same names lease, held ever since: another client's open for writing
+//! would have ended it. It is also so if the pages were read so long after the version was first
+//! seen that an invisible write must be older than they are.
 
 use std::{
     sync::Arc,
@@ -20,11 +22,11 @@ use std::{
 use braid_client::Attributes;
 use braid_types::{ByteCount, SizeGeneration, Timestamp};
 
-/// How long a write may hide behind one of before: the metadata server corrects the daemons' clocks to 50 ms each, and a
-/// tick of theirs is at most 10 ms; the rest is to spare.
+/// How long a write may look like an earlier one. The metadata server corrects the daemons' clocks
+/// to 50 ms each, and a tick is at most 10 ms; the rest is margin.
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// What moves when a file's bytes change, and when its attributes do.
+/// Attributes that change with the file's bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Version {
     change: u64,
@@ -40,35 +42,35 @@ impl From<&Attributes> for Version {
     }
 }
 
-/// What a file's pages are of.
+/// The version of a file's cached pages.
 #[derive(Debug)]
 pub(super) struct Held<P> {
     version: Version,
-    /// When the version was seen first.
+    /// When the version was first seen.
     seen: Instant,
-    /// When the oldest of the pages can have been read.
+    /// The earliest time at which a cached page was read.
     since: Instant,
-    /// Under which the attributes were kept then.
-    promise: Option<Arc<P>>,
+    /// The names lease under which the attributes were cached then.
+    lease: Option<Arc<P>>,
 }
 
 impl<P> Held<P> {
-    /// Pages that are dropped at `now`, and read again.
+    /// For pages that are dropped at `now` and read again.
     pub(super) fn from_now(
         before: Option<Self>,
         version: Version,
-        promise: Option<&Arc<P>>,
+        lease: Option<&Arc<P>>,
         now: Instant,
     ) -> Self {
         let seen =
             before.filter(|before| before.version == version).map_or(now, |before| before.seen);
-        Self { version, seen, since: now, promise: promise.cloned() }
+        Self { version, seen, since: now, lease: lease.cloned() }
     }
 
-    /// Whether they are of the file as it is, which was seen just now, under this promise.
-    pub(super) fn is_of(&self, version: &Version, promise: Option<&Arc<P>>) -> bool {
+    /// Whether the pages are current. `version`: the file's, seen just now under this lease.
+    pub(super) fn is_of(&self, version: &Version, lease: Option<&Arc<P>>) -> bool {
         let unbroken =
-            matches!((&self.promise, promise), (Some(then), Some(now)) if Arc::ptr_eq(then, now));
+            matches!((&self.lease, lease), (Some(then), Some(now)) if Arc::ptr_eq(then, now));
         self.version == *version && (unbroken || self.since.duration_since(self.seen) >= MOMENT)
     }
 }
@@ -91,22 +93,22 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_another_version_are_not_of_this_one() {
-        let (promise, now) = (Arc::new(()), Instant::now());
-        let pages = Held::from_now(None, version(1), Some(&promise), now);
-        assert!(pages.is_of(&version(1), Some(&promise)));
-        assert!(!pages.is_of(&version(2), Some(&promise)));
+    fn pages_of_another_version_are_not_current() {
+        let (lease, now) = (Arc::new(()), Instant::now());
+        let pages = Held::from_now(None, version(1), Some(&lease), now);
+        assert!(pages.is_of(&version(1), Some(&lease)));
+        assert!(!pages.is_of(&version(2), Some(&lease)));
     }
 
     #[test]
-    fn a_promise_that_was_given_anew_says_nothing_of_the_time_between() {
+    fn a_lease_granted_again_does_not_cover_the_time_between() {
         let pages = Held::from_now(None, version(1), Some(&Arc::new(())), Instant::now());
         assert!(!pages.is_of(&version(1), Some(&Arc::new(()))));
         assert!(!pages.is_of(&version(1), None));
     }
 
     #[test]
-    fn pages_that_were_read_a_moment_after_their_version_was_seen_are_kept_without_a_promise() {
+    fn pages_read_long_enough_after_their_version_need_no_lease() {
         let now = Instant::now();
         let young = held(Some(held(None, 1, now)), 1, now + MOMENT - Duration::from_millis(1));
         assert!(

@@ -1,12 +1,13 @@
-//! How a run gets to the daemons: by whoever wants it there, or, where they are slow, by a thread while the next one is gathered.
+//! How a write buffer gets to the daemons: sent by the thread that needs it there or, where daemons
+//! are slow, by a thread of its own while the next buffer fills.
 //!
 //! ```text
-//!   full, long ── the one before it has landed ──> flight ──┬─ the next one is full ─> landed
-//!   settle, anything else ──────────────────────────────────┴────────────────────────> landed, then the run behind it is written
+//!   full, long ── the one before landed ──> background flush ─┬─ the next one is full ─> landed
+//!   flush ────────────────────────────────────────────────────┴─> landed, the next one is sent
 //! ```
 //!
-//! A file has one flight. It is not over before somebody who holds the lock of what is gathered has seen it land: until then the file
-//! counts as one of which something is gathered.
+//! A file has one background flush. It ends when a thread that holds the lock of the buffer has
+//! seen its result. Until then the file counts as one with buffered bytes.
 
 use std::{
     panic::resume_unwind,
@@ -19,15 +20,16 @@ use braid_client::Bound;
 
 use super::{
     Data,
-    gather::{Run, State},
+    write_coalescing::{BufferState, Run},
 };
 use crate::{
     error::{Error, Result},
-    files::{OpenFile, lock},
-    promise::Holder,
+    mount_caches::Holder,
+    mutex::lock,
+    open::open_file::OpenFile,
 };
 
-/// A run on its way.
+/// A write buffer that is being sent.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) by: Arc<OpenFile>,
@@ -36,11 +38,15 @@ pub(super) struct Flight {
 }
 
 impl Holder {
-    /// A run is full: it goes to the daemons. One of a long stretch, by a thread.
+    /// Sends a full buffer: one with a long flush unit in the background.
     ///
     /// # Errors
-    /// What went before it could not be written, or this one, and its handle knows it.
-    pub(super) fn send_off(self: &Arc<Self>, data: &Arc<Data>, state: &mut State) -> Result<()> {
+    /// It could not be written, or the buffer before it. The handle that wrote it reports it, too.
+    pub(super) fn send_off(
+        self: &Arc<Self>,
+        data: &Arc<Data>,
+        state: &mut BufferState,
+    ) -> Result<()> {
         if !state.run.as_ref().is_some_and(|run| run.long) {
             return self.write_out(data, state);
         }
@@ -55,7 +61,7 @@ impl Holder {
         let sends = move || lock(&flies).take().map_or(Ok(()), |run| holder.send(&theirs, run));
         match thread::Builder::new().name("vfs-flight".into()).spawn(sends) {
             Ok(sends) => state.flight = Some(Flight { by, bytes, sends }),
-            // As many threads as there may be: this one writes it.
+            // No thread to be had: this one sends it.
             Err(_) => {
                 state.run = lock(&run).take();
                 return self.write_out(data, state);
@@ -64,16 +70,17 @@ impl Holder {
         Ok(())
     }
 
-    /// What is gathered of a file is at the daemons when this returns, and what was on its way.
+    /// Sends the buffered bytes of a file, and waits for a background flush before them.
     ///
     /// # Errors
-    /// It could not be written, and its handle knows it.
-    pub(super) fn write_out(&self, data: &Data, state: &mut State) -> Result<()> {
+    /// They could not be written. The handle that wrote them reports it, too.
+    pub(super) fn write_out(&self, data: &Data, state: &mut BufferState) -> Result<()> {
         if state.run.is_none() && state.flight.is_none() {
             return self.write_behind(data, state, Ok(()));
         }
         let written = {
-            // Bytes of earlier calls have their own time: they are not lost since this call has waited for something else.
+            // Bytes of earlier calls have a deadline of their own: they must not be lost because
+            // this call has waited for something else.
             let _apart = Bound::apart();
             let landed = self.land(state);
             self.write_behind(data, state, landed)
@@ -85,12 +92,12 @@ impl Holder {
         written
     }
 
-    /// The same, of what follows a flight that has landed so.
-    fn write_behind(&self, data: &Data, state: &mut State, landed: Result<()>) -> Result<()> {
+    /// Sends the buffer behind a background flush that ended with this result.
+    fn write_behind(&self, data: &Data, state: &mut BufferState, landed: Result<()>) -> Result<()> {
         let written = state.run.take().map_or(Ok(()), |run| {
             let bytes = run.bytes.len();
             let written = match &landed {
-                // Its time is over: nobody waits for it once more.
+                // The server was waited for already: the bytes are lost without a second wait.
                 Err(error) if error.is_of_server_away() => {
                     self.lost(data, &run, error);
                     Ok(())
@@ -101,7 +108,7 @@ impl Holder {
             written
         });
         if data.gathered.some.load(Ordering::Acquire) {
-            *lock(&data.gathered.whose) = None;
+            *lock(&data.gathered.owner) = None;
             data.gathered.closed.store(false, Ordering::Release);
             data.gathered.some.store(false, Ordering::Release);
             self.runs.ages.ended(data.file);
@@ -109,8 +116,8 @@ impl Holder {
         landed.and(written)
     }
 
-    /// Waits for what is on its way.
-    fn land(&self, state: &mut State) -> Result<()> {
+    /// Waits for the background flush.
+    fn land(&self, state: &mut BufferState) -> Result<()> {
         let Some(Flight { bytes, sends, .. }) = state.flight.take() else { return Ok(()) };
         let landed = sends.join().unwrap_or_else(|panic| resume_unwind(panic));
         self.runs.free(bytes);
@@ -120,7 +127,7 @@ impl Holder {
     fn send(&self, data: &Data, mut run: Run) -> Result<()> {
         data.is_not_as_made();
         let (file, began) = (run.by.file.get(), Instant::now());
-        // A full one is sent by the write that filled it.
+        // A full buffer is sent by the write that filled it, so the daemon's time is right.
         let modified = run.modified.filter(|_| !run.is_full());
         let written = file.and_then(|file| {
             Ok(file.write_held_of(&mut run.held, &run.bytes, run.offset, modified)?)
@@ -129,7 +136,7 @@ impl Holder {
             Ok(_) => self.runs.took(&run, began.elapsed()),
             Err(error) => self.lost(data, &run, error),
         }
-        // Their time is that of the daemons.
+        // The bytes have the daemons' time now.
         self.cache.change(&[data.file]);
         written.map(drop)
     }

@@ -1,11 +1,13 @@
-//! Where a file ends, as long as this mount is alone with it and knows: appends go there without asking.
+//! Where a file ends, while this mount is alone with it and knows: appends go there without a
+//! question.
 
 use super::Data;
-use crate::files::lock;
+use crate::mutex::lock;
 
 impl Data {
-    /// Where an append of so many bytes goes, if that is known. From now on the file is known to end behind them, until they are lost, or
-    /// what is before them: a run may fail at any moment, before the append returns, too.
+    /// The offset of an append of so many bytes, if it is known. From now on the file ends behind
+    /// them. The end becomes unknown when they or bytes before them are lost, which may happen
+    /// before the append returns.
     pub(crate) fn begin_append(&self, bytes: u64) -> Option<u64> {
         let known = &mut lock(&self.state).end;
         let end = (*known)?;
@@ -13,12 +15,12 @@ impl Data {
         Some(end)
     }
 
-    /// Notes where the file ends now, for as long as this mount is alone with it; `None`: nobody knows.
+    /// Sets where the file ends. `None`: not known.
     pub(crate) fn ends_at(&self, end: Option<u64>) {
         lock(&self.state).end = end;
     }
 
-    /// Bytes were written up to there.
+    /// Bytes were written up to this offset.
     pub(crate) fn written_to(&self, end: u64) {
         let known = &mut lock(&self.state).end;
         *known = known.map(|known| known.max(end));
@@ -33,19 +35,19 @@ mod tests {
     use crate::consistency::Consistency;
 
     #[test]
-    fn appends_follow_each_other_without_a_question() {
+    fn appends_follow_each_other_without_asking_the_server() {
         let data = Data::new(FileIndex(7), Consistency::Posix);
-        assert_eq!(data.begin_append(5), None, "nobody has asked");
+        assert_eq!(data.begin_append(5), None, "not known yet");
         data.ends_at(Some(10));
         assert_eq!((data.begin_append(5), data.begin_append(1)), (Some(10), Some(15)));
     }
 
     #[test]
-    fn what_is_lost_while_an_append_is_under_way_leaves_its_end_unknown() {
+    fn bytes_lost_during_an_append_leave_the_end_unknown() {
         let data = Data::new(FileIndex(7), Consistency::Posix);
         data.ends_at(Some(10));
         assert_eq!(data.begin_append(5), Some(10));
-        // `Holder::lost`, of the flight before it.
+        // `MountCaches::lost`, of the background flush before it.
         data.ends_at(None);
         // The append returns.
         data.written_to(15);

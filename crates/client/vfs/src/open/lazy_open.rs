@@ -1,18 +1,25 @@
-//! Files that are open here and that the metadata server does not know to be open: what it would answer is known, and
-//! their bytes may be in a kernel's memory, so that open, read and close ask nobody.
+//! Files that are open on this mount and whose open the metadata server has not been sent. The
+//! reply is known from the cached attributes, and the bytes may be in the kernel's page cache. So
+//! open, read and close need no server.
 //!
 //! ```text
-//!   open: attributes known under the names lease of the directory, bytes under read ──> late: no call
-//!   first byte that is not in memory, a lock ──> opened now
-//!   the names lease is recalled; this mount removes or moves a name of the directory ──> opened before it is given back, done
-//!   this mount changes who may open it ──> opened before
+//!   open: attributes under the directory's names lease, pages under a read lease ──> lazy: no call
+//!   first byte that is not cached, a lock ──> opened now
+//!   the names lease is recalled ──> opened before it is returned
+//!   this mount removes or moves a name of the directory ──> opened before the call is sent
+//!   this mount changes the rights to open the file ──> opened before the call is sent
 //! ```
 //!
-//! Invariants: (1) nobody removes the last name of a file that is open here without the server knowing that it is open. Others need
-//! the names lease of its directory for that, which is returned only when the file was opened; this mount opens it before it
-//! sends the call, and opens nothing late while one is under way; (2) a file stays noted until it is open: where the
-//! metadata server is away it is tried again until it answers; (3) the files of a directory are opened side by side and within one
-//! time: [`OPEN_TIME`] at a recall, which costs the session when it takes longer, else that of the program's call (I8).
+//! Invariants:
+//! 1. The server knows that a file is open here before its last name is removed. Another client
+//!    needs the names lease of its directory for that, which is returned only after the file was
+//!    opened. This mount opens it before it sends the call, and opens no file lazily while such a
+//!    call runs.
+//! 2. A file stays pending until it is open. Where the metadata server does not answer, the open is
+//!    retried until it does.
+//! 3. The files of a directory are opened in parallel and within one deadline. At a recall it is
+//!    [`OPEN_TIME`], since a recall that takes longer costs the session. Otherwise it is the
+//!    deadline of the program's call (I8).
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,34 +36,36 @@ use braid_types::limits::RECALL_MS;
 
 use crate::{
     error::{Error, Result},
-    files::{OpenFile, lock},
+    mutex::lock,
+    open::open_file::OpenFile,
 };
 
-/// Files that are opened at a time: their calls share one connection, which so many keep busy.
+/// Files that are opened at a time. Their calls share one connection, which so many keep busy.
 const OPENERS_MAX: usize = 16;
-/// So many files are worth one more thread: fewer are opened sooner than it begins.
+/// Files that are worth one more thread. Fewer are opened before the thread has started.
 const FILES_FOR_OPENER: usize = 8;
-/// How long the files of a directory may take at a recall of its names; what is left is for the return.
+/// How long the opens of a directory's files may take at a recall. The rest of the recall's time is
+/// for the return of the lease.
 const OPEN_TIME: Duration = Duration::from_millis(RECALL_MS / 4 * 3);
-/// How often what could not be opened is tried again.
+/// How often a failed open is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// An open file, or one that is opened when it is needed.
+/// A file at the servers: open, or opened when it is needed.
 #[derive(Debug)]
 pub(crate) struct Late {
     index: FileIndex,
     file: OnceLock<File>,
-    /// Who opens it; held while it does.
+    /// The client that opens it. Locked while it does.
     client: Mutex<Option<Client>>,
 }
 
 impl Late {
-    /// One that is open.
+    /// A file that is open.
     pub(crate) fn open(file: File) -> Self {
         Self { index: file.index(), file: OnceLock::from(file), client: Mutex::new(None) }
     }
 
-    /// One that `client` opens for reading when it is needed.
+    /// A file that `client` opens for reading when it is needed.
     pub(crate) fn later(client: &Client, index: FileIndex) -> Self {
         Self { index, file: OnceLock::new(), client: Mutex::new(Some(client.clone())) }
     }
@@ -65,7 +74,7 @@ impl Late {
         self.index
     }
 
-    /// The file; opened now if it was not.
+    /// The open file. Opens it now if it is not open.
     pub(crate) fn get(&self) -> Result<&File> {
         if let Some(file) = self.file.get() {
             return Ok(file);
@@ -77,45 +86,45 @@ impl Late {
             *client = None;
         }
         drop(client);
-        self.file.get().ok_or(crate::error::Error::BadHandle)
+        self.file.get().ok_or(Error::BadHandle)
     }
 
-    /// What was never opened needs no closing.
+    /// Closes the file, if it was ever opened.
     pub(crate) fn close(self) -> Result<()> {
         self.file.into_inner().map_or(Ok(()), |file| Ok(file.close()?))
     }
 
-    /// Whether writes were lost.
+    /// Fails if the daemons have lost writes.
     pub(crate) fn check_loss(&self) -> Result<()> {
         self.file.get().map_or(Ok(()), |file| Ok(file.check_loss()?))
     }
 }
 
-/// A late file.
+/// A file that is opened lazily.
 #[derive(Clone, Debug)]
 struct Noted {
     file: FileIndex,
     open: Weak<OpenFile>,
 }
 
-/// The late files, by the directory of their one name.
+/// The lazy opens of a mount, by the directory of the file's only name.
 #[derive(Debug, Default)]
 pub(crate) struct LateFiles {
     by_directory: Mutex<HashMap<FileIndex, HashMap<u64, Noted>>>,
-    /// Calls of this mount under way that take names away, or somebody's right to open a file.
+    /// Running calls of this mount that remove names or rights to open a file.
     removing: AtomicUsize,
     owed: Mutex<Owed>,
 }
 
-/// Directories whose lease is gone and whose late files are still to be opened.
+/// Directories whose lease is gone and whose lazy opens are still to be sent.
 #[derive(Debug, Default)]
 struct Owed {
     directories: HashSet<FileIndex>,
-    /// A thread opens them.
+    /// A thread sends them.
     served: bool,
 }
 
-/// A call that takes names or rights away.
+/// While this exists no file is opened lazily: a call removes names or rights.
 pub(crate) struct Removing<'l>(&'l LateFiles);
 
 impl Drop for Removing<'_> {
@@ -125,14 +134,15 @@ impl Drop for Removing<'_> {
 }
 
 impl LateFiles {
-    /// Notes a late file. Whether it may stay one: the caller looks after this whether the lease is still held, too.
+    /// Notes a lazily opened file. Whether it may stay so. The caller checks afterwards that the
+    /// lease is still valid, too.
     pub(crate) fn note(&self, directory: FileIndex, handle: u64, open: &Arc<OpenFile>) -> bool {
         let late = Noted { file: open.file.index(), open: Arc::downgrade(open) };
         lock(&self.by_directory).entry(directory).or_default().insert(handle, late);
         self.removing.load(Ordering::SeqCst) == 0
     }
 
-    /// A handle is released.
+    /// A handle was released.
     pub(crate) fn forget(&self, directory: FileIndex, handle: u64) {
         let mut files = lock(&self.by_directory);
         if let Some(of_it) = files.get_mut(&directory) {
@@ -143,10 +153,10 @@ impl LateFiles {
         }
     }
 
-    /// Opens the late files of a directory.
+    /// Sends the lazy opens of a directory.
     ///
     /// # Errors
-    /// The metadata server is away: those that are not open stay noted.
+    /// The metadata server is unresponsive: files that are not open stay pending.
     pub(crate) fn open(&self, directory: FileIndex) -> Result<()> {
         let noted = |files: &HashMap<FileIndex, HashMap<u64, Noted>>| {
             let of_it = files.get(&directory)?;
@@ -171,8 +181,8 @@ impl LateFiles {
         failed.map_or(Ok(()), Err)
     }
 
-    /// The names lease of a directory is recalled: its late files are opened, in a time that the recall has. What cannot be
-    /// opened in it is opened later.
+    /// The names lease of a directory is recalled: sends its lazy opens within the time of a
+    /// recall. Those that fail are retried later.
     pub(crate) fn recalled(self: &Arc<Self>, directory: FileIndex) {
         let opened = {
             let _bound = Bound::begin(OPEN_TIME);
@@ -183,7 +193,7 @@ impl LateFiles {
         }
     }
 
-    /// All leases are lost: the late files are opened by another thread when there is a session again.
+    /// All leases are lost: another thread sends the lazy opens once there is a session again.
     pub(crate) fn lost_all(self: &Arc<Self>) {
         let directories: Vec<FileIndex> = lock(&self.by_directory).keys().copied().collect();
         if !directories.is_empty() {
@@ -201,19 +211,20 @@ impl LateFiles {
                     thread::sleep(RETRY);
                 }
             };
-            // Without a thread they are opened with the next ones that are owed, or when they are used.
+            // Without a thread they are sent with the next pending ones, or when the files are
+            // used.
             owed.served = thread::Builder::new().name("vfs-late".into()).spawn(serves).is_ok();
         }
     }
 
-    /// Opens what is owed, as far as it can be; whether something is left.
+    /// Sends pending opens, as many as succeed. Whether some are left.
     fn open_owed(&self) -> bool {
         let directories: Vec<FileIndex> = lock(&self.owed).directories.iter().copied().collect();
         for directory in directories {
             let _bound = Bound::begin(OPEN_TIME);
             match self.open(directory) {
                 Ok(()) => _ = lock(&self.owed).directories.remove(&directory),
-                // Nor would the others be.
+                // The others would fail, too.
                 Err(_) => break,
             }
         }
@@ -222,7 +233,7 @@ impl LateFiles {
         owed.served
     }
 
-    /// Opens a file, wherever it is late; it stays noted.
+    /// Sends all lazy opens of one file. They stay noted.
     fn open_file(&self, file: FileIndex) -> Result<()> {
         let late: Vec<_> = {
             let files = lock(&self.by_directory);
@@ -236,11 +247,11 @@ impl LateFiles {
         open_each(late.iter().collect()).1.map_or(Ok(()), Err)
     }
 
-    /// This mount is about to take names in these directories away: their late files are opened, and none is late until the
-    /// result is dropped.
+    /// This mount is about to remove names in these directories: sends their lazy opens. No file is
+    /// opened lazily until the result is dropped.
     ///
     /// # Errors
-    /// The metadata server is away, and the names are not to be taken away.
+    /// The metadata server is unresponsive, and the names must not be removed.
     pub(crate) fn removing(&self, directories: &[FileIndex]) -> Result<Removing<'_>> {
         self.removing.fetch_add(1, Ordering::SeqCst);
         let removing = Removing(self);
@@ -248,10 +259,11 @@ impl LateFiles {
         Ok(removing)
     }
 
-    /// This mount is about to change who may open a file: who has it open keeps what it may. None is late until the result is dropped.
+    /// This mount is about to change the rights to open a file: sends its lazy opens, which keep
+    /// their rights. No file is opened lazily until the result is dropped.
     ///
     /// # Errors
-    /// The metadata server is away, and the rights are not to be changed.
+    /// The metadata server is unresponsive, and the rights must not be changed.
     pub(crate) fn changing_rights(&self, file: FileIndex) -> Result<Removing<'_>> {
         self.removing.fetch_add(1, Ordering::SeqCst);
         let removing = Removing(self);
@@ -260,8 +272,9 @@ impl LateFiles {
     }
 }
 
-/// Opens them side by side. Which need not be tried again: those that are open, or closed, or that the server refuses, which whoever
-/// uses them learns; and why the others could not be, if the server is away: none is begun after that.
+/// Opens files in parallel. Returns which of them need no further attempt: they are open, or
+/// closed, or refused by the server, which their next use reports. Returns also why the others
+/// failed, if the server is unresponsive: no open begins after that.
 fn open_each(late: Vec<&Noted>) -> (Vec<bool>, Option<Error>) {
     let done: Vec<AtomicBool> = late.iter().map(|_| AtomicBool::new(false)).collect();
     let (next, failed) = (AtomicUsize::new(0), OnceLock::new());
@@ -282,7 +295,7 @@ fn open_each(late: Vec<&Noted>) -> (Vec<bool>, Option<Error>) {
                 let _bound = Bound::enter(bound);
                 work();
             };
-            // Where there are no more threads it takes longer.
+            // Without further threads it takes longer.
             let _ = thread::Builder::new().name("vfs-open".into()).spawn_scoped(scope, work_too);
         }
         work();

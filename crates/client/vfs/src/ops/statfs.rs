@@ -1,26 +1,26 @@
-//! Room in the file system.
+//! Free space of the file system.
 
 use braid_client::FileIndex;
 
 use crate::{error::Result, vfs::Vfs};
 
-/// Room; disks that several daemons share are counted once.
+/// The space of the file system. A disk that several daemons share is counted once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
-    /// All of it, in bytes.
+    /// The size of all disks, in bytes.
     pub total_bytes: u64,
-    /// What may still be written, in bytes.
+    /// Bytes that may still be written.
     pub available_bytes: u64,
-    /// What nobody has taken: that, and what disks keep for root.
+    /// Free bytes: those, and what the disks reserve for root.
     pub free_bytes: u64,
-    /// Files there are.
+    /// The number of files.
     pub files: u64,
-    /// Files there may be, where a quota says so.
+    /// The quota's limit of files, if there is one.
     pub files_max: Option<u64>,
 }
 
 impl Vfs {
-    /// Room in the file system; in a directory with a quota, what that leaves.
+    /// The free space of the file system; below a directory with a quota, what the quota leaves.
     ///
     /// # Errors
     /// The file is gone; the cluster is not reached.

@@ -1,5 +1,6 @@
-//! Directories of which nothing is remembered for a while: this mount gave up changing an entry of theirs, and the server may yet
-//! do it. A change of its own takes no lease from a session, so that nobody would tell.
+//! Directories of which nothing is cached for a while: a change of an entry by this mount was given
+//! up, and the server may still make it. A change by this session recalls no lease from it, so
+//! nothing would invalidate the cache.
 
 use std::{
     collections::HashMap,
@@ -9,12 +10,12 @@ use std::{
 use braid_client::FileIndex;
 use braid_types::limits::TIMEOUT_SECONDS_DEFAULT;
 
-/// How long after that: the server keeps an attempt waiting for less than a call may take (I8).
+/// How long after the failure. The server holds a call back for less than a call may take (I8).
 const DOUBT: Duration = Duration::from_secs(TIMEOUT_SECONDS_DEFAULT);
-/// Directories at most (I9); where there are more, nothing is remembered of any.
+/// Uncertain directories at most (I9). Where there are more, nothing is cached of any directory.
 const DOUBTS_MAX: usize = 4096;
 
-/// Those directories.
+/// The uncertain directories.
 #[derive(Debug, Default)]
 pub(crate) struct Doubts {
     until: HashMap<FileIndex, Instant>,
@@ -33,7 +34,7 @@ impl Doubts {
         }
     }
 
-    /// Whether nothing of a directory is to be remembered; `now` is asked for where that is not plain.
+    /// Whether nothing of a directory is to be cached. `now` is called only where the time matters.
     pub(crate) fn has(&self, directory: FileIndex, now: impl Fn() -> Instant) -> bool {
         self.all_until.iter().chain(self.until.get(&directory)).any(|until| now() < *until)
     }
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_in_doubt_for_the_time_of_a_call() {
+    fn a_directory_is_uncertain_for_the_time_of_a_call() {
         let (mut doubts, now) = (Doubts::default(), Instant::now());
         let has = |doubts: &Doubts, directory, at| doubts.has(FileIndex(directory), || at);
         assert!(!has(&doubts, 7, now));
@@ -52,11 +53,11 @@ mod tests {
         assert!(has(&doubts, 7, now) && !has(&doubts, 8, now));
         assert!(!has(&doubts, 7, now + DOUBT));
         doubts.begin(FileIndex(7), now + DOUBT / 2);
-        assert!(has(&doubts, 7, now + DOUBT), "the last of them counts");
+        assert!(has(&doubts, 7, now + DOUBT), "the last failure counts");
     }
 
     #[test]
-    fn where_too_many_are_in_doubt_all_are() {
+    fn where_too_many_are_uncertain_all_are() {
         let (mut doubts, now) = (Doubts::default(), Instant::now());
         (0..=DOUBTS_MAX as u64).for_each(|directory| doubts.begin(FileIndex(directory), now));
         assert!(doubts.has(FileIndex(u64::MAX), || now) && doubts.until.len() == DOUBTS_MAX);

@@ -1,31 +1,32 @@
-//! How much of a file is gathered before it is sent: full stripes.
+//! How many bytes of a file are coalesced before they are sent: full stripes.
 
 use braid_client::{Distribution, Layout};
 
-/// A run ends where a multiple of the stripe size does that is at least this.
+/// A write buffer ends at a multiple of the stripe size of at least this.
 pub(super) const STRETCH_BYTES: u64 = 512 * 1024;
-/// No stretch is longer.
+/// No flush unit is longer.
 pub(super) const STRETCH_BYTES_MAX: u64 = 4 << 20;
 
-/// How much of one file is gathered at most, in bytes.
+/// How much of one file is buffered before it is sent, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stretch {
-    /// Enough for a call to be worth its while: one daemon's, or more.
+    /// The short unit: the strips of one or more daemons, enough to be worth a call.
     short: u64,
-    /// Of a long one, which has as many daemons' as there are: what one daemon has of a row, and the row.
+    /// What one daemon has of a stripe.
+    strip: u64,
+    /// The stripe: one strip of each daemon. A long unit has full stripes.
     stripe: u64,
-    row: u64,
 }
 
 impl Stretch {
-    /// Of a file whose layout is not known.
+    /// For a file whose layout is not known.
     pub(crate) const UNKNOWN: Self =
-        Self { short: STRETCH_BYTES, stripe: STRETCH_BYTES, row: STRETCH_BYTES };
+        Self { short: STRETCH_BYTES, strip: STRETCH_BYTES, stripe: STRETCH_BYTES };
 
-    /// Of a file that is laid out so.
+    /// For a file with this layout.
     pub(crate) fn of(layout: &Layout) -> Self {
         let component = layout.components.first();
-        let (stripe, daemons) =
+        let (strip, daemons) =
             match component.map(|component| (&component.distribution, component.parts.len())) {
                 Some((Distribution::SimpleStripe { stripe_size }, parts)) => {
                     (*stripe_size, parts as u64)
@@ -35,39 +36,40 @@ impl Stretch {
                 }
                 _ => (STRETCH_BYTES, 1),
             };
-        let stripe = stripe.max(1);
-        let short = match stripe {
-            1..STRETCH_BYTES => stripe * STRETCH_BYTES.div_ceil(stripe),
-            ..=STRETCH_BYTES_MAX => stripe,
+        let strip = strip.max(1);
+        let short = match strip {
+            1..STRETCH_BYTES => strip * STRETCH_BYTES.div_ceil(strip),
+            ..=STRETCH_BYTES_MAX => strip,
             _ => STRETCH_BYTES,
         };
-        Self { short, stripe, row: stripe.saturating_mul(daemons.max(1)) }
+        Self { short, strip, stripe: strip.saturating_mul(daemons.max(1)) }
     }
 
-    /// Where the short stretch ends that has this byte of the file.
+    /// Where the short unit ends that contains this byte of the file.
     pub(crate) fn end(&self, offset: u64) -> u64 {
         end(offset, self.short)
     }
 
-    /// The same of the long one, which has so many bytes at most.
+    /// Where the long unit of at most so many bytes ends that contains this byte.
     pub(crate) fn long_end(&self, offset: u64, bytes_max: u64) -> u64 {
         end(offset, self.long(bytes_max))
     }
 
-    /// Whether so many bytes reach all the daemons by themselves that a long stretch of up to `bytes_max` does.
+    /// Whether a write of so many bytes reaches fewer daemons than a long unit of at most
+    /// `bytes_max`.
     pub(crate) fn is_short_of(&self, bytes: usize, bytes_max: u64) -> bool {
         (bytes as u64) < self.long(bytes_max)
     }
 
-    /// Rows of stripes, where there is room for one.
+    /// The length of a long unit: full stripes, or strips where not even one stripe fits.
     fn long(&self, bytes_max: u64) -> u64 {
         let bytes_max = bytes_max.clamp(STRETCH_BYTES, STRETCH_BYTES_MAX);
         let whole = |bytes: u64| (bytes <= bytes_max).then(|| bytes_max / bytes * bytes);
-        whole(self.row).or_else(|| whole(self.stripe)).unwrap_or(bytes_max)
+        whole(self.stripe).or_else(|| whole(self.strip)).unwrap_or(bytes_max)
     }
 }
 
-/// The first multiple of `bytes` behind this one.
+/// The first multiple of `bytes` behind this offset.
 fn end(offset: u64, bytes: u64) -> u64 {
     (offset / bytes + 1).saturating_mul(bytes)
 }
@@ -84,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn a_short_stretch_is_a_multiple_of_the_stripe_size_and_not_small() {
+    fn a_short_unit_is_a_multiple_of_the_stripe_size_and_not_small() {
         let short = |stripe_size| striped(stripe_size, 4).end(0);
         assert_eq!(short(4096), 512 * 1024);
         assert_eq!(short(3 * 4096), 528_384, "43 strips");
         assert_eq!(short(1 << 20), 1 << 20);
-        assert_eq!(short(64 << 20), STRETCH_BYTES, "more is not kept in memory");
+        assert_eq!(short(64 << 20), STRETCH_BYTES, "more is not buffered");
         assert_eq!(
             Stretch::of(&Layout::one(Distribution::Single, [IodId(1)])).end(0),
             STRETCH_BYTES
@@ -97,32 +99,36 @@ mod tests {
     }
 
     #[test]
-    fn a_long_stretch_is_rows_of_stripes_as_far_as_memory_allows() {
+    fn a_long_unit_is_full_stripes_as_far_as_memory_allows() {
         let long =
             |stripe_size, daemons| striped(stripe_size, daemons).long_end(0, STRETCH_BYTES_MAX);
         assert_eq!(long(1 << 20, 4), 4 << 20);
         assert_eq!(long(1 << 20, 3), 3 << 20);
         assert_eq!(long(64 << 10, 4), 4 << 20);
-        assert_eq!(long(1 << 20, 32), 4 << 20, "four daemons of the row at a time");
+        assert_eq!(long(1 << 20, 32), 4 << 20, "four daemons of the stripe at a time");
         assert_eq!(long(3 << 20, 32), 3 << 20);
         assert_eq!(long(64 << 20, 4), STRETCH_BYTES_MAX);
     }
 
     #[test]
-    fn a_stretch_ends_behind_the_byte_that_it_has() {
-        let stretch = striped(1 << 20, 4);
-        let end = |offset| stretch.long_end(offset, STRETCH_BYTES_MAX);
+    fn a_unit_ends_behind_the_byte_that_it_contains() {
+        let unit = striped(1 << 20, 4);
+        let end = |offset| unit.long_end(offset, STRETCH_BYTES_MAX);
         assert_eq!([0, (4 << 20) - 1, 4 << 20].map(end), [4 << 20, 4 << 20, 8 << 20]);
-        let is_short = |bytes| stretch.is_short_of(bytes, STRETCH_BYTES_MAX);
+        let is_short = |bytes| unit.is_short_of(bytes, STRETCH_BYTES_MAX);
         assert!(is_short((4 << 20) - 1) && !is_short(4 << 20));
     }
 
     #[test]
-    fn a_long_stretch_of_few_bytes_is_of_rows_or_stripes_or_of_what_there_may_be() {
+    fn a_limited_long_unit_is_full_stripes_or_strips_or_the_limit() {
         let long =
             |stripe_size, daemons, bytes_max| striped(stripe_size, daemons).long_end(0, bytes_max);
         assert_eq!(long(64 << 10, 6, 2 << 20), 5 * 6 * (64 << 10));
-        assert_eq!(long(1 << 20, 4, (3 << 20) + 5), 3 << 20, "three daemons of the row at a time");
+        assert_eq!(
+            long(1 << 20, 4, (3 << 20) + 5),
+            3 << 20,
+            "three daemons of the stripe at a time"
+        );
         assert_eq!(long(1 << 20, 4, 700_000), 700_000);
         assert_eq!(long(1 << 20, 4, 0), STRETCH_BYTES);
         assert_eq!(long(64 << 10, 4, u64::MAX), STRETCH_BYTES_MAX);

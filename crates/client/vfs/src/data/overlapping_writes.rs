@@ -1,7 +1,9 @@
-//! Writes of programs and writes of pages to the same bytes at one time: a state machine without clock, lock and I/O.
+//! A program's write and the kernel's write-back of the same bytes at the same time: a state
+//! machine without clock, lock and I/O.
 //!
-//! A program's `write` goes past the kernel's page cache. A page that the kernel read before that write was applied has
-//! the old bytes, and a store through a mapping makes the whole page dirty, so the kernel writes the old bytes back too:
+//! A program's `write` bypasses the kernel's page cache. A page that the kernel read before that
+//! write was applied has the old bytes. A store through a mapping makes the whole page dirty, so
+//! the kernel writes the old bytes back, too:
 //!
 //! ```text
 //!   thread A   pwrite(0..8) ────────────── call begins ── applied ── pages dropped ── call ends
@@ -9,23 +11,28 @@
 //!   kernel                                      |         write(0..4096): bytes 0..8 are stale
 //! ```
 //!
-//! The kernel does not say which bytes of a page were stored into. It need not: every page that the kernel has of these
-//! bytes when the call ends was read after the call was applied, because the call drops pages before it ends
-//! ([`crate::promise::Keeper::drop_data`] writes dirty ones first).
+//! The kernel does not say which bytes of a page a program has stored. It need not: the call drops
+//! the pages before it ends ([`CacheInvalidator::drop_data`] writes dirty ones first). So every
+//! page of these bytes that the kernel has when the call ends was read after the call was applied.
 //!
-//! Invariants: (1) while a call is under way, a write of pages that begins leaves the call's bytes alone; (2) a call is applied
-//! only after the writes of pages of its bytes that began before it; (3) a write of pages never waits for a call, which may itself
-//! wait for it while it drops pages.
+//! Invariants:
+//! 1. A write-back that begins while a call runs leaves out the call's bytes.
+//! 2. A call is applied only after the write-backs of its bytes that began before it.
+//! 3. A write-back never waits for a call, which may itself wait for it while it drops pages.
+//!
+//! [`CacheInvalidator::drop_data`]: crate::CacheInvalidator::drop_data
 
 use std::ops::Range;
 
-/// What is being written of one file.
+/// The writes of one file that run now.
 #[derive(Debug, Default)]
 pub(super) struct Overlap {
+    /// Writes of programs.
     calls: Vec<Write>,
+    /// Write-backs of pages.
     pages: Vec<Write>,
-    /// Numbers are given in the order in which writes begin.
-    next: u64,
+    /// The number of the last write that began.
+    last: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -41,25 +48,26 @@ impl Write {
 }
 
 impl Overlap {
-    /// A program's call begins: it may be applied once [`Overlap::must_wait`] is false.
+    /// A program's call begins. It may be applied once [`OverlappingWrites::must_wait`] is false.
     pub(super) fn begin_call(&mut self, bytes: Range<u64>) -> u64 {
         let number = self.number();
         self.calls.push(Write { number, bytes });
         number
     }
 
-    /// Whether pages of the call's bytes are still being written that may be older than it (2).
+    /// Whether pages of the call's bytes are still being written that may be older than the call
+    /// (2).
     pub(super) fn must_wait(&self, call: u64) -> bool {
         let Some(call) = self.calls.iter().find(|one| one.number == call) else { return false };
         self.pages.iter().any(|page| page.number < call.number && page.overlaps(call))
     }
 
-    /// The call was applied, and what the kernel had of its bytes is dropped.
+    /// The call was applied, and the kernel has dropped its pages of these bytes.
     pub(super) fn end_call(&mut self, call: u64) {
         self.calls.retain(|one| one.number != call);
     }
 
-    /// A write of pages begins; the parts of it that are to be written (1).
+    /// A write-back begins. Returns its number and the parts that it writes (1).
     pub(super) fn begin_pages(&mut self, bytes: Range<u64>) -> (u64, Vec<Range<u64>>) {
         let number = self.number();
         let mut parts = vec![bytes.clone()];
@@ -70,18 +78,18 @@ impl Overlap {
         (number, parts)
     }
 
-    /// They are written.
+    /// A write-back has ended.
     pub(super) fn end_pages(&mut self, pages: u64) {
         self.pages.retain(|one| one.number != pages);
     }
 
     fn number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
+        self.last += 1;
+        self.last
     }
 }
 
-/// What is left of a range.
+/// What is left of a range without another one.
 fn without(range: Range<u64>, taken: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let before = range.start..range.end.min(taken.start);
     let after = range.start.max(taken.end)..range.end;
@@ -89,7 +97,7 @@ fn without(range: Range<u64>, taken: &Range<u64>) -> impl Iterator<Item = Range<
 }
 
 #[cfg(test)]
-#[allow(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of one range is intended")]
 mod tests {
     use super::*;
 
@@ -98,15 +106,19 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_written_whole_where_no_call_writes() {
+    fn pages_are_written_whole_where_no_call_runs() {
         let mut overlap = Overlap::default();
         overlap.begin_call(8192..8200);
         assert_eq!(parts(&mut overlap, 0..4096), [0..4096]);
-        assert_eq!(parts(&mut overlap, 8200..12_288), [8200..12_288], "it ends where they begin");
+        assert_eq!(
+            parts(&mut overlap, 8200..12_288),
+            [8200..12_288],
+            "the call ends where they begin"
+        );
     }
 
     #[test]
-    fn pages_leave_the_bytes_of_every_call_under_way_alone() {
+    fn pages_leave_out_the_bytes_of_every_running_call() {
         let mut overlap = Overlap::default();
         let first = overlap.begin_call(0..8);
         overlap.begin_call(100..200);
@@ -118,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_waits_for_pages_of_its_bytes_that_began_before_it_only() {
+    fn a_call_waits_only_for_pages_of_its_bytes_that_began_before_it() {
         let mut overlap = Overlap::default();
         let (elsewhere, _) = overlap.begin_pages(4096..8192);
         let (before, _) = overlap.begin_pages(0..4096);
@@ -128,12 +140,12 @@ mod tests {
         overlap.end_pages(before);
         assert!(
             !overlap.must_wait(call),
-            "{elsewhere} is of other bytes, and the last leaves the call's alone"
+            "{elsewhere} has other bytes, and the last one leaves out the call's"
         );
     }
 
     #[test]
-    fn an_empty_call_is_in_nobodys_way() {
+    fn an_empty_call_conflicts_with_nothing() {
         let mut overlap = Overlap::default();
         let call = overlap.begin_call(100..100);
         assert!(!overlap.must_wait(call));

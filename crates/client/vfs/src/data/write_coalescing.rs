@@ -1,21 +1,29 @@
-//! Writes that follow one another, gathered in memory until they make a full stretch of the file's stripes: small ones, and large
-//! ones where the daemons take them slowly ([`pace`](super::pace)).
+//! Consecutive writes, buffered in memory until they fill a flush unit: full stripes of the file.
+//! Small writes are coalesced always; large ones where the daemons are slow ([`throughput`]).
 //!
 //! ```text
-//!   write ── write lease, where the last one ended, worth it ─> run ┬─ as long as its stretch ──────> daemons, by the writer or, a
-//!                                                                   │                                 long one, by a thread: flight
-//!                                                                   ├─ GATHER_AGE ──────────────────> daemons, by a thread
-//!                                                                   └─ whoever must see it: settle ─> daemons, by who asks
-//!   settle: fsync, reads, other writes, sizes, attributes, renames on this mount; a recall for those of others
-//!   close: leaves the run to the mount, which sends it soon (ADR 0034); where it may not, settle
+//!   write ── under a write lease, at the end of the last one ──> write buffer
+//!     full ────────────────────> sent by the writer, or in the background: background_flush
+//!     older than GATHER_AGE ───> sent by a thread: flush_timers
+//!     another call needs it ───> flush, by the thread that needs it
+//!   flush: fsync, reads, other writes, sizes, attributes and renames on this mount; a recall for
+//!          those of other clients
+//!   close: leaves the buffer to the mount, which sends it soon (ADR 0034), or flushes
 //! ```
 //!
-//! Invariants: (1) bytes are gathered only under a write lease that nobody shares, also not clients without leases, and are at
-//! the daemons before it goes; (2) a file has one run, and one flight before it, of the same handle: what does not continue them
-//! goes to the daemons after them; (3) what a run could not write is told through the handle that wrote it: every write and close
-//! fails until an fsync has told it; after its close the next fsync of the file reports it; (4) at most [`GATHER_BYTES_MAX`] of a mount, for [`GATHER_AGE`] (I6, I9); (5) a run is written
-//! without any lock that pages or leases wait for; what is remembered of the file's attributes goes before anybody may take the file
-//! for settled.
+//! Invariants:
+//! 1. Bytes are buffered only under a write lease while no other client uses the file, not even one
+//!    without leases. They are at the daemons before the lease is returned.
+//! 2. A file has one write buffer, and one background flush before it, of the same handle. A write
+//!    that does not continue them goes to the daemons after them.
+//! 3. The handle that wrote the bytes reports that they could not be sent: each of its writes and
+//!    closes fails until an fsync has reported it. After its close, the next fsync of the file
+//!    reports it.
+//! 4. A mount buffers at most [`GATHER_BYTES_MAX`], for at most [`GATHER_AGE`] (I6, I9).
+//! 5. No lock that pages or leases wait for is held while a buffer is sent. The cached attributes
+//!    of the file are removed before another thread can find the file without a buffer.
+//!
+//! [`throughput`]: super::throughput
 
 use std::{
     sync::{
@@ -30,102 +38,104 @@ use braid_types::ByteCount;
 
 use super::{
     Data, Under,
-    flight::Flight,
-    losses::Losses,
-    pace::{Pace, SlowRates},
-    senders::Ages,
-    stretch::STRETCH_BYTES,
+    background_flush::Flight,
+    flush_timers::Ages,
+    flush_unit::STRETCH_BYTES,
+    lease_state::Use,
+    throughput::{Pace, SlowRates},
+    write_errors::Losses,
 };
 use crate::{
-    error::Result,
-    files::{OpenFile, lock},
-    known::Known,
-    ops::write::WriteAs,
-    promise::Holder,
+    error::Result, mount_caches::Holder, mutex::lock, names::cached_attributes::Known,
+    open::open_file::OpenFile, ops::write::WriteAs,
 };
 
-/// A write of so many bytes or more is worth a call of its own where daemons are fast: a quarter of a stretch.
+/// Where daemons are fast, a write of this many bytes or more is sent in its own call: a quarter of
+/// a flush unit.
 const GATHER_BELOW: usize = 128 * 1024;
-/// What one mount has gathered at most (I6, I9).
+/// How many bytes one mount buffers at most (I6, I9).
 pub const GATHER_BYTES_MAX: usize = 64 << 20;
-/// How long a byte stays gathered before it is sent (I6).
+/// How long a byte is buffered at most before it is sent (I6).
 pub const GATHER_AGE: Duration = Duration::from_secs(1);
-/// What disks give space in.
+/// The unit in which disks allocate space.
 const BLOCK_BYTES: u64 = 4096;
-/// Where more than that is gathered, the oldest is sent whatever its age: a program that makes many small files goes on while they are
-/// sent, and does not meet [`GATHER_BYTES_MAX`].
+/// Where more is buffered, the oldest buffer is sent whatever its age. A program that makes many
+/// small files continues meanwhile, and does not reach [`GATHER_BYTES_MAX`].
 const WRITE_BEHIND_BYTES: usize = GATHER_BYTES_MAX / 4;
 
-/// What is gathered of one file.
+/// The buffered bytes of one file.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Whether something is: looked at without the lock.
+    /// Whether there are any; read without the lock.
     pub(super) some: AtomicBool,
-    /// Whether its handle is closed.
+    /// Whether the handle that wrote them is closed.
     pub(super) closed: AtomicBool,
-    /// Held while bytes are taken in, or sent.
-    state: Mutex<State>,
-    /// Whose it is, also while it is being sent.
-    pub(super) whose: Mutex<Option<Whose>>,
-    /// The file's attributes at its creation on this mount, until something changes them, or a byte of it is at the daemons.
+    /// Held while bytes are added or sent.
+    state: Mutex<BufferState>,
+    /// The owner of the bytes, also while they are being sent.
+    pub(super) owner: Mutex<Option<BufferOwner>>,
+    /// The file's attributes at its creation on this mount, until something changes them or a byte
+    /// of it is at the daemons.
     as_made: Mutex<Option<Known>>,
 }
 
 impl Gathered {
-    /// This one has a part in what is gathered, or on its way.
-    fn wrote(&self, who: Whose) {
-        let mut whose = lock(&self.whose);
-        let owner = whose
-            .map_or(who.owner, |of_run| of_run.owner.filter(|owner| who.owner == Some(*owner)));
-        *whose = Some(Whose { owner, ..who });
+    /// This process has written some of the bytes.
+    fn add_owner(&self, new: BufferOwner) {
+        let mut owner = lock(&self.owner);
+        // Bytes of several processes have no single owner.
+        let process = owner
+            .map_or(new.process, |old| old.process.filter(|process| new.process == Some(*process)));
+        *owner = Some(BufferOwner { process, ..new });
     }
 }
 
-/// Whose a run is.
+/// The owner of buffered bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Whose {
-    /// Where its open file lies in memory, which names it while the run has a part in it.
+pub(super) struct BufferOwner {
+    /// The address of the open file in memory. It is unique while the buffer refers to the file.
     open: usize,
-    /// The process, if it is one that is known.
-    owner: Option<u64>,
+    /// The process. `None`: not known, or several.
+    process: Option<u64>,
 }
 
-impl Whose {
-    fn of(open: &OpenFile, owner: Option<u64>) -> Self {
-        Self { open: std::ptr::from_ref(open).addr(), owner }
+impl BufferOwner {
+    fn of(open: &OpenFile, process: Option<u64>) -> Self {
+        Self { open: std::ptr::from_ref(open).addr(), process }
     }
 
-    /// Whether this process may have had a part in it.
-    fn has(&self, other: Self) -> bool {
-        let may_be = self.owner.is_none() || other.owner.is_none() || self.owner == other.owner;
+    /// Whether this process may have written some of the bytes.
+    fn may_be(&self, other: Self) -> bool {
+        let may_be =
+            self.process.is_none() || other.process.is_none() || self.process == other.process;
         self.open == other.open && may_be
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct BufferState {
     pub(super) run: Option<Run>,
-    /// The one before it.
+    /// The buffer before it, which is being sent.
     pub(super) flight: Option<Flight>,
     /// Where the last write ended.
     next: u64,
 }
 
-/// Bytes that follow one another, all of one handle.
+/// Consecutive bytes of one handle.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) by: Arc<OpenFile>,
     pub(super) offset: u64,
     pub(super) bytes: Vec<u8>,
-    /// Room for it on the daemons' disks.
+    /// The space that is reserved for it on the daemons' disks.
     pub(super) held: HeldRoom,
-    /// Where it is full.
+    /// The offset at which it is full.
     until: u64,
-    /// Its stretch is a long one.
+    /// Its flush unit is a long one.
     pub(super) long: bool,
     /// When its last byte was written, by the metadata server's clock, if that is known.
     pub(super) modified: Option<Timestamp>,
-    /// Its handle is closed: it is written behind the close.
+    /// Its handle is closed.
     pub(super) closed: bool,
 }
 
@@ -139,10 +149,10 @@ impl Run {
     }
 }
 
-/// The runs of a mount.
+/// The write buffers of a mount.
 #[derive(Debug)]
 pub(crate) struct Runs {
-    /// Whether a close may leave what it has gathered to the mount (ADR 0034).
+    /// Whether a close may leave its buffer to the mount (ADR 0034).
     write_behind: bool,
     bytes: AtomicUsize,
     pub(super) ages: Ages,
@@ -151,18 +161,18 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// None, of a mount whose daemons are slow at these rates.
+    /// No buffer yet. `slow`: when large writes are buffered.
     pub(crate) fn new(slow: SlowRates, write_behind: bool) -> Self {
         let (bytes, ages) = (AtomicUsize::new(0), Ages::default());
         Self { write_behind, bytes, ages, losses: Losses::default(), pace: Pace::new(slow) }
     }
 
-    /// Whether nothing is gathered on this mount.
+    /// Whether nothing is buffered on this mount.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.load(Ordering::Acquire) == 0
     }
 
-    /// A run went to the daemons in this time.
+    /// A buffer was sent to the daemons in this time.
     pub(super) fn took(&self, run: &Run, took: Duration) {
         match run.long {
             true => self.pace.went_gathered(run.bytes.len(), took),
@@ -173,6 +183,7 @@ impl Runs {
         }
     }
 
+    /// Counts bytes that are to be buffered. `false`: there are too many, and they are not counted.
     fn take_room(&self, bytes: usize) -> bool {
         let before = self.bytes.fetch_add(bytes, Ordering::AcqRel);
         let taken = before + bytes;
@@ -184,20 +195,20 @@ impl Runs {
         taken <= GATHER_BYTES_MAX
     }
 
-    /// How long bytes stay gathered now.
+    /// How long bytes may stay buffered now.
     pub(super) fn age(&self) -> Duration {
         let many = self.bytes.load(Ordering::Acquire) > WRITE_BEHIND_BYTES;
         if many { Duration::ZERO } else { GATHER_AGE }
     }
 
-    /// Whether a run of a handle that is closed may be sent later: its time is known, nothing of the handle is lost, and daemons take what
-    /// is sent. Else the close sends it, and its program hears of an error.
+    /// Whether a closed handle's buffer may be sent later: its time is known, the handle has no
+    /// write error, and the daemons keep up. Otherwise the close sends it and reports an error.
     fn writes_behind(&self, run: &Run, open: &OpenFile) -> bool {
         let may = self.write_behind && run.modified.is_some();
         may && open.lost.check().is_ok() && self.losses.allow_write_behind() && self.ages.keeps_up()
     }
 
-    /// So many bytes are gathered no more.
+    /// Bytes are no longer buffered.
     pub(super) fn free(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
@@ -213,13 +224,28 @@ impl Data {
     pub(crate) fn is_not_as_made(&self) {
         *lock(&self.gathered.as_made) = None;
     }
+
+    /// An append goes to this offset: it continues the last write if that ended there.
+    pub(crate) fn expect_write(&self, offset: u64) {
+        lock(&self.gathered.state).next = offset;
+    }
 }
 
 impl Holder {
-    /// Before a write: where this mount shares a file with others that write it, or did, it asks now and then whether it is alone by
-    /// now.
-    /// `offset` is `None` for an append.
-    pub(crate) fn wish_alone(&self, data: &Data, offset: Option<u64>, bytes: usize) {
+    /// Begins a write at an offset, or an append (`None`).
+    pub(crate) fn begin_write(
+        self: &Arc<Self>,
+        data: &Arc<Data>,
+        offset: Option<u64>,
+        bytes: usize,
+    ) -> Result<Option<Under>> {
+        self.wish_alone(data, offset, bytes);
+        self.begin(data, if offset.is_some() { Use::Write } else { Use::Append })
+    }
+
+    /// Before a write to a file that other clients write, or wrote: asks now and then whether this
+    /// mount may have it alone.
+    fn wish_alone(&self, data: &Data, offset: Option<u64>, bytes: usize) {
         let gains = bytes < GATHER_BELOW
             && match offset {
                 Some(offset) => {
@@ -231,7 +257,7 @@ impl Holder {
                 }
             };
         if gains && self.begins_to_wish(data) {
-            // Whoever writes goes on with what is held.
+            // If it fails, the write continues under the lease that is held.
             let _ = self.ask(data, LeaseMode::Write, false);
         }
     }
@@ -242,18 +268,18 @@ impl Holder {
 
     fn begins_to_wish(&self, data: &Data) -> bool {
         let (mut state, now) = (lock(&data.state), Instant::now());
-        if state.wish_again.is_some_and(|again| now < again) || !state.gate.is_open() {
+        if state.wish_again.is_some_and(|again| now < again) || !state.lease.is_open() {
             return false;
         }
         state.wish_again = Some(now + GATHER_AGE);
-        state.gate.ask(true);
+        state.lease.ask(true);
         true
     }
 
-    /// Writes at an offset: to the daemons, or to what is gathered.
+    /// Writes at an offset: to the daemons, or to the write buffer.
     ///
     /// # Errors
-    /// With the daemon; that an earlier write of the handle is lost.
+    /// A daemon failed; an earlier write of the handle is lost.
     pub(crate) fn put(
         self: &Arc<Self>,
         open: &Arc<OpenFile>,
@@ -262,27 +288,18 @@ impl Holder {
         how: WriteAs,
     ) -> Result<()> {
         open.lost.check()?;
-        if let Some(Under { data, gathers, .. }) = under {
+        if let Some(under) = under {
+            let (data, end) = (&under.data, offset.saturating_add(bytes.len() as u64));
             let mut state = lock(&data.gathered.state);
-            let follows =
-                std::mem::replace(&mut state.next, offset.saturating_add(bytes.len() as u64))
-                    == offset;
-            match *gathers {
-                true if self.gather(
-                    (open, how),
-                    (data, &mut state),
-                    follows,
-                    (offset, bytes),
-                )? =>
-                {
-                    return Ok(());
-                }
-                true => {}
-                // Others may have gathered what this one writes over, before it was asked for more than the lease that they had.
-                false => self.write_out(data, &mut state)?,
+            let follows = std::mem::replace(&mut state.next, end) == offset;
+            if !under.alone {
+                // The same bytes may be buffered from a time when this mount was alone.
+                self.write_out(data, &mut state)?;
+            } else if self.gather((open, how), (data, &mut state), follows, (offset, bytes))? {
+                return Ok(());
             }
         }
-        open.bytes.data().into_iter().for_each(|data| data.is_not_as_made());
+        open.data.is_not_as_made();
         let (file, began) = (open.file.get()?, Instant::now());
         file.write_at(bytes, offset)?;
         if bytes.len() >= GATHER_BELOW {
@@ -291,29 +308,30 @@ impl Holder {
         Ok(())
     }
 
-    /// Whether a write that follows the one before is to be gathered.
+    /// Whether a write that continues the last one is to be buffered.
     fn is_worth_gathering(&self, open: &OpenFile, bytes: usize, how: WriteAs) -> bool {
         let is_large = bytes >= GATHER_BELOW;
-        let at_once = how.direct || how.durable;
+        let immediate = how.direct || how.durable;
         let is_short_of = |bytes_max| open.stretch().is_short_of(bytes, bytes_max);
-        !is_large || !at_once && self.runs.pace.long_stretch().is_some_and(is_short_of)
+        !is_large || !immediate && self.runs.pace.long_stretch().is_some_and(is_short_of)
     }
 
-    /// Takes a write in, if it is one to be gathered; else what was gathered before is at the daemons.
+    /// Adds a write to the buffer and returns `true`, or flushes the buffer and returns `false`:
+    /// the caller writes the bytes.
     fn gather(
         self: &Arc<Self>,
         (open, how): (&Arc<OpenFile>, WriteAs),
-        (data, state): (&Arc<Data>, &mut State),
+        (data, state): (&Arc<Data>, &mut BufferState),
         follows: bool,
         (offset, bytes): (u64, &[u8]),
     ) -> Result<bool> {
-        let (mut left, owner) = (bytes, how.owner);
+        let mut left = bytes;
         let goes_on = follows && offset.checked_add(bytes.len() as u64).is_some();
         if !goes_on || !self.is_worth_gathering(open, bytes.len(), how) {
             self.write_out(data, state)?;
             return Ok(false);
         }
-        // What is taken in now is not refused when it is sent.
+        // Bytes that are buffered now must not meet a quota when they are sent.
         open.file.get()?.reserve(offset + bytes.len() as u64)?;
         while !left.is_empty() {
             let at = offset + (bytes.len() - left.len()) as u64;
@@ -331,14 +349,14 @@ impl Holder {
             let fits = left.len().min(usize::try_from(until - at).unwrap_or(usize::MAX));
             let mut held = HeldRoom::default();
             let of_run = state.run.as_mut().map_or(&mut held, |run| &mut run.held);
-            // Where daemons have no room to spare, what is written through asks for some.
+            // Where no space can be reserved, a write to the daemons reports the disk full.
             if !open.file.get()?.hold_room(at, fits as u64, of_run) || !self.runs.take_room(fits) {
                 self.write_out(data, state)?;
                 data.is_not_as_made();
                 open.file.get()?.write_at(left, at)?;
                 return Ok(true);
             }
-            data.gathered.wrote(Whose::of(open, owner));
+            data.gathered.add_owner(BufferOwner::of(open, how.owner));
             let (now, rest) = left.split_at(fits);
             let modified = self.clock.now();
             match &mut state.run {
@@ -370,10 +388,10 @@ impl Holder {
         Ok(true)
     }
 
-    /// Everything that was written to a file on this mount is at the daemons when this returns.
+    /// Sends the buffered bytes of a file. They are at the daemons when this returns.
     ///
     /// # Errors
-    /// It could not be written; whoever wrote it is told, too.
+    /// They could not be written. The handle that wrote them reports the error, too.
     pub(crate) fn settle(&self, data: &Data) -> Result<()> {
         if !data.gathered.some.load(Ordering::Acquire) {
             return Ok(());
@@ -381,31 +399,27 @@ impl Holder {
         self.write_out(data, &mut lock(&data.gathered.state))
     }
 
-    /// This process closes this open file: what it has gathered is sent, or, where that can be left to the mount, soon after. What others
-    /// have gathered stays; so it does for a process that was forked and lets go of what it has inherited.
+    /// A process closes this open file: its buffer is sent, or, where it may be left to the mount,
+    /// sent soon. Bytes of other processes stay buffered; so a child that closes what it has
+    /// inherited sends nothing.
     ///
     /// # Errors
-    /// As [`Holder::settle`].
-    pub(crate) fn settle_at_close(
-        &self,
-        data: &Data,
-        open: &Arc<OpenFile>,
-        owner: Option<u64>,
-    ) -> Result<()> {
-        let whose = *lock(&data.gathered.whose);
-        if !whose.is_some_and(|whose| whose.has(Whose::of(open, owner)))
-            || self.is_written_behind(data, open)
-        {
+    /// As [`MountCaches::flush`].
+    pub(crate) fn settle_at_close(&self, open: &Arc<OpenFile>, process: Option<u64>) -> Result<()> {
+        let closes = BufferOwner::of(open, process);
+        let owner = *lock(&open.data.gathered.owner);
+        if !owner.is_some_and(|owner| owner.may_be(closes)) || self.is_written_behind(open) {
             return Ok(());
         }
-        self.settle(data)
+        self.settle(&open.data)
     }
 
-    /// The last descriptor of an open file is gone: what it has gathered is sent, or soon.
+    /// The last descriptor of an open file is gone: its buffer is sent, now or soon.
     ///
     /// # Errors
-    /// As [`Holder::settle`].
-    pub(crate) fn settle_at_release(&self, data: &Data, open: &Arc<OpenFile>) -> Result<()> {
+    /// As [`MountCaches::flush`].
+    pub(crate) fn settle_at_release(&self, open: &Arc<OpenFile>) -> Result<()> {
+        let data: &Data = &open.data;
         if !data.gathered.some.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -417,7 +431,7 @@ impl Holder {
                 Ok(())
             }
             Some(run) => {
-                // No close of a program waits for it: a loss is reported by an fsync of the file.
+                // No close of a program waits for it: an fsync of the file reports an error.
                 run.closed = true;
                 self.write_out(data, &mut state)
             }
@@ -425,9 +439,10 @@ impl Holder {
         }
     }
 
-    /// Whether what this open file has gathered may be sent after it was closed; then it is sent soon. Its program asks no more: a loss
-    /// is reported by an fsync of the file.
-    fn is_written_behind(&self, data: &Data, open: &Arc<OpenFile>) -> bool {
+    /// Leaves the buffer of a closed file to the mount, if it may, and returns whether it did. The
+    /// program makes no further call, so an fsync of the file reports an error.
+    fn is_written_behind(&self, open: &Arc<OpenFile>) -> bool {
+        let data: &Data = &open.data;
         let state = &mut *lock(&data.gathered.state);
         let flies = state.flight.is_some();
         let Some(run) = state.run.as_mut().filter(|run| !flies && Arc::ptr_eq(&run.by, open))
@@ -447,61 +462,66 @@ impl Holder {
         self.runs.ages.closed(data.file);
     }
 
-    /// The same, of a file by its index.
+    /// As [`MountCaches::flush`], of a file by its index.
     ///
     /// # Errors
-    /// As [`Holder::settle`].
+    /// As [`MountCaches::flush`].
     pub(crate) fn settle_file(&self, file: FileIndex) -> Result<()> {
         if self.runs.is_empty() {
             return Ok(());
         }
         let Some(data) = self.data.known(file) else { return Ok(()) };
-        let settled = self.settle(&data);
+        let flushed = self.settle(&data);
         self.forget_unused(data);
-        settled
+        flushed
     }
 
-    /// The file's bytes may be used no more: its last handle was closed before its bytes were sent.
+    /// Forgets a file that is not used any more: its last handle may have been closed before its
+    /// bytes were sent.
     pub(super) fn forget_unused(&self, data: Arc<Data>) {
         self.data.forget(data, |data| self.is_worth_keeping(data));
     }
 
-    /// The same, of all files; also what others are just sending. With a server that is away no more is tried: its time is over.
+    /// Sends the buffered bytes of all files, and waits for those that other threads are sending.
+    /// Stops at an unresponsive server: the call's time is used up.
     ///
     /// # Errors
-    /// What was gathered is lost, now or since the last call of this. Whoever wrote it is told, too.
+    /// Buffered bytes were lost, now or since the last call of this. The handles that wrote them
+    /// report it, too.
     pub(crate) fn settle_all(&self) -> Result<()> {
         let began = self.runs.losses.begin();
         for data in self.runs.ages.all() {
-            let settled = self.settle(&data);
+            let flushed = self.settle(&data);
             self.forget_unused(data);
-            if settled.is_err_and(|error| error.is_of_server_away()) {
+            if flushed.is_err_and(|error| error.is_of_server_away()) {
                 break;
             }
         }
         self.runs.losses.end(began)
     }
 
-    /// What closed files have gathered is at the daemons when this returns, as far as they take it.
+    /// Sends the buffered bytes of closed files.
     ///
     /// # Errors
-    /// Of the first that could not be written; the others are not tried then. An fsync of the file reports it.
+    /// Bytes of one file could not be written; the files after it are not tried. An fsync of that
+    /// file reports it.
     pub(crate) fn settle_all_closed(&self) -> Result<()> {
         let closed = |data: &Arc<Data>| data.gathered.closed.load(Ordering::Acquire);
         self.runs.ages.all().into_iter().filter(closed).try_for_each(|data| {
-            // What is just being sent may wait for a daemon that is gone.
-            let settled = data
+            // Another thread that is sending it may wait for an unresponsive daemon.
+            let flushed = data
                 .gathered
                 .state
                 .try_lock()
                 .map_or(Ok(()), |mut state| self.write_out(&data, &mut state));
             self.forget_unused(data);
-            settled
+            flushed
         })
     }
 
-    /// The attributes of a file that was made on this mount and of which all bytes are still gathered: those of its creation, with the
-    /// size and the time of what was written. A kernel does not keep them: how much the disks take is not known yet.
+    /// The attributes of a file that was made on this mount and whose bytes are all still buffered:
+    /// those of its creation, with the size and time of the buffered bytes. They are not cacheable,
+    /// since the used disk space is not known yet.
     pub(crate) fn attributes_of_buffered(&self, file: FileIndex) -> Option<Known> {
         if self.runs.is_empty() {
             return None;
@@ -511,8 +531,8 @@ impl Holder {
         let run = state.run.as_ref().filter(|run| run.offset == 0 && state.flight.is_none())?;
         let (Known { attributes, keep }, modified) =
             (lock(&data.gathered.as_made).clone()?, run.modified?);
-        // Without the promise others may have changed its owner or mode.
-        if attributes.bytes.0 != 0 || !keep.attributes.is_some_and(|promise| self.holds(&promise)) {
+        // Without the lease another client may have changed its owner or mode.
+        if attributes.bytes.0 != 0 || !keep.attributes.is_some_and(|lease| self.holds(&lease)) {
             return None;
         }
         let bytes_used = ByteCount(run.end().next_multiple_of(BLOCK_BYTES));
@@ -528,19 +548,15 @@ impl Holder {
         }
     }
 
-    /// Whether something of a file is gathered, or was a moment ago and is on its way.
+    /// Whether bytes of a file are buffered or being sent.
     pub(crate) fn has_gathered(&self, file: FileIndex) -> bool {
         !self.runs.is_empty()
             && self.data.known(file).is_some_and(|data| data.gathered.some.load(Ordering::Acquire))
     }
-
-    /// Where the next write is expected: an append goes where the file ends.
-    pub(crate) fn expect_write(data: &Data, offset: u64) {
-        lock(&data.gathered.state).next = offset;
-    }
 }
 
-/// The first bytes of a run that takes so many at most: memory for all of them where they are large, so that it does not move.
+/// The first bytes of a buffer of at most so many. Where they are large it gets memory for all of
+/// them, so that it is not moved.
 fn begun(bytes: &[u8], at_most: u64) -> Vec<u8> {
     let bytes_max = if bytes.len() >= GATHER_BELOW {
         usize::try_from(at_most).unwrap_or(bytes.len())

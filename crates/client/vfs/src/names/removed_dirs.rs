@@ -1,10 +1,13 @@
-//! Directories that this mount has removed and that its kernel still uses: a working directory, an open one.
+//! Directories that this mount has removed and that its kernel still uses: a working directory, an
+//! open one.
 //!
-//! The metadata server forgets a directory with its name. A program in it may go on to ask for its attributes, as on any file system of
-//! this machine; what other mounts removed is gone (ESTALE), as over NFS.
+//! The metadata server forgets a directory with its name. A program in it may still ask for its
+//! attributes, as on a local file system. A directory that another client removed is stale
+//! (ESTALE), as with NFS.
 //!
-//! Invariants: (1) attributes that were seen are used for nothing but this; (2) both tables are bounded (I9): a directory that
-//! is not in them any more is gone.
+//! Invariants:
+//! 1. The attributes that are stored here are used for nothing else.
+//! 2. Both tables are bounded (I9). A directory that is not in them any more is stale.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,19 +19,19 @@ use std::{
 
 use braid_client::{Attributes, FileIndex};
 
-use crate::files::lock;
+use crate::mutex::lock;
 
-/// Directories that were looked up and are not remembered under a lease: a kernel looks a name up just before it removes it, so those
-/// that its other threads look up meanwhile are all that come between.
+/// Directories that were looked up and are not cached under a lease. A kernel looks a name up just
+/// before it removes it, so only lookups of other threads come between.
 const SEEN_MAX: usize = 256;
-/// Removed ones that a kernel still uses. Each is forgotten when the kernel forgets it; one that is in use is rare.
+/// Removed directories that the kernel has not forgotten yet. Few are still in use.
 const REMOVED_MAX: usize = 4_096;
 
 #[derive(Debug, Default)]
 pub(crate) struct RemovedDirectories {
     seen: Mutex<VecDeque<Seen>>,
     removed: Mutex<Removed>,
-    /// Of the removed ones, so that nobody takes the lock for nothing.
+    /// How many are removed. Read without the lock, since mostly there are none.
     count: AtomicUsize,
 }
 
@@ -42,12 +45,12 @@ struct Seen {
 #[derive(Debug, Default)]
 struct Removed {
     directories: HashMap<FileIndex, Attributes>,
-    /// In the order in which they were removed; some were forgotten.
+    /// In the order of their removal. Some are forgotten.
     order: VecDeque<FileIndex>,
 }
 
 impl RemovedDirectories {
-    /// A directory was looked up, and is not remembered otherwise.
+    /// Notes the attributes of a directory that was looked up and is not cached.
     pub(crate) fn note_seen(&self, (parent, name): (FileIndex, &[u8]), found: &Attributes) {
         let mut seen = lock(&self.seen);
         seen.retain(|one| (one.parent, &*one.name) != (parent, name));
@@ -57,7 +60,7 @@ impl RemovedDirectories {
         seen.push_back(Seen { parent, name: name.into(), found: found.clone() });
     }
 
-    /// The directory that was last seen under a name.
+    /// The directory that was last looked up under a name.
     pub(crate) fn seen(&self, (parent, name): (FileIndex, &[u8])) -> Option<Attributes> {
         let seen = lock(&self.seen);
         seen.iter()
@@ -65,7 +68,7 @@ impl RemovedDirectories {
             .map(|one| one.found.clone())
     }
 
-    /// A directory was removed, and was so before.
+    /// A directory was removed. `before`: its attributes before that.
     pub(crate) fn add(&self, before: Attributes) {
         let mut removed = lock(&self.removed);
         let file = before.file;
@@ -78,7 +81,7 @@ impl RemovedDirectories {
         self.count.store(removed.directories.len(), Ordering::Release);
     }
 
-    /// The attributes of a directory that was removed.
+    /// The attributes of a removed directory.
     pub(crate) fn attributes(&self, file: FileIndex) -> Option<Attributes> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
@@ -86,7 +89,7 @@ impl RemovedDirectories {
         lock(&self.removed).directories.get(&file).cloned()
     }
 
-    /// The kernel uses it no more.
+    /// The kernel has forgotten a directory.
     pub(crate) fn forget(&self, file: FileIndex) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn both_tables_are_bounded_and_the_oldest_goes() {
+    fn both_tables_are_bounded_and_drop_the_oldest() {
         let known = RemovedDirectories::default();
         for number in 0..=REMOVED_MAX as u64 {
             known.add(directory(number));
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_last_seen_under_a_name_counts() {
+    fn the_last_lookup_of_a_name_counts() {
         let known = RemovedDirectories::default();
         known.note_seen((FileIndex(1), b"d"), &directory(7));
         known.note_seen((FileIndex(1), b"d"), &directory(8));

@@ -1,14 +1,15 @@
-//! Threads that send what is gathered because of its age.
+//! Threads that send write buffers because of their age.
 //!
 //! ```text
-//!   a run begins ── nobody is free: one more ─┐
-//!                                             v
-//!              ┌─ free ── one of them watches the oldest run ── it is old: the next one watches, or one more ─> sends ─┐
-//!              └───────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//!   a buffer begins ── no thread is free: start one ─┐
+//!                                                    v
+//!       ┌─ free ── one watches the oldest buffer ── it is old: the next one watches ──> sends ─┐
+//!       └──────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Invariant: while a run waits somebody watches it, unless [`SENDERS_MAX`] runs are being sent: one whose daemon is gone takes as long as
-//! a call may take, and holds up no other.
+//! Invariant: while a buffer waits a thread watches it, unless [`SENDERS_MAX`] buffers are being
+//! sent. A buffer whose daemon is unresponsive takes as long as a call may take, and delays no
+//! other.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -21,47 +22,51 @@ use braid_client::FileIndex;
 
 use super::{
     Data,
-    gather::{GATHER_AGE, Runs},
+    write_coalescing::{GATHER_AGE, Runs},
 };
-use crate::{files::lock, promise::Holder};
+use crate::{mount_caches::Holder, mutex::lock};
 
-/// Runs that are sent at a time because of their age (I9).
+/// Buffers that are sent at a time because of their age (I9).
 const SENDERS_MAX: usize = 128;
-/// A thread that has nothing to send looks so often whether its mount is still there, and whether another does what it does.
+/// How often an idle thread checks whether its mount still exists and whether another thread is
+/// idle.
 const IDLE: Duration = Duration::from_secs(1);
-/// How long the bytes of a closed file stay gathered: one thread sends what several closes have left.
+/// How long the bytes of a closed file stay buffered: one thread sends what several closes have
+/// left.
 const CLOSED_AGE: Duration = Duration::from_millis(100);
-/// Files of which something is gathered: a close that finds more waits for its bytes (I9).
+/// Files with buffered bytes: a close that finds more sends its bytes itself (I9).
 const RUNS_MAX: usize = 16 << 10;
-/// How late a run may be before one more thread sends, for each that is sending already, up to [`HELPERS_LATE`] times.
+/// How late a buffer may be before one more thread sends: so long for each thread that is sending
+/// already, up to [`HELPERS_LATE`] of them.
 const HELP_AFTER: Duration = Duration::from_millis(50);
 const HELPERS_LATE: usize = 4;
-/// A run that is so late shows that the daemons do not keep up, or are gone: closes wait for their bytes.
+/// A buffer that is so late shows that the daemons do not keep up: closes send their bytes
+/// themselves.
 const OVERDUE: Duration = Duration::from_secs(1);
 
-/// The files of which something is gathered.
+/// The files with buffered bytes.
 #[derive(Debug, Default)]
 pub(super) struct Ages {
-    state: Mutex<State>,
+    state: Mutex<TimerState>,
     began: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// Since when something is, and of what.
+struct TimerState {
+    /// All of them, and since when they have buffered bytes.
     since: HashMap<FileIndex, (Instant, Weak<Data>)>,
-    /// Those that wait, the oldest first.
+    /// Those whose buffer waits, the oldest first.
     queue: BTreeSet<(Instant, FileIndex)>,
-    /// Those that are being sent.
+    /// Those whose buffer is being sent.
     sending: BTreeSet<(Instant, FileIndex)>,
     /// A thread waits until the oldest is old enough.
     watched: bool,
     threads: usize,
-    /// Those of them that send nothing now.
+    /// Threads that send nothing now.
     free: usize,
 }
 
-impl State {
+impl TimerState {
     fn add(&mut self, since: Instant, data: &Arc<Data>) {
         self.remove(data.file);
         self.since.insert(data.file, (since, Arc::downgrade(data)));
@@ -75,29 +80,30 @@ impl State {
         }
     }
 
-    /// The oldest run that waits is being sent from now on.
+    /// Takes the oldest buffer that waits: it is being sent from now on.
     fn take(&mut self) -> Option<Weak<Data>> {
         let first = self.queue.pop_first()?;
         self.sending.insert(first);
         self.since.get(&first.1).map(|(_, data)| Weak::clone(data))
     }
 
-    /// Whether what is old enough is sent and gets there: no run is late by [`OVERDUE`].
+    /// Whether buffers are sent in time: none is late by [`OVERDUE`].
     fn keeps_up(&self, now: Instant) -> bool {
         let oldest = [self.queue.first(), self.sending.first()].into_iter().flatten();
         let is_late = |(since, _): &(Instant, FileIndex)| *since + GATHER_AGE + OVERDUE < now;
         self.since.len() < RUNS_MAX && !oldest.into_iter().any(is_late)
     }
 
-    /// How much longer the oldest run waits for each thread that is sending: one thread sends what is due, one after the other, and the
-    /// next one helps when the first does not keep up.
+    /// How much longer the oldest buffer waits because of threads that are sending. One thread
+    /// sends what is due, one buffer after the other; the next one helps when the first does not
+    /// keep up.
     fn patience(&self) -> Duration {
         HELP_AFTER * u32::try_from((self.threads - self.free).min(HELPERS_LATE)).unwrap_or(0)
     }
 }
 
 impl Ages {
-    /// Something is gathered of a file from now on, and is sent in time.
+    /// A file has buffered bytes from now on.
     pub(super) fn began(&self, data: &Arc<Data>, holder: &Arc<Holder>) {
         let mut state = lock(&self.state);
         state.add(Instant::now(), data);
@@ -109,14 +115,14 @@ impl Ages {
         }
     }
 
-    /// Nothing of a file is.
+    /// A file has no buffered bytes any more.
     pub(super) fn ended(&self, file: FileIndex) {
         lock(&self.state).remove(file);
     }
 
-    /// More is gathered than is to be: what is oldest is sent now.
+    /// Too much is buffered: the oldest buffers are sent now.
     pub(super) fn hurry(&self) {
-        // Not between a thread's look and its wait.
+        // The lock orders this after the moment at which a thread decides to wait.
         drop(lock(&self.state));
         self.began.notify_all();
     }
@@ -126,7 +132,7 @@ impl Ages {
         lock(&self.state).keeps_up(Instant::now())
     }
 
-    /// The handle of a run is closed: it is sent within [`CLOSED_AGE`].
+    /// The handle of a buffer is closed: it is sent within [`CLOSED_AGE`].
     pub(super) fn closed(&self, file: FileIndex) {
         let mut state = lock(&self.state);
         let Some((since, data)) = state.since.get(&file) else { return };
@@ -138,18 +144,20 @@ impl Ages {
             let is_first = state.queue.first().is_some_and(|(first, _)| sooner < *first);
             state.add(sooner, &data);
             if is_first {
-                // Whoever watches has waited for a later one.
+                // The watching thread waits for a later one.
                 self.began.notify_all();
             }
         }
     }
 
+    /// All files with buffered bytes.
     pub(super) fn all(&self) -> Vec<Arc<Data>> {
         lock(&self.state).since.values().filter_map(|(_, data)| data.upgrade()).collect()
     }
 
-    /// A run that is old enough to be sent, waited for; the thread is not free any more. `None` when there was nothing for a while.
-    /// One thread at a time watches what there is: a run that begins and ends in time wakes nobody.
+    /// Waits for a buffer that is old enough to be sent; the thread then counts as sending. `None`:
+    /// there was none for a while. One thread at a time watches the oldest buffer, so that a buffer
+    /// that is sent by its writer wakes no thread.
     fn old(&self, runs: &Arc<Runs>, holder: &Weak<Holder>) -> Option<Weak<Data>> {
         let mut state = lock(&self.state);
         let until = Instant::now() + IDLE;
@@ -160,11 +168,11 @@ impl Ages {
                 Some((since, _)) if *since + wait <= now => {
                     let data = state.take();
                     state.free -= 1;
-                    // There may be more, while this one is on its way.
+                    // Others may become due while this one is being sent.
                     if state.free == 0 && !state.queue.is_empty() {
                         one_more(&mut state, runs, Weak::clone(holder));
                     }
-                    // Whoever watches already finds the next one by itself: a wake-up for each run is worth avoiding.
+                    // A thread that watches already finds the next one without being woken.
                     if !state.watched {
                         self.began.notify_one();
                     }
@@ -183,12 +191,12 @@ impl Ages {
         }
     }
 
-    /// A thread has sent a run.
+    /// A thread has sent a buffer.
     fn sent(&self) {
         lock(&self.state).free += 1;
     }
 
-    /// Whether a thread that found nothing to send is to end: another is free, or the mount is gone.
+    /// Whether a thread that found nothing to send ends: another is free, or the mount is gone.
     fn retires(&self, is_gone: bool) -> bool {
         let mut state = lock(&self.state);
         let retires = is_gone || state.free > 1;
@@ -200,8 +208,8 @@ impl Ages {
     }
 }
 
-/// Begins a thread, if there may be one more. It does not keep the mount alive while it sends nothing.
-fn one_more(state: &mut State, runs: &Arc<Runs>, holder: Weak<Holder>) {
+/// Starts a thread, unless there are [`SENDERS_MAX`]. An idle thread does not keep the mount alive.
+fn one_more(state: &mut TimerState, runs: &Arc<Runs>, holder: Weak<Holder>) {
     if state.threads >= SENDERS_MAX {
         return;
     }
@@ -219,9 +227,9 @@ fn serve(runs: &Arc<Runs>, holder: &Weak<Holder>) {
         match runs.ages.old(runs, holder) {
             Some(data) => {
                 if let (Some(data), Some(holder)) = (data.upgrade(), holder.upgrade()) {
-                    // Whoever wrote it is told.
+                    // The handle that wrote the bytes reports the error.
                     let _ = holder.settle(&data);
-                    // The handle that wrote it may be gone with its bytes.
+                    // The handle that wrote them may be closed by now.
                     holder.forget_unused(data);
                 }
                 runs.ages.sent();
@@ -238,9 +246,9 @@ mod tests {
     use crate::consistency::Consistency;
 
     #[test]
-    fn a_run_that_does_not_get_to_its_daemon_is_late_also_while_it_is_being_sent() {
+    fn a_buffer_that_is_being_sent_for_too_long_counts_as_late() {
         let (mut state, data) =
-            (State::default(), Arc::new(Data::new(FileIndex(7), Consistency::Posix)));
+            (TimerState::default(), Arc::new(Data::new(FileIndex(7), Consistency::Posix)));
         let since = Instant::now();
         state.add(since, &data);
         let late = since + GATHER_AGE + OVERDUE + Duration::from_millis(1);
@@ -248,7 +256,7 @@ mod tests {
         assert!(state.take().is_some() && state.take().is_none());
         assert!(
             state.keeps_up(since + GATHER_AGE) && !state.keeps_up(late),
-            "it is under way for too long"
+            "it is being sent for too long"
         );
         state.remove(FileIndex(7));
         assert!(state.keeps_up(late));

@@ -1,5 +1,5 @@
-//! Handles: what a caller of this layer holds of an open file or directory. A number is never used twice, so that a
-//! handle that was released can never mean another file.
+//! Handles of open files and directories, as a caller of this crate holds them. A number is never
+//! used twice, so a released handle never names another file.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,8 @@ use braid_client::Status;
 
 use crate::error::{Error, Result};
 
-/// Files and directories that one mount may have open (I9): as many as Linux lets one process have by default at most.
+/// Files and directories that one mount may have open (I9): the largest default limit of one Linux
+/// process.
 const HANDLES_MAX: usize = 1 << 20;
 
 /// An open file.
@@ -24,7 +25,7 @@ pub struct FileHandle(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DirectoryHandle(pub u64);
 
-/// What the handles of one kind stand for.
+/// The open files or directories behind handles.
 #[derive(Debug)]
 pub(crate) struct Handles<T> {
     next: AtomicU64,
@@ -42,7 +43,7 @@ impl<T> Handles<T> {
         self.insert_shared(Arc::new(opened))
     }
 
-    /// The same for what somebody else has a reference to.
+    /// As [`Handles::insert`], for a file to which another reference exists.
     pub(crate) fn insert_shared(&self, opened: Arc<T>) -> Result<u64> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_that_was_released_never_names_another_file() {
+    fn a_released_handle_never_names_another_file() {
         let handles = Handles::default();
         let first = handles.insert('a').unwrap();
         assert_eq!(*handles.remove(first).unwrap(), 'a');

@@ -4,7 +4,7 @@ use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
 use braid_wire::Secret;
 
 use super::*;
-use crate::{promise::Keeper, vfs::Vfs};
+use crate::{mount_caches::Keeper, vfs::Vfs};
 
 struct Forgetful;
 
@@ -14,7 +14,7 @@ impl Keeper for Forgetful {
     fn drop_data(&self, _: FileIndex, _: u64, _: u64) {}
 }
 
-/// A promise and attributes as a server gives them, to make others of.
+/// A lease and attributes as a server gives them, to make others of.
 fn given() -> (Arc<Promise>, Attributes) {
     let (dir, key) = (tempfile::tempdir().unwrap(), Secret::from_bytes([9; 32]));
     Mds::init(&dir.path().join("mds"), ClusterUuid([7; 16]), SHARDS_DEFAULT).unwrap();
@@ -26,52 +26,47 @@ fn given() -> (Arc<Promise>, Attributes) {
         Vfs::new(Client::connect(Config::new(addresses, Credential::ServerKey(key))).unwrap())
             .unwrap();
     vfs.serve(Arc::new(Forgetful)).unwrap();
-    let promise = vfs.holder.promise(FileIndex::ROOT).unwrap();
+    let lease = vfs.holder.promise(FileIndex::ROOT).unwrap();
     let own = vfs.attributes(FileIndex::ROOT, None).unwrap().attributes;
-    (promise, Attributes { kind: FileKind::File, shared: false, links: 1, ..own })
+    (lease, Attributes { kind: FileKind::File, shared: false, links: 1, ..own })
 }
 
-/// A cache with these directories, what makes a file known under a name, and their promises.
+/// A cache with these directories, what makes a file known under a name, and their leases.
 struct Known {
     cache: Cache,
-    promises: Vec<Arc<Promise>>,
+    leases: Vec<Arc<Promise>>,
     file: Attributes,
 }
 
 impl Known {
     fn with(directories: u64) -> Self {
-        let (promise, file) = given();
+        let (lease, file) = given();
         let cache = Cache::default();
-        let begin =
-            |number| cache.begin(FileIndex(number), promise.of(FileIndex(number)), |_| true);
-        let promises = (0..directories).map(begin).collect();
-        Self { cache, promises, file }
+        let begin = |number| cache.begin(FileIndex(number), lease.of(FileIndex(number)), |_| true);
+        let leases = (0..directories).map(begin).collect();
+        Self { cache, leases, file }
     }
 
     fn make(&self, directory: usize, name: &[u8], file: u64) {
         let found = Attributes { file: FileIndex(file), ..self.file.clone() };
-        let kept = self.cache.keep_found(
-            &self.promises[directory],
-            self.cache.mark(),
-            name,
-            &found,
-            |_| true,
-        );
+        let kept =
+            self.cache
+                .keep_found(&self.leases[directory], self.cache.mark(), name, &found, |_| true);
         assert!(kept.attributes.is_some());
     }
 
     fn rename(&self, from: (usize, &[u8]), to: (usize, &[u8])) {
-        let promises = [from.0, to.0].map(|directory| Some(Arc::clone(&self.promises[directory])));
+        let leases = [from.0, to.0].map(|directory| Some(Arc::clone(&self.leases[directory])));
         let [from, to] =
-            [from, to].map(|(directory, name)| (self.promises[directory].directory(), name));
-        assert_eq!(self.cache.rename(from, to, false, &promises), []);
+            [from, to].map(|(directory, name)| (self.leases[directory].directory(), name));
+        assert_eq!(self.cache.rename(from, to, false, &leases), []);
     }
 
     /// How many files are to be told of each directory, and how many are known to be in one.
     fn told(&self) -> (Vec<usize>, usize) {
         let state = lock(&self.cache.0);
-        let told = |promise: &Arc<Promise>| state.directories[&promise.directory()].told.len();
-        (self.promises.iter().map(told).collect(), state.parents.len())
+        let told = |lease: &Arc<Promise>| state.directories[&lease.directory()].given_out.len();
+        (self.leases.iter().map(told).collect(), state.parents.len())
     }
 }
 
@@ -106,7 +101,7 @@ fn no_name_is_said_to_be_absent_while_something_is_made_under_it() {
     let (directory, looks) =
         (FileIndex(0), |name| known.cache.look_up(FileIndex(0), name, |_| true));
     let absent = |name: &[u8]| {
-        known.cache.keep_name(&known.promises[0], known.cache.mark(), name, None, |_| true)
+        known.cache.keep_name(&known.leases[0], known.cache.mark(), name, None, |_| true)
     };
     assert!(absent(b"f") && absent(b"g"));
     assert!(looks(b"f").is_some());
