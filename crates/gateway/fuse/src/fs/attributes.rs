@@ -5,7 +5,7 @@ use braid_vfs::{AttributeChanges, FileHandle, FileIndex, Known, SetTime, User};
 use super::{Answer, Done, FileSystem, convert};
 use crate::kernel::{self, ExtendedStat, SetAttributes};
 
-/// `STATX_BASIC_STATS | STATX_BTIME`: all that is known.
+/// `STATX_BASIC_STATS | STATX_BTIME`: all fields that BraidFS has.
 const STATX_KNOWN: u32 = 0x7ff | 0x800;
 
 impl FileSystem {
@@ -44,7 +44,7 @@ impl FileSystem {
         wanted: &SetAttributes,
         answer: Answer<'_>,
     ) -> Done {
-        // The change time is the metadata server's own: what the kernel says of it is its guess.
+        // The metadata server sets the change time; the kernel's value is only its estimate.
         let changes = AttributeChanges {
             mode: wanted.mode.map(|mode| mode & 0o7777),
             uid: wanted.uid.map(Into::into),
