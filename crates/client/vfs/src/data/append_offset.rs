@@ -5,7 +5,7 @@ use super::Data;
 use crate::mutex::lock;
 
 impl Data {
-    /// The offset of an append of so many bytes, if it is known. From now on the file ends behind
+    /// The offset of an append of `bytes` bytes, if it is known. From now on the file ends behind
     /// them. The end becomes unknown when they or bytes before them are lost, which may happen
     /// before the append returns.
     pub(crate) fn begin_append(&self, bytes: u64) -> Option<u64> {
@@ -47,7 +47,7 @@ mod tests {
         let data = Data::new(FileIndex(7), Consistency::Posix);
         data.ends_at(Some(10));
         assert_eq!(data.begin_append(5), Some(10));
-        // `MountCaches::lost`, of the background flush before it.
+        // `MountCaches::record_loss`, of the background flush before it.
         data.ends_at(None);
         // The append returns.
         data.written_to(15);

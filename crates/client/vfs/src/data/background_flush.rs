@@ -50,15 +50,15 @@ impl Holder {
         if !state.run.as_ref().is_some_and(|run| run.long) {
             return self.write_out(data, state);
         }
-        let landed = self.land(state);
+        let landed = self.wait_for_background(state);
         if landed.is_err() {
-            return self.write_behind(data, state, landed);
+            return self.send_after(data, state, landed);
         }
         let Some(run) = state.run.take() else { return Ok(()) };
         let (by, bytes) = (Arc::clone(&run.by), run.bytes.len());
         let run = Arc::new(Mutex::new(Some(run)));
-        let (holder, theirs, flies) = (Arc::clone(self), Arc::clone(data), Arc::clone(&run));
-        let sends = move || lock(&flies).take().map_or(Ok(()), |run| holder.send(&theirs, run));
+        let (holder, theirs, to_send) = (Arc::clone(self), Arc::clone(data), Arc::clone(&run));
+        let sends = move || lock(&to_send).take().map_or(Ok(()), |run| holder.send(&theirs, run));
         match thread::Builder::new().name("vfs-flight".into()).spawn(sends) {
             Ok(sends) => state.flight = Some(Flight { by, bytes, sends }),
             // No thread to be had: this one sends it.
@@ -76,14 +76,14 @@ impl Holder {
     /// They could not be written. The handle that wrote them reports it, too.
     pub(super) fn write_out(&self, data: &Data, state: &mut BufferState) -> Result<()> {
         if state.run.is_none() && state.flight.is_none() {
-            return self.write_behind(data, state, Ok(()));
+            return self.send_after(data, state, Ok(()));
         }
         let written = {
             // Bytes of earlier calls have a deadline of their own: they must not be lost because
             // this call has waited for something else.
             let _apart = Bound::apart();
-            let landed = self.land(state);
-            self.write_behind(data, state, landed)
+            let landed = self.wait_for_background(state);
+            self.send_after(data, state, landed)
         };
         match &written {
             Ok(()) => Bound::renew(),
@@ -93,13 +93,13 @@ impl Holder {
     }
 
     /// Sends the buffer behind a background flush that ended with this result.
-    fn write_behind(&self, data: &Data, state: &mut BufferState, landed: Result<()>) -> Result<()> {
+    fn send_after(&self, data: &Data, state: &mut BufferState, landed: Result<()>) -> Result<()> {
         let written = state.run.take().map_or(Ok(()), |run| {
             let bytes = run.bytes.len();
             let written = match &landed {
                 // The server was waited for already: the bytes are lost without a second wait.
                 Err(error) if error.is_of_server_away() => {
-                    self.lost(data, &run, error);
+                    self.record_loss(data, &run, error);
                     Ok(())
                 }
                 _ => self.send(data, run),
@@ -117,7 +117,7 @@ impl Holder {
     }
 
     /// Waits for the background flush.
-    fn land(&self, state: &mut BufferState) -> Result<()> {
+    fn wait_for_background(&self, state: &mut BufferState) -> Result<()> {
         let Some(Flight { bytes, sends, .. }) = state.flight.take() else { return Ok(()) };
         let landed = sends.join().unwrap_or_else(|panic| resume_unwind(panic));
         self.runs.free(bytes);
@@ -134,14 +134,14 @@ impl Holder {
         });
         match &written {
             Ok(_) => self.runs.took(&run, began.elapsed()),
-            Err(error) => self.lost(data, &run, error),
+            Err(error) => self.record_loss(data, &run, error),
         }
         // The bytes have the daemons' time now.
         self.cache.change(&[data.file]);
         written.map(drop)
     }
 
-    fn lost(&self, data: &Data, run: &Run, why: &Error) {
+    fn record_loss(&self, data: &Data, run: &Run, why: &Error) {
         run.by.lost.note(why);
         self.runs.losses.note(why);
         if run.closed {

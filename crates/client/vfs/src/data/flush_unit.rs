@@ -50,12 +50,12 @@ impl Stretch {
         end(offset, self.short)
     }
 
-    /// Where the long unit of at most so many bytes ends that contains this byte.
+    /// Where the long unit of at most `bytes_max` bytes ends that contains this byte.
     pub(crate) fn long_end(&self, offset: u64, bytes_max: u64) -> u64 {
         end(offset, self.long(bytes_max))
     }
 
-    /// Whether a write of so many bytes reaches fewer daemons than a long unit of at most
+    /// Whether a write of this length reaches fewer daemons than a long unit of at most
     /// `bytes_max`.
     pub(crate) fn is_short_of(&self, bytes: usize, bytes_max: u64) -> bool {
         (bytes as u64) < self.long(bytes_max)

@@ -25,7 +25,7 @@ use std::{
     thread,
 };
 
-use super::{Data, lease_state::Gate};
+use super::Data;
 use crate::{mount_caches::Holder, mutex::lock};
 
 /// Files at a time: fewer than the threads with which the FUSE gateway drops pages, since writes
@@ -116,6 +116,6 @@ impl Holder {
         self.drop_all(data);
         // The handle that wrote the bytes reports the error.
         let _ = self.settle(data);
-        data.change(Gate::returned);
+        data.end_recall();
     }
 }

@@ -7,7 +7,7 @@
 //!                                         immediately
 //! ```
 //!
-//! A *page* is what a kernel caches until it is told to drop it. It is locked from before it is
+//! A *page* is what a kernel caches until it must drop it. It is locked from before it is
 //! asked for until it is there, and a thread that drops pages waits for it. So a page must never
 //! wait, directly or through other calls, for a thread that drops pages: two machines would wait
 //! for each other.
@@ -96,7 +96,7 @@ impl Gate {
             _ if self.recalled > 0 => Verdict::Wait,
             _ if self.allows(what, held) => Verdict::Go,
             _ if self.asking => Verdict::Wait,
-            _ => self.to_ask(what),
+            _ => self.needed_lease(what),
         }
     }
 
@@ -112,7 +112,7 @@ impl Gate {
         }
     }
 
-    fn to_ask(&self, what: Use) -> Verdict {
+    fn needed_lease(&self, what: Use) -> Verdict {
         let (mode, alone) = match what {
             Use::Page if self.writers == 0 => (LeaseMode::Read, true),
             Use::Read => (LeaseMode::Read, false),

@@ -87,8 +87,8 @@ struct DataState {
     /// A write lease that was asked for as required. Clients without leases may have the file open
     /// at the same time.
     required: Option<LeaseTicket>,
-    /// When to ask again whether nobody else writes the file.
-    wish_again: Option<Instant>,
+    /// When to ask again for a write lease, which shows that no other client writes the file.
+    ask_again_at: Option<Instant>,
     /// Why the last request for a lease failed, for the page that waits for it.
     failed: Option<Error>,
     /// Where the file ends. `None`: not known, or other clients use the file.
@@ -113,7 +113,7 @@ impl Data {
     }
 
     /// The request for a lease was answered.
-    fn asked(
+    fn ask_answered(
         &self,
         (mode, required): (LeaseMode, bool),
         answer: &braid_client::Result<Option<LeaseTicket>>,
@@ -140,6 +140,15 @@ impl Data {
         let done = work(&mut lock(&self.state).lease);
         self.changed.notify_all();
         done
+    }
+
+    /// The lease may be returned, or is: uses may begin again.
+    fn end_recall(&self) {
+        self.change(|lease| {
+            debug_assert!(lease.is_still(), "lease_state I1: a write runs under a returned lease");
+            debug_assert!(!lease.has_given(), "lease_state I1: pages are left of a returned lease");
+            lease.returned();
+        });
     }
 
     pub(crate) fn file(&self) -> FileIndex {
@@ -393,7 +402,7 @@ impl Holder {
 
     fn ask(&self, data: &Data, mode: LeaseMode, required: bool) -> Result<()> {
         let asked = self.leases().ask_data(data.file, mode, required);
-        data.asked((mode, required), &asked);
+        data.ask_answered((mode, required), &asked);
         asked?;
         Ok(())
     }
@@ -415,7 +424,7 @@ impl Holder {
             if let Err(error) = &asked {
                 lock(&theirs.state).failed = Some(error.clone().into());
             }
-            theirs.asked((mode, required), &asked);
+            theirs.ask_answered((mode, required), &asked);
         };
         thread::Builder::new().name("vfs-lease".into()).spawn(asks).map(drop).map_err(|_| {
             state.lease.ask(false);
@@ -472,7 +481,7 @@ impl Holder {
         let _ = self.settle(data);
         self.drop_all(data);
         then();
-        data.change(Gate::returned);
+        data.end_recall();
     }
 
     /// Drops pages until the gateway has none of the file.

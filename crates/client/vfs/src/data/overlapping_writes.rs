@@ -43,7 +43,11 @@ struct Write {
 
 impl Write {
     fn overlaps(&self, other: &Self) -> bool {
-        self.bytes.start < other.bytes.end && other.bytes.start < self.bytes.end
+        self.has_some_of(&other.bytes)
+    }
+
+    fn has_some_of(&self, bytes: &Range<u64>) -> bool {
+        self.bytes.start < bytes.end && bytes.start < self.bytes.end
     }
 }
 
@@ -75,6 +79,10 @@ impl Overlap {
             parts = parts.into_iter().flat_map(|part| without(part, &call.bytes)).collect();
         }
         self.pages.push(Write { number, bytes });
+        debug_assert!(
+            parts.iter().all(|part| self.calls.iter().all(|call| !call.has_some_of(part))),
+            "I1: a write-back contains bytes of a running call"
+        );
         (number, parts)
     }
 

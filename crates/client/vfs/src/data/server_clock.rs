@@ -56,10 +56,10 @@ impl ServerClock {
     /// A reply has arrived with this time of the server. `asked`: when the call was sent.
     pub(crate) fn heard(&self, server: Timestamp, asked: Instant) {
         let now = Instant::now();
-        self.heard_at(server, now, now.saturating_duration_since(asked));
+        self.note_reply_at(server, now, now.saturating_duration_since(asked));
     }
 
-    fn heard_at(&self, server: Timestamp, now: Instant, took: Duration) {
+    fn note_reply_at(&self, server: Timestamp, now: Instant, took: Duration) {
         // It may be the replayed reply of a first attempt long ago.
         if took > SLOW {
             return;
@@ -101,34 +101,34 @@ mod tests {
     fn the_fastest_reply_gives_the_time() {
         let (clock, start) = (ServerClock::default(), Instant::now());
         assert_eq!(clock.at(start), None);
-        clock.heard_at(time(100, 0), start, QUICK);
+        clock.note_reply_at(time(100, 0), start, QUICK);
         // The second reply took 5 ms longer than the first.
         let later = start + Duration::from_millis(10);
-        clock.heard_at(time(100, 5_000_000), later, QUICK);
+        clock.note_reply_at(time(100, 5_000_000), later, QUICK);
         assert_eq!(
             clock.at(later),
             Some(time(100, 9_990_000)),
             "less what clocks may drift apart in 10 ms"
         );
         // The third was faster than both.
-        clock.heard_at(time(100, 30_000_000), later + Duration::from_millis(10), QUICK);
+        clock.note_reply_at(time(100, 30_000_000), later + Duration::from_millis(10), QUICK);
         assert_eq!(clock.at(later + Duration::from_millis(10)), Some(time(100, 30_000_000)));
     }
 
     #[test]
     fn a_changed_clock_is_followed() {
         let (clock, start) = (ServerClock::default(), Instant::now());
-        clock.heard_at(time(100, 0), start, QUICK);
-        clock.heard_at(time(90, 0), start, QUICK);
+        clock.note_reply_at(time(100, 0), start, QUICK);
+        clock.note_reply_at(time(90, 0), start, QUICK);
         assert_eq!(clock.at(start + Duration::from_secs(1)), Some(time(91, 0)));
     }
 
     #[test]
     fn a_slow_reply_changes_nothing_and_an_old_estimate_expires() {
         let (clock, start) = (ServerClock::default(), Instant::now());
-        clock.heard_at(time(100, 0), start, QUICK);
+        clock.note_reply_at(time(100, 0), start, QUICK);
         // A replayed reply of five seconds ago.
-        clock.heard_at(time(95, 0), start, Duration::from_secs(5));
+        clock.note_reply_at(time(95, 0), start, Duration::from_secs(5));
         assert_eq!(clock.at(start), Some(time(100, 0)));
         assert_eq!(clock.at(start + KNOWN_FOR), None);
     }

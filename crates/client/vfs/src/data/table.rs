@@ -10,7 +10,7 @@ use braid_client::FileIndex;
 use super::Data;
 use crate::{consistency::Consistency, mutex::lock};
 
-/// Files in the table: beyond that the oldest that nobody has open are given up.
+/// Files in the table: beyond that the oldest that are not open are given up.
 pub(crate) const FILES_MAX: usize = 131_072;
 
 /// The table of these files.

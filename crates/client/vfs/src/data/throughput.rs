@@ -6,7 +6,7 @@
 //!      ^──────────── that one is not slow ──────────┴── a unit is slower than `from` ──> direct
 //! ```
 //!
-//! A long flush unit has at most as many bytes as the daemons took in [`UNIT_TIME`] lately.
+//! A long flush unit has at most as many bytes as the daemons accepted in [`UNIT_TIME`] lately.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -15,8 +15,8 @@ use crate::mutex::lock;
 
 /// How many slow writes in a row show that the daemons are slow.
 const SLOW_WRITES: u32 = 4;
-/// After so many buffered bytes one write is sent directly, to measure the daemons again: 7 ms in a
-/// second, with four daemons of 1 Gbit/s each.
+/// After this number of buffered bytes one write is sent directly, to measure the daemons again: 7
+/// ms in a second, with four daemons of 1 Gbit/s each.
 const PROBE_BYTES: u64 = 512 << 20;
 
 /// A unit that is being sent and the one behind it together take as long as bytes may stay buffered
@@ -86,7 +86,7 @@ impl Pace {
         is_slow.then(|| self.rates.unit_bytes_max(state.rate))
     }
 
-    /// So many bytes were sent directly.
+    /// Bytes were sent directly, in this time.
     pub(super) fn went_through(&self, bytes: usize, took: Duration) {
         let (rate, mut state) = (rate(bytes, took), lock(&self.state));
         let slow = self.rates.contain(rate);
@@ -95,8 +95,8 @@ impl Pace {
         state.since_probe = 0;
     }
 
-    /// So many bytes were sent as a long unit. The end of a file is shorter than a unit, and its
-    /// rate is that of a round trip: it does not count.
+    /// Bytes were sent as a long unit, in this time. The end of a file is shorter than a unit, and
+    /// its rate is that of a round trip: it does not count.
     pub(super) fn went_gathered(&self, bytes: usize, took: Duration) {
         if (bytes as u64) < STRETCH_BYTES {
             return;

@@ -52,7 +52,7 @@ use crate::{
 
 /// Where daemons are fast, a write of this many bytes or more is sent in its own call: a quarter of
 /// a flush unit.
-const GATHER_BELOW: usize = 128 * 1024;
+const COALESCE_BELOW: usize = 128 * 1024;
 /// How many bytes one mount buffers at most (I6, I9).
 pub const GATHER_BYTES_MAX: usize = 64 << 20;
 /// How long a byte is buffered at most before it is sent (I6).
@@ -184,7 +184,7 @@ impl Runs {
     }
 
     /// Counts bytes that are to be buffered. `false`: there are too many, and they are not counted.
-    fn take_room(&self, bytes: usize) -> bool {
+    fn count_bytes(&self, bytes: usize) -> bool {
         let before = self.bytes.fetch_add(bytes, Ordering::AcqRel);
         let taken = before + bytes;
         if taken > GATHER_BYTES_MAX {
@@ -239,39 +239,40 @@ impl Holder {
         offset: Option<u64>,
         bytes: usize,
     ) -> Result<Option<Under>> {
-        self.wish_alone(data, offset, bytes);
+        self.ask_for_write_lease(data, offset, bytes);
         self.begin(data, if offset.is_some() { Use::Write } else { Use::Append })
     }
 
     /// Before a write to a file that other clients write, or wrote: asks now and then whether this
     /// mount may have it alone.
-    fn wish_alone(&self, data: &Data, offset: Option<u64>, bytes: usize) {
-        let gains = bytes < GATHER_BELOW
+    fn ask_for_write_lease(&self, data: &Data, offset: Option<u64>, bytes: usize) {
+        let is_useful = bytes < COALESCE_BELOW
             && match offset {
                 Some(offset) => {
-                    self.may_wish(data, LeaseMode::Shared)
+                    self.holds_mode(data, LeaseMode::Shared)
                         && lock(&data.gathered.state).next == offset
                 }
                 None => {
-                    self.may_wish(data, LeaseMode::None) || self.may_wish(data, LeaseMode::Shared)
+                    self.holds_mode(data, LeaseMode::None)
+                        || self.holds_mode(data, LeaseMode::Shared)
                 }
             };
-        if gains && self.begins_to_wish(data) {
+        if is_useful && self.begin_ask_for_write(data) {
             // If it fails, the write continues under the lease that is held.
             let _ = self.ask(data, LeaseMode::Write, false);
         }
     }
 
-    fn may_wish(&self, data: &Data, held: LeaseMode) -> bool {
+    fn holds_mode(&self, data: &Data, held: LeaseMode) -> bool {
         self.is_serving() && self.held(data, &lock(&data.state)) == held
     }
 
-    fn begins_to_wish(&self, data: &Data) -> bool {
+    fn begin_ask_for_write(&self, data: &Data) -> bool {
         let (mut state, now) = (lock(&data.state), Instant::now());
-        if state.wish_again.is_some_and(|again| now < again) || !state.lease.is_open() {
+        if state.ask_again_at.is_some_and(|again| now < again) || !state.lease.is_open() {
             return false;
         }
-        state.wish_again = Some(now + GATHER_AGE);
+        state.ask_again_at = Some(now + GATHER_AGE);
         state.lease.ask(true);
         true
     }
@@ -295,22 +296,22 @@ impl Holder {
             if !under.alone {
                 // The same bytes may be buffered from a time when this mount was alone.
                 self.write_out(data, &mut state)?;
-            } else if self.gather((open, how), (data, &mut state), follows, (offset, bytes))? {
+            } else if self.coalesce((open, how), (data, &mut state), follows, (offset, bytes))? {
                 return Ok(());
             }
         }
         open.data.is_not_as_made();
         let (file, began) = (open.file.get()?, Instant::now());
         file.write_at(bytes, offset)?;
-        if bytes.len() >= GATHER_BELOW {
+        if bytes.len() >= COALESCE_BELOW {
             self.runs.pace.went_through(bytes.len(), began.elapsed());
         }
         Ok(())
     }
 
     /// Whether a write that continues the last one is to be buffered.
-    fn is_worth_gathering(&self, open: &OpenFile, bytes: usize, how: WriteAs) -> bool {
-        let is_large = bytes >= GATHER_BELOW;
+    fn is_worth_coalescing(&self, open: &OpenFile, bytes: usize, how: WriteAs) -> bool {
+        let is_large = bytes >= COALESCE_BELOW;
         let immediate = how.direct || how.durable;
         let is_short_of = |bytes_max| open.stretch().is_short_of(bytes, bytes_max);
         !is_large || !immediate && self.runs.pace.long_stretch().is_some_and(is_short_of)
@@ -318,7 +319,7 @@ impl Holder {
 
     /// Adds a write to the buffer and returns `true`, or flushes the buffer and returns `false`:
     /// the caller writes the bytes.
-    fn gather(
+    fn coalesce(
         self: &Arc<Self>,
         (open, how): (&Arc<OpenFile>, WriteAs),
         (data, state): (&Arc<Data>, &mut BufferState),
@@ -326,8 +327,8 @@ impl Holder {
         (offset, bytes): (u64, &[u8]),
     ) -> Result<bool> {
         let mut left = bytes;
-        let goes_on = follows && offset.checked_add(bytes.len() as u64).is_some();
-        if !goes_on || !self.is_worth_gathering(open, bytes.len(), how) {
+        let continues = follows && offset.checked_add(bytes.len() as u64).is_some();
+        if !continues || !self.is_worth_coalescing(open, bytes.len(), how) {
             self.write_out(data, state)?;
             return Ok(false);
         }
@@ -350,7 +351,8 @@ impl Holder {
             let mut held = HeldRoom::default();
             let of_run = state.run.as_mut().map_or(&mut held, |run| &mut run.held);
             // Where no space can be reserved, a write to the daemons reports the disk full.
-            if !open.file.get()?.hold_room(at, fits as u64, of_run) || !self.runs.take_room(fits) {
+            if !open.file.get()?.hold_room(at, fits as u64, of_run) || !self.runs.count_bytes(fits)
+            {
                 self.write_out(data, state)?;
                 data.is_not_as_made();
                 open.file.get()?.write_at(left, at)?;
@@ -365,7 +367,11 @@ impl Holder {
                     run.modified = modified;
                 }
                 None => {
-                    let (bytes, by) = (begun(now, until - at), Arc::clone(open));
+                    debug_assert!(
+                        state.flight.as_ref().is_none_or(|flight| Arc::ptr_eq(&flight.by, open)),
+                        "I2: a write buffer follows a background flush of another handle"
+                    );
+                    let (bytes, by) = (first_bytes(now, until - at), Arc::clone(open));
                     state.run = Some(Run {
                         by,
                         offset: at,
@@ -408,7 +414,7 @@ impl Holder {
     pub(crate) fn settle_at_close(&self, open: &Arc<OpenFile>, process: Option<u64>) -> Result<()> {
         let closes = BufferOwner::of(open, process);
         let owner = *lock(&open.data.gathered.owner);
-        if !owner.is_some_and(|owner| owner.may_be(closes)) || self.is_written_behind(open) {
+        if !owner.is_some_and(|owner| owner.may_be(closes)) || self.is_left_to_mount(open) {
             return Ok(());
         }
         self.settle(&open.data)
@@ -424,10 +430,10 @@ impl Holder {
             return Ok(());
         }
         let mut state = lock(&data.gathered.state);
-        let flies = state.flight.is_some();
+        let is_flushing = state.flight.is_some();
         match state.run.as_mut().filter(|run| Arc::ptr_eq(&run.by, open)) {
-            Some(run) if !flies && self.runs.writes_behind(run, open) => {
-                self.leave_behind(data, run);
+            Some(run) if !is_flushing && self.runs.writes_behind(run, open) => {
+                self.leave_to_mount(data, run);
                 Ok(())
             }
             Some(run) => {
@@ -441,22 +447,22 @@ impl Holder {
 
     /// Leaves the buffer of a closed file to the mount, if it may, and returns whether it did. The
     /// program makes no further call, so an fsync of the file reports an error.
-    fn is_written_behind(&self, open: &Arc<OpenFile>) -> bool {
+    fn is_left_to_mount(&self, open: &Arc<OpenFile>) -> bool {
         let data: &Data = &open.data;
         let state = &mut *lock(&data.gathered.state);
-        let flies = state.flight.is_some();
-        let Some(run) = state.run.as_mut().filter(|run| !flies && Arc::ptr_eq(&run.by, open))
+        let is_flushing = state.flight.is_some();
+        let Some(run) = state.run.as_mut().filter(|run| !is_flushing && Arc::ptr_eq(&run.by, open))
         else {
             return false;
         };
-        let is_behind = self.runs.writes_behind(run, open);
-        if is_behind {
-            self.leave_behind(data, run);
+        let is_left = self.runs.writes_behind(run, open);
+        if is_left {
+            self.leave_to_mount(data, run);
         }
-        is_behind
+        is_left
     }
 
-    fn leave_behind(&self, data: &Data, run: &mut Run) {
+    fn leave_to_mount(&self, data: &Data, run: &mut Run) {
         run.closed = true;
         data.gathered.closed.store(true, Ordering::Release);
         self.runs.ages.closed(data.file);
@@ -555,10 +561,10 @@ impl Holder {
     }
 }
 
-/// The first bytes of a buffer of at most so many. Where they are large it gets memory for all of
-/// them, so that it is not moved.
-fn begun(bytes: &[u8], at_most: u64) -> Vec<u8> {
-    let bytes_max = if bytes.len() >= GATHER_BELOW {
+/// The first bytes of a buffer of at most `at_most` bytes. Where they are large it gets memory for
+/// all of them, so that it is not moved.
+fn first_bytes(bytes: &[u8], at_most: u64) -> Vec<u8> {
+    let bytes_max = if bytes.len() >= COALESCE_BELOW {
         usize::try_from(at_most).unwrap_or(bytes.len())
     } else {
         0

@@ -17,9 +17,9 @@ use crate::{
 /// Files whose write errors are remembered after their close (I9). Beyond that only a sync of the
 /// whole mount reports them.
 const CLOSED_MAX: usize = 10_000;
-/// After a write error every close sends its bytes itself for so long, so that programs see the
+/// How long after a write error every close sends its bytes itself, so that programs see the
 /// next error themselves.
-const CAREFUL: Duration = Duration::from_secs(60);
+const CAREFUL_TIME: Duration = Duration::from_secs(60);
 
 /// The error of a handle's buffered bytes, until a call has reported it.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl Losses {
         let mut state = lock(&self.0);
         state.count += 1;
         state.last = Some(error.clone());
-        state.careful_until = Some(Instant::now() + CAREFUL);
+        state.careful_until = Some(Instant::now() + CAREFUL_TIME);
     }
 
     /// Records an error of a file whose handle is closed.

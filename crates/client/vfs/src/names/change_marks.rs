@@ -1,7 +1,7 @@
 //! Which replies of the server are older than a change that this mount made.
 //!
-//! A reply that was on its way while this mount changed the same file may describe the file before
-//! the change. It is returned to its caller, and is not cached.
+//! If this mount changes a file while a reply about it is in flight, the reply may describe the
+//! file before the change. It is returned to its caller, and is not cached.
 
 use braid_client::FileIndex;
 

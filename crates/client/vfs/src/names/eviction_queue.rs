@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use braid_client::FileIndex;
 
-/// So many removed directories are always allowed in the queue.
+/// Removed directories that are always allowed in the queue.
 const REMOVED_MIN: usize = 64;
 
 /// The arrival of a directory in the cache. Each is unique.

@@ -139,9 +139,9 @@ impl Cache {
         });
         oldest
             .take_while(|(_, found)| {
-                let goes_on = freed < FILES_MAX / 8;
+                let continues = freed < FILES_MAX / 8;
                 freed += found.names.len() + 1;
-                goes_on
+                continues
             })
             .map(|(directory, found)| (directory, Arc::clone(&found.lease)))
             .collect()
@@ -311,6 +311,7 @@ impl CachedNames {
             }
             Some(_) => {}
         }
+        debug_assert!(self.names <= FILES_MAX + FILES_MAX / 8 + 1, "I4: too many names are cached");
         true
     }
 

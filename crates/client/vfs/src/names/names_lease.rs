@@ -9,7 +9,7 @@
 //!
 //! Invariants:
 //! 1. What a gateway may cache was put into the name cache first, so that its recall finds it.
-//! 2. A reply that says so is written before the gateway is told to drop its names: the check that
+//! 2. A reply that allows it is written before the gateway must drop its names: the check that
 //!    the lease is valid takes, shared, the lock that the recall takes exclusively.
 //! 3. Recalls run on threads that serve no gateway.
 

@@ -40,7 +40,7 @@ use crate::{
     open::open_file::OpenFile,
 };
 
-/// Files that are opened at a time. Their calls share one connection, which so many keep busy.
+/// Files that are opened at a time. Their calls share one connection, which this number uses fully.
 const OPENERS_MAX: usize = 16;
 /// Files that are worth one more thread. Fewer are opened before the thread has started.
 const FILES_FOR_OPENER: usize = 8;
@@ -102,7 +102,7 @@ impl Late {
 
 /// A file that is opened lazily.
 #[derive(Clone, Debug)]
-struct Noted {
+struct LazyFile {
     file: FileIndex,
     open: Weak<OpenFile>,
 }
@@ -110,18 +110,18 @@ struct Noted {
 /// The lazy opens of a mount, by the directory of the file's only name.
 #[derive(Debug, Default)]
 pub(crate) struct LateFiles {
-    by_directory: Mutex<HashMap<FileIndex, HashMap<u64, Noted>>>,
+    by_directory: Mutex<HashMap<FileIndex, HashMap<u64, LazyFile>>>,
     /// Running calls of this mount that remove names or rights to open a file.
     removing: AtomicUsize,
-    owed: Mutex<Owed>,
+    pending: Mutex<PendingOpens>,
 }
 
 /// Directories whose lease is gone and whose lazy opens are still to be sent.
 #[derive(Debug, Default)]
-struct Owed {
+struct PendingOpens {
     directories: HashSet<FileIndex>,
     /// A thread sends them.
-    served: bool,
+    has_thread: bool,
 }
 
 /// While this exists no file is opened lazily: a call removes names or rights.
@@ -137,7 +137,7 @@ impl LateFiles {
     /// Notes a lazily opened file. Whether it may stay so. The caller checks afterwards that the
     /// lease is still valid, too.
     pub(crate) fn note(&self, directory: FileIndex, handle: u64, open: &Arc<OpenFile>) -> bool {
-        let late = Noted { file: open.file.index(), open: Arc::downgrade(open) };
+        let late = LazyFile { file: open.file.index(), open: Arc::downgrade(open) };
         lock(&self.by_directory).entry(directory).or_default().insert(handle, late);
         self.removing.load(Ordering::SeqCst) == 0
     }
@@ -145,9 +145,9 @@ impl LateFiles {
     /// A handle was released.
     pub(crate) fn forget(&self, directory: FileIndex, handle: u64) {
         let mut files = lock(&self.by_directory);
-        if let Some(of_it) = files.get_mut(&directory) {
-            of_it.remove(&handle);
-            if of_it.is_empty() {
+        if let Some(handles) = files.get_mut(&directory) {
+            handles.remove(&handle);
+            if handles.is_empty() {
                 files.remove(&directory);
             }
         }
@@ -158,23 +158,23 @@ impl LateFiles {
     /// # Errors
     /// The metadata server is unresponsive: files that are not open stay pending.
     pub(crate) fn open(&self, directory: FileIndex) -> Result<()> {
-        let noted = |files: &HashMap<FileIndex, HashMap<u64, Noted>>| {
-            let of_it = files.get(&directory)?;
-            Some(of_it.iter().map(|(handle, late)| (*handle, late.clone())).collect())
+        let noted = |files: &HashMap<FileIndex, HashMap<u64, LazyFile>>| {
+            let handles = files.get(&directory)?;
+            Some(handles.iter().map(|(handle, late)| (*handle, late.clone())).collect())
         };
-        let late: Vec<(u64, Noted)> = match noted(&lock(&self.by_directory)) {
+        let late: Vec<(u64, LazyFile)> = match noted(&lock(&self.by_directory)) {
             Some(late) => late,
             None => return Ok(()),
         };
         let (done, failed) = open_each(late.iter().map(|(_, late)| late).collect());
         let mut files = lock(&self.by_directory);
-        if let Some(of_it) = files.get_mut(&directory) {
+        if let Some(handles) = files.get_mut(&directory) {
             for ((handle, late), _) in late.iter().zip(done).filter(|(_, done)| *done) {
-                if of_it.get(handle).is_some_and(|noted| noted.open.ptr_eq(&late.open)) {
-                    of_it.remove(handle);
+                if handles.get(handle).is_some_and(|noted| noted.open.ptr_eq(&late.open)) {
+                    handles.remove(handle);
                 }
             }
-            if of_it.is_empty() {
+            if handles.is_empty() {
                 files.remove(&directory);
             }
         }
@@ -189,7 +189,7 @@ impl LateFiles {
             self.open(directory)
         };
         if opened.is_err() {
-            self.open_later(vec![directory]);
+            self.retry_later(vec![directory]);
         }
     }
 
@@ -197,40 +197,41 @@ impl LateFiles {
     pub(crate) fn lost_all(self: &Arc<Self>) {
         let directories: Vec<FileIndex> = lock(&self.by_directory).keys().copied().collect();
         if !directories.is_empty() {
-            self.open_later(directories);
+            self.retry_later(directories);
         }
     }
 
-    fn open_later(self: &Arc<Self>, directories: Vec<FileIndex>) {
-        let mut owed = lock(&self.owed);
-        owed.directories.extend(directories);
-        if !owed.served {
+    fn retry_later(self: &Arc<Self>, directories: Vec<FileIndex>) {
+        let mut pending = lock(&self.pending);
+        pending.directories.extend(directories);
+        if !pending.has_thread {
             let late = Arc::downgrade(self);
-            let serves = move || {
-                while late.upgrade().is_some_and(|late| late.open_owed()) {
+            let retries = move || {
+                while late.upgrade().is_some_and(|late| late.send_pending()) {
                     thread::sleep(RETRY);
                 }
             };
             // Without a thread they are sent with the next pending ones, or when the files are
             // used.
-            owed.served = thread::Builder::new().name("vfs-late".into()).spawn(serves).is_ok();
+            pending.has_thread =
+                thread::Builder::new().name("vfs-late".into()).spawn(retries).is_ok();
         }
     }
 
     /// Sends pending opens, as many as succeed. Whether some are left.
-    fn open_owed(&self) -> bool {
-        let directories: Vec<FileIndex> = lock(&self.owed).directories.iter().copied().collect();
+    fn send_pending(&self) -> bool {
+        let directories: Vec<FileIndex> = lock(&self.pending).directories.iter().copied().collect();
         for directory in directories {
             let _bound = Bound::begin(OPEN_TIME);
             match self.open(directory) {
-                Ok(()) => _ = lock(&self.owed).directories.remove(&directory),
+                Ok(()) => _ = lock(&self.pending).directories.remove(&directory),
                 // The others would fail, too.
                 Err(_) => break,
             }
         }
-        let mut owed = lock(&self.owed);
-        owed.served = !owed.directories.is_empty();
-        owed.served
+        let mut pending = lock(&self.pending);
+        pending.has_thread = !pending.directories.is_empty();
+        pending.has_thread
     }
 
     /// Sends all lazy opens of one file. They stay noted.
@@ -275,7 +276,7 @@ impl LateFiles {
 /// Opens files in parallel. Returns which of them need no further attempt: they are open, or
 /// closed, or refused by the server, which their next use reports. Returns also why the others
 /// failed, if the server is unresponsive: no open begins after that.
-fn open_each(late: Vec<&Noted>) -> (Vec<bool>, Option<Error>) {
+fn open_each(late: Vec<&LazyFile>) -> (Vec<bool>, Option<Error>) {
     let done: Vec<AtomicBool> = late.iter().map(|_| AtomicBool::new(false)).collect();
     let (next, failed) = (AtomicUsize::new(0), OnceLock::new());
     let work = || {

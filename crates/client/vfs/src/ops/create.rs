@@ -20,7 +20,7 @@ use crate::{
     vfs::Vfs,
 };
 
-/// After so many attempts at a name that appears and disappears, the caller looks it up again.
+/// Attempts at a name that appears and disappears. After them the caller looks it up again.
 const ATTEMPTS_MAX: usize = 4;
 
 /// The properties of a new file.

@@ -118,13 +118,13 @@ impl Vfs {
         }
         let with_attributes = with_attributes
             || lease.is_some() && self.holder.cache.gains_by_listing(directory, holds);
-        let gathered = with_attributes && !self.holder.runs.is_empty();
+        let buffered = with_attributes && !self.holder.runs.is_empty();
         let mark = self.holder.cache.mark();
         let mut reply =
             self.client().read_directory(directory, cookie, bytes as u32, with_attributes)?;
         // Attributes that may be older than buffered writes are left out, as the server leaves out
         // those of files that other clients buffer. A caller that wants them asks for them.
-        let doubted = |seen: &mut Attributes| self.is_in_doubt(seen.file, gathered, mark);
+        let doubted = |seen: &mut Attributes| self.is_in_doubt(seen.file, buffered, mark);
         reply.entries.iter_mut().for_each(|entry| _ = entry.attributes.take_if(doubted));
         let mut kept = Vec::with_capacity(reply.entries.len());
         for entry in &reply.entries {

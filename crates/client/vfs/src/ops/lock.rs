@@ -53,7 +53,7 @@ impl Vfs {
     /// Takes a lock without waiting. Returns the conflicting lock, if there is one.
     ///
     /// # Errors
-    /// No such handle; the cluster is not reached, or has no room for more locks.
+    /// No such handle; the cluster is not reached, or has too many locks.
     pub fn try_lock(
         &self,
         handle: FileHandle,

@@ -25,7 +25,7 @@ impl Vfs {
         if matches!(name, b"." | b"..") {
             return Ok(Looked::Found(self.seen(self.client().lstat((directory, name))?)));
         }
-        let gathered = !self.holder.runs.is_empty();
+        let buffered = !self.holder.runs.is_empty();
         if let Some(looked) =
             self.holder.cache.look_up(directory, name, |lease| self.holder.holds(lease))
         {
@@ -36,7 +36,7 @@ impl Vfs {
         match self.client().lstat((directory, name)) {
             // The reply may be older than bytes that were written here, and are buffered or were
             // just sent.
-            Ok(found) if self.is_in_doubt(found.file, gathered, mark) => {
+            Ok(found) if self.is_in_doubt(found.file, buffered, mark) => {
                 let known = self.attributes(found.file, None)?;
                 // This mount may have moved the name meanwhile.
                 let leads = Some((found.file, found.kind));

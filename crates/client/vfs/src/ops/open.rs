@@ -82,7 +82,7 @@ impl Vfs {
     pub fn open(&self, file: FileIndex, how: impl Into<OpenAs>) -> Result<Opened> {
         let how = how.into();
         if how == Access::READ.into()
-            && let Some(opened) = self.open_late(file)?
+            && let Some(opened) = self.open_lazily(file)?
         {
             return Ok(opened);
         }
@@ -120,7 +120,7 @@ impl Vfs {
 
     /// Opens a file for reading whose attributes are cached and whose pages may be cached: no
     /// server is asked now. See [`crate::open::lazy_open`].
-    fn open_late(&self, file: FileIndex) -> Result<Option<Opened>> {
+    fn open_lazily(&self, file: FileIndex) -> Result<Option<Opened>> {
         let holder = &self.holder;
         let Some(known) = holder.cache.attributes(file, |lease| holder.holds(lease)) else {
             return Ok(None);

@@ -24,9 +24,9 @@ impl Vfs {
             let leads_to = self.holder.cache.leads_to(directory, name).flatten();
             leads_to.into_iter().for_each(|file| self.holder.attributes_change(file));
         }
-        self.send_before_rename(from);
+        self.flush_before_rename(from);
         if mode == RenameMode::Exchange {
-            self.send_before_rename(to);
+            self.flush_before_rename(to);
         }
         let leases = [from.0, to.0].map(|directory| self.holder.held_promise(directory));
         let _changing = self.holder.cache.changing([from.0, to.0]).making(to.0, to.1);
@@ -61,7 +61,7 @@ impl Vfs {
 
     /// Sends the buffered bytes of a file before it is renamed. Programs replace a file so; if the
     /// mount is killed afterwards, the old name must not lead to an empty file.
-    fn send_before_rename(&self, (directory, name): (FileIndex, &[u8])) {
+    fn flush_before_rename(&self, (directory, name): (FileIndex, &[u8])) {
         if self.holder.runs.is_empty() {
             return;
         }

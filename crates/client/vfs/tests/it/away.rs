@@ -1,4 +1,5 @@
-//! A daemon that refuses, since it does not hear the metadata server, is waited for as one that is not there: once.
+//! A daemon that refuses calls, since it gets no reply from the metadata server, is waited for
+//! once, like one that is not there.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ const DIRECT: WriteAs = WriteAs {
     owner: None,
 };
 
-/// A mount for which both daemons keep room, whatever rates are slow.
+/// A mount with reservations at both daemons, which always buffers.
 fn mount(cluster: &Cluster, slow: SlowRates) -> Vfs {
     let config = Config { timeout: Duration::from_secs(4), ..cluster.config() };
     let vfs = cluster
@@ -38,14 +39,14 @@ fn mount(cluster: &Cluster, slow: SlowRates) -> Vfs {
     vfs
 }
 
-/// A file that begins on this daemon, where its first byte is.
+/// A file whose first byte is on this daemon.
 fn begins_on(cluster: &Cluster, vfs: &Vfs, daemon: usize) -> FileHandle {
     let (mut tries, mut found) = (0, None);
     wait_for(|| {
         tries += 1;
         let (_, handle) = create(vfs, format!("f{tries}").as_bytes());
         let before = cluster.written_to_each()[daemon];
-        // Too much to be gathered: no room is asked for.
+        // Too much to be buffered: no space is reserved.
         vfs.write(handle, 0, &[7; PROBE as usize], DIRECT).unwrap();
         found = (cluster.written_to_each()[daemon] > before).then_some(handle);
         found.is_some()
@@ -54,19 +55,20 @@ fn begins_on(cluster: &Cluster, vfs: &Vfs, daemon: usize) -> FileHandle {
 }
 
 #[test]
-fn what_is_behind_a_flight_that_a_daemon_refused_in_vain_is_not_tried_after_it() {
+fn a_buffer_behind_a_failed_background_flush_is_not_sent() {
     let mut cluster = Cluster::start(2);
     let vfs = mount(&cluster, SlowRates::ALL);
     let handle = begins_on(&cluster, &vfs, 0);
     cluster.stop_metadata_server(&[0]);
     let (before, began) = (cluster.written_to_each()[0], Instant::now());
-    // Two stripes on each daemon: a flight. What is behind it is for the daemon that goes on.
+    // Two strips on each daemon: a background flush. The bytes behind it are for the daemon that
+    // works.
     let through = |offset, bytes: u64| {
         vfs.write(handle, offset, &vec![7; bytes as usize], WriteAs::default())
     };
     let written =
         through(PROBE, 2 * MIB - PROBE).and(through(2 * MIB, 2 * MIB)).and(through(4 * MIB, 100));
-    // A machine that stands still here for a second sends what is gathered before it is a flight.
+    // On a machine that stalls here for a second the buffer is sent before it is full.
     if began.elapsed() > GATHER_AGE / 2 {
         return;
     }
@@ -77,16 +79,16 @@ fn what_is_behind_a_flight_that_a_daemon_refused_in_vain_is_not_tried_after_it()
 }
 
 #[test]
-fn an_fsync_forces_nothing_after_it_has_sent_what_was_gathered_in_vain() {
+fn an_fsync_forces_nothing_after_a_failed_flush() {
     let mut cluster = Cluster::start(2);
-    // No room on the daemon that goes on: it would be given back, by a call.
+    // No reservation at the daemon that works: returning it would be a call.
     let config = Config { timeout: Duration::from_secs(4), ..cluster.config() };
     let vfs = cluster.serving_mount_with(
         config,
         Options { slow: SlowRates::NONE, flush_on_close: true, ..Options::default() },
     );
     let handle = begins_on(&cluster, &vfs, 1);
-    // It has something to be forced.
+    // There is something to force to disk.
     vfs.write(handle, MIB, b"x", DIRECT).unwrap();
     let (mut at, mut in_turn) = (PROBE, 0);
     wait_for(|| {
@@ -106,7 +108,7 @@ fn an_fsync_forces_nothing_after_it_has_sent_what_was_gathered_in_vain() {
     written.unwrap();
     assert_eq!(vfs.sync(handle).unwrap_err().status(), Some(Status::NotServing));
     assert_eq!(cluster.answered_by_each()[0], before);
-    // Told; what is on the daemons is tried now.
+    // The error is reported; the daemons are called again now.
     assert_eq!(vfs.sync(handle).unwrap_err().status(), Some(Status::NotServing));
     assert!(cluster.answered_by_each()[0] > before);
 }

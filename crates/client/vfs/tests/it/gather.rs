@@ -1,4 +1,5 @@
-//! Small writes are gathered, and nobody can tell: on this mount, on another, or through a client that takes no leases.
+//! Small writes are buffered, and no client can notice: on this mount, on another one, or through a
+//! client without leases.
 
 use std::{
     thread,
@@ -20,7 +21,7 @@ fn bytes(from: u64, bytes: usize) -> Vec<u8> {
     (from..from + bytes as u64).map(|at| (at % 251) as u8).collect()
 }
 
-/// Writes `count` pieces of `piece` bytes, one behind the other.
+/// Writes `count` consecutive pieces of `piece` bytes.
 fn write_pieces(vfs: &Vfs, handle: FileHandle, from: u64, piece: usize, count: u64) {
     for number in 0..count {
         let at = from + number * piece as u64;
@@ -28,7 +29,8 @@ fn write_pieces(vfs: &Vfs, handle: FileHandle, from: u64, piece: usize, count: u
     }
 }
 
-/// A mount that gathers: the server knows that it carries out recalls, and all daemons keep room for it.
+/// A mount that buffers writes: the server knows that it carries out recalls, and it has
+/// reservations at all daemons.
 fn gathering_mount(cluster: &Cluster) -> Vfs {
     gathering(cluster, cluster.serving_mount())
 }
@@ -41,7 +43,7 @@ fn gathering(cluster: &Cluster, vfs: Vfs) -> Vfs {
         let before = cluster.written().0;
         write(&vfs, handle, 0, b"x");
         in_turn = if cluster.written().0 == before { in_turn + 1 } else { 0 };
-        // Not later, when a test counts.
+        // Now, and not later while a test counts calls.
         vfs.sync(handle).unwrap();
         vfs.release(handle, None).unwrap();
         in_turn == 8
@@ -49,7 +51,7 @@ fn gathering(cluster: &Cluster, vfs: Vfs) -> Vfs {
     vfs
 }
 
-/// One whose closes wait for their bytes.
+/// A mount whose closes send their bytes.
 fn flushing_mount(cluster: &Cluster, config: Config) -> Vfs {
     let options = Options { flush_on_close: true, ..Options::default() };
     gathering(cluster, cluster.serving_mount_with(config, options))
@@ -61,21 +63,25 @@ fn append(vfs: &Vfs, handle: FileHandle, record: &[u8]) {
 }
 
 #[test]
-fn small_writes_that_follow_each_other_go_to_the_daemons_in_full_stretches() {
+fn consecutive_small_writes_are_sent_in_full_flush_units() {
     let cluster = Cluster::start(4);
     let fast = Options { slow: SlowRates::NONE, ..Options::default() };
     let vfs = gathering(&cluster, cluster.serving_mount_with(cluster.config(), fast));
     let (_, handle) = create(&vfs, b"f");
     let before = cluster.written();
     write_pieces(&vfs, handle, 0, 4 * KIB, 1024);
-    assert_eq!(cluster.written().0 - before.0, 4 << 20, "each stretch goes as soon as it is full");
+    assert_eq!(
+        cluster.written().0 - before.0,
+        4 << 20,
+        "each flush unit is sent as soon as it is full"
+    );
     let calls = cluster.written().1 - before.1;
     assert!(calls <= 8 + 16, "{calls} calls of the daemons for 1024 writes of 4 KiB");
     vfs.release(handle, None).unwrap();
 }
 
 #[test]
-fn appended_records_are_gathered() {
+fn appended_records_are_buffered() {
     let cluster = Cluster::start(4);
     let vfs = gathering_mount(&cluster);
     let (file, handle) = create(&vfs, b"log");
@@ -91,7 +97,7 @@ fn appended_records_are_gathered() {
 }
 
 #[test]
-fn an_append_to_a_file_whose_attributes_are_known_asks_no_daemon_where_it_ends() {
+fn an_append_with_cached_attributes_asks_no_daemon_for_the_end() {
     const FILES: u64 = 100;
     let cluster = Cluster::start(4);
     let vfs = gathering_mount(&cluster);
@@ -120,7 +126,7 @@ fn an_append_to_a_file_whose_attributes_are_known_asks_no_daemon_where_it_ends()
         append(&vfs, opened, b" and is");
         vfs.release(opened, None).unwrap();
     }
-    // One to write each; all four would be asked where it ends.
+    // One call to write each; a question for the end would go to all four.
     let calls = cluster.written().1 - before;
     assert!(calls < 3 * FILES, "{calls} calls of I/O daemons for {FILES} appends");
     for file in files {
@@ -130,7 +136,7 @@ fn an_append_to_a_file_whose_attributes_are_known_asks_no_daemon_where_it_ends()
 }
 
 #[test]
-fn lines_that_two_mounts_and_a_client_without_leases_append_in_turn_are_all_there() {
+fn lines_appended_by_two_mounts_and_a_leaseless_client_are_all_there() {
     let cluster = Cluster::start(4);
     let mounts = [cluster.serving_mount(), cluster.serving_mount()];
     let (file, handle) = create(&mounts[0], b"log");
@@ -145,7 +151,7 @@ fn lines_that_two_mounts_and_a_client_without_leases_append_in_turn_are_all_ther
             opened.close().unwrap();
         } else {
             let vfs = &mounts[turn as usize % 3];
-            // What is remembered of it from now on is what others change.
+            // From now on other clients change what is cached of it.
             assert_eq!(size(vfs, file), text.len() as u64);
             let opened = vfs.open(file, Access::WRITE).unwrap().handle;
             append(vfs, opened, &line);
@@ -160,7 +166,7 @@ fn lines_that_two_mounts_and_a_client_without_leases_append_in_turn_are_all_ther
 }
 
 #[test]
-fn what_was_gathered_is_data_to_a_mount_that_has_the_file_open() {
+fn buffered_bytes_are_data_to_a_mount_that_has_the_file_open() {
     let cluster = Cluster::start(2);
     let (one, two) = (gathering_mount(&cluster), cluster.serving_mount());
     let (file, handle) = create(&one, b"f");
@@ -180,7 +186,7 @@ fn what_was_gathered_is_data_to_a_mount_that_has_the_file_open() {
 }
 
 #[test]
-fn what_was_gathered_is_seen_by_everybody_at_once() {
+fn buffered_bytes_are_seen_by_all_clients_immediately() {
     let cluster = Cluster::start(2);
     let (one, two, plain) = (gathering_mount(&cluster), cluster.serving_mount(), cluster.client());
     for (number, look) in
@@ -233,7 +239,7 @@ fn look_list(vfs: &Vfs, _: &Plain, file: FileIndex, _: &str, expected: u64) {
     let listed = vfs.read_directory(handle, 0, 1000, true).unwrap();
     vfs.release_directory(handle).unwrap();
     let found = listed.entries.iter().find(|entry| entry.file == file).unwrap();
-    // What somebody gathers is left out: whoever wants it asks for it.
+    // Attributes of buffered files are left out of listings: clients that want them ask for them.
     if let Some(attributes) = &found.attributes {
         assert_eq!(attributes.bytes.0, expected);
     }
@@ -252,7 +258,7 @@ fn look_plain_read(_: &Vfs, plain: &Plain, _: FileIndex, name: &str, expected: u
 }
 
 #[test]
-fn a_client_without_leases_that_has_the_file_open_reads_what_an_append_returned() {
+fn a_leaseless_client_reads_each_append_that_has_returned() {
     let cluster = Cluster::start(2);
     let (one, plain) = (cluster.serving_mount(), cluster.client());
     let (_, handle) = create(&one, b"log");
@@ -268,16 +274,16 @@ fn a_client_without_leases_that_has_the_file_open_reads_what_an_append_returned(
 }
 
 #[test]
-fn bytes_are_sent_when_they_are_old_and_nobody_asked() {
+fn buffered_bytes_are_sent_because_of_their_age() {
     let cluster = Cluster::start(2);
     let vfs = gathering_mount(&cluster);
     let (_, handle) = create(&vfs, b"f");
     let before = cluster.written().0;
     let began = Instant::now();
     write(&vfs, handle, 0, b"waits");
-    // A machine that stands still here for a second shows nothing.
+    // On a machine that stalls here for a second the test shows nothing.
     if began.elapsed() < GATHER_AGE / 2 {
-        assert_eq!(cluster.written().0 - before, 0, "it is gathered");
+        assert_eq!(cluster.written().0 - before, 0, "the bytes are buffered");
     }
     wait_for(|| cluster.written().0 - before == 5);
     assert!(began.elapsed() >= GATHER_AGE);
@@ -285,7 +291,7 @@ fn bytes_are_sent_when_they_are_old_and_nobody_asked() {
 }
 
 #[test]
-fn no_more_is_gathered_than_the_bound_says() {
+fn buffered_bytes_are_bounded() {
     const FILES: usize = 300;
     let cluster = Cluster::start(2);
     let vfs = flushing_mount(&cluster, cluster.config());
@@ -298,17 +304,17 @@ fn no_more_is_gathered_than_the_bound_says() {
         })
         .collect();
     let (sent, all) = ((cluster.written().0 - before) as usize, FILES * 300 * KIB);
-    assert!(all - sent <= GATHER_BYTES_MAX, "{} bytes are gathered", all - sent);
+    assert!(all - sent <= GATHER_BYTES_MAX, "{} bytes are buffered", all - sent);
     assert!(
         began.elapsed() > GATHER_AGE || all - sent > GATHER_BYTES_MAX / 64,
-        "it gathers at all"
+        "some bytes are buffered"
     );
     handles.into_iter().for_each(|handle| vfs.release(handle, None).unwrap());
     assert_eq!((cluster.written().0 - before) as usize, all);
 }
 
 #[test]
-fn a_file_that_is_forced_closed_or_direct_has_nothing_gathered() {
+fn a_synced_closed_or_direct_file_has_no_buffered_bytes() {
     let cluster = Cluster::start(2);
     let vfs = flushing_mount(&cluster, cluster.config());
     let (_, handle) = create(&vfs, b"f");
@@ -332,7 +338,7 @@ fn a_file_that_is_forced_closed_or_direct_has_nothing_gathered() {
 }
 
 #[test]
-fn times_and_sizes_that_are_set_come_after_what_was_gathered() {
+fn new_times_and_sizes_come_after_buffered_writes() {
     let cluster = Cluster::start(2);
     let (vfs, plain) = (gathering_mount(&cluster), cluster.client());
     let (file, handle) = create(&vfs, b"f");
@@ -342,7 +348,7 @@ fn times_and_sizes_that_are_set_come_after_what_was_gathered() {
         AttributeChanges { mtime: Some(SetTime { time: Some(time) }), ..AttributeChanges::none() };
     vfs.set_attributes(file, None, changes, false).unwrap();
     thread::sleep(GATHER_AGE + Duration::from_millis(300));
-    assert_eq!(plain.lstat("/f").unwrap().mtime, time, "no late write moved it");
+    assert_eq!(plain.lstat("/f").unwrap().mtime, time, "no later flush changed it");
     write(&vfs, handle, 100, &[2; 100]);
     let changes = AttributeChanges { bytes: Some(ByteCount(50)), ..AttributeChanges::none() };
     vfs.set_attributes(file, Some(handle), changes, false).unwrap();
@@ -352,14 +358,14 @@ fn times_and_sizes_that_are_set_come_after_what_was_gathered() {
     assert_eq!(
         (size(&vfs, file), read(&vfs, handle, 0, 100)),
         (20, vec![1; 20]),
-        "a truncate elsewhere is after it, too"
+        "a truncate by another client comes after it, too"
     );
     vfs.release(handle, None).unwrap();
     assert_eq!(plain.lstat("/f").unwrap().bytes.0, 20);
 }
 
 #[test]
-fn what_could_not_be_written_is_told_and_no_write_after_it_succeeds_before() {
+fn a_write_error_fails_further_writes_until_it_is_reported() {
     let mut cluster = Cluster::start(1);
     let config = Config { timeout: Duration::from_secs(2), ..cluster.config() };
     let vfs = flushing_mount(&cluster, config);
@@ -373,13 +379,13 @@ fn what_could_not_be_written_is_told_and_no_write_after_it_succeeds_before() {
     wait_for(|| vfs.write(handle, 20, b"or this", WriteAs::default()).is_err());
     assert!(
         vfs.write(handle, 27, b"or this", WriteAs::default()).is_err(),
-        "not before somebody was told"
+        "until the error is reported"
     );
     assert_eq!(failed(vfs.flush(handle, None)), Status::Unreachable);
     assert_eq!(
         failed(vfs.flush(handle, None)),
         Status::Unreachable,
-        "who closed may have been a program that was started"
+        "the close may have been that of a child process"
     );
     assert_eq!(failed(vfs.sync(handle)), Status::Unreachable);
     vfs.flush(handle, None).unwrap();
@@ -387,7 +393,7 @@ fn what_could_not_be_written_is_told_and_no_write_after_it_succeeds_before() {
 }
 
 #[test]
-fn a_process_that_closes_what_it_has_inherited_sends_nothing_of_its_parent() {
+fn a_child_that_closes_inherited_files_sends_nothing_of_its_parent() {
     let cluster = Cluster::start(2);
     let vfs = flushing_mount(&cluster, cluster.config());
     let (_, handle) = create(&vfs, b"f");
@@ -400,7 +406,7 @@ fn a_process_that_closes_what_it_has_inherited_sends_nothing_of_its_parent() {
     }
     vfs.flush(handle, Some(1)).unwrap();
     assert_eq!(cluster.written().0 - before, 10);
-    // Of what several wrote, each sends all.
+    // Bytes of several processes are sent by the close of each.
     vfs.write(handle, 10, &[1; 10], parent).unwrap();
     vfs.write(handle, 20, &[1; 10], WriteAs { owner: Some(2), ..WriteAs::default() }).unwrap();
     vfs.flush(handle, Some(2)).unwrap();
@@ -408,10 +414,10 @@ fn a_process_that_closes_what_it_has_inherited_sends_nothing_of_its_parent() {
     vfs.release(handle, None).unwrap();
 }
 
-/// What is done in the test below, on a file that starts empty.
+/// A step of the test below, on a file that starts empty.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The next bytes, after those before.
+    /// Writes the next bytes.
     Next {
         by: usize,
         bytes: usize,
@@ -450,14 +456,14 @@ enum Step {
     },
 }
 
-/// On a file of so many bytes or a few more, in pieces that are so long at most.
+/// Steps on a file of about so many bytes, in pieces of at most so many.
 fn step(file: u64, piece: usize) -> impl Strategy<Value = Step> {
     let by = || 0..2usize;
     let (offset, length) = (move || 0..file, move || prop_oneof![4 => 1..600usize, 1 => 1..piece]);
     steps(by, offset, length)
 }
 
-/// The same, mostly in pieces that are large.
+/// The same, mostly with large pieces.
 fn large_step() -> impl Strategy<Value = Step> {
     let by = || prop_oneof![3 => Just(0usize), 1 => Just(1usize)];
     steps(by, || 0..6_000_000u64, || prop_oneof![1 => 1..600usize, 4 => 130 * KIB..1024 * KIB])
@@ -475,18 +481,21 @@ where
 {
     prop_oneof![
         8 => (by(), length()).prop_map(|(by, bytes)| Step::Next { by, bytes }),
-        2 => (by(), offset(), length()).prop_map(|(by, offset, bytes)| Step::At { by, offset, bytes }),
+        2 => (by(), offset(), length())
+            .prop_map(|(by, offset, bytes)| Step::At { by, offset, bytes }),
         4 => (by(), length()).prop_map(|(by, bytes)| Step::Append { by, bytes }),
-        3 => (0..3usize, offset(), length()).prop_map(|(by, offset, bytes)| Step::Read { by, offset, bytes }),
+        3 => (0..3usize, offset(), length())
+            .prop_map(|(by, offset, bytes)| Step::Read { by, offset, bytes }),
         2 => (0..3usize).prop_map(|by| Step::Stat { by }),
         1 => (0..3usize, offset()).prop_map(|(by, bytes)| Step::Cut { by, bytes }),
-        1 => (by(), offset(), 1..50_000u64).prop_map(|(by, offset, bytes)| Step::Punch { by, offset, bytes }),
+        1 => (by(), offset(), 1..50_000u64)
+            .prop_map(|(by, offset, bytes)| Step::Punch { by, offset, bytes }),
         1 => by().prop_map(|by| Step::Sync { by }),
         1 => by().prop_map(|by| Step::Reopen { by }),
     ]
 }
 
-/// Two mounts and a client without leases, one after the other: each sees what all before it did.
+/// Two mounts and a client without leases take turns: each sees all earlier changes.
 fn runs(cluster: &Cluster, slow: SlowRates, steps: &[Step]) {
     let mount =
         || cluster.serving_mount_with(cluster.config(), Options { slow, ..Options::default() });
@@ -591,12 +600,11 @@ fn run_all(cases: u32, slow: SlowRates, steps: impl Strategy<Value = Vec<Step>>)
 }
 
 #[test]
-fn any_order_of_calls_on_two_mounts_and_a_client_without_leases_shows_each_what_all_did_before() {
+fn any_order_of_calls_on_three_clients_shows_all_earlier_writes() {
     run_all(48, SlowRates::default(), prop::collection::vec(step(200_000, 40_000), 1..60));
 }
 
 #[test]
-fn any_order_of_large_writes_and_other_calls_shows_each_what_all_did_before_where_daemons_are_slow()
-{
+fn any_order_of_large_writes_to_slow_daemons_shows_all_earlier_writes() {
     run_all(24, SlowRates::ALL, prop::collection::vec(large_step(), 1..40));
 }

@@ -1,4 +1,4 @@
-//! How long bytes stay gathered does not depend on daemons of other files.
+//! How long bytes stay buffered does not depend on the daemons of other files.
 
 use std::{
     sync::{
@@ -12,13 +12,13 @@ use std::{
 use crate::support::{Cluster, ROOT, create, wait_for, write};
 use braid_client::{Config, LayoutWish};
 
-/// More than a few threads send at a time.
+/// Files: more than a few threads send at the same time.
 const FILES: usize = 12;
-/// Of them, those that may be sent before their daemon is gone.
+/// Those of them that may be sent before their daemon stops.
 const EARLY: u64 = 4;
 
 #[test]
-fn files_whose_daemon_is_gone_hold_up_no_file_of_another() {
+fn files_with_a_stopped_daemon_delay_no_file_of_another() {
     let mut cluster = Cluster::start(2);
     let on_one = LayoutWish { parts: Some(1), ..LayoutWish::none() };
     cluster.client().set_layout(ROOT, on_one).unwrap();
@@ -26,7 +26,8 @@ fn files_whose_daemon_is_gone_hold_up_no_file_of_another() {
     let vfs = Arc::new(cluster.serving_mount_of(config));
     let mut of_each = [Vec::new(), Vec::new()];
     let mut tries = 0;
-    // The server may be late to learn that the mount carries out recalls, and the daemons to keep room.
+    // It may take a while until the server knows that the mount carries out recalls and daemons
+    // grant reservations.
     wait_for(|| {
         tries += 1;
         let (_, handle) = create(&vfs, format!("{tries}").as_bytes());
@@ -53,7 +54,7 @@ fn files_whose_daemon_is_gone_hold_up_no_file_of_another() {
     }
     let ended = Arc::new(AtomicBool::new(false));
     let (theirs, ends, last) = (Arc::clone(&vfs), Arc::clone(&ended), of_gone[of_gone.len() - 1]);
-    // It ends with the time of a call.
+    // It ends after the time limit of a call.
     thread::spawn(move || {
         let _ = theirs.flush(last, None);
         ends.store(true, Ordering::Release);
@@ -62,6 +63,6 @@ fn files_whose_daemon_is_gone_hold_up_no_file_of_another() {
     wait_for(|| cluster.written_to_each()[1] > before[1]);
     assert!(
         !ended.load(Ordering::Acquire),
-        "it was sent when the time of a call to the daemon that is gone was over"
+        "it was sent only after the time limit of a call to the stopped daemon"
     );
 }

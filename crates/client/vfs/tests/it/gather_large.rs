@@ -1,4 +1,4 @@
-//! Large writes that follow one another are gathered where the daemons are slow, and nobody can tell.
+//! Consecutive large writes are buffered where the daemons are slow, and no client can notice.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use braid_vfs::{Access, FileHandle, GATHER_AGE, Options, SlowRates, Vfs, WriteAs
 const MIB: u64 = 1 << 20;
 /// The smallest write that counts as large.
 const LARGE: u64 = 128 << 10;
-/// Slow once it was seen, which is at once.
+/// Rates at which the daemons count as slow after the first writes.
 const SOON: SlowRates = SlowRates { from: 0, below: u64::MAX - 1 };
 
-/// A mount whose daemons are slow at these rates, and all keep room for it.
+/// A mount whose daemons are slow at these rates, with reservations at all of them.
 fn mount(cluster: &Cluster, slow: SlowRates) -> Vfs {
     mount_of(cluster, cluster.config(), slow)
 }
@@ -37,13 +37,13 @@ fn bytes(from: u64, bytes: u64) -> Vec<u8> {
     (from..from + bytes).map(|at| (at % 251) as u8).collect()
 }
 
-/// Writes `count` pieces, one behind the other from the beginning of the file.
+/// Writes `count` consecutive pieces from the beginning of the file.
 fn write_pieces(vfs: &Vfs, handle: FileHandle, piece: u64, count: u64) {
     (0..count).for_each(|number| write(vfs, handle, number * piece, &bytes(number * piece, piece)));
 }
 
 #[test]
-fn large_writes_to_slow_daemons_go_to_all_of_them_in_long_stretches() {
+fn large_writes_to_slow_daemons_are_sent_in_long_flush_units() {
     let cluster = Cluster::start(4);
     let vfs = mount(&cluster, SlowRates::ALL);
     let (_, handle) = create(&vfs, b"f");
@@ -51,7 +51,7 @@ fn large_writes_to_slow_daemons_go_to_all_of_them_in_long_stretches() {
     let since =
         |each: Vec<u64>| each.iter().zip(&before).map(|(now, then)| now - then).collect::<Vec<_>>();
     write_pieces(&vfs, handle, MIB, 3);
-    // A machine that stands still here for a second shows nothing.
+    // On a machine that stalls here for a second the test shows nothing.
     if began.elapsed() < GATHER_AGE / 2 {
         assert_eq!(since(cluster.written_to_each()), [0; 4], "it is gathered");
     }
@@ -61,7 +61,7 @@ fn large_writes_to_slow_daemons_go_to_all_of_them_in_long_stretches() {
 }
 
 #[test]
-fn a_long_stretch_is_one_call_of_each_daemon() {
+fn a_long_flush_unit_is_one_call_to_each_daemon() {
     const COUNT: u64 = 256;
     let cluster = Cluster::start(4);
     let vfs = mount(&cluster, SlowRates::ALL);
@@ -70,7 +70,8 @@ fn a_long_stretch_is_one_call_of_each_daemon() {
     write_pieces(&vfs, handle, LARGE, COUNT);
     vfs.flush(handle, None).unwrap();
     assert_eq!(cluster.written().0 - before.0, COUNT * LARGE);
-    // Eight stretches of four daemons each; some more where the machine stood still and bytes became old.
+    // Eight flush units for four daemons each; some more where the machine stalled and bytes became
+    // old.
     let calls = cluster.written().1 - before.1;
     assert!((32..COUNT / 2).contains(&calls), "{calls} calls of the daemons for {COUNT} writes");
     assert!(read(&vfs, handle, 0, (COUNT * LARGE) as usize) == bytes(0, COUNT * LARGE));
@@ -91,7 +92,7 @@ fn large_writes_to_fast_daemons_are_there_when_they_return() {
 }
 
 #[test]
-fn daemons_are_slow_when_several_writes_in_turn_were() {
+fn daemons_count_as_slow_after_several_slow_writes() {
     let cluster = Cluster::start(4);
     let vfs = mount(&cluster, SOON);
     let (_, handle) = create(&vfs, b"f");
@@ -109,7 +110,7 @@ fn daemons_are_slow_when_several_writes_in_turn_were() {
 }
 
 #[test]
-fn what_is_direct_durable_elsewhere_or_as_long_as_a_stretch_goes_through() {
+fn direct_durable_and_unit_sized_writes_are_not_buffered() {
     let cluster = Cluster::start(4);
     let vfs = mount(&cluster, SlowRates::ALL);
     let (_, handle) = create(&vfs, b"f");
@@ -126,7 +127,7 @@ fn what_is_direct_durable_elsewhere_or_as_long_as_a_stretch_goes_through() {
 }
 
 #[test]
-fn large_writes_that_were_gathered_are_seen_by_everybody_at_once() {
+fn buffered_large_writes_are_seen_by_all_clients_immediately() {
     const PIECE: u64 = 300_000;
     let cluster = Cluster::start(3);
     let (one, plain) = (mount(&cluster, SlowRates::ALL), cluster.client());
@@ -137,7 +138,7 @@ fn large_writes_that_were_gathered_are_seen_by_everybody_at_once() {
         for turn in 0..24 {
             let end = (turn + 1) * PIECE;
             write(&one, handle, turn * PIECE, &bytes(turn * PIECE, PIECE));
-            // Some looks find a stretch that has just become full, most one that is not.
+            // Some checks find a flush unit that has just become full, most one that has not.
             match look {
                 0 => assert_eq!(size(&two, file), end),
                 1 => assert_eq!(size(&one, file), end),
@@ -159,7 +160,7 @@ fn large_writes_that_were_gathered_are_seen_by_everybody_at_once() {
 }
 
 #[test]
-fn what_others_close_sends_nothing_and_who_wrote_it_waits_for_what_is_on_its_way() {
+fn only_the_close_of_the_writer_waits_for_the_background_flush() {
     let cluster = Cluster::start(4);
     let vfs = mount(&cluster, SlowRates::ALL);
     let (_, handle) = create(&vfs, b"f");
@@ -170,7 +171,7 @@ fn what_others_close_sends_nothing_and_who_wrote_it_waits_for_what_is_on_its_way
     }
     vfs.flush(handle, Some(2)).unwrap();
     if began.elapsed() < GATHER_AGE / 2 {
-        assert!(cluster.written().0 - before <= 4 * MIB, "the fifth is gathered");
+        assert!(cluster.written().0 - before <= 4 * MIB, "the fifth is buffered");
     }
     vfs.flush(handle, Some(1)).unwrap();
     assert_eq!(cluster.written().0 - before, 5 * MIB);
@@ -178,7 +179,7 @@ fn what_others_close_sends_nothing_and_who_wrote_it_waits_for_what_is_on_its_way
 }
 
 #[test]
-fn two_open_files_of_a_file_that_go_on_where_the_other_ended_keep_their_order() {
+fn two_handles_that_continue_each_others_writes_keep_their_order() {
     let cluster = Cluster::start(4);
     let vfs = mount(&cluster, SlowRates::ALL);
     let (file, one) = create(&vfs, b"f");
@@ -199,7 +200,7 @@ fn two_open_files_of_a_file_that_go_on_where_the_other_ended_keep_their_order() 
         let part = &found[number * MIB as usize..][..MIB as usize];
         assert!(
             part.iter().all(|byte| usize::from(*byte) == 27 + number),
-            "the last round's, part {number}"
+            "of the last round, part {number}"
         );
     }
 }
@@ -222,7 +223,7 @@ fn large_writes_that_were_lost_are_told() {
     let failed = |result: braid_vfs::Result<()>| result.unwrap_err().status().unwrap();
     assert!(
         vfs.write(handle, next * LARGE, b"or this", WriteAs::default()).is_err(),
-        "not before it was told"
+        "until the error is reported"
     );
     assert_eq!(failed(vfs.flush(handle, None)), Status::Unreachable);
     assert_eq!(failed(vfs.sync(handle)), Status::Unreachable);

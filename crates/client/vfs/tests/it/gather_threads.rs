@@ -1,5 +1,6 @@
-//! What is gathered is seen by everybody who begins after its write returned: threads that write, read, map and look at sizes on
-//! two mounts and through a client without leases, all at once.
+//! Buffered bytes are seen by every call that begins after their write returned. Threads write,
+//! read, map and check sizes on two mounts and through a client without leases, all at the same
+//! time.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -15,17 +16,17 @@ use braid_client::OpenOptions;
 use braid_vfs::{Access, FileHandle, FileIndex, Looked, Options, SlowRates, Vfs, WriteAs};
 
 const WORD: u64 = 8;
-/// So often a writer opens the file anew: with the open comes the lease under which it gathers.
+/// How often a writer opens the file again: the open brings the lease under which it buffers.
 const REOPENS: u64 = 32;
 
-/// How far a writer is, and whether those that look at it are to end.
+/// How far a writer is, and whether the observers must end.
 #[derive(Default)]
 struct Progress {
     written: AtomicU64,
     ended: AtomicBool,
 }
 
-/// Ends the lookers also where the writer fails.
+/// Ends the observers, also if the writer fails.
 struct Ends<'a>(&'a Progress);
 
 impl Drop for Ends<'_> {
@@ -39,7 +40,7 @@ impl Progress {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Has `look` look whenever the writer is `every` further.
+    /// Calls `look` each time the writer has advanced by `every`.
     fn watch(&self, every: u64, mut look: impl FnMut(u64)) {
         let mut next = 0;
         while !self.ended.load(Ordering::Acquire) {
@@ -64,7 +65,7 @@ fn reopened(vfs: &Vfs, file: FileIndex, before: FileHandle) -> FileHandle {
 }
 
 #[test]
-fn sizes_and_reads_on_two_mounts_and_without_leases_are_never_older_than_a_write_that_returned() {
+fn sizes_and_reads_of_three_clients_are_never_older_than_a_write() {
     const TURNS: u64 = 1500;
     let cluster = Cluster::start(2);
     let (one, two, plain) = (cluster.serving_mount(), cluster.serving_mount(), cluster.client());
@@ -128,7 +129,7 @@ fn sizes_and_reads_on_two_mounts_and_without_leases_are_never_older_than_a_write
 }
 
 #[test]
-fn large_writes_on_their_way_to_slow_daemons_are_seen_by_all_that_begin_after_they_returned() {
+fn large_writes_being_sent_are_seen_by_calls_that_begin_later() {
     const TURNS: u64 = 160;
     const RECORD: u64 = 256 << 10;
     let cluster = Cluster::start(3);
@@ -188,7 +189,7 @@ fn large_writes_on_their_way_to_slow_daemons_are_seen_by_all_that_begin_after_th
 }
 
 #[test]
-fn pages_of_two_mounts_are_never_older_than_what_was_gathered() {
+fn pages_of_two_mounts_are_never_older_than_buffered_bytes() {
     const TURNS: u64 = 400;
     let cluster = Cluster::start(2);
     let mounts = [Mount::new(&cluster), Mount::new(&cluster)];
@@ -198,7 +199,7 @@ fn pages_of_two_mounts_are_never_older_than_what_was_gathered() {
     let looks = |mount: &Mount, every| {
         let mut handle = mount.open(file, Access::READ);
         let mut turn = 0;
-        // One page after the other is written in each turn.
+        // In each round one page after the other is written.
         progress.watch(every, |now| {
             let at = turn % PAGES;
             let found = mount.read(handle, at);
@@ -239,12 +240,12 @@ fn pages_of_two_mounts_are_never_older_than_what_was_gathered() {
 }
 
 #[test]
-fn a_size_that_is_kept_is_never_older_than_a_write_of_the_same_mount() {
+fn a_cached_size_is_never_older_than_a_write_of_the_same_mount() {
     const TURNS: u64 = 2_000;
     let cluster = Cluster::start(1);
     let one = cluster.serving_mount();
     let (file, first) = create(&one, b"f");
-    // What is kept of a file is kept beside a name of it.
+    // The attributes of a file are cached beside a name of it.
     assert!(matches!(one.look_up(ROOT, b"f").unwrap(), Looked::Found(_)));
     let progress = &Progress::default();
     thread::scope(|scope| {
@@ -255,7 +256,7 @@ fn a_size_that_is_kept_is_never_older_than_a_write_of_the_same_mount() {
                 assert_eq!(
                     size(&one, file),
                     turn * WORD,
-                    "what others asked meanwhile is not kept"
+                    "replies to questions of that time are not cached"
                 );
                 progress.written.store(turn, Ordering::Release);
             }

@@ -1,4 +1,4 @@
-//! Files that are open and that the server does not know to be: nobody is asked, and they stay what they were.
+//! Lazy opens: no server is asked, and the files keep their content.
 
 use crate::support::{self, Cluster, ROOT, USER, create, read};
 use braid_vfs::{
@@ -6,12 +6,12 @@ use braid_vfs::{
     WriteAs, XattrMode,
 };
 
-/// A file that its maker closed, looked up by its reader.
+/// A file that its writer has closed, looked up by its reader.
 fn known(maker: &Vfs, reader: &Vfs, name: &[u8]) -> FileIndex {
     let (file, handle) = create(maker, name);
     maker.write(handle, 0, b"what it was", WriteAs::default()).unwrap();
     maker.release(handle, None).unwrap();
-    // Once the close has arrived and the size is settled, its attributes are kept.
+    // Once the close has arrived and the size is recorded, its attributes are cached.
     support::wait_for(|| {
         let opened = open(reader, file);
         reader.release(opened.handle, None).unwrap();
@@ -36,7 +36,7 @@ fn page(vfs: &Vfs, handle: FileHandle) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_that_is_known_is_opened_and_closed_without_a_call() {
+fn a_file_with_cached_attributes_is_opened_and_closed_without_a_call() {
     let cluster = Cluster::start(1);
     let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
     let file = known(&one, &two, b"f");
@@ -46,14 +46,14 @@ fn a_file_that_is_known_is_opened_and_closed_without_a_call() {
         assert!(opened.keeps_data);
         two.release(opened.handle, None).unwrap();
     }
-    // Daemons and sessions say now and then that they live.
+    // Other calls: heartbeats and renewals.
     assert!(cluster.calls() - before < 100, "{} calls", cluster.calls() - before);
     let opened = open(&two, file);
     assert_eq!(page(&two, opened.handle), b"what it was");
 }
 
 #[test]
-fn a_file_that_another_mount_removes_while_it_is_open_here_stays_what_it_was() {
+fn an_open_file_removed_by_another_mount_keeps_its_content() {
     let cluster = Cluster::start(1);
     let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
     let file = known(&one, &two, b"f");
@@ -64,7 +64,7 @@ fn a_file_that_another_mount_removes_while_it_is_open_here_stays_what_it_was() {
 }
 
 #[test]
-fn a_file_that_this_mount_removes_or_replaces_while_it_is_open_late_stays_what_it_was() {
+fn a_lazily_open_file_removed_or_replaced_here_keeps_its_content() {
     let cluster = Cluster::start(1);
     let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
     let (removed, replaced) = (known(&one, &two, b"f"), known(&one, &two, b"g"));
@@ -78,7 +78,7 @@ fn a_file_that_this_mount_removes_or_replaces_while_it_is_open_late_stays_what_i
 }
 
 #[test]
-fn who_has_a_file_open_late_reads_it_whatever_this_mount_does_to_its_rights() {
+fn a_lazily_open_file_stays_readable_after_its_rights_change() {
     const OWNER_MAY_NOT: &[u8] = &[
         2, 0, 0, 0, 1, 0, 0, 0, 255, 255, 255, 255, 4, 0, 0, 0, 255, 255, 255, 255, 32, 0, 0, 0,
         255, 255, 255, 255,
@@ -101,7 +101,7 @@ fn who_has_a_file_open_late_reads_it_whatever_this_mount_does_to_its_rights() {
 }
 
 #[test]
-fn a_file_that_is_not_known_costs_one_call_of_the_metadata_server() {
+fn a_file_that_is_not_cached_costs_one_call_of_the_metadata_server() {
     const FILES: u64 = 300;
     let cluster = Cluster::start(1);
     let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
@@ -113,7 +113,7 @@ fn a_file_that_is_not_known_costs_one_call_of_the_metadata_server() {
             file
         })
         .collect();
-    // The maker would give its leases back with its closes, a moment later.
+    // The writer would return its leases with its closes, a moment later.
     one.settle();
     drop(one);
     let before = cluster.calls();
@@ -122,13 +122,13 @@ fn a_file_that_is_not_known_costs_one_call_of_the_metadata_server() {
         assert_eq!(read(&two, opened.handle, 0, 64), b"what it was");
         two.release(opened.handle, None).unwrap();
     }
-    // One to open; the read is the daemon's. Closes go together.
+    // One call to open; the read goes to the daemon. Several closes share a call.
     let calls = cluster.calls() - before;
     assert!(calls < FILES + FILES / 3, "{calls} calls for {FILES} files");
 }
 
 #[test]
-fn a_page_that_goes_past_the_end_of_a_known_file_is_asked_of_one_daemon() {
+fn a_page_past_the_end_of_a_cached_file_is_read_from_one_daemon() {
     const PAGES: u64 = 300;
     let cluster = Cluster::start(4);
     let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
@@ -137,13 +137,13 @@ fn a_page_that_goes_past_the_end_of_a_known_file_is_asked_of_one_daemon() {
     for _ in 0..PAGES {
         assert_eq!(page(&two, opened.handle), b"what it was");
     }
-    // Where the end is not known, all four are asked for their objects.
+    // Where the end is not known, all four daemons are asked for their objects.
     let calls = cluster.written().1 - before;
     assert!(calls < PAGES + PAGES / 3, "{calls} calls for {PAGES} pages");
 }
 
 #[test]
-fn a_page_goes_to_the_end_that_this_mount_or_another_has_written() {
+fn a_page_ends_where_this_mount_or_another_has_written_to() {
     let cluster = Cluster::start(4);
     let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
     let file = known(&one, &two, b"f");
@@ -154,10 +154,10 @@ fn a_page_goes_to_the_end_that_this_mount_or_another_has_written() {
         let longer = writer.open(file, OpenAs::from(Access::WRITE)).unwrap();
         writer.write(longer.handle, text.len() as u64, b" and is", WriteAs::default()).unwrap();
         text.extend(b" and is");
-        assert_eq!(page(&two, opened.handle), text, "gathered, or just written");
+        assert_eq!(page(&two, opened.handle), text, "buffered, or just written");
         writer.release(longer.handle, None).unwrap();
         assert_eq!(page(&two, opened.handle), text);
-        // Known again, as it is now.
+        // Cached again, with the current attributes.
         support::wait_for(|| {
             let Looked::Found(found) = two.look_up(ROOT, b"f").unwrap() else {
                 panic!("it is there")

@@ -1,6 +1,7 @@
-//! The integration tests of this crate, one module a subject, in one binary: each binary more is
-//! compiled and linked by itself. `lost` and `bounds` leave clients that wait for daemons which never come back;
-//! they would hold up the one service thread that all clients of a process share.
+//! The integration tests of this crate, one module for each subject. They share one binary, since
+//! each binary is compiled and linked separately. `lost` and `bounds` have their own: they leave
+//! clients that wait for daemons that never return, which would block the service thread of all
+//! clients of a process.
 
 mod acl;
 mod away;

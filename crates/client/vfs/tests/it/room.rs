@@ -1,4 +1,5 @@
-//! Room on real disks: daemons whose file systems are small, one client that gathers, and another that fills them.
+//! Reservations on real disks: daemons with small file systems, one client that buffers, and
+//! another one that fills the disks.
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -16,14 +17,14 @@ mod linux {
     const MIB: u64 = 1 << 20;
     const DISK_BYTES: u64 = 64 * MIB;
     const FILES: usize = 12;
-    /// What is gathered of each file.
+    /// The buffered bytes of each file.
     const GATHERED: u64 = 96 << 10;
 
-    /// A small file system of its own; unmounted when dropped.
+    /// A small file system, unmounted when dropped.
     struct Disk(tempfile::TempDir);
 
     impl Disk {
-        /// `None`, and says why, where there can be none.
+        /// `None` where it cannot be mounted; prints why.
         fn new(kind: &str) -> Option<Self> {
             let disk = Self(tempfile::tempdir().unwrap());
             let (image, point) = (disk.0.path().join("image"), disk.point());
@@ -48,7 +49,8 @@ mod linux {
 
     impl Drop for Disk {
         fn drop(&mut self) {
-            // A failure shows as a directory that cannot be removed; nothing more can be done in a drop.
+            // A failure shows as a directory that cannot be removed; nothing more can be done in a
+            // drop.
             let _ = Command::new("umount").arg("-l").arg(self.point()).output();
         }
     }
@@ -75,7 +77,7 @@ mod linux {
         (0..bytes).map(|at| (at * 31 + file as u64 * 7 + at / 4096) as u8 | 1).collect()
     }
 
-    /// Writes through until room has come from every daemon of the file, and holds it.
+    /// Writes directly until every daemon of the file has granted space, and reserves it.
     fn hold(file: &File, bytes: u64) -> HeldRoom {
         let mut held = HeldRoom::default();
         for _ in 0..4 {
@@ -84,15 +86,15 @@ mod linux {
             }
             file.write_at(&[1; 256 << 10], 0).unwrap();
         }
-        panic!("no room for {bytes} bytes");
+        panic!("no reservation of {bytes} bytes");
     }
 
-    /// Writes until a disk is full, in ever smaller pieces.
+    /// Writes smaller and smaller pieces until a disk is full.
     fn fill(client: &Client, path: &str, stripe_bytes: u64) -> File {
         let file = create(client, path, stripe_bytes);
         let mut end = 0;
         for bytes in [MIB, 64 << 10, 4096] {
-            // One daemon that is full refuses its part: the next piece may be another's.
+            // One full daemon refuses its part: the next piece may belong to another one.
             for _ in 0..2 * DISK_BYTES / MIB {
                 match file.write_at(&vec![2; bytes as usize], end) {
                     Ok(_) => end += bytes,
@@ -112,7 +114,8 @@ mod linux {
         let disks: Vec<&Path> = points.iter().map(|point| point.as_path()).collect();
         let cluster = Cluster::start_on(&disks);
         let (gathers, other) = (cluster.client(), cluster.client());
-        // The first has brought room; the others are new to the daemons, which have to make their objects.
+        // The first file has brought the reservation; the daemons must create the objects of the
+        // others.
         drop(hold(&create(&gathers, "/first", stripe_bytes), GATHERED));
         let files: Vec<File> =
             (0..FILES).map(|n| create(&gathers, &format!("/{n}"), stripe_bytes)).collect();
@@ -121,7 +124,7 @@ mod linux {
         let refused = full.write_at(&[3; GATHERED as usize], 1 << 30).unwrap_err();
         assert_eq!(refused.status(), Status::NoSpace);
         for n in 0..FILES {
-            // Whatever is let go, the other takes.
+            // The other client takes all space that is released.
             while full.write_at(&[3; 4096], (2 << 30) + taken * 4096).is_ok() {
                 taken += 1;
             }
@@ -141,17 +144,17 @@ mod linux {
     }
 
     #[test]
-    fn what_was_held_is_written_on_ext4_that_another_client_has_filled() {
+    fn reserved_bytes_are_written_on_ext4_that_another_client_filled() {
         what_was_held_is_written_on_a_full_disk("ext4", MIB);
     }
 
     #[test]
-    fn what_was_held_on_several_disks_is_written_on_each() {
+    fn reserved_bytes_on_several_disks_are_written_on_each() {
         what_was_held_is_written_on_a_full_disk("ext4", 16 << 10);
         what_was_held_is_written_on_a_full_disk("tmpfs", 16 << 10);
     }
 
-    /// Large writes of a mount whose daemons are slow, until the disks are full.
+    /// Large writes of a mount with slow daemons, until the disks are full.
     fn no_write_that_returned_meets_a_full_disk(kind: &str) {
         const PIECE: u64 = 512 << 10;
         let (Some(one), Some(two)) = (Disk::new(kind), Disk::new(kind)) else { return };
@@ -174,7 +177,7 @@ mod linux {
                 Ok(_) => pieces += 1,
                 Err(error) => break error,
             }
-            assert!(pieces as u64 * PIECE < 4 * DISK_BYTES, "it takes more than there is");
+            assert!(pieces as u64 * PIECE < 4 * DISK_BYTES, "more was accepted than fits");
         };
         assert_eq!(refused.status(), Some(Status::NoSpace), "{refused}");
         assert!(pieces as u64 * PIECE > DISK_BYTES / 2, "{pieces} pieces");
@@ -190,7 +193,7 @@ mod linux {
     }
 
     #[test]
-    fn large_writes_that_were_gathered_are_on_the_disks_that_they_fill() {
+    fn buffered_large_writes_are_on_the_disks_that_they_fill() {
         no_write_that_returned_meets_a_full_disk("ext4");
         no_write_that_returned_meets_a_full_disk("tmpfs");
     }

@@ -1,4 +1,4 @@
-//! Who made a file and wrote it alone knows how it is: no I/O daemon is asked for its size (ADR 0020).
+//! A file's sole writer reports its size, so no I/O daemon is asked for it (ADR 0020).
 
 use crate::support::{self, Cluster, create};
 use braid_client::{AttributeChanges, Attributes, SetTime};
@@ -18,8 +18,8 @@ fn chmod() -> AttributeChanges {
     AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() }
 }
 
-/// Makes files of 100 bytes as programs do, with `changes` of their attributes before they are closed; how many calls the
-/// daemons got, and how each file is when it was closed.
+/// Creates files of 100 bytes as programs do, with `changes` of their attributes before the close.
+/// Returns how many calls the daemons got, and the attributes of each file after its close.
 fn make(cluster: &Cluster, vfs: &Vfs, changes: &AttributeChanges) -> (u64, Vec<Attributes>) {
     let (_, before) = cluster.written();
     let made = (0..FILES).map(|number| {
@@ -34,19 +34,19 @@ fn make(cluster: &Cluster, vfs: &Vfs, changes: &AttributeChanges) -> (u64, Vec<A
 }
 
 #[test]
-fn a_file_that_is_made_written_and_looked_at_costs_the_daemons_one_call() {
+fn creating_writing_and_stating_a_file_costs_one_daemon_call() {
     for changes in [chmod(), now()] {
         let cluster = Cluster::start(4);
         let vfs = cluster.serving_mount();
         let (calls, made) = make(&cluster, &vfs, &changes);
-        // One to write each. A question for its size would be one to each of four daemons.
+        // One call to write each. A question for the size would be a call to each of four daemons.
         assert!(calls < 2 * FILES, "{calls} calls of I/O daemons for {FILES} files");
         assert!(made.iter().all(|one| one.bytes.0 == 100 && !one.shared));
     }
 }
 
 #[test]
-fn a_file_that_is_opened_again_before_the_server_knows_of_its_close_is_told_with_the_open() {
+fn an_open_before_the_close_is_sent_carries_the_size_report() {
     let cluster = Cluster::start(4);
     let vfs = cluster.serving_mount();
     let (_, before) = cluster.written();
@@ -79,7 +79,7 @@ fn what_the_maker_is_told_all_others_are() {
 }
 
 #[test]
-fn files_that_are_touched_cost_the_daemons_no_question_each() {
+fn touched_files_cost_the_daemons_no_size_query() {
     let cluster = Cluster::start(4);
     let (vfs, other) = (cluster.serving_mount(), cluster.mount());
     let (_, made) = make(&cluster, &vfs, &chmod());
@@ -95,7 +95,7 @@ fn files_that_are_touched_cost_the_daemons_no_question_each() {
     };
     let touched: Vec<Attributes> = made.iter().map(touch).collect();
     let calls = cluster.written().1 - before;
-    // A question for its size would be one to each of four daemons.
+    // A question for the size would be a call to each of four daemons.
     assert!(calls < 2 * FILES, "{calls} calls of I/O daemons for {FILES} files");
     for one in &touched {
         let seen = attributes(&other, one.file);

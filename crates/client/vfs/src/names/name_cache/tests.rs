@@ -14,7 +14,7 @@ impl Keeper for Forgetful {
     fn drop_data(&self, _: FileIndex, _: u64, _: u64) {}
 }
 
-/// A lease and attributes as a server gives them, to make others of.
+/// A lease and attributes from a server, as templates for others.
 fn given() -> (Arc<Promise>, Attributes) {
     let (dir, key) = (tempfile::tempdir().unwrap(), Secret::from_bytes([9; 32]));
     Mds::init(&dir.path().join("mds"), ClusterUuid([7; 16]), SHARDS_DEFAULT).unwrap();
@@ -31,7 +31,7 @@ fn given() -> (Arc<Promise>, Attributes) {
     (lease, Attributes { kind: FileKind::File, shared: false, links: 1, ..own })
 }
 
-/// A cache with these directories, what makes a file known under a name, and their leases.
+/// A cache with some directories, their leases, and the attributes of a file.
 struct Known {
     cache: Cache,
     leases: Vec<Arc<Promise>>,
@@ -62,7 +62,8 @@ impl Known {
         assert_eq!(self.cache.rename(from, to, false, &leases), []);
     }
 
-    /// How many files are to be told of each directory, and how many are known to be in one.
+    /// How many files of each directory must be invalidated at a recall, and how many have a
+    /// parent.
     fn told(&self) -> (Vec<usize>, usize) {
         let state = lock(&self.cache.0);
         let told = |lease: &Arc<Promise>| state.directories[&lease.directory()].given_out.len();
@@ -71,7 +72,7 @@ impl Known {
 }
 
 #[test]
-fn of_files_that_are_replaced_nothing_is_left() {
+fn replaced_files_leave_nothing_in_the_cache() {
     let known = Known::with(2);
     for number in 0..10_000 {
         let from = number as usize % 2;
@@ -84,7 +85,7 @@ fn of_files_that_are_replaced_nothing_is_left() {
 }
 
 #[test]
-fn of_a_file_that_goes_to_another_directory_nothing_is_left_in_the_one_before() {
+fn a_file_that_moves_leaves_nothing_in_its_old_directory() {
     let known = Known::with(2);
     known.make(0, b"f", 1000);
     for _ in 0..3 {
@@ -96,7 +97,7 @@ fn of_a_file_that_goes_to_another_directory_nothing_is_left_in_the_one_before() 
 }
 
 #[test]
-fn no_name_is_said_to_be_absent_while_something_is_made_under_it() {
+fn no_name_is_reported_absent_while_something_is_made_under_it() {
     let known = Known::with(1);
     let (directory, looks) =
         (FileIndex(0), |name| known.cache.look_up(FileIndex(0), name, |_| true));
@@ -106,11 +107,11 @@ fn no_name_is_said_to_be_absent_while_something_is_made_under_it() {
     assert!(absent(b"f") && absent(b"g"));
     assert!(looks(b"f").is_some());
     let making = known.cache.changing([directory; 2]).making(directory, b"f");
-    assert!(looks(b"f").is_none(), "others may have seen it: the server is asked");
+    assert!(looks(b"f").is_none(), "another client may have seen it: the server is asked");
     assert!(looks(b"g").is_some());
     let again = known.cache.changing([directory; 2]).making(directory, b"f");
     drop(making);
-    assert!(looks(b"f").is_none(), "another call makes it, too");
+    assert!(looks(b"f").is_none(), "another call creates it, too");
     drop(again);
     assert!(looks(b"f").is_some());
 }
