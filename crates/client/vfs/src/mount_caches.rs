@@ -141,7 +141,7 @@ impl Holder {
         self.forget_all(vec![directory]);
     }
 
-    /// As [`MountCaches::forget`], of several directories together.
+    /// As [`MountCaches::forget_directory`], of several directories together.
     pub(crate) fn forget_all(&self, directories: Vec<FileIndex>) {
         let taken = |directory| (directory, self.cache.take(directory, |lease| self.holds(lease)));
         let taken: Vec<_> = directories.into_iter().map(taken).collect();

@@ -217,7 +217,7 @@ impl Vfs {
         }
     }
 
-    /// As [`Vfs::before`], before something is created under a name.
+    /// As [`Vfs::before_change`], before something is created under a name.
     pub(crate) fn before_making(&self, (directory, name): (FileIndex, &[u8])) -> Before<'_> {
         let before = self.before(directory);
         Before { changing: before.changing.making(directory, name), ..before }

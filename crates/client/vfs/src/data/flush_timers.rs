@@ -36,8 +36,8 @@ const IDLE: Duration = Duration::from_secs(1);
 const CLOSED_AGE: Duration = Duration::from_millis(100);
 /// Files with buffered bytes: a close that finds more sends its bytes itself (I9).
 const RUNS_MAX: usize = 16 << 10;
-/// How late a buffer may be before one more thread sends: for each thread that is sending
-/// already, up to [`HELPERS_LATE`] of them.
+/// How late a buffer may be before one more thread sends. The time counts once for each thread that
+/// is sending already, up to [`HELPERS_LATE`] of them.
 const HELP_AFTER: Duration = Duration::from_millis(50);
 const HELPERS_LATE: usize = 4;
 /// A delay that shows that the daemons do not keep up: closes send their bytes

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Invariant: while a lease is held, no other client sets set-id bits: the metadata server recalls
-//! the lease first. This mount may, and calls [`MountCaches::gives_set_ids`] before it asks the
-//! server and after the reply. What was cleared between the two does not count.
+//! the lease first. This mount may, and calls [`MountCaches::note_set_ids_change`] before it asks
+//! the server and after the reply. What was cleared between the two does not count.
 
 use braid_client::{AttributeChanges, FileIndex, LeaseTicket};
 

@@ -20,7 +20,7 @@ const SLOW_WRITES: u32 = 4;
 const PROBE_BYTES: u64 = 512 << 20;
 
 /// A unit that is being sent and the one behind it together take as long as bytes may stay buffered
-/// ([`GATHER_AGE`](super::write_coalescing::GATHER_AGE)).
+/// ([`BUFFER_AGE_MAX`](super::write_coalescing::BUFFER_AGE_MAX)).
 const UNIT_TIME: Duration = Duration::from_millis(500);
 
 /// The rates of direct writes, in bytes a second, at which large writes are buffered.

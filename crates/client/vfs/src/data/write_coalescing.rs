@@ -19,7 +19,7 @@
 //! 3. The handle that wrote the bytes reports that they could not be sent: each of its writes and
 //!    closes fails until an fsync has reported it. After its close, the next fsync of the file
 //!    reports it.
-//! 4. A mount buffers at most [`GATHER_BYTES_MAX`], for at most [`GATHER_AGE`] (I6, I9).
+//! 4. A mount buffers at most [`BUFFER_BYTES_MAX`], for at most [`BUFFER_AGE_MAX`] (I6, I9).
 //! 5. No lock that pages or leases wait for is held while a buffer is sent. The cached attributes
 //!    of the file are removed before another thread can find the file without a buffer.
 //!
@@ -60,7 +60,7 @@ pub const GATHER_AGE: Duration = Duration::from_secs(1);
 /// The unit in which disks allocate space.
 const BLOCK_BYTES: u64 = 4096;
 /// Where more is buffered, the oldest buffer is sent whatever its age. A program that makes many
-/// small files continues meanwhile, and does not reach [`GATHER_BYTES_MAX`].
+/// small files continues meanwhile, and does not reach [`BUFFER_BYTES_MAX`].
 const WRITE_BEHIND_BYTES: usize = GATHER_BYTES_MAX / 4;
 
 /// The buffered bytes of one file.

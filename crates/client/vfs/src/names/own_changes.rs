@@ -23,8 +23,8 @@ impl Cache {
         files.iter().for_each(|file| cached.change(*file));
     }
 
-    /// As [`Cache::change`]. Returns the mark after the change, if it was the only one since
-    /// `mark`.
+    /// As [`NameCache::invalidate`]. Returns the mark after the change, if it was the only one
+    /// since `mark`.
     pub(crate) fn change_alone(&self, file: FileIndex, mark: ChangeMark) -> Option<ChangeMark> {
         let mut cached = lock(&self.0);
         let alone = cached.marks.is_unchanged(file, mark);

@@ -25,7 +25,7 @@ impl Cache {
     }
 
     /// Caches the directory above a directory. A client that moves the directory needs the lease of
-    /// its own names, too. `moves`: [`Cache::moves`] before the question.
+    /// its own names, too. `moves`: [`NameCache::move_count`] before the question.
     pub(crate) fn keep_above(
         &self,
         lease: &Arc<Promise>,

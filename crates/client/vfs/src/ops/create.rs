@@ -43,7 +43,7 @@ impl Vfs {
     /// it was created.
     ///
     /// # Errors
-    /// [`Error::LookAgain`] when the name leads to something that the caller must check first.
+    /// [`Error::NameChanged`] when the name leads to something that the caller must check first.
     pub fn create(
         &self,
         user: User,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The reserve thread does nothing else. Where more requests came at the same time than there were
-//! entries, it makes the kernel scan the queue again ([`super::poke`]).
+//! entries, it makes the kernel scan the queue again ([`super::requeue`]).
 #![allow(unsafe_code)]
 
 use super::lane::Lane;
