@@ -102,10 +102,10 @@ impl Holder {
         if !self.data.is_full() || self.tidying.swap(true, Ordering::AcqRel) {
             return;
         }
-        let holder = Arc::clone(self);
+        let caches = Arc::clone(self);
         let gives_up = move || {
-            holder.data.oldest().into_iter().for_each(|data| holder.give_up(data));
-            holder.tidying.store(false, Ordering::Release);
+            caches.data.oldest().into_iter().for_each(|data| caches.give_up(data));
+            caches.tidying.store(false, Ordering::Release);
         };
         if thread::Builder::new().name("vfs-tidy".into()).spawn(gives_up).is_err() {
             self.tidying.store(false, Ordering::Release);
@@ -201,8 +201,8 @@ impl Vfs {
     /// # Errors
     /// It was called before; there are too many threads.
     pub fn serve(&self, keeper: Arc<dyn Keeper>) -> Result<()> {
-        let holder = Arc::downgrade(&self.holder);
-        self.holder.leases.serve(holder as Weak<dyn LeaseHolder>)?;
+        let caches = Arc::downgrade(&self.holder);
+        self.holder.leases.serve(caches as Weak<dyn LeaseHolder>)?;
         let _ = self.holder.keeper.set(keeper);
         Ok(())
     }
@@ -225,8 +225,8 @@ impl Vfs {
             return give(Kept { name: false, attributes: false });
         }
         let _order = self.holder.order.read().unwrap_or_else(PoisonError::into_inner);
-        let holds =
+        let is_valid =
             |lease: &Option<Arc<Promise>>| lease.as_ref().is_some_and(|one| self.holder.holds(one));
-        give(Kept { name: holds(&keep.name), attributes: holds(&keep.attributes) })
+        give(Kept { name: is_valid(&keep.name), attributes: is_valid(&keep.attributes) })
     }
 }

@@ -196,13 +196,13 @@ impl Vfs {
         Before { lease, mark, changing: _until_cached }: Before<'_>,
         after: Option<Attributes>,
     ) -> Result<Known> {
-        let (cache, holds) = (&self.holder.cache, |lease: &Promise| self.holder.holds(lease));
+        let (cache, is_valid) = (&self.holder.cache, |lease: &Promise| self.holder.holds(lease));
         let keep = match (&made, lease) {
-            (Ok(found), Some(lease)) => cache.keep_found(&lease, mark, name, found, holds),
+            (Ok(found), Some(lease)) => cache.keep_found(&lease, mark, name, found, is_valid),
             _ => Keep::default(),
         };
         match &keep.name {
-            Some(lease) => cache.change_entries(directory, lease, mark, after, holds),
+            Some(lease) => cache.change_entries(directory, lease, mark, after, is_valid),
             // What is cached of the name is too old, or the outcome is unknown.
             None => cache.change_name(directory, name),
         }

@@ -57,8 +57,8 @@ impl Holder {
         let Some(run) = state.run.take() else { return Ok(()) };
         let (by, bytes) = (Arc::clone(&run.by), run.bytes.len());
         let run = Arc::new(Mutex::new(Some(run)));
-        let (holder, theirs, to_send) = (Arc::clone(self), Arc::clone(data), Arc::clone(&run));
-        let sends = move || lock(&to_send).take().map_or(Ok(()), |run| holder.send(&theirs, run));
+        let (caches, theirs, to_send) = (Arc::clone(self), Arc::clone(data), Arc::clone(&run));
+        let sends = move || lock(&to_send).take().map_or(Ok(()), |run| caches.send(&theirs, run));
         match thread::Builder::new().name("vfs-flight".into()).spawn(sends) {
             Ok(sends) => state.flight = Some(Flight { by, bytes, sends }),
             // No thread to be had: this one sends it.

@@ -104,11 +104,11 @@ impl TimerState {
 
 impl Ages {
     /// A file has buffered bytes from now on.
-    pub(super) fn began(&self, data: &Arc<Data>, holder: &Arc<Holder>) {
+    pub(super) fn began(&self, data: &Arc<Data>, caches: &Arc<Holder>) {
         let mut state = lock(&self.state);
         state.add(Instant::now(), data);
         if state.free == 0 {
-            one_more(&mut state, &holder.runs, Arc::downgrade(holder));
+            one_more(&mut state, &caches.runs, Arc::downgrade(caches));
         }
         if !state.watched {
             self.began.notify_one();
@@ -158,7 +158,7 @@ impl Ages {
     /// Waits for a buffer that is old enough to be sent; the thread then counts as sending. `None`:
     /// there was none for a while. One thread at a time watches the oldest buffer, so that a buffer
     /// that is sent by its writer wakes no thread.
-    fn old(&self, runs: &Arc<Runs>, holder: &Weak<Holder>) -> Option<Weak<Data>> {
+    fn old(&self, runs: &Arc<Runs>, caches: &Weak<Holder>) -> Option<Weak<Data>> {
         let mut state = lock(&self.state);
         let until = Instant::now() + IDLE;
         loop {
@@ -170,7 +170,7 @@ impl Ages {
                     state.free -= 1;
                     // Others may become due while this one is being sent.
                     if state.free == 0 && !state.queue.is_empty() {
-                        one_more(&mut state, runs, Weak::clone(holder));
+                        one_more(&mut state, runs, Weak::clone(caches));
                     }
                     // A thread that watches already finds the next one without being woken.
                     if !state.watched {
@@ -209,32 +209,32 @@ impl Ages {
 }
 
 /// Starts a thread, unless there are [`SENDERS_MAX`]. An idle thread does not keep the mount alive.
-fn one_more(state: &mut TimerState, runs: &Arc<Runs>, holder: Weak<Holder>) {
+fn one_more(state: &mut TimerState, runs: &Arc<Runs>, caches: Weak<Holder>) {
     if state.threads >= SENDERS_MAX {
         return;
     }
     let runs = Arc::clone(runs);
     let begun = thread::Builder::new()
         .name("vfs-gather".into())
-        .spawn(move || serve(&runs, &holder))
+        .spawn(move || serve(&runs, &caches))
         .is_ok();
     state.threads += usize::from(begun);
     state.free += usize::from(begun);
 }
 
-fn serve(runs: &Arc<Runs>, holder: &Weak<Holder>) {
+fn serve(runs: &Arc<Runs>, caches: &Weak<Holder>) {
     loop {
-        match runs.ages.old(runs, holder) {
+        match runs.ages.old(runs, caches) {
             Some(data) => {
-                if let (Some(data), Some(holder)) = (data.upgrade(), holder.upgrade()) {
+                if let (Some(data), Some(caches)) = (data.upgrade(), caches.upgrade()) {
                     // The handle that wrote the bytes reports the error.
-                    let _ = holder.settle(&data);
+                    let _ = caches.settle(&data);
                     // The handle that wrote them may be closed by now.
-                    holder.forget_unused(data);
+                    caches.forget_unused(data);
                 }
                 runs.ages.sent();
             }
-            None if runs.ages.retires(holder.strong_count() == 0) => return,
+            None if runs.ages.retires(caches.strong_count() == 0) => return,
             None => {}
         }
     }

@@ -20,10 +20,10 @@ pub(crate) struct HandleData {
 
 impl HandleData {
     /// For a file that is about to be opened.
-    pub(crate) fn new(holder: &Arc<Holder>, file: FileIndex, access: Access) -> Self {
-        let data = holder.data.of(file);
-        let writer = access.write.then(|| holder.writer(&data));
-        Self { _writer: writer, data, _end: EndOfUse { file, holder: Arc::clone(holder) } }
+    pub(crate) fn new(caches: &Arc<Holder>, file: FileIndex, access: Access) -> Self {
+        let data = caches.data.of(file);
+        let writer = access.write.then(|| caches.writer(&data));
+        Self { _writer: writer, data, _end: EndOfUse { file, caches: Arc::clone(caches) } }
     }
 }
 
@@ -38,11 +38,11 @@ impl Deref for HandleData {
 #[derive(Debug)]
 struct EndOfUse {
     file: FileIndex,
-    holder: Arc<Holder>,
+    caches: Arc<Holder>,
 }
 
 impl Drop for EndOfUse {
     fn drop(&mut self) {
-        self.holder.closed(self.file);
+        self.caches.closed(self.file);
     }
 }

@@ -238,7 +238,7 @@ impl Drop for Under {
 #[derive(Debug)]
 pub(crate) struct Writer {
     data: Arc<Data>,
-    holder: Arc<Holder>,
+    caches: Arc<Holder>,
 }
 
 impl Drop for Writer {
@@ -251,12 +251,12 @@ impl Drop for Writer {
             true => {
                 // A lease that was given back is not recalled, so nothing else resets the end.
                 state.end = None;
-                self.holder.held(&self.data, &state)
+                self.caches.held(&self.data, &state)
             }
             false => LeaseMode::None,
         };
         if held == LeaseMode::Shared || held == LeaseMode::Write && !state.lease.has_given() {
-            self.holder.leases().give_back_later(LeaseOf::Data(self.data.file));
+            self.caches.leases().give_back_later(LeaseOf::Data(self.data.file));
         }
         drop(state);
         self.data.changed.notify_all();
@@ -415,12 +415,12 @@ impl Holder {
         (mode, required): (LeaseMode, bool),
         state: &mut DataState,
     ) -> Result<()> {
-        let (holder, theirs) = (Arc::clone(self), Arc::clone(data));
+        let (caches, theirs) = (Arc::clone(self), Arc::clone(data));
         let bound = Bound::current();
         let asks = move || {
             // The deadline of the call that waits for the page.
             let _bound = Bound::enter(bound);
-            let asked = holder.leases().ask_data(theirs.file, mode, required);
+            let asked = caches.leases().ask_data(theirs.file, mode, required);
             if let Err(error) = &asked {
                 lock(&theirs.state).failed = Some(error.clone().into());
             }
@@ -439,7 +439,7 @@ impl Holder {
             let held = self.held(data, &state);
             state.lease.writer_comes(held)
         };
-        let writer = Writer { data: Arc::clone(data), holder: Arc::clone(self) };
+        let writer = Writer { data: Arc::clone(data), caches: Arc::clone(self) };
         if must_drop {
             self.drop_all(data);
         }

@@ -17,12 +17,12 @@ impl Cache {
     pub(crate) fn gains_by_listing(
         &self,
         directory: FileIndex,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) -> bool {
         let cached = lock(&self.0);
         cached.names < FILES_MAX / 2
             && cached
-                .valid(directory, holds)
+                .valid(directory, is_valid)
                 .is_some_and(|found| !cached.is_complete(directory, found))
     }
 
@@ -32,10 +32,10 @@ impl Cache {
         &self,
         directory: FileIndex,
         (cookie, count): (u64, usize),
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) -> Option<ReadDirectoryReply> {
         let cached = lock(&self.0);
-        let found = cached.valid(directory, holds)?;
+        let found = cached.valid(directory, is_valid)?;
         let gains = cached.names < FILES_MAX / 2 && !cached.is_complete(directory, found);
         if gains || cached.pending.is_changing(directory) {
             return None;
@@ -51,11 +51,11 @@ impl Cache {
         mark: ChangeMark,
         cookie: u64,
         reply: &ReadDirectoryReply,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) {
         let mut cached = lock(&self.0);
         let directory = lease.directory();
-        let fresh = holds(lease)
+        let fresh = is_valid(lease)
             && cached.marks.is_unchanged(directory, mark)
             && !cached.pending.is_changing(directory);
         if fresh && cached.listed + reply.entries.len() <= FILES_MAX {

@@ -81,11 +81,11 @@ impl Cache {
         &self,
         directory: FileIndex,
         lease: Arc<Promise>,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) -> Arc<Promise> {
         let mut cached = lock(&self.0);
         let given_out = match cached.directories.get(&directory) {
-            Some(found) if holds(&found.lease) => return Arc::clone(&found.lease),
+            Some(found) if is_valid(&found.lease) => return Arc::clone(&found.lease),
             Some(_) => cached.take(directory),
             None => HashSet::new(),
         };
@@ -110,11 +110,11 @@ impl Cache {
     pub(crate) fn take(
         &self,
         directory: FileIndex,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) -> Vec<FileIndex> {
         let mut cached = lock(&self.0);
         match cached.directories.get(&directory) {
-            Some(found) if holds(&found.lease) => found.given_out.iter().copied().collect(),
+            Some(found) if is_valid(&found.lease) => found.given_out.iter().copied().collect(),
             Some(_) => cached.take(directory).into_iter().collect(),
             None => Vec::new(),
         }
@@ -152,10 +152,10 @@ impl Cache {
         &self,
         directory: FileIndex,
         name: &[u8],
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) -> Option<Looked> {
         let cached = lock(&self.0);
-        let found = cached.valid(directory, &holds)?;
+        let found = cached.valid(directory, &is_valid)?;
         let lease = Some(Arc::clone(&found.lease));
         let target = match found.names.get(name) {
             Some(target) => *target,
@@ -166,7 +166,7 @@ impl Cache {
             None if cached.pending.is_making(directory, name) => None,
             None => Some(Looked::Absent(Keep { name: lease, attributes: None })),
             Some((file, FileKind::Directory)) => {
-                let below = cached.valid(file, &holds)?;
+                let below = cached.valid(file, &is_valid)?;
                 let keep = Keep { name: lease, attributes: Some(Arc::clone(&below.lease)) };
                 Some(Looked::Found(Known { attributes: below.own.clone()?, keep }))
             }
@@ -189,7 +189,7 @@ impl Cache {
     pub(crate) fn attributes(
         &self,
         file: FileIndex,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) -> Option<Known> {
         let cached = lock(&self.0);
         let (attributes, lease) = match cached.directories.get(&file) {
@@ -200,7 +200,7 @@ impl Cache {
             }
         };
         let keep = || Keep { name: None, attributes: Some(Arc::clone(lease)) };
-        holds(lease).then(|| Known { attributes: attributes.clone(), keep: keep() })
+        is_valid(lease).then(|| Known { attributes: attributes.clone(), keep: keep() })
     }
 
     /// Whether this mount has changed nothing of a file since.
@@ -215,10 +215,10 @@ impl Cache {
         mark: ChangeMark,
         name: &[u8],
         target: Target,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) -> bool {
         let mut cached = lock(&self.0);
-        let fresh = holds(lease) && cached.marks.is_unchanged(lease.directory(), mark);
+        let fresh = is_valid(lease) && cached.marks.is_unchanged(lease.directory(), mark);
         fresh && cached.set_name(lease, name, target)
     }
 
@@ -230,10 +230,10 @@ impl Cache {
         mark: ChangeMark,
         name: &[u8],
         found: &Attributes,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) -> Keep {
         let mut cached = lock(&self.0);
-        let fresh = holds(lease) && cached.marks.is_unchanged(lease.directory(), mark);
+        let fresh = is_valid(lease) && cached.marks.is_unchanged(lease.directory(), mark);
         if !fresh || !cached.set_name(lease, name, Some((found.file, found.kind))) {
             return Keep::default();
         }
@@ -248,10 +248,10 @@ impl Cache {
         lease: &Arc<Promise>,
         mark: ChangeMark,
         found: &Attributes,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) -> Keep {
         let mut cached = lock(&self.0);
-        let fresh = holds(lease) && cached.marks.is_unchanged(found.file, mark);
+        let fresh = is_valid(lease) && cached.marks.is_unchanged(found.file, mark);
         let named = cached.parents.get(&found.file) == Some(&lease.directory());
         let kept = fresh
             && match found.file == lease.directory() {
@@ -278,9 +278,9 @@ impl CachedNames {
     pub(super) fn valid(
         &self,
         directory: FileIndex,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) -> Option<&CachedDirectory> {
-        self.directories.get(&directory).filter(|found| holds(&found.lease))
+        self.directories.get(&directory).filter(|found| is_valid(&found.lease))
     }
 
     /// Whether all names of a directory are cached (5).

@@ -50,13 +50,13 @@ impl Cache {
         (directory, name): (FileIndex, &[u8]),
         Before { lease, mark, .. }: &Before<'_>,
         after: Option<Attributes>,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) {
         let mut cached = lock(&self.0);
         if let Some((file, _)) = cached.forget_name(directory, name) {
             cached.forget_removed(directory, file);
         }
-        let lease = lease.as_ref().filter(|lease| holds(lease));
+        let lease = lease.as_ref().filter(|lease| is_valid(lease));
         cached.change_entries(directory, lease, *mark, after);
     }
 
@@ -68,9 +68,9 @@ impl Cache {
         lease: &Arc<Promise>,
         mark: ChangeMark,
         after: Option<Attributes>,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) {
-        let lease = Some(lease).filter(|lease| holds(lease));
+        let lease = Some(lease).filter(|lease| is_valid(lease));
         lock(&self.0).change_entries(directory, lease, mark, after);
     }
 

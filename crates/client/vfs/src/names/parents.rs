@@ -17,10 +17,10 @@ impl Cache {
     pub(crate) fn above(
         &self,
         directory: FileIndex,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) -> Option<FileIndex> {
         let cached = lock(&self.0);
-        let found = cached.valid(directory, holds)?;
+        let found = cached.valid(directory, is_valid)?;
         found.above.filter(|(_, moves)| *moves == cached.moves).map(|(above, _)| above)
     }
 
@@ -31,10 +31,10 @@ impl Cache {
         lease: &Arc<Promise>,
         moves: u64,
         above: FileIndex,
-        holds: impl Fn(&Promise) -> bool,
+        is_valid: impl Fn(&Promise) -> bool,
     ) {
         let mut cached = lock(&self.0);
-        if holds(lease)
+        if is_valid(lease)
             && let Some(found) = cached.under(lease)
         {
             found.above = Some((above, moves));

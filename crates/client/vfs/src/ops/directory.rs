@@ -107,9 +107,9 @@ impl Vfs {
     ) -> Result<(Stretch, u64)> {
         let bytes = count.saturating_mul(ENTRY_BYTES).clamp(1, STRETCH_BYTES_MAX);
         let lease = self.holder.promise(directory);
-        let holds = |lease: &Promise| self.holder.holds(lease);
+        let is_valid = |lease: &Promise| self.holder.holds(lease);
         if !with_attributes
-            && let Some(listed) = self.holder.cache.listed(directory, (cookie, count), holds)
+            && let Some(listed) = self.holder.cache.listed(directory, (cookie, count), is_valid)
         {
             let kept = vec![Kept { name: false, attributes: false }; listed.entries.len()];
             let stretch =
@@ -117,7 +117,7 @@ impl Vfs {
             return Ok((stretch, listed.last));
         }
         let with_attributes = with_attributes
-            || lease.is_some() && self.holder.cache.gains_by_listing(directory, holds);
+            || lease.is_some() && self.holder.cache.gains_by_listing(directory, is_valid);
         let buffered = with_attributes && !self.holder.runs.is_empty();
         let mark = self.holder.cache.mark();
         let mut reply =
@@ -130,14 +130,14 @@ impl Vfs {
         for entry in &reply.entries {
             let keep = match (&lease, &entry.attributes) {
                 (Some(lease), Some(found)) => {
-                    self.holder.cache.keep_found(lease, mark, &entry.name, found, holds)
+                    self.holder.cache.keep_found(lease, mark, &entry.name, found, is_valid)
                 }
                 _ => Keep::default(),
             };
             kept.push(Kept { name: keep.name.is_some(), attributes: keep.attributes.is_some() });
         }
         if let Some(lease) = &lease {
-            self.holder.cache.keep_listed(lease, mark, cookie, &reply, holds);
+            self.holder.cache.keep_listed(lease, mark, cookie, &reply, is_valid);
         }
         let keep = Keep { name: lease.clone(), attributes: lease };
         Ok((Stretch { entries: reply.entries, end: reply.end, keep, kept }, reply.last))
@@ -148,14 +148,14 @@ impl Vfs {
     /// # Errors
     /// The directory is gone; the cluster is not reached.
     pub fn parent(&self, directory: FileIndex) -> Result<FileIndex> {
-        let (cache, holds) = (&self.holder.cache, |lease: &Promise| self.holder.holds(lease));
-        if let Some(above) = cache.above(directory, holds) {
+        let (cache, is_valid) = (&self.holder.cache, |lease: &Promise| self.holder.holds(lease));
+        if let Some(above) = cache.above(directory, is_valid) {
             return Ok(above);
         }
         let (lease, moves) = (self.holder.promise(directory), cache.moves());
         let above = self.client().lstat((directory, b".."))?.file;
         if let Some(lease) = lease {
-            cache.keep_above(&lease, moves, above, holds);
+            cache.keep_above(&lease, moves, above, is_valid);
         }
         Ok(above)
     }

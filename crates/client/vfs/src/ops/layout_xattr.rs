@@ -65,7 +65,7 @@ impl Vfs {
         if mode == XattrMode::Create {
             return Err(Error::of(Status::Exists));
         }
-        let wish = std::str::from_utf8(value)
+        let hint = std::str::from_utf8(value)
             .ok()
             .and_then(hint_of)
             .ok_or_else(|| Error::of(Status::Invalid))?;
@@ -74,12 +74,12 @@ impl Vfs {
         // soon after.
         self.client().flush_closes()?;
         for _ in 0..RETRIES_MAX {
-            match self.client().set_layout(file, wish.clone()) {
+            match self.client().set_layout(file, hint.clone()) {
                 Err(error) if error.status() == Status::Busy => thread::sleep(RETRY_AFTER),
                 done => return Ok(done?),
             }
         }
-        Ok(self.client().set_layout(file, wish)?)
+        Ok(self.client().set_layout(file, hint)?)
     }
 
     pub(super) fn remove_layout_xattr(&self, file: FileIndex) -> Result<()> {
@@ -124,8 +124,8 @@ fn text_of_distribution(distribution: &Distribution) -> String {
     }
 }
 
-fn text_of_hint(wish: &LayoutWish) -> String {
-    if *wish == LayoutWish::none() {
+fn text_of_hint(hint: &LayoutWish) -> String {
+    if *hint == LayoutWish::none() {
         return DEFAULT.into();
     }
     let mut words = String::new();
@@ -135,44 +135,44 @@ fn text_of_hint(wish: &LayoutWish) -> String {
             let _ = write!(words, "{space}{key}={value}");
         }
     };
-    word("distribution", wish.distribution.and_then(|kind| word_of(&DISTRIBUTIONS, kind)));
-    word("stripe-size", wish.stripe_bytes.map(|bytes| bytes.to_string()));
-    word("iod-count", wish.parts.map(|parts| parts.to_string()));
-    word("first-iod", wish.first_iod.map(|iod| iod.to_string()));
+    word("distribution", hint.distribution.and_then(|kind| word_of(&DISTRIBUTIONS, kind)));
+    word("stripe-size", hint.stripe_bytes.map(|bytes| bytes.to_string()));
+    word("iod-count", hint.parts.map(|parts| parts.to_string()));
+    word("first-iod", hint.first_iod.map(|iod| iod.to_string()));
     let strips: Vec<_> =
-        wish.strips.iter().map(|(part, bytes)| format!("{part}:{bytes}")).collect();
+        hint.strips.iter().map(|(part, bytes)| format!("{part}:{bytes}")).collect();
     word("strips", (!strips.is_empty()).then(|| strips.join(",")));
-    word("group-width", wish.group_width.map(|width| width.to_string()));
-    word("group-depth", wish.group_depth.map(|depth| depth.to_string()));
-    word("placement", wish.placement.and_then(|kind| word_of(&PLACEMENTS, kind)));
-    wish.labels.iter().for_each(|label| word("only", Some(label.clone())));
+    word("group-width", hint.group_width.map(|width| width.to_string()));
+    word("group-depth", hint.group_depth.map(|depth| depth.to_string()));
+    word("placement", hint.placement.and_then(|kind| word_of(&PLACEMENTS, kind)));
+    hint.labels.iter().for_each(|label| word("only", Some(label.clone())));
     words
 }
 
 /// The layout hint that a text asks for. `None`: a part of it is not understood.
 fn hint_of(text: &str) -> Option<LayoutWish> {
-    let mut wish = LayoutWish::none();
+    let mut hint = LayoutWish::none();
     let text = text.trim_end_matches('\0').trim();
     if text == DEFAULT {
-        return Some(wish);
+        return Some(hint);
     }
     for word in text.split_ascii_whitespace() {
         // The name of a distribution may stand alone.
         let (key, value) = word.split_once('=').unwrap_or(("distribution", word));
         match key {
-            "distribution" => set(&mut wish.distribution, named(&DISTRIBUTIONS, value))?,
-            "stripe-size" => set(&mut wish.stripe_bytes, size(value).ok())?,
-            "iod-count" => set(&mut wish.parts, value.parse().ok())?,
-            "first-iod" => set(&mut wish.first_iod, value.parse().ok())?,
-            "strips" if wish.strips.is_empty() => wish.strips = strips_of(value)?,
-            "group-width" => set(&mut wish.group_width, value.parse().ok())?,
-            "group-depth" => set(&mut wish.group_depth, value.parse().ok())?,
-            "placement" => set(&mut wish.placement, named(&PLACEMENTS, value))?,
-            "only" => wish.labels.push(value.to_owned()),
+            "distribution" => set(&mut hint.distribution, named(&DISTRIBUTIONS, value))?,
+            "stripe-size" => set(&mut hint.stripe_bytes, size(value).ok())?,
+            "iod-count" => set(&mut hint.parts, value.parse().ok())?,
+            "first-iod" => set(&mut hint.first_iod, value.parse().ok())?,
+            "strips" if hint.strips.is_empty() => hint.strips = strips_of(value)?,
+            "group-width" => set(&mut hint.group_width, value.parse().ok())?,
+            "group-depth" => set(&mut hint.group_depth, value.parse().ok())?,
+            "placement" => set(&mut hint.placement, named(&PLACEMENTS, value))?,
+            "only" => hint.labels.push(value.to_owned()),
             _ => return None,
         }
     }
-    (wish != LayoutWish::none()).then_some(wish)
+    (hint != LayoutWish::none()).then_some(hint)
 }
 
 /// Sets a field that was not set before.
@@ -209,20 +209,20 @@ mod tests {
         let text = "distribution=varstrip stripe-size=65536 iod-count=2 first-iod=1 \
                     strips=0:4096,1:8192 group-width=2 \
                     group-depth=3 placement=free-space only=rack=1 only=disk=ssd";
-        let wish = hint_of(text).unwrap();
-        assert_eq!(wish.labels, ["rack=1", "disk=ssd"]);
-        assert_eq!(text_of_hint(&wish), text);
+        let hint = hint_of(text).unwrap();
+        assert_eq!(hint.labels, ["rack=1", "disk=ssd"]);
+        assert_eq!(text_of_hint(&hint), text);
         assert_eq!(hint_of(&text_of_hint(&LayoutWish::none())), Some(LayoutWish::none()));
     }
 
     #[test]
     fn sizes_and_distributions_are_read_as_the_command_reads_them() {
-        let wish = hint_of("grouped stripe-size=64K").unwrap();
+        let hint = hint_of("grouped stripe-size=64K").unwrap();
         assert_eq!(
-            (wish.distribution, wish.stripe_bytes),
+            (hint.distribution, hint.stripe_bytes),
             (Some(WishedDistribution::Grouped), Some(65_536))
         );
-        assert_eq!(text_of_hint(&wish), "distribution=grouped stripe-size=65536");
+        assert_eq!(text_of_hint(&hint), "distribution=grouped stripe-size=65536");
         assert_eq!(
             hint_of("distribution=varstrip strips=0:4K,1:1MiB").unwrap().strips,
             [(0, 4096), (1, 1 << 20)]

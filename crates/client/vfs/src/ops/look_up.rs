@@ -32,7 +32,7 @@ impl Vfs {
             return Ok(looked);
         }
         let (lease, mark) = (self.holder.promise(directory), self.holder.cache.mark());
-        let holds = |lease: &Promise| self.holder.holds(lease);
+        let is_valid = |lease: &Promise| self.holder.holds(lease);
         match self.client().lstat((directory, name)) {
             // The reply may be older than bytes that were written here, and are buffered or were
             // just sent.
@@ -42,13 +42,14 @@ impl Vfs {
                 let leads = Some((found.file, found.kind));
                 let keep = lease.filter(|lease| {
                     known.keep.attributes.is_some()
-                        && self.holder.cache.keep_name(lease, mark, name, leads, holds)
+                        && self.holder.cache.keep_name(lease, mark, name, leads, is_valid)
                 });
                 Ok(Looked::Found(Known { keep: Keep { name: keep, ..known.keep }, ..known }))
             }
             Ok(found) => {
-                let keep = lease
-                    .map(|lease| self.holder.cache.keep_found(&lease, mark, name, &found, holds));
+                let keep = lease.map(|lease| {
+                    self.holder.cache.keep_found(&lease, mark, name, &found, is_valid)
+                });
                 if found.kind == FileKind::Directory {
                     self.removed.note_seen((directory, name), &found);
                 }
@@ -56,7 +57,7 @@ impl Vfs {
             }
             Err(error) if error.status() == Status::NotFound => {
                 let kept = lease
-                    .filter(|lease| self.holder.cache.keep_name(lease, mark, name, None, holds));
+                    .filter(|lease| self.holder.cache.keep_name(lease, mark, name, None, is_valid));
                 Ok(Looked::Absent(Keep { name: kept, attributes: None }))
             }
             Err(error) => Err(error.into()),

@@ -121,28 +121,28 @@ impl Vfs {
     /// Opens a file for reading whose attributes are cached and whose pages may be cached: no
     /// server is asked now. See [`crate::open::lazy_open`].
     fn open_lazily(&self, file: FileIndex) -> Result<Option<Opened>> {
-        let holder = &self.holder;
-        let Some(known) = holder.cache.attributes(file, |lease| holder.holds(lease)) else {
+        let caches = &self.holder;
+        let Some(known) = caches.cache.attributes(file, |lease| caches.holds(lease)) else {
             return Ok(None);
         };
         let (Some(directory), Some(lease)) =
-            (holder.cache.parent(file), known.keep.attributes.clone())
+            (caches.cache.parent(file), known.keep.attributes.clone())
         else {
             return Ok(None);
         };
-        let (access, data) = (Access::READ, HandleData::new(holder, file, Access::READ));
+        let (access, data) = (Access::READ, HandleData::new(caches, file, Access::READ));
         if known.attributes.kind != FileKind::File
             || lease.directory() != directory
-            || !holder.keeps_pages(&data)
+            || !caches.keeps_pages(&data)
         {
             return Ok(None);
         }
-        holder.renew(&data, &known);
+        caches.renew(&data, &known);
         let (late, shared) =
             (Late::later(self.client(), file), self.files.share(known.attributes.file));
         let open = Arc::new(OpenFile::new(late, access, shared, data).late_in(directory));
         let number = self.open_files.insert_shared(Arc::clone(&open))?;
-        let may_stay = holder.late.note(directory, number, &open) && holder.holds(&lease);
+        let may_stay = caches.late.note(directory, number, &open) && caches.holds(&lease);
         if !may_stay && let Err(error) = open.file.get() {
             drop(open);
             self.release(FileHandle(number), None)?;

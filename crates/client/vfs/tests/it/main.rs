@@ -4,22 +4,22 @@
 //! clients of a process.
 
 mod acl;
-mod away;
+mod buffer_age;
+mod buffered_large_writes;
+mod buffered_writes;
 mod coherence;
+mod concurrent_buffered_writes;
 mod consistency;
-mod doubts;
-mod gather;
-mod gather_age;
-mod gather_large;
-mod gather_threads;
-mod late;
+mod lazy_open;
 mod locks;
 mod modes;
 mod operations;
 mod pages;
-mod room;
+mod reservations;
 mod set_ids;
+mod size_reports;
 mod support;
 mod sync_all;
-mod told;
+mod uncertain_dirs;
+mod unresponsive_daemons;
 mod write_behind;

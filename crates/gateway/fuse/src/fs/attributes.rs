@@ -32,8 +32,8 @@ impl FileSystem {
             created: convert::time(known.attributes.btime),
             attributes: convert::attributes(&known.attributes),
         };
-        self.vfs.hand_out(&known.keep, |kept| {
-            answer.with(|reply| reply.extended_stat(&stat, convert::validity(kept.attributes)))
+        self.vfs.hand_out(&known.keep, |cacheable| {
+            answer.with(|reply| reply.extended_stat(&stat, convert::validity(cacheable.attributes)))
         })
     }
 
@@ -62,8 +62,8 @@ impl FileSystem {
     }
 
     fn attributes(&self, known: &Known, answer: Answer<'_>) -> Done {
-        self.vfs.hand_out(&known.keep, |kept| {
-            let valid = convert::validity(kept.attributes);
+        self.vfs.hand_out(&known.keep, |cacheable| {
+            let valid = convert::validity(cacheable.attributes);
             answer.with(|reply| reply.attributes(&convert::attributes(&known.attributes), valid))
         })
     }

@@ -11,12 +11,12 @@ use crate::kernel::{self, Entry, Kind, Time, Validity};
 const BLOCK_BYTES: u32 = 128 * 1024;
 
 /// A name and its file for the kernel, and what of it may be cached.
-pub(super) fn entry(found: &Attributes, kept: Kept) -> Entry {
+pub(super) fn entry(found: &Attributes, cacheable: Kept) -> Entry {
     Entry {
         node: found.file.0,
         generation: 0,
-        name_valid: name_validity(kept.name),
-        attributes_valid: validity(kept.attributes),
+        name_valid: name_validity(cacheable.name),
+        attributes_valid: validity(cacheable.attributes),
         attributes: attributes(found),
     }
 }
@@ -25,13 +25,13 @@ pub(super) fn entry(found: &Attributes, kept: Kept) -> Entry {
 /// apply the reply after the recall; then no longer than this (docs/adr/0023).
 pub(super) const NAME_VALID: Duration = Duration::from_secs(30);
 
-pub(super) fn name_validity(kept: bool) -> Validity {
-    if kept { Validity::For(NAME_VALID) } else { Validity::Never }
+pub(super) fn name_validity(cacheable: bool) -> Validity {
+    if cacheable { Validity::For(NAME_VALID) } else { Validity::Never }
 }
 
 /// How long the kernel may use attributes: until they are recalled, or not at all.
-pub(super) fn validity(kept: bool) -> Validity {
-    if kept { Validity::Always } else { Validity::Never }
+pub(super) fn validity(cacheable: bool) -> Validity {
+    if cacheable { Validity::Always } else { Validity::Never }
 }
 
 pub(super) fn attributes(a: &Attributes) -> kernel::Attributes {

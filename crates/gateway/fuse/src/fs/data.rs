@@ -17,15 +17,15 @@ impl FileSystem {
         scratch: &mut [u8],
         answer: Answer<'_>,
     ) -> Done {
-        let room = scratch.len().min(size as usize);
+        let bytes_max = scratch.len().min(size as usize);
         if is_page {
             // Over io_uring the kernel copies from the scratch buffer.
             let header = answer
                 .0
                 .as_ref()
                 .filter(|reply| reply.takes_pipe())
-                .map(|reply| reply.data_header(room));
-            let mut pipe = header.and_then(|header| self.pipes.take(room, &header));
+                .map(|reply| reply.data_header(bytes_max));
+            let mut pipe = header.and_then(|header| self.pipes.take(bytes_max, &header));
             let give = |page: Page<'_>| {
                 answer.with(|reply| match page {
                     Page::Bytes(bytes) => reply.data(bytes),
@@ -39,7 +39,7 @@ impl FileSystem {
             let read = self.vfs.read_page(
                 FileHandle(handle),
                 offset,
-                &mut scratch[..room],
+                &mut scratch[..bytes_max],
                 pipe.as_mut(),
                 give,
             );
@@ -48,7 +48,7 @@ impl FileSystem {
             }
             return read?;
         }
-        let got = self.vfs.read(FileHandle(handle), offset, &mut scratch[..room])?;
+        let got = self.vfs.read(FileHandle(handle), offset, &mut scratch[..bytes_max])?;
         answer.with(|reply| reply.data(&scratch[..got]))
     }
 

@@ -38,23 +38,25 @@ impl FileSystem {
         if !begun {
             return answer.with(|reply| _ = reply.directory(&listing.buffer));
         }
-        let room = size as usize / if plus { ENTRY_PLUS_BYTES } else { ENTRY_BYTES };
+        let count = size as usize / if plus { ENTRY_PLUS_BYTES } else { ENTRY_BYTES };
         // Offsets below 3 are the dots: the listing itself is at its beginning.
         let cookie = if offset <= PARENT { 0 } else { offset };
         let stretch =
-            self.vfs.read_directory(DirectoryHandle(handle), cookie, room.max(1), plus)?;
+            self.vfs.read_directory(DirectoryHandle(handle), cookie, count.max(1), plus)?;
         self.vfs.hand_out(&stretch.keep, |all| {
             let attributes = all.attributes && plus && self.note(directory, None);
-            for (entry, kept) in stretch.entries.iter().zip(&stretch.kept) {
+            for (entry, cacheable) in stretch.entries.iter().zip(&stretch.kept) {
                 // Listed names are not cacheable: only few of them are used, and each must be noted
                 // for the recall. The kernel looks up those that it needs, and is answered from the
                 // cache. The attributes of directories are not cacheable, as in
                 // `FileSystem::entry`.
-                let kept = Kept {
+                let cacheable = Kept {
                     name: false,
-                    attributes: kept.attributes && attributes && entry.kind != FileKind::Directory,
+                    attributes: cacheable.attributes
+                        && attributes
+                        && entry.kind != FileKind::Directory,
                 };
-                if !listing.push(entry, kept) {
+                if !listing.push(entry, cacheable) {
                     break;
                 }
             }
@@ -102,12 +104,12 @@ impl Listing {
         }
     }
 
-    fn push(&mut self, entry: &DirectoryEntry, kept: Kept) -> bool {
+    fn push(&mut self, entry: &DirectoryEntry, cacheable: Kept) -> bool {
         let (ino, offset, kind) = (entry.file.0, entry.cookie, convert::kind(entry.kind));
         if !self.plus {
             return self.buffer.push(ino, offset, kind, &entry.name);
         }
-        let known = entry.attributes.as_ref().map(|found| convert::entry(found, kept));
+        let known = entry.attributes.as_ref().map(|found| convert::entry(found, cacheable));
         self.buffer.push_plus(known.as_ref(), ino, offset, kind, &entry.name)
     }
 }

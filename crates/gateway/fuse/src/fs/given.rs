@@ -67,7 +67,7 @@ pub(super) struct Taken {
 /// While this exists the kernel holds the locks of these directories.
 #[derive(Debug)]
 pub(super) struct Locked<'g> {
-    given: &'g Given,
+    noted: &'g Given,
     directories: [FileIndex; 2],
     since: Instant,
 }
@@ -150,7 +150,7 @@ impl Given {
         directories
             .iter()
             .for_each(|directory| state.locked.entry(*directory).or_default().push(since));
-        Locked { given: self, directories, since }
+        Locked { noted: self, directories, since }
     }
 
     /// Whether the kernel has held the directory's lock since before `then` and waits for this
@@ -186,13 +186,13 @@ fn is_time(last: &mut Option<Instant>, now: Instant) -> bool {
     is_time
 }
 
-fn is_usable(given: Instant, now: Instant) -> bool {
-    now.saturating_duration_since(given) < USABLE
+fn is_usable(noted: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(noted) < USABLE
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        let mut state = self.given.state();
+        let mut state = self.noted.state();
         for directory in self.directories {
             let Some(times) = state.locked.get_mut(&directory) else { continue };
             if let Some(at) = times.iter().position(|since| *since == self.since) {
@@ -220,80 +220,80 @@ mod tests {
 
     #[test]
     fn a_recall_finds_each_name_of_its_directory_once() {
-        let (given, now) = (Given::default(), Instant::now());
+        let (noted, now) = (Given::default(), Instant::now());
         for (directory, name) in [(ONE, b"a"), (ONE, b"b"), (ONE, b"a"), (OTHER, b"c")] {
-            assert!(given.note(directory, Some(name), now));
+            assert!(noted.note(directory, Some(name), now));
         }
-        given.forget(ONE, b"b");
-        given.forget(ONE, b"b");
-        assert_eq!(names(given.take(ONE, now)), [b"a".as_slice().into()]);
-        assert!(given.take(ONE, now).is_none());
-        assert_eq!(given.state().notes, 2, "the other directory's");
+        noted.forget(ONE, b"b");
+        noted.forget(ONE, b"b");
+        assert_eq!(names(noted.take(ONE, now)), [b"a".as_slice().into()]);
+        assert!(noted.take(ONE, now).is_none());
+        assert_eq!(noted.state().notes, 2, "the other directory's");
     }
 
     #[test]
     fn after_a_recall_nothing_of_a_directory_is_cacheable_for_a_while() {
-        let (given, now) = (Given::default(), Instant::now());
-        assert!(given.take(ONE, now).is_none());
+        let (noted, now) = (Given::default(), Instant::now());
+        assert!(noted.take(ONE, now).is_none());
         assert!(
-            !given.note(ONE, Some(b"a"), now + QUIET / 2)
-                && !given.note(ONE, None, now + QUIET / 2)
+            !noted.note(ONE, Some(b"a"), now + QUIET / 2)
+                && !noted.note(ONE, None, now + QUIET / 2)
         );
-        assert!(given.note(OTHER, Some(b"a"), now));
-        assert!(given.note(ONE, Some(b"a"), now + QUIET));
+        assert!(noted.note(OTHER, Some(b"a"), now));
+        assert!(noted.note(ONE, Some(b"a"), now + QUIET));
     }
 
     #[test]
     fn remembered_recalls_are_bounded_and_expired_ones_are_removed_first() {
-        let (given, now) = (Given::default(), Instant::now());
-        (0..2 * RECALLED_MAX as u64).for_each(|number| drop(given.take(FileIndex(number), now)));
-        assert_eq!(given.state().recalled.len(), RECALLED_MAX);
-        given.take(OTHER, now + QUIET);
-        assert_eq!(given.state().recalled.len(), 1);
+        let (noted, now) = (Given::default(), Instant::now());
+        (0..2 * RECALLED_MAX as u64).for_each(|number| drop(noted.take(FileIndex(number), now)));
+        assert_eq!(noted.state().recalled.len(), RECALLED_MAX);
+        noted.take(OTHER, now + QUIET);
+        assert_eq!(noted.state().recalled.len(), 1);
     }
 
     #[test]
     fn cacheable_names_are_bounded_and_expired_ones_make_space() {
-        let (given, now) = (Given::default(), Instant::now());
-        let note = |number: usize, at| given.note(ONE, Some(format!("{number}").as_bytes()), at);
+        let (noted, now) = (Given::default(), Instant::now());
+        let note = |number: usize, at| noted.note(ONE, Some(format!("{number}").as_bytes()), at);
         assert!((0..NOTES_MAX - 2).all(|number| note(number, now)));
-        assert!(!note(NOTES_MAX, now) && !given.note(OTHER, None, now));
+        assert!(!note(NOTES_MAX, now) && !noted.note(OTHER, None, now));
         assert!(note(7, now + USABLE / 2), "it is noted already");
         assert!(!note(NOTES_MAX, now + USABLE / 2));
-        assert!(given.note(OTHER, Some(b"a"), now + USABLE));
-        assert_eq!(given.state().notes, 4, "each directory and its name");
+        assert!(noted.note(OTHER, Some(b"a"), now + USABLE));
+        assert_eq!(noted.state().notes, 4, "each directory and its name");
     }
 
     #[test]
     fn a_recall_leaves_out_names_that_the_kernel_cannot_use_any_more() {
-        let (given, now) = (Given::default(), Instant::now());
-        assert!(given.note(ONE, Some(b"a"), now) && given.note(ONE, Some(b"b"), now + USABLE / 2));
-        assert!(given.note(OTHER, Some(b"c"), now));
-        assert_eq!(names(given.take(ONE, now + USABLE)), [b"b".as_slice().into()]);
-        assert!(given.take(OTHER, now + USABLE).is_none());
-        assert_eq!(given.state().notes, 0);
+        let (noted, now) = (Given::default(), Instant::now());
+        assert!(noted.note(ONE, Some(b"a"), now) && noted.note(ONE, Some(b"b"), now + USABLE / 2));
+        assert!(noted.note(OTHER, Some(b"c"), now));
+        assert_eq!(names(noted.take(ONE, now + USABLE)), [b"b".as_slice().into()]);
+        assert!(noted.take(OTHER, now + USABLE).is_none());
+        assert_eq!(noted.state().notes, 0);
     }
 
     #[test]
     fn a_directory_with_cacheable_attributes_only_is_taken_without_names() {
-        let (given, now) = (Given::default(), Instant::now());
-        assert!(given.note(ONE, None, now));
-        assert!(given.take(ONE, now).is_some_and(|taken| taken.names.is_empty()));
-        assert!(given.take(ONE, now).is_none());
+        let (noted, now) = (Given::default(), Instant::now());
+        assert!(noted.note(ONE, None, now));
+        assert!(noted.take(ONE, now).is_some_and(|taken| taken.names.is_empty()));
+        assert!(noted.take(ONE, now).is_none());
     }
 
     #[test]
     fn a_directory_is_locked_until_the_last_request_is_done() {
-        let (given, now) = (Given::default(), Instant::now());
-        let is_locked = |directory, then| given.is_locked_since(directory, Some(then));
+        let (noted, now) = (Given::default(), Instant::now());
+        let is_locked = |directory, then| noted.is_locked_since(directory, Some(then));
         let (first, second) =
-            (given.locked([ONE, ONE], now), given.locked([ONE, OTHER], now + QUIET));
+            (noted.locked([ONE, ONE], now), noted.locked([ONE, OTHER], now + QUIET));
         assert!(is_locked(ONE, now) && !is_locked(OTHER, now), "the second came later");
         drop(first);
         assert!(
             !is_locked(ONE, now) && is_locked(ONE, now + QUIET) && is_locked(OTHER, now + QUIET)
         );
         drop(second);
-        assert!(given.state().locked.is_empty());
+        assert!(noted.state().locked.is_empty());
     }
 }

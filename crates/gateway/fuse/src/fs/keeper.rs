@@ -31,7 +31,7 @@ const WAIT_ALL: Duration = Duration::from_secs(5);
 pub(super) struct KernelMemory {
     notifier: Notifier,
     /// `None`: the kernel cannot expire names, so none is cacheable.
-    given: Option<Given>,
+    noted: Option<Given>,
 }
 
 /// Names of a directory that are being expired.
@@ -44,18 +44,18 @@ struct Expiring {
 
 impl KernelMemory {
     pub(super) fn new(notifier: Notifier, keeps_names: bool) -> Self {
-        Self { notifier, given: keeps_names.then(Given::default) }
+        Self { notifier, noted: keeps_names.then(Given::default) }
     }
 
     /// The names that the kernel may cache, if it may cache any.
     pub(super) fn given(&self) -> Option<&Given> {
-        self.given.as_ref()
+        self.noted.as_ref()
     }
 
     /// Expires a name once the directory's lock is free, and once more for a reply that is being
     /// applied meanwhile. Does not wait for it.
     pub(super) fn expire_later(&self, directory: FileIndex, name: &[u8]) {
-        if self.given.is_some() {
+        if self.noted.is_some() {
             let now = Expiry {
                 directory: directory.0,
                 names: vec![name.into()],
@@ -87,7 +87,7 @@ impl KernelMemory {
     }
 
     /// Waits until all names are expired, except in directories that the kernel keeps locked.
-    fn wait(&self, given: &Given, expiring: &[Expiring]) {
+    fn wait(&self, noted: &Given, expiring: &[Expiring]) {
         let begun = Instant::now();
         let (mut moved, mut sent) = (begun, 0);
         for Expiring { directory, begins, invalidation } in expiring {
@@ -98,7 +98,7 @@ impl KernelMemory {
                 }
                 let now = Instant::now();
                 if now >= *begins + WAIT_LOCKED
-                    && given.is_locked_since(*directory, now.checked_sub(WAIT_LOCKED))
+                    && noted.is_locked_since(*directory, now.checked_sub(WAIT_LOCKED))
                 {
                     break;
                 }
@@ -132,13 +132,13 @@ impl Keeper for KernelMemory {
         {
             log_error(self.notifier.inval_attributes(file.0));
         }
-        let Some(given) = &self.given else { return };
+        let Some(noted) = &self.noted else { return };
         let taken = |(directory, files): &(FileIndex, Vec<FileIndex>)| {
-            let taken = given.take(*directory, Instant::now())?;
+            let taken = noted.take(*directory, Instant::now())?;
             Some(self.expire(*directory, files, taken))
         };
         let expiring: Vec<Expiring> = directories.iter().filter_map(taken).collect();
-        self.wait(given, &expiring);
+        self.wait(noted, &expiring);
     }
 
     fn drop_attributes(&self, file: FileIndex) {

@@ -129,23 +129,26 @@ impl FileSystem {
         keep: &Keep,
         give: impl FnOnce(Kept) -> R,
     ) -> R {
-        self.vfs.hand_out(keep, |kept| {
-            let name = kept.name && self.note(directory, Some(name));
-            give(Kept { name, attributes: kept.attributes && (name || self.note(directory, None)) })
+        self.vfs.hand_out(keep, |cacheable| {
+            let name = cacheable.name && self.note(directory, Some(name));
+            give(Kept {
+                name,
+                attributes: cacheable.attributes && (name || self.note(directory, None)),
+            })
         })
     }
 
     /// Whether the kernel may cache a name or, without a name, attributes of a file in the
     /// directory. Within [`Vfs::reply_cacheable`].
     fn note(&self, directory: FileIndex, name: Option<&[u8]>) -> bool {
-        let given = self.memory.get().and_then(|memory| memory.given());
-        given.is_some_and(|given| given.note(directory, name, Instant::now()))
+        let noted = self.memory.get().and_then(|memory| memory.given());
+        noted.is_some_and(|noted| noted.note(directory, name, Instant::now()))
     }
 
     /// The kernel has removed a name by itself.
     fn forget(&self, (directory, name): (FileIndex, &[u8])) {
-        if let Some(given) = self.memory.get().and_then(|memory| memory.given()) {
-            given.forget(directory, name);
+        if let Some(noted) = self.memory.get().and_then(|memory| memory.given()) {
+            noted.forget(directory, name);
         }
     }
 

@@ -13,7 +13,7 @@ impl FileSystem {
         match self.vfs.look_up(directory, name)? {
             Looked::Found(known) => self.entry((directory, name), &known, answer),
             Looked::Absent(keep) => {
-                self.hand_out_name((directory, name), &keep, |kept| match kept.name {
+                self.hand_out_name((directory, name), &keep, |cacheable| match cacheable.name {
                     true => answer.with(|reply| reply.absent(convert::name_validity(true))),
                     false => Err(Errno::NOENT.into()),
                 })
@@ -38,8 +38,8 @@ impl FileSystem {
             // node.
             return Err(Errno::NOENT.into());
         }
-        let kept = Kept { name: false, attributes: false };
-        answer.with(|reply| _ = reply.entry(&convert::entry(&found.attributes, kept)))
+        let cacheable = Kept { name: false, attributes: false };
+        answer.with(|reply| _ = reply.entry(&convert::entry(&found.attributes, cacheable)))
     }
 
     pub(super) fn make_directory(
@@ -129,10 +129,10 @@ impl FileSystem {
         // it in the new directory, from before the rename on.
         let keep = self.vfs.keep_names(to.0);
         self.vfs.rename(from, to, mode)?;
-        let (done, is_cacheable) = self.hand_out_name(to, &keep, |kept| {
+        let (done, is_cacheable) = self.hand_out_name(to, &keep, |cacheable| {
             // Before the reply: after it the kernel may look up the old name again.
             self.forget(from);
-            (answer.ok(), kept.name)
+            (answer.ok(), cacheable.name)
         });
         if !is_cacheable {
             self.expire_later(to);
@@ -151,15 +151,15 @@ impl FileSystem {
     fn entry(&self, name: (FileIndex, &[u8]), known: &Known, answer: Answer<'_>) -> Done {
         // There is no table of nodes: an entry that the kernel does not accept leaves nothing
         // behind.
-        self.hand_out_name(name, &known.keep, |kept| {
+        self.hand_out_name(name, &known.keep, |cacheable| {
             // The attributes of a directory are recalled with its own lease. The kernel may have no
             // node of it yet then, and the recall does not wait for this reply. So they are not
             // cacheable here; the kernel asks for them by the node.
-            let kept = Kept {
-                attributes: kept.attributes && known.attributes.kind != FileKind::Directory,
-                ..kept
+            let cacheable = Kept {
+                attributes: cacheable.attributes && known.attributes.kind != FileKind::Directory,
+                ..cacheable
             };
-            answer.with(|reply| _ = reply.entry(&convert::entry(&known.attributes, kept)))
+            answer.with(|reply| _ = reply.entry(&convert::entry(&known.attributes, cacheable)))
         })
     }
 }

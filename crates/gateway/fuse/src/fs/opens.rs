@@ -46,8 +46,8 @@ impl FileSystem {
             truncate: flags.contains(OFlags::TRUNC),
         };
         let (opened, _) = self.vfs.create(user, directory, name, &new)?;
-        self.hand_out_name((directory, name), &opened.known.keep, |kept| {
-            self.created(&opened, kept, answer)
+        self.hand_out_name((directory, name), &opened.known.keep, |cacheable| {
+            self.created(&opened, cacheable, answer)
         })
     }
 
@@ -66,10 +66,10 @@ impl FileSystem {
         self.created(&opened, Kept { name: false, attributes: false }, answer)
     }
 
-    fn created(&self, opened: &Opened, kept: Kept, answer: Answer<'_>) -> Done {
+    fn created(&self, opened: &Opened, cacheable: Kept, answer: Answer<'_>) -> Done {
         answer.with(|reply| {
             if reply
-                .created(&convert::entry(&opened.known.attributes, kept), for_kernel(opened))
+                .created(&convert::entry(&opened.known.attributes, cacheable), for_kernel(opened))
                 .is_err()
             {
                 self.give_up(opened);

@@ -64,10 +64,11 @@ impl Known {
 
     /// How many files of each directory must be invalidated at a recall, and how many have a
     /// parent.
-    fn told(&self) -> (Vec<usize>, usize) {
+    fn given_out(&self) -> (Vec<usize>, usize) {
         let state = lock(&self.cache.0);
-        let told = |lease: &Arc<Promise>| state.directories[&lease.directory()].given_out.len();
-        (self.leases.iter().map(told).collect(), state.parents.len())
+        let given_out =
+            |lease: &Arc<Promise>| state.directories[&lease.directory()].given_out.len();
+        (self.leases.iter().map(given_out).collect(), state.parents.len())
     }
 }
 
@@ -79,7 +80,7 @@ fn replaced_files_leave_nothing_in_the_cache() {
         known.make(from, b"new", 1000 + number);
         known.rename((from, b"new"), (0, b"f"));
     }
-    assert_eq!(known.told(), (vec![1, 0], 1));
+    assert_eq!(known.given_out(), (vec![1, 0], 1));
     assert!(known.cache.attributes(FileIndex(10_998), |_| true).is_none(), "it was replaced");
     assert_eq!(known.cache.parent(FileIndex(10_999)), Some(FileIndex(0)));
 }
@@ -90,9 +91,9 @@ fn a_file_that_moves_leaves_nothing_in_its_old_directory() {
     known.make(0, b"f", 1000);
     for _ in 0..3 {
         known.rename((0, b"f"), (1, b"g"));
-        assert_eq!(known.told(), (vec![0, 1], 1));
+        assert_eq!(known.given_out(), (vec![0, 1], 1));
         known.rename((1, b"g"), (0, b"f"));
-        assert_eq!(known.told(), (vec![1, 0], 1));
+        assert_eq!(known.given_out(), (vec![1, 0], 1));
     }
 }
 

@@ -70,7 +70,7 @@ struct Shared {
     bounds: Bounds,
     queue: Mutex<Queue>,
     work: Condvar,
-    room: Condvar,
+    space: Condvar,
 }
 
 #[derive(Default)]
@@ -168,7 +168,7 @@ impl fmt::Debug for Invalidators {
 
 impl Shared {
     fn new(bounds: Bounds) -> Self {
-        Self { bounds, queue: Mutex::default(), work: Condvar::new(), room: Condvar::new() }
+        Self { bounds, queue: Mutex::default(), work: Condvar::new(), space: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -177,7 +177,7 @@ impl Shared {
 
     /// Queues a job. Whether another thread is needed; it is counted already.
     fn put(&self, job: &Arc<Job>) -> bool {
-        let full = self.room.wait_while(self.lock(), |queue| queue.jobs.len() >= self.bounds.jobs);
+        let full = self.space.wait_while(self.lock(), |queue| queue.jobs.len() >= self.bounds.jobs);
         let mut queue = full.unwrap_or_else(PoisonError::into_inner);
         queue.jobs.push_back(Arc::clone(job));
         self.work.notify_one();
@@ -191,7 +191,7 @@ impl Shared {
         let mut queue = self.lock();
         loop {
             if let Some(job) = queue.jobs.pop_front() {
-                self.room.notify_one();
+                self.space.notify_one();
                 return Some(job);
             }
             if queue.over {

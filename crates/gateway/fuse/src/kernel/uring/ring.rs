@@ -158,7 +158,7 @@ impl Ring {
             }
         }
         self.look();
-        let failed = self.seen.iter().position(|(whose, result)| *whose == tag && *result < 0);
+        let failed = self.seen.iter().position(|(owner, result)| *owner == tag && *result < 0);
         match failed.and_then(|at| self.seen.remove(at)) {
             Some((_, result)) => Err(Errno::from_raw_os_error(-result)),
             None => Ok(()),
