@@ -74,9 +74,9 @@ impl Holder {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(data) = files.get(at % files.len().max(1)) else { return };
                 match at / files.len() {
-                    0 => self.drop_first(data),
+                    0 => self.drop_once_if_free(data),
                     1 => self.drop_all(data),
-                    2 => self.let_go(data),
+                    2 => self.end_uses(data),
                     _ => return,
                 }
             }
@@ -102,14 +102,14 @@ impl Holder {
     }
 
     /// Drops the pages that are cached now, unless another thread is doing that.
-    fn drop_first(&self, data: &Data) {
+    fn drop_once_if_free(&self, data: &Data) {
         if let Ok(_one) = data.dropping.try_lock() {
             self.drop_once(data);
         }
     }
 
     /// Waits for what ran under a file's lease, and lets uses begin again.
-    fn let_go(&self, data: &Data) {
+    fn end_uses(&self, data: &Data) {
         // An append that still ran may have set the end, which is known only under the lease.
         data.wait_while(|lease| !lease.is_still()).end = None;
         // While the pages of a write that ended were dropped, others may have been read.

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!   write ── under a write lease, at the end of the last one ──> write buffer
-//!     full ────────────────────> sent by the writer, or in the background: background_flush
-//!     older than GATHER_AGE ───> sent by a thread: flush_timers
-//!     another call needs it ───> flush, by the thread that needs it
+//!     full ───────────────────────> sent by the writer, or in the background: background_flush
+//!     older than BUFFER_AGE_MAX ─> sent by a thread: flush_timers
+//!     another call needs it ──────> flush, by the thread that needs it
 //!   flush: fsync, reads, other writes, sizes, attributes and renames on this mount; a recall for
 //!          those of other clients
 //!   close: leaves the buffer to the mount, which sends it soon (ADR 0034), or flushes
