@@ -1,24 +1,25 @@
-//! What a mount promises of bytes that others write. For users: `docs/consistency.md`; why: ADR 0013.
+//! Consistency between clients. For users: `docs/consistency.md`; the reasons: ADR 0013.
 
 use std::{fmt, str::FromStr};
 
-/// What reads of a mount see of what was written elsewhere. Names, attributes, locks, appends and what others see of this
-/// mount's writes are the same in all of them.
+/// The cache mode of a mount: what its reads see of other clients' writes. Names, attributes,
+/// locks, appends and what other clients see of this mount's writes are the same in all modes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Consistency {
-    /// Every write that returned before.
+    /// Every write that has returned.
     #[default]
     Posix,
-    /// What was written and closed before the file was opened; the rest perhaps.
+    /// What was written and closed before the file was opened; later writes perhaps.
     CloseToOpen,
-    /// What was closed or synced before the file was opened, or before `fsync` of the handle that reads; the rest perhaps.
+    /// What was closed or synced before the file was opened, or before an `fsync` of the reading
+    /// handle; other writes perhaps.
     Commit,
 }
 
 impl Consistency {
     const ALL: [Self; 3] = [Self::Posix, Self::CloseToOpen, Self::Commit];
 
-    /// Whether bytes are kept without a lease.
+    /// Whether pages may be cached without a lease.
     pub(crate) fn is_weak(self) -> bool {
         self != Self::Posix
     }
@@ -41,9 +42,9 @@ impl fmt::Display for Consistency {
 impl FromStr for Consistency {
     type Err = String;
 
-    fn from_str(word: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|one| one.name() == word);
-        known.ok_or_else(|| format!("{word:?} is none of {}", Self::ALL.map(Self::name).join(", ")))
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|one| one.name() == text);
+        known.ok_or_else(|| format!("{text:?} is none of {}", Self::ALL.map(Self::name).join(", ")))
     }
 }
 
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_word_is_read_as_it_is_written() {
+    fn each_mode_is_parsed_as_it_is_printed() {
         for one in Consistency::ALL {
             assert_eq!(one.to_string().parse(), Ok(one));
         }

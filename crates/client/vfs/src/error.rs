@@ -1,4 +1,5 @@
-//! Why an operation failed: what the cluster said, or what this layer found without asking it.
+//! Why an operation failed: an error of the cluster, or one that this crate found without asking
+//! it.
 
 use std::fmt;
 
@@ -10,11 +11,11 @@ use braid_client::Status;
 pub enum Error {
     /// The cluster refused, or was not reached.
     Cluster(braid_client::Error),
-    /// No such handle, or it is not open for this (`EBADF`).
+    /// No such handle, or it is not open for this operation (`EBADF`).
     BadHandle,
     /// There is no data, or no hole, at or after the offset (`ENXIO`).
     PastEnd,
-    /// Names changed between the caller's look and its call: look again (`ESTALE`).
+    /// Names changed between the caller's lookup and its call: it must look up again (`ESTALE`).
     LookAgain,
     /// The caller gave up waiting (`EINTR`).
     Interrupted,
@@ -24,12 +25,12 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// With a status that this layer found out by itself.
+    /// An error with a status that this crate found by itself.
     pub(crate) fn of(status: Status) -> Self {
         Self::Cluster(braid_client::Error::new(status, status.text()))
     }
 
-    /// What the cluster said.
+    /// The status of a cluster's error.
     pub fn status(&self) -> Option<Status> {
         match self {
             Self::Cluster(error) => Some(error.status()),
@@ -37,7 +38,7 @@ impl Error {
         }
     }
 
-    /// Which server failed or refused, as a person would name it.
+    /// The server that failed or refused, as shown to people.
     pub(crate) fn server(&self) -> Option<&str> {
         match self {
             Self::Cluster(error) => error.server(),
@@ -45,7 +46,7 @@ impl Error {
         }
     }
 
-    /// Whether a server was waited for in vain, for as long as a call may take.
+    /// Whether a server did not answer for as long as a call may take.
     pub(crate) fn is_of_server_away(&self) -> bool {
         let Self::Cluster(error) = self else { return false };
         error.was_given_up()
@@ -64,8 +65,8 @@ impl fmt::Display for Error {
         match self {
             Self::Cluster(error) => error.fmt(f),
             Self::BadHandle => f.write_str("the handle is not open for this"),
-            Self::PastEnd => f.write_str("nothing is there up to the end of the file"),
-            Self::LookAgain => f.write_str("the name leads elsewhere meanwhile"),
+            Self::PastEnd => f.write_str("there is no data or hole at or after the offset"),
+            Self::LookAgain => f.write_str("the name has changed meanwhile"),
             Self::Interrupted => f.write_str("the caller gave up waiting"),
         }
     }

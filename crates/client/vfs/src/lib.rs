@@ -1,40 +1,38 @@
-//! Handles, open state, caches, leases and locks of a mount; knows no gateway.
+//! The POSIX layer of a mount: handles, open files, caches, leases and locks. Knows no gateway.
 //!
 //! ```text
-//!   FUSE, NFS, SMB, HTTP ──> Vfs ──┬── users: who a call is made as
-//!                                  ├── handles ──> open files ──> what all handles of one file share
-//!                                  └── ops/: one operation, one file ──> braid-client (blocking)
+//!   FUSE, NFS, SMB, HTTP ──> Vfs ──┬── users: the user in whose name a call is made
+//!                                  ├── open/: handles, open files, what handles share
+//!                                  ├── names/: names and attributes, under names leases
+//!                                  ├── data/: reads, writes and buffers, under data leases
+//!                                  ├── mount_caches: all that is under leases; recalls
+//!                                  └── ops/: one operation in each file ──> braid-client
 //! ```
 //!
-//! Every method of [`Vfs`] may be called from many threads at once and blocks its caller, no longer than the client's
-//! time bound (I8).
+//! Every method of [`Vfs`] may be called from many threads at the same time. It blocks its caller,
+//! no longer than the client's deadline (I8).
 //!
 //! Invariants:
-//! 1. Who may do what was decided by whoever calls: a kernel with `default_permissions`, a gateway that knows its
-//!    protocol's rules. What is created belongs to the [`User`] named.
-//! 2. A file is named by its [`FileIndex`], which is never used twice: there is no table of nodes to be kept.
-//! 3. What is answered as cacheable is covered by a lease that was held from before the question was sent until
-//!    after its answer was taken in. Everything else is true at one moment between question and answer, and may be wrong
-//!    at the next.
-//! 4. Bytes are written, or handed out to be kept, under a data lease: [`data`].
-//! 5. No lock of this crate is held while a server is asked, but for those of one file: that of its appends, that of
-//!    what is gathered of it, that of dropping its pages, and that of opening it late.
+//! 1. The caller has checked permissions: a kernel with `default_permissions`, or a gateway with
+//!    the rules of its protocol. What is created belongs to the given [`User`].
+//! 2. A file is named by its [`FileIndex`], which is never used twice, so there is no table of
+//!    nodes.
+//! 3. What is returned as cacheable is covered by a lease that was held from before the question
+//!    was sent until its reply was cached. Everything else was true at one moment between question
+//!    and reply, and may be wrong at the next.
+//! 4. Bytes are written, or given out to be cached, under a data lease: [`data`].
+//! 5. No lock of this crate is held while a server is asked, except locks of one file: for its
+//!    appends, its write buffer, the drop of its pages, and its lazy open.
 #![forbid(unsafe_code)]
 
-mod arrivals;
 mod consistency;
 pub mod data;
-mod doubts;
 mod error;
-mod files;
-mod handles;
-mod kept;
-mod known;
-mod late;
-mod listed;
+mod mount_caches;
+mod mutex;
+mod names;
+mod open;
 mod ops;
-mod promise;
-mod removed;
 mod users;
 mod vfs;
 
@@ -44,12 +42,13 @@ pub use braid_client::{
 };
 pub use consistency::Consistency;
 pub use data::{
-    gather::{GATHER_AGE, GATHER_BYTES_MAX},
-    pace::SlowRates,
+    throughput::SlowRates,
+    write_coalescing::{GATHER_AGE, GATHER_BYTES_MAX},
 };
 pub use error::{Error, Result};
-pub use handles::{DirectoryHandle, FileHandle};
-pub use known::{Keep, Kept, Known, Looked};
+pub use mount_caches::Keeper;
+pub use names::cached_attributes::{Keep, Kept, Known, Looked};
+pub use open::handles::{DirectoryHandle, FileHandle};
 pub use ops::{
     allocate::Allocation,
     create::NewFile,
@@ -58,9 +57,8 @@ pub use ops::{
     lock::{Lock, LockSpace, LockWait},
     open::{Access, OpenAs, Opened},
     read::Page,
-    room::Room,
+    statfs::Room,
     write::WriteAs,
 };
-pub use promise::Keeper;
 pub use users::User;
 pub use vfs::{Options, Vfs};

@@ -1,11 +1,11 @@
-//! Who a call is made as. The caller of this layer has checked what the user may do; the user matters where something is
-//! created, since it then belongs to somebody.
+//! The user in whose name a call is made. The caller of this crate has checked what the user may
+//! do. The user matters where something is created, which then belongs to the user.
 
 use braid_client::{Client, Identity};
 
 use crate::error::Result;
 
-/// Who a new file belongs to.
+/// The owner of a new file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct User {
     /// Owner.
@@ -18,26 +18,27 @@ impl User {
     /// The superuser.
     pub const ROOT: Self = Self { uid: 0, gid: 0 };
 
-    /// What the metadata server is told: the caller has checked what the user may do.
+    /// An identity for the metadata server: the caller has checked what the user may do.
     fn checked(self) -> Identity {
         Identity { checked: true, ..self.unchecked() }
     }
 
-    /// The user without its supplementary groups: what it may do is for the metadata server to say.
+    /// An identity without supplementary groups: the metadata server checks what the user may do.
     fn unchecked(self) -> Identity {
         Identity { uid: self.uid, gid: self.gid, groups: Vec::new(), checked: false }
     }
 }
 
-/// Clients of users, over one session. None is kept: the client remembers who was met last (I9).
+/// Clients of users, over one session. They are not stored here: the client library caches recently
+/// used identities (I9).
 #[derive(Debug)]
 pub(crate) struct Users {
-    /// As the connection itself.
+    /// In the name of the connection itself.
     own: Client,
-    /// As root, whose rights were checked.
+    /// In the name of root, whose rights were checked.
     root: Client,
-    /// Whether the connection may speak for others. If not everything is done in its own name, and the metadata server
-    /// checks it.
+    /// Whether the connection may act for other users. If not, everything is done in its own name,
+    /// and the metadata server checks it.
     vouches: bool,
 }
 
@@ -53,12 +54,12 @@ impl Users {
         &self.root
     }
 
-    /// For a call that creates something which is to be this user's.
+    /// For a call that creates something that belongs to this user.
     pub(crate) fn creator(&self, user: User) -> Result<Client> {
         self.client(user.checked())
     }
 
-    /// For a call that nobody has checked yet.
+    /// For a call whose rights are not checked yet.
     pub(crate) fn asker(&self, user: User) -> Result<Client> {
         self.client(user.unchecked())
     }

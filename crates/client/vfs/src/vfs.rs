@@ -1,4 +1,4 @@
-//! The mount as its gateway sees it.
+//! A mount, as its gateway uses it.
 
 use std::sync::Arc;
 
@@ -6,35 +6,43 @@ use braid_client::{Attributes, Bound, Client, FileIndex};
 
 use crate::{
     consistency::Consistency,
-    data::pace::SlowRates,
+    data::throughput::SlowRates,
     error::Result,
-    files::{Files, OpenFile},
-    handles::{FileHandle, Handles},
-    kept::{Changing, Mark},
-    known::{Keep, Known},
+    mount_caches::Holder,
+    names::{
+        cached_attributes::{Keep, Known},
+        change_marks::ChangeMark,
+        names_lease::Promise,
+        pending_changes::ChangeGuard,
+        removed_dirs::RemovedDirectories,
+    },
+    open::{
+        handles::{FileHandle, Handles},
+        open_file::OpenFile,
+        shared_file::Files,
+    },
     ops::{directory::OpenDirectory, is_open_question},
-    promise::{Holder, Promise},
-    removed::RemovedDirectories,
     users::Users,
 };
 
-/// What was so before the entries of a directory were changed.
+/// The state before entries of a directory are changed.
 #[derive(Debug)]
 pub(crate) struct Before<'a> {
-    /// The directory's promise, if it was held.
-    pub(crate) promise: Option<Arc<Promise>>,
-    pub(crate) mark: Mark,
-    /// Nobody is given a listing meanwhile.
-    changing: Changing<'a>,
+    /// The directory's names lease, if it was held.
+    pub(crate) lease: Option<Arc<Promise>>,
+    pub(crate) mark: ChangeMark,
+    /// No listing is served from the cache meanwhile.
+    changing: ChangeGuard<'a>,
 }
 
-/// A mounted file system. Its operations are in `ops`, one a file.
+/// A mounted file system. Its operations are in `ops`, one in each file.
 ///
 /// ```no_run
 /// use braid_client::{Client, Config, Credential};
 /// use braid_vfs::{Access, FileIndex, Looked, Vfs};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let client = Client::connect(Config::new(["mds:7000"], Credential::from_key_file("/etc/braid/client.key")?))?;
+/// let credential = Credential::from_key_file("/etc/braid/client.key")?;
+/// let client = Client::connect(Config::new(["mds:7000"], credential))?;
 /// let vfs = Vfs::new(client)?;
 /// if let Looked::Found(known) = vfs.look_up(FileIndex::ROOT, b"results")? {
 ///     let opened = vfs.open(known.attributes.file, Access::READ)?;
@@ -55,20 +63,20 @@ pub struct Vfs {
     consistency: Consistency,
 }
 
-/// How a mount behaves.
+/// Options of a mount.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Options {
-    /// What its reads see of what is written elsewhere.
+    /// What its reads see of other clients' writes.
     pub consistency: Consistency,
-    /// When its large writes are gathered.
+    /// When its large writes are buffered.
     pub slow: SlowRates,
-    /// Each close sends what its process has written and waits for it, as NFS does it (ADR 0034).
+    /// Each close sends what its process has written and waits for it, as with NFS (ADR 0034).
     pub flush_on_close: bool,
 }
 
 impl Vfs {
-    /// A mount over a client. One that may vouch for users (a host's key) makes files in their names; any other does
-    /// everything in its own.
+    /// A mount over a client. A client with a host's key creates files in the names of their users;
+    /// any other client does everything in its own name.
     ///
     /// # Errors
     /// The metadata server is not reached.
@@ -76,7 +84,7 @@ impl Vfs {
         Self::with(client, Options::default())
     }
 
-    /// The same, with options.
+    /// As [`Vfs::new`], with options.
     ///
     /// # Errors
     /// As [`Vfs::new`].
@@ -93,14 +101,15 @@ impl Vfs {
         })
     }
 
-    /// What this mount's reads see of what is written elsewhere.
+    /// What this mount's reads see of other clients' writes.
     pub fn consistency(&self) -> Consistency {
         self.consistency
     }
 
-    /// The time of one call of a program: everything that this thread does on the mount until the result is dropped ends within
-    /// the time bound of its client (I8), whatever servers are away. To be taken by a gateway for each request, but for one that
-    /// may wait as long as it takes (a lock), and one by which nobody's call waits (pages that a kernel writes back).
+    /// Sets the deadline of one call of a program (I8): until the result is dropped, everything
+    /// that this thread does on the mount ends within the client's time limit, however many servers
+    /// are unresponsive. A gateway sets it for each request, except those that may wait without
+    /// limit (a lock) and those that no program waits for (write-back of pages).
     pub fn bound(&self) -> Bound {
         self.client().bound()
     }
@@ -113,57 +122,58 @@ impl Vfs {
         self.open_files.find(handle.0)
     }
 
-    /// Whether what was told of a file by a name, since `mark`, may be of before bytes that were written on this mount and
-    /// gathered: they are still, or, `gathered` having been at the time of the question, were sent meanwhile. What is written by others
-    /// meanwhile, or by this mount after the question, is of no matter: whoever asked knows when it asked.
-    pub(crate) fn is_in_doubt(&self, file: FileIndex, gathered: bool, mark: Mark) -> bool {
-        self.holder.has_gathered(file) || gathered && !self.holder.cache.is_unchanged(file, mark)
+    /// Whether attributes from a lookup or listing since `mark` may be older than bytes that this
+    /// mount had buffered: they still are buffered, or something was (`buffered`) when the question
+    /// was sent, and the file was changed since. Writes after the question do not matter: the
+    /// caller knows when it asked.
+    pub(crate) fn is_in_doubt(&self, file: FileIndex, buffered: bool, mark: ChangeMark) -> bool {
+        self.holder.has_gathered(file) || buffered && !self.holder.cache.is_unchanged(file, mark)
     }
 
-    /// What was written to a file on this mount is at the daemons, before the moment that this returns or after it: what is kept
-    /// of an answer is not of before a write that returned. What cannot be written is told to whoever wrote it.
-    pub(crate) fn settled_mark(&self, file: FileIndex) -> Mark {
+    /// Sends the buffered bytes of a file and returns the position in this mount's changes.
+    /// Attributes that are asked for afterwards and cached are not older than a write that has
+    /// returned. The handle that wrote the bytes reports an error.
+    pub(crate) fn settled_mark(&self, file: FileIndex) -> ChangeMark {
         let _ = self.holder.settle_file(file);
         let mark = self.holder.cache.mark();
-        // What was gathered between the two is a change of after the mark now.
+        // Bytes that were buffered before the mark are sent now, which counts as a change after it.
         let _ = self.holder.settle_file(file);
         mark
     }
 
-    /// Everything that was written on this mount is at the I/O daemons when this returns, or is known to be lost. For a gateway that
-    /// ends.
+    /// Sends all buffered bytes of this mount, for a gateway that ends. When this returns they are
+    /// at the I/O daemons, or their loss is recorded.
     pub fn settle(&self) {
-        // Who wrote is told at close, if it still can be.
+        // A close reports an error, if there still is one.
         let _ = self.holder.settle_all();
     }
 
-    /// Ends the session: what was promised to this mount is free for others when this returns. For a gateway that ends, and that
-    /// nobody asks anything any more.
+    /// Ends the session and its leases, for a gateway that has ended. No call may follow.
     pub fn leave(&self) {
         self.client().leave();
     }
 
-    /// Attributes that came from the metadata server just now.
+    /// Attributes of a reply that are not cacheable.
     pub(crate) fn seen(&self, attributes: Attributes) -> Known {
         Known::now(attributes)
     }
 
-    /// Attributes that came just now, asked for under a promise.
+    /// Attributes of a reply to a question that was sent under a lease: they are cached.
     pub(crate) fn kept_under(
         &self,
         attributes: Attributes,
-        promise: &Arc<Promise>,
-        mark: Mark,
+        lease: &Arc<Promise>,
+        mark: ChangeMark,
     ) -> Known {
         let keep = self
             .holder
             .cache
-            .keep_attributes(promise, mark, &attributes, |promise| self.holder.holds(promise));
+            .keep_attributes(lease, mark, &attributes, |lease| self.holder.holds(lease));
         Known { attributes, keep }
     }
 
-    /// The promise that the attributes of a file would be kept under, if it is held: that of the directory of its one
-    /// name, or a directory's own.
+    /// The names lease under which the attributes of a file would be cached, if it is held: that of
+    /// the directory of its only name, or a directory's own.
     pub(crate) fn promise_of(&self, file: FileIndex) -> Option<Arc<Promise>> {
         match self.holder.cache.parent(file) {
             Some(above) => self.holder.promise(above),
@@ -176,47 +186,48 @@ impl Vfs {
         self.holder.cache.change(&[file]);
     }
 
-    /// This mount made something under a name, or tried to: it and its attributes are kept, if nothing came between. Told as
-    /// well may be how the directory is `after` it.
+    /// This mount created something under a name, or tried to. Name and attributes are cached,
+    /// unless another change came between. `after`: the directory's attributes afterwards, if the
+    /// reply had them.
     pub(crate) fn made(
         &self,
         (directory, name): (FileIndex, &[u8]),
         made: braid_client::Result<Attributes>,
-        Before { promise, mark, changing: _until_it_is_kept }: Before<'_>,
+        Before { lease, mark, changing: _until_cached }: Before<'_>,
         after: Option<Attributes>,
     ) -> Result<Known> {
-        let (cache, holds) = (&self.holder.cache, |promise: &Promise| self.holder.holds(promise));
-        let keep = match (&made, promise) {
-            (Ok(found), Some(promise)) => cache.keep_found(&promise, mark, name, found, holds),
+        let (cache, is_valid) = (&self.holder.cache, |lease: &Promise| self.holder.holds(lease));
+        let keep = match (&made, lease) {
+            (Ok(found), Some(lease)) => cache.keep_found(&lease, mark, name, found, is_valid),
             _ => Keep::default(),
         };
         match &keep.name {
-            Some(promise) => cache.change_entries(directory, promise, mark, after, holds),
-            // What is remembered of the name is of before, or whether it was made is not known.
+            Some(lease) => cache.change_entries(directory, lease, mark, after, is_valid),
+            // What is cached of the name is too old, or the outcome is unknown.
             None => cache.change_name(directory, name),
         }
         let attributes = made.inspect_err(|error| self.gave_up(directory, error))?;
         Ok(Known { attributes, keep })
     }
 
-    /// Entries of a directory were to be changed, and this came of it.
+    /// A change of a directory's entries has failed.
     pub(crate) fn gave_up(&self, directory: FileIndex, error: &braid_client::Error) {
         if is_open_question(error) {
             self.holder.doubt(directory);
         }
     }
 
-    /// The same, before something is made under a name.
+    /// As [`Vfs::before_change`], before something is created under a name.
     pub(crate) fn before_making(&self, (directory, name): (FileIndex, &[u8])) -> Before<'_> {
         let before = self.before(directory);
         Before { changing: before.changing.making(directory, name), ..before }
     }
 
-    /// Before the entries of a directory are changed: its promise, if it is held, and the moment.
+    /// The state before entries of a directory are changed.
     pub(crate) fn before(&self, directory: FileIndex) -> Before<'_> {
         let changing = self.holder.cache.changing([directory; 2]);
         Before {
-            promise: self.holder.held_promise(directory),
+            lease: self.holder.held_promise(directory),
             mark: self.holder.cache.mark(),
             changing,
         }

@@ -1,4 +1,5 @@
-//! One bound of time from a program's call to the last server that is asked for it (I8), with servers that are gone.
+//! One deadline for a program's call and all servers that are asked for it (I8), with servers that
+//! do not answer.
 
 #[path = "it/support/mod.rs"]
 mod support;
@@ -21,18 +22,19 @@ use braid_vfs::{
 };
 use support::{Cluster, ROOT, create, wait_for};
 
-/// The bound of the mounts here.
+/// The time limit of calls of these mounts.
 const BOUND: Duration = Duration::from_secs(4);
-/// A call that began a second bound, or took the default one, is seen by this.
+/// A call that takes longer has used a second deadline, or the default one.
 const LATE: Duration = Duration::from_secs(7);
-/// Servers that were waited for a moment ago are not: half a bound is more than that takes.
+/// Servers that were waited for a moment ago are not waited for again: that takes less than half
+/// the limit.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
 fn config(cluster: &Cluster) -> Config {
     Config { timeout: BOUND, ..cluster.config() }
 }
 
-/// How long a call takes that is in vain, as a gateway makes it.
+/// How long a failing call takes, made as a gateway makes it.
 fn in_vain<T>(
     vfs: &Vfs,
     call: impl FnOnce() -> braid_vfs::Result<T>,
@@ -43,7 +45,7 @@ fn in_vain<T>(
     (begun.elapsed(), error)
 }
 
-/// A file of the mount that its maker closed.
+/// A file of the mount that its writer has closed.
 fn made(maker: &Vfs, name: &[u8]) -> FileIndex {
     let (file, handle) = create(maker, name);
     maker.write(handle, 0, b"what it was", WriteAs::default()).unwrap();
@@ -63,13 +65,13 @@ fn page(vfs: &Vfs, handle: FileHandle) -> braid_vfs::Result<Vec<u8>> {
     vfs.read_page(handle, 0, &mut [0; 64], None, give)
 }
 
-/// These files, known to a mount and open late there.
+/// These files, cached on a mount and opened lazily there.
 fn open_late(maker: &Vfs, reader: &Vfs, count: usize) -> Vec<(FileIndex, FileHandle)> {
     let names: Vec<Vec<u8>> = (0..count).map(|at| format!("late{at}").into_bytes()).collect();
     let files: Vec<FileIndex> = names.iter().map(|name| made(maker, name)).collect();
     let open = |(file, name): (&FileIndex, &Vec<u8>)| {
         let mut handle = None;
-        // Once the close has arrived and the size is settled, its attributes are kept.
+        // Once the close has arrived and the size is recorded, its attributes are cached.
         wait_for(|| {
             let opened = open(reader, *file);
             let Looked::Found(found) = reader.look_up(ROOT, name).unwrap() else {
@@ -81,7 +83,7 @@ fn open_late(maker: &Vfs, reader: &Vfs, count: usize) -> Vec<(FileIndex, FileHan
             }
             handle.is_some()
         });
-        // The one that told us so was opened before it was known.
+        // The handle that showed this was opened before the attributes were cached.
         reader.release(handle.unwrap(), None).unwrap();
         (*file, self::open(reader, *file).handle)
     };
@@ -89,7 +91,7 @@ fn open_late(maker: &Vfs, reader: &Vfs, count: usize) -> Vec<(FileIndex, FileHan
 }
 
 #[test]
-fn a_page_and_the_page_that_a_kernel_asks_for_again_end_within_one_bound() {
+fn a_page_and_its_retry_by_the_kernel_end_within_one_deadline() {
     let mut cluster = Cluster::start(1);
     let (one, two) = (cluster.serving_mount(), cluster.serving_mount_of(config(&cluster)));
     let opened = open(&two, made(&one, b"f"));
@@ -98,14 +100,14 @@ fn a_page_and_the_page_that_a_kernel_asks_for_again_end_within_one_bound() {
     let (first, error) = in_vain(&two, || page(&two, opened.handle));
     assert!(first < LATE, "{first:?}");
     assert!(error.to_string().contains("I/O daemon"), "{error}");
-    // Read-ahead has failed: the kernel asks for the page by itself.
+    // Read-ahead has failed: the kernel asks for the single page.
     let (second, error) = in_vain(&two, || page(&two, opened.handle));
     assert!(second < AT_ONCE, "{second:?}");
     assert!(error.to_string().contains("I/O daemon"), "{error}");
 }
 
 #[test]
-fn a_look_up_without_a_metadata_server_asks_for_the_lease_and_the_name_in_one_bound() {
+fn a_lookup_without_a_metadata_server_ends_within_one_deadline() {
     let mut cluster = Cluster::start(1);
     let mount = cluster.serving_mount_of(config(&cluster));
     cluster.stop_mds();
@@ -120,7 +122,7 @@ fn a_look_up_without_a_metadata_server_asks_for_the_lease_and_the_name_in_one_bo
 }
 
 #[test]
-fn unlink_and_rename_with_late_files_take_one_bound_without_a_metadata_server() {
+fn unlink_and_rename_with_lazy_opens_end_within_one_deadline() {
     let mut cluster = Cluster::start(1);
     let (one, two) = (cluster.serving_mount(), cluster.serving_mount_of(config(&cluster)));
     let late = open_late(&one, &two, 5);
@@ -131,7 +133,7 @@ fn unlink_and_rename_with_late_files_take_one_bound_without_a_metadata_server() 
     let replace = braid_vfs::RenameMode::Replace;
     let (time, _) = in_vain(&two, || two.rename((ROOT, b"late1"), (ROOT, b"late2"), replace));
     assert!(time < LATE, "{time:?}");
-    // None was forgotten: when the server is back this mount opens them before it takes a name away.
+    // None was forgotten: when the server is back, this mount opens them before it removes a name.
     cluster.start_mds();
     wait_for(|| match two.unlink(ROOT, b"late0") {
         Ok(()) => true,
@@ -143,7 +145,7 @@ fn unlink_and_rename_with_late_files_take_one_bound_without_a_metadata_server() 
     }
 }
 
-/// A way to the metadata server on which bytes take a while.
+/// A slow connection to the metadata server.
 struct Relay {
     address: String,
     delay_ms: Arc<AtomicU64>,
@@ -182,8 +184,8 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, delay_ms: &AtomicU64) {
 }
 
 #[test]
-fn late_files_far_from_the_server_are_opened_within_the_time_of_a_recall() {
-    // One after the other they would take three times that.
+fn lazy_opens_over_a_slow_link_are_sent_within_a_recall() {
+    // In sequence they would take three times as long.
     const FILES: usize = 600;
     const ONE_WAY_MS: u64 = 20;
     let cluster = Cluster::start(1);
@@ -195,13 +197,13 @@ fn late_files_far_from_the_server_are_opened_within_the_time_of_a_recall() {
     relay.delay_ms.store(ONE_WAY_MS, Ordering::Relaxed);
     one.unlink(ROOT, b"late0").unwrap();
     relay.delay_ms.store(0, Ordering::Relaxed);
-    assert!(cluster.calls() - before >= FILES as u64, "they were late");
+    assert!(cluster.calls() - before >= FILES as u64, "they were opened lazily");
     for (_, handle) in late {
         assert_eq!(page(&two, handle).unwrap(), b"what it was", "the session was not lost");
     }
 }
 
-/// Holds a names recall in hand until it is let go.
+/// Blocks a recall of names until it is released.
 struct InHand {
     recalled: mpsc::Sender<()>,
     let_go: Mutex<mpsc::Receiver<()>>,
@@ -224,7 +226,7 @@ impl LeaseHolder for InHand {
 }
 
 #[test]
-fn a_client_that_is_cut_off_drops_everything_though_it_has_recalls_in_hand() {
+fn a_client_that_is_cut_off_drops_all_caches_during_a_recall() {
     let mut cluster = Cluster::start(1);
     let client = cluster.client();
     let ((recalled, is_recalled), (let_go, wait), (lost, is_lost)) =
@@ -233,7 +235,7 @@ fn a_client_that_is_cut_off_drops_everything_though_it_has_recalls_in_hand() {
     client.leases().serve(Arc::downgrade(&holder) as Weak<dyn LeaseHolder>).unwrap();
     let other = cluster.mount();
     let make = |name: &[u8]| other.make_directory(support::USER, ROOT, name, 0o755, 0);
-    // It keeps this one's names, too, which nobody recalls.
+    // It has this directory's names, too, whose lease is not recalled.
     let kept = make(b"kept").unwrap().attributes.file;
     for directory in [kept, ROOT] {
         wait_for(|| client.leases().ask_names(directory).unwrap().is_some());
@@ -242,16 +244,16 @@ fn a_client_that_is_cut_off_drops_everything_though_it_has_recalls_in_hand() {
         scope.spawn(|| make(b"d"));
         is_recalled.recv().unwrap();
         cluster.stop_mds();
-        // It is not let go before: whoever waits for it would wait for ever.
+        // It is not released before: a thread that waits for it would wait for ever.
         is_lost
             .recv_timeout(Duration::from_secs(60))
-            .expect("everything is dropped when leases are believed no more");
+            .expect("everything is dropped when leases are not valid any more");
         let_go.send(()).unwrap();
         cluster.start_mds();
     });
 }
 
-/// A holder that says how many recalls it has carried out.
+/// A lease holder that counts the recalls that it has carried out.
 struct Counting(mpsc::Sender<()>);
 
 impl LeaseHolder for Counting {

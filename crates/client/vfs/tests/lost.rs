@@ -1,4 +1,4 @@
-//! What is recalled, or lost, goes at once, whatever else a client waits for.
+//! Recalled or lost leases are given up immediately, whatever else a client waits for.
 
 #[path = "it/support/mod.rs"]
 mod support;
@@ -18,14 +18,14 @@ use braid_vfs::{Access, FileHandle, FileIndex, Keeper, Page, Vfs, WriteAs};
 use support::{Cluster, create, wait_for, write};
 
 const FILES: usize = 40;
-/// Files that somebody reads all the time: more than are dropped at a time.
+/// Files that are read all the time: more than are dropped in parallel.
 const HOT: usize = 12;
 
 /// A kernel that has pages of some files.
 #[derive(Default)]
 struct Kernel {
     has: Mutex<HashSet<FileIndex>>,
-    /// Pages of these are wanted again as soon as they are dropped.
+    /// Pages of these are read again as soon as they are dropped.
     hot: Mutex<HashMap<FileIndex, FileHandle>>,
     vfs: OnceLock<Weak<Vfs>>,
     itself: OnceLock<Weak<Kernel>>,
@@ -43,7 +43,7 @@ impl Keeper for Kernel {
             self.itself.get().unwrap().upgrade().unwrap(),
         );
         thread::spawn(move || read_page(&vfs, &kernel, (file, handle)));
-        // Time for it to begin.
+        // Lets it begin.
         thread::sleep(Duration::from_millis(50));
     }
 }
@@ -65,9 +65,9 @@ fn read_page(
 }
 
 #[test]
-fn pages_of_every_file_go_when_all_leases_are_lost_though_daemons_are_waited_for() {
+fn lease_loss_drops_all_pages_while_calls_wait_for_daemons() {
     let mut cluster = Cluster::start(1);
-    // Who waits for a daemon does so for as long as this test may take.
+    // A call that waits for a daemon does so as long as this test may take.
     let config = Config { timeout: Duration::from_secs(600), ..cluster.config() };
     let (vfs, kernel) = (
         Arc::new(Vfs::new(Client::connect(config).unwrap()).unwrap()),
@@ -93,7 +93,8 @@ fn pages_of_every_file_go_when_all_leases_are_lost_though_daemons_are_waited_for
     cluster.stop_daemons();
     assert_eq!(kernel.has(&files), FILES + HOT);
     kernel.hot.lock().unwrap().extend(kept[FILES..].iter().copied());
-    // A page on its way, a write under way, a run that is sent: each waits for the daemon, and nobody for them.
+    // A page that is being read, a write, and a buffer that is being sent: each waits for the
+    // daemon, and nothing waits for them.
     let (one, two, three, pages) =
         (Arc::clone(&vfs), Arc::clone(&vfs), Arc::clone(&vfs), Arc::clone(&kernel));
     let direct = WriteAs { direct: true, ..WriteAs::default() };
@@ -101,14 +102,14 @@ fn pages_of_every_file_go_when_all_leases_are_lost_though_daemons_are_waited_for
     let write = thread::spawn(move || two.write(writes, 0, &[7; 256 << 10], direct));
     thread::spawn(move || three.write(gathers, 1, b"nobody will see this", WriteAs::default()));
     wait_for(|| kernel.has(&files) == 0);
-    assert!(!page.is_finished() && !write.is_finished(), "they were waited for");
+    assert!(!page.is_finished() && !write.is_finished(), "the drop waited for them");
 }
 
-/// A client that does not give files back until it is let, but for one.
+/// A client that returns only one lease until it is released.
 struct Stuck {
     gives: FileIndex,
     asked_for: AtomicUsize,
-    /// Locked until it is let.
+    /// Locked until it is released.
     waits: Mutex<()>,
 }
 
@@ -127,7 +128,7 @@ impl LeaseHolder for Stuck {
 }
 
 #[test]
-fn files_that_cannot_be_given_back_hold_up_no_other() {
+fn leases_that_are_not_returned_delay_no_other() {
     const STUCK: usize = 12;
     let cluster = Cluster::start(1);
     let (client, vfs) = (cluster.client(), cluster.serving_mount());
@@ -141,7 +142,7 @@ fn files_that_cannot_be_given_back_hold_up_no_other() {
             .leases()
             .ask_data(*file, LeaseMode::Write, true)
             .unwrap()
-            .expect("it gets what it asks for");
+            .expect("it gets the lease");
     }
     let (waits, written) = (holder.waits.lock().unwrap(), AtomicUsize::new(0));
     thread::scope(|scope| {
@@ -153,7 +154,7 @@ fn files_that_cannot_be_given_back_hold_up_no_other() {
         }
         wait_for(|| holder.asked_for.load(SeqCst) == STUCK);
         write(&vfs, files[STUCK].1, 0, b"x");
-        assert_eq!(written.load(SeqCst), 0, "they wait for what is not given back");
+        assert_eq!(written.load(SeqCst), 0, "they wait for leases that are not returned");
         drop(waits);
     });
     assert_eq!(written.load(SeqCst), STUCK);

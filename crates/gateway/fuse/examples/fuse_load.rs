@@ -1,9 +1,9 @@
-//! What the FUSE layer costs by itself: a file in memory behind it, requests in front, past the page cache and through it
-//! (docs/adr/0030).
+//! What the FUSE layer costs by itself: a file in memory behind it, requests in front, past the
+//! page cache and through it (docs/adr/0030).
 //!
-//! `cargo run --release -p braid-fuse --example fuse_load [SECONDS]` (root). One line per setting: the mean time
-//! of an operation as its thread sees it, operations per second of all threads, and CPU time of client,
-//! kernel and handler together.
+//! `cargo run --release -p braid-fuse --example fuse_load [SECONDS]` (root). One line per setting:
+//! the mean time of an operation as its thread sees it, operations per second of all threads, and
+//! CPU time of client, kernel and handler together.
 #![cfg(target_os = "linux")]
 
 use braid_fuse::kernel::abi::fopen;

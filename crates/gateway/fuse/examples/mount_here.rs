@@ -1,4 +1,5 @@
-//! A cluster in this process, mounted twice, until Enter or the end of the input: for looking by hand.
+//! A cluster in this process, mounted twice, until Enter or the end of the input: for looking by
+//! hand.
 //!
 //! ```text
 //! cargo run --release -p braid-fuse --example mount_here -- IODS POINT [POINT...]

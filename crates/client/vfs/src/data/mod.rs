@@ -1,35 +1,42 @@
-//! Data leases as this mount holds them: no byte is written, and none given to a kernel that keeps it, without one. On a weak
-//! mount (ADR 0013) pages of a file that nobody here may write are given without; `version.rs` says when they are too old.
+//! Data leases of this mount, and the reads and writes under them.
+//!
+//! No byte is written, and no page is given to a gateway that caches it, without a data lease. On a
+//! relaxed mount (ADR 0013) pages of a file that nobody here may write need none; [`page_version`]
+//! decides when they are too old.
 //!
 //! ```text
-//!   write, append ── begin: verdict of the gate ── go ── bytes to the daemons ── pages of them dropped ── end
-//!   page          ──┘            └ ask: the server recalls from others           given to the keeper ─── end
-//!   recall ── nothing begins, what runs ends ── the keeper drops all pages ── the lease is returned
+//!   write, append ─┬ begin: may it run? ── yes ── bytes to the daemons ── pages dropped ── end
+//!   page ──────────┘         └ ask: the server recalls from others     given to the gateway
+//!   recall ── nothing begins, what runs ends ── the gateway drops all pages ── lease returned
 //! ```
 //!
-//! What may begin when decides [`gate`], and why nobody waits for ever. Here are its lock, the threads that wait, and the
-//! table of files.
+//! [`lease_state`] decides what may begin when, and why no call waits for ever. This module has its
+//! lock, the threads that wait, and the table of files. A kernel may write back a page that it read
+//! before a program wrote the same bytes: [`overlapping_writes`] keeps the program's bytes.
 //!
-//! A kernel may write a page back that it read before a program's write of the same bytes: `overlap.rs` keeps the program's.
-//!
-//! Invariants: (1) a page waits on the condition that the beginning of a dropping ends, never in a call: its ask is made by
-//! another thread; (2) a page that a kernel writes because it drops it is written at once; (3) nobody waits longer than
-//! `WAIT_MAX` (I8); (4) of files that nobody has open at most `FILES_MAX` are kept (I9).
+//! Invariants:
+//! 1. A page waits only on a condition variable, which the beginning of a drop wakes, and never in
+//!    a call to a server: another thread asks for its lease.
+//! 2. A page that the kernel writes back because it drops it is written without waiting for a
+//!    lease.
+//! 3. No call waits longer than [`WAIT_MAX`] (I8).
+//! 4. Of files that nobody has open, at most `FILES_MAX` are cached (I9).
 
-mod end;
-mod flight;
-pub mod gate;
-pub(crate) mod gather;
-mod losses;
-mod lost;
-mod overlap;
-pub(crate) mod pace;
-mod senders;
+mod append_offset;
+mod background_flush;
+mod flush_timers;
+pub(crate) mod flush_unit;
+mod handle_data;
+mod lease_loss;
+pub mod lease_state;
+mod overlapping_writes;
+mod page_version;
 pub(crate) mod server_clock;
 pub(crate) mod set_ids;
-pub(crate) mod stretch;
 mod table;
-mod version;
+pub(crate) mod throughput;
+pub(crate) mod write_coalescing;
+pub(crate) mod write_errors;
 
 use std::{
     ops::Range,
@@ -41,50 +48,52 @@ use std::{
 use braid_client::{Bound, FileIndex, LeaseMode, LeaseOf, LeaseTicket, Status};
 use braid_types::limits::TIMEOUT_SECONDS_DEFAULT;
 
-pub(crate) use self::table::Table;
+pub(crate) use self::{handle_data::HandleData, table::Table};
 use self::{
-    gate::{Gate, Use, Verdict},
-    gather::Gathered,
-    overlap::Overlap,
+    lease_state::{Gate, Use, Verdict},
+    overlapping_writes::Overlap,
+    page_version::Held,
     set_ids::SetIds,
-    version::Held,
+    write_coalescing::Gathered,
 };
 use crate::{
     consistency::Consistency,
     error::{Error, Result},
-    files::lock,
-    known::Known,
-    promise::{Holder, Promise},
+    mount_caches::Holder,
+    mutex::lock,
+    names::{cached_attributes::Known, names_lease::Promise},
 };
 
-/// How long one waits for a lease that others do not return, unless the program's call may take less.
+/// How long a call waits for a lease that other clients do not return, unless its deadline is
+/// sooner.
 const WAIT_MAX: Duration = Duration::from_secs(TIMEOUT_SECONDS_DEFAULT);
 
-/// What is under way with one file's bytes.
+/// The use of one file's bytes by this mount.
 #[derive(Debug)]
 pub(crate) struct Data {
     file: FileIndex,
-    state: Mutex<State>,
+    state: Mutex<DataState>,
     changed: Condvar,
-    /// Held by the one that drops all pages.
+    /// Held by the thread that drops all pages.
     dropping: Mutex<()>,
     gathered: Gathered,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    gate: Gate,
+struct DataState {
+    lease: Gate,
     /// The lease that is being returned: nothing begins under it any more.
-    dead: Option<LeaseTicket>,
-    /// The write lease that was had by insisting: clients that use no leases may have the file open beside it.
-    insisted: Option<LeaseTicket>,
-    /// When to ask again whether nobody else writes the file.
-    wish_again: Option<Instant>,
-    /// Why the last ask that a page waits for came to nothing.
+    returning: Option<LeaseTicket>,
+    /// A write lease that was asked for as required. Clients without leases may have the file open
+    /// at the same time.
+    required: Option<LeaseTicket>,
+    /// When to ask again for a write lease, which shows that no other client writes the file.
+    ask_again_at: Option<Instant>,
+    /// Why the last request for a lease failed, for the page that waits for it.
     failed: Option<Error>,
-    /// Where the file ends, while this mount is alone with it and knows.
+    /// Where the file ends. `None`: not known, or other clients use the file.
     end: Option<u64>,
-    /// What the pages are of, where they are given without a lease.
+    /// The version of the pages, where they need no lease.
     held: Option<Held<Promise>>,
     set_ids: SetIds,
     overlap: Overlap,
@@ -92,8 +101,8 @@ struct State {
 
 impl Data {
     fn new(file: FileIndex, consistency: Consistency) -> Self {
-        let gate = if consistency.is_weak() { Gate::weak() } else { Gate::default() };
-        let state = Mutex::new(State { gate, ..State::default() });
+        let lease = if consistency.is_weak() { Gate::weak() } else { Gate::default() };
+        let state = Mutex::new(DataState { lease, ..DataState::default() });
         Self {
             file,
             state,
@@ -103,41 +112,51 @@ impl Data {
         }
     }
 
-    /// A lease was asked for, and this was answered.
-    fn asked(
+    /// The request for a lease was answered.
+    fn ask_answered(
         &self,
-        (mode, alone): (LeaseMode, bool),
+        (mode, required): (LeaseMode, bool),
         answer: &braid_client::Result<Option<LeaseTicket>>,
     ) {
         let mut state = lock(&self.state);
-        if let (LeaseMode::Write, true, Ok(ticket)) = (mode, alone, answer) {
-            state.insisted.clone_from(ticket);
+        if let (LeaseMode::Write, true, Ok(ticket)) = (mode, required, answer) {
+            state.required.clone_from(ticket);
         }
-        state.gate.ask(false);
+        state.lease.ask(false);
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Waits until something holds that comes by itself.
-    fn wait_while(&self, waits: impl Fn(&Gate) -> bool) -> MutexGuard<'_, State> {
+    /// Waits for a state that other threads reach by themselves.
+    fn wait_while(&self, waits: impl Fn(&Gate) -> bool) -> MutexGuard<'_, DataState> {
         let state = lock(&self.state);
         self.changed
-            .wait_while(state, |state| waits(&state.gate))
+            .wait_while(state, |state| waits(&state.lease))
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the gate, and has everybody look at it again.
+    /// Changes the lease state, and wakes all threads that wait for it.
     fn change<T>(&self, work: impl FnOnce(&mut Gate) -> T) -> T {
-        let done = work(&mut lock(&self.state).gate);
+        let done = work(&mut lock(&self.state).lease);
         self.changed.notify_all();
         done
+    }
+
+    /// The lease may be returned, or is: uses may begin again.
+    fn end_recall(&self) {
+        self.change(|lease| {
+            debug_assert!(lease.is_still(), "lease_state I1: a write runs under a returned lease");
+            debug_assert!(!lease.has_given(), "lease_state I1: pages are left of a returned lease");
+            lease.returned();
+        });
     }
 
     pub(crate) fn file(&self) -> FileIndex {
         self.file
     }
 
-    /// Writes pages that a kernel has kept: `write` is given the parts that no program's call is writing now. Waits for nobody.
+    /// Writes back cached pages. `write` gets the parts that no program's call is writing now.
+    /// Waits for no other thread.
     pub(crate) fn write_pages(
         &self,
         bytes: Range<u64>,
@@ -151,10 +170,10 @@ impl Data {
         written
     }
 
-    /// What of a lease that was drained may be kept: *shared* is for those that write, *read* for a mount where nobody
-    /// does.
+    /// The mode in which a recalled lease is kept: *shared* where a program here writes, *read*
+    /// where none does.
     pub(crate) fn may_keep(&self, keep: LeaseMode) -> LeaseMode {
-        let writes = lock(&self.state).gate.has_writers();
+        let writes = lock(&self.state).lease.has_writers();
         match keep {
             LeaseMode::Shared if writes => keep,
             LeaseMode::Read if !writes => keep,
@@ -163,15 +182,15 @@ impl Data {
     }
 }
 
-/// A write, or a page on its way to the keeper.
+/// A use of a file's bytes that has begun: a read, a write, or a page that is being read.
 pub(crate) struct Under {
     data: Arc<Data>,
     what: Use,
-    /// What is written under it may be gathered: nobody else uses the file.
-    gathers: bool,
-    /// The lease; a weak page needs none.
+    /// No other client uses the file: writes may be buffered.
+    alone: bool,
+    /// The lease. `None`: a page that needs none.
     ticket: Option<LeaseTicket>,
-    /// The bytes that it is about to change, as [`Overlap`] numbers them.
+    /// The number of the program's call that changes bytes, in [`OverlappingWrites`].
     call: Option<u64>,
 }
 
@@ -181,23 +200,23 @@ impl Under {
         self.ticket.is_some()
     }
 
-    /// Whether nobody else uses the file, also no client without leases.
+    /// Whether no other client uses the file, not even one without leases.
     pub(crate) fn is_alone(&self) -> bool {
-        self.gathers
+        self.alone
     }
 
     pub(crate) fn file(&self) -> FileIndex {
         self.data.file
     }
 
-    /// These bytes are about to be changed: until this is dropped, pages that a kernel writes back leave them alone. Waits for
-    /// those that it is writing already.
+    /// These bytes are about to be changed. Until this is dropped, pages that the kernel writes
+    /// back leave them out. Waits for pages of them that are being written already.
     pub(crate) fn changes(&mut self, offset: u64, bytes: u64) {
         let mut state = lock(&self.data.state);
         let call = state.overlap.begin_call(offset..offset.saturating_add(bytes));
         self.call = Some(call);
         if state.overlap.must_wait(call) {
-            let waits = |state: &mut State| state.overlap.must_wait(call);
+            let waits = |state: &mut DataState| state.overlap.must_wait(call);
             drop(
                 self.data.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner),
             );
@@ -209,34 +228,35 @@ impl Drop for Under {
     fn drop(&mut self) {
         let mut state = lock(&self.data.state);
         self.call.into_iter().for_each(|call| state.overlap.end_call(call));
-        state.gate.end(self.what);
+        state.lease.end(self.what);
         drop(state);
         self.data.changed.notify_all();
     }
 }
 
-/// Somebody has the file open for writing.
+/// A handle that is open for writing.
 #[derive(Debug)]
 pub(crate) struct Writer {
     data: Arc<Data>,
-    holder: Arc<Holder>,
+    caches: Arc<Holder>,
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
         let mut state = lock(&self.data.state);
-        // Nobody here writes any more: what is held for that would only keep others from caching. Under the lock: whoever opens
-        // the file for writing next finds it gone, and asks. Pages that were given under *write* stay, and it with them.
-        let held = match state.gate.writer_goes() {
+        // After the last writer a lease for writing only keeps others from caching. It is given
+        // back under the lock, so that the next open for writing finds it gone and asks again. A
+        // write lease stays while pages are cached under it.
+        let held = match state.lease.writer_goes() {
             true => {
-                // Nobody here appends any more, and a lease that was given back is not recalled.
+                // A lease that was given back is not recalled, so nothing else resets the end.
                 state.end = None;
-                self.holder.held(&self.data, &state)
+                self.caches.held(&self.data, &state)
             }
             false => LeaseMode::None,
         };
-        if held == LeaseMode::Shared || held == LeaseMode::Write && !state.gate.has_given() {
-            self.holder.leases().give_back_later(LeaseOf::Data(self.data.file));
+        if held == LeaseMode::Shared || held == LeaseMode::Write && !state.lease.has_given() {
+            self.caches.leases().give_back_later(LeaseOf::Data(self.data.file));
         }
         drop(state);
         self.data.changed.notify_all();
@@ -244,41 +264,38 @@ impl Drop for Writer {
 }
 
 impl Holder {
-    /// Begins a use of a file's bytes, waiting for the lease that it needs. `None` when this mount keeps nothing.
+    /// Begins a use of a file's bytes, and waits for the lease that it needs. `None`: this mount
+    /// takes no leases.
     pub(crate) fn begin(self: &Arc<Self>, data: &Arc<Data>, what: Use) -> Result<Option<Under>> {
         if !self.is_serving() {
             return Ok(None);
         }
         let mut until = None;
         let mut state = lock(&data.state);
-        // Whatever failed before failed for others.
+        // An earlier failure belongs to an earlier call.
         state.failed = None;
         loop {
             let ticket = self.ticket(data, &state);
             let held = ticket.as_ref().map_or(LeaseMode::None, LeaseTicket::mode);
-            let verdict = state.gate.verdict(what, held);
+            let verdict = state.lease.verdict(what, held);
             if verdict == Verdict::Go {
-                state.gate.begin(what);
-                let gathers =
-                    held == LeaseMode::Write && !state.gate.is_asking() && state.insisted != ticket;
-                return Ok(Some(Under {
-                    data: Arc::clone(data),
-                    what,
-                    gathers,
-                    ticket,
-                    call: None,
-                }));
+                state.lease.begin(what);
+                let alone = held == LeaseMode::Write
+                    && !state.lease.is_asking()
+                    && state.required != ticket;
+                let data = Arc::clone(data);
+                return Ok(Some(Under { data, what, alone, ticket, call: None }));
             }
             let left = time_left(&mut until)?;
-            if let Verdict::Ask { mode, alone } = verdict {
-                state.gate.ask(true);
+            if let Verdict::Ask { mode, alone: required } = verdict {
+                state.lease.ask(true);
                 if what != Use::Page {
                     drop(state);
-                    self.ask(data, mode, alone)?;
+                    self.ask(data, mode, required)?;
                     state = lock(&data.state);
                     continue;
                 }
-                self.ask_elsewhere(data, mode, alone, &mut state)?;
+                self.ask_elsewhere(data, (mode, required), &mut state)?;
             }
             state =
                 data.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -290,81 +307,84 @@ impl Holder {
         }
     }
 
-    /// Whether a page may be had now without waiting: then a keeper gains by keeping the file's pages.
+    /// Whether a page may be read now without waiting: then caching the file's pages is worth it.
     pub(crate) fn keeps_pages(&self, data: &Data) -> bool {
         let state = lock(&data.state);
-        self.is_serving() && state.gate.verdict(Use::Page, self.held(data, &state)) == Verdict::Go
+        self.is_serving() && state.lease.verdict(Use::Page, self.held(data, &state)) == Verdict::Go
     }
 
-    /// Whether a file that nobody has open is worth remembering: its pages are kept, or may be.
+    /// Whether a file that nobody has open stays in the table: its pages are cached, or may be.
     pub(crate) fn is_worth_keeping(&self, data: &Data) -> bool {
         let state = lock(&data.state);
-        state.gate.has_given()
+        state.lease.has_given()
             || matches!(self.held(data, &state), LeaseMode::Read | LeaseMode::Write)
     }
 
-    /// A file is opened for reading whose pages need no lease, and is known to be so now: pages of another version of it are
-    /// dropped. Until that is done no other open of it goes on.
+    /// A file whose pages need no lease is opened for reading, with these attributes: pages of
+    /// another version of it are dropped. No other open of it continues until that is done.
     pub(crate) fn renew(&self, data: &Data, known: &Known) {
-        if !lock(&data.state).gate.is_weak() {
+        if !lock(&data.state).lease.is_weak() {
             return;
         }
         let now = Instant::now();
-        let (version, promise) = ((&known.attributes).into(), known.keep.attributes.as_ref());
+        let (version, lease) = ((&known.attributes).into(), known.keep.attributes.as_ref());
         let _one = lock(&data.dropping);
         {
             let mut state = lock(&data.state);
-            if state.held.as_ref().is_some_and(|held| held.is_of(&version, promise)) {
+            if state.held.as_ref().is_some_and(|held| held.is_of(&version, lease)) {
                 return;
             }
             let before = state.held.take();
-            state.held = Some(Held::from_now(before, version, promise, now));
+            state.held = Some(Held::from_now(before, version, lease, now));
         }
         self.drop_once(data);
     }
 
-    /// What is read from now on is of now, also where pages need no lease.
+    /// Drops cached pages that need no lease, so that later reads see current data.
     pub(crate) fn drop_weak(&self, data: &Data) {
         let _one = lock(&data.dropping);
-        if lock(&data.state).gate.is_weak() {
+        if lock(&data.state).lease.is_weak() {
             self.drop_once(data);
         }
     }
 
-    /// What mappings have stored so far is at the daemons when this returns.
+    /// What programs have stored in mappings is at the daemons when this returns.
     pub(crate) fn drop_stored(&self, data: &Data) {
         let _one = lock(&data.dropping);
-        // Who may store has the file open for writing, with its mapping at the latest.
-        if lock(&data.state).gate.has_writers() {
+        // A program with a writable mapping has the file open for writing, by the mapping at least.
+        if lock(&data.state).lease.has_writers() {
             self.drop_once(data);
         }
     }
 
-    /// Drops the pages that there are; those that come meanwhile were read meanwhile. Whether there are none now.
+    /// Drops the pages that are cached now. Returns whether none is left: others may have been read
+    /// meanwhile.
     fn drop_once(&self, data: &Data) -> bool {
-        let begins = data.change(|gate| {
-            let given = gate.has_given();
-            if given {
-                gate.begin_drop(true);
+        let begins = data.change(|lease| {
+            let has_pages = lease.has_given();
+            if has_pages {
+                lease.begin_drop(true);
             }
-            given
+            has_pages
         });
         if begins {
             self.keeper_drops(data.file, 0, 0);
         }
-        !begins || data.change(|gate| gate.end_drop(true))
+        !begins || data.change(|lease| lease.end_drop(true))
     }
 
-    /// The mode that is held now, and is not being returned.
-    fn held(&self, data: &Data, state: &State) -> LeaseMode {
+    /// The mode of the lease that is held and is not being returned.
+    fn held(&self, data: &Data, state: &DataState) -> LeaseMode {
         self.ticket(data, state).map_or(LeaseMode::None, |ticket| ticket.mode())
     }
 
-    fn ticket(&self, data: &Data, state: &State) -> Option<LeaseTicket> {
-        self.leases().data_ticket(data.file).filter(|ticket| state.dead.as_ref() != Some(ticket))
+    fn ticket(&self, data: &Data, state: &DataState) -> Option<LeaseTicket> {
+        self.leases()
+            .data_ticket(data.file)
+            .filter(|ticket| state.returning.as_ref() != Some(ticket))
     }
 
-    /// The mode to wish for with an open: what is held already is not asked for again.
+    /// The mode to ask for with an open. A lease that is held already is not asked for again.
     pub(crate) fn to_wish(&self, data: &Data, wanted: LeaseMode) -> LeaseMode {
         if !self.is_serving() {
             return LeaseMode::None;
@@ -372,89 +392,99 @@ impl Holder {
         let state = lock(&data.state);
         match (self.held(data, &state), wanted) {
             (LeaseMode::Write, _) => LeaseMode::None,
-            (_, LeaseMode::Read) if state.gate.is_weak() => LeaseMode::None,
+            (_, LeaseMode::Read) if state.lease.is_weak() => LeaseMode::None,
             (held, wanted) if held == wanted => LeaseMode::None,
-            // A wish to read would take from the writers of this mount what they have.
+            // A read lease would replace the one that this mount's writers need.
             (LeaseMode::Shared, LeaseMode::Read) => LeaseMode::None,
             _ => wanted,
         }
     }
 
-    fn ask(&self, data: &Data, mode: LeaseMode, alone: bool) -> Result<()> {
-        let asked = self.leases().ask_data(data.file, mode, alone);
-        data.asked((mode, alone), &asked);
+    fn ask(&self, data: &Data, mode: LeaseMode, required: bool) -> Result<()> {
+        let asked = self.leases().ask_data(data.file, mode, required);
+        data.ask_answered((mode, required), &asked);
         asked?;
         Ok(())
     }
 
-    /// Has the lease asked for by another thread: whoever wants a page must be there when pages are dropped.
+    /// Asks for the lease on another thread: the one that waits for a page must notice when pages
+    /// are dropped (1).
     fn ask_elsewhere(
         self: &Arc<Self>,
         data: &Arc<Data>,
-        mode: LeaseMode,
-        alone: bool,
-        state: &mut State,
+        (mode, required): (LeaseMode, bool),
+        state: &mut DataState,
     ) -> Result<()> {
-        let (holder, theirs) = (Arc::clone(self), Arc::clone(data));
+        let (caches, theirs) = (Arc::clone(self), Arc::clone(data));
         let bound = Bound::current();
         let asks = move || {
-            // A part of the call that waits for the page.
+            // The deadline of the call that waits for the page.
             let _bound = Bound::enter(bound);
-            let asked = holder.leases().ask_data(theirs.file, mode, alone);
+            let asked = caches.leases().ask_data(theirs.file, mode, required);
             if let Err(error) = &asked {
                 lock(&theirs.state).failed = Some(error.clone().into());
             }
-            theirs.asked((mode, alone), &asked);
+            theirs.ask_answered((mode, required), &asked);
         };
         thread::Builder::new().name("vfs-lease".into()).spawn(asks).map(drop).map_err(|_| {
-            state.gate.ask(false);
+            state.lease.ask(false);
             Error::of(Status::TooManyOpen)
         })
     }
 
-    /// Somebody is about to open the file for writing.
+    /// A handle is about to be opened for writing.
     pub(crate) fn writer(self: &Arc<Self>, data: &Arc<Data>) -> Writer {
         let must_drop = {
             let mut state = lock(&data.state);
             let held = self.held(data, &state);
-            state.gate.writer_comes(held)
+            state.lease.writer_comes(held)
         };
-        let writer = Writer { data: Arc::clone(data), holder: Arc::clone(self) };
+        let writer = Writer { data: Arc::clone(data), caches: Arc::clone(self) };
         if must_drop {
             self.drop_all(data);
         }
         writer
     }
 
-    /// Bytes were written past the keeper: it may have got pages of them meanwhile, of before.
-    pub(crate) fn drop_written(&self, under: Option<&Under>, offset: u64, bytes: u64) {
-        let Some(Under { data, .. }) = under else { return };
-        if bytes == 0 || !lock(&data.state).gate.has_given() {
-            return;
-        }
-        data.change(|gate| gate.begin_drop(false));
-        self.keeper_drops(data.file, offset, bytes);
-        data.change(|gate| gate.end_drop(false));
+    /// Bytes were written at the daemons.
+    pub(crate) fn written(&self, data: &Data, under: Option<&Under>, offset: u64, bytes: u64) {
+        data.written_to(offset + bytes);
+        // Before the drop: a page that is read after it must not be cut at the end known before.
+        self.cache.change(&[data.file]);
+        self.drop_written(under, offset, bytes);
     }
 
-    /// Ends what runs under a file's lease, and has all its pages dropped: the lease may go.
+    /// Bytes were changed at the daemons. Drops pages of them that the gateway may have read
+    /// before.
+    pub(crate) fn drop_written(&self, under: Option<&Under>, offset: u64, bytes: u64) {
+        let Some(Under { data, .. }) = under else { return };
+        if bytes == 0 || !lock(&data.state).lease.has_given() {
+            return;
+        }
+        data.change(|lease| lease.begin_drop(false));
+        self.keeper_drops(data.file, offset, bytes);
+        data.change(|lease| lease.end_drop(false));
+    }
+
+    /// Waits for what runs under a file's lease, and drops all its pages: the lease may be
+    /// returned.
     pub(crate) fn drain(&self, data: &Data) {
         self.drain_and(data, || ());
     }
 
-    /// The same, and does something before anything begins again.
+    /// As [`MountCaches::drain`]. Calls `then` before anything may begin again.
     pub(crate) fn drain_and(&self, data: &Data, then: impl FnOnce()) {
         self.close(data);
-        // What an append that still ran knows of the end goes with the lease.
-        data.wait_while(|gate| !gate.is_still()).end = None;
-        // What cannot be written is lost: whoever wrote it is told.
+        // An append that still ran may have set the end, which is known only under the lease.
+        data.wait_while(|lease| !lease.is_still()).end = None;
+        // The handle that wrote the bytes reports the error.
         let _ = self.settle(data);
         self.drop_all(data);
         then();
-        data.change(Gate::returned);
+        data.end_recall();
     }
 
-    /// Until the keeper has no page of the file.
+    /// Drops pages until the gateway has none of the file.
     fn drop_all(&self, data: &Data) {
         let _one = lock(&data.dropping);
         while !self.drop_once(data) {
@@ -463,13 +493,13 @@ impl Holder {
     }
 }
 
-/// How long may still be waited; the time begins with the first question.
+/// How long the call may still wait. The time begins with the first call of this function.
 fn time_left(until: &mut Option<Instant>) -> Result<Duration> {
     let now = Instant::now();
     let time = || Bound::left().map_or(WAIT_MAX, |left| left.min(WAIT_MAX));
     let left = until.get_or_insert_with(|| now + time()).saturating_duration_since(now);
     if left.is_zero() {
-        let why = "another client does not give back its lease of the file's bytes";
+        let why = "another client did not return its lease on the file's data in time";
         return Err(braid_client::Error::new(Status::TryAgain, why).into());
     }
     Ok(left)

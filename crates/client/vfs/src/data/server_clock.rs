@@ -1,9 +1,11 @@
-//! The metadata server's clock as a mount knows it: bytes that are buffered get the time at which the program wrote them, by the clock
-//! that gives all other times.
+//! The metadata server's clock, as a mount knows it. Buffered bytes get the time at which the
+//! program wrote them, by the clock that gives all other times.
 //!
-//! Each new file's attributes have the server's time. The answer was some time under way, so that the server's clock is never behind
-//! what is derived from one. The answer that was fastest says it best: the estimate follows faster answers immediately, slower ones
-//! by [`DRIFT`], as fast as clocks may drift apart. A server that changed its clock, or another server, is followed immediately.
+//! The attributes of each new file have the server's time. The reply took some time to arrive, so
+//! the server's clock is never behind the estimate from it. The fastest reply gives the best
+//! estimate: the estimate follows faster replies immediately, and slower ones by [`DRIFT`], as fast
+//! as clocks may drift apart. A server that changed its clock, or another server, is followed
+//! immediately.
 
 use std::{
     sync::Mutex,
@@ -12,37 +14,38 @@ use std::{
 
 use braid_client::Timestamp;
 
-use crate::files::lock;
+use crate::mutex::lock;
 
 const NANOS: i128 = 1_000_000_000;
-/// How much slower the server's clock may run than this machine's, in parts of a million: more than any that NTP corrects.
+/// How much slower the server's clock may run than this machine's, in parts of a million: more than
+/// NTP ever corrects.
 const DRIFT: i128 = 1_000;
-/// Further apart than that, the server's clock was changed.
+/// A larger difference shows that the server's clock was changed.
 const STEP: i128 = NANOS;
-/// An answer that took longer says nothing of the server's clock.
+/// A reply that took longer does not count.
 const SLOW: Duration = Duration::from_millis(500);
-/// How long the estimate is good for: clocks drift apart.
+/// How long the estimate is used: clocks drift apart.
 const KNOWN_FOR: Duration = Duration::from_secs(600);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct ServerClock(Mutex<Option<Known>>);
+pub(crate) struct ServerClock(Mutex<Option<Estimate>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    /// The server's time at `seen`, at least, in nanoseconds since 1970.
+struct Estimate {
+    /// A lower bound of the server's time at `seen`, in nanoseconds since 1970.
     server: i128,
     seen: Instant,
 }
 
-impl Known {
+impl Estimate {
     fn at(&self, now: Instant) -> i128 {
         self.server
             + i128::try_from(now.saturating_duration_since(self.seen).as_nanos())
                 .unwrap_or(i128::MAX)
     }
 
-    /// The least that it may be by now, if the server's clock runs slower than this machine's.
+    /// The lower bound now, if the server's clock runs slower than this machine's.
     fn at_least(&self, now: Instant) -> i128 {
         let since: Duration = now.saturating_duration_since(self.seen);
         self.at(now) - i128::try_from(since.as_nanos()).unwrap_or_default() * DRIFT / 1_000_000
@@ -50,34 +53,35 @@ impl Known {
 }
 
 impl ServerClock {
-    /// The answer to a call that was made at `asked`, and has just come, has this time of the server in it.
+    /// A reply has arrived with this time of the server. `asked`: when the call was sent.
     pub(crate) fn heard(&self, server: Timestamp, asked: Instant) {
         let now = Instant::now();
-        self.heard_at(server, now, now.saturating_duration_since(asked));
+        self.note_reply_at(server, now, now.saturating_duration_since(asked));
     }
 
-    fn heard_at(&self, server: Timestamp, now: Instant, took: Duration) {
-        // Perhaps the answer to a first attempt, long ago.
+    fn note_reply_at(&self, server: Timestamp, now: Instant, took: Duration) {
+        // It may be the replayed reply of a first attempt long ago.
         if took > SLOW {
             return;
         }
         let server = i128::from(server.seconds) * NANOS + i128::from(server.nanos);
-        let mut known = lock(&self.0);
-        let kept = known
-            .filter(|known| (known.at(now) - server).abs() < STEP)
-            .map(|known| known.at_least(now));
-        *known = Some(Known { server: kept.map_or(server, |kept| kept.max(server)), seen: now });
+        let mut current = lock(&self.0);
+        let least = current
+            .filter(|estimate| (estimate.at(now) - server).abs() < STEP)
+            .map(|estimate| estimate.at_least(now));
+        *current =
+            Some(Estimate { server: least.map_or(server, |least| least.max(server)), seen: now });
     }
 
-    /// The server's time now; `None` where it was not heard for [`KNOWN_FOR`].
+    /// The server's time now. `None`: no reply had it for [`KNOWN_FOR`].
     pub(crate) fn now(&self) -> Option<Timestamp> {
         self.at(Instant::now())
     }
 
     fn at(&self, now: Instant) -> Option<Timestamp> {
-        let known = (*lock(&self.0))
-            .filter(|known| now.saturating_duration_since(known.seen) < KNOWN_FOR)?;
-        let server = known.at(now);
+        let estimate = (*lock(&self.0))
+            .filter(|estimate| now.saturating_duration_since(estimate.seen) < KNOWN_FOR)?;
+        let server = estimate.at(now);
         let seconds = i64::try_from(server.div_euclid(NANOS)).ok()?;
         Some(Timestamp { seconds, nanos: u32::try_from(server.rem_euclid(NANOS)).ok()? })
     }
@@ -94,37 +98,37 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_answer_says_what_the_time_is() {
+    fn the_fastest_reply_gives_the_time() {
         let (clock, start) = (ServerClock::default(), Instant::now());
         assert_eq!(clock.at(start), None);
-        clock.heard_at(time(100, 0), start, QUICK);
-        // The second answer was 5 ms longer under way than the first.
+        clock.note_reply_at(time(100, 0), start, QUICK);
+        // The second reply took 5 ms longer than the first.
         let later = start + Duration::from_millis(10);
-        clock.heard_at(time(100, 5_000_000), later, QUICK);
+        clock.note_reply_at(time(100, 5_000_000), later, QUICK);
         assert_eq!(
             clock.at(later),
             Some(time(100, 9_990_000)),
             "less what clocks may drift apart in 10 ms"
         );
         // The third was faster than both.
-        clock.heard_at(time(100, 30_000_000), later + Duration::from_millis(10), QUICK);
+        clock.note_reply_at(time(100, 30_000_000), later + Duration::from_millis(10), QUICK);
         assert_eq!(clock.at(later + Duration::from_millis(10)), Some(time(100, 30_000_000)));
     }
 
     #[test]
-    fn a_clock_that_was_changed_is_followed() {
+    fn a_changed_clock_is_followed() {
         let (clock, start) = (ServerClock::default(), Instant::now());
-        clock.heard_at(time(100, 0), start, QUICK);
-        clock.heard_at(time(90, 0), start, QUICK);
+        clock.note_reply_at(time(100, 0), start, QUICK);
+        clock.note_reply_at(time(90, 0), start, QUICK);
         assert_eq!(clock.at(start + Duration::from_secs(1)), Some(time(91, 0)));
     }
 
     #[test]
-    fn an_answer_that_was_long_under_way_changes_nothing_and_old_knowledge_is_none() {
+    fn a_slow_reply_changes_nothing_and_an_old_estimate_expires() {
         let (clock, start) = (ServerClock::default(), Instant::now());
-        clock.heard_at(time(100, 0), start, QUICK);
-        // A replayed answer of five seconds ago.
-        clock.heard_at(time(95, 0), start, Duration::from_secs(5));
+        clock.note_reply_at(time(100, 0), start, QUICK);
+        // A replayed reply of five seconds ago.
+        clock.note_reply_at(time(95, 0), start, Duration::from_secs(5));
         assert_eq!(clock.at(start), Some(time(100, 0)));
         assert_eq!(clock.at(start + KNOWN_FOR), None);
     }

@@ -1,64 +1,63 @@
-//! Whether a file may have setuid or setgid, which a write by somebody without the right to keep them takes away, or file
-//! capabilities, which a write by anybody does (capabilities(7)). "Set-ids" below are all three.
+//! Whether a file may have set-user-id or set-group-id bits, which a write without the right to
+//! keep them clears, or file capabilities, which every write removes (capabilities(7)). "Set-id
+//! bits" below means all three.
 //!
 //! ```text
-//!   write ── lease, granted without set-ids ──────────────────────────> written
-//!              └ with, or this mount gave some ── dropped by the server ── the same lease still? ─> written
-//!   chmod u+s elsewhere ── the server recalls the lease ── the next one says that there are some
+//!   write ── lease, granted without set-id bits ─────────────────────────────────────> written
+//!              └ with, or this mount set some ── server clears them ── still that lease ─> written
+//!   chmod u+s elsewhere ── the server recalls the lease ── the next lease says that there are some
 //! ```
 //!
-//! Invariant: while a lease is held no other client gives the file set-ids (the metadata server recalls it first); this mount may, and
-//! says so here before it asks the server and after it was answered. What was dropped between the two does not count.
+//! Invariant: while a lease is held, no other client sets set-id bits: the metadata server recalls
+//! the lease first. This mount may, and calls [`MountCaches::note_set_ids_change`] before it asks
+//! the server and after the reply. What was cleared between the two does not count.
 
 use braid_client::{AttributeChanges, FileIndex, LeaseTicket};
 
 use super::{Data, Under};
-use crate::{
-    files::{Bytes, lock},
-    promise::Holder,
-};
+use crate::{mount_caches::Holder, mutex::lock};
 
-/// setuid and setgid.
+/// Set-user-id and set-group-id.
 const SET_IDS: u32 = 0o6000;
 const GROUP_EXECUTES: u32 = 0o010;
 
-/// What this mount knows of one file beside its lease.
+/// What this mount knows of one file's set-id bits beside its lease.
 #[derive(Debug, Default)]
 pub(super) struct SetIds {
-    /// So often this mount began or ended to give them.
-    given: u64,
+    /// How often this mount began or ended to set some.
+    sets: u64,
     /// There may be some, whatever the lease was granted with.
     may_be: bool,
     /// While this lease is held there are none.
-    dropped: Option<LeaseTicket>,
+    cleared: Option<LeaseTicket>,
     /// While this lease is held there are no capabilities.
     no_capabilities: Option<LeaseTicket>,
 }
 
-/// That they are to be dropped.
+/// A request to clear set-id bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ToDrop {
     ticket: Option<LeaseTicket>,
-    given: u64,
+    sets: u64,
     which: Which,
 }
 
-/// What a write takes away.
+/// Which set-id bits a write clears.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Which {
-    /// Of somebody without the right to keep them: all.
+    /// All: the writer has no right to keep them.
     All,
-    /// Of root: capabilities.
+    /// Capabilities only: the writer is root.
     Capabilities,
 }
 
 impl Which {
-    /// What a write takes away, whose kernel says so of setuid and setgid.
+    /// For a write. `kill_privileges`: the kernel asks to clear set-user-id and set-group-id.
     pub(crate) fn of(kill_privileges: bool) -> Self {
         if kill_privileges { Self::All } else { Self::Capabilities }
     }
 
-    /// What the metadata server is asked for.
+    /// The change that the metadata server is asked for.
     pub(crate) fn changes(self) -> AttributeChanges {
         let (drop_set_ids, drop_capabilities) = (self == Self::All, true);
         AttributeChanges { drop_set_ids, drop_capabilities, ..AttributeChanges::none() }
@@ -71,28 +70,28 @@ impl SetIds {
             Some(held) => {
                 let had_none = !self.may_be && !held.has_set_ids();
                 had_none
-                    || self.dropped == ticket
+                    || self.cleared == ticket
                     || which == Which::Capabilities && self.no_capabilities == ticket
             }
             // A mount without leases would ask before every write of root.
             None => which == Which::Capabilities,
         };
-        (!none).then_some(ToDrop { ticket, given: self.given, which })
+        (!none).then_some(ToDrop { ticket, sets: self.sets, which })
     }
 
     fn dropped(&mut self, what: ToDrop) {
-        if what.given != self.given {
+        if what.sets != self.sets {
             return;
         }
         self.no_capabilities = what.ticket;
         if what.which == Which::All {
-            (self.may_be, self.dropped) = (false, what.ticket);
+            (self.may_be, self.cleared) = (false, what.ticket);
         }
     }
 
     fn give(&mut self) {
-        self.given += 1;
-        (self.may_be, self.dropped, self.no_capabilities) = (true, None, None);
+        self.sets += 1;
+        (self.may_be, self.cleared, self.no_capabilities) = (true, None, None);
     }
 }
 
@@ -102,45 +101,38 @@ impl ToDrop {
     }
 }
 
-/// Whether a mode has something that a write takes away.
+/// Whether a mode has bits that a write clears.
 pub(crate) fn has_set_ids(mode: u32) -> bool {
     mode & 0o4000 != 0 || mode & 0o2000 != 0 && mode & GROUP_EXECUTES != 0
 }
 
-/// Whether a change to this mode may give some.
+/// Whether a change to this mode may set some.
 pub(crate) fn gives_set_ids(mode: u32) -> bool {
     mode & SET_IDS != 0
 }
 
 impl Data {
-    fn to_drop(&self, ticket: Option<LeaseTicket>, which: Which) -> Option<ToDrop> {
+    /// What must be cleared before a write that has begun. `None`: nothing.
+    pub(crate) fn to_drop(&self, under: Option<&Under>, which: Which) -> Option<ToDrop> {
+        let ticket = under.and_then(|under| under.ticket);
         lock(&self.state).set_ids.to_drop(ticket, which)
     }
-}
 
-impl Bytes {
-    /// What is to be dropped before a write that has begun; `None`: there are no set-ids.
-    pub(crate) fn to_drop(&self, under: Option<&Under>, which: Which) -> Option<ToDrop> {
-        self.data()?.to_drop(under.and_then(|under| under.ticket), which)
-    }
-
-    /// What is to be dropped now.
-    pub(crate) fn to_drop_now(&self, holder: &Holder) -> Option<ToDrop> {
-        let data = self.data()?;
-        let ticket = holder.ticket(data, &lock(&data.state));
-        data.to_drop(ticket, Which::All)
-    }
-
-    /// The server has dropped them.
+    /// The server has cleared them.
     pub(crate) fn dropped(&self, what: ToDrop) {
-        if let Some(data) = self.data() {
-            lock(&data.state).set_ids.dropped(what);
-        }
+        lock(&self.state).set_ids.dropped(what);
     }
 }
 
 impl Holder {
-    /// This mount is about to give a file set-ids, or has: called before the server is asked, and after.
+    /// Whether set-id bits must be cleared now.
+    pub(crate) fn must_drop_set_ids(&self, data: &Data) -> bool {
+        let state = lock(&data.state);
+        state.set_ids.to_drop(self.ticket(data, &state), Which::All).is_some()
+    }
+
+    /// This mount is about to set set-id bits of a file, or has set them: called before the server
+    /// is asked, and after its reply.
     pub(crate) fn gives_set_ids(&self, file: FileIndex) {
         if let Some(data) = self.data.known(file) {
             lock(&data.state).set_ids.give();
@@ -153,22 +145,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_lease_is_dropped_each_time() {
+    fn without_a_lease_set_id_bits_are_cleared_each_time() {
         let mut known = SetIds::default();
-        let wanted = known.to_drop(None, Which::All).expect("nobody knows");
+        let wanted = known.to_drop(None, Which::All).expect("not known");
         known.dropped(wanted);
         assert!(known.to_drop(None, Which::All).is_some());
     }
 
     #[test]
-    fn modes_that_a_write_changes() {
+    fn modes_whose_bits_a_write_clears() {
         assert!(has_set_ids(0o4755) && has_set_ids(0o4644) && has_set_ids(0o2711));
         assert!(!has_set_ids(0o2644), "setgid without group execute marks mandatory locking");
         assert!(!has_set_ids(0o1777));
-        assert!(
-            gives_set_ids(0o2644),
-            "with group execute, which another change may give, it is one"
-        );
+        assert!(gives_set_ids(0o2644), "another change may add group execute");
         assert!(!gives_set_ids(0o1777));
     }
 }

@@ -1,4 +1,4 @@
-//! The files whose bytes this mount uses or keeps.
+//! The files whose bytes this mount uses or caches.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -8,12 +8,12 @@ use std::{
 use braid_client::FileIndex;
 
 use super::Data;
-use crate::{consistency::Consistency, files::lock};
+use crate::{consistency::Consistency, mutex::lock};
 
-/// Files that nobody has open and whose pages may be kept: beyond it those that came first are given up.
+/// Files in the table: beyond that the oldest that are not open are given up.
 pub(crate) const FILES_MAX: usize = 131_072;
 
-/// The table.
+/// The table of these files.
 #[derive(Debug)]
 pub(crate) struct Table {
     consistency: Consistency,
@@ -23,17 +23,17 @@ pub(crate) struct Table {
 #[derive(Debug, Default)]
 struct Files {
     known: HashMap<FileIndex, Arc<Data>>,
-    /// Those, as they came; some are gone.
+    /// The same files in order of arrival. Some are not in the table any more.
     order: VecDeque<FileIndex>,
 }
 
 impl Table {
-    /// Of a mount that promises this.
+    /// For a mount with this cache mode.
     pub(crate) fn new(consistency: Consistency) -> Self {
         Self { consistency, files: Mutex::default() }
     }
 
-    /// What is under way with a file, which is known from now on.
+    /// A file, which is in the table from now on.
     pub(crate) fn of(&self, file: FileIndex) -> Arc<Data> {
         let files = &mut *lock(&self.files);
         let order = &mut files.order;
@@ -44,31 +44,43 @@ impl Table {
         Arc::clone(data)
     }
 
-    /// The same of a file that is known.
+    /// A file, if it is in the table.
     pub(crate) fn known(&self, file: FileIndex) -> Option<Arc<Data>> {
         lock(&self.files).known.get(&file).cloned()
     }
 
+    /// All files in the table.
     pub(crate) fn all(&self) -> Vec<Arc<Data>> {
         lock(&self.files).known.values().cloned().collect()
     }
 
-    /// Forgets a file that nobody uses, unless it is worth remembering.
-    pub(crate) fn forget(&self, data: Arc<Data>, worth: impl Fn(&Data) -> bool) {
+    /// Removes a file to which the caller has the last reference, unless it stays.
+    pub(crate) fn forget(&self, data: Arc<Data>, stays: impl Fn(&Data) -> bool) {
         let files = &mut *lock(&self.files);
-        // References are made under this lock: what the table and this one have, nobody else has.
-        if Arc::strong_count(&data) == 2 && !worth(&data) {
+        // New references are made from the table, under this lock, or from another reference. Two
+        // are the table's and the caller's.
+        if Arc::strong_count(&data) == 2 && !stays(&data) {
             files.known.remove(&data.file);
         }
         files.tidy();
     }
 
-    /// Whether files are to be given up.
+    /// Removes a file to which nobody has a reference, unless it stays.
+    pub(crate) fn forget_unused(&self, file: FileIndex, stays: impl Fn(&Data) -> bool) {
+        let files = &mut *lock(&self.files);
+        let unused = |data: &Arc<Data>| Arc::strong_count(data) == 1 && !stays(data);
+        if files.known.get(&file).is_some_and(unused) {
+            files.known.remove(&file);
+        }
+        files.tidy();
+    }
+
+    /// Whether there are too many files.
     pub(crate) fn is_full(&self) -> bool {
         lock(&self.files).known.len() > FILES_MAX
     }
 
-    /// Files that nobody uses, to be given up so that there is room: the oldest eighth.
+    /// Unused files to give up: the oldest eighth.
     pub(crate) fn oldest(&self) -> Vec<Arc<Data>> {
         let files = &mut *lock(&self.files);
         let known = &files.known;
@@ -79,7 +91,7 @@ impl Table {
 }
 
 impl Files {
-    /// The order keeps no more than twice what is known.
+    /// Bounds the order to twice the number of files.
     fn tidy(&mut self) {
         if self.order.len() > 2 * self.known.len() + 64 {
             let known = &self.known;

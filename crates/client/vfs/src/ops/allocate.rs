@@ -1,29 +1,35 @@
-//! Room for a range, holes, zeros.
+//! `fallocate`: reserved space, holes, zeros.
 
-use crate::{data::gate::Use, error::Result, files::OpenFile, handles::FileHandle, vfs::Vfs};
+use crate::{
+    data::lease_state::Use,
+    error::Result,
+    open::{handles::FileHandle, open_file::OpenFile},
+    vfs::Vfs,
+};
 
-/// What is done with a range of a file.
+/// A change of a range of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Allocation {
-    /// Room is reserved, so that writes to it do not fail for want of it.
+    /// Disk space is reserved, so that writes to the range do not fail because the disk is full.
     Reserve {
-        /// Whether the file stays as long as it is.
+        /// Whether the size stays.
         keep_size: bool,
     },
-    /// The range becomes a hole: it reads as zeros and takes no room. The size stays.
+    /// The range becomes a hole: it reads as zeros and uses no disk space. The size stays.
     Punch,
-    /// The range reads as zeros and has room.
+    /// The range reads as zeros and has disk space.
     Zero {
-        /// Whether the file stays as long as it is.
+        /// Whether the size stays.
         keep_size: bool,
     },
 }
 
 impl Vfs {
-    /// Reserves, punches or zeroes a range. With `kill_privileges` setuid and setgid go, as with a write.
+    /// Reserves, punches or zeroes a range. `kill_privileges` clears setuid and setgid, as with a
+    /// write.
     ///
     /// # Errors
-    /// The handle is not open for writing; no space, with the daemon.
+    /// The handle is not open for writing; a daemon has no space.
     pub fn allocate(
         &self,
         handle: FileHandle,
@@ -33,16 +39,16 @@ impl Vfs {
         kill_privileges: bool,
     ) -> Result<()> {
         let open = self.writable(handle)?;
-        let mut under =
-            self.begin_change(&open, kill_privileges, || open.bytes.begin(Use::Write))?;
+        let mut under = self
+            .begin_change(&open, kill_privileges, || self.holder.begin(&open.data, Use::Write))?;
         let zeroes = !matches!(what, Allocation::Reserve { .. });
         under.iter_mut().filter(|_| zeroes).for_each(|under| under.changes(offset, bytes));
         self.holder.attributes_change(open.file.index());
-        open.bytes.settle()?;
+        self.holder.settle(&open.data)?;
         let done = allocate(&open, offset, bytes, what);
-        open.bytes.ends_at(None);
+        open.data.ends_at(None);
         if zeroes {
-            open.bytes.drop_changed(under.as_ref(), offset, bytes);
+            self.holder.drop_written(under.as_ref(), offset, bytes);
         }
         drop(under);
         self.changed(open.file.index());

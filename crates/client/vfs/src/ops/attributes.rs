@@ -3,24 +3,22 @@
 use braid_client::{FileIndex, FileKind};
 
 use super::open::is_gone;
-use crate::{error::Result, handles::FileHandle, known::Known, vfs::Vfs};
+use crate::{error::Result, names::cached_attributes::Known, open::handles::FileHandle, vfs::Vfs};
 
 impl Vfs {
-    /// The attributes of a file; through a handle also of one whose last name is gone.
+    /// The attributes of a file. With a handle, also of a file whose last name was removed.
     ///
     /// # Errors
     /// The file is gone; the cluster is not reached.
     pub fn attributes(&self, file: FileIndex, handle: Option<FileHandle>) -> Result<Known> {
-        if let Some(known) =
-            self.holder.cache.attributes(file, |promise| self.holder.holds(promise))
-        {
+        if let Some(known) = self.holder.cache.attributes(file, |lease| self.holder.holds(lease)) {
             return Ok(known);
         }
         if let Some(known) = self.holder.attributes_of_buffered(file) {
             return Ok(known);
         }
-        // What cannot be written is told to whoever wrote it: the file is as long as it is.
-        let (promise, mark) = (self.promise_of(file), self.settled_mark(file));
+        // A write error is reported to the handle that wrote the bytes, and not here.
+        let (lease, mark) = (self.promise_of(file), self.settled_mark(file));
         let attributes = match handle {
             Some(handle) => self.file(handle)?.file.get()?.attributes()?,
             None => match (self.client().lstat(file), self.removed.attributes(file)) {
@@ -28,8 +26,8 @@ impl Vfs {
                 (attributes, _) => attributes?,
             },
         };
-        match promise {
-            Some(promise) => Ok(self.kept_under(attributes, &promise, mark)),
+        match lease {
+            Some(lease) => Ok(self.kept_under(attributes, &lease, mark)),
             None if attributes.kind == FileKind::Directory => {
                 self.attributes_of_directory(attributes)
             }
@@ -37,7 +35,8 @@ impl Vfs {
         }
     }
 
-    /// It turns out that it is a directory: asked again under its own promise, if that is to be had.
+    /// For a file that turns out to be a directory: asks again under its own lease, if there is
+    /// one.
     fn attributes_of_directory(&self, found: braid_client::Attributes) -> Result<Known> {
         match self.holder.promise(found.file) {
             Some(own) => self.attributes_under(found.file, &own),

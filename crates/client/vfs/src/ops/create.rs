@@ -1,9 +1,10 @@
-//! Making a file and opening it, in one call.
+//! Creating a file and opening it, in one call.
 //!
-//! The caller checked what the user may do with the *directory*: it took the name for free. When another mount was quicker
-//! the name leads to a file that nobody checked. It is opened only as the user may by its own user id and group, and
-//! never through a symbolic link: else whoever makes a link in the right moment has a stranger's file opened. What is
-//! left is for the caller to look up and check.
+//! The caller has checked what the user may do with the *directory*, and believes that the name is
+//! free. If another mount was faster, the name leads to a file that nobody has checked. Such a file
+//! is opened only with the rights of the user's own uid and gid, and never through a symbolic link.
+//! Otherwise an attacker could make a link at the right moment and have another user's file opened.
+//! In all other cases the caller must look up the name again and check it.
 
 use std::time::Instant;
 
@@ -19,29 +20,30 @@ use crate::{
     vfs::Vfs,
 };
 
-/// A name that comes and goes faster than that is looked up again by the caller.
+/// Attempts at a name that appears and disappears. After them the caller looks it up again.
 const ATTEMPTS_MAX: usize = 4;
 
-/// What a new file is to be.
+/// The properties of a new file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewFile {
     /// Permission bits.
     pub mode: u32,
-    /// What the process masks out of them, unless the directory has a default ACL.
+    /// Bits that are cleared in them, unless the directory has a default ACL.
     pub umask: u32,
-    /// What it is opened for.
+    /// The access with which it is opened.
     pub access: Access,
-    /// Whether it is an error that the name is taken.
+    /// Whether an existing name is an error.
     pub exclusive: bool,
-    /// Whether a file that was there is made empty.
+    /// Whether an existing file is truncated.
     pub truncate: bool,
 }
 
 impl Vfs {
-    /// Makes a file and opens it; opens the one that is there unless `exclusive`. Tells whether it was made.
+    /// Creates a file and opens it, or opens the existing one unless `exclusive`. Returns whether
+    /// it was created.
     ///
     /// # Errors
-    /// [`Error::LookAgain`] when the name is taken by something that the caller must check first.
+    /// [`Error::NameChanged`] when the name leads to something that the caller must check first.
     pub fn create(
         &self,
         user: User,
@@ -76,11 +78,11 @@ impl Vfs {
         Err(Error::LookAgain)
     }
 
-    /// Makes a file that has no name, as if in the directory, and opens it. It goes with its last handle, unless
-    /// [`Vfs::link`] gives it a name.
+    /// Creates a file without a name, as if in the directory, and opens it (`O_TMPFILE`). It is
+    /// removed with its last handle, unless [`Vfs::link`] gives it a name.
     ///
     /// # Errors
-    /// It is not to be written; the cluster refuses or is not reached.
+    /// It is not opened for writing; the cluster refuses or is not reached.
     pub fn create_unnamed(
         &self,
         user: User,
@@ -95,7 +97,7 @@ impl Vfs {
         self.opened(file, access, None, None)
     }
 
-    /// The file that took the name; `None` when it went again.
+    /// Opens the existing file of a name. `None`: it was removed meanwhile.
     fn open_existing(
         &self,
         user: User,

@@ -1,7 +1,9 @@
-//! Listing directories. A listing is resumed by the cookie of the last entry taken, so that a listing under change returns every
-//! untouched name exactly once, and going back to the beginning sees the directory anew. All that is kept with the handle is the last
-//! cookie of the listing's beginning: what is made or moved meanwhile comes behind it, and a listing that ran after names that are
-//! moved as they are listed would never end. What is remembered under the directory's lease ([`crate::listed`]) is what the server would answer.
+//! Listing directories. A listing continues from the cookie of the last entry, so that a listing
+//! during changes returns every unchanged name exactly once, and a restart from the beginning sees
+//! the current directory. All that is stored with the handle is the last cookie at the listing's
+//! beginning. What is made or moved meanwhile has a higher cookie; a listing that followed names
+//! that are moved while they are listed would never end. The cached listing ([`crate::names`]) has
+//! what the server would return.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,40 +11,44 @@ use braid_client::{Attributes, DirectoryEntry, FileIndex};
 
 use crate::{
     error::Result,
-    handles::DirectoryHandle,
-    known::{Keep, Kept},
-    promise::Promise,
+    names::{
+        cached_attributes::{Keep, Kept},
+        names_lease::Promise,
+    },
+    open::handles::DirectoryHandle,
     vfs::Vfs,
 };
 
-/// What the metadata server counts for an entry beside its name.
+/// How many bytes the metadata server counts for an entry beside its name.
 const ENTRY_BYTES: usize = 64;
-/// More is not asked for at once (I9): a thousand names.
+/// How much is asked for in one call at most (I9): a thousand names.
 const STRETCH_BYTES_MAX: usize = 64 * 1024;
 
 /// An open directory.
 #[derive(Debug)]
 pub(crate) struct OpenDirectory {
     file: FileIndex,
-    /// Where the listing ends; 0 before it has begun.
+    /// The last cookie of the listing; 0 before it has begun.
     until: AtomicU64,
 }
 
-/// A stretch of a listing.
+/// A batch of directory entries.
 #[derive(Clone, Debug)]
 pub struct Stretch {
-    /// Entries in the order of their cookies, from 3 on: 1 and 2 are left to gateways that show `.` and `..`.
+    /// Entries in the order of their cookies, from 3 on. Gateways that show `.` and `..` use 1 and
+    /// 2.
     pub entries: Vec<DirectoryEntry>,
     /// Whether the listing ends here.
     pub end: bool,
-    /// Under what entries may be remembered, if the stretch is handed out by [`Vfs::hand_out`].
+    /// The leases under which entries may be cached, if the reply is written by
+    /// [`Vfs::reply_cacheable`].
     pub keep: Keep,
-    /// What of each entry, in their order.
+    /// What of each entry may be cached, in their order.
     pub kept: Vec<Kept>,
 }
 
 impl Stretch {
-    /// The listing ends at a cookie.
+    /// Removes entries after a cookie.
     fn end_at(&mut self, until: u64) {
         let within = self.entries.partition_point(|entry| entry.cookie <= until);
         self.end |= within < self.entries.len();
@@ -61,8 +67,9 @@ impl Vfs {
         self.open_directories.insert(opened).map(DirectoryHandle)
     }
 
-    /// About `count` entries after a cookie; 0 for the beginning. At least one, if there is one. What is learned of their
-    /// attributes is remembered: who lists a directory often looks at what is in it.
+    /// About `count` entries after a cookie; 0: from the beginning. At least one, if there is one.
+    /// Their attributes are cached, since a program that lists a directory often looks at its
+    /// files.
     ///
     /// # Errors
     /// No such handle; the directory is gone; the cluster is not reached.
@@ -90,7 +97,7 @@ impl Vfs {
         Ok(stretch)
     }
 
-    /// What there is after a cookie, and the last cookie that there is.
+    /// The entries after a cookie, and the last cookie of the directory.
     fn stretch(
         &self,
         directory: FileIndex,
@@ -99,10 +106,10 @@ impl Vfs {
         with_attributes: bool,
     ) -> Result<(Stretch, u64)> {
         let bytes = count.saturating_mul(ENTRY_BYTES).clamp(1, STRETCH_BYTES_MAX);
-        let promise = self.holder.promise(directory);
-        let holds = |promise: &Promise| self.holder.holds(promise);
+        let lease = self.holder.promise(directory);
+        let is_valid = |lease: &Promise| self.holder.holds(lease);
         if !with_attributes
-            && let Some(listed) = self.holder.cache.listed(directory, (cookie, count), holds)
+            && let Some(listed) = self.holder.cache.listed(directory, (cookie, count), is_valid)
         {
             let kept = vec![Kept { name: false, attributes: false }; listed.entries.len()];
             let stretch =
@@ -110,49 +117,51 @@ impl Vfs {
             return Ok((stretch, listed.last));
         }
         let with_attributes = with_attributes
-            || promise.is_some() && self.holder.cache.gains_by_listing(directory, holds);
-        let gathered = with_attributes && !self.holder.runs.is_empty();
+            || lease.is_some() && self.holder.cache.gains_by_listing(directory, is_valid);
+        let buffered = with_attributes && !self.holder.runs.is_empty();
         let mark = self.holder.cache.mark();
         let mut reply =
             self.client().read_directory(directory, cookie, bytes as u32, with_attributes)?;
-        // As the server does with what others gather: whoever wants them asks for them.
-        let doubted = |seen: &mut Attributes| self.is_in_doubt(seen.file, gathered, mark);
+        // Attributes that may be older than buffered writes are left out, as the server leaves out
+        // those of files that other clients buffer. A caller that wants them asks for them.
+        let doubted = |seen: &mut Attributes| self.is_in_doubt(seen.file, buffered, mark);
         reply.entries.iter_mut().for_each(|entry| _ = entry.attributes.take_if(doubted));
         let mut kept = Vec::with_capacity(reply.entries.len());
         for entry in &reply.entries {
-            let keep = match (&promise, &entry.attributes) {
-                (Some(promise), Some(found)) => {
-                    self.holder.cache.keep_found(promise, mark, &entry.name, found, holds)
+            let keep = match (&lease, &entry.attributes) {
+                (Some(lease), Some(found)) => {
+                    self.holder.cache.keep_found(lease, mark, &entry.name, found, is_valid)
                 }
                 _ => Keep::default(),
             };
             kept.push(Kept { name: keep.name.is_some(), attributes: keep.attributes.is_some() });
         }
-        if let Some(promise) = &promise {
-            self.holder.cache.keep_listed(promise, mark, cookie, &reply, holds);
+        if let Some(lease) = &lease {
+            self.holder.cache.keep_listed(lease, mark, cookie, &reply, is_valid);
         }
-        let keep = Keep { name: promise.clone(), attributes: promise };
+        let keep = Keep { name: lease.clone(), attributes: lease };
         Ok((Stretch { entries: reply.entries, end: reply.end, keep, kept }, reply.last))
     }
 
-    /// The directory above, for `..`.
+    /// The directory above a directory, for `..`.
     ///
     /// # Errors
     /// The directory is gone; the cluster is not reached.
     pub fn parent(&self, directory: FileIndex) -> Result<FileIndex> {
-        let (cache, holds) = (&self.holder.cache, |promise: &Promise| self.holder.holds(promise));
-        if let Some(above) = cache.above(directory, holds) {
+        let (cache, is_valid) = (&self.holder.cache, |lease: &Promise| self.holder.holds(lease));
+        if let Some(above) = cache.above(directory, is_valid) {
             return Ok(above);
         }
-        let (promise, moves) = (self.holder.promise(directory), cache.moves());
+        let (lease, moves) = (self.holder.promise(directory), cache.moves());
         let above = self.client().lstat((directory, b".."))?.file;
-        if let Some(promise) = promise {
-            cache.keep_above(&promise, moves, above, holds);
+        if let Some(lease) = lease {
+            cache.keep_above(&lease, moves, above, is_valid);
         }
         Ok(above)
     }
 
-    /// Forces the names in a directory to disk (I6). Of the root, everything: see [`Vfs::sync_all`].
+    /// Forces the names in a directory to disk (I6). For the root, everything: see
+    /// [`Vfs::sync_all`].
     ///
     /// # Errors
     /// No such handle; the cluster is not reached; as [`Vfs::sync_all`].

@@ -1,13 +1,17 @@
-//! A file's layout as an extended attribute: words `key=value`, with the names that `braid layout set` has for them.
+//! A file's layout as an extended attribute: keywords `key=value`, the same as of `braid layout
+//! set`.
 //!
 //! ```text
-//!   getfattr -n user.braid.layout FILE   distribution=simple-stripe stripe-size=1048576 iod-count=4 first-part=2 iods=1,2,3,4
-//!   getfattr -n user.braid.layout DIR    stripe-size=65536 iod-count=2          what new files in it get; or: default
-//!   setfattr -n user.braid.layout -v "stripe-size=64K iod-count=2" DIR          also of a file that was never written
-//!   setfattr -n user.braid.layout -v single DIR                                 the same as distribution=single
+//!   getfattr -n user.braid.layout FILE
+//!       distribution=simple-stripe stripe-size=1048576 iod-count=4 first-part=2 iods=1,2,3,4
+//!   getfattr -n user.braid.layout DIR        what new files in it get, or: default
+//!       stripe-size=65536 iod-count=2
+//!   setfattr -n user.braid.layout -v "stripe-size=64K iod-count=2" DIR   or a FILE without bytes
+//!   setfattr -n user.braid.layout -v single DIR                  the same as distribution=single
 //! ```
 //!
-//! What is set is understood whole or refused (I10). Where a file lies (`first-part`, `iods`) cannot be set.
+//! A value is understood whole or refused (I10). The location of a file (`first-part`, `iods`)
+//! cannot be set.
 
 use std::{fmt::Write, thread, time::Duration};
 
@@ -24,13 +28,13 @@ use crate::{
 /// The name of the attribute.
 pub const LAYOUT_XATTR: &[u8] = b"user.braid.layout";
 
-/// What a directory without a default of its own shows, and what takes one away.
+/// The value of a directory without a default of its own. Setting it removes the default.
 const DEFAULT: &str = "default";
 
-/// How often it is looked whether a file that was just closed is settled, and how many times: eight of the metadata
-/// server's ticks.
-const SETTLE_LOOK: Duration = Duration::from_millis(50);
-const SETTLE_LOOKS: usize = 40;
+/// How often and how many times a layout change is retried while the size of a file that was just
+/// closed is not recorded yet: eight ticks of the metadata server.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+const RETRIES_MAX: usize = 40;
 
 const DISTRIBUTIONS: [(&str, WishedDistribution); 4] = [
     ("simple-stripe", WishedDistribution::SimpleStripe),
@@ -48,7 +52,7 @@ const PLACEMENTS: [(&str, Placement); 3] = [
 impl Vfs {
     pub(super) fn layout_xattr(&self, file: FileIndex) -> Result<Vec<u8>> {
         let shown = self.client().layout(file)?;
-        let text = shown.layout.as_ref().map_or_else(|| of_wish(&shown.wish), of_layout);
+        let text = shown.layout.as_ref().map_or_else(|| text_of_hint(&shown.wish), text_of_layout);
         Ok(text.into_bytes())
     }
 
@@ -61,20 +65,21 @@ impl Vfs {
         if mode == XattrMode::Create {
             return Err(Error::of(Status::Exists));
         }
-        let wish = std::str::from_utf8(value)
+        let hint = std::str::from_utf8(value)
             .ok()
-            .and_then(wish_of)
+            .and_then(hint_of)
             .ok_or_else(|| Error::of(Status::Invalid))?;
-        // A file that is open, or whose size is not settled, keeps its layout. One that was just made and closed
-        // must not count as such: its close goes out now, and its size is known some moments later.
+        // The server refuses a new layout of a file that is open or whose size is not recorded. For
+        // a file that was just made and closed, the close is sent now, and its size is recorded
+        // soon after.
         self.client().flush_closes()?;
-        for _ in 0..SETTLE_LOOKS {
-            match self.client().set_layout(file, wish.clone()) {
-                Err(error) if error.status() == Status::Busy => thread::sleep(SETTLE_LOOK),
+        for _ in 0..RETRIES_MAX {
+            match self.client().set_layout(file, hint.clone()) {
+                Err(error) if error.status() == Status::Busy => thread::sleep(RETRY_AFTER),
                 done => return Ok(done?),
             }
         }
-        Ok(self.client().set_layout(file, wish)?)
+        Ok(self.client().set_layout(file, hint)?)
     }
 
     pub(super) fn remove_layout_xattr(&self, file: FileIndex) -> Result<()> {
@@ -82,7 +87,7 @@ impl Vfs {
     }
 }
 
-fn of_layout(layout: &Layout) -> String {
+fn text_of_layout(layout: &Layout) -> String {
     let components = layout.components.iter().map(|component| {
         let iods: Vec<String> = component
             .parts
@@ -90,7 +95,7 @@ fn of_layout(layout: &Layout) -> String {
             .flat_map(|part| part.iods.first())
             .map(ToString::to_string)
             .collect();
-        let (how, first) = (of_distribution(&component.distribution), component.first_part);
+        let (how, first) = (text_of_distribution(&component.distribution), component.first_part);
         format!(
             "{how} iod-count={} first-part={first} iods={}",
             component.parts.len(),
@@ -100,7 +105,7 @@ fn of_layout(layout: &Layout) -> String {
     components.collect::<Vec<_>>().join("; ")
 }
 
-fn of_distribution(distribution: &Distribution) -> String {
+fn text_of_distribution(distribution: &Distribution) -> String {
     match distribution {
         Distribution::SimpleStripe { stripe_size } => {
             format!("distribution=simple-stripe stripe-size={stripe_size}")
@@ -112,14 +117,15 @@ fn of_distribution(distribution: &Distribution) -> String {
             format!("distribution=varstrip strips={}", strips.join(","))
         }
         Distribution::Grouped { stripe_size, group_width, group_depth } => format!(
-            "distribution=grouped stripe-size={stripe_size} group-width={group_width} group-depth={group_depth}"
+            "distribution=grouped stripe-size={stripe_size} group-width={group_width} \
+             group-depth={group_depth}"
         ),
         _ => "distribution=unknown".into(),
     }
 }
 
-fn of_wish(wish: &LayoutWish) -> String {
-    if *wish == LayoutWish::none() {
+fn text_of_hint(hint: &LayoutWish) -> String {
+    if *hint == LayoutWish::none() {
         return DEFAULT.into();
     }
     let mut words = String::new();
@@ -129,47 +135,47 @@ fn of_wish(wish: &LayoutWish) -> String {
             let _ = write!(words, "{space}{key}={value}");
         }
     };
-    word("distribution", wish.distribution.and_then(|kind| word_of(&DISTRIBUTIONS, kind)));
-    word("stripe-size", wish.stripe_bytes.map(|bytes| bytes.to_string()));
-    word("iod-count", wish.parts.map(|parts| parts.to_string()));
-    word("first-iod", wish.first_iod.map(|iod| iod.to_string()));
+    word("distribution", hint.distribution.and_then(|kind| word_of(&DISTRIBUTIONS, kind)));
+    word("stripe-size", hint.stripe_bytes.map(|bytes| bytes.to_string()));
+    word("iod-count", hint.parts.map(|parts| parts.to_string()));
+    word("first-iod", hint.first_iod.map(|iod| iod.to_string()));
     let strips: Vec<_> =
-        wish.strips.iter().map(|(part, bytes)| format!("{part}:{bytes}")).collect();
+        hint.strips.iter().map(|(part, bytes)| format!("{part}:{bytes}")).collect();
     word("strips", (!strips.is_empty()).then(|| strips.join(",")));
-    word("group-width", wish.group_width.map(|width| width.to_string()));
-    word("group-depth", wish.group_depth.map(|depth| depth.to_string()));
-    word("placement", wish.placement.and_then(|kind| word_of(&PLACEMENTS, kind)));
-    wish.labels.iter().for_each(|label| word("only", Some(label.clone())));
+    word("group-width", hint.group_width.map(|width| width.to_string()));
+    word("group-depth", hint.group_depth.map(|depth| depth.to_string()));
+    word("placement", hint.placement.and_then(|kind| word_of(&PLACEMENTS, kind)));
+    hint.labels.iter().for_each(|label| word("only", Some(label.clone())));
     words
 }
 
-/// The wish that a text asks for; `None` when any of it is not understood.
-fn wish_of(text: &str) -> Option<LayoutWish> {
-    let mut wish = LayoutWish::none();
+/// The layout hint that a text asks for. `None`: a part of it is not understood.
+fn hint_of(text: &str) -> Option<LayoutWish> {
+    let mut hint = LayoutWish::none();
     let text = text.trim_end_matches('\0').trim();
     if text == DEFAULT {
-        return Some(wish);
+        return Some(hint);
     }
     for word in text.split_ascii_whitespace() {
-        // The name of a distribution says by itself what it is.
+        // The name of a distribution may stand alone.
         let (key, value) = word.split_once('=').unwrap_or(("distribution", word));
         match key {
-            "distribution" => set(&mut wish.distribution, named(&DISTRIBUTIONS, value))?,
-            "stripe-size" => set(&mut wish.stripe_bytes, size(value).ok())?,
-            "iod-count" => set(&mut wish.parts, value.parse().ok())?,
-            "first-iod" => set(&mut wish.first_iod, value.parse().ok())?,
-            "strips" if wish.strips.is_empty() => wish.strips = strips_of(value)?,
-            "group-width" => set(&mut wish.group_width, value.parse().ok())?,
-            "group-depth" => set(&mut wish.group_depth, value.parse().ok())?,
-            "placement" => set(&mut wish.placement, named(&PLACEMENTS, value))?,
-            "only" => wish.labels.push(value.to_owned()),
+            "distribution" => set(&mut hint.distribution, named(&DISTRIBUTIONS, value))?,
+            "stripe-size" => set(&mut hint.stripe_bytes, size(value).ok())?,
+            "iod-count" => set(&mut hint.parts, value.parse().ok())?,
+            "first-iod" => set(&mut hint.first_iod, value.parse().ok())?,
+            "strips" if hint.strips.is_empty() => hint.strips = strips_of(value)?,
+            "group-width" => set(&mut hint.group_width, value.parse().ok())?,
+            "group-depth" => set(&mut hint.group_depth, value.parse().ok())?,
+            "placement" => set(&mut hint.placement, named(&PLACEMENTS, value))?,
+            "only" => hint.labels.push(value.to_owned()),
             _ => return None,
         }
     }
-    (wish != LayoutWish::none()).then_some(wish)
+    (hint != LayoutWish::none()).then_some(hint)
 }
 
-/// Sets what was not set before.
+/// Sets a field that was not set before.
 fn set<T>(field: &mut Option<T>, value: Option<T>) -> Option<()> {
     if field.is_some() {
         return None;
@@ -199,34 +205,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wish_survives_its_text() {
-        let text = "distribution=varstrip stripe-size=65536 iod-count=2 first-iod=1 strips=0:4096,1:8192 \
-                    group-width=2 group-depth=3 placement=free-space only=rack=1 only=disk=ssd";
-        let wish = wish_of(text).unwrap();
-        assert_eq!(wish.labels, ["rack=1", "disk=ssd"]);
-        assert_eq!(of_wish(&wish), text);
-        assert_eq!(wish_of(&of_wish(&LayoutWish::none())), Some(LayoutWish::none()));
+    fn a_hint_survives_its_text() {
+        let text = "distribution=varstrip stripe-size=65536 iod-count=2 first-iod=1 \
+                    strips=0:4096,1:8192 group-width=2 \
+                    group-depth=3 placement=free-space only=rack=1 only=disk=ssd";
+        let hint = hint_of(text).unwrap();
+        assert_eq!(hint.labels, ["rack=1", "disk=ssd"]);
+        assert_eq!(text_of_hint(&hint), text);
+        assert_eq!(hint_of(&text_of_hint(&LayoutWish::none())), Some(LayoutWish::none()));
     }
 
     #[test]
-    fn sizes_and_distributions_are_taken_as_the_command_takes_them() {
-        let wish = wish_of("grouped stripe-size=64K").unwrap();
+    fn sizes_and_distributions_are_read_as_the_command_reads_them() {
+        let hint = hint_of("grouped stripe-size=64K").unwrap();
         assert_eq!(
-            (wish.distribution, wish.stripe_bytes),
+            (hint.distribution, hint.stripe_bytes),
             (Some(WishedDistribution::Grouped), Some(65_536))
         );
-        assert_eq!(of_wish(&wish), "distribution=grouped stripe-size=65536");
+        assert_eq!(text_of_hint(&hint), "distribution=grouped stripe-size=65536");
         assert_eq!(
-            wish_of("distribution=varstrip strips=0:4K,1:1MiB").unwrap().strips,
+            hint_of("distribution=varstrip strips=0:4K,1:1MiB").unwrap().strips,
             [(0, 4096), (1, 1 << 20)]
         );
-        assert_eq!(wish_of("single").unwrap().distribution, Some(WishedDistribution::Single));
+        assert_eq!(hint_of("single").unwrap().distribution, Some(WishedDistribution::Single));
     }
 
     #[test]
-    fn what_is_not_understood_whole_is_refused() {
+    fn a_value_that_is_not_understood_whole_is_refused() {
         for text in ["single grouped", "singel", "stripe-size=64Q", "64K"] {
-            assert_eq!(wish_of(text), None, "{text}");
+            assert_eq!(hint_of(text), None, "{text}");
         }
         for text in [
             "",
@@ -237,7 +244,7 @@ mod tests {
             "strips=1",
             "default x",
         ] {
-            assert_eq!(wish_of(text), None, "{text}");
+            assert_eq!(hint_of(text), None, "{text}");
         }
     }
 }

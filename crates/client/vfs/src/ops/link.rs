@@ -1,15 +1,15 @@
-//! A further name of a file.
+//! Hard links.
 
 use braid_client::FileIndex;
 
 use super::name;
-use crate::{error::Result, known::Known, vfs::Vfs};
+use crate::{error::Result, names::cached_attributes::Known, vfs::Vfs};
 
 impl Vfs {
-    /// Gives a file another name; also one that was made without any.
+    /// Gives a file another name, or the first name to a file that was created without one.
     ///
     /// # Errors
-    /// The name is taken; the file is a directory; the cluster refuses or is not reached.
+    /// The name exists; the file is a directory; the cluster refuses or is not reached.
     pub fn link(&self, file: FileIndex, directory: FileIndex, wanted: &[u8]) -> Result<Known> {
         let at = (directory, name(wanted)?);
         let before = self.before_making(at);

@@ -1,41 +1,41 @@
-//! Locks of programs: on ranges of bytes (`fcntl`), and on whole files (`flock`). They are kept by the metadata server and
-//! hold for every mount; who owns one is a number that the gateway gives.
+//! Locks of programs: on ranges of bytes (`fcntl`) and on whole files (`flock`). The metadata
+//! server keeps them, and they hold for every mount. The owner is a number that the gateway gives.
 //!
 //! ```text
-//!   a process        owns ranges; they go when it closes any descriptor of the file         flush(handle, owner)
-//!   an open file     owns ranges (OFD) or the whole file; they go with its last descriptor  release(handle, ..)
+//!   a process     owns ranges, until it closes any descriptor of the file: flush(handle, owner)
+//!   an open file  owns ranges (OFD) or the whole file, until its release(handle, ..)
 //! ```
 //!
-//! That an open file owns a range nobody says when it is closed. But whatever a process owned through this handle went
-//! when it closed its descriptor of it: what is left then is the open file's own.
+//! At a release the kernel does not say that an open file owns ranges. But the ranges of a process
+//! ended when it closed its descriptor: those that are left then are the open file's own.
 
 use braid_client::{FileIndex, LockHolder, LockRange, LockRequest, Status};
 pub use braid_client::{LockCancelHandle as LockWait, LockSpace};
 
 use crate::{
     error::{Error, Result},
-    files::{OpenFile, lock},
-    handles::FileHandle,
+    mutex::lock,
+    open::{handles::FileHandle, open_file::OpenFile},
     vfs::Vfs,
 };
 
-/// A lock that somebody wants or has.
+/// A lock that an owner wants or has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lock {
-    /// Who owns it; the same for all that do not exclude each other.
+    /// The owner. Locks of one owner do not conflict.
     pub owner: u64,
-    /// The process, for those who ask who is in the way.
+    /// The process, for `F_GETLK`.
     pub pid: u32,
     /// First byte.
     pub start: u64,
-    /// Last byte, itself included.
+    /// Last byte, inclusive.
     pub last: u64,
-    /// Alone, or with others that are not alone either.
+    /// Exclusive, or shared.
     pub exclusive: bool,
 }
 
 impl Vfs {
-    /// The lock that would be in the way of this one.
+    /// A lock that conflicts with this one.
     ///
     /// # Errors
     /// No such handle; the cluster is not reached.
@@ -50,10 +50,10 @@ impl Vfs {
         Ok(self.client().test_lock(&wanted.request(open.file.index(), space))?.map(Into::into))
     }
 
-    /// Takes a lock at once: the one in the way when there is one.
+    /// Takes a lock without waiting. Returns the conflicting lock, if there is one.
     ///
     /// # Errors
-    /// No such handle; the cluster is not reached, or has no room for more locks.
+    /// No such handle; the cluster is not reached, or has too many locks.
     pub fn try_lock(
         &self,
         handle: FileHandle,
@@ -66,10 +66,11 @@ impl Vfs {
         Ok(self.client().try_lock_range(&wanted.request(open.file.index(), space))?.map(Into::into))
     }
 
-    /// Takes a lock and waits for it, as long as it takes.
+    /// Takes a lock and waits for it without a time limit.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] after [`Vfs::cancel`]; [`Status::Deadlock`]; the cluster is not reached.
+    /// [`Error::Interrupted`] after [`Vfs::cancel`]; [`Status::Deadlock`]; the cluster is not
+    /// reached.
     pub fn lock(
         &self,
         handle: FileHandle,
@@ -89,12 +90,12 @@ impl Vfs {
     /// Ends the wait for a lock from another thread.
     ///
     /// # Errors
-    /// The cluster is not reached: the wait ends when it is.
+    /// The cluster is not reached: the wait ends when it is reached again.
     pub fn cancel(&self, wait: &LockWait) -> Result<()> {
         Ok(self.client().cancel_lock(wait)?)
     }
 
-    /// Lets bytes go.
+    /// Unlocks a range.
     ///
     /// # Errors
     /// No such handle; the cluster is not reached.
@@ -110,14 +111,15 @@ impl Vfs {
         Ok(self.client().unlock_range(&LockRange { file, space, owner, start, last })?)
     }
 
-    /// A process has closed a descriptor of the file: all its ranges go, through whichever handle it got them. If they cannot now, as
-    /// soon as they can.
+    /// A process has closed a descriptor of the file: all its ranges are unlocked, through
+    /// whichever handle it locked them. If the server is not reached, they are unlocked later.
     pub(super) fn unlock_process(&self, open: &OpenFile, owner: u64) -> Result<()> {
         lock(&open.lockers).remove(&owner);
         Ok(self.client().unlock_owners(open.file.index(), &[(LockSpace::Range, owner)])?)
     }
 
-    /// The last descriptor of an open file is closed: what it owned itself is to go, before anybody of the same number asks for more.
+    /// The last descriptor of an open file is closed: records its own locks for unlocking, before
+    /// an owner of the same number may ask for more.
     pub(super) fn closing_owners(
         &self,
         open: &OpenFile,
@@ -135,7 +137,7 @@ impl Vfs {
 }
 
 impl OpenFile {
-    /// Notes who has ranges locked through this handle.
+    /// Notes the owner of ranges that are locked through this handle.
     fn locks(&self, space: LockSpace, owner: u64) {
         if space == LockSpace::Range {
             lock(&self.lockers).insert(owner);

@@ -1,4 +1,4 @@
-//! Making what is not opened: directories, files, special files, symbolic links.
+//! Creating directories, symbolic links, special files, and files without opening them.
 
 use braid_client::{
     FileIndex, FileKind,
@@ -6,13 +6,13 @@ use braid_client::{
 };
 
 use super::name;
-use crate::{error::Result, known::Known, users::User, vfs::Vfs};
+use crate::{error::Result, names::cached_attributes::Known, users::User, vfs::Vfs};
 
 impl Vfs {
     /// Makes a directory.
     ///
     /// # Errors
-    /// The name is taken; the cluster refuses or is not reached.
+    /// The name exists; the cluster refuses or is not reached.
     pub fn make_directory(
         &self,
         user: User,
@@ -28,16 +28,16 @@ impl Vfs {
             Err(error) => (Err(error), None),
         };
         let Known { attributes, keep } = self.made(at, made, before, after)?;
-        // What makes a directory puts something into it: under a lease from its beginning, when all that is known of it is
-        // that it is empty.
+        // A program that makes a directory puts something into it. Under a lease from the
+        // beginning, when the directory is known to be empty, its lookups need no server.
         Ok(self.with_own(attributes, keep))
     }
 
     /// Makes a file, pipe, socket or device without opening it.
     ///
     /// # Errors
-    /// The name is taken; the cluster refuses or is not reached.
-    #[allow(clippy::too_many_arguments, reason = "mknod(2) has as many")]
+    /// The name exists; the cluster refuses or is not reached.
+    #[allow(clippy::too_many_arguments, reason = "as many as mknod(2)")]
     pub fn make_node(
         &self,
         user: User,
@@ -63,7 +63,7 @@ impl Vfs {
     /// Makes a symbolic link.
     ///
     /// # Errors
-    /// The name is taken; the target is too long; the cluster refuses or is not reached.
+    /// The name exists; the target is too long; the cluster refuses or is not reached.
     pub fn make_symlink(
         &self,
         user: User,

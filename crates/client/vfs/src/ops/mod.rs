@@ -1,4 +1,4 @@
-//! One operation, one file.
+//! The operations of a mount, one in each file.
 
 pub mod allocate;
 mod attributes;
@@ -15,9 +15,9 @@ pub(crate) mod read;
 mod read_link;
 mod release;
 mod rename;
-pub mod room;
 mod seek;
 mod set_attributes;
+pub mod statfs;
 mod sync;
 mod unlink;
 pub mod write;
@@ -28,7 +28,7 @@ use braid_types::limits::NAME_BYTES_MAX;
 
 use crate::error::{Error, Result};
 
-/// A name in a directory, checked for what would be taken for a path.
+/// A name in a directory, checked to be one path component.
 fn name(name: &[u8]) -> Result<&[u8]> {
     match name {
         [] => Err(Error::of(Status::NotFound)),
@@ -38,7 +38,8 @@ fn name(name: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// Whether a failure leaves open what became of the call, or will yet.
+/// Whether the outcome of a failed call is unknown: the server may have done it, or may still do
+/// it.
 pub(crate) fn is_open_question(error: &braid_client::Error) -> bool {
     let of_a_call = matches!(
         error.status(),

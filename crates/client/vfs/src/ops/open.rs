@@ -1,20 +1,21 @@
-//! Opening a file that exists.
+//! Opening an existing file.
 
 use std::sync::Arc;
 
 use braid_client::{File, FileIndex, FileKind, LeaseMode, OpenOptions, Status};
 
 use crate::{
-    data::set_ids::{Which, has_set_ids},
+    data::{
+        HandleData,
+        set_ids::{Which, has_set_ids},
+    },
     error::{Error, Result},
-    files::{Bytes, OpenFile},
-    handles::FileHandle,
-    known::Known,
-    late::Late,
+    names::cached_attributes::Known,
+    open::{handles::FileHandle, lazy_open::Late, open_file::OpenFile},
     vfs::Vfs,
 };
 
-/// What a file is opened for.
+/// The access with which a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
     /// Reading.
@@ -31,13 +32,13 @@ impl Access {
     /// Both.
     pub const READ_WRITE: Self = Self { read: true, write: true };
 
-    /// What the cluster is asked for. A file that may be written may also be read there: the end of its data and its holes
-    /// are asked for with the right to read, and whoever may only write is held to it here.
+    /// The options for the cluster. They always allow reading: the end of the data and holes are
+    /// queried with the right to read. A write-only handle is enforced by this crate.
     pub(crate) fn options(self) -> OpenOptions {
         OpenOptions::new().read(true).write(self.write)
     }
 
-    /// The lease of the file's bytes that is of use.
+    /// The data lease that is useful for this access.
     pub(crate) fn lease(self) -> LeaseMode {
         if self.write { LeaseMode::Write } else { LeaseMode::Read }
     }
@@ -46,11 +47,12 @@ impl Access {
 /// How a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpenAs {
-    /// What for.
+    /// The access.
     pub access: Access,
-    /// It is made empty.
+    /// It is truncated.
     pub truncate: bool,
-    /// With `truncate`, setuid and setgid go, as POSIX wants of somebody without the right to keep them.
+    /// With `truncate`, setuid and setgid are cleared, as POSIX requires of a caller without the
+    /// right to keep them.
     pub kill_privileges: bool,
 }
 
@@ -63,12 +65,12 @@ impl From<Access> for OpenAs {
 /// An open file.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// Names it from now on.
+    /// Its handle.
     pub handle: FileHandle,
     /// Its attributes when it was opened.
     pub known: Known,
-    /// Whether a gateway may keep the file's bytes until a recall says otherwise; what it has of another version, on a mount
-    /// that is not POSIX, was dropped.
+    /// Whether a gateway may cache the file's pages until a recall. On a relaxed mount, pages of
+    /// another version were dropped.
     pub keeps_data: bool,
 }
 
@@ -80,33 +82,30 @@ impl Vfs {
     pub fn open(&self, file: FileIndex, how: impl Into<OpenAs>) -> Result<Opened> {
         let how = how.into();
         if how == Access::READ.into()
-            && let Some(opened) = self.open_late(file)?
+            && let Some(opened) = self.open_lazily(file)?
         {
             return Ok(opened);
         }
         if how.truncate && !how.access.write {
-            // O_RDONLY | O_TRUNC: Linux cuts the file.
+            // O_RDONLY | O_TRUNC: Linux truncates the file.
             let _ = self.holder.settle_file(file);
             let cut = self.client().truncate(file, 0);
             self.holder.resized(file);
             cut?;
             self.changed(file);
         }
-        // What comes with it is what was written before.
+        // The attributes of the reply must include what was written before.
         let _ = self.holder.settle_file(file);
-        let bytes = Bytes::new(&self.holder, file, how.access);
-        let options = how
-            .access
-            .options()
-            .truncate(how.truncate && how.access.write)
-            .lease(bytes.to_wish(how.access));
+        let data = HandleData::new(&self.holder, file, how.access);
+        let lease = self.holder.to_wish(&data, how.access.lease());
+        let options = how.access.options().truncate(how.truncate && how.access.write).lease(lease);
         let opened = self.client().open(file, &options);
         if how.truncate && how.access.write {
             self.holder.resized(file);
             self.changed(file);
         }
         let opened = opened?;
-        let mut opened = self.opened(opened, how.access, None, Some(bytes))?;
+        let mut opened = self.opened(opened, how.access, None, Some(data))?;
         if how.truncate && how.kill_privileges && has_set_ids(opened.known.attributes.mode) {
             match self.drop_set_ids(file, Which::All) {
                 Ok(known) => opened.known = known,
@@ -119,31 +118,31 @@ impl Vfs {
         Ok(opened)
     }
 
-    /// Opens a file for reading of which everything is known that the server would say, and whose bytes may be in memory: nobody
-    /// is asked now. See [`crate::late`].
-    fn open_late(&self, file: FileIndex) -> Result<Option<Opened>> {
-        let holder = &self.holder;
-        let Some(known) = holder.cache.attributes(file, |promise| holder.holds(promise)) else {
+    /// Opens a file for reading whose attributes are cached and whose pages may be cached: no
+    /// server is asked now. See [`crate::open::lazy_open`].
+    fn open_lazily(&self, file: FileIndex) -> Result<Option<Opened>> {
+        let caches = &self.holder;
+        let Some(known) = caches.cache.attributes(file, |lease| caches.holds(lease)) else {
             return Ok(None);
         };
-        let (Some(directory), Some(promise)) =
-            (holder.cache.parent(file), known.keep.attributes.clone())
+        let (Some(directory), Some(lease)) =
+            (caches.cache.parent(file), known.keep.attributes.clone())
         else {
             return Ok(None);
         };
-        let (access, bytes) = (Access::READ, Bytes::new(holder, file, Access::READ));
+        let (access, data) = (Access::READ, HandleData::new(caches, file, Access::READ));
         if known.attributes.kind != FileKind::File
-            || promise.directory() != directory
-            || !bytes.keeps_pages()
+            || lease.directory() != directory
+            || !caches.keeps_pages(&data)
         {
             return Ok(None);
         }
-        bytes.renew(&known);
+        caches.renew(&data, &known);
         let (late, shared) =
             (Late::later(self.client(), file), self.files.share(known.attributes.file));
-        let open = Arc::new(OpenFile::new(late, access, shared, bytes).late_in(directory));
+        let open = Arc::new(OpenFile::new(late, access, shared, data).late_in(directory));
         let number = self.open_files.insert_shared(Arc::clone(&open))?;
-        let may_stay = holder.late.note(directory, number, &open) && holder.holds(&promise);
+        let may_stay = caches.late.note(directory, number, &open) && caches.holds(&lease);
         if !may_stay && let Err(error) = open.file.get() {
             drop(open);
             self.release(FileHandle(number), None)?;
@@ -158,32 +157,32 @@ impl Vfs {
         file: File,
         access: Access,
         known: Option<Known>,
-        bytes: Option<Bytes>,
+        data: Option<HandleData>,
     ) -> Result<Opened> {
-        self.opened_as(file, access, known, bytes, false)
+        self.opened_as(file, access, known, data, false)
     }
 
-    /// The same, of a file that may have been made by that.
+    /// As [`Vfs::opened`]. `made`: the call created the file.
     pub(crate) fn opened_as(
         &self,
         file: File,
         access: Access,
         known: Option<Known>,
-        bytes: Option<Bytes>,
+        data: Option<HandleData>,
         made: bool,
     ) -> Result<Opened> {
         let known = known.unwrap_or_else(|| self.seen(file.opened_attributes()));
         let shared = self.files.share(known.attributes.file);
-        let bytes = bytes.unwrap_or_else(|| Bytes::new(&self.holder, file.index(), access));
-        let keeps_data = !access.write && bytes.keeps_pages();
+        let data = data.unwrap_or_else(|| HandleData::new(&self.holder, file.index(), access));
+        let keeps_data = !access.write && self.holder.keeps_pages(&data);
         if keeps_data {
-            bytes.renew(&known);
+            self.holder.renew(&data, &known);
         }
         if made {
-            bytes.made(&known);
+            data.made(&known);
         }
         let number =
-            self.open_files.insert(OpenFile::new(Late::open(file), access, shared, bytes))?;
+            self.open_files.insert(OpenFile::new(Late::open(file), access, shared, data))?;
         Ok(Opened { handle: FileHandle(number), known, keeps_data })
     }
 
@@ -200,7 +199,7 @@ impl Vfs {
     }
 }
 
-/// Whether the cluster says that the file is there no more.
+/// Whether the error says that the file does not exist any more.
 pub(crate) fn is_gone(error: &braid_client::Error) -> bool {
     matches!(error.status(), Status::NotFound | Status::StaleHandle)
 }

@@ -3,28 +3,32 @@
 use braid_client::Pipe;
 
 use crate::{
-    consistency::Consistency, data::gate::Use, error::Result, files::OpenFile, handles::FileHandle,
+    consistency::Consistency,
+    data::lease_state::Use,
+    error::Result,
+    open::{handles::FileHandle, open_file::OpenFile},
     vfs::Vfs,
 };
 
 impl Vfs {
-    /// Reads at an offset, straight from the sockets into `buffer`. Returns how many bytes: fewer than there is room
-    /// for only at the end of the file.
+    /// Reads at an offset, directly from the sockets into `buffer`. Returns how many bytes: fewer
+    /// than the buffer holds only at the end of the file.
     ///
     /// # Errors
-    /// The handle is not open for reading; with the daemon that failed.
+    /// The handle is not open for reading; a daemon failed.
     pub fn read(&self, handle: FileHandle, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let open = self.readable(handle)?;
-        open.bytes.begin(Use::Read)?;
-        open.bytes.settle()?;
+        self.holder.begin(&open.data, Use::Read)?;
+        self.holder.settle(&open.data)?;
         Ok(open.file.get()?.read_at(buffer, offset)?)
     }
 
-    /// Reads a page, or several, that a kernel keeps: `give` must have handed them out when it returns. They may come in a
-    /// pipe that was begun, past this process's memory: only pages do, since nobody writes them while they are under way.
+    /// Reads one or more pages that a kernel caches. `give` must have handed them to the kernel
+    /// when it returns. They may arrive in a pipe, without a copy in this process's memory. Only
+    /// pages do, since nothing writes them while they are being read.
     ///
     /// # Errors
-    /// As [`Vfs::read`]; another client does not give the file's lease back.
+    /// As [`Vfs::read`]; another client does not return its lease of the file in time.
     pub fn read_page<R>(
         &self,
         handle: FileHandle,
@@ -34,8 +38,8 @@ impl Vfs {
         give: impl FnOnce(Page<'_>) -> R,
     ) -> Result<R> {
         let open = self.file(handle)?;
-        let _under = open.bytes.begin(Use::Page)?;
-        open.bytes.settle()?;
+        let _under = self.holder.begin(&open.data, Use::Page)?;
+        self.holder.settle(&open.data)?;
         let asked = buffer.len();
         let buffer = self.before_the_end(&open, offset, buffer);
         if buffer.is_empty() {
@@ -53,8 +57,9 @@ impl Vfs {
         })
     }
 
-    /// The part of a page that lies before the end of the file, where that is known under the leases that pages are read under: of a
-    /// read that goes past it only the daemons together know where it ends, and each would be asked.
+    /// The part of a page before the end of the file, where the end is known under the page's
+    /// leases. For a read past the end every daemon would be asked, since only all of them together
+    /// know it.
     fn before_the_end<'b>(
         &self,
         open: &OpenFile,
@@ -71,11 +76,11 @@ impl Vfs {
     }
 }
 
-/// Where the bytes of pages are that were read for a kernel.
+/// Pages that were read for a kernel.
 #[derive(Debug)]
 pub enum Page<'a> {
-    /// Here; fewer than asked for at the end of the file.
+    /// In memory; fewer than asked for at the end of the file.
     Bytes(&'a [u8]),
-    /// In the pipe, behind what it was begun with: as many as were asked for.
+    /// In the pipe, behind the header that was written to it first: as many as were asked for.
     Piped(&'a mut Pipe),
 }

@@ -1,7 +1,8 @@
 //! Renaming, atomic to every observer (I7).
 //!
-//! A kernel that remembers a name moves it with what it was told of it: under the promise of the directory in which it was. In
-//! another directory that promise says nothing: whoever keeps names asks for that one's before ([`Vfs::keep_names`]).
+//! A kernel moves a cached name by itself, with the lease of its old directory. That lease does not
+//! cover the new directory, so a gateway that caches names takes the new directory's lease before
+//! the rename ([`Vfs::lease_for_renamed`]).
 
 use braid_client::{FileIndex, RenameMode};
 
@@ -9,10 +10,10 @@ use super::{is_open_question, name};
 use crate::{error::Result, vfs::Vfs};
 
 impl Vfs {
-    /// Renames; what happens to something that has the new name is in `mode`.
+    /// Renames. `mode`: what happens to a file that has the new name.
     ///
     /// # Errors
-    /// Of `rename(2)`; the cluster refuses or is not reached.
+    /// Those of `rename(2)`; the cluster refuses or is not reached.
     pub fn rename(
         &self,
         from: (FileIndex, &[u8]),
@@ -23,11 +24,11 @@ impl Vfs {
             let leads_to = self.holder.cache.leads_to(directory, name).flatten();
             leads_to.into_iter().for_each(|file| self.holder.attributes_change(file));
         }
-        self.send_before_rename(from);
+        self.flush_before_rename(from);
         if mode == RenameMode::Exchange {
-            self.send_before_rename(to);
+            self.flush_before_rename(to);
         }
-        let promises = [from.0, to.0].map(|directory| self.holder.held_promise(directory));
+        let leases = [from.0, to.0].map(|directory| self.holder.held_promise(directory));
         let _changing = self.holder.cache.changing([from.0, to.0]).making(to.0, to.1);
         let _removing = self.holder.cache.removing([from.0, to.0]);
         let _removing = self.holder.late.removing(&[from.0, to.0])?;
@@ -43,7 +44,7 @@ impl Vfs {
         if let Err(error) = &done
             && (error.server().is_none() || is_open_question(error))
         {
-            // Whether it was done is not known: neither name is.
+            // The outcome is unknown, so neither name is known.
             self.holder.cache.change_name(from.0, from.1);
             self.holder.cache.change_name(to.0, to.1);
             [from.0, to.0].into_iter().for_each(|directory| self.holder.forget(directory));
@@ -52,19 +53,19 @@ impl Vfs {
         done?;
         replaced.into_iter().for_each(|replaced| self.removed.add(replaced));
         let exchanges = mode == RenameMode::Exchange;
-        for file in self.holder.cache.rename(from, to, exchanges, &promises) {
+        for file in self.holder.cache.rename(from, to, exchanges, &leases) {
             self.holder.drop_attributes(file);
         }
         Ok(())
     }
 
-    /// A file that was written, closed and is renamed has its bytes at the daemons first: programs replace a file so, and a mount that
-    /// is killed now must not leave an empty one under the old name.
-    fn send_before_rename(&self, (directory, name): (FileIndex, &[u8])) {
+    /// Sends the buffered bytes of a file before it is renamed. Programs replace a file so; if the
+    /// mount is killed afterwards, the old name must not lead to an empty file.
+    fn flush_before_rename(&self, (directory, name): (FileIndex, &[u8])) {
         if self.holder.runs.is_empty() {
             return;
         }
-        // What cannot be written is told to whoever wrote it, or to an fsync.
+        // The handle that wrote the bytes, or an fsync, reports the error.
         let _ = match self.holder.cache.leads_to(directory, name) {
             Some(file) => file.map_or(Ok(()), |file| self.holder.settle_file(file)),
             None => self.holder.settle_all_closed(),

@@ -1,12 +1,11 @@
-//! Where data and holes begin.
+//! `SEEK_DATA` and `SEEK_HOLE`.
 
 use std::sync::Arc;
 
 use crate::{
-    data::gate::Use,
+    data::lease_state::Use,
     error::{Error, Result},
-    files::OpenFile,
-    handles::FileHandle,
+    open::{handles::FileHandle, open_file::OpenFile},
     vfs::Vfs,
 };
 
@@ -14,29 +13,29 @@ impl Vfs {
     /// The next byte of data at or after `offset`.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] when there is none; with the daemon that failed.
+    /// [`Error::PastEnd`] when there is none; a daemon failed.
     pub fn next_data(&self, handle: FileHandle, offset: u64) -> Result<u64> {
-        let open = self.at_the_daemons(handle)?;
+        let open = self.with_all_written(handle)?;
         open.file.get()?.next_data(offset)?.ok_or(Error::PastEnd)
     }
 
     /// The next hole at or after `offset`, at the latest the end of the file.
     ///
     /// # Errors
-    /// [`Error::PastEnd`] at or past the end; with the daemon that failed.
+    /// [`Error::PastEnd`] at or past the end; a daemon failed.
     pub fn next_hole(&self, handle: FileHandle, offset: u64) -> Result<u64> {
-        let open = self.at_the_daemons(handle)?;
+        let open = self.with_all_written(handle)?;
         open.file.get()?.next_hole(offset)?.ok_or(Error::PastEnd)
     }
 
-    /// The open file, when what was written to it is where it is asked for: also what this mount has gathered, and what its kernel has in
-    /// pages.
-    fn at_the_daemons(&self, handle: FileHandle) -> Result<Arc<OpenFile>> {
+    /// The open file, once everything written to it is at the daemons: also the bytes that this
+    /// mount buffers and the dirty pages of its kernel.
+    fn with_all_written(&self, handle: FileHandle) -> Result<Arc<OpenFile>> {
         let open = self.file(handle)?;
-        open.bytes.begin(Use::Read)?;
-        // The kernel holds the inode's lock for a seek; no page needs that one.
-        open.bytes.drop_stored();
-        open.bytes.settle()?;
+        self.holder.begin(&open.data, Use::Read)?;
+        // The kernel holds the inode lock for a seek; reading or writing a page does not need it.
+        self.holder.drop_stored(&open.data);
+        self.holder.settle(&open.data)?;
         Ok(open)
     }
 }

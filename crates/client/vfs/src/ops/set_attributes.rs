@@ -1,4 +1,4 @@
-//! Changes of attributes. A size cuts the file or extends it with zeros.
+//! Changes of attributes. A new size truncates the file or extends it with zeros.
 
 use std::sync::Arc;
 
@@ -7,17 +7,16 @@ use braid_client::{AttributeChanges, Attributes, Client, FileIndex};
 use crate::{
     data::set_ids::{Which, gives_set_ids},
     error::Result,
-    handles::FileHandle,
-    kept::Mark,
-    known::Known,
-    promise::Promise,
+    names::{cached_attributes::Known, change_marks::ChangeMark, names_lease::Promise},
+    open::handles::FileHandle,
     users::User,
     vfs::Vfs,
 };
 
 impl Vfs {
-    /// Changes attributes, all in one call. A size through a handle that is open for writing needs no permission of the
-    /// file as it is now. With `kill_privileges` setuid and setgid go, as POSIX wants of a change by somebody else.
+    /// Changes attributes, all in one call. A new size through a handle that is open for writing
+    /// does not depend on the file's current permissions. `kill_privileges` clears setuid and
+    /// setgid, as POSIX requires of a change by a user without the right to keep them.
     ///
     /// # Errors
     /// The file is gone; the cluster refuses or is not reached.
@@ -31,7 +30,8 @@ impl Vfs {
         self.set_through(self.client(), file, handle, changes, kill_privileges)
     }
 
-    /// The same, asked for by a user: who is not root gives a file to another owner or group only where their quota has the room.
+    /// As [`Vfs::set_attributes`], by a user. Only root may give a file to an owner or group whose
+    /// quota is used up.
     ///
     /// # Errors
     /// As [`Vfs::set_attributes`]; the quota is used up.
@@ -63,8 +63,8 @@ impl Vfs {
             self.holder.gives_set_ids(file);
         }
         self.holder.attributes_change(file);
-        // What was written before has its times and its place before this.
-        let (promise, mark) = (self.promise_of(file), self.settled_mark(file));
+        // Earlier writes get their time and their place in the file before this change.
+        let (lease, mark) = (self.promise_of(file), self.settled_mark(file));
         let resizes = changes.bytes.is_some();
         let changes_rights =
             changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some();
@@ -76,21 +76,22 @@ impl Vfs {
         if resizes {
             self.holder.resized(file);
         }
-        // Whether a change that failed was made is not known.
+        // A failed change may have been made.
         let attributes = attributes.inspect_err(|_| self.changed(file))?;
-        self.changed_since(file, attributes, promise, mark)
+        self.changed_since(file, attributes, lease, mark)
     }
 
-    /// What the change answered is what is known of the file, unless somebody changed it meanwhile.
+    /// Caches the attributes of the reply, unless another call of this mount changed the file
+    /// meanwhile.
     fn changed_since(
         &self,
         file: FileIndex,
         attributes: Attributes,
-        promise: Option<Arc<Promise>>,
-        mark: Mark,
+        lease: Option<Arc<Promise>>,
+        mark: ChangeMark,
     ) -> Result<Known> {
-        Ok(match (promise, self.holder.cache.change_alone(file, mark)) {
-            (Some(promise), Some(now)) => self.kept_under(attributes, &promise, now),
+        Ok(match (lease, self.holder.cache.change_alone(file, mark)) {
+            (Some(lease), Some(now)) => self.kept_under(attributes, &lease, now),
             _ => self.seen(attributes),
         })
     }
@@ -111,7 +112,7 @@ impl Vfs {
                 ..AttributeChanges::none()
             } == changes;
             if open.access.write && only_size {
-                if drops && open.bytes.to_drop_now(&self.holder).is_some() {
+                if drops && self.holder.must_drop_set_ids(&open.data) {
                     self.drop_set_ids(file, Which::All)?;
                 }
                 return Ok(open.file.get()?.set_len(bytes.0)?);

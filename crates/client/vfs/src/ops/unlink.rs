@@ -1,19 +1,19 @@
-//! Removing names. A file that is open stays usable through its handles.
+//! Removing names. An open file stays usable through its handles.
 
 use braid_client::{Attributes, FileIndex, FileKind, message::mds::Removed};
 
 use super::name;
 use crate::{
     error::Result,
-    known::Looked,
+    names::cached_attributes::Looked,
     vfs::{Before, Vfs},
 };
 
 impl Vfs {
-    /// Removes a name of something that is not a directory.
+    /// Removes a name of a file that is not a directory.
     ///
     /// # Errors
-    /// It is a directory, or not there; the cluster refuses or is not reached.
+    /// It is a directory, or does not exist; the cluster refuses or is not reached.
     pub fn unlink(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
         let (at, before) = ((directory, name(wanted)?), self.before(directory));
         let leads_to = self.holder.cache.leads_to(directory, wanted).flatten();
@@ -27,7 +27,7 @@ impl Vfs {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// It is not empty, no directory, or not there; the cluster refuses or is not reached.
+    /// It is not empty, not a directory, or does not exist; the cluster refuses or is not reached.
     pub fn remove_directory(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
         let (at, before) = ((directory, name(wanted)?), self.before(directory));
         let _removing = self.holder.cache.removing([directory; 2]);
@@ -38,13 +38,13 @@ impl Vfs {
         Ok(())
     }
 
-    /// The directory that has a name, as far as that is known without asking: [`crate::removed`].
+    /// The attributes of the directory that has a name, if they are known without asking a server:
+    /// [`crate::names::removed_dirs`].
     pub(super) fn directory_seen(
         &self,
         (directory, name): (FileIndex, &[u8]),
     ) -> Option<Attributes> {
-        let known =
-            self.holder.cache.look_up(directory, name, |promise| self.holder.holds(promise));
+        let known = self.holder.cache.look_up(directory, name, |lease| self.holder.holds(lease));
         match known {
             Some(Looked::Found(known)) => {
                 Some(known.attributes).filter(|known| known.kind == FileKind::Directory)
@@ -54,7 +54,7 @@ impl Vfs {
         }
     }
 
-    /// The kernel uses a file no more: nobody asks for it by its index until it was looked up again.
+    /// The kernel has forgotten a file: it does not use its index again before another lookup.
     pub fn forgotten(&self, file: FileIndex) {
         self.removed.forget(file);
     }
@@ -67,9 +67,10 @@ impl Vfs {
     ) -> Result<()> {
         let cache = &self.holder.cache;
         match done {
-            Ok(removed) => cache
-                .remove_name(at, before, removed.directory, |promise| self.holder.holds(promise)),
-            // Whether it was removed may not be known.
+            Ok(removed) => {
+                cache.remove_name(at, before, removed.directory, |lease| self.holder.holds(lease))
+            }
+            // The outcome may be unknown.
             Err(error) => {
                 cache.change_name(at.0, at.1);
                 self.gave_up(at.0, &error);

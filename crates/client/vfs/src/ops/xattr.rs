@@ -9,17 +9,17 @@ use crate::{
     vfs::Vfs,
 };
 
-/// How the names of access control lists begin.
+/// The prefix of access control lists.
 const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
 
-/// Capabilities of a program, which go with a write: [`crate::data::set_ids`].
+/// Capabilities of a program, which a write removes: [`crate::data::set_ids`].
 const CAPABILITIES: &[u8] = b"security.capability";
 
 impl Vfs {
     /// The value of an extended attribute.
     ///
     /// # Errors
-    /// There is none of that name; the cluster is not reached.
+    /// There is no attribute of that name; the cluster is not reached.
     pub fn xattr(&self, file: FileIndex, name: &[u8]) -> Result<Vec<u8>> {
         match check(name)? {
             LAYOUT_XATTR => self.layout_xattr(file),
@@ -28,8 +28,8 @@ impl Vfs {
         }
     }
 
-    /// Names of all extended attributes. That of the layout is not among them: what copies files with their attributes
-    /// would carry the layout along.
+    /// Names of all extended attributes. The layout is not among them: a program that copies files
+    /// with their attributes would copy the layout, too.
     ///
     /// # Errors
     /// The cluster is not reached.
@@ -40,16 +40,18 @@ impl Vfs {
         Ok(self.client().xattrs(file)?)
     }
 
-    /// Whether a file is known to have none: most have none, and programs ask each file for several.
+    /// Whether the cached attributes say that a file has none. Most files have none, and programs
+    /// ask each file for several.
     fn has_none(&self, file: FileIndex) -> bool {
-        let known = self.holder.cache.attributes(file, |promise| self.holder.holds(promise));
+        let known = self.holder.cache.attributes(file, |lease| self.holder.holds(lease));
         known.is_some_and(|known| !known.attributes.has_xattrs)
     }
 
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// It is there, or not, against `mode`; no room for it; the cluster refuses or is not reached.
+    /// It exists or not, contrary to `mode`; there is no space for it; the cluster refuses or is
+    /// not reached.
     pub fn set_xattr(
         &self,
         file: FileIndex,
@@ -65,10 +67,11 @@ impl Vfs {
         }
     }
 
-    /// Sets an access control list (`system.posix_acl_access`) of a file of a group that the user is not in: setgid goes.
+    /// Sets an access control list (`system.posix_acl_access`) and clears setgid: the user is not
+    /// in the file's group.
     ///
     /// # Errors
-    /// It makes no sense; the cluster refuses or is not reached.
+    /// The list is not valid; the cluster refuses or is not reached.
     pub fn set_acl_dropping_setgid(
         &self,
         file: FileIndex,
@@ -81,7 +84,7 @@ impl Vfs {
     /// Removes an extended attribute.
     ///
     /// # Errors
-    /// There is none of that name; the cluster refuses or is not reached.
+    /// There is no attribute of that name; the cluster refuses or is not reached.
     pub fn remove_xattr(&self, file: FileIndex, name: &[u8]) -> Result<()> {
         match check(name)? {
             LAYOUT_XATTR => self.remove_layout_xattr(file),
@@ -89,7 +92,7 @@ impl Vfs {
         }
     }
 
-    /// An ACL changes the mode, too: with the group's right to execute setgid means more.
+    /// An ACL changes the mode, too: with the group's right to execute, setgid takes effect.
     fn change_xattr(
         &self,
         file: FileIndex,
@@ -120,7 +123,7 @@ fn check(name: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// Whether names like this are stored with files: any other is refused, by who knows why.
+/// Whether attributes with this prefix are stored with files. The server refuses others.
 fn is_stored(name: &[u8]) -> bool {
     const STORED: [&[u8]; 3] = [b"security.", b"user.", ACCESS_LISTS];
     STORED.iter().any(|prefix| name.starts_with(prefix))

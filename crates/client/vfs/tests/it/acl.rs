@@ -1,4 +1,4 @@
-//! Access control lists through a mount's layer.
+//! Access control lists on a mount.
 
 use crate::support::{Cluster, ROOT, USER, new_file};
 use braid_vfs::{FileKind, Status, User, XattrMode};
@@ -6,7 +6,8 @@ use braid_vfs::{FileKind, Status, User, XattrMode};
 const ACCESS: &[u8] = b"system.posix_acl_access";
 const DEFAULT: &[u8] = b"system.posix_acl_default";
 
-/// Entries of tag, bits, id: 1 the owner, 2 a user, 4 the group, 16 the mask, 32 others.
+/// A list of entries (tag, bits, id). Tags: 1 the owner, 2 a user, 4 the group, 16 the mask, 32
+/// others.
 fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut out = vec![2, 0, 0, 0];
     for (tag, bits, id) in entries {
@@ -19,11 +20,11 @@ fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
 const NOBODY: u32 = u32::MAX;
 
 #[test]
-fn a_default_list_decides_about_what_is_made_and_the_umask_does_not() {
+fn a_default_list_replaces_the_umask_for_new_files() {
     let cluster = Cluster::start(1);
     let vfs = cluster.mount();
     let dir = vfs.make_directory(USER, ROOT, b"d", 0o777, 0o027).unwrap().attributes;
-    assert_eq!(dir.mode, 0o750, "the umask, where there is no list");
+    assert_eq!(dir.mode, 0o750, "without a list the umask counts");
     let entries = [(1, 7, NOBODY), (2, 6, 4000), (4, 5, NOBODY), (16, 7, NOBODY), (32, 4, NOBODY)];
     vfs.set_xattr(dir.file, DEFAULT, &list(&entries), XattrMode::Either).unwrap();
     let strict = braid_vfs::NewFile { umask: 0o077, ..new_file(0o666) };
@@ -41,7 +42,7 @@ fn a_default_list_decides_about_what_is_made_and_the_umask_does_not() {
 }
 
 #[test]
-fn a_list_drops_setgid_for_who_is_not_in_the_group_and_is_refused_where_it_makes_no_sense() {
+fn an_acl_by_a_user_outside_the_group_clears_setgid() {
     let cluster = Cluster::start(1);
     let vfs = cluster.mount();
     let of_another = User { uid: 1000, gid: 7 };

@@ -1,4 +1,4 @@
-//! What is remembered under leases is true: two mounts, each with a kernel that remembers all it may.
+//! What is cached under leases is current: two mounts, each with a kernel that caches all it may.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use braid_vfs::{
 };
 use proptest::{prelude::*, test_runner::Config as Runs};
 
-/// A kernel: it remembers names and attributes as long as it may, and asks when it does not know.
+/// A kernel: it caches names and attributes as long as it may, and asks for what it does not have.
 #[derive(Default)]
 struct Kernel(Mutex<Memory>);
 
@@ -107,7 +107,7 @@ impl Mount {
         });
     }
 
-    /// What was known of another name is now of this one, if that is promised.
+    /// The cached state of another name now belongs to this name, if a lease covers it.
     fn move_name(&self, keep: &Keep, name: (FileIndex, Vec<u8>), leads: Option<FileIndex>) {
         self.vfs.hand_out(keep, |kept| {
             if kept.name && leads.is_some() {
@@ -116,7 +116,7 @@ impl Mount {
         });
     }
 
-    /// Names of a directory and what they lead to, in the order of a listing in stretches of two.
+    /// The names of a directory and their files, in the order of a listing in batches of two.
     fn list(&self, directory: FileIndex) -> Vec<(Vec<u8>, FileIndex)> {
         let handle = self.vfs.open_directory(directory).unwrap();
         let (mut listed, mut cookie, mut end) = (Vec::new(), 0, false);
@@ -130,7 +130,7 @@ impl Mount {
         listed
     }
 
-    /// What a kernel does by itself to a directory that it changed.
+    /// What a kernel does by itself after its own change of a directory.
     fn changed(&self, directories: &[FileIndex]) {
         self.memory(|memory| directories.iter().for_each(|one| _ = memory.attributes.remove(one)));
     }
@@ -151,7 +151,7 @@ enum Step {
     Stat,
 }
 
-/// Which of the three directories, and a name.
+/// One of the three directories, and a name.
 type Place = (usize, u8);
 
 fn place() -> impl Strategy<Value = Place> {
@@ -160,11 +160,13 @@ fn place() -> impl Strategy<Value = Place> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (place(), any::<u16>(), any::<bool>()).prop_map(|(at, bytes, stays_open)| Step::Create { at, bytes, stays_open }),
+        4 => (place(), any::<u16>(), any::<bool>())
+            .prop_map(|(at, bytes, stays_open)| Step::Create { at, bytes, stays_open }),
         1 => place().prop_map(Step::MakeDirectory),
         2 => place().prop_map(Step::Unlink),
         1 => place().prop_map(Step::RemoveDirectory),
-        3 => (place(), place(), 0..3u8).prop_map(|(from, to, mode)| Step::Rename { from, to, mode }),
+        3 => (place(), place(), 0..3u8)
+            .prop_map(|(from, to, mode)| Step::Rename { from, to, mode }),
         1 => (place(), place()).prop_map(|(from, to)| Step::Link { from, to }),
         2 => (place(), 0..0o1000u32).prop_map(|(at, mode)| Step::Chmod(at, mode)),
         1 => (place(), any::<u16>()).prop_map(|(at, bytes)| Step::Truncate(at, bytes)),
@@ -225,7 +227,7 @@ fn take(mount: &Mount, step: &Step, directories: &[FileIndex; 3]) {
             let keep = [from.0, to.0].map(|directory| vfs.keep_names(directory));
             if from != to && vfs.rename((from.0, &from.1), (to.0, &to.1), mode).is_ok() {
                 mount.changed(&[from.0, to.0]);
-                // A kernel moves what it knows, and goes on to believe the attributes.
+                // A kernel moves what it has cached, and continues to use the attributes.
                 let (moved, replaced) = mount.memory(|memory| {
                     (memory.names.remove(&from).flatten(), memory.names.remove(&to).flatten())
                 });
@@ -288,7 +290,7 @@ fn facts(found: Option<Attributes>) -> Option<(FileIndex, u32, u32, u64)> {
 }
 
 fn check(mounts: &[Mount; 2], plain: &Client, directories: &[FileIndex; 3], after: &Step) {
-    // What a kernel remembers of open files, before any name is looked up again.
+    // What a kernel has cached of open files, before any name is looked up again.
     for mount in mounts {
         for (file, found) in mount.memory(|memory| memory.attributes.clone()) {
             if let Ok(truth) = plain.lstat(file) {
@@ -327,7 +329,7 @@ fn check(mounts: &[Mount; 2], plain: &Client, directories: &[FileIndex; 3], afte
 }
 
 #[test]
-fn two_mounts_that_remember_all_they_may_never_see_what_is_no_longer_true() {
+fn two_mounts_that_cache_all_they_may_never_see_stale_state() {
     let cluster = Cluster::start(2);
     let plain = cluster.client();
     let runs = Runs { cases: 6, max_shrink_iters: 0, failure_persistence: None, ..Runs::default() };
@@ -345,7 +347,7 @@ fn two_mounts_that_remember_all_they_may_never_see_what_is_no_longer_true() {
 }
 
 #[test]
-fn what_was_looked_up_once_is_answered_from_memory_until_somebody_changes_it() {
+fn a_lookup_is_answered_from_the_cache_until_a_client_changes_it() {
     let cluster = Cluster::start(1);
     let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
     let made = one.vfs.make_directory(USER, ROOT, b"d", 0o755, 0).unwrap().attributes.file;
@@ -357,7 +359,7 @@ fn what_was_looked_up_once_is_answered_from_memory_until_somebody_changes_it() {
         names.map(|found| found.map(|(_, mode, ..)| mode))
     };
     assert_eq!(look(&two), [Some(0o600), Some(0o600), None]);
-    // Also what a kernel forgot, for a reason of its own, is remembered here. Calls of others: signs of life.
+    // What a kernel evicted by itself is still cached here. Other calls: heartbeats and renewals.
     let before = cluster.calls();
     for _ in 0..100 {
         two.memory(|memory| *memory = Memory::default());
@@ -373,7 +375,7 @@ fn what_was_looked_up_once_is_answered_from_memory_until_somebody_changes_it() {
 }
 
 #[test]
-fn what_was_listed_once_is_listed_from_memory_until_somebody_changes_it() {
+fn a_listing_is_served_from_the_cache_until_a_client_changes_it() {
     let cluster = Cluster::start(1);
     let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
     let make = |directory, name: &[u8]| {
@@ -395,7 +397,7 @@ fn what_was_listed_once_is_listed_from_memory_until_somebody_changes_it() {
         assert_eq!(names(&two), all);
         assert_eq!(two.vfs.parent(below).unwrap(), made);
     }
-    // Of others: signs of life.
+    // Other calls: heartbeats and renewals.
     assert!(cluster.calls() - before < 50, "{} calls", cluster.calls() - before);
     one.vfs.unlink(made, b"b").unwrap();
     assert_eq!(names(&two), [b"s", b"a", b"c"], "another mount removed one");
@@ -410,7 +412,7 @@ fn what_was_listed_once_is_listed_from_memory_until_somebody_changes_it() {
 }
 
 #[test]
-fn a_listing_beside_changes_of_the_same_mount_has_what_returned_before_it() {
+fn a_listing_includes_all_changes_of_its_mount_that_have_returned() {
     let cluster = Cluster::start(1);
     let mount = Mount::new(&cluster);
     assert_eq!(mount.stat(ROOT, b"d"), None);
@@ -436,16 +438,16 @@ fn a_listing_beside_changes_of_the_same_mount_has_what_returned_before_it() {
 }
 
 #[test]
-fn a_directory_that_a_mount_made_is_filled_and_emptied_with_one_call_for_each_name() {
+fn a_new_directory_is_filled_and_emptied_with_one_call_per_name() {
     let cluster = Cluster::start(1);
     let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
-    assert_eq!(one.stat(ROOT, b"d"), None, "and now it holds the lease of the root");
+    assert_eq!(one.stat(ROOT, b"d"), None, "now it holds the lease of the root");
     let made = one.vfs.make_directory(USER, ROOT, b"d", 0o755, 0).unwrap().attributes.file;
     let names: Vec<Vec<u8>> = (0..200).map(|number| format!("f{number}").into_bytes()).collect();
     let count = || one.vfs.attributes(made, None).unwrap().attributes.bytes.0;
     let before = cluster.calls();
     for (number, name) in names.iter().enumerate() {
-        // As a kernel does: it asks for the directory, for the name, and makes it.
+        // As a kernel does: it asks for the directory, for the name, and creates the file.
         assert_eq!(count(), number as u64);
         assert!(matches!(one.vfs.look_up(made, name).unwrap(), Looked::Absent(_)));
         let (opened, _) = one.vfs.create(USER, made, name, &support::new_file(0o644)).unwrap();
@@ -455,10 +457,10 @@ fn a_directory_that_a_mount_made_is_filled_and_emptied_with_one_call_for_each_na
         assert_eq!(count(), (names.len() - number) as u64);
         one.vfs.unlink(made, name).unwrap();
     }
-    // Beside them: closes, together, and signs of life.
+    // Other calls: closes, several in one call, heartbeats and renewals.
     let calls = cluster.calls() - before;
     assert!(calls < 2 * names.len() as u64 + 50, "{calls} calls");
-    // Somebody else's name is found, in a directory that was whole until then.
+    // Another client's name is found, in a directory that was complete until then.
     let (opened, _) = two.vfs.create(USER, made, b"other", &support::new_file(0o644)).unwrap();
     two.vfs.release(opened.handle, None).unwrap();
     assert!(matches!(one.vfs.look_up(made, b"other").unwrap(), Looked::Found(_)));
@@ -466,7 +468,7 @@ fn a_directory_that_a_mount_made_is_filled_and_emptied_with_one_call_for_each_na
 }
 
 #[test]
-fn what_is_told_of_a_directory_with_changes_that_cross_is_what_is_true_after_them() {
+fn attributes_of_a_directory_are_right_after_concurrent_changes() {
     let cluster = Cluster::start(1);
     let mount = Mount::new(&cluster);
     assert_eq!(mount.stat(ROOT, b"d"), None);
@@ -505,7 +507,7 @@ fn what_is_told_of_a_directory_with_changes_that_cross_is_what_is_true_after_the
 }
 
 #[test]
-fn of_a_file_that_has_no_extended_attributes_nobody_is_asked_for_any() {
+fn no_server_is_asked_for_xattrs_of_a_file_without_any() {
     let cluster = Cluster::start(1);
     let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
     let file =
@@ -528,7 +530,7 @@ fn of_a_file_that_has_no_extended_attributes_nobody_is_asked_for_any() {
 }
 
 #[test]
-fn a_name_moved_to_a_directory_without_a_promise_is_not_believed() {
+fn a_name_moved_to_a_directory_without_a_lease_is_not_cached() {
     let cluster = Cluster::start(1);
     let (known, other) = ((0, b'a'), (1, b'b'));
     let moves = [(0, known, other), (1, known, other), (2, known, other), (2, other, known)];
@@ -543,7 +545,8 @@ fn a_name_moved_to_a_directory_without_a_promise_is_not_believed() {
             two.vfs.make_node(USER, directories[1], b"b", FileKind::File, 0o600, 0, 0).unwrap();
         }
         let file = one.stat(directories[0], b"a").unwrap().file;
-        // Nothing was ever looked up in the other directory: there is no lease of it that could be recalled.
+        // Nothing was ever looked up in the other directory, so it has no lease that could be
+        // recalled.
         take(&one, &Step::Rename { from, to, mode }, &directories);
         assert_eq!(two.stat(directories[1], b"b").map(|found| found.file), Some(file), "{number}");
         two.vfs.unlink(directories[1], b"b").unwrap();

@@ -1,4 +1,4 @@
-//! Mounts that promise less than POSIX: what their reads see, and what others see of them.
+//! Relaxed mounts: what their reads see, and what other mounts see of their writes.
 
 use std::thread;
 
@@ -11,7 +11,7 @@ use braid_vfs::{Access, Consistency, FileHandle, FileIndex, OpenAs, WriteAs};
 
 const WEAK: [Consistency; 2] = [Consistency::CloseToOpen, Consistency::Commit];
 
-/// A file of one page with this word, which its maker closed.
+/// A file of one page with this word, closed by its writer.
 fn file_of(maker: &Mount, name: &[u8], word: u64) -> FileIndex {
     let (file, handle) = create(&maker.vfs, name);
     maker.vfs.write(handle, 0, &[0; PAGE as usize], WriteAs::default()).unwrap();
@@ -28,7 +28,7 @@ fn rewrite(mount: &Mount, file: FileIndex, word: u64) {
 }
 
 #[test]
-fn pages_of_a_weak_mount_are_as_of_the_open_and_no_writer_waits_for_them() {
+fn pages_of_a_relaxed_mount_are_as_of_the_open_and_delay_no_writer() {
     for mode in WEAK {
         let cluster = Cluster::start(1);
         let (weak, posix) = (Mount::with(&cluster, mode), Mount::new(&cluster));
@@ -43,14 +43,14 @@ fn pages_of_a_weak_mount_are_as_of_the_open_and_no_writer_waits_for_them() {
         assert_eq!(
             weak.read(opened.handle, 0),
             2,
-            "{mode}: what was closed before the open is seen"
+            "{mode}: writes that were closed before the open are seen"
         );
-        assert_eq!(weak.read(handle, 0), 2, "{mode}: by who had it open, too");
+        assert_eq!(weak.read(handle, 0), 2, "{mode}: also through an earlier handle");
     }
 }
 
 #[test]
-fn a_file_that_another_mount_is_writing_is_kept_by_a_weak_mount_and_is_new_at_each_open() {
+fn a_relaxed_mount_caches_a_file_being_written_until_the_next_open() {
     let cluster = Cluster::start(1);
     let (weak, posix) = (Mount::with(&cluster, Consistency::CloseToOpen), Mount::new(&cluster));
     let file = file_of(&posix, b"f", 1);
@@ -65,11 +65,11 @@ fn a_file_that_another_mount_is_writing_is_kept_by_a_weak_mount_and_is_new_at_ea
 }
 
 #[test]
-fn pages_that_nobody_changed_are_kept_from_open_to_open_without_a_call() {
+fn unchanged_pages_stay_cached_from_open_to_open_without_a_call() {
     let cluster = Cluster::start(1);
     let (weak, posix) = (Mount::with(&cluster, Consistency::CloseToOpen), Mount::new(&cluster));
     let file = file_of(&posix, b"f", 1);
-    // Once the close has arrived and the size is settled, its attributes are kept.
+    // Once the close has arrived and the size is recorded, its attributes are cached.
     wait_for(|| weak.vfs.hand_out(&found(&weak.vfs, b"f").unwrap().keep, |kept| kept.attributes));
     let opens_and_reads = || {
         let handle = weak.open(file, Access::READ);
@@ -82,14 +82,14 @@ fn pages_that_nobody_changed_are_kept_from_open_to_open_without_a_call() {
         assert!(weak.kernel.has(0));
         opens_and_reads();
     }
-    // Daemons and sessions say now and then that they live.
+    // Other calls: heartbeats and renewals.
     assert!(cluster.calls() - before < 100, "{} calls", cluster.calls() - before);
     rewrite(&posix, file, 2);
     assert_eq!(weak.read(weak.open(file, Access::READ), 0), 2);
 }
 
 #[test]
-fn what_a_weak_mount_wrote_a_posix_mount_sees_at_once() {
+fn a_posix_mount_sees_writes_of_a_relaxed_mount_immediately() {
     for mode in WEAK {
         let cluster = Cluster::start(1);
         let (weak, posix) = (Mount::with(&cluster, mode), Mount::new(&cluster));
@@ -104,7 +104,7 @@ fn what_a_weak_mount_wrote_a_posix_mount_sees_at_once() {
 }
 
 #[test]
-fn a_weak_mount_sees_its_own_writes_and_all_others_where_it_may_write_itself() {
+fn a_relaxed_mount_that_may_write_a_file_sees_all_its_writes() {
     let cluster = Cluster::start(1);
     let (weak, posix) = (Mount::with(&cluster, Consistency::CloseToOpen), Mount::new(&cluster));
     let file = file_of(&posix, b"f", 1);
@@ -136,7 +136,7 @@ fn fsync_shows_a_reader_what_others_committed_on_a_commit_mount_alone() {
 }
 
 #[test]
-fn appends_of_weak_and_posix_mounts_lie_whole_behind_each_other() {
+fn appends_of_relaxed_and_posix_mounts_never_overlap() {
     const RECORDS: u64 = 60;
     let cluster = Cluster::start(2);
     let mounts = [Consistency::Posix, Consistency::CloseToOpen, Consistency::Commit]
@@ -177,7 +177,7 @@ fn append_records(mount: &Mount, file: FileIndex, who: u8, records: u64) {
 }
 
 #[test]
-fn names_and_attributes_of_a_weak_mount_are_those_of_a_posix_mount() {
+fn names_and_attributes_of_a_relaxed_mount_are_coherent() {
     let cluster = Cluster::start(1);
     let (weak, posix) = (Mount::with(&cluster, Consistency::CloseToOpen), Mount::new(&cluster));
     file_of(&posix, b"f", 1);

@@ -17,7 +17,7 @@ fn free(vfs: &Vfs, handle: FileHandle, wanted: &Lock) -> bool {
 }
 
 #[test]
-fn a_range_is_one_owners_until_it_lets_go_or_its_process_closes() {
+fn a_range_has_one_owner_until_it_is_unlocked_or_its_process_closes() {
     let cluster = Cluster::start(1);
     let (one, two) = (cluster.mount(), cluster.mount());
     let (file, mine) = create(&one, b"f");
@@ -37,11 +37,11 @@ fn a_range_is_one_owners_until_it_lets_go_or_its_process_closes() {
     );
     one.unlock(mine, LockSpace::Range, 1, 0, 4).unwrap();
     assert!(free(&two, theirs, &lock(1, 0, 4)) && !free(&two, theirs, &lock(1, 5, 5)));
-    // The process has the file open a second time: closing either lets go of all.
+    // The process has the file open twice: closing either descriptor unlocks all its ranges.
     let again = one.open(file, Access::READ).unwrap().handle;
     one.flush(again, Some(1)).unwrap();
     assert!(free(&two, theirs, &lock(1, 0, 9)));
-    // What an open file owns goes with it.
+    // The locks of an open file end with it.
     assert_eq!(one.try_lock(again, LockSpace::Range, &lock(99, 0, 9)).unwrap(), None);
     assert_eq!(
         one.try_lock(again, LockSpace::Whole, &lock(98, 0, u64::MAX)).unwrap().unwrap().owner,
@@ -73,14 +73,14 @@ fn a_wait_ends_with_the_lock_or_with_a_signal() {
 }
 
 #[test]
-fn two_that_wait_for_each_other_are_told_so() {
+fn a_deadlock_of_two_owners_is_reported() {
     let cluster = Cluster::start(1);
     let (one, two) = (cluster.mount(), cluster.mount());
     let (file, mine) = create(&one, b"f");
     let theirs = two.open(file, Access::READ_WRITE).unwrap().handle;
     one.try_lock(mine, LockSpace::Range, &lock(1, 0, 0)).unwrap();
     two.try_lock(theirs, LockSpace::Range, &lock(2, 1, 1)).unwrap();
-    // Whoever asks last is told, and lets go of what it has: the other one gets it.
+    // The last caller gets the error and unlocks its range, which the other one gets then.
     let ask = |vfs: &Vfs, handle, owner, byte, has| {
         let got = vfs.lock(handle, LockSpace::Range, &lock(owner, byte, byte), &LockWait::new());
         if got.is_err() {
@@ -126,7 +126,7 @@ fn appends_of_two_mounts_never_land_on_the_same_bytes() {
 }
 
 #[test]
-fn an_append_beside_a_library_client_that_has_the_file_open_is_done() {
+fn an_append_works_while_a_library_client_has_the_file_open() {
     let cluster = Cluster::start(1);
     let one = cluster.serving_mount();
     let (file, handle) = create(&one, b"f");
@@ -142,7 +142,7 @@ fn an_append_beside_a_library_client_that_has_the_file_open_is_done() {
 }
 
 #[test]
-fn what_could_not_be_let_go_while_the_server_was_away_is_free_when_it_is_back() {
+fn locks_not_released_during_an_outage_are_released_after_it() {
     let mut cluster = Cluster::start(1);
     let one =
         cluster.serving_mount_of(Config { timeout: Duration::from_secs(2), ..cluster.config() });

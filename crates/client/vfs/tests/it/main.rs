@@ -1,24 +1,25 @@
-//! The integration tests of this crate, one module a subject, in one binary: each binary more is
-//! compiled and linked by itself. `lost` and `bounds` leave clients that wait for daemons which never come back;
-//! they would hold up the one service thread that all clients of a process share.
+//! The integration tests of this crate, one module for each subject. They share one binary, since
+//! each binary is compiled and linked separately. `lost` and `bounds` have their own: they leave
+//! clients that wait for daemons that never return, which would block the service thread of all
+//! clients of a process.
 
 mod acl;
-mod away;
+mod buffer_age;
+mod buffered_large_writes;
+mod buffered_writes;
 mod coherence;
+mod concurrent_buffered_writes;
 mod consistency;
-mod doubts;
-mod gather;
-mod gather_age;
-mod gather_large;
-mod gather_threads;
-mod late;
+mod lazy_open;
 mod locks;
 mod modes;
 mod operations;
 mod pages;
-mod room;
+mod reservations;
 mod set_ids;
+mod size_reports;
 mod support;
 mod sync_all;
-mod told;
+mod uncertain_dirs;
+mod unresponsive_daemons;
 mod write_behind;

@@ -1,4 +1,4 @@
-//! What an open denies, and mounts, which deny nothing: also what they have open without a word.
+//! Opens that deny modes, and mounts, which deny nothing: also their lazy opens.
 
 use std::thread;
 
@@ -27,7 +27,7 @@ fn violates<T>(outcome: Result<T, braid_client::Error>) -> bool {
     matches!(outcome, Err(error) if error.status() == Status::SharingViolation)
 }
 
-/// A file that its maker closed, and whether the mount opens it without asking anybody by now.
+/// A file that its writer has closed, and whether the mount opens it lazily now.
 fn known(cluster: &Cluster, maker: &Vfs, reader: &Vfs) -> FileIndex {
     let (file, handle) = create(maker, b"f");
     maker.write(handle, 0, b"what it was", WriteAs::default()).unwrap();
@@ -54,7 +54,7 @@ fn opens_without_a_word(cluster: &Cluster, reader: &Vfs, file: FileIndex) {
 }
 
 #[test]
-fn a_mount_that_has_the_file_open_without_a_word_is_in_the_way_of_who_denies_reading() {
+fn a_lazy_open_conflicts_with_an_open_that_denies_reading() {
     let cluster = Cluster::start(1);
     let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
     let client = cluster.client();
@@ -62,18 +62,18 @@ fn a_mount_that_has_the_file_open_without_a_word_is_in_the_way_of_who_denies_rea
     let opened = open(&two, file, Access::READ).unwrap();
     assert!(violates(denying(&client, file, Deny::READ)));
     two.release(opened.handle, None).unwrap();
-    // The close comes within a second or so.
+    // The close is sent within about a second.
     let mut held = None;
     support::wait_for(|| {
         held = denying(&client, file, Deny::READ).ok();
         held.is_some()
     });
     for _ in 0..3 {
-        // Each of them may ask for the names lease anew, and keep what it is told.
+        // Each lookup may ask for the names lease again, and cache the reply.
         let Looked::Found(found) = two.look_up(ROOT, b"f").unwrap() else { panic!("it is there") };
         assert!(
             !two.hand_out(&found.keep, |kept| kept.attributes),
-            "who kept them would open it without a word"
+            "with cached attributes it would be opened lazily"
         );
         excluded(open(&two, file, Access::READ));
     }
@@ -82,7 +82,7 @@ fn a_mount_that_has_the_file_open_without_a_word_is_in_the_way_of_who_denies_rea
 }
 
 #[test]
-fn a_mount_writes_and_cuts_nothing_while_writing_is_denied() {
+fn a_mount_writes_and_truncates_nothing_while_writing_is_denied() {
     let cluster = Cluster::start(1);
     let (mount, client) = (cluster.serving_mount(), cluster.client());
     let (file, handle) = create(&mount, b"f");
@@ -105,17 +105,17 @@ fn a_mount_writes_and_cuts_nothing_while_writing_is_denied() {
 }
 
 #[test]
-fn what_a_client_denied_that_does_not_answer_ends_when_it_is_fenced() {
+fn a_denial_of_an_unresponsive_client_ends_with_its_fence() {
     let cluster = Cluster::start(1);
     let (stuck, client) = (cluster.client(), cluster.client());
     let (_holder, let_go) = Stuck::serve(&stuck);
     let options = OpenOptions::new().write(true).create(true).deny(Deny::ALL);
     let denies = stuck.open("/f", &options).unwrap();
     denies.write_at(b"what it was", 0).unwrap();
-    stuck.leases().ask_names(FileIndex::ROOT).unwrap().expect("nothing is in the way");
+    stuck.leases().ask_names(FileIndex::ROOT).unwrap().expect("there is no conflict");
     let reads = OpenOptions::new().read(true);
     assert!(violates(client.open("/f", &reads)));
-    // It wants the names lease back: whoever does not give it is given up.
+    // It recalls the names lease. A client that does not return it is fenced.
     let wants = thread::spawn({
         let client = cluster.client();
         move || client.mkdir("/d", 0o755).map(drop)
@@ -126,7 +126,7 @@ fn what_a_client_denied_that_does_not_answer_ends_when_it_is_fenced() {
         opened = client.open("/f", &reads).ok();
         opened.is_some()
     });
-    // Whoever tells it first: the daemons, or the metadata server of the session.
+    // Either the daemons or the metadata server report it first.
     let gone =
         |error: braid_client::Error| matches!(error.status(), Status::Fenced | Status::StaleHandle);
     assert!(gone(denies.write_at(b"W", 0).unwrap_err()));

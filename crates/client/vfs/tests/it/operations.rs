@@ -1,4 +1,4 @@
-//! Every operation once, as a program would see it.
+//! Every operation once, as a program sees it.
 
 use crate::support::{self, Cluster, ROOT, USER, create, found, new_file, read, size, write};
 use braid_client::{AttributeChanges, SetTime};
@@ -13,7 +13,7 @@ fn refused<T: std::fmt::Debug>(result: braid_vfs::Result<T>) -> Option<Status> {
 }
 
 #[test]
-fn a_file_belongs_to_who_made_it_and_keeps_what_is_written() {
+fn a_file_belongs_to_its_creator_and_has_what_is_written() {
     let cluster = Cluster::start(2);
     let vfs = cluster.mount();
     let (file, handle) = create(&vfs, b"f");
@@ -32,7 +32,7 @@ fn a_file_belongs_to_who_made_it_and_keeps_what_is_written() {
 }
 
 #[test]
-fn a_handle_allows_what_the_file_was_opened_for() {
+fn a_handle_allows_only_the_access_it_was_opened_with() {
     let cluster = Cluster::start(1);
     let vfs = cluster.mount();
     let (file, handle) = create(&vfs, b"f");
@@ -48,12 +48,12 @@ fn a_handle_allows_what_the_file_was_opened_for() {
     assert_eq!(
         emptied.known.attributes.bytes,
         ByteCount(0),
-        "O_RDONLY | O_TRUNC cuts, as on Linux"
+        "O_RDONLY | O_TRUNC truncates, as on Linux"
     );
 }
 
 #[test]
-fn an_unlinked_file_lives_as_long_as_a_handle_of_it() {
+fn an_unlinked_file_lives_until_its_last_handle_is_closed() {
     let cluster = Cluster::start(2);
     let (vfs, other) = (cluster.mount(), cluster.mount());
     let (file, handle) = create(&vfs, b"f");
@@ -74,7 +74,7 @@ fn an_unlinked_file_lives_as_long_as_a_handle_of_it() {
     vfs.release(handle, None).unwrap();
 }
 
-/// A file that was looked up and whose attributes are remembered, open for reading.
+/// A file with cached attributes, open for reading.
 fn known(vfs: &Vfs, name: &[u8]) -> (FileIndex, FileHandle) {
     let (file, handle) = create(vfs, name);
     vfs.release(handle, None).unwrap();
@@ -83,7 +83,7 @@ fn known(vfs: &Vfs, name: &[u8]) -> (FileIndex, FileHandle) {
 }
 
 #[test]
-fn a_file_that_is_replaced_while_it_is_open_has_a_name_less() {
+fn an_open_file_that_is_replaced_has_one_link_less() {
     let cluster = Cluster::start(1);
     let vfs = cluster.serving_mount();
     let (file, handle) = known(&vfs, b"g");
@@ -95,7 +95,7 @@ fn a_file_that_is_replaced_while_it_is_open_has_a_name_less() {
 }
 
 #[test]
-fn a_file_of_two_names_of_which_one_is_replaced_has_the_other() {
+fn a_file_with_two_names_keeps_one_when_the_other_is_replaced() {
     let cluster = Cluster::start(1);
     let vfs = cluster.serving_mount();
     let elsewhere = vfs.make_directory(USER, ROOT, b"d", 0o755, 0).unwrap().attributes.file;
@@ -111,7 +111,7 @@ fn a_file_of_two_names_of_which_one_is_replaced_has_the_other() {
 }
 
 #[test]
-fn create_is_exclusive_or_finds_what_is_there() {
+fn create_is_exclusive_or_opens_the_existing_file() {
     let cluster = Cluster::start(1);
     let vfs = cluster.mount();
     let (file, handle) = create(&vfs, b"f");
@@ -126,7 +126,7 @@ fn create_is_exclusive_or_finds_what_is_there() {
 }
 
 #[test]
-fn create_opens_nothing_that_was_not_checked() {
+fn create_opens_no_file_that_was_not_checked() {
     let cluster = Cluster::start(1);
     let vfs = cluster.mount();
     let secret = NewFile { exclusive: false, ..new_file(0o600) };
@@ -138,7 +138,7 @@ fn create_opens_nothing_that_was_not_checked() {
     );
     assert!(
         matches!(vfs.create(USER, ROOT, b"link", &secret), Err(Error::LookAgain)),
-        "a link in the way"
+        "a symbolic link"
     );
     assert!(vfs.create(User::ROOT, ROOT, b"secret", &secret).is_ok());
 }
@@ -170,9 +170,9 @@ fn names_are_made_moved_and_removed() {
     assert_eq!((regular.kind, regular.mode), (FileKind::File, 0o640));
 }
 
-/// More than a server knows of a connection at a time.
+/// More users than a server remembers of a connection.
 #[test]
-fn any_number_of_users_one_after_another_make_what_is_theirs() {
+fn any_number_of_users_create_files_of_their_own() {
     const USERS: u64 = 4_200;
     let cluster = Cluster::start(1);
     let vfs = cluster.mount();
@@ -189,7 +189,7 @@ fn any_number_of_users_one_after_another_make_what_is_theirs() {
 }
 
 #[test]
-fn attributes_change_to_the_nanosecond_and_privileges_go() {
+fn attributes_change_to_the_nanosecond_and_set_id_bits_are_cleared() {
     let cluster = Cluster::start(1);
     let vfs = cluster.mount();
     let (file, handle) = create(&vfs, b"f");
@@ -210,7 +210,7 @@ fn attributes_change_to_the_nanosecond_and_privileges_go() {
 }
 
 #[test]
-fn whoever_is_not_root_gives_a_file_only_where_the_quota_has_room() {
+fn only_root_gives_a_file_to_a_user_whose_quota_is_used_up() {
     let cluster = Cluster::start(1);
     let vfs = cluster.mount();
     let [(one, _), (other, _)] = [b"f", b"g"].map(|name| create(&vfs, name));
@@ -223,7 +223,7 @@ fn whoever_is_not_root_gives_a_file_only_where_the_quota_has_room() {
 }
 
 #[test]
-fn a_listing_is_resumed_by_cookie_and_begins_anew_at_zero() {
+fn a_listing_continues_at_its_cookie_and_restarts_at_zero() {
     let cluster = Cluster::start(1);
     let vfs = cluster.mount();
     let dir = vfs.make_directory(USER, ROOT, b"d", 0o777, 0).unwrap().attributes.file;
@@ -241,7 +241,7 @@ fn a_listing_is_resumed_by_cookie_and_begins_anew_at_zero() {
         if stretch.end {
             break;
         }
-        // What was listed may go, what was not must come.
+        // Listed names may be removed; names that were not listed must appear.
         vfs.unlink(dir, &names[names.len() - 1]).unwrap();
     }
     assert_eq!(names.len(), 100);
@@ -251,9 +251,9 @@ fn a_listing_is_resumed_by_cookie_and_begins_anew_at_zero() {
     vfs.release_directory(handle).unwrap();
 }
 
-/// Names that are moved as they are listed get cookies behind all others.
+/// Names that are moved while they are listed get higher cookies than all others.
 #[test]
-fn a_listing_ends_where_its_directory_ended_when_it_began() {
+fn a_listing_ends_at_the_end_its_directory_had_at_its_start() {
     const NAMES: usize = 50;
     let cluster = Cluster::start(1);
     let (serving, plain) = (cluster.serving_mount(), cluster.mount());
@@ -283,20 +283,20 @@ fn a_listing_ends_where_its_directory_ended_when_it_began() {
                 if stretch.end {
                     break;
                 }
-                assert!(names.len() <= NAMES, "it runs after what is moved");
+                assert!(names.len() <= NAMES, "the listing follows moved names");
             }
             assert_eq!(names.len(), NAMES);
             let after = vfs.read_directory(handle, cookie, 3, false).unwrap();
-            assert!(after.entries.is_empty() && after.end, "and stays at its end");
+            assert!(after.entries.is_empty() && after.end, "the listing stays at its end");
             assert_eq!(
                 vfs.read_directory(handle, 0, 3, false).unwrap().entries.len(),
                 3,
-                "until it is begun anew"
+                "until it begins again"
             );
             vfs.release_directory(handle).unwrap();
         }
     }
-    // The library's, which braid and the languages' bindings use, of more than one reply.
+    // The listing of the client library, of more than one reply.
     let client = cluster.client();
     for number in 0..2_000 {
         client
@@ -312,7 +312,7 @@ fn a_listing_ends_where_its_directory_ended_when_it_began() {
 }
 
 #[test]
-fn xattrs_are_kept_and_the_layout_is_one_of_them() {
+fn xattrs_are_stored_and_the_layout_is_one_of_them() {
     let cluster = Cluster::start(2);
     let vfs = cluster.mount();
     let (file, handle) = create(&vfs, b"f");
@@ -336,7 +336,7 @@ fn xattrs_are_kept_and_the_layout_is_one_of_them() {
     vfs.release(handle, None).unwrap();
     assert!(
         vfs.set_xattr(file, LAYOUT_XATTR, b"iod-count=1", XattrMode::Either).is_err(),
-        "bytes lie there already"
+        "it has bytes already"
     );
     assert_eq!(vfs.xattr(ROOT, LAYOUT_XATTR).unwrap(), b"default");
     vfs.set_xattr(ROOT, LAYOUT_XATTR, wish, XattrMode::Either).unwrap();
@@ -350,7 +350,7 @@ fn xattrs_are_kept_and_the_layout_is_one_of_them() {
 }
 
 #[test]
-fn ranges_are_reserved_punched_zeroed_sought_and_copied() {
+fn ranges_are_reserved_punched_zeroed_searched_and_copied() {
     let cluster = Cluster::start(2);
     let vfs = cluster.mount();
     let (file, handle) = create(&vfs, b"f");
@@ -410,7 +410,7 @@ fn past_the_longest_file_of_the_disks_is_efbig_and_the_file_stays_usable() {
                 AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
             vfs.set_attributes(file, None, changes, false)
         };
-        // 16 TiB on each of at most three disks, if they are ext4.
+        // At most 16 TiB on each of three disks, if they are ext4.
         let past = 70 << 40;
         if resize(&vfs, past).is_ok() {
             return println!("skipped: the file system under the test has files of 70 TiB");

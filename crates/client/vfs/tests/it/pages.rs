@@ -1,5 +1,5 @@
-//! Pages that kernels keep are what is in the file, and nobody waits for ever: mounts whose kernels lock a page while they
-//! ask for it, and wait for that lock when they are to drop it.
+//! Cached pages of kernels are current, and no call hangs: the kernels of these mounts lock a page
+//! while they read it, and wait for that lock when they must drop it.
 
 use std::{
     sync::{
@@ -18,8 +18,8 @@ use crate::support::{
 
 const TURNS: u64 = 150;
 
-/// Each page has one writer, which writes 1, 2, 3, … and then says how far it is. Whoever reads the page, on any mount, must
-/// not find less than was said before.
+/// Each page has one writer, which writes 1, 2, 3, … and then publishes the last number. A reader
+/// of the page on any mount must not find a smaller number than was published before.
 fn pages_are_never_old(readers: Access) {
     let cluster = Cluster::start(2);
     let mounts = [Mount::new(&cluster), Mount::new(&cluster)];
@@ -80,17 +80,17 @@ fn reads(
 }
 
 #[test]
-fn pages_that_are_only_read_are_never_old() {
+fn pages_that_are_only_read_are_never_stale() {
     pages_are_never_old(Access::READ);
 }
 
 #[test]
-fn pages_of_two_mounts_that_both_may_write_are_never_old_and_none_waits_for_ever() {
+fn pages_of_two_writing_mounts_are_never_stale_and_none_hangs() {
     pages_are_never_old(Access::READ_WRITE);
 }
 
 #[test]
-fn pages_of_a_posix_mount_are_never_old_beside_weak_mounts_that_write() {
+fn pages_of_a_posix_mount_are_never_stale_beside_relaxed_writers() {
     let cluster = Cluster::start(2);
     let weak =
         [Consistency::CloseToOpen, Consistency::Commit].map(|mode| Mount::with(&cluster, mode));
@@ -100,13 +100,13 @@ fn pages_of_a_posix_mount_are_never_old_beside_weak_mounts_that_write() {
 }
 
 #[test]
-fn pages_that_nobody_changes_cost_one_call_each() {
+fn unchanged_pages_cost_one_call_each() {
     let cluster = Cluster::start(1);
     let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
     let (file, handle) = create(&one.vfs, b"f");
     one.vfs.write(handle, 0, &[7; PAGE as usize], WriteAs::default()).unwrap();
     one.vfs.release(handle, None).unwrap();
-    // The server learns a little after the close that the writer is gone; until then a wish of the others comes to nothing.
+    // The close reaches the server a little later; until then it does not grant others the lease.
     let opened = [&two, &one].map(|mount| mount.open_keeping(file));
     let seen = two.kernel.read(&two.vfs, opened[0], 0);
     assert_eq!(seen, u64::from_le_bytes([7; 8]));
@@ -115,11 +115,12 @@ fn pages_that_nobody_changes_cost_one_call_each() {
     assert_eq!(
         two.kernel.read(&two.vfs, opened[0], 0),
         9,
-        "what was kept was dropped before the write"
+        "the cached pages were dropped before the write"
     );
 }
 
-/// A kernel with one page of a file, into which a program has stored by a mapping: it writes the page whole before it drops it.
+/// A kernel with one page of a file, into which a program has stored through a mapping: it writes
+/// the whole page back before it drops it.
 #[derive(Default)]
 struct Mapped {
     vfs: OnceLock<Arc<Vfs>>,

@@ -1,4 +1,5 @@
-//! setuid and setgid go with a change of the bytes by somebody without the right to keep them, whoever gave them, wherever.
+//! A change of the bytes by a user without the right to keep them clears setuid and setgid,
+//! whichever mount has set them.
 
 use crate::support::{Cluster, create, write};
 use braid_client::AttributeChanges;
@@ -26,7 +27,7 @@ fn write_by_another(vfs: &Vfs, handle: FileHandle) {
     assert_eq!(vfs.write(handle, 0, b"x", BY_ANOTHER).unwrap(), 1);
 }
 
-/// Two mounts; the first has made a file, both have it open.
+/// Two mounts; the first has created a file, and both have it open.
 fn scene(cluster: &Cluster) -> ([Vfs; 2], FileIndex, [FileHandle; 2]) {
     let mounts = [cluster.serving_mount(), cluster.serving_mount()];
     let (file, mine) = create(&mounts[0], b"f");
@@ -49,7 +50,7 @@ fn a_mode_that_another_mount_set_meanwhile_stays_as_it_is() {
 }
 
 #[test]
-fn what_any_mount_gave_goes_with_the_next_write() {
+fn set_id_bits_of_any_mount_are_cleared_by_the_next_write() {
     let cluster = Cluster::start(1);
     let ([one, two], file, [mine, theirs]) = scene(&cluster);
     for turn in 0..4 {
@@ -58,7 +59,7 @@ fn what_any_mount_gave_goes_with_the_next_write() {
             let append = WriteAs { append: true, ..BY_ANOTHER };
             for (writer, handle) in [(&one, mine), (&two, theirs)] {
                 chmod(giver, file, 0o4755);
-                assert_eq!(mode(&two, file), 0o4755, "what was written before does not take them");
+                assert_eq!(mode(&two, file), 0o4755, "earlier writes do not clear them");
                 writer
                     .write(handle, 0, b"y", if turn % 2 == 0 { append } else { BY_ANOTHER })
                     .unwrap();
@@ -66,7 +67,7 @@ fn what_any_mount_gave_goes_with_the_next_write() {
             }
             chmod(giver, file, 0o2755);
             write(&one, mine, 0, b"by root");
-            assert_eq!(mode(&one, file), 0o2755, "who may keep them does");
+            assert_eq!(mode(&one, file), 0o2755, "root keeps them");
             write_by_another(&one, mine);
             assert_eq!([mode(&one, file), mode(&two, file)], [0o755; 2]);
         }
@@ -74,11 +75,11 @@ fn what_any_mount_gave_goes_with_the_next_write() {
 }
 
 #[test]
-fn setgid_goes_where_an_access_list_gave_the_group_the_right_to_execute() {
+fn setgid_is_cleared_where_an_acl_lets_the_group_execute() {
     const LIST: &[u8] = b"system.posix_acl_access";
     let cluster = Cluster::start(1);
     let ([one, two], file, [mine, _]) = scene(&cluster);
-    // Version 2, then tag, bits and id of: the owner rw, the group r-x, others none.
+    // Version 2, then tag, bits and id: the owner rw, the group r-x, others none.
     let entry = |tag: u16, bits: u16| {
         [tag.to_le_bytes().to_vec(), bits.to_le_bytes().to_vec(), vec![0xff; 4]].concat()
     };
@@ -95,7 +96,7 @@ fn setgid_goes_where_an_access_list_gave_the_group_the_right_to_execute() {
 }
 
 #[test]
-fn they_go_with_a_copy_and_with_what_allocates_punches_and_zeroes_too() {
+fn copies_and_fallocate_clear_set_id_bits_too() {
     let cluster = Cluster::start(2);
     let ([one, two], file, [mine, _]) = scene(&cluster);
     let (_, source) = create(&one, b"source");
@@ -120,15 +121,16 @@ fn they_go_with_a_copy_and_with_what_allocates_punches_and_zeroes_too() {
 }
 
 #[test]
-fn writes_of_others_than_root_ask_the_metadata_server_nothing() {
+fn writes_of_unprivileged_users_ask_the_metadata_server_nothing() {
     const WRITES: u64 = 2_000;
     let cluster = Cluster::start(1);
     let vfs = cluster.serving_mount();
-    // The server may be late to learn that the mount carries out recalls: then a file comes without a lease, and it is asked for.
+    // It may take a while until the server knows that the mount carries out recalls. Until then a
+    // file comes without a lease, and the mount asks for one.
     let (_, handle) = create(&vfs, b"f");
     let before = cluster.calls();
     (0..WRITES).for_each(|at| _ = vfs.write(handle, at, b"x", BY_ANOTHER).unwrap());
-    // Others are the daemon's heartbeats, and renewals.
+    // Other calls: the daemon's heartbeats, and renewals.
     let calls = cluster.calls() - before;
     assert!(calls < WRITES / 2, "{calls} calls of the metadata server for {WRITES} writes");
     vfs.release(handle, None).unwrap();

@@ -1,4 +1,4 @@
-//! An fsync of the root is a sync of everything.
+//! An fsync of the root syncs everything.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,18 @@ fn sync_root(vfs: &Vfs) -> braid_vfs::Result<()> {
     synced
 }
 
-/// Files, each with a few bytes that the mount gathers if it can.
+/// Files, each with a few bytes that the mount buffers if it can.
 const FILES: u64 = 20;
 const BYTES: u64 = 100;
 
 #[test]
-fn what_is_gathered_of_every_file_is_at_the_daemons_after_an_fsync_of_the_root_and_of_no_other_directory()
- {
+fn only_an_fsync_of_the_root_sends_the_buffers_of_all_files() {
     let cluster = Cluster::start(2);
     let vfs = cluster.serving_mount();
     let other = vfs.make_directory(USER, ROOT, b"other", 0o777, 0).unwrap().attributes.file;
     let mut gathered_once = false;
-    // The server may be late to learn that the mount carries out recalls, and a daemon to keep room.
+    // It may take a while until the server knows that the mount carries out recalls and a daemon
+    // grants a reservation.
     wait_for(|| {
         let (before, began) = (cluster.written().0, Instant::now());
         let handles: Vec<_> = (0..FILES)
@@ -62,12 +62,13 @@ fn a_daemon_that_is_away_is_named_in_time() {
 }
 
 #[test]
-fn gathered_bytes_that_are_lost_are_told_by_a_sync_of_all_and_by_their_file() {
+fn lost_buffered_bytes_are_reported_by_a_full_sync_and_by_their_file() {
     let mut cluster = Cluster::start(1);
     let vfs =
         cluster.serving_mount_of(Config { timeout: Duration::from_secs(2), ..cluster.config() });
     let (mut tries, mut gathered) = (0, None);
-    // The server may be late to learn that the mount carries out recalls, and the daemon to keep room.
+    // It may take a while until the server knows that the mount carries out recalls and the daemon
+    // grants a reservation.
     wait_for(|| {
         tries += 1;
         let (_, handle) = create(&vfs, format!("{tries}").as_bytes());
@@ -79,6 +80,6 @@ fn gathered_bytes_that_are_lost_are_told_by_a_sync_of_all_and_by_their_file() {
     let handle = gathered.unwrap();
     cluster.stop_daemons();
     wait_for(|| vfs.write(handle, 20, b"or this", WriteAs::default()).is_err());
-    assert!(sync_root(&vfs).is_err(), "lost, or a daemon that is away");
+    assert!(sync_root(&vfs).is_err(), "bytes are lost, or a daemon does not answer");
     assert_eq!(vfs.sync(handle).unwrap_err().status(), Some(Status::Unreachable));
 }

@@ -1,4 +1,5 @@
-//! A close leaves the bytes of a small file to the mount: nobody can tell, and a loss is reported.
+//! A close leaves the bytes of a small file to the mount: no client can notice, and a loss is
+//! reported.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -11,7 +12,7 @@ use braid_vfs::{Access, Options, Vfs, WriteAs};
 
 static TRIES: AtomicU64 = AtomicU64::new(0);
 
-/// A mount for which all daemons keep room.
+/// A mount with reservations at all daemons.
 fn mount_with(cluster: &Cluster, config: Config, options: Options) -> Vfs {
     let vfs = cluster.serving_mount_with(config, options);
     let mut in_turn = 0;
@@ -33,7 +34,7 @@ fn mount(cluster: &Cluster) -> Vfs {
     mount_with(cluster, cluster.config(), Options::default())
 }
 
-/// Makes a file with these bytes, as a program does.
+/// Creates a file with these bytes, as a program does.
 fn make(vfs: &Vfs, name: &[u8], bytes: &[u8]) -> braid_vfs::FileIndex {
     let (file, handle) = create(vfs, name);
     write(vfs, handle, 0, bytes);
@@ -51,7 +52,7 @@ fn closes_of_small_files_wait_for_no_daemon_and_the_bytes_follow() {
     for number in 0..FILES {
         make(&vfs, format!("f{number}").as_bytes(), &[number as u8; 100]);
     }
-    // A machine that stands still sends some because of their age.
+    // On a machine that stalls some are sent because of their age.
     let sent = (cluster.written().0 - before) / 100;
     if sent == FILES {
         println!("skipped: the machine stood still until every file was sent because of its age");
@@ -103,7 +104,7 @@ fn files_have_the_times_of_their_writes_whichever_is_sent_first() {
         let first = make(&vfs, format!("a{number}").as_bytes(), b"first");
         std::thread::sleep(Duration::from_millis(5));
         let second = make(&vfs, format!("b{number}").as_bytes(), b"second");
-        // Who is asked for first is sent first.
+        // The file that is read first is sent first.
         let time = |file| vfs.attributes(file, None).unwrap().attributes.mtime;
         let (second, first) = (time(second), time(first));
         assert!(first < second, "round {number}: {first:?} was written before {second:?}");
@@ -121,7 +122,7 @@ fn a_file_is_sent_before_it_is_renamed() {
         let before = cluster.written().0;
         vfs.rename((ROOT, &name), (ROOT, b"target"), RenameMode::Replace).unwrap();
         let after = cluster.written().0;
-        // Nothing of it is left to be sent: the counter moved before the rename returned, or its age had sent it.
+        // Nothing of it is left: it was sent before the rename returned, or because of its age.
         std::thread::sleep(Duration::from_millis(1));
         assert!(after >= before);
         assert_eq!(vfs.attributes(found(&vfs, b"target"), None).unwrap().attributes.bytes.0, 100);
@@ -134,19 +135,19 @@ fn found(vfs: &Vfs, name: &[u8]) -> braid_vfs::FileIndex {
 }
 
 #[test]
-fn what_is_lost_after_a_close_is_reported_by_an_fsync_of_the_file_once() {
+fn bytes_lost_after_a_close_are_reported_once_by_an_fsync_of_the_file() {
     let mut cluster = Cluster::start(1);
     let config = Config { timeout: Duration::from_secs(2), ..cluster.config() };
     let vfs = mount_with(&cluster, config, Options::default());
     let (file, handle) = create(&vfs, b"f");
-    // The only daemon is gone before the bytes are sent: the first close does not know it.
+    // The only daemon stops before the bytes are sent: the first close does not notice.
     let (_, open_too) = create(&vfs, b"g");
     write(&vfs, handle, 0, b"lost");
     let opened = vfs.open(file, Access::READ).unwrap().handle;
     write(&vfs, handle, 4, b" bytes");
     cluster.stop_daemon(0);
     if vfs.flush(handle, Some(1)).is_err() {
-        println!("skipped: the bytes were on their way before the daemon was gone");
+        println!("skipped: the bytes were sent before the daemon stopped");
         return;
     }
     vfs.release(handle, None).unwrap();
@@ -154,7 +155,7 @@ fn what_is_lost_after_a_close_is_reported_by_an_fsync_of_the_file_once() {
     write_fails_at_close(&vfs, open_too);
 }
 
-/// After a loss closes wait for their bytes again, and report what they meet.
+/// After a loss closes send their bytes themselves, and report errors.
 fn write_fails_at_close(vfs: &Vfs, handle: braid_vfs::FileHandle) {
     let written = vfs.write(handle, 0, b"x", braid_vfs::WriteAs::default());
     assert!(written.is_err() || vfs.flush(handle, Some(1)).is_err(), "the daemon is gone");
@@ -173,7 +174,7 @@ fn with_flush_on_close_each_close_waits_for_its_bytes() {
 }
 
 #[test]
-fn all_that_closed_files_have_buffered_is_forced_by_a_sync_of_everything() {
+fn a_full_sync_forces_the_buffered_bytes_of_closed_files() {
     let cluster = Cluster::start(2);
     let vfs = mount(&cluster);
     let before = cluster.written().0;
@@ -183,7 +184,7 @@ fn all_that_closed_files_have_buffered_is_forced_by_a_sync_of_everything() {
 }
 
 #[test]
-fn lines_that_two_mounts_append_and_close_in_turn_are_all_there() {
+fn lines_appended_and_closed_by_two_mounts_in_turn_are_all_there() {
     let cluster = Cluster::start(2);
     let mounts = [mount(&cluster), mount(&cluster)];
     let (file, handle) = create(&mounts[0], b"log");
@@ -198,7 +199,7 @@ fn lines_that_two_mounts_append_and_close_in_turn_are_all_there() {
         vfs.release(opened, None).unwrap();
         text.extend_from_slice(&line);
         if turn % 3 == 0 {
-            // Until its age has sent it: the handle is gone with its bytes.
+            // Until its age has sent it: its bytes are gone with the handle.
             let before = cluster.client().lstat("/log").unwrap().bytes.0;
             assert_eq!(before, text.len() as u64);
             wait_for(|| {
@@ -213,7 +214,7 @@ fn lines_that_two_mounts_append_and_close_in_turn_are_all_there() {
 }
 
 #[test]
-fn the_mode_of_a_file_that_was_renamed_and_changed_elsewhere_is_never_stale() {
+fn the_mode_of_a_file_renamed_and_changed_elsewhere_is_never_stale() {
     let cluster = Cluster::start(2);
     let (vfs, other) = (mount(&cluster), cluster.serving_mount());
     let from = vfs.make_directory(USER, ROOT, b"from", 0o777, 0).unwrap().attributes.file;

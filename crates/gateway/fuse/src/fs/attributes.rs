@@ -5,7 +5,7 @@ use braid_vfs::{AttributeChanges, FileHandle, FileIndex, Known, SetTime, User};
 use super::{Answer, Done, FileSystem, convert};
 use crate::kernel::{self, ExtendedStat, SetAttributes};
 
-/// `STATX_BASIC_STATS | STATX_BTIME`: all that is known.
+/// `STATX_BASIC_STATS | STATX_BTIME`: all fields that BraidFS has.
 const STATX_KNOWN: u32 = 0x7ff | 0x800;
 
 impl FileSystem {
@@ -32,8 +32,8 @@ impl FileSystem {
             created: convert::time(known.attributes.btime),
             attributes: convert::attributes(&known.attributes),
         };
-        self.vfs.hand_out(&known.keep, |kept| {
-            answer.with(|reply| reply.extended_stat(&stat, convert::validity(kept.attributes)))
+        self.vfs.hand_out(&known.keep, |cacheable| {
+            answer.with(|reply| reply.extended_stat(&stat, convert::validity(cacheable.attributes)))
         })
     }
 
@@ -44,7 +44,7 @@ impl FileSystem {
         wanted: &SetAttributes,
         answer: Answer<'_>,
     ) -> Done {
-        // The change time is the metadata server's own: what the kernel says of it is its guess.
+        // The metadata server sets the change time; the kernel's value is only its estimate.
         let changes = AttributeChanges {
             mode: wanted.mode.map(|mode| mode & 0o7777),
             uid: wanted.uid.map(Into::into),
@@ -62,8 +62,8 @@ impl FileSystem {
     }
 
     fn attributes(&self, known: &Known, answer: Answer<'_>) -> Done {
-        self.vfs.hand_out(&known.keep, |kept| {
-            let valid = convert::validity(kept.attributes);
+        self.vfs.hand_out(&known.keep, |cacheable| {
+            let valid = convert::validity(cacheable.attributes);
             answer.with(|reply| reply.attributes(&convert::attributes(&known.attributes), valid))
         })
     }

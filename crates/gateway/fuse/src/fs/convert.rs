@@ -1,4 +1,4 @@
-//! Between the kernel's words and `vfs`'s.
+//! Conversions between the kernel's values and those of `vfs`.
 
 use std::time::Duration;
 
@@ -6,32 +6,32 @@ use braid_vfs::{Attributes, FileKind, Kept, Timestamp};
 
 use crate::kernel::{self, Entry, Kind, Time, Validity};
 
-/// What `st_blksize` shows. Programs read and write in pieces of it, so larger is faster; C's stdio takes a buffer of it for
-/// every file, however small.
+/// The value of `st_blksize`. Programs read and write in units of it, so larger is faster; but C's
+/// stdio allocates a buffer of it for every file, however small.
 const BLOCK_BYTES: u32 = 128 * 1024;
 
-/// A name and its file for the kernel, and what of it may be remembered.
-pub(super) fn entry(found: &Attributes, kept: Kept) -> Entry {
+/// A name and its file for the kernel, and what of it may be cached.
+pub(super) fn entry(found: &Attributes, cacheable: Kept) -> Entry {
     Entry {
         node: found.file.0,
         generation: 0,
-        name_valid: name_validity(kept.name),
-        attributes_valid: validity(kept.attributes),
+        name_valid: name_validity(cacheable.name),
+        attributes_valid: validity(cacheable.attributes),
         attributes: attributes(found),
     }
 }
 
-/// How long a name is good that was promised: until it is recalled, and no longer than this, should a thread of the kernel have applied
-/// the answer after that (docs/adr/0023).
+/// How long the kernel may use a name under a lease: until the recall. A thread of the kernel may
+/// apply the reply after the recall; then no longer than this (docs/adr/0023).
 pub(super) const NAME_VALID: Duration = Duration::from_secs(30);
 
-pub(super) fn name_validity(kept: bool) -> Validity {
-    if kept { Validity::For(NAME_VALID) } else { Validity::Never }
+pub(super) fn name_validity(cacheable: bool) -> Validity {
+    if cacheable { Validity::For(NAME_VALID) } else { Validity::Never }
 }
 
-/// How long attributes are good: until they are recalled, or not at all.
-pub(super) fn validity(kept: bool) -> Validity {
-    if kept { Validity::Always } else { Validity::Never }
+/// How long the kernel may use attributes: until they are recalled, or not at all.
+pub(super) fn validity(cacheable: bool) -> Validity {
+    if cacheable { Validity::Always } else { Validity::Never }
 }
 
 pub(super) fn attributes(a: &Attributes) -> kernel::Attributes {
@@ -52,7 +52,7 @@ pub(super) fn attributes(a: &Attributes) -> kernel::Attributes {
     }
 }
 
-/// Linux has 32 bits for users and groups, the metadata server 64: who does not fit is shown as nobody.
+/// Linux has 32 bits for users and groups, the metadata server 64. Larger ones are shown as nobody.
 fn id(id: u64) -> u32 {
     const NOBODY: u32 = 65534;
     u32::try_from(id).unwrap_or(NOBODY)
@@ -80,12 +80,12 @@ fn kind_bits(kind: FileKind) -> u32 {
     }
 }
 
-/// The kind as a listing tells it.
+/// The kind as a directory listing shows it.
 pub(super) fn kind(kind: FileKind) -> Kind {
     Kind::of_mode(kind_bits(kind))
 }
 
-/// What mknod(2) wants made; a mode without a kind means a file.
+/// The kind that mknod(2) asks for; a mode without a kind means a file.
 pub(super) fn kind_of_mode(mode: u32) -> Option<FileKind> {
     match Kind::of_mode(mode) {
         Kind::File => Some(FileKind::File),

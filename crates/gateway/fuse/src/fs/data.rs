@@ -6,8 +6,9 @@ use rustix::fs::OFlags;
 use super::{Answer, Done, FileSystem};
 
 impl FileSystem {
-    /// From the sockets into `scratch`, from there into `/dev/fuse`: nothing is copied between. Many pages at a time go through a
-    /// pipe, and are in `scratch` only if it comes to nothing.
+    /// Reads from the sockets into `scratch` and writes from there to `/dev/fuse`, without a copy
+    /// between. Many pages at a time go through a pipe, and come to `scratch` only if the pipe
+    /// cannot be used.
     pub(super) fn read(
         &self,
         handle: u64,
@@ -16,15 +17,15 @@ impl FileSystem {
         scratch: &mut [u8],
         answer: Answer<'_>,
     ) -> Done {
-        let room = scratch.len().min(size as usize);
+        let bytes_max = scratch.len().min(size as usize);
         if is_page {
-            // Over io_uring the scratch is what the kernel copies from.
+            // Over io_uring the kernel copies from the scratch buffer.
             let header = answer
                 .0
                 .as_ref()
                 .filter(|reply| reply.takes_pipe())
-                .map(|reply| reply.data_header(room));
-            let mut pipe = header.and_then(|header| self.pipes.take(room, &header));
+                .map(|reply| reply.data_header(bytes_max));
+            let mut pipe = header.and_then(|header| self.pipes.take(bytes_max, &header));
             let give = |page: Page<'_>| {
                 answer.with(|reply| match page {
                     Page::Bytes(bytes) => reply.data(bytes),
@@ -38,7 +39,7 @@ impl FileSystem {
             let read = self.vfs.read_page(
                 FileHandle(handle),
                 offset,
-                &mut scratch[..room],
+                &mut scratch[..bytes_max],
                 pipe.as_mut(),
                 give,
             );
@@ -47,11 +48,11 @@ impl FileSystem {
             }
             return read?;
         }
-        let got = self.vfs.read(FileHandle(handle), offset, &mut scratch[..room])?;
+        let got = self.vfs.read(FileHandle(handle), offset, &mut scratch[..bytes_max])?;
         answer.with(|reply| reply.data(&scratch[..got]))
     }
 
-    /// From the request's own buffer into the sockets, or to what `vfs` gathers.
+    /// Writes from the request's own buffer to the sockets, or into the write buffer of `vfs`.
     pub(super) fn write(
         &self,
         handle: u64,
@@ -62,7 +63,7 @@ impl FileSystem {
     ) -> Done {
         let flags = OFlags::from_bits_retain(flags);
         let how = WriteAs {
-            // A page of a mapping has its place, whatever the descriptor was opened with.
+            // A page of a mapping has its offset, whatever flags the descriptor was opened with.
             append: flags.contains(OFlags::APPEND) && !from_cache,
             durable: flags.intersects(OFlags::DSYNC) && !from_cache,
             kill_privileges: kill_suidgid,

@@ -1,15 +1,17 @@
-//! Listings. Offsets of the kernel are the metadata server's cookies, which begin at 3; 1 and 2 stand for `.` and `..`.
+//! Listings. The kernel's offsets are the metadata server's cookies, which begin at 3; 1 and 2
+//! stand for `.` and `..`.
 
 use braid_vfs::{DirectoryEntry, DirectoryHandle, FileIndex, FileKind, Kept};
 
 use super::{Answer, Done, FileSystem, convert};
 use crate::kernel::{self, DirectoryBuffer, Kind};
 
-/// What the kernel takes for an entry beside its name, and a name as it is usual: how many entries are worth asking for.
+/// The bytes of an entry in the kernel's reply, with a name of usual length: they give the number
+/// of entries to ask for.
 const ENTRY_BYTES: usize = 24 + 16;
 const ENTRY_PLUS_BYTES: usize = 128 + ENTRY_BYTES;
 
-/// Offsets of the two entries that are in no directory.
+/// Offsets of `.` and `..`, which the metadata server does not list.
 const SELF: u64 = 1;
 const PARENT: u64 = 2;
 
@@ -36,21 +38,25 @@ impl FileSystem {
         if !begun {
             return answer.with(|reply| _ = reply.directory(&listing.buffer));
         }
-        let room = size as usize / if plus { ENTRY_PLUS_BYTES } else { ENTRY_BYTES };
-        // Below 3 are the dots: the listing itself is at its beginning.
+        let count = size as usize / if plus { ENTRY_PLUS_BYTES } else { ENTRY_BYTES };
+        // Offsets below 3 are the dots: the listing itself is at its beginning.
         let cookie = if offset <= PARENT { 0 } else { offset };
         let stretch =
-            self.vfs.read_directory(DirectoryHandle(handle), cookie, room.max(1), plus)?;
+            self.vfs.read_directory(DirectoryHandle(handle), cookie, count.max(1), plus)?;
         self.vfs.hand_out(&stretch.keep, |all| {
             let attributes = all.attributes && plus && self.note(directory, None);
-            for (entry, kept) in stretch.entries.iter().zip(&stretch.kept) {
-                // Names are never good for longer than the listing: many for one that is wanted. The kernel asks for the name when it
-                // needs it, and is answered from memory. A directory's attributes: as with a name.
-                let kept = Kept {
+            for (entry, cacheable) in stretch.entries.iter().zip(&stretch.kept) {
+                // Listed names are not cacheable: only few of them are used, and each must be noted
+                // for the recall. The kernel looks up those that it needs, and is answered from the
+                // cache. The attributes of directories are not cacheable, as in
+                // `FileSystem::entry`.
+                let cacheable = Kept {
                     name: false,
-                    attributes: kept.attributes && attributes && entry.kind != FileKind::Directory,
+                    attributes: cacheable.attributes
+                        && attributes
+                        && entry.kind != FileKind::Directory,
                 };
-                if !listing.push(entry, kept) {
+                if !listing.push(entry, cacheable) {
                     break;
                 }
             }
@@ -58,7 +64,7 @@ impl FileSystem {
         })
     }
 
-    /// `.` and `..`; `false` when there was no room for both.
+    /// Adds `.` and `..`; `false` when there is no space for both.
     fn push_dots(
         &self,
         directory: FileIndex,
@@ -84,7 +90,7 @@ impl FileSystem {
     }
 }
 
-/// What goes to the kernel, as READDIR or READDIRPLUS.
+/// A reply to READDIR or READDIRPLUS.
 struct Listing {
     buffer: DirectoryBuffer,
     plus: bool,
@@ -98,12 +104,12 @@ impl Listing {
         }
     }
 
-    fn push(&mut self, entry: &DirectoryEntry, kept: Kept) -> bool {
+    fn push(&mut self, entry: &DirectoryEntry, cacheable: Kept) -> bool {
         let (ino, offset, kind) = (entry.file.0, entry.cookie, convert::kind(entry.kind));
         if !self.plus {
             return self.buffer.push(ino, offset, kind, &entry.name);
         }
-        let known = entry.attributes.as_ref().map(|found| convert::entry(found, kept));
+        let known = entry.attributes.as_ref().map(|found| convert::entry(found, cacheable));
         self.buffer.push_plus(known.as_ref(), ino, offset, kind, &entry.name)
     }
 }

@@ -1,4 +1,5 @@
-//! Why a request is refused: as errno for the program, and in the log, with its name, when a server is to blame.
+//! Why a request fails: an errno for the program and, when a server is at fault, a line in the log
+//! with its name.
 
 use std::{
     collections::HashMap,
@@ -13,17 +14,17 @@ use rustix::io::Errno;
 use super::Done;
 use crate::kernel::{Header, Reply};
 
-/// The same trouble is told once in this time: a server that is away fails every call.
-const TOLD_AGAIN: Duration = Duration::from_secs(10);
-/// Troubles that are remembered as told (I9).
-const TOLD_MAX: usize = 256;
+/// The same error is logged once in this time: with an unresponsive server every call fails.
+const LOG_AGAIN: Duration = Duration::from_secs(10);
+/// Errors that are remembered as logged (I9).
+const LOGGED_MAX: usize = 256;
 
-/// Why a request is refused.
+/// Why a request fails.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// `vfs` says so.
+    /// `vfs` failed.
     Failed(Error),
-    /// The request itself is the reason.
+    /// The request itself is not valid.
     Plain(Errno),
 }
 
@@ -53,7 +54,7 @@ impl Refusal {
         }
     }
 
-    /// What a person must know: the cluster failed, not the program.
+    /// The error for the log: the cluster failed, not the program.
     fn trouble(&self) -> Option<&braid_vfs::ClusterError> {
         match self {
             Self::Failed(Error::Cluster(error)) if is_trouble(error.status()) => Some(error),
@@ -62,8 +63,9 @@ impl Refusal {
     }
 }
 
-/// What a program sees of a status. Where the protocol's own errno says something else to a program than it means (EAGAIN of
-/// a regular file, a reset connection, a stale handle for a fenced client), it is an I/O error, and the log says which.
+/// The errno that a program sees. Where the protocol's own errno would mislead the program (EAGAIN
+/// of a regular file, a reset connection, a stale handle for a fenced client), it is an I/O error,
+/// and the log has the cause.
 fn of_status(status: Status) -> Errno {
     match status {
         Status::TryAgain
@@ -85,7 +87,7 @@ fn of_status(status: Status) -> Errno {
     }
 }
 
-/// Whether the cluster is to blame.
+/// Whether the cluster is at fault.
 fn is_trouble(status: Status) -> bool {
     of_status(status) == Errno::IO
         || matches!(
@@ -99,11 +101,11 @@ fn is_trouble(status: Status) -> bool {
         )
 }
 
-/// Says each trouble once in a while.
+/// Logs errors of servers, each once in a while.
 #[derive(Default)]
 pub(super) struct Report(Mutex<HashMap<Trouble, Instant>>);
 
-/// What failed how, at which server.
+/// An error of a server, as it is counted for the log.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Trouble {
     opcode: u32,
@@ -118,16 +120,17 @@ impl fmt::Debug for Report {
 }
 
 impl Report {
-    /// Says why not, if so, to who still waits for the answer, and in the log.
+    /// After a failure: replies with the errno, unless a reply was sent, and logs an error of a
+    /// server.
     pub(super) fn refuse(&self, header: &Header, done: Done, reply: Option<Reply>) {
         let Err(refusal) = done else { return };
-        self.tell(header, &refusal);
+        self.log(header, &refusal);
         if let Some(reply) = reply {
             reply.error(refusal.errno());
         }
     }
 
-    fn tell(&self, header: &Header, refusal: &Refusal) {
+    fn log(&self, header: &Header, refusal: &Refusal) {
         let Some(error) = refusal.trouble() else { return };
         let server = error.server().map(str::to_owned);
         let trouble = Trouble { opcode: header.opcode, status: error.status(), server };
@@ -142,15 +145,15 @@ impl Report {
     }
 
     fn is_new(&self, trouble: Trouble, now: Instant) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= TOLD_MAX {
-            told.retain(|_, since| now.saturating_duration_since(*since) < TOLD_AGAIN);
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() >= LOGGED_MAX {
+            logged.retain(|_, since| now.saturating_duration_since(*since) < LOG_AGAIN);
         }
-        match told.get(&trouble) {
-            Some(since) if now.saturating_duration_since(*since) < TOLD_AGAIN => false,
-            _ if told.len() >= TOLD_MAX => false,
+        match logged.get(&trouble) {
+            Some(since) if now.saturating_duration_since(*since) < LOG_AGAIN => false,
+            _ if logged.len() >= LOGGED_MAX => false,
             _ => {
-                told.insert(trouble, now);
+                logged.insert(trouble, now);
                 true
             }
         }
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn every_status_is_an_errno_that_a_program_understands() {
-        let told_apart = [
+        let distinct = [
             (Status::NotFound, Errno::NOENT),
             (Status::NotEmpty, Errno::NOTEMPTY),
             (Status::NoAttribute, Errno::NODATA),
@@ -177,7 +180,7 @@ mod tests {
             (Status::Fenced, Errno::IO),
             (Status::UnsyncedDataLost, Errno::IO),
         ];
-        for (status, errno) in told_apart {
+        for (status, errno) in distinct {
             assert_eq!(of_status(status), errno, "{status:?}");
         }
         for status in Status::ALL {
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trouble_is_told_once_in_a_while() {
+    fn an_error_of_a_server_is_logged_once_in_a_while() {
         let (report, start) = (Report::default(), Instant::now());
         let of = |opcode| Trouble {
             opcode,
@@ -198,8 +201,8 @@ mod tests {
         };
         let trouble = || of(15);
         assert!(report.is_new(trouble(), start));
-        assert!(!report.is_new(trouble(), start + TOLD_AGAIN / 2));
+        assert!(!report.is_new(trouble(), start + LOG_AGAIN / 2));
         assert!(report.is_new(of(16), start));
-        assert!(report.is_new(trouble(), start + TOLD_AGAIN));
+        assert!(report.is_new(trouble(), start + LOG_AGAIN));
     }
 }

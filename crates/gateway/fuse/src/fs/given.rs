@@ -1,9 +1,14 @@
-//! Names that the kernel was given as ones to be remembered: by these it is told to forget. docs/adr/0023.
+//! Names that the kernel may cache, noted so that a recall can expire them. docs/adr/0023.
 //!
-//! Invariants: (1) a name is noted before the answer that gives it is written, within [`braid_vfs::Vfs::hand_out`], so that a recall finds it;
-//! so is the directory, if attributes of what is found there are given: the kernel may have no node yet that they could be dropped of;
-//! (2) a directory that another mount has just changed gives nothing for a while: where several change and look, a recall has nothing to wait
-//! for; (3) what is noted and what waits is bounded (I9): what the kernel believes no more goes, and beyond it nothing is given.
+//! Invariants:
+//! 1. A name is noted before the reply with it is written, within
+//!    [`braid_vfs::Vfs::reply_cacheable`], so that a recall finds it. If attributes of files in a
+//!    directory are cacheable, the directory is noted: the kernel may have no node yet whose
+//!    attributes could be dropped.
+//! 2. For a while after another mount has changed a directory, nothing of it is cacheable. Where
+//!    several mounts change and look, a recall then has nothing to wait for.
+//! 3. The notes and the recalls are bounded (I9). Notes that the kernel does not use any more are
+//!    removed. Where there are too many, nothing is cacheable.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -15,53 +20,54 @@ use braid_vfs::FileIndex;
 
 use super::convert::NAME_VALID;
 
-/// So long after a recall nothing of the directory is given.
+/// How long after a recall nothing of the directory is cacheable.
 const QUIET: Duration = Duration::from_secs(1);
-/// Names and directories at most, about 100 bytes each and a name's own.
+/// Names and directories at most; each takes about 100 bytes, and a name its own.
 const NOTES_MAX: usize = 524_288;
-/// So long the kernel may believe in a name: a thread of it that was given the answer applies it when it runs.
-const BELIEVED: Duration = NAME_VALID.saturating_add(Duration::from_secs(5));
-/// How often it is looked whether there is something to go.
+/// How long the kernel may use a name: its thread that reads the reply may apply it a little later.
+const USABLE: Duration = NAME_VALID.saturating_add(Duration::from_secs(5));
+/// How often unusable notes are removed at most.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 /// Recalls that are remembered at most.
 const RECALLED_MAX: usize = 65_536;
 
-/// The names of one mount.
+/// The names that one mount's kernel may cache.
 #[derive(Debug, Default)]
 pub(super) struct Given(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     directories: HashMap<FileIndex, Names>,
-    /// Names and directories.
+    /// How many names and directories there are.
     notes: usize,
     notes_tidied: Option<Instant>,
     recalled_tidied: Option<Instant>,
     recalled: HashMap<FileIndex, Instant>,
-    /// When requests came that the kernel waits for while it holds the locks of these directories.
+    /// Directories whose lock the kernel holds while it waits for a request, and when the requests
+    /// came.
     locked: HashMap<FileIndex, Vec<Instant>>,
 }
 
 #[derive(Debug)]
 struct Names {
-    /// And when each was given.
+    /// The time of the last reply with each name.
     names: HashMap<Box<[u8]>, Instant>,
-    /// When the last was, or attributes of what is found here.
+    /// The time of the last reply with a name or with attributes of a file in this directory.
     last: Instant,
 }
 
-/// What a directory had given.
+/// The noted names of a directory.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) names: Vec<Box<[u8]>>,
-    /// When the last was.
+    /// The time of the last reply.
     pub(super) last: Instant,
 }
 
-/// The kernel holds the locks of these directories.
+/// While this exists the kernel holds the locks of these directories.
 #[derive(Debug)]
 pub(super) struct Locked<'g> {
-    given: &'g Given,
+    noted: &'g Given,
     directories: [FileIndex; 2],
     since: Instant,
 }
@@ -71,7 +77,8 @@ impl Given {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a name is about to be given, or without one that attributes of what is found in the directory are; whether they may be.
+    /// Notes that a reply is about to make a name cacheable or, without a name, attributes of a
+    /// file in the directory. Whether it may.
     pub(super) fn note(&self, directory: FileIndex, name: Option<&[u8]>, now: Instant) -> bool {
         let mut state = self.state();
         if let Some(at) = state.recalled.get(&directory) {
@@ -103,10 +110,11 @@ impl Given {
             }
         }
         found.last = now;
+        debug_assert!(*notes <= NOTES_MAX, "I3: more names are noted than allowed");
         true
     }
 
-    /// The kernel has the name no more.
+    /// The kernel does not have the name any more.
     pub(super) fn forget(&self, directory: FileIndex, name: &[u8]) {
         let mut state = self.state();
         if state
@@ -118,7 +126,8 @@ impl Given {
         }
     }
 
-    /// What the kernel is to forget of a directory, which gives nothing for a while.
+    /// Takes the names of a directory that the kernel must expire. Nothing of it is cacheable for a
+    /// while.
     pub(super) fn take(&self, directory: FileIndex, now: Instant) -> Option<Taken> {
         let mut state = self.state();
         if state.recalled.len() >= RECALLED_MAX && is_time(&mut state.recalled_tidied, now) {
@@ -129,25 +138,23 @@ impl Given {
         }
         let Names { names, last } = state.directories.remove(&directory)?;
         state.notes -= names.len() + 1;
-        let names = names
-            .into_iter()
-            .filter(|(_, at)| is_believed(*at, now))
-            .map(|(name, _)| name)
-            .collect();
-        is_believed(last, now).then_some(Taken { names, last })
+        let names =
+            names.into_iter().filter(|(_, at)| is_usable(*at, now)).map(|(name, _)| name).collect();
+        is_usable(last, now).then_some(Taken { names, last })
     }
 
-    /// A request has come that the kernel waits for with these directories (the same twice, if it is one) locked; until what comes back is
-    /// dropped.
+    /// A request has come for which the kernel waits with these directories locked. For one
+    /// directory, name it twice.
     pub(super) fn locked(&self, directories: [FileIndex; 2], since: Instant) -> Locked<'_> {
         let mut state = self.state();
         directories
             .iter()
             .for_each(|directory| state.locked.entry(*directory).or_default().push(since));
-        Locked { given: self, directories, since }
+        Locked { noted: self, directories, since }
     }
 
-    /// Whether the kernel has waited for this mount since before then, and held the directory's lock.
+    /// Whether the kernel has held the directory's lock since before `then` and waits for this
+    /// mount.
     pub(super) fn is_locked_since(&self, directory: FileIndex, then: Option<Instant>) -> bool {
         self.state()
             .locked
@@ -157,20 +164,20 @@ impl Given {
 }
 
 impl State {
-    /// What the kernel believes no more goes.
+    /// Removes names that the kernel cannot use any more.
     fn tidy(&mut self, now: Instant) {
         if !is_time(&mut self.notes_tidied, now) {
             return;
         }
         self.directories.retain(|_, found| {
-            found.names.retain(|_, at| is_believed(*at, now));
-            is_believed(found.last, now)
+            found.names.retain(|_, at| is_usable(*at, now));
+            is_usable(found.last, now)
         });
         self.notes = self.directories.values().map(|found| found.names.len() + 1).sum();
     }
 }
 
-/// Whether it was last tidied so long ago that it is to be tidied now.
+/// Whether the last removal was long enough ago; if so, notes this one.
 fn is_time(last: &mut Option<Instant>, now: Instant) -> bool {
     let is_time = last.is_none_or(|last| now.saturating_duration_since(last) >= TIDY_EVERY);
     if is_time {
@@ -179,13 +186,13 @@ fn is_time(last: &mut Option<Instant>, now: Instant) -> bool {
     is_time
 }
 
-fn is_believed(given: Instant, now: Instant) -> bool {
-    now.saturating_duration_since(given) < BELIEVED
+fn is_usable(noted: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(noted) < USABLE
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        let mut state = self.given.state();
+        let mut state = self.noted.state();
         for directory in self.directories {
             let Some(times) = state.locked.get_mut(&directory) else { continue };
             if let Some(at) = times.iter().position(|since| *since == self.since) {
@@ -213,82 +220,80 @@ mod tests {
 
     #[test]
     fn a_recall_finds_each_name_of_its_directory_once() {
-        let (given, now) = (Given::default(), Instant::now());
+        let (noted, now) = (Given::default(), Instant::now());
         for (directory, name) in [(ONE, b"a"), (ONE, b"b"), (ONE, b"a"), (OTHER, b"c")] {
-            assert!(given.note(directory, Some(name), now));
+            assert!(noted.note(directory, Some(name), now));
         }
-        given.forget(ONE, b"b");
-        given.forget(ONE, b"b");
-        assert_eq!(names(given.take(ONE, now)), [b"a".as_slice().into()]);
-        assert!(given.take(ONE, now).is_none());
-        assert_eq!(given.state().notes, 2, "the other directory's");
+        noted.forget(ONE, b"b");
+        noted.forget(ONE, b"b");
+        assert_eq!(names(noted.take(ONE, now)), [b"a".as_slice().into()]);
+        assert!(noted.take(ONE, now).is_none());
+        assert_eq!(noted.state().notes, 2, "the other directory's");
     }
 
     #[test]
-    fn a_directory_that_was_recalled_gives_nothing_for_a_while() {
-        let (given, now) = (Given::default(), Instant::now());
-        assert!(given.take(ONE, now).is_none());
+    fn after_a_recall_nothing_of_a_directory_is_cacheable_for_a_while() {
+        let (noted, now) = (Given::default(), Instant::now());
+        assert!(noted.take(ONE, now).is_none());
         assert!(
-            !given.note(ONE, Some(b"a"), now + QUIET / 2)
-                && !given.note(ONE, None, now + QUIET / 2)
+            !noted.note(ONE, Some(b"a"), now + QUIET / 2)
+                && !noted.note(ONE, None, now + QUIET / 2)
         );
-        assert!(given.note(OTHER, Some(b"a"), now));
-        assert!(given.note(ONE, Some(b"a"), now + QUIET));
+        assert!(noted.note(OTHER, Some(b"a"), now));
+        assert!(noted.note(ONE, Some(b"a"), now + QUIET));
     }
 
     #[test]
-    fn recalls_that_are_remembered_are_bounded_and_those_that_matter_no_more_go_first() {
-        let (given, now) = (Given::default(), Instant::now());
-        (0..2 * RECALLED_MAX as u64).for_each(|number| drop(given.take(FileIndex(number), now)));
-        assert_eq!(given.state().recalled.len(), RECALLED_MAX);
-        given.take(OTHER, now + QUIET);
-        assert_eq!(given.state().recalled.len(), 1);
+    fn remembered_recalls_are_bounded_and_expired_ones_are_removed_first() {
+        let (noted, now) = (Given::default(), Instant::now());
+        (0..2 * RECALLED_MAX as u64).for_each(|number| drop(noted.take(FileIndex(number), now)));
+        assert_eq!(noted.state().recalled.len(), RECALLED_MAX);
+        noted.take(OTHER, now + QUIET);
+        assert_eq!(noted.state().recalled.len(), 1);
     }
 
     #[test]
-    fn no_more_names_are_given_than_can_be_noted_and_those_that_are_believed_no_more_make_room() {
-        let (given, now) = (Given::default(), Instant::now());
-        let note = |number: usize, at| given.note(ONE, Some(format!("{number}").as_bytes()), at);
+    fn cacheable_names_are_bounded_and_expired_ones_make_space() {
+        let (noted, now) = (Given::default(), Instant::now());
+        let note = |number: usize, at| noted.note(ONE, Some(format!("{number}").as_bytes()), at);
         assert!((0..NOTES_MAX - 2).all(|number| note(number, now)));
-        assert!(!note(NOTES_MAX, now) && !given.note(OTHER, None, now));
-        assert!(note(7, now + BELIEVED / 2), "that one is noted");
-        assert!(!note(NOTES_MAX, now + BELIEVED / 2));
-        assert!(given.note(OTHER, Some(b"a"), now + BELIEVED));
-        assert_eq!(given.state().notes, 4, "each directory and its name");
+        assert!(!note(NOTES_MAX, now) && !noted.note(OTHER, None, now));
+        assert!(note(7, now + USABLE / 2), "it is noted already");
+        assert!(!note(NOTES_MAX, now + USABLE / 2));
+        assert!(noted.note(OTHER, Some(b"a"), now + USABLE));
+        assert_eq!(noted.state().notes, 4, "each directory and its name");
     }
 
     #[test]
-    fn a_recall_tells_nothing_that_is_believed_no_more() {
-        let (given, now) = (Given::default(), Instant::now());
-        assert!(
-            given.note(ONE, Some(b"a"), now) && given.note(ONE, Some(b"b"), now + BELIEVED / 2)
-        );
-        assert!(given.note(OTHER, Some(b"c"), now));
-        assert_eq!(names(given.take(ONE, now + BELIEVED)), [b"b".as_slice().into()]);
-        assert!(given.take(OTHER, now + BELIEVED).is_none());
-        assert_eq!(given.state().notes, 0);
+    fn a_recall_leaves_out_names_that_the_kernel_cannot_use_any_more() {
+        let (noted, now) = (Given::default(), Instant::now());
+        assert!(noted.note(ONE, Some(b"a"), now) && noted.note(ONE, Some(b"b"), now + USABLE / 2));
+        assert!(noted.note(OTHER, Some(b"c"), now));
+        assert_eq!(names(noted.take(ONE, now + USABLE)), [b"b".as_slice().into()]);
+        assert!(noted.take(OTHER, now + USABLE).is_none());
+        assert_eq!(noted.state().notes, 0);
     }
 
     #[test]
-    fn a_directory_that_gave_attributes_alone_is_taken_without_names() {
-        let (given, now) = (Given::default(), Instant::now());
-        assert!(given.note(ONE, None, now));
-        assert!(given.take(ONE, now).is_some_and(|taken| taken.names.is_empty()));
-        assert!(given.take(ONE, now).is_none());
+    fn a_directory_with_cacheable_attributes_only_is_taken_without_names() {
+        let (noted, now) = (Given::default(), Instant::now());
+        assert!(noted.note(ONE, None, now));
+        assert!(noted.take(ONE, now).is_some_and(|taken| taken.names.is_empty()));
+        assert!(noted.take(ONE, now).is_none());
     }
 
     #[test]
     fn a_directory_is_locked_until_the_last_request_is_done() {
-        let (given, now) = (Given::default(), Instant::now());
-        let is_locked = |directory, then| given.is_locked_since(directory, Some(then));
+        let (noted, now) = (Given::default(), Instant::now());
+        let is_locked = |directory, then| noted.is_locked_since(directory, Some(then));
         let (first, second) =
-            (given.locked([ONE, ONE], now), given.locked([ONE, OTHER], now + QUIET));
+            (noted.locked([ONE, ONE], now), noted.locked([ONE, OTHER], now + QUIET));
         assert!(is_locked(ONE, now) && !is_locked(OTHER, now), "the second came later");
         drop(first);
         assert!(
             !is_locked(ONE, now) && is_locked(ONE, now + QUIET) && is_locked(OTHER, now + QUIET)
         );
         drop(second);
-        assert!(given.state().locked.is_empty());
+        assert!(noted.state().locked.is_empty());
     }
 }

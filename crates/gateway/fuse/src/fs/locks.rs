@@ -44,7 +44,7 @@ fn space(wanted: &kernel::Lock) -> LockSpace {
     if wanted.flock { LockSpace::Whole } else { LockSpace::Range }
 }
 
-/// flock(2) has no range; all of its locks meet on the same bytes.
+/// flock(2) has no range; all of its locks cover the same bytes.
 fn range(wanted: &kernel::Lock) -> (u64, u64) {
     if wanted.flock { (0, u64::MAX) } else { (wanted.start, wanted.end) }
 }

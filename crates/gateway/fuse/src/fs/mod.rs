@@ -1,20 +1,22 @@
-//! The kernel's requests, done by `vfs`.
+//! Serves the kernel's requests with `vfs`.
 //!
 //! ```text
 //!   kernel::Handler ──> FileSystem::handle ──> one method for each request (names, opens, data, …)
-//!                                                 |  vfs: what is true
+//!                                                 |  vfs
 //!                                                 v
-//!                       convert: kinds, times, flags      errors: why not, as errno, and in the log if a server is to blame
+//!                       convert: kinds, times, flags      errors: errno and log
 //! ```
 //!
-//! 1. A node of the kernel is a file index (the root is 1 in both; none is ever used twice): there is no table of nodes. FORGET ends
-//!    what is known of a directory that was removed while it was in use.
-//! 2. The kernel checks permissions (`default_permissions`, POSIX ACLs); what is created belongs to who asked.
-//! 3. What is under no promise goes out with no validity, and files open past the page cache (`DIRECT_IO`): a read sees
-//!    every write that returned before it, on whichever mount. What is to be remembered is written to the kernel inside
-//!    [`Vfs::hand_out`], which orders it with its recall.
-//! 4. An answer with a handle that the kernel does not take gives the handle back.
-//! 5. All that is done for one request has one deadline (I8): [`Vfs::bound`].
+//! 1. A node of the kernel is a file index (the root is 1 in both; none is ever used twice), so
+//!    there is no table of nodes. After FORGET a directory that was removed while in use is
+//!    forgotten.
+//! 2. The kernel checks permissions (`default_permissions`, POSIX ACLs). What is created belongs to
+//!    the calling user.
+//! 3. What is under no lease is returned with no validity, and files are opened past the page cache
+//!    (`DIRECT_IO`): a read sees every write that returned before it, on any mount. A cacheable
+//!    reply is written inside [`Vfs::reply_cacheable`], which orders it with its recall.
+//! 4. If the kernel does not accept a reply with a handle, the handle is closed.
+//! 5. Everything that is done for one request has one deadline (I8): [`Vfs::bound`].
 
 mod attributes;
 mod convert;
@@ -46,23 +48,23 @@ use crate::kernel::{
     Call, Forget, Handler, Header, KernelFeatures, Notifier, Operation, Reply, Request, Wanted,
 };
 
-/// One mount, as the kernel's requests find it.
+/// The file system behind one mount.
 #[derive(Debug)]
 pub struct FileSystem {
     vfs: Arc<Vfs>,
     report: Arc<Report>,
     lock_waits: Arc<LockWaits>,
-    /// What the kernel said at INIT: whether it can be told to forget names. Else it is told to remember none.
+    /// Whether the kernel can expire names, as it says at INIT. If not, no name is cacheable.
     keeps_names: OnceLock<bool>,
     memory: OnceLock<Arc<KernelMemory>>,
     pipes: Pipes,
 }
 
-/// What became of a request: an answer that was given, or why there is none.
+/// The outcome of a request: a reply was sent, or why not.
 type Done = Result<(), errors::Refusal>;
 
 impl FileSystem {
-    /// The requests of one mount, done by `vfs`.
+    /// The file system of one mount.
     pub fn new(vfs: Arc<Vfs>) -> Self {
         Self {
             vfs,
@@ -74,7 +76,7 @@ impl FileSystem {
         }
     }
 
-    /// Reads of the kernel that were answered from a socket through a pipe, since the mount began.
+    /// Reads of the kernel that were served from a socket through a pipe, since the mount began.
     pub fn piped_reads(&self) -> u64 {
         self.pipes.answers()
     }
@@ -95,13 +97,16 @@ impl Handler for FileSystem {
         let keeps_names = self.keeps_names.get().is_some_and(|keeps| *keeps);
         let memory = self.memory.get_or_init(|| Arc::new(KernelMemory::new(notifier, keeps_names)));
         if let Err(error) = self.vfs.serve(Arc::clone(memory) as Arc<dyn Keeper>) {
-            tracing::warn!(%error, "nothing is remembered of names and attributes: the mount is slower");
+            tracing::warn!(
+                %error,
+                "taking leases failed: names and attributes are not cached, the mount is slower"
+            );
         }
     }
 
     fn handle(&self, request: Request<'_>, reply: Reply, call: &mut Call<'_>) {
         let mut reply = Some(reply);
-        let _bound = has_a_bound(&request.operation).then(|| self.vfs.bound());
+        let _bound = has_deadline(&request.operation).then(|| self.vfs.bound());
         let done = self.dispatch(&request, &mut reply, call);
         self.report.refuse(&request.header, done, reply);
     }
@@ -116,41 +121,45 @@ impl Handler for FileSystem {
 }
 
 impl FileSystem {
-    /// Hands a name in a directory, and what it leads to, out to the kernel; `give` is told what of it may be remembered.
+    /// Replies with a name in a directory and its file. `give` gets what of the reply may be
+    /// cached.
     fn hand_out_name<R>(
         &self,
         (directory, name): (FileIndex, &[u8]),
         keep: &Keep,
         give: impl FnOnce(Kept) -> R,
     ) -> R {
-        self.vfs.hand_out(keep, |kept| {
-            let name = kept.name && self.note(directory, Some(name));
-            give(Kept { name, attributes: kept.attributes && (name || self.note(directory, None)) })
+        self.vfs.hand_out(keep, |cacheable| {
+            let name = cacheable.name && self.note(directory, Some(name));
+            give(Kept {
+                name,
+                attributes: cacheable.attributes && (name || self.note(directory, None)),
+            })
         })
     }
 
-    /// Whether a name may be given to the kernel as one to be remembered, or without one attributes of what is found in the directory;
-    /// within [`Vfs::hand_out`].
+    /// Whether the kernel may cache a name or, without a name, attributes of a file in the
+    /// directory. Within [`Vfs::reply_cacheable`].
     fn note(&self, directory: FileIndex, name: Option<&[u8]>) -> bool {
-        let given = self.memory.get().and_then(|memory| memory.given());
-        given.is_some_and(|given| given.note(directory, name, Instant::now()))
+        let noted = self.memory.get().and_then(|memory| memory.given());
+        noted.is_some_and(|noted| noted.note(directory, name, Instant::now()))
     }
 
     /// The kernel has removed a name by itself.
     fn forget(&self, (directory, name): (FileIndex, &[u8])) {
-        if let Some(given) = self.memory.get().and_then(|memory| memory.given()) {
-            given.forget(directory, name);
+        if let Some(noted) = self.memory.get().and_then(|memory| memory.given()) {
+            noted.forget(directory, name);
         }
     }
 
-    /// A name that the kernel may believe in, with nobody's promise, is to be asked for from now on.
+    /// The kernel may have cached a name without a lease: makes it ask again from now on.
     fn expire_later(&self, (directory, name): (FileIndex, &[u8])) {
         if let Some(memory) = self.memory.get() {
             memory.expire_later(directory, name);
         }
     }
 
-    /// For requests that the kernel sends while it holds the locks of directories, shared or alone.
+    /// For requests that the kernel sends while it holds locks of directories, shared or exclusive.
     fn locked(&self, node: FileIndex, operation: &Operation<'_>) -> Option<Locked<'_>> {
         use Operation as Op;
         let directories = match operation {
@@ -172,7 +181,7 @@ impl FileSystem {
             _ => return None,
         };
         if matches!(operation, Op::Lookup { name: b"." | b".." }) {
-            // By its handle: no directory's lock is held.
+            // A lookup by file handle: no directory's lock is held.
             return None;
         }
         Some(self.memory.get()?.given()?.locked(directories, Instant::now()))
@@ -226,7 +235,7 @@ impl FileSystem {
             }
 
             Op::Read { handle, offset, size, lock_owner, .. } => {
-                // A program's own read names the owner of its locks; a page for the kernel's cache nobody's.
+                // A program's own read names the owner of its locks; a read of a page does not.
                 self.read(handle, offset, (size, lock_owner.is_none()), call.scratch, answer)
             }
             Op::Write { handle, offset, data, flags, lock_owner, from_cache, kill_suidgid } => self
@@ -272,31 +281,33 @@ impl FileSystem {
     }
 }
 
-/// Whether a request is to end within the mount's time bound, whatever is done for it. A lock is waited for as long as it takes. No call
-/// waits for pages that the kernel writes back, and they would be lost: each step of that has a time of its own.
-fn has_a_bound(operation: &Operation<'_>) -> bool {
+/// Whether a request must end within the mount's time limit. A wait for a lock has no limit. No
+/// program waits for the write-back of pages, which a deadline would lose: each of its steps has
+/// its own.
+fn has_deadline(operation: &Operation<'_>) -> bool {
     !matches!(
         operation,
         Operation::SetLock { wait: true, .. } | Operation::Write { from_cache: true, .. }
     )
 }
 
-/// Who asks. What it may do the kernel has decided; what it makes is its own.
+/// The calling user. The kernel has checked its rights; what it creates belongs to it.
 fn user(header: &Header) -> User {
     User { uid: header.uid.into(), gid: header.gid.into() }
 }
 
-/// Whether setuid and setgid go with a change of the bytes, where the request does not say so: a write says whether the process has
-/// `CAP_FSETID`, `fallocate` and `copy_file_range` do not. Taken to have it is root.
+/// Whether a change of the bytes clears setuid and setgid, where the request does not say so. A
+/// write says whether the process has `CAP_FSETID`; `fallocate` and `copy_file_range` do not, so
+/// only root is taken to have it.
 fn kills_privileges(header: &Header) -> bool {
     header.uid != 0
 }
 
-/// The reply while nobody has used it: an error that comes before has it still.
+/// The reply, until it is used. An error that occurs before finds it still here.
 struct Answer<'r>(&'r mut Option<Reply>);
 
 impl Answer<'_> {
-    /// Gives the one answer.
+    /// Sends the one reply.
     fn with(self, give: impl FnOnce(Reply)) -> Done {
         if let Some(reply) = self.0.take() {
             give(reply);

@@ -1,4 +1,4 @@
-//! Names: looked up, made, removed, moved.
+//! Names: lookups, creation, removal, renames.
 
 use braid_vfs::{FileIndex, FileKind, Kept, Known, Looked, RenameMode, User};
 use rustix::{fs::RenameFlags, io::Errno};
@@ -13,7 +13,7 @@ impl FileSystem {
         match self.vfs.look_up(directory, name)? {
             Looked::Found(known) => self.entry((directory, name), &known, answer),
             Looked::Absent(keep) => {
-                self.hand_out_name((directory, name), &keep, |kept| match kept.name {
+                self.hand_out_name((directory, name), &keep, |cacheable| match cacheable.name {
                     true => answer.with(|reply| reply.absent(convert::name_validity(true))),
                     false => Err(Errno::NOENT.into()),
                 })
@@ -21,23 +21,25 @@ impl FileSystem {
         }
     }
 
-    /// What a file handle of an export leads to (`open_by_handle_at`, NFS), which the kernel has forgotten, or the directory above it.
-    /// An index is never used twice, so the node is all of the handle. Nothing of it is to be remembered: no recall would find a file
-    /// of which the kernel has no node yet.
+    /// Looks up the file of an exported file handle (`open_by_handle_at`, NFS) that the kernel has
+    /// forgotten, or the directory above it. An index is never used twice, so the node is the whole
+    /// handle. The reply is not cacheable: a recall cannot reach a file of which the kernel has no
+    /// node yet.
     fn look_up_by_handle(&self, file: FileIndex, above: bool, answer: Answer<'_>) -> Done {
         let file = if above { self.vfs.parent(file) } else { Ok(file) };
         let found = file.and_then(|file| self.vfs.attributes(file, None));
         let found = found.map_err(|error| match Refusal::from(error) {
-            // As one would be told of a name that is not there.
+            // The same error as of a name that does not exist.
             gone if gone.errno() == Errno::STALE => Errno::NOENT.into(),
             other => other,
         })?;
         if found.attributes.links == 0 {
-            // Its last name is gone, and no program of this machine has it open: the kernel would have its node.
+            // Its last name is removed. No program here has it open: the kernel would have its
+            // node.
             return Err(Errno::NOENT.into());
         }
-        let kept = Kept { name: false, attributes: false };
-        answer.with(|reply| _ = reply.entry(&convert::entry(&found.attributes, kept)))
+        let cacheable = Kept { name: false, attributes: false };
+        answer.with(|reply| _ = reply.entry(&convert::entry(&found.attributes, cacheable)))
     }
 
     pub(super) fn make_directory(
@@ -123,16 +125,16 @@ impl FileSystem {
             // RENAME_WHITEOUT is for the upper layer of a union, which this is not.
             _ => return Err(Errno::INVAL.into()),
         };
-        // The kernel moves what it remembers of a name by itself, and goes on to believe in it: it is to be promised where it is then,
-        // from before the rename on.
+        // The kernel moves a cached name by itself and continues to use it. So a lease must cover
+        // it in the new directory, from before the rename on.
         let keep = self.vfs.keep_names(to.0);
         self.vfs.rename(from, to, mode)?;
-        let (done, promised) = self.hand_out_name(to, &keep, |kept| {
-            // Before the answer: with it the kernel may ask for the name anew.
+        let (done, is_cacheable) = self.hand_out_name(to, &keep, |cacheable| {
+            // Before the reply: after it the kernel may look up the old name again.
             self.forget(from);
-            (answer.ok(), kept.name)
+            (answer.ok(), cacheable.name)
         });
-        if !promised {
+        if !is_cacheable {
             self.expire_later(to);
         }
         if mode == RenameMode::Exchange {
@@ -147,15 +149,17 @@ impl FileSystem {
     }
 
     fn entry(&self, name: (FileIndex, &[u8]), known: &Known, answer: Answer<'_>) -> Done {
-        // There is no table of nodes: an entry that the kernel does not take leaves nothing behind.
-        self.hand_out_name(name, &known.keep, |kept| {
-            // Attributes of a directory are recalled with its own lease, when the kernel may have no node of it yet and nobody waits
-            // for this answer: it asks for them by the node.
-            let kept = Kept {
-                attributes: kept.attributes && known.attributes.kind != FileKind::Directory,
-                ..kept
+        // There is no table of nodes: an entry that the kernel does not accept leaves nothing
+        // behind.
+        self.hand_out_name(name, &known.keep, |cacheable| {
+            // The attributes of a directory are recalled with its own lease. The kernel may have no
+            // node of it yet then, and the recall does not wait for this reply. So they are not
+            // cacheable here; the kernel asks for them by the node.
+            let cacheable = Kept {
+                attributes: cacheable.attributes && known.attributes.kind != FileKind::Directory,
+                ..cacheable
             };
-            answer.with(|reply| _ = reply.entry(&convert::entry(&known.attributes, kept)))
+            answer.with(|reply| _ = reply.entry(&convert::entry(&known.attributes, cacheable)))
         })
     }
 }

@@ -46,12 +46,12 @@ impl FileSystem {
             truncate: flags.contains(OFlags::TRUNC),
         };
         let (opened, _) = self.vfs.create(user, directory, name, &new)?;
-        self.hand_out_name((directory, name), &opened.known.keep, |kept| {
-            self.created(&opened, kept, answer)
+        self.hand_out_name((directory, name), &opened.known.keep, |cacheable| {
+            self.created(&opened, cacheable, answer)
         })
     }
 
-    /// A file without a name, made as if in a directory.
+    /// Creates a file without a name, as if in a directory (`O_TMPFILE`).
     pub(super) fn create_unnamed(
         &self,
         user: User,
@@ -62,14 +62,14 @@ impl FileSystem {
     ) -> Done {
         let access = access(OFlags::from_bits_retain(flags))?;
         let opened = self.vfs.create_unnamed(user, directory, mode & 0o7777, umask, access)?;
-        // In no directory whose recall would find it.
+        // It is in no directory whose recall could invalidate it.
         self.created(&opened, Kept { name: false, attributes: false }, answer)
     }
 
-    fn created(&self, opened: &Opened, kept: Kept, answer: Answer<'_>) -> Done {
+    fn created(&self, opened: &Opened, cacheable: Kept, answer: Answer<'_>) -> Done {
         answer.with(|reply| {
             if reply
-                .created(&convert::entry(&opened.known.attributes, kept), for_kernel(opened))
+                .created(&convert::entry(&opened.known.attributes, cacheable), for_kernel(opened))
                 .is_err()
             {
                 self.give_up(opened);
@@ -92,9 +92,9 @@ impl FileSystem {
         answer.ok()
     }
 
-    /// The kernel did not take the answer: nobody will release the handle.
+    /// The kernel did not accept the reply and will not release the handle: closes it.
     fn give_up(&self, opened: &Opened) {
-        // What is lost with it was reported to nobody, since nobody has it open.
+        // No program has it open, so there is no write error to report.
         let _ = self.vfs.release(opened.handle, None);
     }
 }
@@ -108,8 +108,9 @@ fn access(flags: OFlags) -> Result<Access, Errno> {
     }
 }
 
-/// Past the page cache, unless a lease says that the pages will be recalled, or the mount is weak. Direct writes of several threads go on
-/// side by side: the daemons take them in any order, as POSIX lets them.
+/// Files are opened past the page cache, unless a lease makes pages cacheable or the mount is
+/// relaxed. Direct writes of several threads run in parallel: the daemons apply them in any order,
+/// as POSIX allows.
 fn for_kernel(opened: &Opened) -> kernel::Opened {
     let flags = match opened.keeps_data {
         true => fopen::KEEP_CACHE,

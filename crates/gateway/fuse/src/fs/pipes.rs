@@ -1,6 +1,7 @@
-//! Pipes for large pages: from a daemon's socket to `/dev/fuse` without coming into this process's memory (docs/adr/0017).
+//! Pipes for large reads: from a daemon's socket to `/dev/fuse` without a copy in this process's
+//! memory (docs/adr/0017).
 //!
-//! A read takes one, and puts it back; one that failed is closed, and what is in it with it.
+//! A read takes a pipe and puts it back. A pipe that failed is closed with its content.
 
 use std::sync::{
     Mutex, PoisonError,
@@ -9,9 +10,11 @@ use std::sync::{
 
 use braid_vfs::Pipe;
 
-/// Below it little is gained (docs/adr/0017): a few hundredths of the CPU at 64 and 128 KiB, a fifth at 512.
+/// Smaller reads gain little (docs/adr/0017): a few percent of the CPU time at 64 and 128 KiB, a
+/// fifth at 512 KiB.
 const BYTES_MIN: usize = 128 << 10;
-/// Pipes at most: two descriptors and 1 MiB of pages each. A reader who reads ahead has up to sixteen requests under way.
+/// Pipes at most: each has two descriptors and 1 MiB of pages. Read-ahead of one program has up to
+/// sixteen requests in flight.
 const PIPES_MAX: usize = 16;
 
 /// See the module.
@@ -19,12 +22,12 @@ const PIPES_MAX: usize = 16;
 pub(super) struct Pipes {
     idle: Mutex<Vec<Pipe>>,
     made: AtomicUsize,
-    /// Reads that were answered by one.
+    /// Reads that were served by a pipe.
     answers: AtomicU64,
 }
 
 impl Pipes {
-    /// A pipe that begins with `header`, for so many bytes; `None`: they are to be copied.
+    /// A pipe that begins with `header`, for `bytes` bytes. `None`: they must be copied.
     pub(super) fn take(&self, bytes: usize, header: &[u8]) -> Option<Pipe> {
         if bytes < BYTES_MIN {
             return None;
@@ -43,17 +46,17 @@ impl Pipes {
             self.made.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        // Where there is none to be had it is tried again: what the user's other programs hold may be given back.
+        // The next read tries again: the user's other programs may release their pipes.
         let made = Pipe::new();
         if let Err(error) = &made {
             self.made.fetch_sub(1, Ordering::Relaxed);
-            tracing::debug!(%error, "no pipe for a large read: it is copied");
+            tracing::debug!(%error, "no pipe for a large read: its data is copied");
         }
         made.ok()
     }
 
     pub(super) fn put_back(&self, mut pipe: Pipe) {
-        // Where there was nothing to pipe, the header is still in it.
+        // If nothing was moved, the header is still in it.
         if pipe.is_empty() || pipe.payload_bytes() == 0 && pipe.take(&mut []).is_ok() {
             return self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(pipe);
         }
@@ -77,7 +80,7 @@ mod tests {
     const HEADER: [u8; 16] = [7; 16];
 
     #[test]
-    fn a_small_read_and_one_of_more_than_a_pipe_holds_for_sure_get_none() {
+    fn small_reads_and_reads_larger_than_a_pipe_get_none() {
         let pipes = Pipes::default();
         assert!(pipes.take(BYTES_MIN - 1, &HEADER).is_none());
         assert!(pipes.take(1 << 20, &HEADER).is_none());
@@ -85,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_so_many_at_most_and_one_that_failed_is_closed() {
+    fn pipes_are_bounded_and_a_failed_one_is_closed() {
         let pipes = Pipes::default();
         let mut taken: Vec<Pipe> =
             (0..PIPES_MAX).map(|_| pipes.take(BYTES_MIN, &HEADER).unwrap()).collect();
@@ -96,7 +99,7 @@ mod tests {
         assert_eq!(
             pipes.made.load(Ordering::Relaxed),
             PIPES_MAX,
-            "the same ones, with a header anew"
+            "the same pipes, with a new header"
         );
         let mut failed = again.pop().unwrap();
         failed.send(std::fs::File::open("/dev/null").unwrap()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Ranges of a file: reserved, punched, sought, copied.
+//! Ranges of a file: fallocate, seek for data and holes, copy.
 
 use braid_vfs::{Allocation, FileHandle};
 use rustix::{fs::FallocateFlags, io::Errno};
@@ -49,7 +49,7 @@ impl FileSystem {
     }
 }
 
-/// What a mode of fallocate(2) means; `None` for those that shift bytes or share blocks.
+/// The meaning of a mode of fallocate(2); `None` for modes that shift bytes or share blocks.
 fn allocation(mode: FallocateFlags) -> Option<Allocation> {
     use FallocateFlags as F;
     let keep_size = mode.contains(F::KEEP_SIZE);

@@ -1,43 +1,46 @@
-//! What is asked of the kernel when the mount begins.
+//! Features and limits that are requested from the kernel at INIT.
 
 use braid_vfs::Consistency;
 
 use crate::kernel::{Features, KernelFeatures, WORKERS_MAX, Wanted};
 
-/// How far the kernel reads ahead of a program that reads a file from its beginning on: several requests of 1 MiB, so
-/// several stripes, so several I/O daemons at a time.
+/// How far the kernel reads ahead of a sequential reader: several requests of 1 MiB, which reach
+/// several I/O daemons at the same time.
 const READ_AHEAD_BYTES: u32 = 8 << 20;
-/// Requests that no program waits for (read-ahead, pages that are written back) at a time. Fewer than there are workers: while all of
-/// these wait for a daemon that is gone, others are there for the programs and for INTERRUPT.
+/// Requests without a waiting program (read-ahead, write-back of pages) at a time. There are more
+/// workers: while all of these wait for an unresponsive daemon, others serve the programs and
+/// INTERRUPT.
 const BACKGROUND_MAX: u16 = 768;
 const _: () =
     assert!(BACKGROUND_MAX as usize <= WORKERS_MAX / 4 * 3, "a quarter of the workers is left");
 
-/// Features that this file system needs or gains by; what the kernel lacks is left out.
+/// Features that this file system needs or profits from; those that the kernel lacks are left out.
 ///
-/// Not wanted: `WRITEBACK_CACHE` (the kernel would own size and times, never coherent between mounts), `AUTO_INVAL_DATA`
-/// (pages go when a recall says so, not when a time stamp differs).
-/// READDIRPLUS only where the kernel remembers no names: those in it would have to go out with no validity, and take away that of
-/// names that had some.
+/// Not wanted: `WRITEBACK_CACHE` (the kernel would own size and times, which are then not coherent
+/// between mounts), `AUTO_INVAL_DATA` (pages are dropped at a recall, not when a time stamp
+/// differs). READDIRPLUS only where the kernel caches no names: its names would have no validity,
+/// and would remove that of names that have some.
 pub(super) fn wanted(kernel: &KernelFeatures, consistency: Consistency) -> Wanted {
     use Features as F;
     let mut wanted = Wanted::default();
     wanted.features |= F::POSIX_LOCKS | F::FLOCK_LOCKS | F::POSIX_ACL | F::DONT_MASK;
     wanted.features |= F::HANDLE_KILLPRIV_V2;
-    // A file handle is the file's index, which is never used twice: LOOKUP of "." finds it again after the kernel forgot it.
+    // A file handle is the file's index, which is never used twice: LOOKUP of "." finds it again
+    // after the kernel has forgotten it.
     wanted.features |= F::EXPORT_SUPPORT;
     if !kernel.expires_names() {
         wanted.features |= F::DO_READDIRPLUS | F::READDIRPLUS_AUTO;
     }
-    // A symbolic link's target never changes, and its index is never used for another.
+    // The target of a symbolic link never changes, and its index is never used for another file.
     wanted.features |= F::CACHE_SYMLINKS | F::DIRECT_IO_ALLOW_MMAP;
     if consistency == Consistency::Posix {
-        // On a weak mount no recall drops the page in which a file ended before it grew elsewhere, with the zeros behind its
-        // end: the kernel drops a file's pages when it learns of another size.
+        // On a relaxed mount no recall drops the page in which a file ended before another client
+        // extended it, with the zeros behind its old end. There the kernel must drop pages when it
+        // sees a new size.
         wanted.features |= F::EXPLICIT_INVAL_DATA;
     }
     wanted.read_ahead_bytes = READ_AHEAD_BYTES;
-    // Pages that wait for a lease must not keep those of other files from being asked for.
+    // Pages that wait for a lease must not delay reads of other files.
     wanted.background_max = BACKGROUND_MAX;
     wanted.congestion_threshold = BACKGROUND_MAX;
     wanted
@@ -48,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_are_left_when_all_that_nobody_waits_for_waits_for_a_daemon() {
+    fn workers_are_left_when_all_background_requests_wait_for_a_daemon() {
         let kernel = KernelFeatures {
             minor: 45,
             offered: Features::default(),

@@ -1,27 +1,29 @@
-//! Room in the file system.
+//! Free space of the file system.
 
 use braid_vfs::FileIndex;
 
 use super::{Answer, Done, FileSystem};
 use crate::kernel::SpaceStat;
 
-/// The unit in which room is counted, bytes. Also `f_bsize`, whatever it may mean: many programs count in it.
+/// The unit of the counts, in bytes. Also `f_bsize`: many programs take that for the unit.
 const UNIT_BYTES: u32 = 4096;
-/// Nothing bounds the number of files but the disk of the metadata server; programs that look want some left.
+/// Only the disk of the metadata server limits the number of files. Programs that check expect some
+/// free.
 const FILES_FREE: u64 = 1 << 32;
 const NAME_BYTES_MAX: u32 = braid_types::limits::NAME_BYTES_MAX as u32;
 
 impl FileSystem {
-    /// Of a directory with a quota, what that leaves, as XFS shows it of a project.
+    /// The free space; below a directory with a quota, what the quota leaves, as XFS shows it for a
+    /// project.
     pub(super) fn space(&self, at: FileIndex, answer: Answer<'_>) -> Done {
-        let room = self.vfs.room(at)?;
-        let files_free = room.files_max.map_or(FILES_FREE, |max| max.saturating_sub(room.files));
-        let available = room.available_bytes / u64::from(UNIT_BYTES);
+        let free = self.vfs.room(at)?;
+        let files_free = free.files_max.map_or(FILES_FREE, |max| max.saturating_sub(free.files));
+        let available = free.available_bytes / u64::from(UNIT_BYTES);
         let space = SpaceStat {
-            blocks: room.total_bytes / u64::from(UNIT_BYTES),
-            blocks_free: room.free_bytes / u64::from(UNIT_BYTES),
+            blocks: free.total_bytes / u64::from(UNIT_BYTES),
+            blocks_free: free.free_bytes / u64::from(UNIT_BYTES),
             blocks_available: available,
-            files: room.files.saturating_add(files_free),
+            files: free.files.saturating_add(files_free),
             files_free,
             block_size: UNIT_BYTES,
             fragment_size: UNIT_BYTES,

@@ -1,6 +1,8 @@
-//! Waits for locks. They last as long as somebody pleases, so none may hold a worker: with all of them waiting nobody would read the
-//! unlock that they wait for, nor that their processes are killed. Each has a thread of its own, and there is a bound (I9). (To try first
-//! on the worker saves the thread where the lock is free, but while a metadata server that restarted gives none no signal would end that.)
+//! Waits for locks. They have no time limit, so none may occupy a worker: with all workers waiting,
+//! no thread would read the unlock that they wait for, or that their processes are killed. Each
+//! wait has a thread of its own, and their number is bounded (I9). Trying first on the worker would
+//! save the thread where the lock is free. But while a restarted metadata server grants no locks,
+//! no signal would end such a try.
 
 use std::{
     collections::HashMap,
@@ -15,14 +17,15 @@ use rustix::io::Errno;
 use super::{Answer, Done, FileSystem, errors::Refusal};
 use crate::kernel::{Header, Interrupt, SignalGuard};
 
-/// Locks that are asked for with a wait, of one mount at most; who comes then is told that there are no locks. As many as there may be workers.
+/// Waits for locks of one mount at most, as many as there may be workers. Further ones fail with
+/// ENOLCK.
 pub(super) const WAITS_MAX: usize = 1024;
-/// A wait is one call.
+/// The stack of a thread that makes one call.
 const STACK_BYTES: usize = 512 << 10;
-/// That there are too many is told once in this time.
-const TOLD_AGAIN: Duration = Duration::from_secs(10);
+/// How often it is logged that there are too many.
+const LOG_AGAIN: Duration = Duration::from_secs(10);
 
-/// Those that wait.
+/// The waits for locks of one mount.
 #[derive(Debug)]
 pub(super) struct LockWaits {
     waits_max: usize,
@@ -31,14 +34,14 @@ pub(super) struct LockWaits {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The mount is over.
+    /// The mount has ended.
     ended: bool,
     next: u64,
     waits: HashMap<u64, LockWait>,
-    told: Option<Instant>,
+    logged: Option<Instant>,
 }
 
-/// One of them, while it lasts.
+/// One wait, while it lasts.
 #[derive(Debug)]
 struct Place {
     waits: Arc<LockWaits>,
@@ -47,7 +50,7 @@ struct Place {
 }
 
 impl FileSystem {
-    /// Answers when the lock is had, or when the process got a signal.
+    /// Replies when the lock is granted, or when the process got a signal.
     pub(super) fn wait_for_lock(
         &self,
         header: &Header,
@@ -58,7 +61,7 @@ impl FileSystem {
         let place = self.lock_waits.begin().ok_or(Errno::NOLCK)?;
         let (vfs, report, header) = (Arc::clone(&self.vfs), Arc::clone(&self.report), *header);
         let (interrupt, guard) = (interrupt.clone(), self.ends_with(interrupt, &place.wait));
-        // By a channel: without a thread the reply is still here.
+        // Through a channel: if no thread can be started, the reply is still here.
         let (give, taken) = sync_channel(1);
         let waits = move || {
             let done = match interrupt.signalled() {
@@ -69,7 +72,7 @@ impl FileSystem {
             let Ok(reply) = taken.recv() else { return };
             let mut reply = Some(reply);
             let done = done.map_err(|error| match error {
-                // The kernel takes EINTR for a signal only.
+                // The kernel expects EINTR only after a signal.
                 Error::Interrupted if !interrupt.signalled() => Errno::NOTCONN.into(),
                 error => Refusal::from(error),
             });
@@ -80,20 +83,20 @@ impl FileSystem {
             .stack_size(STACK_BYTES)
             .spawn(waits)
             .map_err(|error| {
-                tracing::error!(%error, "no thread could be had to wait for a lock");
+                tracing::error!(%error, "starting a thread to wait for a lock failed");
                 Errno::NOLCK
             })?;
         answer.with(|reply| drop(give.send(reply)))
     }
 
-    /// Has a signal to the process end its wait. The server is told on a thread of its own: who tells of signals must not
-    /// wait for a server.
+    /// Ends the wait when the process gets a signal. Another thread cancels it at the server: the
+    /// thread that reports signals must not wait for a server.
     fn ends_with(&self, interrupt: &Interrupt, wait: &LockWait) -> SignalGuard {
         let (vfs, wait) = (Arc::clone(&self.vfs), wait.clone());
         interrupt.on_signal(move || end(&vfs, vec![wait.clone()]))
     }
 
-    /// Ends all waits, and those that come.
+    /// Ends all waits, and refuses further ones.
     pub(super) fn end_lock_waits(&self) {
         end(&self.vfs, self.lock_waits.end());
     }
@@ -104,10 +107,10 @@ fn end(vfs: &Arc<Vfs>, waits: Vec<LockWait>) {
         return;
     }
     let vfs = Arc::clone(vfs);
-    // What the server is not told it finds out by itself.
-    let tells = move || waits.iter().for_each(|wait| drop(vfs.cancel(wait)));
-    if thread::Builder::new().name("fuse-unwait".into()).spawn(tells).is_err() {
-        tracing::error!("no thread could be had to end the wait for a lock: it goes on");
+    // If the call fails, the server notices by itself that the wait has ended.
+    let cancels = move || waits.iter().for_each(|wait| drop(vfs.cancel(wait)));
+    if thread::Builder::new().name("fuse-unwait".into()).spawn(cancels).is_err() {
+        tracing::error!("starting a thread to end the wait for a lock failed: the wait continues");
     }
 }
 
@@ -116,21 +119,21 @@ impl LockWaits {
         Arc::new(Self { waits_max, state: Mutex::default() })
     }
 
-    /// How many there are.
+    /// How many waits there are.
     pub(super) fn count(&self) -> usize {
         self.state().waits.len()
     }
 
-    /// One more, if there is room.
+    /// Begins a wait, unless there are too many.
     fn begin(self: &Arc<Self>) -> Option<Place> {
         let mut state = self.state();
         if state.waits.len() >= self.waits_max {
             let now = Instant::now();
-            if state.told.is_none_or(|told| now.duration_since(told) >= TOLD_AGAIN) {
-                state.told = Some(now);
+            if state.logged.is_none_or(|logged| now.duration_since(logged) >= LOG_AGAIN) {
+                state.logged = Some(now);
                 tracing::warn!(
                     waits = self.waits_max,
-                    "too many wait for locks: further ones are refused (ENOLCK)"
+                    "too many waits for locks: further ones fail with ENOLCK"
                 );
             }
             return None;
@@ -144,7 +147,7 @@ impl LockWaits {
         Some(Place { waits: Arc::clone(self), number, wait })
     }
 
-    /// The mount is over: those that are to be ended.
+    /// The mount has ended: the waits that must be ended.
     fn end(&self) -> Vec<LockWait> {
         let mut state = self.state();
         state.ended = true;
@@ -167,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_have_a_bound_and_none_begins_when_the_mount_is_over() {
+    fn waits_are_bounded_and_none_begins_after_the_end_of_the_mount() {
         let waits = LockWaits::new(2);
         let (first, second) = (waits.begin().unwrap(), waits.begin().unwrap());
         assert!(waits.begin().is_none());

@@ -52,7 +52,7 @@ impl FileSystem {
     }
 }
 
-/// A value, or with size 0 how long it is; ERANGE when it does not fit.
+/// Replies with a value, or with size 0 its length; ERANGE when it does not fit.
 fn sized(value: &[u8], size: u32, answer: Answer<'_>) -> Done {
     let bytes = u32::try_from(value.len()).map_err(|_| Errno::TOOBIG)?;
     match size {

@@ -1,16 +1,17 @@
-//! The numbers of the protocol, as Linux's `include/uapi/linux/fuse.h` (7.45, Linux 6.18) fixes them.
+//! The numbers of the protocol, as in Linux's `include/uapi/linux/fuse.h` (7.45, Linux 6.18).
 //!
 //! All integers are in the machine's byte order; every structure is a multiple of 8 bytes.
 #![allow(missing_docs)] // the names are the kernel's; the protocol's documentation explains them
 
-/// Protocol that this code speaks: major.
+/// The major version of the protocol.
 pub const MAJOR: u32 = 7;
-/// Newest minor whose messages this code knows.
+/// The newest minor version that this code supports.
 pub const MINOR: u32 = 45;
-/// Oldest minor that is served: 7.31 (Linux 5.4) ended the last change to the size of a structure
-/// that everyone uses; older kernels have no `FUSE_EXPLICIT_INVAL_DATA` (7.30) either.
+/// The oldest minor version that is supported. 7.31 (Linux 5.4) has the last change to the size of
+/// a common structure; older kernels have no `FUSE_EXPLICIT_INVAL_DATA` (7.30) either.
 pub const MINOR_OLDEST: u32 = 31;
-/// `FUSE_EXPIRE_ONLY` is understood from here on (Linux 6.2); an older kernel drops the name and what is mounted below it.
+/// The first minor version with `FUSE_EXPIRE_ONLY` (Linux 6.2). An older kernel drops the name and
+/// unmounts what is mounted below it.
 pub const MINOR_EXPIRE_ONLY: u32 = 38;
 
 /// The node of the mount's root.
@@ -20,9 +21,9 @@ pub const ROOT: u64 = 1;
 pub const IN_HEADER_BYTES: usize = 40;
 /// `fuse_out_header`.
 pub const OUT_HEADER_BYTES: usize = 16;
-/// The kernel's own bound on what comes before the data of a WRITE (`FUSE_BUFFER_HEADER_SIZE`).
+/// The kernel's limit for what precedes the data of a WRITE (`FUSE_BUFFER_HEADER_SIZE`).
 pub const BUFFER_HEADER_BYTES: usize = 4096;
-/// A read of the device with less room than this is refused.
+/// The kernel refuses a read of the device with a smaller buffer.
 pub const BUFFER_BYTES_MIN: usize = 8192;
 
 /// Requests.
@@ -80,18 +81,18 @@ pub mod opcode {
     pub const COPY_FILE_RANGE_64: u32 = 53;
 }
 
-/// Messages to the kernel that nobody asked for; the code stands in the error field, unique is 0.
+/// Notifications. The code is in the error field, and unique is 0.
 pub mod notify {
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;
-    /// What comes back is a request `NOTIFY_REPLY`.
+    /// The kernel answers with a request `NOTIFY_REPLY`.
     pub const RETRIEVE: i32 = 5;
     pub const INC_EPOCH: i32 = 8;
     /// A flag of `INVAL_ENTRY` (`FUSE_EXPIRE_ONLY`).
     pub const EXPIRE_ONLY: u32 = 1;
 }
 
-/// Which fields of a SETATTR are meant.
+/// Which fields of a SETATTR are set.
 pub mod fattr {
     pub const MODE: u32 = 1 << 0;
     pub const UID: u32 = 1 << 1;
@@ -107,11 +108,11 @@ pub mod fattr {
     pub const KILL_SUIDGID: u32 = 1 << 11;
 }
 
-/// What the answer to an open says about the open file.
+/// Flags of the reply to an open.
 pub mod fopen {
-    /// Reads and writes go past the kernel's page cache.
+    /// Reads and writes bypass the kernel's page cache.
     pub const DIRECT_IO: u32 = 1 << 0;
-    /// Pages of before this open stay.
+    /// Cached pages from before this open stay.
     pub const KEEP_CACHE: u32 = 1 << 1;
     pub const NONSEEKABLE: u32 = 1 << 2;
     /// The directory's listing may be cached.
@@ -119,11 +120,11 @@ pub mod fopen {
     pub const STREAM: u32 = 1 << 4;
     /// No FLUSH at close.
     pub const NOFLUSH: u32 = 1 << 5;
-    /// Direct writes of several threads to one file go on side by side.
+    /// Direct writes of several threads to one file run in parallel.
     pub const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 }
 
-/// Small flags inside requests.
+/// Flags inside requests.
 pub mod flag {
     pub const GETATTR_FH: u32 = 1 << 0;
     pub const OPEN_KILL_SUIDGID: u32 = 1 << 0;
@@ -136,8 +137,8 @@ pub mod flag {
     pub const FSYNC_FDATASYNC: u32 = 1 << 0;
     pub const LK_FLOCK: u32 = 1 << 0;
     pub const SETXATTR_ACL_KILL_SGID: u32 = 1 << 0;
-    /// Extensions of a request: supplementary groups of who creates.
+    /// Extension of a request: supplementary groups of the creating user.
     pub const EXT_GROUPS: u32 = 32;
-    /// The unique of an INTERRUPT is that of its request with this bit.
+    /// The unique of an INTERRUPT is that of its request with this bit set.
     pub const UNIQUE_INTERRUPT: u64 = 1;
 }

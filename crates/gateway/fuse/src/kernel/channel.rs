@@ -1,4 +1,5 @@
-//! The way an answer goes: by the descriptor that its request was read from, or by the entry of a ring that it came in.
+//! How a reply is sent: through the descriptor that its request was read from, or in the ring entry
+//! that it came in.
 
 use super::device::Device;
 use super::encode::Message;
@@ -17,7 +18,7 @@ pub(super) enum Channel {
 }
 
 impl Channel {
-    /// An answer with its fixed part alone.
+    /// Sends a reply without data.
     pub(super) fn send(&self, message: Message) -> Result<(), Errno> {
         match self {
             Self::Device(device) => device.send(message),
@@ -25,7 +26,7 @@ impl Channel {
         }
     }
 
-    /// An answer and data behind it, from where they lie.
+    /// Sends a reply with data, without a copy.
     pub(super) fn send_data(&self, message: Message, data: &[IoSlice<'_>]) -> Result<(), Errno> {
         match self {
             Self::Device(device) => device.send_data(message, data),
@@ -33,7 +34,7 @@ impl Channel {
         }
     }
 
-    /// The descriptor, for what moves an answer there by itself. A ring has none.
+    /// The descriptor, for callers that write a reply to it themselves. A ring has none.
     pub(super) fn device(&self) -> Option<&Arc<Device>> {
         match self {
             Self::Device(device) => Some(device),
@@ -41,7 +42,8 @@ impl Channel {
         }
     }
 
-    /// Answers EINTR while the handler may still be at work, from any thread. The caller has claimed the answer.
+    /// Replies EINTR while the handler may still be running, from any thread. The caller has
+    /// claimed the reply.
     pub(super) fn desert(&self, unique: u64) {
         match self {
             Self::Device(device) => {

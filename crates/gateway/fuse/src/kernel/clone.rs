@@ -1,4 +1,4 @@
-//! A further descriptor of a mount.
+//! Further descriptors of a mount.
 #![allow(unsafe_code)]
 
 use super::device::Device;
@@ -10,8 +10,10 @@ use std::os::fd::RawFd;
 /// `FUSE_DEV_IOC_CLONE`: `_IOR(229, 0, uint32_t)`.
 const CLONE: rustix::ioctl::Opcode = opcode::read::<u32>(229, 0);
 
-/// Opens the device anew and ties it to the connection of the one whose number in this thread's table is `of`. A number
-/// that is none is an error.
+/// Opens the device again and attaches it to the connection of descriptor `of` of this thread.
+///
+/// # Errors
+/// `of` is not an open FUSE device.
 pub(super) fn clone_device(of: RawFd) -> io::Result<Device> {
     let fd = open_device()?;
     let of = u32::try_from(of).map_err(io::Error::other)?;
@@ -20,7 +22,7 @@ pub(super) fn clone_device(of: RawFd) -> io::Result<Device> {
     Ok(Device::new(fd))
 }
 
-/// A `/dev/fuse` that belongs to no mount yet.
+/// Opens a `/dev/fuse` that belongs to no mount yet.
 pub(super) fn open_device() -> io::Result<std::os::fd::OwnedFd> {
     Ok(rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
 }

@@ -1,4 +1,4 @@
-//! From INIT to the end of the connection.
+//! A connection, from INIT to its end.
 
 use super::abi::{BUFFER_HEADER_BYTES, MINOR_OLDEST};
 use super::channel::Channel;
@@ -20,36 +20,40 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// INIT has 64 bytes today; the kernel wants room for any first request.
+/// INIT has 64 bytes today; the kernel requires space for any first request.
 const FIRST_BYTES: usize = 64 << 10;
 
-/// Why a mount did not start to serve.
+/// Why serving a mount could not begin.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The kernel's protocol is older than what this layer speaks.
+    /// The kernel's protocol is too old.
     #[error(
-        "the kernel speaks FUSE {major}.{minor}, and 7.{MINOR_OLDEST} is the oldest that works; try: Linux 5.4 or newer"
+        "starting FUSE failed: the kernel has FUSE {major}.{minor}, and 7.{MINOR_OLDEST} is \
+         needed; try: Linux 5.4 or newer"
     )]
     TooOld {
-        /// The kernel's.
+        /// The kernel's major version.
         major: u32,
-        /// The kernel's.
+        /// The kernel's minor version.
         minor: u32,
     },
-    /// What came first was no INIT.
-    #[error("the kernel began with request {0}, not INIT")]
+    /// The first request was not INIT.
+    #[error("starting FUSE failed: the kernel sent request {0} before INIT")]
     NoInit(u32),
-    /// What came first was nothing known.
-    #[error("the kernel's first request is not understood: {0}")]
+    /// The first request could not be parsed.
+    #[error("parsing the kernel's first request failed: {0}")]
     Parse(#[from] ParseError),
-    /// `io_uring=on`, and it is not to be had.
-    #[error("FUSE over io_uring was asked for: {why}; try: {}, or -o io_uring=auto", why.remedy())]
+    /// `io_uring=on`, and it is not available.
+    #[error(
+        "starting FUSE over io_uring failed: {why}; try: {}, or -o io_uring=auto",
+        why.remedy()
+    )]
     NoIoUring {
         /// Why.
         why: NoIoUring,
     },
-    /// The system.
+    /// A system call failed.
     #[error("talking to /dev/fuse failed: {0}")]
     Io(#[from] io::Error),
 }
@@ -73,8 +77,13 @@ impl Connection {
     ) -> Result<Self, StartError> {
         let device = Arc::new(Device::new(fd));
         let (kernel, agreed, queues) = negotiate(&device, &*handler, io_uring)?;
-        tracing::debug!(minor = kernel.minor, offered = %kernel.offered, agreed = %agreed.features, "FUSE begins");
-        // Each with its own: names that wait for a directory keep nobody's pages waiting.
+        tracing::debug!(
+            minor = kernel.minor,
+            offered = %kernel.offered,
+            agreed = %agreed.features,
+            "FUSE begins"
+        );
+        // Separate threads: names that wait for a directory's lock do not delay pages.
         let (pages, names) = (
             Invalidators::start(&device, Bounds::PAGES)?,
             Invalidators::start(&device, Bounds::NAMES)?,
@@ -87,7 +96,7 @@ impl Connection {
         Ok(Self { pool, kernel, agreed, rings })
     }
 
-    /// How requests come.
+    /// The transport of requests.
     pub(super) fn transport(&self) -> Transport {
         match &self.rings {
             Ok(rings) => Transport::IoUring { queues: rings.count() },
@@ -95,7 +104,7 @@ impl Connection {
         }
     }
 
-    /// The kernel's number for it, where the kernel tells.
+    /// The kernel's number of the connection, where it shows one.
     pub(super) fn number(&self) -> Option<u32> {
         self.pool.device().number()
     }
@@ -125,7 +134,7 @@ impl Connection {
     }
 }
 
-/// Why there is no io_uring may be a reason not to mount.
+/// With `io_uring=on` a failure of io_uring ends the mount; otherwise it is returned.
 fn allowed<T>(
     found: Result<T, NoIoUring>,
     io_uring: IoUring,
@@ -136,10 +145,10 @@ fn allowed<T>(
     }
 }
 
-/// What INIT ends with: what the kernel has, what was agreed, and how many queues io_uring gets.
+/// The result of INIT: what the kernel offers, what was agreed, and the number of io_uring queues.
 type Negotiated = (KernelFeatures, Agreed, Result<u16, NoIoUring>);
 
-/// INIT, until both sides speak of the same major.
+/// Answers INIT, until both sides use the same major version.
 fn negotiate(
     device: &Arc<Device>,
     handler: &dyn Handler,

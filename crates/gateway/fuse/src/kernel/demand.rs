@@ -1,17 +1,19 @@
-//! How many workers are worth keeping: as many as were busy at once lately, and one that idles.
+//! How many workers to keep: as many as were busy at the same time lately, and one idle.
 //!
-//! The kernel wakes idle readers in turn: ten of them share the work of one, and each finds its caches
-//! cold (measured, docs/adr/0010: 9.5 µs of CPU for an `fstat` with two workers, 13.5 with ten). Too few cost
-//! more still: a thread made and ended for each request. So their number follows the load.
+//! The kernel wakes idle readers in turn. Ten of them share the work of one, and each finds its CPU
+//! caches cold (measured, docs/adr/0010: 9.5 µs of CPU for an `fstat` with two workers, 13.5 with
+//! ten). Too few workers cost more: a thread is started and ended for each request. So their number
+//! follows the load.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The peak of this window and of the one before counts: bursts that come every second keep their threads.
+/// The peak of this window and of the one before counts: bursts that come every second keep their
+/// threads.
 const WINDOW_MS: u64 = 1000;
 
-/// The most workers that were away from the device at once: serving, or not yet back from the last request.
-/// (Counting those that serve alone misses threads that wait for a processor: then one is made and ended
-/// for each request, at 200 µs each.)
+/// The largest number of workers that were away from the device at the same time: serving, or not
+/// yet back from the last request. (Counting only those that serve misses threads that wait for a
+/// processor. Then a thread is started and ended for each request, at 200 µs each.)
 #[derive(Debug, Default)]
 pub(super) struct Demand {
     peak: AtomicUsize,
@@ -20,12 +22,12 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// A request was taken, and now so many workers do not wait for one.
+    /// A request was read. `away`: the workers that do not wait for one now.
     pub(super) fn took(&self, away: usize) {
         self.peak.fetch_max(away, Ordering::Relaxed);
     }
 
-    /// Workers to keep, at a time that counts from any begin, while so many are away.
+    /// The number of workers to keep while `away` are away. `now_ms`: from any fixed start.
     pub(super) fn workers(&self, now_ms: u64, away: usize) -> usize {
         let began = self.window_began_ms.load(Ordering::Relaxed);
         if now_ms.saturating_sub(began) >= WINDOW_MS
@@ -45,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_more_than_were_away_at_once_is_kept() {
+    fn one_more_worker_than_were_away_is_kept() {
         let demand = Demand::default();
         assert_eq!(demand.workers(0, 0), 1);
         demand.took(5);
@@ -64,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_still_wait_count_in_every_window() {
+    fn workers_that_still_wait_count_in_every_window() {
         let demand = Demand::default();
         demand.took(3);
         for window in 1..5 {

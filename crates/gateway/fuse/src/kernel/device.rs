@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// Slices that one `writev` takes (`IOV_MAX`), less one for the header.
 const SLICES_MAX: usize = 1023;
 
-/// One descriptor. A reply must go to the descriptor that its request was read from: each keeps its own
-/// list of what the kernel waits for.
+/// One descriptor. A reply must be written to the descriptor that its request was read from: each
+/// has its own list of pending requests.
 #[derive(Debug)]
 pub(super) struct Device {
     fd: OwnedFd,
@@ -24,19 +24,19 @@ impl Device {
         &self.fd
     }
 
-    /// The connection's, which `fusectl` calls it by. Kernels before 6.16 do not tell.
+    /// The number of the connection in `fusectl`. Kernels before 6.16 do not show it.
     pub(super) fn number(&self) -> Option<u32> {
         let known =
             std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.fd.as_raw_fd())).ok()?;
         known.lines().find_map(|line| line.strip_prefix("fuse_connection:")?.trim().parse().ok())
     }
 
-    /// One message in one call: the kernel takes all of it or none.
+    /// Writes a message in one call: the kernel accepts all of it or nothing.
     pub(super) fn send(&self, mut message: Message) -> Result<(), Errno> {
         retry(|| rustix::io::write(&self.fd, message.finish(0)))
     }
 
-    /// A message and data behind it, from where they lie.
+    /// Writes a message with data, without a copy.
     pub(super) fn send_data(
         &self,
         mut message: Message,

@@ -1,30 +1,31 @@
-//! From values to the bytes of replies. Pure.
+//! Encodes replies. No I/O.
 
 use super::abi::OUT_HEADER_BYTES;
 use super::{
     Attributes, Entry, ExtendedStat, Kind, Lock, LockKind, Opened, SpaceStat, Time, Validity,
 };
 
-/// Header, and the largest fixed answer: `fuse_statx_out`, 288 bytes.
+/// A header and the largest fixed reply: `fuse_statx_out`, 288 bytes.
 const MESSAGE_BYTES_MAX: usize = OUT_HEADER_BYTES + 288;
 
-/// The fixed part of a message to the kernel: its header and numbers behind it.
+/// The fixed part of a message to the kernel: the header and the numbers after it.
 pub(super) struct Message {
     bytes: [u8; MESSAGE_BYTES_MAX],
     len: usize,
 }
 
 impl Message {
-    /// An answer: `error` is 0 or a negative errno; for a notification its code, with `unique` 0.
+    /// A reply: `error` is 0 or a negative errno. A notification: `error` is its code and `unique`
+    /// 0.
     pub(super) fn new(unique: u64, error: i32) -> Self {
         let mut message = Self { bytes: [0; MESSAGE_BYTES_MAX], len: 0 };
         message.u32(0).i32(error).u64(unique);
         message
     }
 
-    /// The whole, once `payload_bytes` that follow it are known.
+    /// The bytes of the message. `payload_bytes`: how many bytes follow it.
     pub(super) fn finish(&mut self, payload_bytes: usize) -> &[u8] {
-        // A payload is at most a request's size, 1 MiB: far from u32's end.
+        // A payload has at most the size of a request, 1 MiB.
         let total = u32::try_from(self.len + payload_bytes).unwrap_or(u32::MAX);
         self.bytes[..4].copy_from_slice(&total.to_ne_bytes());
         &self.bytes[..self.len]
@@ -111,7 +112,7 @@ impl Message {
         self.u32(s.block_size).u32(s.name_len_max).u32(s.fragment_size).zeros(4 + 6 * 4)
     }
 
-    /// `fuse_lk_out`; `None`: nothing is in the way.
+    /// `fuse_lk_out`; `None`: no conflict.
     pub(super) fn lock(&mut self, lock: Option<&Lock>) -> &mut Self {
         let Some(lock) = lock else { return self.u64(0).u64(0).u32(2).u32(0) };
         let kind = match lock.kind {
@@ -128,7 +129,7 @@ impl Message {
         let a = &s.attributes;
         self.u64(seconds).u32(nanoseconds).u32(0).zeros(16);
         self.u32(s.mask).u32(a.block_size).u64(s.flags).u32(a.links).u32(a.uid).u32(a.gid);
-        // A mode has 16 bits; what is above is not part of it.
+        // A mode has 16 bits.
         self.u16((a.mode & 0xffff) as u16)
             .u16(0)
             .u64(a.ino)
@@ -147,11 +148,11 @@ impl Message {
     }
 }
 
-/// A listing on its way to the kernel: entries until the room that the kernel gave is used up.
+/// The reply to a listing: entries, up to the size that the kernel asked for.
 #[derive(Debug)]
 pub struct DirectoryBuffer {
     bytes: Vec<u8>,
-    room: usize,
+    size: usize,
 }
 
 impl DirectoryBuffer {
@@ -160,21 +161,21 @@ impl DirectoryBuffer {
     /// `fuse_entry_out` before it, with READDIRPLUS.
     const PLUS_BYTES: usize = 128;
 
-    /// For an answer of at most `size` bytes, as the request says.
+    /// A reply of at most `size` bytes, as the request says.
     pub fn new(size: u32) -> Self {
-        let room = usize::try_from(size).unwrap_or(usize::MAX);
-        // Most listings are short: room is taken as it is used.
-        Self { bytes: Vec::with_capacity(room.min(4096)), room }
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        // Most listings are short: memory is allocated as it is used.
+        Self { bytes: Vec::with_capacity(size.min(4096)), size }
     }
 
-    /// For READDIR: a name, what it is, and the offset with which a listing goes on *behind* it.
-    /// `false`: no room is left, and it was not taken.
+    /// Adds an entry for READDIR: a name, its kind, and the offset from which the listing continues
+    /// *after* it. `false`: it does not fit, and was not added.
     pub fn push(&mut self, ino: u64, offset: u64, kind: Kind, name: &[u8]) -> bool {
         self.fits(0, name) && self.dirent(ino, offset, kind, name)
     }
 
-    /// For READDIRPLUS, as `push`. An entry counts as one lookup of its node. `None` for `.` and `..`,
-    /// and for names whose attributes are not at hand: then the kernel looks up.
+    /// Adds an entry for READDIRPLUS, as `push`. An entry counts as one lookup of its node. `None`
+    /// for `.` and `..`, and for names whose attributes are not known: the kernel looks them up.
     pub fn push_plus(
         &mut self,
         entry: Option<&Entry>,
@@ -195,25 +196,25 @@ impl DirectoryBuffer {
         self.dirent(ino, offset, kind, name)
     }
 
-    /// Whether nothing was taken.
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// What goes to the kernel.
+    /// The bytes for the kernel.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     fn fits(&self, before: usize, name: &[u8]) -> bool {
         let entry = before + (Self::ENTRY_BYTES + name.len()).next_multiple_of(8);
-        self.bytes.len() + entry <= self.room
+        self.bytes.len() + entry <= self.size
     }
 
     fn dirent(&mut self, ino: u64, offset: u64, kind: Kind, name: &[u8]) -> bool {
         self.bytes.extend_from_slice(&ino.to_ne_bytes());
         self.bytes.extend_from_slice(&offset.to_ne_bytes());
-        // `fits` has bounded it by the room, which is a u32.
+        // `fits` has checked it against the size, which is a u32.
         self.bytes.extend_from_slice(&u32::try_from(name.len()).unwrap_or(u32::MAX).to_ne_bytes());
         self.bytes.extend_from_slice(&kind.code().to_ne_bytes());
         self.bytes.extend_from_slice(name);

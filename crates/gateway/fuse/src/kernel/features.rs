@@ -1,4 +1,4 @@
-//! What the kernel offers at INIT, and what a handler wants of it.
+//! The features that the kernel offers at INIT, and those that a handler wants.
 
 use std::ops::{BitOr, BitOrAssign, Sub};
 use std::time::Duration;
@@ -18,53 +18,53 @@ macro_rules! features {
 }
 
 features! {
-    /// Several reads of a file may be under way at once.
+    /// Several reads of a file may run at the same time.
     ASYNC_READ = 0,
-    /// `fcntl` locks are asked of the file system; else they hold on this machine only.
+    /// The file system handles `fcntl` locks; otherwise they hold on this machine only.
     POSIX_LOCKS = 1,
-    /// `O_TRUNC` comes with the open, instead of a SETATTR after it. Linux then finds out only after the open that the file
-    /// is a program that runs (`ETXTBSY`), when it is empty already.
+    /// `O_TRUNC` comes with the open, instead of a SETATTR after it. Linux then notices only after
+    /// the open that the file is a running program (`ETXTBSY`), when it is truncated already.
     ATOMIC_O_TRUNC = 3,
     /// LOOKUP of `.` and `..` works (NFS export of the mount).
     EXPORT_SUPPORT = 4,
     /// Writes larger than a page.
     BIG_WRITES = 5,
-    /// The handler applies the umask (it must, where a default ACL takes the umask's place).
+    /// The handler applies the umask. It must, since a default ACL replaces the umask.
     DONT_MASK = 6,
-    /// `flock` locks are asked of the file system.
+    /// The file system handles `flock` locks.
     FLOCK_LOCKS = 10,
     /// `ioctl` on directories.
     HAS_IOCTL_DIR = 11,
     /// The kernel drops pages when it sees another mtime or size.
     AUTO_INVAL_DATA = 12,
-    /// Listings bring attributes.
+    /// Listings have attributes.
     DO_READDIRPLUS = 13,
-    /// ... only where a listing seems to be followed by `stat`s.
+    /// ... only where `stat` calls seem to follow a listing.
     READDIRPLUS_AUTO = 14,
-    /// Parts of one `O_DIRECT` request may be under way at once.
+    /// Parts of one `O_DIRECT` request may run at the same time.
     ASYNC_DIO = 15,
-    /// The kernel gathers writes, and owns size and times: never coherent between mounts.
+    /// The kernel buffers writes, and owns size and times: not coherent between mounts.
     WRITEBACK_CACHE = 16,
     /// OPEN may be answered ENOSYS, then none is sent.
     NO_OPEN_SUPPORT = 17,
-    /// Lookups and listings of one directory may be under way at once.
+    /// Lookups and listings of one directory may run at the same time.
     PARALLEL_DIROPS = 18,
-    /// The first version of HANDLE_KILLPRIV_V2; never with it.
+    /// The first version of HANDLE_KILLPRIV_V2; never used together.
     HANDLE_KILLPRIV = 19,
-    /// The kernel checks POSIX ACLs, and asks for them as xattrs.
+    /// The kernel checks POSIX ACLs, and reads them as xattrs.
     POSIX_ACL = 20,
-    /// A connection that was aborted reads as ECONNABORTED, not ENODEV.
+    /// A read of an aborted connection fails with ECONNABORTED, not ENODEV.
     ABORT_ERROR = 21,
     /// Requests of more than 32 pages.
     MAX_PAGES = 22,
-    /// The text of a symlink is cached.
+    /// The target of a symlink is cached.
     CACHE_SYMLINKS = 23,
     /// OPENDIR may be answered ENOSYS, then none is sent.
     NO_OPENDIR_SUPPORT = 24,
-    /// Pages are dropped only by notification (and truncate), not for a new mtime.
+    /// Pages are dropped only by a notification or a truncate, not for a new mtime.
     EXPLICIT_INVAL_DATA = 25,
-    /// The handler clears set-user-id and set-group-id bits and `security.capability`: whenever
-    /// `kill_suidgid` is said, and at each chown of what is no directory.
+    /// The handler clears set-user-id and set-group-id bits and `security.capability`: where a
+    /// request has `kill_suidgid`, and at each chown of a file that is not a directory.
     HANDLE_KILLPRIV_V2 = 28,
     /// SETXATTR says whether an ACL clears the set-group-id bit.
     SETXATTR_EXT = 29,
@@ -80,7 +80,7 @@ features! {
     PASSTHROUGH = 37,
     /// File handles of an export are refused.
     NO_EXPORT_SUPPORT = 38,
-    /// Requests under way can be sent again to a new process.
+    /// Pending requests can be sent again to a new process.
     HAS_RESEND = 39,
     /// Id-mapped mounts.
     ALLOW_IDMAP = 40,
@@ -91,12 +91,12 @@ features! {
 }
 
 impl Features {
-    /// Whether all of `other` is in here.
+    /// Whether all of `other` is in this set.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// What is in both.
+    /// The features that are in both sets.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
@@ -122,45 +122,46 @@ impl Sub for Features {
     }
 }
 
-/// What the kernel said at INIT.
+/// What the kernel offers at INIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelFeatures {
-    /// Minor version of protocol 7 that both sides speak.
+    /// Minor version of protocol 7 that both sides use.
     pub minor: u32,
-    /// All that it offers.
+    /// All features that it offers.
     pub offered: Features,
-    /// Its bound on read-ahead, bytes.
+    /// Its limit for read-ahead, in bytes.
     pub read_ahead_bytes_max: u32,
 }
 
 impl KernelFeatures {
-    /// Whether [`super::Notifier::expire`] works. Without it names must go out with
-    /// [`super::Validity::Never`].
+    /// Whether [`super::Notifier::expire`] works. Without it replies must have
+    /// [`super::Validity::Never`] for names.
     pub fn expires_names(&self) -> bool {
         self.minor >= super::abi::MINOR_EXPIRE_ONLY
     }
 }
 
-/// What a handler wants; what the kernel lacks is left out.
+/// What a handler wants; features that the kernel lacks are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Flags. `INIT_EXT`, `MAX_PAGES`, `BIG_WRITES`, `ABORT_ERROR` and `SETXATTR_EXT` are always asked for.
+    /// Flags. `INIT_EXT`, `MAX_PAGES`, `BIG_WRITES`, `ABORT_ERROR` and `SETXATTR_EXT` are always
+    /// requested.
     pub features: Features,
     /// Largest READ and WRITE, bytes; at most 1 MiB (256 pages, the kernel's limit).
     pub request_bytes_max: u32,
     /// How far the kernel may read ahead, bytes.
     pub read_ahead_bytes: u32,
-    /// Read-aheads and asynchronous direct requests under way at most.
+    /// Read-aheads and asynchronous direct requests that run at most.
     pub background_max: u16,
-    /// From this many on the kernel counts the device as congested and reads ahead less.
+    /// From this number on the kernel treats the device as congested and reads ahead less.
     pub congestion_threshold: u16,
-    /// The kernel ends the whole mount when a request is unanswered for this long (`REQUEST_TIMEOUT`).
-    /// A wait for a lock counts: only for handlers that bound it.
+    /// The kernel ends the whole mount when a request is unanswered for this long
+    /// (`REQUEST_TIMEOUT`). A wait for a lock counts, so this is only for handlers that limit it.
     pub request_timeout: Option<Duration>,
 }
 
 impl Default for Wanted {
-    /// What is right for any handler: whole requests, side by side.
+    /// Suitable for any handler: requests of full size, in parallel.
     fn default() -> Self {
         use Features as F;
         Self {

@@ -1,45 +1,47 @@
-//! Who answers requests.
+//! The interface of a file system that answers requests.
 
 use super::{Interrupt, KernelFeatures, Notifier, Reply, Request, Wanted};
 
-/// One file system behind the protocol. Called by many threads at once.
+/// A file system behind the protocol. Called by many threads at the same time.
 pub trait Handler: Send + Sync + 'static {
-    /// Before the first request: what the kernel offers, and what is wanted of it.
+    /// Before the first request: selects from what the kernel offers.
     fn init(&self, kernel: &KernelFeatures) -> Wanted;
 
-    /// After INIT was answered and before the first request: the way to tell the kernel something.
+    /// After the reply to INIT and before the first request: the notifier for this mount.
     fn started(&self, notifier: Notifier) {
         drop(notifier);
     }
 
-    /// One request, on a worker, which may wait for a server. Workers are bounded: what may last for ever (a lock) is to be waited for on
-    /// another thread; `reply` and the interrupt may outlive the call.
+    /// Serves one request on a worker, and may wait for a server. The number of workers is limited:
+    /// a wait without a time limit (a lock) must run on another thread. `reply` and the interrupt
+    /// may outlive the call.
     fn handle(&self, request: Request<'_>, reply: Reply, call: &mut Call<'_>);
 
-    /// The kernel has dropped so many lookups of these nodes. No reply.
+    /// The kernel has dropped lookups of these nodes. There is no reply.
     fn forget(&self, forgotten: &[Forget]) {
         let _ = forgotten;
     }
 
-    /// The mount is over: no request comes any more. Those under way may still be running.
+    /// The mount has ended: no further request comes. Earlier ones may still run.
     fn destroyed(&self) {}
 }
 
-/// What a handler has at hand while it serves a request.
+/// What a handler can use while it serves a request.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// Says when the process that waits for the answer got a signal.
+    /// Signals to the process that waits for the reply.
     pub interrupt: &'a Interrupt,
-    /// Room for the answer's data: page aligned, `Wanted::request_bytes_max` bytes, used again by the
-    /// next request of this thread (so its pages are there); what it holds now is old.
+    /// A buffer for the reply's data: page aligned, `Wanted::request_bytes_max` bytes. The next
+    /// request of this thread uses it again, so its pages are allocated. Its content is old.
     pub scratch: &'a mut [u8],
 }
 
-/// A node that the kernel needs no longer, if this was the last of its lookups.
+/// Lookups of a node that the kernel has dropped. It does not use the node any more if these were
+/// the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forget {
     /// The node.
     pub node: u64,
-    /// How many answers with this node (entry, create, readdirplus) are given back.
+    /// How many replies with this node (entry, create, readdirplus) are dropped.
     pub lookups: u64,
 }

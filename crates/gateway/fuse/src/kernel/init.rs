@@ -1,11 +1,11 @@
-//! INIT: what both sides agree on. Pure.
+//! INIT: what both sides agree on. No I/O.
 
 use super::abi::{MAJOR, MINOR, MINOR_OLDEST};
 use super::encode::Message;
 use super::{Dialect, Features, KernelFeatures, Wanted};
 use std::time::Duration;
 
-/// Without these the rest of this layer would be another one.
+/// Features that this code always needs.
 const ALWAYS: Features = Features(
     Features::BIG_WRITES.0
         | Features::ABORT_ERROR.0
@@ -14,18 +14,19 @@ const ALWAYS: Features = Features(
         | Features::INIT_EXT.0,
 );
 
-/// The kernel counts pages up to here (`fs.fuse.max_pages_limit`, 256 as it comes) and may cut down further.
+/// The kernel's limit (`fs.fuse.max_pages_limit`, 256 pages by default); it may reduce the size
+/// further.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 const REQUEST_BYTES_MIN: u32 = 4096;
 
-/// What the kernel's INIT asks for.
+/// What the kernel's INIT offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offer {
-    /// A newer major: it must be told ours, and sends INIT again.
+    /// A newer major version: the reply has ours, and the kernel sends INIT again.
     Newer,
     /// Too old.
     TooOld,
-    /// Something to agree on.
+    /// A supported version.
     Usable(KernelFeatures),
 }
 
@@ -40,7 +41,7 @@ pub(super) fn offer(major: u32, minor: u32, read_ahead_bytes_max: u32, flags: u6
     }
 }
 
-/// The outcome.
+/// The outcome of INIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Agreed {
     pub(super) features: Features,
@@ -91,19 +92,19 @@ impl Agreed {
         let read_ahead = kernel.read_ahead_bytes_max.max(self.read_ahead_bytes);
         message.u32(MAJOR).u32(kernel.minor).u32(read_ahead).u32(low);
         message.u16(self.background_max).u16(self.congestion_threshold).u32(self.request_bytes_max);
-        // Times to the nanosecond; no mapping alignment.
+        // A time granularity of 1 ns; no mapping alignment.
         message.u32(1).u16(pages).u16(0).u32(high);
         // No stacking; the rest is reserved.
         message.u32(0).u16(self.request_timeout_s).zeros(22)
     }
 }
 
-/// To a kernel of a newer major: ours, and nothing else counts.
+/// The reply to a kernel with a newer major version: only our version counts.
 pub(super) fn ours(message: &mut Message) -> &mut Message {
     message.u32(MAJOR).u32(MINOR).zeros(56)
 }
 
-/// Up, so that it is never shorter than what was wanted.
+/// Rounded up, so that it is never shorter than requested.
 fn whole_seconds(time: Duration) -> u16 {
     u16::try_from(time.as_millis().div_ceil(1000)).unwrap_or(u16::MAX)
 }
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_lacks_is_left_out_and_what_nobody_wants_too() {
+    fn features_that_either_side_lacks_are_left_out() {
         let offered = ALWAYS | Features::ASYNC_READ | Features::WRITEBACK_CACHE;
         let wanted =
             Wanted { features: Features::ASYNC_READ | Features::POSIX_ACL, ..Wanted::default() };
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_has_the_fields_where_the_kernel_looks_for_them() {
+    fn the_reply_has_its_fields_at_the_offsets_of_the_kernel() {
         let offered = ALWAYS | Features::DIRECT_IO_ALLOW_MMAP | Features::ASYNC_READ;
         let wanted = Wanted {
             features: offered,
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn other_protocols_are_told_apart() {
+    fn other_protocol_versions_are_distinguished() {
         assert_eq!(offer(8, 0, 0, 0), Offer::Newer);
         assert_eq!(offer(6, 99, 0, 0), Offer::TooOld);
         assert_eq!(offer(7, 30, 0, 0), Offer::TooOld);

@@ -1,25 +1,28 @@
-//! Signals to processes that wait for an answer.
+//! Signals to processes that wait for a reply.
 //!
 //! ```text
-//!   request read ── register(unique) ──> table ── Reply answered or dropped ──> gone
+//!   request read ── register(unique) ──> table ── Reply answered or dropped ──> removed
 //!                                          ^
-//!   FUSE_INTERRUPT(unique) ── signalled ───+    not in the table: kept as `early`
+//!   FUSE_INTERRUPT(unique) ── signalled ───+    not in the table: stored as `early`
 //! ```
 //!
-//! 1. The kernel sends one INTERRUPT per request, at its first signal of any kind, also one that the
-//!    program handles; a later SIGKILL is *not* told. Until the answer comes the process cannot die.
-//! 2. So: a wait that may last for ever by its nature (a lock) ends with EINTR at any signal
-//!    ([`Interrupt::signalled`]). A wait for a server ends with EINTR only when the process is being
-//!    killed ([`Interrupt::killed`]): programs do not expect EINTR of a read of a file. A watcher thread
-//!    looks at those that were signalled, since the kernel stays silent.
-//! 3. A request that changes nothing is answered EINTR by the watcher, when its process is being killed and
-//!    the handler does not answer by itself. A change is waited for, within the client's time bound (I8):
-//!    nobody may see it happen after its process is gone and others went on.
-//!    Over io_uring the kernel (Linux 6.18) tells of no signal that came before the request was handed over. So what waits for long there
-//!    is looked at by itself ([`Interrupts::look_for_signals`]).
-//! 4. An INTERRUPT may be read by another worker before its request is registered. It is kept as `early`
-//!    and found by `register`. (The other way, to answer EAGAIN so that the kernel repeats it, spins, and
-//!    fails with several descriptors: the kernel looks the request up on the descriptor that answers.)
+//! 1. The kernel sends one INTERRUPT per request, at its first signal of any kind, also one that
+//!    the program handles. It does *not* report a later SIGKILL. The process cannot die before the
+//!    reply.
+//! 2. So a wait without a time limit (a lock) ends with EINTR at any signal
+//!    ([`Interrupt::signalled`]). A wait for a server ends with EINTR only when the process is
+//!    being killed ([`Interrupt::killed`]): programs do not expect EINTR from a read of a file. A
+//!    watcher thread checks signalled processes, since the kernel sends nothing more.
+//! 3. When the process of a request that changes nothing is being killed, and the handler does not
+//!    answer, the watcher replies EINTR. A change is waited for, within the client's deadline (I8):
+//!    nobody may see it happen after its process is gone and others have continued. Over io_uring
+//!    the kernel (Linux 6.18) does not report signals that came before the request was handed over.
+//!    So requests that wait for long there are checked without an INTERRUPT
+//!    ([`Interrupts::look_for_signals`]).
+//! 4. A worker may read an INTERRUPT before another one has registered its request. It is stored as
+//!    `early` and found by `register`. (The alternative, a reply of EAGAIN so that the kernel
+//!    repeats it, spins. It also fails with several descriptors: the kernel looks the request up on
+//!    the descriptor of the reply.)
 
 mod process;
 #[cfg(test)]
@@ -32,29 +35,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Requests register side by side.
+/// Shards, so that requests register in parallel.
 const SHARDS: usize = 16;
-/// Early INTERRUPTs kept per shard. Those whose request had just been answered stay here until pushed
-/// out; at most one per worker can matter, and workers are far fewer than `SHARDS * EARLY_MAX`.
+/// Early INTERRUPTs stored per shard. Those whose request had just been answered stay here until
+/// others push them out. At most one per worker can matter, and there are far fewer workers than
+/// `SHARDS * EARLY_MAX`.
 const EARLY_MAX: usize = 256;
-/// How often the watcher looks whether a signalled process is being killed.
+/// How often the watcher checks whether a signalled process is being killed.
 pub(super) const WATCH: Duration = Duration::from_millis(100);
 
 type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// Whether the process that waits for an answer got a signal. Clones are the same.
+/// Whether the process that waits for a reply got a signal. Clones share their state.
 #[derive(Clone)]
 pub struct Interrupt {
     state: Arc<State>,
 }
 
 struct State {
-    /// The thread that waits, as `/proc` names it; 0: none that can be seen.
+    /// The thread that waits, as in `/proc`; 0: it cannot be seen.
     thread: u32,
     signalled: AtomicBool,
     killed: AtomicBool,
     answered: AtomicBool,
-    /// Where the watcher may answer.
+    /// If the watcher may reply: the channel and unique of the request.
     deserts: Option<(Channel, u64)>,
     wakes: Mutex<Wakes>,
 }
@@ -65,15 +69,16 @@ struct Wakes {
     list: Vec<(u64, Wake)>,
 }
 
-/// Takes the call-back away when dropped.
-#[must_use = "the call-back is gone with this"]
+/// Removes the callback when dropped.
+#[must_use = "dropping it removes the callback"]
 pub struct SignalGuard {
     state: Arc<State>,
     number: u64,
 }
 
 impl Interrupt {
-    /// `deserts`: the way of the answer and the unique of a request that may be left by who waits for it.
+    /// `deserts`: the channel and unique of a request that may be answered EINTR before its handler
+    /// ends.
     pub(super) fn new(thread: u32, deserts: Option<(Channel, u64)>) -> Self {
         let [signalled, killed, answered] = [const { AtomicBool::new(false) }; 3];
         Self {
@@ -88,7 +93,7 @@ impl Interrupt {
         }
     }
 
-    /// Takes the right to answer; there is one.
+    /// Claims the one reply. Whether the caller got it.
     pub(super) fn claim_answer(&self) -> bool {
         !self.state.answered.swap(true, Ordering::AcqRel)
     }
@@ -97,18 +102,19 @@ impl Interrupt {
         self.state.answered.load(Ordering::Acquire)
     }
 
-    /// A signal came, of any kind.
+    /// Whether a signal of any kind came.
     pub fn signalled(&self) -> bool {
         self.state.signalled.load(Ordering::Acquire)
     }
 
-    /// The process is being killed. Never true for a process of a pid namespace that is not seen from here.
+    /// Whether the process is being killed. Never true for a process of a pid namespace that cannot
+    /// be seen from here.
     pub fn killed(&self) -> bool {
         self.state.killed.load(Ordering::Acquire)
     }
 
-    /// Calls `wake` when a signal comes and again when it turns out that the process is being killed; at
-    /// once, if that was before. It runs on a thread of this layer: it should only wake somebody.
+    /// Calls `wake` when a signal comes, and again when the process is being killed; immediately,
+    /// if that was before. It runs on a thread of this module, and should only wake another thread.
     pub fn on_signal(&self, wake: impl Fn() + Send + Sync + 'static) -> SignalGuard {
         let wake: Wake = Arc::new(wake);
         let mut wakes = lock(&self.state.wakes);
@@ -131,7 +137,7 @@ impl fmt::Debug for Interrupt {
 }
 
 impl State {
-    /// Takes in a signal; whether the watcher must go on looking.
+    /// Records a signal. Whether the watcher must check the process.
     fn signal(&self) -> bool {
         let killed = process::is_being_killed(self.thread);
         self.killed.store(killed, Ordering::Release);
@@ -140,10 +146,10 @@ impl State {
         (!killed || self.deserts.is_some()) && self.thread != 0
     }
 
-    /// Looks again; whether to look once more.
+    /// Checks the process again. Whether to check once more.
     fn look(&self) -> bool {
         if self.killed.load(Ordering::Acquire) {
-            // The handler had its time.
+            // The handler had time to answer by itself.
             self.desert();
             return false;
         }
@@ -164,7 +170,7 @@ impl State {
     }
 
     fn wake(&self) {
-        // Outside the lock: a call-back may drop its guard.
+        // Outside the lock: a callback may drop its guard.
         let wakes: Vec<Wake> =
             lock(&self.wakes).list.iter().map(|(_, wake)| Arc::clone(wake)).collect();
         for wake in wakes {
@@ -185,7 +191,7 @@ impl fmt::Debug for SignalGuard {
     }
 }
 
-/// Every request under way, by its unique.
+/// Every pending request, by its unique.
 #[derive(Default)]
 pub(super) struct Interrupts {
     shards: [Mutex<Shard>; SHARDS],
@@ -217,7 +223,7 @@ impl Interrupts {
         }
     }
 
-    /// The request is answered.
+    /// The request was answered.
     pub(super) fn remove(&self, unique: u64) {
         self.shard(unique).waiting.remove(&unique);
     }
@@ -244,7 +250,7 @@ impl Interrupts {
         }
     }
 
-    /// Has the watcher look at a request, and starts it if there is none.
+    /// Makes the watcher check a request, and starts it if it is not running.
     fn watch(self: &Arc<Self>, unique: u64) {
         let mut watched = lock(&self.watched);
         watched.requests.push(unique);
@@ -258,7 +264,7 @@ impl Interrupts {
         watched.running = started.is_ok();
     }
 
-    /// Runs while there is something to look at.
+    /// The watcher: runs while there are requests to check.
     fn keep_watch(self: Arc<Self>) {
         loop {
             std::thread::sleep(WATCH);
@@ -273,8 +279,8 @@ impl Interrupts {
         }
     }
 
-    /// Takes in signals that the kernel did not tell of, to processes whose requests were there at the last look. The
-    /// requests that are to be looked at the next time.
+    /// Finds signals that the kernel did not report, to processes whose requests were pending at
+    /// the last check (`before`). Returns the requests for the next check.
     pub(super) fn look_for_signals(self: &Arc<Self>, before: &HashSet<u64>) -> HashSet<u64> {
         let mut waiting = HashSet::new();
         for shard in &self.shards {
@@ -304,7 +310,7 @@ impl Interrupts {
     }
 
     fn shard(&self, unique: u64) -> MutexGuard<'_, Shard> {
-        // Uniques are even, and steps of 2 apart.
+        // Uniques are even.
         lock(&self.shards[(unique / 2 % SHARDS as u64) as usize])
     }
 }
@@ -315,7 +321,7 @@ impl fmt::Debug for Interrupts {
     }
 }
 
-/// Nothing here panics under a lock.
+/// Locks a mutex, also a poisoned one: nothing here panics while it holds a lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

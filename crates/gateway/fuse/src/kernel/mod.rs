@@ -1,4 +1,4 @@
-//! The FUSE protocol by ourselves (docs/adr/0010): from `/dev/fuse` to a [`Handler`] and back.
+//! The FUSE protocol without libfuse (docs/adr/0010): from `/dev/fuse` to a [`Handler`] and back.
 //!
 //! ```text
 //!   kernel ── /dev/fuse ──> Worker (pool grows) ── parse ──> Handler::handle(Request, Reply, Call)
@@ -10,16 +10,18 @@
 //!     +── write ─── Invalidators (pages, names; threads with a table of their own) <── Notifier
 //! ```
 //!
-//! 1. Nothing here knows BraidFS; what a request means is the handler's.
-//! 2. Parsing and encoding are pure: bytes in, values out, no I/O; any bytes give a value or an error.
-//! 3. Every request but FORGET gets exactly one reply; a [`Reply`] that is dropped says EIO (I8).
-//! 4. Whoever takes a request when no other worker idles makes another worker first: a handler that
-//!    waits never keeps the next request waiting.
-//! 5. A reply is written by the thread that calls the reply's method, before that method returns: what
-//!    a handler does under a lock around it is ordered against notifications. Over io_uring there are three exceptions: answers to WRITE,
-//!    and to READ of a page, are written when the handler has returned, and those from another thread soon after.
-//! 6. Which of the two transports carries requests is decided once, at INIT; FORGET, INTERRUPT and notifications use
-//!    the device with both.
+//! 1. Nothing here knows BraidFS; the handler gives requests their meaning.
+//! 2. Parsing and encoding do no I/O; any bytes give a value or an error.
+//! 3. Every request but FORGET gets exactly one reply; a [`Reply`] that is dropped replies EIO
+//!    (I8).
+//! 4. A worker that takes a request while no other worker idles starts another worker first: a
+//!    handler that waits never delays the next request.
+//! 5. The thread that calls a method of a reply writes the reply before that method returns. So
+//!    what a handler does under a lock around it is ordered against notifications. Over io_uring
+//!    there are three exceptions: replies to WRITE, and to READ of a page, are written when the
+//!    handler has returned, and those from another thread soon after.
+//! 6. The transport of requests is chosen once, at INIT. FORGET, INTERRUPT and notifications always
+//!    use the device.
 
 pub mod abi;
 mod channel;

@@ -1,4 +1,4 @@
-//! What the kernel is told without having asked.
+//! Notifications to the kernel.
 
 use super::abi::notify;
 use super::device::Device;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Drops what the kernel keeps. Any thread may call, also one that serves a request.
+/// Invalidates the kernel's caches. Any thread may call it, also one that serves a request.
 #[derive(Clone, Debug)]
 pub struct Notifier {
     device: Arc<Device>,
@@ -29,33 +29,35 @@ pub(super) struct Range {
     pub(super) length: i64,
 }
 
-/// What the kernel is to ask for before it uses it again, of one directory.
+/// What of one directory the kernel must look up again before it uses it.
 #[derive(Clone, Debug)]
 pub struct Expiry {
     /// The directory's node.
     pub directory: u64,
-    /// Names in it. Without any, all is as if there were one.
+    /// Names in it. May be empty.
     pub names: Vec<Box<[u8]>>,
-    /// Nodes whose attributes and ACLs are dropped once the directory's lock was free: what is being made or looked up there has
-    /// no node in the kernel before, and would be given attributes that were true then.
+    /// Nodes whose attributes and ACLs are dropped after the directory's lock was taken. A file
+    /// that is being created or looked up there has no node in the kernel before, and would get old
+    /// attributes.
     pub files: Vec<u64>,
-    /// Not before this: a thread that looked a known name up again applies the answer without a lock, when it runs.
+    /// Not before this time: a thread that looks up a known name again applies the reply without a
+    /// lock, and possibly a little later.
     pub not_before: Option<Instant>,
 }
 
-/// A name that nobody has; if somebody has, it is asked for once more.
-const NOBODYS: &[u8] = b"\n";
+/// A name that no file is likely to have. Such a file would be looked up once more.
+const UNUSED_NAME: &[u8] = b"\n";
 
 impl Expiry {
-    /// Counts what was `sent`.
+    /// Expires the names and drops the attributes. Counts the messages in `sent`.
     pub(super) fn carry_out(&self, device: &Device, sent: &AtomicUsize) -> Result<(), Errno> {
         if let Some(wait) =
             self.not_before.and_then(|then| then.checked_duration_since(Instant::now()))
         {
             thread::sleep(wait);
         }
-        let nobodys = self.names.is_empty().then_some(NOBODYS);
-        for name in self.names.iter().map(AsRef::as_ref).chain(nobodys) {
+        let unused = self.names.is_empty().then_some(UNUSED_NAME);
+        for name in self.names.iter().map(AsRef::as_ref).chain(unused) {
             expire(device, self.directory, name)?;
             sent.fetch_add(1, Ordering::Relaxed);
         }
@@ -75,15 +77,17 @@ impl Notifier {
         self.inval_inode(node, -1, 0)
     }
 
-    /// Drops the pages from byte `offset` for `length` bytes (0: to the end), and attributes and ACLs with them; what a
-    /// mapping made dirty is written first. Returns when the kernel has none of them: it waits for READs of these
-    /// pages that are under way, and for WRITEs, so the caller must not be what their answers wait for.
+    /// Drops the pages from byte `offset` for `length` bytes (0: to the end), and attributes and
+    /// ACLs with them. Pages that a mapping made dirty are written first. Returns when the kernel
+    /// has none of the pages. It waits for running READs and WRITEs of these pages, so their
+    /// replies must not wait for the caller.
     ///
-    /// It is done by a thread of its own, at most [`super::INVALIDATORS_MAX`] at once: the caller waits where a SIGKILL
-    /// of this process ends it. ENODEV and the like: the mount is over.
+    /// A separate thread does it, at most [`super::INVALIDATORS_MAX`] at the same time: the caller
+    /// waits where a SIGKILL of this process ends the wait. ENODEV and the like: the mount has
+    /// ended.
     pub fn drop_pages(&self, node: u64, offset: u64, length: u64) -> Result<(), Errno> {
         let Ok(start) = i64::try_from(offset) else {
-            // Behind the longest file.
+            // Past the end of the longest possible file.
             return Ok(());
         };
         let length = i64::try_from(length)
@@ -93,24 +97,27 @@ impl Notifier {
         self.pages.begin(Work::Pages(Range { node, offset: start, length })).wait()
     }
 
-    /// As `FUSE_NOTIFY_INVAL_INODE`, by this thread: drops attributes and ACLs, and where the offset is not negative the pages from
-    /// there for `length` bytes (0: to the end). A mount drops pages by [`Notifier::drop_pages`]: the thread that
-    /// waits for a page here outlives its process, and with it the mount (I8).
+    /// `FUSE_NOTIFY_INVAL_INODE` on this thread: drops attributes and ACLs and, where the offset is
+    /// not negative, the pages from there for `length` bytes (0: to the end). A mount drops pages
+    /// by [`Notifier::drop_pages`]: a thread that waits for a page here outlives its killed
+    /// process, and so does the mount (I8).
     pub fn inval_inode(&self, node: u64, offset: i64, length: i64) -> Result<(), Errno> {
         invalidate(&self.device, Range { node, offset, length })
     }
 
-    /// Begins to expire names in a directory: each is asked for before it is used again, and what it leads to stays what it
-    /// was, if the answer is the same (`FUSE_EXPIRE_ONLY`): a working directory, a running program, what is mounted there.
+    /// Begins to expire names in a directory (`FUSE_EXPIRE_ONLY`). The kernel looks each up before
+    /// it uses it again. If the reply is the same, its file stays in use: a working directory, a
+    /// running program, a mount point.
     ///
-    /// Takes the directory's lock, which a create of this kernel holds that waits for its answer: so it is done by a thread of its
-    /// own, and the caller waits as long as it likes. An answer that is being written goes on being valid: what looks a
-    /// known name up again applies it without a lock. Only where [`super::KernelFeatures::expires_names`].
+    /// It takes the directory's lock, which a pending create of this kernel holds. So a separate
+    /// thread does it, and the caller waits as long as it likes. A reply that is being written
+    /// stays valid: a lookup of a known name applies it without a lock. Only where
+    /// [`super::KernelFeatures::expires_names`].
     pub fn expire(&self, expiry: Expiry) -> Invalidation {
         self.names.begin(Work::Names(expiry))
     }
 
-    /// Any notification, as bytes (`abi::notify`).
+    /// Sends any notification (`abi::notify`).
     pub fn send(&self, code: i32, payload: &[u8]) -> Result<(), Errno> {
         self.device.send_data(Message::new(0, code), &[IoSlice::new(payload)])
     }
@@ -119,23 +126,23 @@ impl Notifier {
 pub(super) fn invalidate(device: &Device, range: Range) -> Result<(), Errno> {
     let mut message = Message::new(0, notify::INVAL_INODE);
     message.u64(range.node).i64(range.offset).i64(range.length);
-    if_there(device.send(message))
+    unless_unknown(device.send(message))
 }
 
-/// `fuse_notify_inval_entry_out`, and the name with its NUL.
+/// Sends `fuse_notify_inval_entry_out` and the name with its NUL.
 fn expire(device: &Device, directory: u64, name: &[u8]) -> Result<(), Errno> {
     let mut message = Message::new(0, notify::INVAL_ENTRY);
     message
         .u64(directory)
         .u32(u32::try_from(name.len()).map_err(|_| Errno::NAMETOOLONG)?)
         .u32(notify::EXPIRE_ONLY);
-    if_there(device.send_data(message, &[IoSlice::new(name), IoSlice::new(&[0])]))
+    unless_unknown(device.send_data(message, &[IoSlice::new(name), IoSlice::new(&[0])]))
 }
 
-/// What the kernel does not have needs no telling.
-fn if_there(told: Result<(), Errno>) -> Result<(), Errno> {
-    match told {
+/// A node or name that the kernel does not have needs no invalidation.
+fn unless_unknown(sent: Result<(), Errno>) -> Result<(), Errno> {
+    match sent {
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
-        told => told,
+        sent => sent,
     }
 }

@@ -1,8 +1,8 @@
-//! What the kernel can ask.
+//! The requests of the kernel.
 
 use super::{Forget, Time};
 
-/// One request, parsed. Names are whole and without NUL; `flags` of opens are `O_*`.
+/// One request, parsed. Names are complete and without NUL; `flags` of opens are `O_*`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[allow(missing_docs)] // fields are named after the arguments of the system calls
@@ -10,9 +10,9 @@ pub enum Operation<'a> {
     Lookup {
         name: &'a [u8],
     },
-    /// FORGET and BATCH_FORGET. Goes to [`super::Handler::forget`]: there is no reply.
+    /// FORGET and BATCH_FORGET, for [`super::Handler::forget`]. There is no reply.
     Forget(Forgotten<'a>),
-    /// `handle`: of an open file through which it is asked.
+    /// `handle`: the open file of the caller, for `fstat`.
     GetAttributes {
         handle: Option<u64>,
     },
@@ -51,7 +51,7 @@ pub enum Operation<'a> {
         node: u64,
         new_name: &'a [u8],
     },
-    /// `kill_suidgid`: with `O_TRUNC`, by someone without `CAP_FSETID`.
+    /// `kill_suidgid`: with `O_TRUNC`, by a process without `CAP_FSETID`.
     Open {
         flags: u32,
         kill_suidgid: bool,
@@ -63,8 +63,8 @@ pub enum Operation<'a> {
         flags: u32,
         lock_owner: Option<u64>,
     },
-    /// `from_cache`: pages of a mapping; `handle` is then any that can write, and the header's
-    /// uid and gid mean nothing.
+    /// `from_cache`: pages of a mapping; `handle` is then any handle that can write, and the
+    /// header's uid and gid have no meaning.
     Write {
         handle: u64,
         offset: u64,
@@ -75,7 +75,7 @@ pub enum Operation<'a> {
         kill_suidgid: bool,
     },
     StatFs,
-    /// The last descriptor is gone. `flock_unlock`: so are `flock` locks of `lock_owner`.
+    /// The last descriptor is closed. `flock_unlock`: the `flock` locks of `lock_owner` end.
     Release {
         handle: u64,
         flags: u32,
@@ -94,7 +94,7 @@ pub enum Operation<'a> {
         flags: u32,
         acl_kill_sgid: bool,
     },
-    /// `size` 0: only the length is asked ([`super::Reply::xattr_size`]).
+    /// `size` 0: the reply is the length only ([`super::Reply::xattr_size`]).
     GetXattr {
         name: &'a [u8],
         size: u32,
@@ -105,7 +105,7 @@ pub enum Operation<'a> {
     RemoveXattr {
         name: &'a [u8],
     },
-    /// A descriptor is closed (others may be left): its owner's POSIX locks go.
+    /// A descriptor is closed (others may be open): its owner's POSIX locks end.
     Flush {
         handle: u64,
         lock_owner: u64,
@@ -113,7 +113,7 @@ pub enum Operation<'a> {
     OpenDirectory {
         flags: u32,
     },
-    /// READDIR and READDIRPLUS. `offset`: that of the last entry taken, 0 at the beginning.
+    /// READDIR and READDIRPLUS. `offset`: that of the last entry received, 0 at the beginning.
     ReadDirectory {
         handle: u64,
         offset: u64,
@@ -150,18 +150,18 @@ pub enum Operation<'a> {
         mode: u32,
         umask: u32,
     },
-    /// Served by this layer.
+    /// Served by this module.
     Init {
         minor: u32,
         major: u32,
         read_ahead_bytes_max: u32,
         flags: u64,
     },
-    /// Served by this layer.
+    /// Served by this module.
     Interrupt {
         unique: u64,
     },
-    /// Served by this layer.
+    /// Served by this module.
     Destroy,
     BlockMap {
         block: u64,
@@ -209,12 +209,12 @@ pub enum Operation<'a> {
         flags: u32,
         mask: u32,
     },
-    /// Something newer than this code: answered ENOSYS by this layer.
+    /// A request that is newer than this code. This module replies ENOSYS.
     Unknown,
 }
 
 impl Operation<'_> {
-    /// Whether it may be left unanswered to its process without anybody seeing a difference later.
+    /// Whether it changes nothing, so that its handler may be abandoned.
     pub(super) fn changes_nothing(&self) -> bool {
         /// `O_TRUNC` of Linux.
         const TRUNCATE: u32 = rustix::fs::OFlags::TRUNC.bits();
@@ -245,7 +245,7 @@ pub struct SetAttributes {
     pub accessed: Option<SetTime>,
     pub modified: Option<SetTime>,
     pub changed: Option<Time>,
-    /// The open file through which it is asked (`ftruncate`).
+    /// The open file of the caller (`ftruncate`).
     pub handle: Option<u64>,
     pub lock_owner: Option<u64>,
     /// Clear set-user-id, and set-group-id if the group may execute.
@@ -255,9 +255,9 @@ pub struct SetAttributes {
 /// A time to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
-    /// The server's now.
+    /// The server's current time.
     Now,
-    /// That.
+    /// This time.
     At(Time),
 }
 
@@ -266,13 +266,13 @@ pub enum SetTime {
 pub struct Lock {
     /// The open file.
     pub handle: u64,
-    /// Who owns it: opaque, the same for all that do not exclude each other.
+    /// The owner: opaque. Locks of one owner do not conflict.
     pub owner: u64,
     /// First byte.
     pub start: u64,
     /// Last byte, inclusive; `i64::MAX`: to the end of the file, wherever that will be.
     pub end: u64,
-    /// What.
+    /// Shared, exclusive, or unlock.
     pub kind: LockKind,
     /// The process, for `F_GETLK`.
     pub pid: u32,
@@ -287,11 +287,11 @@ pub enum LockKind {
     Read,
     /// Exclusive.
     Write,
-    /// None: takes the lock away.
+    /// Unlocks.
     Unlock,
 }
 
-/// Nodes to forget, still as bytes.
+/// Nodes to forget, not decoded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten<'a> {
     pub(super) one: Option<Forget>,
@@ -309,7 +309,7 @@ impl Forgotten<'_> {
     }
 }
 
-/// Eight bytes of the machine's order.
+/// A number in the machine's byte order.
 fn native(bytes: &[u8]) -> u64 {
     bytes.try_into().map(u64::from_ne_bytes).unwrap_or_default()
 }

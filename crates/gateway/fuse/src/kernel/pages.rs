@@ -1,10 +1,10 @@
-//! Memory that begins at a page.
+//! Page-aligned buffers.
 
-/// Where pages are larger, an alignment of 4 KiB is still what copying likes.
+/// Where pages are larger, an alignment of 4 KiB is still good for copying.
 const ALIGN: usize = 4096;
 
-/// Zeroed memory, page aligned. A page is taken from the system when it is first touched, so that a
-/// worker which never sees a large request stays small.
+/// Zeroed memory, page aligned. The system allocates a page when it is first touched, so a worker
+/// that never gets a large request stays small.
 pub(super) struct Pages {
     memory: Vec<u8>,
     begin: usize,
@@ -14,7 +14,7 @@ pub(super) struct Pages {
 impl Pages {
     pub(super) fn new(len: usize) -> Self {
         let memory = vec![0; len + ALIGN];
-        // `align_offset` may refuse to answer in theory; then it is not aligned, and works.
+        // `align_offset` may fail in theory. Then the buffer is not aligned, and works.
         let begin =
             Some(memory.as_ptr().align_offset(ALIGN)).filter(|begin| *begin < ALIGN).unwrap_or(0);
         Self { memory, begin, len }
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_begins_at_a_page_and_is_as_long_as_asked() {
+    fn a_buffer_begins_at_a_page_and_has_its_length() {
         let mut pages = Pages::new(10_000);
         assert_eq!(pages.bytes().len(), 10_000);
         assert_eq!(pages.bytes().as_ptr() as usize % ALIGN, 0);

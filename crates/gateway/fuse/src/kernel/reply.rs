@@ -1,4 +1,4 @@
-//! The one answer to a request.
+//! The one reply to a request.
 
 use super::abi::{OUT_HEADER_BYTES, opcode};
 use super::channel::Channel;
@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Answers one request, once; any thread may. Dropped without an answer it says EIO: no process may
-/// wait for ever because of an error in a handler (I8).
+/// Answers one request, once, from any thread. If it is dropped before, it replies EIO: no process
+/// may wait for ever because of an error in a handler (I8).
 #[derive(Debug)]
 pub struct Reply {
     channel: Channel,
@@ -22,23 +22,23 @@ pub struct Reply {
     opcode: u32,
 }
 
-/// An open file, as the kernel is told.
+/// An open file, in a reply to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Comes back with each request on the open file.
+    /// The kernel sends it with each request on the open file.
     pub handle: u64,
     /// `abi::fopen`.
     pub flags: u32,
 }
 
-/// The kernel did not take an answer: the lookup that it would have counted, or the handle that it
-/// would have released, is still the handler's to undo.
+/// The kernel did not accept a reply. It does not count the lookup, and will not release the
+/// handle: the handler must undo them.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("the kernel did not take the answer: {0}")]
+#[error("sending a reply to the kernel failed: {0}")]
 pub struct NotTaken(pub Errno);
 
 impl Reply {
-    /// `interrupt` knows whether there is an answer already.
+    /// `interrupt` has whether the request was answered already.
     pub(super) fn new(
         channel: &Channel,
         interrupts: &Arc<Interrupts>,
@@ -54,8 +54,8 @@ impl Reply {
         self.tell(|message| message.entry(entry))
     }
 
-    /// LOOKUP of a name that does not exist, and that the kernel may remember. Without memory it is
-    /// `error(Errno::NOENT)`.
+    /// LOOKUP of a name that does not exist, where the kernel may cache that. Otherwise the reply
+    /// is `error(Errno::NOENT)`.
     pub fn absent(self, valid: Validity) {
         let _ = self.tell(|message| message.absent(valid));
     }
@@ -80,12 +80,13 @@ impl Reply {
         self.tell(|message| message.entry(entry).opened(&opened))
     }
 
-    /// READ, READLINK, GETXATTR and LISTXATTR with a size. A READ that is shorter than asked ends the file.
+    /// READ, READLINK, GETXATTR and LISTXATTR with a size. A READ that is shorter than asked ends
+    /// the file.
     pub fn data(self, data: &[u8]) {
         self.data_slices(&[IoSlice::new(data)]);
     }
 
-    /// As `data`, gathered by the kernel from where the pieces lie.
+    /// As `data`, from several slices, without a copy.
     pub fn data_slices(self, data: &[IoSlice<'_>]) {
         let _ = self.send(|channel, unique| channel.send_data(Message::new(unique, 0), data));
     }
@@ -95,14 +96,14 @@ impl Reply {
         self.channel.device().is_some()
     }
 
-    /// What stands before `bytes` of data in the answer, for [`Reply::piped`].
+    /// The header of a reply with `bytes` of data, for [`Reply::piped`].
     pub fn data_header(&self, bytes: usize) -> [u8; OUT_HEADER_BYTES] {
         let mut header = [0; OUT_HEADER_BYTES];
         header.copy_from_slice(Message::new(self.unique, 0).finish(bytes));
         header
     }
 
-    /// As `data`, from where `send` moves it to the device: [`Reply::data_header`] and so much data, in one call.
+    /// As `data`: `send` moves [`Reply::data_header`] and the data to the device in one call.
     pub fn piped(
         self,
         send: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<()>,
@@ -114,7 +115,7 @@ impl Reply {
         })
     }
 
-    /// WRITE: bytes taken.
+    /// WRITE: bytes written.
     pub fn written(self, bytes: u32) {
         let _ = self.tell(|message| message.u32(bytes).u32(0));
     }
@@ -122,7 +123,8 @@ impl Reply {
     /// COPY_FILE_RANGE: bytes copied.
     pub fn copied(self, bytes: u64) {
         let wide = self.opcode == opcode::COPY_FILE_RANGE_64;
-        // The older form has 32 bits: the rest is a short copy, which callers go on from.
+        // The older form has 32 bits: a larger copy is reported as a short one, which callers
+        // continue.
         let narrow = u32::try_from(bytes).unwrap_or(!0xfff);
         let _ =
             self.tell(|message| if wide { message.u64(bytes) } else { message.u32(narrow).u32(0) });
@@ -138,13 +140,13 @@ impl Reply {
         let _ = self.tell(|message| message.u32(bytes).u32(0));
     }
 
-    /// READDIR, READDIRPLUS. Empty: the end.
+    /// READDIR, READDIRPLUS. An empty listing: the end.
     pub fn directory(self, listing: &DirectoryBuffer) -> Result<(), NotTaken> {
         let data = [IoSlice::new(listing.as_bytes())];
         self.send(|channel, unique| channel.send_data(Message::new(unique, 0), &data))
     }
 
-    /// GETLK: the lock that is in the way.
+    /// GETLK: the conflicting lock.
     pub fn lock(self, conflict: Option<&Lock>) {
         let _ = self.tell(|message| message.lock(conflict));
     }
@@ -159,7 +161,7 @@ impl Reply {
         let _ = self.tell(|message| message.u64(block));
     }
 
-    /// POLL: events that are there.
+    /// POLL: the ready events.
     pub fn events(self, events: u32) {
         let _ = self.tell(|message| message.u32(events).u32(0));
     }
@@ -173,12 +175,12 @@ impl Reply {
         });
     }
 
-    /// Done, with nothing to say.
+    /// Success without data.
     pub fn ok(self) {
         let _ = self.tell(|message| message);
     }
 
-    /// It failed.
+    /// The request failed.
     pub fn error(self, error: Errno) {
         self.fail(error);
     }
@@ -197,7 +199,7 @@ impl Reply {
     fn send(self, send: impl FnOnce(&Channel, u64) -> Result<(), Errno>) -> Result<(), NotTaken> {
         self.interrupts.remove(self.unique);
         if !self.interrupt.claim_answer() {
-            // Who waited was killed, and has been let go.
+            // The process was killed, and the watcher has replied.
             return Err(NotTaken(Errno::INTR));
         }
         send(&self.channel, self.unique).map_err(|error| self.not_taken(error))
@@ -208,7 +210,7 @@ impl Reply {
         if !self.interrupt.claim_answer() {
             return;
         }
-        // The kernel takes 1..512 as errors; what the handler meant otherwise is an I/O error.
+        // The kernel accepts errors in 1..512; any other number becomes an I/O error.
         let errno = Some(error.raw_os_error()).filter(|number| (1..512).contains(number));
         let errno = errno.unwrap_or(Errno::IO.raw_os_error());
         let _ = self
@@ -218,9 +220,14 @@ impl Reply {
     }
 
     fn not_taken(&self, error: Errno) -> NotTaken {
-        // ENOENT: the request is gone; ENODEV, ECONNABORTED: the mount is. Neither is a fault here.
+        // ENOENT: the request was aborted; ENODEV, ECONNABORTED: the mount has ended. Neither is a
+        // fault.
         if !matches!(error, Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) {
-            tracing::error!(opcode = self.opcode, %error, "the kernel refused an answer");
+            tracing::error!(
+                opcode = self.opcode,
+                %error,
+                "sending a reply failed: the kernel refused it"
+            );
         }
         NotTaken(error)
     }
@@ -229,7 +236,10 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if !self.interrupt.is_answered() {
-            tracing::warn!(opcode = self.opcode, "a request was dropped without an answer: EIO");
+            tracing::warn!(
+                opcode = self.opcode,
+                "a request was dropped without a reply: it fails with EIO"
+            );
             self.fail(Errno::IO);
         }
     }

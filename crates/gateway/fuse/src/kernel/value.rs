@@ -1,4 +1,4 @@
-//! What replies are made of.
+//! The values in replies.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ pub struct Time {
 /// How long the kernel may use an answer without asking again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// Every use asks again.
+    /// The kernel asks again at every use.
     Never,
-    /// As good as for ever (136 years): only a notification ends it.
+    /// Practically for ever (136 years): only a notification ends it.
     Always,
     /// For a time.
     For(Duration),
@@ -27,7 +27,7 @@ impl Validity {
     pub(super) fn parts(self) -> (u64, u32) {
         match self {
             Self::Never => (0, 0),
-            // More would be cut down by the kernel's jiffies; u64::MAX would be a negative time.
+            // The kernel's jiffies would limit a longer time; u64::MAX would be negative.
             Self::Always => (u32::MAX.into(), 0),
             Self::For(time) => (time.as_secs().min(u32::MAX.into()), time.subsec_nanos()),
         }
@@ -37,11 +37,11 @@ impl Validity {
 /// The attributes of a node, as `stat` shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// What `st_ino` shows.
+    /// `st_ino`.
     pub ino: u64,
-    /// Bytes of content.
+    /// Size in bytes.
     pub size: u64,
-    /// Units of 512 bytes that are taken.
+    /// Allocated units of 512 bytes.
     pub blocks: u64,
     /// Last read.
     pub accessed: Time,
@@ -51,7 +51,7 @@ pub struct Attributes {
     pub changed: Time,
     /// Kind and permissions, `S_IFMT | 07777`.
     pub mode: u32,
-    /// Names.
+    /// Number of links.
     pub links: u32,
     /// Owner.
     pub uid: u32,
@@ -59,39 +59,39 @@ pub struct Attributes {
     pub gid: u32,
     /// The device of a device node, as the kernel packs it in 32 bits ("new" encoding).
     pub device: u32,
-    /// What `st_blksize` shows; 0: the kernel's own idea.
+    /// `st_blksize`; 0: the kernel's default.
     pub block_size: u32,
 }
 
-/// What a name leads to.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The node's number in every later request; never 0 (that is an absent name).
+    /// The node's number in later requests; never 0, which means an absent name.
     pub node: u64,
-    /// With `node` unique for ever.
+    /// Unique for ever together with `node`.
     pub generation: u64,
-    /// How long the name may be taken for this node.
+    /// How long the kernel may use the name.
     pub name_valid: Validity,
-    /// How long the attributes may be taken for true.
+    /// How long the kernel may use the attributes.
     pub attributes_valid: Validity,
     /// The attributes.
     pub attributes: Attributes,
 }
 
-/// What `statfs` shows.
+/// The values of `statfs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceStat {
     /// All blocks, in units of `fragment_size`.
     pub blocks: u64,
     /// Free ones.
     pub blocks_free: u64,
-    /// Those of them that an ordinary user may have.
+    /// Free blocks for unprivileged users.
     pub blocks_available: u64,
     /// Inodes.
     pub files: u64,
     /// Free ones.
     pub files_free: u64,
-    /// The size of a good request, bytes.
+    /// The preferred size of a request, in bytes.
     pub block_size: u32,
     /// The unit of the block counts, bytes.
     pub fragment_size: u32,
@@ -99,25 +99,25 @@ pub struct SpaceStat {
     pub name_len_max: u32,
 }
 
-/// What `statx` shows more than `stat`.
+/// The values of `statx`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtendedStat {
-    /// Which fields are true (`STATX_*`).
+    /// Which fields are valid (`STATX_*`).
     pub mask: u32,
     /// `STATX_ATTR_*` that are set.
     pub flags: u64,
     /// `STATX_ATTR_*` that this file system knows.
     pub flags_known: u64,
-    /// When it was made.
+    /// Creation time.
     pub created: Time,
-    /// The rest.
+    /// The values of `stat`.
     pub attributes: Attributes,
 }
 
-/// The kind of a node, as a directory says it (`d_type`).
+/// The kind of a node, as a directory listing shows it (`d_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Not known; the reader asks.
+    /// Not known; the program must call `stat`.
     Unknown,
     /// Named pipe.
     Fifo,

@@ -1,17 +1,17 @@
-//! The pool that serves requests.
+//! The pool of threads that serve requests.
 //!
 //! ```text
 //!   idle: blocked in read(2) of the device
 //!     | a request
 //!     v
-//!   nobody else idle? spawn one first ── serve (may wait) ── more than the load wants? end : idle
+//!   no other idle? start one first ── serve (may wait) ── more than the load needs? end : idle
 //! ```
 //!
-//! 1. After a request was taken and before it is served, some worker idles, or the cap is reached: the
-//!    kernel's next request is taken at once, whatever the handler waits for.
-//! 2. A worker ends only while another idles, and without having been counted as idle: who then takes a
-//!    request sees that it was the last.
-//! 3. Each worker owns its buffers as long as it lives: no memory is taken on the way of a request.
+//! 1. After a request was read and before it is served, another worker idles, or the limit is
+//!    reached: the kernel's next request is read immediately, whatever the handler waits for.
+//! 2. A worker ends only while another idles, and is not counted as idle then: the one that takes
+//!    the next request sees that it was the last.
+//! 3. Each worker owns its buffers until it ends: serving a request allocates no buffer.
 
 use super::abi::{BUFFER_HEADER_BYTES, opcode};
 use super::channel::Channel;
@@ -29,16 +29,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Workers at most: each that waits holds a thread, and 1,024 waiting ones are a cluster in trouble. The
-/// next request then waits in the kernel.
+/// Workers at most. 1,024 requests that wait show a cluster in trouble; the next one waits in the
+/// kernel.
 pub const WORKERS_MAX: usize = 1024;
 
-/// How the pool behaves.
+/// Options of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// Threads at most.
+    /// The limit of threads.
     pub workers_max: usize,
-    /// A descriptor of its own for each worker (`FUSE_DEV_IOC_CLONE`). Not faster on few cores (docs/adr/0010).
+    /// A descriptor of its own for each worker (`FUSE_DEV_IOC_CLONE`). Not faster on few cores
+    /// (docs/adr/0010).
     pub clone_fd: bool,
 }
 
@@ -90,12 +91,12 @@ impl Pool {
         })
     }
 
-    /// Requests under way, of both transports.
+    /// Pending requests of both transports.
     pub(super) fn interrupts(&self) -> &Arc<Interrupts> {
         &self.interrupts
     }
 
-    /// The first worker; the others follow by themselves.
+    /// Starts the first worker; it starts others.
     pub(super) fn start(self: &Arc<Self>) -> std::io::Result<()> {
         self.spawn()
     }
@@ -116,12 +117,12 @@ impl Pool {
         self.request_bytes_max
     }
 
-    /// Threads there are.
+    /// The number of threads.
     pub(super) fn workers(&self) -> usize {
         self.workers.load(Ordering::Relaxed)
     }
 
-    /// Waits until the kernel says that the mount is gone.
+    /// Waits until the kernel has ended the mount.
     pub(super) fn wait(&self) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         while !*ended {
@@ -129,14 +130,14 @@ impl Pool {
         }
     }
 
-    /// As `wait`, for a time; whether it ended.
+    /// As `wait`, for a limited time. Whether the mount has ended.
     pub(super) fn wait_for(&self, time: Duration) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.end.wait_timeout_while(ended, time, |ended| !*ended);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Whether a worker that has nothing to do stays. If so it counts as idle.
+    /// Whether a worker without a request stays. If so it counts as idle.
     fn stay(&self) -> bool {
         let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let (workers, idle) = (self.workers(), self.idle.load(Ordering::Acquire));
@@ -154,7 +155,7 @@ impl Pool {
             if !self.full.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
                     workers = self.options.workers_max,
-                    "every worker is busy: requests wait in the kernel"
+                    "all workers are busy: further requests wait in the kernel"
                 );
             }
             return Ok(());
@@ -169,7 +170,7 @@ impl Pool {
         spawned.map(drop)
     }
 
-    /// The kernel ended the connection.
+    /// The kernel has ended the connection.
     pub(super) fn finish(&self) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let first = !std::mem::replace(&mut *ended, true);
@@ -220,18 +221,18 @@ impl Worker {
             if others_idle == 0
                 && let Err(error) = self.pool.spawn()
             {
-                tracing::warn!(%error, "no thread for another worker");
+                tracing::warn!(%error, "starting another worker failed");
             }
             self.serve(bytes);
         }
     }
 
-    /// The next request's length; `None` when the mount is gone.
+    /// Reads the next request and returns its length; `None`: the mount has ended.
     fn take(&mut self) -> Option<usize> {
         loop {
             match rustix::io::read(self.device.fd(), self.input.bytes()) {
                 Ok(count) => return Some(count),
-                // ENOENT: the request was withdrawn while it was copied.
+                // ENOENT: the request was aborted while it was copied.
                 Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
                 Err(Errno::NODEV | Errno::CONNABORTED) => return None,
                 Err(error) => {
@@ -261,13 +262,13 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// Also after a panic in a handler: its request got EIO from the dropped reply.
+    /// Also after a panic in a handler: the dropped reply has sent EIO.
     fn drop(&mut self) {
         self.pool.workers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Falls back on the mount's own descriptor: it works as well.
+/// A descriptor of its own, or the mount's descriptor, which works as well.
 fn own_device(pool: &Pool) -> Arc<Device> {
     if !pool.options.clone_fd {
         return Arc::clone(&pool.device);
@@ -275,7 +276,7 @@ fn own_device(pool: &Pool) -> Arc<Device> {
     match clone_device(pool.device.fd().as_raw_fd()) {
         Ok(device) => Arc::new(device),
         Err(error) => {
-            tracing::warn!(%error, "no descriptor for another worker");
+            tracing::warn!(%error, "opening a descriptor for another worker failed");
             Arc::clone(&pool.device)
         }
     }
@@ -284,13 +285,13 @@ fn own_device(pool: &Pool) -> Arc<Device> {
 /// Whether a request may be answered EINTR before its handler is done ([`super::interrupt`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deserting {
-    /// Where nobody could see a difference later.
+    /// If the request changes nothing.
     IfNothingChanges,
-    /// The handler works in memory that the answer gives away.
+    /// Never: the handler works in memory that the reply gives to the kernel.
     Never,
 }
 
-/// What this layer serves by itself, and the rest to the handler.
+/// Serves the requests of this module, and gives the others to the handler.
 pub(super) fn dispatch(
     pool: &Arc<Pool>,
     channel: &Channel,
@@ -305,7 +306,7 @@ pub(super) fn dispatch(
             return pool.handler.forget(&nodes);
         }
         Operation::Interrupt { unique } => return pool.interrupts.interrupt(*unique),
-        // An answer to FUSE_NOTIFY_RETRIEVE, which is never sent; it expects none.
+        // The reply to FUSE_NOTIFY_RETRIEVE, which is never sent. It needs no reply.
         Operation::Unknown if header.opcode == opcode::NOTIFY_REPLY => return,
         _ => {}
     }
@@ -325,7 +326,7 @@ pub(super) fn dispatch(
     }
 }
 
-/// Bytes that are no request: an error, if they say whose.
+/// Replies to bytes that cannot be parsed with an error, if their header can be read.
 pub(super) fn refuse(
     pool: &Pool,
     channel: &Channel,
@@ -333,7 +334,7 @@ pub(super) fn refuse(
     bytes: usize,
     error: super::ParseError,
 ) {
-    tracing::error!(%error, ?header, bytes, "the kernel sent what is not understood");
+    tracing::error!(%error, ?header, bytes, "parsing a request of the kernel failed");
     let Ok((header, _)) = header else { return };
     if !matches!(
         header.opcode,

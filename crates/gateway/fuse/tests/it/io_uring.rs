@@ -1,4 +1,5 @@
-//! FUSE over io_uring (docs/adr/0033): the other modules' tests of mounts hold over it, and what only it could get wrong.
+//! FUSE over io_uring (docs/adr/0033): the tests of other modules pass over it, and tests of its
+//! own properties.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -28,16 +29,17 @@ fn holding(memory: Memory) -> Option<TestMount> {
     Some(mount)
 }
 
-/// Modules whose tests know nothing of the transport, with how many tests run side by side. Those with a cluster in this process
-/// run one after the other: a mount that begins closes its copies of what the others have open, and these wait for the other's servers.
-/// Not `pipe`: a ring has no descriptor for a pipe. Not `mount`, which takes minutes on a busy machine.
+/// Modules whose tests do not depend on the transport, with the number of parallel tests. Tests
+/// with a cluster in this process run in sequence: a new mount closes its copies of descriptors of
+/// the others, and those closes wait for the others' servers. Not `pipe`: a ring has no descriptor
+/// for a pipe. Not `mount`, which takes minutes on a busy machine.
 const MODULES: [(&[&str], &str); 2] = [
     (&["requests::", "signals::", "killed::", "notifications::"], "4"),
     (&["programs_calls::", "mappings::", "write_back::", "locks::"], "1"),
 ];
-/// One of the two takes a fifth of that on a busy machine.
+/// Each of them takes a fifth of that on a busy machine.
 const ALL_OF_THEM: Duration = Duration::from_secs(300);
-/// Tests in these modules at least.
+/// The least number of tests in these modules.
 const TESTS_MIN: usize = 40;
 
 #[test]
@@ -49,7 +51,7 @@ fn the_tests_of_mounts_hold_over_io_uring() {
     assert!(tests >= TESTS_MIN, "only {tests}");
 }
 
-/// Runs modules of this program anew; how many tests passed, which all do.
+/// Runs modules of this program again. Returns how many tests passed; all must.
 fn passed(modules: &[&str], threads: &str) -> usize {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(modules).args(["--skip", "io_uring::", "--test-threads", threads]).env(OVER, "on");
@@ -63,7 +65,7 @@ fn passed(modules: &[&str], threads: &str) -> usize {
     text.lines().filter(|line| line.ends_with("... ok")).count()
 }
 
-/// Whether a process ended well; `None`: it had to be killed.
+/// Whether a process succeeded; `None`: it had to be killed.
 fn within(child: &mut Child, time: Duration) -> Option<bool> {
     let pid = Pid::from_child(child);
     let (done, ending) = std::sync::mpsc::channel();
@@ -116,7 +118,7 @@ fn more_requests_wait_than_there_were_entries_and_others_are_served() {
         let all = held.join();
         let read = all.is_ok().then(|| fs::read(mount.path("file")).unwrap());
         mount.memory.gate.open();
-        assert_eq!(read.as_deref(), Some(&b"first content"[..]), "not all requests were taken");
+        assert_eq!(read.as_deref(), Some(&b"first content"[..]), "not all requests were read");
     });
     for child in children {
         assert!(ended(child).is_some());
@@ -134,7 +136,7 @@ fn entries_of_the_killed_are_used_again() {
         assert_eq!(fs::read(mount.path("file")).unwrap(), b"first content");
     }
     mount.memory.gate.open();
-    // The handlers return to entries that others have.
+    // The handlers return to entries that other workers have taken over.
     for _ in 0..200 {
         assert_eq!(fs::read(mount.path("file")).unwrap(), b"first content");
     }
@@ -161,7 +163,7 @@ fn an_abort_ends_all_that_wait_and_the_mount() {
         .map(|n| process("stat", &[mount.path(&format!("wait{n}")).to_str().unwrap()]))
         .collect();
     mount.memory.gate.wait_held(20);
-    // As the kernel's `fusectl` does it, and as a mount that is killed ends.
+    // As with the kernel's `fusectl`, and as at the end of a killed mount.
     mount.mounted.entry().unwrap().abort().unwrap().abort().unwrap();
     for child in children {
         assert!(ended(child).is_some_and(|status| !status.success()));

@@ -1,4 +1,4 @@
-//! A mount that is killed leaves nobody waiting (I8), whatever its threads were doing in the kernel.
+//! A killed mount leaves no process waiting (I8), whatever its threads were doing in the kernel.
 #![cfg(target_os = "linux")]
 
 use crate::harness::{FILE, Fate, LONG, Memory, TestMount, ended, process};
@@ -14,12 +14,13 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// A process of its own that mounts, by an ignored test below, and says on standard error how far it is.
+/// A separate process that mounts, through an ignored test below, and reports its progress on
+/// standard error.
 struct Victim {
     process: Option<Child>,
     words: BufReader<ChildStderr>,
     point: PathBuf,
-    // What it leaves is in there.
+    // It leaves its files in there.
     _dir: tempfile::TempDir,
 }
 
@@ -46,7 +47,7 @@ impl Victim {
         line.trim_end().to_owned()
     }
 
-    /// The way to end its connection from here.
+    /// Ends its connection from here.
     fn abort(&self) -> Abort {
         entry_at(&self.point).unwrap().unwrap().abort().unwrap()
     }
@@ -63,7 +64,7 @@ impl Drop for Victim {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
         }
-        // Of a test that failed nobody is to hang on.
+        // After a failed test no process may hang.
         if let Ok(Some(entry)) = entry_at(&self.point) {
             let _ = entry.abort().and_then(|abort| abort.abort());
         }
@@ -71,7 +72,7 @@ impl Drop for Victim {
     }
 }
 
-/// Whether the mount's thread that drops pages is seen to sleep for good in the kernel (D).
+/// Whether the mount's thread that drops pages stays in an uninterruptible sleep (D).
 fn an_invalidator_is_held() -> bool {
     let until = Instant::now() + LONG;
     while Instant::now() < until {
@@ -88,7 +89,7 @@ fn an_invalidator_is_held() -> bool {
     false
 }
 
-/// Drops the pages of the file until one is locked, and stays.
+/// Drops the pages of the file until one is locked, and stays in that call.
 fn invalidate_and_stay(mount: &TestMount) -> ! {
     let notifier = mount.memory.notifier().clone();
     std::thread::spawn(move || while notifier.drop_pages(FILE, 0, 0).is_ok() {});
@@ -103,8 +104,9 @@ fn invalidate_and_stay(mount: &TestMount) -> ! {
 #[ignore = "a process that a test here kills"]
 fn a_read_that_was_taken_waits() {
     let Some(mount) = TestMount::new(Memory::cached()) else { return };
-    // The kernel reads ahead, and asks for the one page when that failed. What it asked for by itself it would ask for
-    // anew when the answer is an error; of the second one the program is told.
+    // The kernel reads ahead, and requests the single page if that fails. After an error of
+    // read-ahead it sends the request again; the error of the second request is returned to the
+    // program.
     let reads = AtomicUsize::new(0);
     mount.memory.gate.rule(move |request| match request.operation {
         Operation::Read { .. } if reads.fetch_add(1, Ordering::Relaxed) == 0 => Fate::Drop,
@@ -116,22 +118,22 @@ fn a_read_that_was_taken_waits() {
     invalidate_and_stay(&mount)
 }
 
-/// Fails, with the reader and the killed process in D state, where `invalidator::table::enter` does not leave the
-/// process's table (`return Ok((clone_device(main)?, None))`): tried.
+/// Fails, with the reader and the killed process in D state, if `invalidator::table::enter` does
+/// not leave the process's descriptor table (`return Ok((clone_device(main)?, None))`): verified.
 #[test]
-fn a_mount_killed_while_it_invalidates_leaves_nobody_waiting() {
+fn a_mount_killed_during_an_invalidation_leaves_no_process_waiting() {
     let Some(mut victim) = Victim::start("a_read_that_was_taken_waits") else { return };
     let reader = process("cat", &[victim.point.join("file").to_str().unwrap()]);
     assert_eq!(victim.word(), "held");
     assert!(ended(victim.kill()).is_some(), "the mount's process is still there");
     let read = ended(reader).expect("the reader waits for ever");
-    assert!(!read.success(), "nobody has answered it");
+    assert!(!read.success(), "its read was not answered");
 }
 
 #[test]
 #[ignore = "a process that a test here kills"]
 fn a_read_that_was_not_taken_waits() {
-    // Its only worker is held by another file when the read comes.
+    // Its only worker is blocked by another file when the read comes.
     let pool = PoolOptions { workers_max: 1, clone_fd: false };
     let Some(mount) = TestMount::over(IoUring::Off, Memory::cached(), pool) else { return };
     mount.memory.gate.rule(|request| match request.operation {
@@ -145,7 +147,7 @@ fn a_read_that_was_not_taken_waits() {
 }
 
 #[test]
-fn what_a_killed_mount_had_not_taken_ends_when_its_connection_is_aborted_from_outside() {
+fn requests_unread_by_a_killed_mount_end_with_an_abort_from_outside() {
     let Some(mut victim) = Victim::start("a_read_that_was_not_taken_waits") else { return };
     let abort = victim.abort();
     let file = fs::File::open(victim.point.join("file")).unwrap();
@@ -156,21 +158,21 @@ fn what_a_killed_mount_had_not_taken_ends_when_its_connection_is_aborted_from_ou
     let killed = victim.kill();
     assert!(
         ended(asks).is_some_and(|status| !status.success()),
-        "the device is closed: what was taken has ended"
+        "the device is closed: requests that were read have ended"
     );
-    assert!(!read.is_finished(), "and what was not waits");
+    assert!(!read.is_finished(), "requests that were not read still wait");
     abort.abort().unwrap();
     assert!(ended(killed).is_some());
     assert!(read.join().unwrap().is_err());
 }
 
 #[test]
-fn an_abort_that_was_opened_for_a_mount_never_ends_another() {
+fn an_abort_opened_for_one_mount_never_ends_another() {
     let Some(first) = TestMount::new(Memory::new()) else { return };
     let entry = first.mounted.entry().unwrap();
     let abort = entry.abort().unwrap();
     drop(first);
-    // The kernel gives the lowest number that is free.
+    // The kernel uses the lowest free number.
     let second = TestMount::new(Memory::new()).unwrap();
     println!("{} was followed by {}", entry.device, second.mounted.entry().unwrap().device);
     abort.abort().unwrap();

@@ -1,4 +1,5 @@
-//! Programs that wait for locks: each is its own process, since one that the mount forgets could not be killed.
+//! Programs that wait for locks. Each is a separate process, which a test can kill if the mount
+//! does not answer it.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -15,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const WAITERS: usize = 8;
 
-/// A mount that has fewer workers than there are waiters.
+/// A mount with fewer workers than waiting processes.
 fn small(cluster: &Cluster) -> Mount {
     let mount = Mount::with(cluster, PoolOptions { workers_max: 4, ..PoolOptions::default() });
     fs::write(mount.path("f"), b"").unwrap();
@@ -32,7 +33,7 @@ fn holder(file: &Path) -> Child {
     child
 }
 
-/// Processes that want it, and fail when two of them have it at a time.
+/// Processes that wait for the lock, and fail if two of them have it at the same time.
 fn waiters(mount: &Mount) -> Vec<Child> {
     let alone = format!("mkdir {0} && rmdir {0}", mount.path("alone").display());
     let wants =
@@ -48,7 +49,7 @@ fn end(child: &mut Child) -> ExitStatus {
 }
 
 #[test]
-fn more_that_wait_for_a_lock_than_there_are_workers_keep_nobody_waiting() {
+fn more_lock_waits_than_workers_delay_no_other_request() {
     if !can_mount() {
         return;
     }

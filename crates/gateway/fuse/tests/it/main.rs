@@ -1,5 +1,5 @@
-//! The integration tests of this crate, one module a subject, in one binary: each binary more is
-//! compiled and linked by itself.
+//! The integration tests of this crate, one module for each subject. They share one binary, since
+//! each binary is compiled and linked separately.
 
 mod harness;
 mod io_uring;

@@ -1,4 +1,4 @@
-//! What programs store in mappings, as calls on the same mount see it before it is synced.
+//! Stores through mappings, as calls on the same mount see them before they are synced.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -24,13 +24,13 @@ struct Mapping {
     length: usize,
 }
 
-// SAFETY: it is memory of the process; who stores into which part is the test's affair.
+// SAFETY: it is memory of the process; the test decides which thread stores into which part.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn of(file: &File, length: usize) -> Self {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel picks an address where nothing is, and nobody cuts the file.
+        // SAFETY: the kernel chooses an unused address, and nothing truncates the file.
         let address =
             unsafe { mmap(null_mut(), length, protection, MapFlags::SHARED, file, 0) }.unwrap();
         Self { address: address.cast(), length }
@@ -56,7 +56,8 @@ impl Drop for Mapping {
     }
 }
 
-/// A thread writes the first word of a page by a call while another stores into the page's middle by a mapping: both are there.
+/// One thread writes the first word of a page with a call, while another stores into the middle of
+/// the page through a mapping: neither is lost.
 #[test]
 fn a_write_beside_a_store_into_the_same_page_is_not_lost() {
     const PAGE: usize = 4096;
@@ -113,7 +114,7 @@ fn a_write_beside_a_store_into_the_same_page_is_not_lost() {
 }
 
 #[test]
-fn what_a_mapping_has_stored_is_data_to_who_seeks_it() {
+fn stores_through_a_mapping_are_data_for_a_seek() {
     if !can_mount() {
         return;
     }
@@ -132,7 +133,8 @@ fn what_a_mapping_has_stored_is_data_to_who_seeks_it() {
     mapped.set_len(BYTES).unwrap();
     assert!(seek(&other, SeekFrom::Data(0)).is_err(), "all of it is a hole");
     let (length, protection) = (BYTES as usize, ProtFlags::READ | ProtFlags::WRITE);
-    // SAFETY: the kernel picks an address where nothing is, and the mapping outlives what is stored; nobody cuts the file.
+    // SAFETY: the kernel chooses an unused address, and the mapping outlives the stores; nothing
+    // truncates the file.
     let address = unsafe {
         let address = mmap(null_mut(), length, protection, MapFlags::SHARED, &mapped, 0).unwrap();
         address.cast::<u8>().add(STORED_AT as usize).write_volatile(7);
@@ -144,6 +146,6 @@ fn what_a_mapping_has_stored_is_data_to_who_seeks_it() {
     assert!(hole > STORED_AT, "a hole from {hole}");
     // SAFETY: it is this mapping, and nothing points into it any more.
     unsafe { munmap(address, length) }.unwrap();
-    // A close would have had the kernel write it.
+    // A close would have made the kernel write it back.
     drop(mapped);
 }

@@ -1,4 +1,4 @@
-//! The mount as programs see it, on one kernel with one and two mounts of one cluster.
+//! A mount as programs see it: one kernel with one or two mounts of one cluster.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -20,7 +20,7 @@ fn read_write() -> OpenOptions {
 }
 
 #[test]
-fn what_is_written_is_read_on_both_mounts_and_stat_tells_its_size_at_once() {
+fn writes_and_sizes_are_seen_on_both_mounts_immediately() {
     if !can_mount() {
         return;
     }
@@ -41,7 +41,7 @@ fn what_is_written_is_read_on_both_mounts_and_stat_tells_its_size_at_once() {
 }
 
 #[test]
-fn a_program_that_reads_a_file_through_has_all_daemons_read_ahead_of_it() {
+fn a_sequential_reader_has_read_ahead_from_all_daemons() {
     const STEP: usize = 64 << 10;
     if !can_mount() {
         return;
@@ -50,7 +50,8 @@ fn a_program_that_reads_a_file_through_has_all_daemons_read_ahead_of_it() {
     let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
     let bytes: Vec<u8> = (0..32u32 << 20).map(|at| (at >> 12) as u8).collect();
     let mut number = 0;
-    // Until the writer's lease is back, a file is read past the kernel's memory: the next one, then.
+    // Until the writer's lease is returned, a file is read past the kernel's page cache. Then the
+    // next file is used.
     (0..16).for_each(|number| fs::write(one.path(&format!("f{number}")), &bytes).unwrap());
     wait_for(|| {
         number += 1;
@@ -69,7 +70,7 @@ fn a_program_that_reads_a_file_through_has_all_daemons_read_ahead_of_it() {
                 .map(|(now, then)| now - then)
                 .collect::<Vec<_>>()
         };
-        // What is asked for ahead of the program is under way when its own read returns.
+        // Read-ahead is still running when the program's own read returns.
         let until = std::time::Instant::now() + std::time::Duration::from_secs(2);
         let ahead =
             || read().iter().all(|bytes| *bytes > 0) && read().iter().sum::<u64>() >= 2 << 20;
@@ -81,7 +82,7 @@ fn a_program_that_reads_a_file_through_has_all_daemons_read_ahead_of_it() {
 }
 
 #[test]
-fn a_file_lives_on_without_a_name_while_it_is_open() {
+fn an_unlinked_file_exists_while_it_is_open() {
     if !can_mount() {
         return;
     }
@@ -102,7 +103,7 @@ fn a_file_lives_on_without_a_name_while_it_is_open() {
 }
 
 #[test]
-fn appends_from_two_mounts_are_all_there_and_none_is_torn() {
+fn appends_from_two_mounts_are_complete_and_not_mixed() {
     const RECORDS: usize = 300;
     const RECORD_BYTES: usize = 100;
     if !can_mount() {
@@ -162,7 +163,7 @@ fn a_program_runs_from_the_mount() {
 }
 
 #[test]
-fn a_program_that_runs_is_not_emptied_by_an_open_that_is_refused() {
+fn a_refused_open_does_not_truncate_a_running_program() {
     if !can_mount() {
         return;
     }
@@ -172,7 +173,8 @@ fn a_program_that_runs_is_not_emptied_by_an_open_that_is_refused() {
     fs::copy("/bin/cat", &program).unwrap();
     let bytes = fs::metadata(&program).unwrap().len();
     let mut running = Command::new(&program).stdin(Stdio::piped()).spawn().unwrap();
-    // Opened for reading, and truncated all the same: Linux looks whether it runs only when it truncates.
+    // Opened for reading and truncated all the same: Linux checks only at the truncate whether the
+    // program runs.
     let truncate =
         |access: OFlags| rustix::fs::open(&program, access | OFlags::TRUNC, Mode::empty());
     for access in [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR] {
@@ -208,8 +210,8 @@ fn a_listing_under_change_has_every_untouched_name_once() {
     let mut seen = BTreeSet::new();
     for (number, entry) in fs::read_dir(one.path("d")).unwrap().enumerate() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(seen.insert(name.clone()), "{name} came twice");
-        // Behind the listing's back: names that it had go, others come.
+        assert!(seen.insert(name.clone()), "{name} was listed twice");
+        // During the listing: names that it has returned are removed, others are created.
         if number % 50 == 0 {
             fs::remove_file(two.path(&format!("d/{name}"))).unwrap();
             fs::write(two.path(&format!("d/new{number}")), b"").unwrap();
@@ -224,7 +226,7 @@ fn a_listing_under_change_has_every_untouched_name_once() {
 }
 
 #[test]
-fn attributes_are_of_who_made_it_and_change_as_asked() {
+fn a_new_file_has_its_creators_ids_and_its_attributes_change() {
     if !can_mount() {
         return;
     }
@@ -259,7 +261,7 @@ fn attributes_are_of_who_made_it_and_change_as_asked() {
 }
 
 #[test]
-fn two_mounts_change_one_directory_at_the_same_time_and_none_waits_for_ever() {
+fn two_mounts_change_one_directory_concurrently_and_none_hangs() {
     const ROUNDS: usize = 60;
     if !can_mount() {
         return;
@@ -274,7 +276,8 @@ fn two_mounts_change_one_directory_at_the_same_time_and_none_waits_for_ever() {
                 for round in 0..ROUNDS {
                     let own = mount.path(&format!("a/own{worker}"));
                     fs::write(&own, format!("{worker} {round}")).unwrap();
-                    // Names that all fight for, and moves between the directories in both directions.
+                    // Names that all workers use, and moves between the directories in both
+                    // directions.
                     let _ = fs::rename(&own, mount.path("a/b/all"));
                     let _ =
                         fs::rename(mount.path("a/b/all"), mount.path(&format!("a/taken{worker}")));
@@ -299,7 +302,7 @@ fn two_mounts_change_one_directory_at_the_same_time_and_none_waits_for_ever() {
 }
 
 #[test]
-fn a_change_on_one_mount_is_seen_on_the_other_by_the_next_call() {
+fn a_change_on_one_mount_is_seen_by_the_next_call_on_the_other() {
     if !can_mount() {
         return;
     }
@@ -309,7 +312,7 @@ fn a_change_on_one_mount_is_seen_on_the_other_by_the_next_call() {
     for round in 0..100u32 {
         let name = format!("d/{}", round % 7);
         let (changed, seen) = if round % 2 == 0 { (&one, &two) } else { (&two, &one) };
-        // Both remember what they may of the name, that it is absent too.
+        // Both cache what they may of the name, also its absence.
         let before = (one.path(&name).exists(), two.path(&name).exists());
         match before.0 {
             true if round % 3 == 0 => fs::remove_file(changed.path(&name)).unwrap(),
@@ -335,7 +338,7 @@ fn a_change_on_one_mount_is_seen_on_the_other_by_the_next_call() {
 }
 
 #[test]
-fn room_is_told_in_the_unit_that_many_programs_take_for_it() {
+fn free_space_is_counted_in_the_unit_that_programs_expect() {
     if !can_mount() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What the kernel keeps is dropped when it is told, and what that takes along or waits for.
+//! Notifications drop the kernel's caches; what else they affect, and what they wait for.
 #![cfg(target_os = "linux")]
 
 use crate::harness::{FILE, Fate, LONG, Memory, ROOT, SUB, TestMount};
@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// With names and attributes that last; `None` where the kernel is too old or cannot mount.
+/// A mount with cacheable names and attributes; `None` where the kernel is too old or cannot mount.
 fn cached(open_flags: u32) -> Option<TestMount> {
     let mut memory = Memory::cached();
     memory.open_flags = open_flags;
@@ -35,7 +35,7 @@ fn attributes_last_until_they_are_invalidated() {
 }
 
 #[test]
-fn pages_last_over_opens_until_they_are_invalidated() {
+fn pages_stay_cached_over_opens_until_they_are_invalidated() {
     let Some(mount) = cached(fopen::KEEP_CACHE) else { return };
     let content = || fs::read(mount.path("file")).unwrap();
     assert_eq!(content(), b"first content");
@@ -47,7 +47,7 @@ fn pages_last_over_opens_until_they_are_invalidated() {
     assert_eq!(content(), b"other content");
 }
 
-/// Names in the root, and what nodes they lead to.
+/// Names in the root and their nodes.
 fn expiry(names: &[&str], files: &[u64]) -> Expiry {
     let names = names.iter().map(|name| name.as_bytes().into()).collect();
     Expiry { directory: ROOT, names, files: files.to_vec(), not_before: None }
@@ -59,7 +59,7 @@ fn expire(mount: &TestMount, names: &[&str]) {
 }
 
 #[test]
-fn names_and_absent_names_last_until_they_are_expired() {
+fn names_and_negative_entries_are_cached_until_they_are_expired() {
     let Some(mount) = cached(0) else { return };
     let there = |name: &str| fs::metadata(mount.path(name)).is_ok();
     assert_eq!((there("file"), there("renamed")), (true, false));
@@ -69,10 +69,10 @@ fn names_and_absent_names_last_until_they_are_expired() {
     assert_eq!((there("file"), there("renamed")), (false, true));
     let asked = mount.memory.seen(opcode::LOOKUP);
     assert_eq!((there("file"), there("renamed")), (false, true));
-    assert_eq!(mount.memory.seen(opcode::LOOKUP), asked, "and they last again");
+    assert_eq!(mount.memory.seen(opcode::LOOKUP), asked, "and they are cached again");
 }
 
-/// Whoever looks an expired name up waits for the answer; this is called while one does.
+/// Calls a function while a lookup of an expired name waits for its reply.
 fn while_looked_up<R>(mount: &TestMount, name: &'static str, then: impl FnOnce() -> R) -> R {
     mount.memory.gate.rule(move |request| match request.operation {
         Operation::Lookup { name: asked } if asked == name.as_bytes() => Fate::Hold,
@@ -87,13 +87,13 @@ fn while_looked_up<R>(mount: &TestMount, name: &'static str, then: impl FnOnce()
     result
 }
 
-/// What /proc says of an open directory: it has " (deleted)" behind it while its name is not in the kernel's table.
+/// The path of an open directory in /proc: it ends with " (deleted)" while its name is unhashed.
 fn name_of(directory: &fs::File) -> std::path::PathBuf {
     fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(directory))).unwrap()
 }
 
 #[test]
-fn what_is_in_use_keeps_its_name_while_an_expired_one_is_looked_up() {
+fn files_in_use_keep_their_names_during_a_lookup_after_expiry() {
     let Some(mount) = cached(0) else { return };
     let inside = fs::File::open(mount.path("sub")).unwrap();
     expire(&mount, &["sub"]);
@@ -101,9 +101,9 @@ fn what_is_in_use_keeps_its_name_while_an_expired_one_is_looked_up() {
     assert_eq!((seen, name_of(&inside)), (mount.path("sub"), mount.path("sub")));
 }
 
-/// Why a recall is no new epoch.
+/// Why a recall does not use a new epoch.
 #[test]
-fn what_is_in_use_is_shown_as_deleted_while_a_name_of_an_earlier_epoch_is_looked_up() {
+fn a_lookup_after_a_new_epoch_shows_files_in_use_as_deleted() {
     let Some(mount) = cached(0) else { return };
     if mount.mounted.kernel().minor < 44 {
         println!("skipped: this kernel has no FUSE_NOTIFY_INC_EPOCH (7.44)");
@@ -116,7 +116,8 @@ fn what_is_in_use_is_shown_as_deleted_while_a_name_of_an_earlier_epoch_is_looked
     assert_eq!(name_of(&inside), mount.path("sub"), "only for that moment");
 }
 
-/// What is mounted below a name that is looked up again; `None`, and the reason printed, where nothing may be mounted.
+/// Whether a mount below a name survives another lookup of the name. `None`, and the reason
+/// printed, where nothing may be mounted.
 fn mounted_below(end: impl FnOnce(&TestMount)) -> Option<bool> {
     let mount = cached(0)?;
     let (below, elsewhere) = (mount.path("sub"), tempfile::tempdir().unwrap());
@@ -133,7 +134,7 @@ fn mounted_below(end: impl FnOnce(&TestMount)) -> Option<bool> {
 }
 
 #[test]
-fn what_is_mounted_below_an_expired_name_stays_and_a_new_epoch_unmounts_it() {
+fn an_expired_name_keeps_mounts_below_it_and_a_new_epoch_does_not() {
     let Some(stays) = mounted_below(|mount| expire(mount, &["sub"])) else { return };
     assert!(stays, "the mount below an expired name is gone");
     let stays =
@@ -142,13 +143,13 @@ fn what_is_mounted_below_an_expired_name_stays_and_a_new_epoch_unmounts_it() {
 }
 
 #[test]
-fn notifications_for_what_the_kernel_does_not_have_are_no_error() {
+fn notifications_for_unknown_nodes_are_no_error() {
     let Some(mount) = cached(0) else { return };
     mount.memory.notifier().inval_inode(4711, 0, 0).unwrap();
     mount.memory.notifier().inval_attributes(4711).unwrap();
 }
 
-/// Runs a notification on a thread; its kernel id first, then a word when it has returned.
+/// Runs a notification on a thread, which reports its kernel id, and later that it has returned.
 fn beside(work: impl FnOnce() + Send + 'static) -> (u32, Receiver<()>) {
     let ((id, ids), (done, waiting)) = (channel(), channel());
     std::thread::spawn(move || {
@@ -159,13 +160,13 @@ fn beside(work: impl FnOnce() + Send + 'static) -> (u32, Receiver<()>) {
     (ids.recv().unwrap(), waiting)
 }
 
-/// Whether it sleeps where nothing but what it waits for ends it.
+/// Whether a thread is in an uninterruptible sleep (D).
 fn is_deep(thread: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('D'))
 }
 
-/// Whether the thread is seen to sleep for good inside the kernel (D) before it is done.
+/// Whether the thread stays in an uninterruptible sleep (D) and does not finish.
 fn is_stuck(thread: u32, done: &Receiver<()>) -> bool {
     let until = Instant::now() + LONG;
     while Instant::now() < until {
@@ -180,10 +181,10 @@ fn is_stuck(thread: u32, done: &Receiver<()>) -> bool {
     false
 }
 
-/// Expiring a name takes the directory's lock, which a create in this kernel holds while its answer is waited for. So who recalls does
-/// not wait for it longer than it wants.
+/// Expiring a name takes the directory's lock, which a create in this kernel holds until its reply.
+/// So a recall waits for it no longer than it chooses.
 #[test]
-fn a_create_that_waits_stops_names_from_being_expired_and_neither_attributes_nor_pages() {
+fn a_pending_create_delays_only_the_expiry_of_names() {
     let Some(mount) = cached(0) else { return };
     assert!(fs::metadata(mount.path("sub")).is_ok());
     mount.memory.gate.rule(|request| match request.operation {
@@ -201,7 +202,7 @@ fn a_create_that_waits_stops_names_from_being_expired_and_neither_attributes_nor
     let expiring = notifier.expire(expiry(&["sub"], &[]));
     assert!(
         expiring.wait_for(Duration::from_millis(100)).is_none(),
-        "it went on beside a create: the design may wait"
+        "it did not wait for a create: the design may wait"
     );
     assert_eq!(mount.memory.gate.held(), 1, "the create still waits");
     let asked = mount.memory.seen(opcode::LOOKUP);
@@ -212,11 +213,11 @@ fn a_create_that_waits_stops_names_from_being_expired_and_neither_attributes_nor
     assert_eq!(mount.memory.seen(opcode::LOOKUP), asked + 1, "it is done once the create is");
 }
 
-/// Attributes that come with a create's answer are given to a node that the kernel does not have before: whoever drops them in between
-/// drops nothing. They are dropped once more when the directory's lock is free, which is after the node is there.
+/// The attributes in the reply to a create belong to a node that the kernel does not have before.
+/// Dropping them in between has no effect. They are dropped once more when the directory's lock is
+/// free, when the node exists.
 #[test]
-fn attributes_of_what_is_just_being_made_are_dropped_once_it_is_there_also_where_no_name_was_given()
-{
+fn attributes_of_a_file_being_created_are_dropped_once_it_exists() {
     for names in [vec!["new"], vec![]] {
         let Some(mount) = cached(0) else { return };
         mount.memory.gate.rule(|request| match request.operation {
@@ -239,9 +240,9 @@ fn attributes_of_what_is_just_being_made_are_dropped_once_it_is_there_also_where
     }
 }
 
-/// As a recall does that comes while many programs each make a file in a directory of their own.
+/// As a recall does while many programs each create a file in their own directory.
 #[test]
-fn directories_that_are_held_stop_no_other_from_being_expired() {
+fn locked_directories_do_not_delay_the_expiry_of_others() {
     const HELD: usize = 24;
     let Some(mount) = cached(0) else { return };
     let directories: Vec<_> =
@@ -285,7 +286,7 @@ fn directories_that_are_held_stop_no_other_from_being_expired() {
 }
 
 #[test]
-fn invalidating_pages_waits_for_a_read_under_way_and_attributes_do_not() {
+fn invalidating_pages_waits_for_a_running_read_and_attributes_do_not() {
     let Some(mount) = cached(fopen::KEEP_CACHE) else { return };
     mount.memory.gate.rule(|request| match request.operation {
         Operation::Read { .. } => Fate::Hold,
@@ -304,7 +305,7 @@ fn invalidating_pages_waits_for_a_read_under_way_and_attributes_do_not() {
 }
 
 #[test]
-fn pages_are_dropped_for_any_thread_and_one_that_is_held_stops_no_other() {
+fn a_blocked_drop_of_pages_delays_no_other() {
     let Some(mount) = cached(fopen::KEEP_CACHE) else { return };
     fs::write(mount.path("other"), "first content").unwrap();
     let (open, other) =
@@ -319,7 +320,7 @@ fn pages_are_dropped_for_any_thread_and_one_that_is_held_stops_no_other() {
     let read = std::thread::spawn(move || open.read_at(&mut [0; 4], 0).unwrap());
     mount.memory.gate.wait_held(1);
 
-    // Enough to hold every thread but one, and then one more that is let through.
+    // Enough to block all threads but one, and then one more that is released.
     let held: Vec<_> = (1..INVALIDATORS_MAX)
         .map(|_| {
             let notifier = mount.memory.notifier().clone();
@@ -332,7 +333,7 @@ fn pages_are_dropped_for_any_thread_and_one_that_is_held_stops_no_other() {
     assert_eq!(&content, b"other content");
     for (thread, done) in &held {
         assert!(done.try_recv().is_err(), "pages were dropped beside a read of them");
-        assert!(!is_deep(*thread), "who asks for it can be killed");
+        assert!(!is_deep(*thread), "the calling thread can be killed");
     }
     mount.memory.gate.open();
     held.iter().for_each(|(_, done)| done.recv_timeout(LONG).unwrap());

@@ -1,4 +1,5 @@
-//! Large reads, which go from the daemons' sockets to the kernel through a pipe: every byte as it was written.
+//! Large reads, which go from the daemons' sockets to the kernel through a pipe, return every byte
+//! as it was written.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -14,7 +15,7 @@ use crate::support::{Cluster, Mount, can_mount, wait_for};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Tells at each place how far from the beginning it is.
+/// A pattern that has at each offset that offset.
 fn content(bytes: u64) -> Vec<u8> {
     (0..bytes).map(|at| (at ^ (at >> 9) ^ (at >> 18)) as u8).collect()
 }
@@ -32,7 +33,7 @@ fn striped(mount: &Mount, name: &str, stripe_bytes: u64) {
     .unwrap();
 }
 
-/// Reads a file that `mount` has no page of: from its beginning to its end, and then pieces of it.
+/// Reads a file of which `mount` has no page: from beginning to end, and then pieces of it.
 fn is_as_written(mount: &Mount, name: &str, bytes: &[u8]) {
     assert!(fs::read(mount.path(name)).unwrap() == bytes, "{name}");
     let file = File::open(mount.path(name)).unwrap();
@@ -70,7 +71,8 @@ fn a_file_that_is_read_through_comes_by_a_pipe() {
     let bytes = content(16 * MIB);
     (0..4).for_each(|number| fs::write(one.path(&format!("f{number}")), &bytes).unwrap());
     let mut number = 0;
-    // Until the writer's lease is back, a file is read past the kernel's memory, and not by a pipe: the next one, then.
+    // Until the writer's lease is returned, a file is read past the page cache and not through a
+    // pipe. Then the next file is used.
     wait_for(|| {
         number += 1;
         let (path, before) = (two.path(&format!("f{}", number % 4)), two.piped_reads());
@@ -81,7 +83,7 @@ fn a_file_that_is_read_through_comes_by_a_pipe() {
     assert_eq!(one.piped_reads(), 0, "nothing was read there");
 }
 
-/// The kernel forgets what it has of the file.
+/// Drops the kernel's pages of the file.
 fn drop_pages(path: &Path) {
     let file = File::open(path).unwrap();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
@@ -123,7 +125,7 @@ fn every_length_and_every_hole_reads_as_it_was_written() {
 }
 
 #[test]
-fn what_another_mount_wrote_or_cut_is_read_at_once() {
+fn writes_and_truncates_of_another_mount_are_read_immediately() {
     if !can_mount() {
         return;
     }
@@ -169,7 +171,7 @@ fn many_programs_read_large_files_at_the_same_time() {
 }
 
 #[test]
-fn a_program_that_is_killed_while_it_reads_leaves_the_mount_as_good_as_before() {
+fn a_program_killed_during_a_read_leaves_the_mount_working() {
     if !can_mount() {
         return;
     }

@@ -1,4 +1,5 @@
-//! What a few calls of programs do that other tests reach by `braid-vfs` only: files without a name, groups, the layout's attribute.
+//! System calls of programs that other tests reach through `braid-vfs` only: files without a name,
+//! groups, the layout's attribute.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -37,7 +38,7 @@ fn give_name(file: &File, name: &Path) -> Result<(), Errno> {
     rustix::fs::linkat(CWD, of_process, CWD, name, AtFlags::SYMLINK_FOLLOW)
 }
 
-/// Runs a shell's line as a user that is in one more group; whether it succeeded.
+/// Runs a shell command as a user with one supplementary group. Whether it succeeded.
 fn as_other(line: &str, directory: &Path) -> bool {
     let mut command = Command::new("setpriv");
     command.args([
@@ -57,7 +58,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_file_without_a_name_is_seen_by_nobody_until_it_is_given_one() {
+fn a_file_without_a_name_is_invisible_until_it_gets_one() {
     if !can_mount() {
         return;
     }
@@ -76,14 +77,14 @@ fn a_file_without_a_name_is_seen_by_nobody_until_it_is_given_one() {
     assert_eq!(
         give_name(&never, &one.path("never")),
         Err(Errno::NOENT),
-        "O_EXCL: it is to have no name"
+        "O_EXCL: it must not get a name"
     );
     drop(never);
     assert_eq!(fs::read_dir(two.path(".")).unwrap().count(), 1);
 }
 
 #[test]
-fn groups_sticky_directories_and_umask_are_as_on_any_file_system() {
+fn groups_sticky_directories_and_umask_work_as_on_local_disks() {
     if !can_mount() {
         return;
     }
@@ -97,7 +98,7 @@ fn groups_sticky_directories_and_umask_are_as_on_any_file_system() {
         path
     };
     fs::set_permissions(mount.path("."), fs::Permissions::from_mode(0o755)).unwrap();
-    // By the group that it is in besides its own, and by no other.
+    // With the rights of its supplementary group, and of no other.
     let of_group = directory("group", 0, GROUP, 0o2770);
     assert!(as_other("umask 027; echo x > f; mkdir d", &of_group));
     assert_eq!(mode(&of_group.join("f")), 0o640);
@@ -108,7 +109,7 @@ fn groups_sticky_directories_and_umask_are_as_on_any_file_system() {
     }
     let closed = directory("closed", 0, GROUP + 1, 0o770);
     assert!(!as_other("echo x > f", &closed) && !as_other("ls closed", &mount.path(".")));
-    // In a sticky directory one removes only what is one's own.
+    // In a sticky directory a user removes only its own files.
     let sticky = directory("sticky", 0, 0, 0o1777);
     fs::write(sticky.join("root"), b"").unwrap();
     assert!(as_other("echo x > mine && rm mine", &sticky));
@@ -150,7 +151,7 @@ fn the_layout_is_an_attribute_that_programs_read_and_set() {
     assert_eq!(text, "no more");
 }
 
-/// Does something as this user, in a thread of its own.
+/// Does something as this user, in a separate thread.
 fn by(user: u32, work: impl FnOnce() + Send) {
     thread::scope(|scope| {
         let worker = scope.spawn(|| {
@@ -163,12 +164,12 @@ fn by(user: u32, work: impl FnOnce() + Send) {
     });
 }
 
-/// What changes a file's bytes, or who may use them: its name, and how.
+/// Changes of a file's bytes or owner: a name and a function.
 type Change = fn(&Path, &File);
 
 const RESERVE: FallocateFlags = FallocateFlags::KEEP_SIZE;
 
-/// The path is the file's, which is opened by who does it; the other is a source to copy from.
+/// The path is that of the file; the other one is a source to copy from.
 const CHANGES: [(&str, Change); 9] = [
     ("write", |path, _| writer(path).write_all_at(b"x", 0).unwrap()),
     ("append", |path, _| File::options().append(true).open(path).unwrap().write_all(b"x").unwrap()),
@@ -216,7 +217,7 @@ fn owned_file(one: &Mount) -> (PathBuf, PathBuf) {
 }
 
 #[test]
-fn setuid_and_setgid_go_with_what_others_than_root_change() {
+fn changes_by_unprivileged_users_clear_setuid_and_setgid() {
     if !can_mount() {
         return;
     }
@@ -228,7 +229,7 @@ fn setuid_and_setgid_go_with_what_others_than_root_change() {
         for giver in [&one, &two] {
             for (user, left) in [(0, 0o6755), (OTHER, 0o755)] {
                 fs::set_permissions(giver.path("f"), fs::Permissions::from_mode(0o6755)).unwrap();
-                // The kernel remembers the mode, and runs the program by it.
+                // The kernel caches the mode, and runs the program with it.
                 assert_eq!([mode(&path), mode(&two.path("f"))], [0o6755; 2]);
                 by(user, || change(&path, &from));
                 assert_eq!([mode(&path), mode(&two.path("f"))], [left; 2], "{what} by {user}");
@@ -238,7 +239,7 @@ fn setuid_and_setgid_go_with_what_others_than_root_change() {
 }
 
 #[test]
-fn file_capabilities_go_with_what_anybody_changes() {
+fn every_change_removes_file_capabilities() {
     const NAME: &str = "security.capability";
     /// Version 2, effective; `CAP_NET_RAW` permitted (capabilities(7)).
     const VALUE: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -271,7 +272,7 @@ fn file_capabilities_go_with_what_anybody_changes() {
 }
 
 #[test]
-fn a_directory_that_was_removed_is_there_for_who_has_it_open() {
+fn a_removed_directory_stays_usable_while_it_is_open() {
     if !can_mount() {
         return;
     }
@@ -289,8 +290,8 @@ fn a_directory_that_was_removed_is_there_for_who_has_it_open() {
         let after = open.metadata().unwrap();
         assert_eq!((after.nlink(), after.ino(), after.mode()), (0, before.ino(), before.mode()));
     }
-    assert_eq!(fs::metadata(&replaced).unwrap().nlink(), 2, "it is another one");
-    // A working directory, as a shell's.
+    assert_eq!(fs::metadata(&replaced).unwrap().nlink(), 2, "it is another directory");
+    // A working directory, as that of a shell.
     fs::create_dir(&removed).unwrap();
     let line = "cd removed && rmdir ../removed && stat -c %h . && cd ..";
     let output = Command::new("sh").args(["-c", line]).current_dir(mount.point()).output().unwrap();
@@ -299,7 +300,7 @@ fn a_directory_that_was_removed_is_there_for_who_has_it_open() {
 }
 
 #[test]
-fn a_listing_ends_although_its_names_are_moved_as_they_are_listed() {
+fn a_listing_ends_although_listed_names_are_moved() {
     const NAMES: usize = 200;
     if !can_mount() {
         return;
@@ -315,7 +316,7 @@ fn a_listing_ends_although_its_names_are_moved_as_they_are_listed() {
     for mover in [&mount, &other] {
         let mut found = Vec::new();
         for (turn, entry) in fs::read_dir(&directory).unwrap().enumerate() {
-            assert!(turn < 2 * NAMES, "it goes on and on");
+            assert!(turn < 2 * NAMES, "it does not end");
             let name = entry.unwrap().file_name().into_string().unwrap();
             let moved = format!("{}{turn:0>5}", &name[..195]);
             fs::rename(mover.path("d").join(&name), mover.path("d").join(&moved)).unwrap();
@@ -327,7 +328,7 @@ fn a_listing_ends_although_its_names_are_moved_as_they_are_listed() {
         assert_eq!(
             fs::read_dir(&directory).unwrap().count(),
             NAMES,
-            "from the beginning it is seen as it is now"
+            "a listing from the beginning shows the current state"
         );
     }
 }
@@ -343,7 +344,7 @@ struct Handle {
 fn handle_of(path: &Path) -> Handle {
     let (name, mut mount_id) = (CString::new(path.as_os_str().as_bytes()).unwrap(), 0_i32);
     let mut handle = Handle { bytes: 128, kind: 0, handle: [0; 128] };
-    // SAFETY: all pointers are valid for the call, and the handle has as much room as it says.
+    // SAFETY: all pointers are valid for the call, and the handle has the size that it states.
     let done = unsafe {
         libc::syscall(
             libc::SYS_name_to_handle_at,
@@ -371,14 +372,14 @@ fn open_by_handle(mount: &Mount, handle: &Handle, flags: OFlags) -> std::io::Res
         )
     };
     match i32::try_from(opened) {
-        // SAFETY: a descriptor that the kernel has just given.
+        // SAFETY: a descriptor that the kernel has just returned.
         Ok(fd) if fd >= 0 => Ok(unsafe { File::from_raw_fd(fd) }),
         _ => Err(std::io::Error::last_os_error()),
     }
 }
 
 #[test]
-fn what_a_kernel_has_forgotten_is_found_by_its_file_handle() {
+fn a_file_that_the_kernel_has_forgotten_is_found_by_its_handle() {
     if !can_mount() {
         return;
     }
@@ -390,7 +391,7 @@ fn what_a_kernel_has_forgotten_is_found_by_its_file_handle() {
     let [file, directory, gone] = ["a/b/f", "a/b", "gone"].map(|name| handle_of(&first.path(name)));
     fs::rename(first.path("a/b/f"), first.path("moved")).unwrap();
     fs::remove_file(first.path("gone")).unwrap();
-    // A kernel that has never seen them: that of another mount.
+    // On another mount, whose kernel state has never seen them.
     let second = Mount::new(&cluster);
     let mut text = String::new();
     open_by_handle(&second, &file, OFlags::RDONLY).unwrap().read_to_string(&mut text).unwrap();

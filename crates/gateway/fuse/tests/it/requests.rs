@@ -1,4 +1,5 @@
-//! A mount serves, whatever single requests meet: the pool, lost replies, panics, the end.
+//! A mount continues to serve whatever happens to single requests: the pool, lost replies, panics,
+//! the end.
 #![cfg(target_os = "linux")]
 
 use crate::harness::{FILE, Fate, Memory, SUB, TestMount, ended, process};
@@ -37,7 +38,7 @@ fn requests_of_a_mebibyte_are_agreed_on() {
     let Some(mount) = TestMount::new(memory) else { return };
     mount.memory.set_content(FILE, vec![1; 1 << 20]);
     assert_eq!(fs::read(mount.path("file")).unwrap().len(), 1 << 20);
-    // One with the content, at most two that find the end.
+    // One read of the content, and at most two that find the end.
     assert!(
         mount.memory.seen(opcode::READ) <= 3,
         "{} reads of 1 MiB",
@@ -47,7 +48,7 @@ fn requests_of_a_mebibyte_are_agreed_on() {
 }
 
 #[test]
-fn while_a_hundred_requests_wait_the_next_one_is_served() {
+fn with_a_hundred_waiting_requests_the_next_one_is_served() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
     mount.memory.gate.rule(|request| match request.operation {
         Operation::Lookup { name } if name.starts_with(b"wait") => Fate::Hold,
@@ -66,9 +67,9 @@ fn while_a_hundred_requests_wait_the_next_one_is_served() {
 }
 
 #[test]
-fn at_the_cap_requests_wait_in_the_kernel_and_are_served_later() {
+fn at_the_limit_requests_wait_in_the_kernel_and_are_served_later() {
     let pool = PoolOptions { workers_max: 3, ..PoolOptions::default() };
-    // Over io_uring each processor has its own.
+    // Over io_uring each processor has its own workers.
     let Some(mount) = TestMount::over(IoUring::Off, Memory::new(), pool) else { return };
     mount.memory.gate.rule(|request| match request.operation {
         Operation::Lookup { name } if name.starts_with(b"wait") => Fate::Hold,
@@ -87,7 +88,7 @@ fn at_the_cap_requests_wait_in_the_kernel_and_are_served_later() {
 }
 
 #[test]
-fn with_a_descriptor_for_each_worker_it_is_the_same() {
+fn with_a_descriptor_for_each_worker_requests_are_served_too() {
     let pool = PoolOptions { clone_fd: true, ..PoolOptions::default() };
     let Some(mount) = TestMount::with(Memory::new(), pool) else { return };
     mount.memory.gate.rule(|request| match request.operation {
@@ -106,7 +107,7 @@ fn with_a_descriptor_for_each_worker_it_is_the_same() {
 }
 
 #[test]
-fn a_reply_that_is_dropped_is_an_input_output_error() {
+fn a_dropped_reply_is_an_input_output_error() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
     mount.memory.gate.rule(|request| match request.operation {
         Operation::Lookup { name: b"file" } => Fate::Drop,
@@ -139,15 +140,15 @@ fn an_unmount_from_outside_ends_the_serving() {
 }
 
 #[test]
-fn who_keeps_a_mount_busy_is_named_and_a_lazy_unmount_works() {
+fn processes_that_use_a_mount_are_named_and_a_lazy_unmount_works() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
     let file = fs::File::open(mount.path("file")).unwrap();
     let busy = mount.mounted.unmount().unwrap_err();
     assert!(matches!(busy, UnmountError::Busy { .. }), "{busy}");
     assert!(busy.to_string().contains(&format!("({})", std::process::id())), "{busy}");
     unmount(mount.root(), Unmount::Lazy).unwrap();
-    assert_eq!(fs::read_dir(mount.root()).unwrap().count(), 0, "it is out of the tree");
-    assert!(file.metadata().is_ok(), "and what is open goes on");
+    assert_eq!(fs::read_dir(mount.root()).unwrap().count(), 0, "it is removed from the tree");
+    assert!(file.metadata().is_ok(), "an open file continues to work");
     drop(file);
     mount.mounted.wait();
 }
@@ -163,13 +164,14 @@ fn a_mount_ends_while_a_request_waits_for_ever() {
     mount.memory.gate.wait_held(1);
     mount.mounted.end();
     assert_eq!(braid_fuse::kernel::mount::entry_at(mount.root()).unwrap(), None);
-    // The waiting process ends with the connection, which ends with this process; or with its answer.
+    // The waiting process ends with its reply, or with the connection, which ends with this
+    // process.
     mount.memory.gate.open();
     assert!(ended(waiting).is_some());
 }
 
 #[test]
-fn a_place_that_is_mounted_or_is_no_directory_is_refused_with_advice() {
+fn a_mount_point_in_use_or_not_a_directory_is_refused_with_advice() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
     let again = |point: &std::path::Path| {
         Mounted::new(

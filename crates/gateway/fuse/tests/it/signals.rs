@@ -1,4 +1,5 @@
-//! A process that waits for an answer can be killed, and a signal that it handles does not disturb it.
+//! A process that waits for a reply can be killed, and a signal that it handles does not end its
+//! wait.
 #![cfg(target_os = "linux")]
 
 use crate::harness::{FILE, Fate, Memory, TestMount, ended, process};
@@ -23,7 +24,7 @@ fn waiting_mount(pool: PoolOptions) -> Option<TestMount> {
 
 fn killed_at_once(pool: PoolOptions, with: Signal) {
     let Some(mount) = waiting_mount(pool) else { return };
-    // Whoever starts the tests may have it ignored, as shells do with QUIT for what runs in the background.
+    // The parent of the tests may have it ignored, as shells do with QUIT for background jobs.
     let default = format!("--default-signal={}", with.as_raw());
     let path = mount.path("wait");
     let arguments = [&default, "stat", path.to_str().unwrap()];
@@ -35,17 +36,17 @@ fn killed_at_once(pool: PoolOptions, with: Signal) {
 }
 
 #[test]
-fn a_process_that_waits_for_an_answer_can_be_killed() {
+fn a_process_that_waits_for_a_reply_can_be_killed() {
     killed_at_once(PoolOptions::default(), Signal::KILL);
 }
 
 #[test]
-fn a_process_that_waits_for_an_answer_can_be_terminated() {
+fn a_process_that_waits_for_a_reply_can_be_terminated() {
     killed_at_once(PoolOptions::default(), Signal::TERM);
 }
 
 #[test]
-fn a_process_that_waits_for_an_answer_can_be_quit() {
+fn a_process_that_waits_for_a_reply_can_be_quit() {
     killed_at_once(PoolOptions::default(), Signal::QUIT);
 }
 
@@ -55,15 +56,15 @@ fn a_process_can_be_killed_where_each_worker_has_a_descriptor() {
 }
 
 #[test]
-fn a_signal_that_is_handled_ends_no_wait_and_a_kill_after_it_does() {
+fn a_handled_signal_ends_no_wait_and_a_later_kill_does() {
     let Some(mount) = waiting_mount(PoolOptions::default()) else { return };
     let script = format!("trap : USR1; read -r x < {}", mount.path("wait").display());
     let child = process("bash", &["-c", &script]);
     mount.memory.gate.wait_held(1);
     signal(&child, Signal::USR1);
     mount.memory.gate.wait_signals(1);
-    assert_eq!(mount.memory.gate.held(), 1, "the wait goes on");
-    // Of this one the kernel tells nothing.
+    assert_eq!(mount.memory.gate.held(), 1, "the wait continues");
+    // The kernel does not report this signal.
     signal(&child, Signal::KILL);
     assert_eq!(ended(child).and_then(|status| status.signal()), Some(Signal::KILL.as_raw()));
 }
@@ -86,7 +87,7 @@ fn a_signal_ends_the_wait_for_a_lock() {
 }
 
 #[test]
-fn who_asks_and_is_killed_is_gone_though_nobody_listens() {
+fn a_killed_process_ends_though_its_handler_never_checks_signals() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
     mount.memory.gate.rule(|request| match request.operation {
         Operation::Lookup { name: b"wait" } => Fate::HoldDeaf,
@@ -111,7 +112,7 @@ fn a_change_is_waited_for_even_by_the_killed() {
     let child = process("mkdir", &[mount.path("sub/made").to_str().unwrap()]);
     mount.memory.gate.wait_held(1);
     signal(&child, Signal::KILL);
-    // A second process that is let go shows that the watcher has looked in the meantime.
+    // A second process that ends shows that the watcher has checked meanwhile.
     let beside = process("stat", &[mount.path("beside").to_str().unwrap()]);
     mount.memory.gate.wait_held(2);
     signal(&beside, Signal::KILL);
@@ -124,12 +125,12 @@ fn a_change_is_waited_for_even_by_the_killed() {
 }
 
 #[test]
-fn many_that_wait_are_all_gone_when_they_are_killed() {
+fn many_waiting_processes_all_end_when_they_are_killed() {
     let Some(mount) = waiting_mount(PoolOptions::default()) else { return };
     let path = mount.path("wait");
     let children: Vec<Child> =
         (0..30).map(|_| process("stat", &[path.to_str().unwrap()])).collect();
-    // Lookups of one name wait for each other in the kernel: one is asked for all of them.
+    // Lookups of one name wait for each other in the kernel, which sends one for all of them.
     mount.memory.gate.wait_held(1);
     for child in &children {
         signal(child, Signal::KILL);

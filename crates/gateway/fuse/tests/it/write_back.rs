@@ -1,5 +1,6 @@
-//! Why FUSE's write-back mode is never on (docs/adr/0011): with it the kernel owns a file's size and times, so that
-//! neither this mount's appends are seen by another mount, nor theirs by this one.
+//! Why FUSE's write-back mode is never used (docs/adr/0011): with it the kernel owns a file's size
+//! and times. Then another mount does not see appends of this mount, nor this mount those of
+//! another one.
 #![cfg(target_os = "linux")]
 
 use crate::harness::{FILE, Memory, TestMount};
@@ -12,9 +13,9 @@ const APPENDED: &[u8] = b" and more";
 /// Sizes of a file of 13 bytes while this mount has it open for appending.
 #[derive(Debug, PartialEq)]
 struct Sizes {
-    /// In the file system, which is what another mount sees, after an append of 9 bytes here.
+    /// In the file system, as another mount sees it, after an append of 9 bytes here.
     elsewhere_after_append_here: usize,
-    /// Here, after the file grew to 1,000 bytes elsewhere.
+    /// Here, after another mount extended the file to 1,000 bytes.
     here_after_growth_elsewhere: u64,
 }
 

@@ -1,6 +1,6 @@
 //! What must hold in every state.
 
-use braid_vfs::data::gate::Use;
+use braid_vfs::data::lease_state::Use;
 use braid_wire::message::lease::LeaseMode;
 
 use super::{

@@ -2,7 +2,7 @@
 
 use braid_client::lease::{Holding, LeaseOf, LeaseTicket, Recalled, Run as ServerRun};
 use braid_types::{MdsEpoch, SessionId};
-use braid_vfs::data::gate::Gate;
+use braid_vfs::data::lease_state::Gate;
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall};
 
 use super::{

@@ -1,7 +1,7 @@
 //! Dropping: `drain` and `drop_all` of `braid_vfs::data`, and what `Holder::recall_data` and `lose_all` make of it.
 
 use braid_client::lease::LeaseTicket;
-use braid_vfs::data::gate::Gate;
+use braid_vfs::data::lease_state::Gate;
 use braid_wire::message::lease::LeaseMode;
 
 use super::{

@@ -4,7 +4,7 @@
 //! under it for a lease or a page. Names leases go at once: sizes that are kept are forgotten where another opens the file for
 //! writing.
 
-use braid_vfs::data::gate::Use;
+use braid_vfs::data::lease_state::Use;
 use braid_wire::message::lease::LeaseMode;
 
 use super::{

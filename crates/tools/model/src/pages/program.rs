@@ -1,7 +1,7 @@
 //! What programs do, and the threads that serve them.
 
 use braid_client::lease::{Ask, LeaseOf, LeaseTicket};
-use braid_vfs::data::gate::{Gate, Use, Verdict};
+use braid_vfs::data::lease_state::{Gate, Use, Verdict};
 use braid_wire::message::lease::LeaseMode;
 
 use super::{

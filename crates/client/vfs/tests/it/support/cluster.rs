@@ -1,5 +1,5 @@
 //! A cluster of one metadata server and some I/O daemons in this process, and mounts of it.
-#![allow(dead_code, reason = "each user uses some of it")]
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::{
     path::{Path, PathBuf},
@@ -23,7 +23,7 @@ use braid_wire::{
 
 const UUID: ClusterUuid = ClusterUuid([7; 16]);
 
-/// A gateway that keeps nothing.
+/// A gateway that caches nothing.
 struct Forgetful;
 
 impl Keeper for Forgetful {
@@ -32,7 +32,7 @@ impl Keeper for Forgetful {
     fn drop_data(&self, _: FileIndex, _: u64, _: u64) {}
 }
 
-/// A running cluster; the metadata server goes first, as it should.
+/// A running cluster. The metadata server is dropped first, as it should.
 pub struct Cluster {
     mds: Option<Mds>,
     iods: Vec<Iod>,
@@ -82,22 +82,27 @@ impl Cluster {
         Self { mds: Some(mds), iods, config: Config::new(address, credential), admin, dir }
     }
 
-    /// The metadata server is gone, until [`Cluster::start_mds`].
+    /// Stops the metadata server, until [`Cluster::start_mds`].
     pub fn stop_mds(&mut self) {
         self.mds = None;
     }
 
-    /// It is back, where it was.
+    /// Starts it again at the same address.
     pub fn start_mds(&mut self) {
         let config = || {
             let key = Secret::from_bytes([9; 32]);
             MdsConfig::new(self.dir.path().join("mds"), self.config.mds.clone(), key)
         };
         let mut started = None;
-        // The store is in use until the last call to an I/O daemon that was under way at the stop has ended.
+        // The store is in use until the last running call to an I/O daemon has ended.
         wait_for(|| {
             let result = Mds::start(config());
-            let busy = |error: &StartError| matches!(error, StartError::Directory { failure, .. } if failure.status == Status::Busy);
+            let busy = |error: &StartError| {
+                matches!(
+                    error,
+                    StartError::Directory { failure, .. } if failure.status == Status::Busy
+                )
+            };
             let ended = !result.as_ref().err().is_some_and(busy);
             started = ended.then_some(result);
             ended
@@ -105,17 +110,17 @@ impl Cluster {
         self.mds = started.map(|result| result.unwrap());
     }
 
-    /// Calls that the metadata server has had from anybody.
+    /// Calls that the metadata server has received from all clients.
     pub fn calls(&self) -> u64 {
         self.admin.daemon_status().unwrap().calls
     }
 
-    /// Files whose size is not on record.
+    /// Files whose size is not recorded.
     pub fn sizes_in_objects(&self) -> u64 {
         self.admin.mds_status().unwrap().sizes_in_objects
     }
 
-    /// A group may have so many inodes.
+    /// Limits the inodes of a group.
     pub fn limit_group(&self, id: u64, inodes: u64) {
         let bound = |hard| QuotaBound { hard, soft: None };
         let limits =
@@ -123,7 +128,7 @@ impl Cluster {
         self.admin.quota_set(QuotaOwner { kind: QuotaKind::Group, id }, limits).unwrap();
     }
 
-    /// Bytes that the I/O daemons have been sent to write, and calls that they have answered.
+    /// Bytes that the I/O daemons have received to write, and calls that they have answered.
     pub fn written(&self) -> (u64, u64) {
         let counters = self.iods.iter().map(|iod| iod.core().counters());
         counters.fold((0, 0), |(bytes, calls), of_one| {
@@ -131,7 +136,7 @@ impl Cluster {
         })
     }
 
-    /// Bytes that each I/O daemon has been sent to write.
+    /// Bytes that each I/O daemon has received to write.
     pub fn written_to_each(&self) -> Vec<u64> {
         self.iods.iter().map(|iod| iod.core().counters().bytes_written.load(Relaxed)).collect()
     }
@@ -146,10 +151,10 @@ impl Cluster {
         self.iods.iter().map(|iod| iod.core().counters().calls.load(Relaxed)).collect()
     }
 
-    /// The metadata server is gone. Of the I/O daemons those go on that are named; the others are there and refuse.
+    /// Stops the metadata server. The named I/O daemons continue to work; the others refuse calls.
     pub fn stop_metadata_server(&mut self, goes_on: &[usize]) {
         self.stop_mds();
-        // Whatever a daemon was still told by its last heartbeat.
+        // Lets the effect of the last heartbeat end.
         for _ in 0..10 {
             for (number, iod) in self.iods.iter().enumerate() {
                 iod.core().serve_until(goes_on.contains(&number).then_some(Duration::MAX));
@@ -158,22 +163,22 @@ impl Cluster {
         }
     }
 
-    /// The I/O daemons are gone.
+    /// Stops the I/O daemons.
     pub fn stop_daemons(&mut self) {
         self.iods.iter_mut().for_each(|iod| _ = iod.stop());
     }
 
-    /// One of them is gone.
+    /// Stops one of them.
     pub fn stop_daemon(&mut self, number: usize) {
         self.iods[number].stop();
     }
 
-    /// What a client needs.
+    /// The configuration of a client.
     pub fn config(&self) -> Config {
         self.config.clone()
     }
 
-    /// The same for a client that is one user, whoever asks.
+    /// The same for a client that acts for one user only.
     pub fn config_of_a_user(&self, user: User) -> Config {
         let made = self
             .admin
@@ -183,29 +188,29 @@ impl Cluster {
         Config::new(self.config.mds.clone(), credential)
     }
 
-    /// A client that remembers nothing.
+    /// A client that caches nothing.
     pub fn client(&self) -> Client {
         Client::connect(self.config.clone()).unwrap()
     }
 
-    /// Another mount, that takes leases for a keeper that keeps nothing.
+    /// Another mount that takes leases, for a gateway that caches nothing.
     pub fn serving_mount(&self) -> Vfs {
         self.serving_mount_of(self.config())
     }
 
-    /// The same, of a client that is set so.
+    /// The same, with this client configuration.
     pub fn serving_mount_of(&self, config: Config) -> Vfs {
         self.serving_mount_with(config, Options::default())
     }
 
-    /// The same, that behaves so.
+    /// The same, with these options.
     pub fn serving_mount_with(&self, config: Config, options: Options) -> Vfs {
         let vfs = Vfs::with(Client::connect(config).unwrap(), options).unwrap();
         vfs.serve(Arc::new(Forgetful)).unwrap();
         vfs
     }
 
-    /// Another mount: a session of its own.
+    /// Another mount, with its own session.
     pub fn mount(&self) -> Vfs {
         Vfs::new(Client::connect(self.config.clone()).unwrap()).unwrap()
     }
@@ -218,11 +223,11 @@ impl Drop for Cluster {
     }
 }
 
-/// Waits, bounded, for something that other threads bring about.
+/// Waits for a condition that other threads bring about, with a limit.
 pub fn wait_for(mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !done() {
-        assert!(Instant::now() < deadline, "it did not come about in 120 s");
+        assert!(Instant::now() < deadline, "the condition did not become true in 120 s");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

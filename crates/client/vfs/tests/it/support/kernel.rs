@@ -1,4 +1,5 @@
-//! A kernel that keeps pages: it locks each while it asks for it, and waits for that lock when it is to drop it.
+//! A kernel that caches pages: it locks a page while it reads it, and waits for that lock when it
+//! must drop it.
 
 use std::{
     collections::HashMap,
@@ -12,7 +13,7 @@ use braid_vfs::{
 use super::{Cluster, wait_for};
 
 pub const PAGE: u64 = 4096;
-/// What it has room for of a file.
+/// How many pages of a file it can cache.
 pub const PAGES: u64 = 4;
 
 /// A kernel's page cache.
@@ -24,7 +25,7 @@ pub struct Kernel {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Page {
-    /// It is being read: whoever wants to use or drop it waits.
+    /// It is being read: a thread that uses or drops it waits.
     Locked,
     Has(u64),
 }
@@ -81,7 +82,7 @@ impl Keeper for Kernel {
     }
 }
 
-/// A mount with a kernel of its own.
+/// A mount with its own kernel.
 pub struct Mount {
     pub vfs: Vfs,
     pub kernel: Arc<Kernel>,
@@ -104,7 +105,8 @@ impl Mount {
         self.vfs.open(file, OpenAs::from(access)).unwrap().handle
     }
 
-    /// Opens a file for reading, as often as it takes for its pages to be kept: what another had is given back a little later.
+    /// Opens a file for reading until its pages are cacheable: another mount returns its lease a
+    /// little later.
     pub fn open_keeping(&self, file: FileIndex) -> FileHandle {
         let mut kept = None;
         wait_for(|| {
@@ -122,7 +124,7 @@ impl Mount {
         self.kernel.read(&self.vfs, handle, at)
     }
 
-    /// One word at the beginning of a page, past the kernel's cache.
+    /// Writes one word at the beginning of a page, past the kernel's cache.
     pub fn write(&self, handle: FileHandle, at: u64, word: u64) {
         self.vfs.write(handle, at * PAGE, &word.to_le_bytes(), WriteAs::default()).unwrap();
     }

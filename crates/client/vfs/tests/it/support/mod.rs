@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared code of the tests.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 mod cluster;

@@ -1,14 +1,14 @@
-//! A client that does not give its leases back until it is let.
+//! A client that does not return its leases until it is released.
 
 use std::sync::{Arc, Mutex, Weak, mpsc};
 
 use braid_client::{Client, FileIndex, LeaseHolder, LeaseMode};
 
-/// Let go by a word, or by the end of who could say it.
+/// Released by a message, or when the sender is dropped.
 pub struct Stuck(Mutex<mpsc::Receiver<()>>);
 
 impl Stuck {
-    /// Of this client, which takes leases from now on; to be kept while it does.
+    /// For this client, which takes leases from now on. Must live as long as it does.
     pub fn serve(client: &Client) -> (Arc<Self>, mpsc::Sender<()>) {
         let (let_go, wait) = mpsc::channel();
         let holder = Arc::new(Self(Mutex::new(wait)));

@@ -128,7 +128,10 @@ fn a_listing_has_its_names_padded_to_eight_bytes() {
 
 proptest! {
     #[test]
-    fn a_listing_never_outgrows_its_room(room in 0u32..600, names in prop::collection::vec((any::<bool>(), 1usize..256), 0..20)) {
+    fn a_listing_never_exceeds_its_size(
+        room in 0u32..600,
+        names in prop::collection::vec((any::<bool>(), 1usize..256), 0..20),
+    ) {
         let mut listing = DirectoryBuffer::new(room);
         for (plus, len) in names {
             let (name, before) = (vec![b'x'; len], listing.as_bytes().len());

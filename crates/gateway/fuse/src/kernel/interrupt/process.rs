@@ -1,8 +1,8 @@
-//! Whether a thread is on its way out, as `/proc/TID/status` shows it.
+//! Whether a thread is being killed, as `/proc/TID/status` shows it.
 
 const KILL: u64 = 1 << (9 - 1);
-/// QUIT ILL TRAP ABRT BUS FPE SEGV XCPU XFSZ SYS: end the process with a core file. The kernel turns every
-/// other deadly signal into a SIGKILL for each thread; these it does not.
+/// QUIT ILL TRAP ABRT BUS FPE SEGV XCPU XFSZ SYS: they end the process with a core file. The kernel
+/// turns every other deadly signal into a SIGKILL for each thread, but not these.
 const CORE: u64 = signals(&[3, 4, 5, 6, 7, 8, 11, 24, 25, 31]);
 
 const fn signals(numbers: &[u32]) -> u64 {
@@ -14,13 +14,13 @@ const fn signals(numbers: &[u32]) -> u64 {
     set
 }
 
-/// Not where it cannot be seen, nor after it has gone: nobody waits then.
+/// Whether a thread is being killed. `false` where it cannot be seen, and after it has ended.
 pub(super) fn is_being_killed(thread: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status"));
     status.is_ok_and(|status| deadly(&status))
 }
 
-/// Whether a signal waits for a thread that neither blocks nor ignores it.
+/// Whether a thread has a pending signal that it neither blocks nor ignores.
 pub(super) fn has_signal(thread: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status"));
     status.is_ok_and(|status| {

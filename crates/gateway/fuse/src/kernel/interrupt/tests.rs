@@ -17,7 +17,7 @@ fn counter() -> (Arc<AtomicUsize>, impl Fn() + Send + Sync + 'static) {
 }
 
 #[test]
-fn an_interrupt_after_its_request_wakes_who_waits() {
+fn an_interrupt_after_its_request_wakes_the_waiting_thread() {
     let table = Arc::new(Interrupts::default());
     let interrupt = register(&table, 8);
     let (count, wake) = counter();
@@ -38,7 +38,7 @@ fn an_interrupt_before_its_request_is_kept_for_it() {
 }
 
 #[test]
-fn who_begins_to_wait_after_the_signal_is_woken_too() {
+fn a_wait_that_begins_after_the_signal_is_woken_too() {
     let table = Arc::new(Interrupts::default());
     table.interrupt(8);
     let interrupt = register(&table, 8);
@@ -48,7 +48,7 @@ fn who_begins_to_wait_after_the_signal_is_woken_too() {
 }
 
 #[test]
-fn a_dropped_guard_takes_its_call_away() {
+fn a_dropped_guard_removes_its_callback() {
     let table = Arc::new(Interrupts::default());
     let interrupt = register(&table, 8);
     let (count, wake) = counter();
@@ -71,7 +71,8 @@ fn interrupts_of_answered_requests_take_bounded_memory() {
 fn only_signals_that_end_the_process_are_deadly() {
     let status = |pending: &str, shared: &str, blocked: &str, ignored: &str, caught: &str| {
         format!(
-            "Name:\tx\nSigPnd:\t{pending}\nShdPnd:\t{shared}\nSigBlk:\t{blocked}\nSigIgn:\t{ignored}\nSigCgt:\t{caught}\n"
+            "Name:\tx\nSigPnd:\t{pending}\nShdPnd:\t{shared}\nSigBlk:\t{blocked}\n\
+             SigIgn:\t{ignored}\nSigCgt:\t{caught}\n"
         )
     };
     let none = "0000000000000000";
@@ -87,7 +88,7 @@ fn only_signals_that_end_the_process_are_deadly() {
 }
 
 #[test]
-fn a_signal_of_which_nobody_told_is_found_at_the_second_look() {
+fn a_signal_without_an_interrupt_is_found_at_the_second_check() {
     let table = Arc::new(Interrupts::default());
     // A process that is stopped keeps its signals pending.
     let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();

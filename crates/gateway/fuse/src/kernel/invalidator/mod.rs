@@ -1,24 +1,28 @@
-//! Threads that do nothing but drop pages and expire names: the only ones of a mount that the kernel may hold.
+//! Threads that only drop pages and expire names: the only threads of a mount that the kernel may
+//! block.
 //!
 //! ```text
 //!   any thread ── work ──> queue ──> invalidator ── write ──> its own clone of /dev/fuse
-//!        ^ waits on a condition,              |  in D state while a page is locked by a READ, or a directory
-//!        | and can be killed                  |  by a change, that this mount has not answered
-//!        +──────────── result ────────────────+  (bounded: Bounds)
+//!        ^ waits on a condition       |  in D state while a page is locked by a READ, or a
+//!        | and can be killed          |  directory by a change, that this mount has not answered
+//!        +──────────── result ────────+  (bounded: Bounds)
 //! ```
 //!
-//! The kernel waits for a locked page or directory without listening to signals. A thread that it holds there outlives a SIGKILL of
-//! its process, and would keep the process's descriptors open: the kernel ends the requests that were read from a
-//! device when that device is closed, so the READ, the invalidation and the program that reads would wait
-//! for each other for ever (I8). Hence:
+//! The kernel waits for a locked page or directory and ignores signals meanwhile. A thread that it
+//! blocks there outlives a SIGKILL of its process, and would keep the process's descriptors open.
+//! The kernel ends the requests that were read from a device when that device is closed. So the
+//! READ, the invalidation and the program that reads would wait for each other for ever (I8).
+//! Hence:
 //!
-//! 1. Such work is done by invalidators alone; every other thread of the mount ends when it is killed.
-//! 2. An invalidator has a descriptor table of its own, in which there is one clone of the device and nothing else. When the
-//!    process is killed, the table of all others is closed: what was read from its device ends, pages are unlocked,
-//!    the invalidator goes on and ends, its clone is closed as the last, and the connection is aborted.
-//! 3. What was not read yet, or is asked for anew in that moment, is not ended so: another process must do it, by
-//!    [`Abort`](super::mount::Abort) (`braid mount` has one).
-//! 4. A mount has one invalidator of each kind from its beginning, so that they go on whatever the process lacks later.
+//! 1. Only invalidators do such work; every other thread of the mount ends when it is killed.
+//! 2. An invalidator has a descriptor table of its own, with one clone of the device and nothing
+//!    else. When the process is killed, the table of all other threads is closed. Requests that
+//!    were read from its device end, pages are unlocked, the invalidator continues and ends, its
+//!    clone is closed as the last descriptor, and the connection is aborted.
+//! 3. Requests that were not read yet, or that arrive in that moment, do not end so. Another
+//!    process must abort them, by [`Abort`](super::mount::Abort) (`braid mount` has one).
+//! 4. A mount has one invalidator of each kind from its beginning, so that they continue to work
+//!    whatever resources the process lacks later.
 
 mod table;
 
@@ -33,24 +37,25 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-/// Threads that drop pages at most. Each that the kernel holds keeps a lease waiting, of which a client carries out a few at once.
+/// Threads that drop pages at most. Each that the kernel blocks delays the return of a lease; a
+/// client carries out a few recalls at the same time.
 pub const INVALIDATORS_MAX: usize = 8;
 
-/// How much of one kind of work there is at a time.
+/// The limits of one kind of work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     threads: usize,
-    /// Jobs that wait for a thread; who comes later waits for room.
+    /// Jobs that wait for a thread. A caller with a further job waits.
     jobs: usize,
 }
 
 impl Bounds {
     pub(super) const PAGES: Self = Self { threads: INVALIDATORS_MAX, jobs: 256 };
-    /// A thread is held for as long as a directory is, and nobody waits for it that long: one for each directory in which a program
-    /// may just be making a file.
+    /// A thread is blocked for as long as a directory is locked, and no caller waits that long: one
+    /// for each directory in which a program may be creating a file.
     pub(super) const NAMES: Self = Self { threads: 64, jobs: 65_536 };
 }
-/// A message of 56 bytes and a name is all that they make.
+/// Enough for messages of 56 bytes and a name.
 const STACK_BYTES: usize = 256 << 10;
 
 /// The threads of one mount; they end with it.
@@ -59,12 +64,13 @@ pub(super) struct Invalidators {
     shared: Arc<Shared>,
 }
 
-/// What threads and callers share. Nothing that has a descriptor: dropped by a thread, it would close another one.
+/// The state that threads and callers share. It must not own a descriptor: a thread that dropped it
+/// would close an unrelated one in its own table.
 struct Shared {
     bounds: Bounds,
     queue: Mutex<Queue>,
     work: Condvar,
-    room: Condvar,
+    space: Condvar,
 }
 
 #[derive(Default)]
@@ -75,26 +81,26 @@ struct Queue {
     over: bool,
 }
 
-/// What is done for one caller.
+/// The work for one caller.
 pub(super) enum Work {
     Pages(Range),
     Names(Expiry),
 }
 
-/// What was begun.
+/// Work that has begun.
 #[derive(Debug)]
 pub struct Invalidation(Arc<Job>);
 
 struct Job {
     work: Work,
-    /// Messages that the kernel has taken.
+    /// Messages that the kernel has accepted.
     sent: AtomicUsize,
     result: Mutex<Option<Result<(), Errno>>>,
     done: Condvar,
 }
 
 impl Invalidators {
-    /// With one thread.
+    /// Starts the first thread.
     pub(super) fn start(device: &Arc<Device>, bounds: Bounds) -> io::Result<Self> {
         let invalidators =
             Self { device: Arc::clone(device), shared: Arc::new(Shared::new(bounds)) };
@@ -103,36 +109,43 @@ impl Invalidators {
         Ok(invalidators)
     }
 
-    /// Has it done by one of the threads.
+    /// Gives work to one of the threads.
     pub(super) fn begin(&self, work: Work) -> Invalidation {
         let job = Arc::new(Job::new(work));
         if self.shared.put(&job)
             && let Err(error) = self.spawn()
         {
             self.shared.lock().threads -= 1;
-            tracing::warn!(%error, "no thread for another invalidation: it waits for the others");
+            tracing::warn!(
+                %error,
+                "starting a thread for an invalidation failed: it waits for the others"
+            );
         }
         Invalidation(job)
     }
 
-    /// Returns when the thread needs nothing of this process's table any more.
+    /// Returns when the thread does not use this process's descriptor table any more.
     fn spawn(&self) -> io::Result<()> {
         let (shared, main) = (Arc::clone(&self.shared), self.device.fd().as_raw_fd());
-        let (tell, told) = sync_channel(1);
-        // It gets the number alone, which is good while `self` is borrowed.
+        let (entered, result) = sync_channel(1);
+        // It gets only the number, which is valid while `self` is borrowed.
         let body = move || match table::enter(main) {
             Ok((device, shares)) => {
-                let _ = tell.send(Ok(shares));
+                let _ = entered.send(Ok(shares));
                 shared.serve(&device);
             }
-            Err(error) => drop(tell.send(Err(error))),
+            Err(error) => drop(entered.send(Err(error))),
         };
         thread::Builder::new()
             .name("fuse-invalidate".into())
             .stack_size(STACK_BYTES)
             .spawn(body)?;
-        if let Some(error) = told.recv().map_err(io::Error::other)?? {
-            tracing::warn!(%error, "no descriptor for invalidations: programs may hang if this process is killed");
+        if let Some(error) = result.recv().map_err(io::Error::other)?? {
+            tracing::warn!(
+                %error,
+                "opening a descriptor for invalidations failed: programs may hang if this process \
+                 is killed"
+            );
         }
         Ok(())
     }
@@ -155,16 +168,16 @@ impl fmt::Debug for Invalidators {
 
 impl Shared {
     fn new(bounds: Bounds) -> Self {
-        Self { bounds, queue: Mutex::default(), work: Condvar::new(), room: Condvar::new() }
+        Self { bounds, queue: Mutex::default(), work: Condvar::new(), space: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it needs another thread, which is counted already.
+    /// Queues a job. Whether another thread is needed; it is counted already.
     fn put(&self, job: &Arc<Job>) -> bool {
-        let full = self.room.wait_while(self.lock(), |queue| queue.jobs.len() >= self.bounds.jobs);
+        let full = self.space.wait_while(self.lock(), |queue| queue.jobs.len() >= self.bounds.jobs);
         let mut queue = full.unwrap_or_else(PoisonError::into_inner);
         queue.jobs.push_back(Arc::clone(job));
         self.work.notify_one();
@@ -173,12 +186,12 @@ impl Shared {
         more
     }
 
-    /// `None`: the mount is over.
+    /// Waits for a job. `None`: the mount has ended.
     fn take(&self) -> Option<Arc<Job>> {
         let mut queue = self.lock();
         loop {
             if let Some(job) = queue.jobs.pop_front() {
-                self.room.notify_one();
+                self.space.notify_one();
                 return Some(job);
             }
             if queue.over {
@@ -213,14 +226,16 @@ impl Invalidation {
         result.unwrap_or_else(PoisonError::into_inner).unwrap_or(Ok(()))
     }
 
-    /// Waits no longer than this; `None`: it goes on. ENODEV and the like: the mount is over.
+    /// Waits no longer than this. `None`: it is not done yet. ENODEV and the like: the mount has
+    /// ended.
     pub fn wait_for(&self, time: Duration) -> Option<Result<(), Errno>> {
         let waited =
             self.0.done.wait_timeout_while(self.0.result(), time, |result| result.is_none());
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// How many messages the kernel has taken of it: one that it was not given yet, or waits for, has none more after a while.
+    /// How many of its messages the kernel has accepted. It does not rise while the work waits for
+    /// a thread or the kernel waits for a lock.
     pub fn sent(&self) -> usize {
         self.0.sent.load(Ordering::Relaxed)
     }
@@ -283,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_to_a_full_queue_waits_for_room() {
+    fn a_job_for_a_full_queue_waits_for_space() {
         let shared = Arc::new(Shared::new(Bounds::PAGES));
         assert_eq!(
             (0..Bounds::PAGES.jobs).filter(|_| shared.put(&job())).count(),
@@ -294,14 +309,14 @@ mod tests {
             let late = Arc::clone(&late);
             move || waiting.put(&late)
         });
-        // Whenever the late one comes, it is behind all that were there.
+        // Whenever the late job arrives, it is behind all earlier ones.
         (0..Bounds::PAGES.jobs).for_each(|_| assert!(!Arc::ptr_eq(&shared.take().unwrap(), &late)));
         put.join().unwrap();
         assert!(Arc::ptr_eq(&shared.take().unwrap(), &late));
     }
 
     #[test]
-    fn a_result_reaches_who_waits() {
+    fn a_result_reaches_the_waiting_thread() {
         let job = job();
         let waiter = thread::spawn({
             let job = Arc::clone(&job);

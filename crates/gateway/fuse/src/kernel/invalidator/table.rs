@@ -1,4 +1,4 @@
-//! A thread's own descriptor table, with a mount's device in it and nothing else.
+//! A thread's own descriptor table, with only a mount's device in it.
 #![allow(unsafe_code)]
 
 use crate::kernel::clone::clone_device;
@@ -9,12 +9,14 @@ use rustix::thread::UnshareFlags;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Leaves the process's table for good, with a clone of the device whose number there is `main`. The error is why it is
-/// the device itself instead, under a second number: an ordinary user, for whom `fusermount3` opened it, may not open another.
+/// Leaves the process's descriptor table for ever, with a clone of the device `main`. If the clone
+/// fails, the thread has the device itself, and the error is returned: an unprivileged user, for
+/// whom `fusermount3` opened the device, may not open another one.
 ///
-/// For a new thread, which has nothing that owns a descriptor and is given no such thing later.
+/// For a new thread that owns no descriptor and gets none later.
 pub(super) fn enter(main: RawFd) -> io::Result<(Device, Option<io::Error>)> {
-    // SAFETY: this thread owns no descriptor of the shared table, and those of its own never leave it.
+    // SAFETY: this thread owns no descriptor of the shared table, and those of its own never leave
+    // it.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FILES) }?;
     close_all_but(main)?;
     match clone_device(main) {
@@ -22,12 +24,13 @@ pub(super) fn enter(main: RawFd) -> io::Result<(Device, Option<io::Error>)> {
             close(main);
             Ok((device, None))
         }
-        // SAFETY: open in this table, as the spawner holds it open in the one that was copied; nobody else owns it here.
+        // SAFETY: open in this table, as the spawner holds it open in the one that was copied;
+        // nothing else owns it here.
         Err(error) => Ok((Device::new(unsafe { OwnedFd::from_raw_fd(main) }), Some(error))),
     }
 }
 
-/// By the list in /proc: close_range(2) is not in Linux 5.4, and this is done once for a thread.
+/// Uses the list in /proc: Linux 5.4 has no close_range(2), and this runs once per thread.
 fn close_all_but(main: RawFd) -> io::Result<()> {
     let mut list = Dir::new(open_list(main)?)?;
     let own = list.fd()?.as_raw_fd();
@@ -46,7 +49,7 @@ fn open_list(main: RawFd) -> io::Result<OwnedFd> {
     let open = || rustix::fs::open("/proc/thread-self/fd", flags, Mode::empty());
     match open() {
         Err(Errno::MFILE) => {
-            // The process has used up its numbers, the lowest too.
+            // The process has used all its descriptor numbers: closes one of the lowest.
             close(if main == 0 { 1 } else { 0 });
             Ok(open()?)
         }

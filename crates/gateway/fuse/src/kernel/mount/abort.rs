@@ -1,5 +1,5 @@
-//! The kernel's own way to end a FUSE connection from outside (`fusectl`): every request that waits gets an error, read by
-//! the mount or not.
+//! Ending a FUSE connection from outside, with `fusectl`: every pending request gets an error,
+//! whether the mount has read it or not.
 
 use super::MountEntry;
 use rustix::fs::{Mode, OFlags};
@@ -8,23 +8,25 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Where systems mount `fusectl`. What is in there belongs to who mounted, also if that is an ordinary user.
+/// Where systems mount `fusectl`. Its files belong to the user who mounted the file system.
 const USUAL: &str = "/sys/fs/fuse/connections";
 
-/// Ends one connection, and never another one: the kernel numbers connections anew, and what is open here stays with
-/// that one, and does nothing when it is over. Does not keep it.
+/// Ends one connection and never another one: the kernel reuses connection numbers, but this open
+/// file stays with its connection, and does nothing after its end. It does not keep the connection
+/// alive.
 #[derive(Debug)]
 pub struct Abort(OwnedFd);
 
 impl MountEntry {
-    /// For a mount that is in its place now. EPERM, EACCES: only root and who mounted may, who needs the usual `fusectl`.
+    /// For this mount. EPERM, EACCES: only root and the user who mounted may, and that user needs a
+    /// mounted `fusectl`.
     pub fn abort(&self) -> io::Result<Abort> {
         let number = self.connection().ok_or(Errno::INVAL)?;
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         let opened = match rustix::fs::open(format!("{USUAL}/{number}/abort"), flags, Mode::empty())
         {
             Ok(fd) => fd,
-            // Containers and small systems have none.
+            // Containers and small systems have no mounted fusectl.
             Err(_) => {
                 rustix::fs::openat(control()?, format!("{number}/abort"), flags, Mode::empty())?
             }
@@ -33,8 +35,8 @@ impl MountEntry {
     }
 }
 
-/// An instance of `fusectl` that is in nobody's tree, and gone with its last descriptor. (A mount in a namespace of its own
-/// would need one, whose copies of all mounts keep them from ending.)
+/// An instance of `fusectl` that is in no mount tree, and ends with its last descriptor. (Mounting
+/// it needs a mount namespace, whose copies of all mounts would prevent their end.)
 fn control() -> Result<OwnedFd, Errno> {
     let context = rustix::mount::fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(context.as_fd())?;
@@ -45,7 +47,8 @@ fn control() -> Result<OwnedFd, Errno> {
 }
 
 impl Abort {
-    /// Does it; programs get ECONNABORTED or ENOTCONN from there on. Nothing if it is over already.
+    /// Ends the connection. Programs get ECONNABORTED or ENOTCONN from then on. No effect after its
+    /// end.
     pub fn abort(&self) -> io::Result<()> {
         rustix::io::write(&self.0, b"1")?;
         Ok(())
@@ -59,7 +62,7 @@ impl From<Abort> for OwnedFd {
 }
 
 impl From<OwnedFd> for Abort {
-    /// What another process opened.
+    /// From a descriptor that another process opened.
     fn from(fd: OwnedFd) -> Self {
         Self(fd)
     }

@@ -1,4 +1,4 @@
-//! mount(2), for root.
+//! Mounting with mount(2), for root.
 
 use super::{MountError, MountOptions};
 use crate::kernel::clone::open_device;
@@ -6,7 +6,7 @@ use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-/// Mounts; the device to serve. `None`: only root may.
+/// Mounts and returns the device to serve. `None`: only root may.
 pub(super) fn mount(
     options: &MountOptions,
     point: &Path,

@@ -1,11 +1,11 @@
-//! What can go wrong, for the person at the terminal: what, why, and what to type.
+//! Errors of mounting and unmounting, for the user: what failed, why, and which command to try.
 
 use crate::kernel::connection::StartError;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// What to type where a directory cannot be mounted on.
+/// What to try where a directory cannot be mounted on.
 fn instead(point: &Path, why: &io::Error) -> String {
     match why.kind() {
         io::ErrorKind::NotFound => format!("mkdir -p {}", point.display()),
@@ -13,14 +13,14 @@ fn instead(point: &Path, why: &io::Error) -> String {
     }
 }
 
-/// Why there is no mount.
+/// Why mounting failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum MountError {
-    /// The kernel's part is missing.
+    /// The kernel has no FUSE.
     #[error("opening /dev/fuse failed: {0}; try: modprobe fuse")]
     NoDevice(#[source] io::Error),
-    /// The mount point cannot be one.
+    /// The directory cannot be a mount point.
     #[error("{} cannot be mounted on: {why}; try: {}", point.display(), instead(point, why))]
     Point {
         /// The directory.
@@ -28,35 +28,42 @@ pub enum MountError {
         /// Why not.
         why: io::Error,
     },
-    /// A mount whose process is gone.
-    #[error("{0} is a mount whose process is gone; try: braid umount {0}", point.display())]
+    /// It is a mount whose process is gone.
+    #[error(
+        "{0} is a mount whose process is gone; try: braid umount {0}",
+        point.display()
+    )]
     Dead {
         /// The directory.
         point: PathBuf,
     },
-    /// It is in use as one.
-    #[error("{0} is mounted already, from {source_name} ({kind}); try: braid umount {0}", point.display())]
+    /// Something is mounted there already.
+    #[error(
+        "{0} is mounted already, from {source_name} ({kind}); try: braid umount {0}",
+        point.display()
+    )]
     Mounted {
         /// The directory.
         point: PathBuf,
-        /// What the table of mounts says.
+        /// Its source in the table of mounts.
         source_name: String,
         /// The type of that file system.
         kind: String,
     },
-    /// Only root may, and the helper for others is missing.
+    /// Only root may mount, and the helper for other users is missing.
     #[error(
-        "mounting needs root, or fusermount3, which is not installed; try: sudo braid mount, or apt-get install fuse3"
+        "mounting needs root or fusermount3, which is not installed; \
+         try: sudo braid mount, or apt-get install fuse3"
     )]
     NotAllowed,
     /// The helper refused.
-    #[error("fusermount3 did not mount {}: {why}{hint}", point.display())]
+    #[error("mounting on {} with fusermount3 failed: {why}{hint}", point.display())]
     Helper {
         /// The directory.
         point: PathBuf,
-        /// Its words.
+        /// Its message.
         why: String,
-        /// What to do, where that is known; with `; try: ` before it.
+        /// What to try, if that is known; with `; try: ` before it.
         hint: &'static str,
     },
     /// mount(2) refused.
@@ -67,12 +74,12 @@ pub enum MountError {
         /// Why.
         why: io::Error,
     },
-    /// It was mounted, and then the protocol did not begin.
+    /// It was mounted, and serving it could not begin.
     #[error(transparent)]
     Start(#[from] StartError),
 }
 
-/// Why a mount is still there.
+/// Why unmounting failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum UnmountError {
@@ -82,7 +89,7 @@ pub enum UnmountError {
         /// The directory.
         point: PathBuf,
     },
-    /// It is something else's.
+    /// Another file system is mounted there.
     #[error("{0} is a mount of {kind}, not of BraidFS; try: umount {0}", point.display())]
     NotOurs {
         /// The directory.
@@ -90,12 +97,15 @@ pub enum UnmountError {
         /// The type of file system.
         kind: String,
     },
-    /// Somebody uses it.
-    #[error("{0} is in use{users}; try: braid umount --lazy {0}", point.display())]
+    /// It is in use.
+    #[error(
+        "{0} is in use{users}; try: braid umount --lazy {0}",
+        point.display()
+    )]
     Busy {
         /// The directory.
         point: PathBuf,
-        /// Who, as far as it can be seen: ` by git (1234), bash (567)`, or nothing.
+        /// The processes that can be seen: ` by git (1234), bash (567)`, or nothing.
         users: String,
     },
     /// The system refused.
@@ -107,7 +117,10 @@ pub enum UnmountError {
         why: io::Error,
     },
     /// The helper is missing or refused.
-    #[error("unmounting {} needs root or fusermount3: {why}; try: sudo braid umount {}", point.display(), point.display())]
+    #[error(
+        "unmounting {0} needs root or fusermount3: {why}; try: sudo braid umount {0}",
+        point.display()
+    )]
     Helper {
         /// The directory.
         point: PathBuf,

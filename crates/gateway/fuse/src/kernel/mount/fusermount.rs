@@ -1,4 +1,4 @@
-//! `fusermount3`, which mounts for ordinary users: it hands the open device back over a socket.
+//! `fusermount3`, which mounts for unprivileged users and sends the open device back over a socket.
 
 use super::{MountError, MountOptions};
 use rustix::net::{
@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 
 const PROGRAM: &str = "fusermount3";
 
-/// Mounts; the device to serve.
+/// Mounts and returns the device to serve.
 pub(super) fn mount(options: &MountOptions, point: &Path) -> Result<OwnedFd, MountError> {
     let helper = |error: io::Error| MountError::Helper {
         point: point.to_owned(),
@@ -28,7 +28,7 @@ pub(super) fn mount(options: &MountOptions, point: &Path) -> Result<OwnedFd, Mou
     // Its standard input is the socket: nothing else of this process is inherited.
     command.env("_FUSE_COMMFD", "0").stdin(theirs).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = match command.spawn() {
-        // EACCES: of a directory in PATH, or of a helper that only a group may run.
+        // EACCES: a directory in PATH, or a helper that only a group may run.
         Err(error)
             if matches!(
                 error.kind(),
@@ -39,7 +39,7 @@ pub(super) fn mount(options: &MountOptions, point: &Path) -> Result<OwnedFd, Mou
         }
         spawned => spawned.map_err(helper)?,
     };
-    // Its copy of the socket goes with the command, so that a helper that failed ends the wait.
+    // Dropping the command closes our copy of its socket: a helper that fails then ends the wait.
     drop(command);
     let device = receive(&ours).map_err(helper)?;
     let mut words = String::new();
@@ -56,12 +56,12 @@ pub(super) fn mount(options: &MountOptions, point: &Path) -> Result<OwnedFd, Mou
     }
 }
 
-/// Its first line without its name, and what helps against the common ones.
+/// An error from its message: the first line without its name, and a hint for common causes.
 fn refused(point: &Path, words: &str) -> MountError {
     let why = words
         .lines()
         .next()
-        .unwrap_or("it did not say why")
+        .unwrap_or("it gave no reason")
         .trim_start_matches("fusermount3: ")
         .to_owned();
     let hint = match &why {
@@ -80,7 +80,7 @@ fn refused(point: &Path, words: &str) -> MountError {
     MountError::Helper { point: point.to_owned(), why, hint }
 }
 
-/// One byte with a descriptor; `None`: the helper ended without.
+/// Receives one byte with a descriptor. `None`: the helper ended without sending one.
 fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -96,7 +96,7 @@ fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     Ok(received)
 }
 
-/// Unmounts; its words if it did not.
+/// Unmounts. The error is its message.
 pub(super) fn unmount(point: &Path, lazy: bool) -> Result<(), String> {
     let mut command = Command::new(PROGRAM);
     command.args(["-u", "-q"]).args(lazy.then_some("-z")).arg("--").arg(point).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! The life of a mount: made, served, ended. By mount(2) where the caller may, else by `fusermount3`.
+//! Mounting and unmounting: by mount(2) where the caller may, otherwise by `fusermount3`.
 
 mod abort;
 mod direct;
@@ -17,5 +17,5 @@ pub use options::MountOptions;
 pub use table::{MountEntry, entries, entry_at};
 pub use unmount::{Unmount, remount, unmount};
 
-/// What `/proc/self/mountinfo` shows as the type, behind `fuse.`.
+/// The type in `/proc/self/mountinfo`, after `fuse.`.
 pub const SUBTYPE: &str = "braid";

@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an unmount may take to write back what is dirty before it is made lazy: processes wait for
-/// this one to end, and an init system kills it after 90 s.
+/// How long an unmount may write back dirty pages before it becomes lazy. Processes wait for this
+/// one to end, and an init system kills it after 90 s.
 const UNMOUNT_PATIENCE: Duration = Duration::from_secs(40);
 /// How long the kernel may take to end the connection after that.
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A mount that is served until it is unmounted, by whom ever. Dropping it unmounts.
+/// A mount that is served until any process unmounts it. Dropping it unmounts.
 #[derive(Debug)]
 pub struct Mounted {
     point: PathBuf,
@@ -28,7 +28,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts and serves. When it returns, the first request may be under way.
+    /// Mounts and serves. The first request may run before it returns.
     pub fn new(
         options: &MountOptions,
         pool: PoolOptions,
@@ -46,19 +46,19 @@ impl Mounted {
                 Ok(mounted)
             }
             Err(error) => {
-                // The device is closed: nobody waits for the answer to anything.
+                // The device is closed, so no request is pending.
                 let _ = unmount_resolved(&point, Unmount::Lazy);
                 Err(error.into())
             }
         }
     }
 
-    /// Where, as the table of mounts has it.
+    /// The mount point, as in the table of mounts.
     pub fn point(&self) -> &Path {
         &self.point
     }
 
-    /// Its line in the table of mounts; ENOENT when it is not there any more.
+    /// Its entry in the table of mounts; ENOENT after its end.
     pub fn entry(&self) -> io::Result<MountEntry> {
         let number = self.connection.number();
         let is_it = |entry: &MountEntry| {
@@ -79,7 +79,7 @@ impl Mounted {
         self.connection.features()
     }
 
-    /// How requests come.
+    /// The transport of requests.
     pub fn transport(&self) -> Transport {
         self.connection.transport()
     }
@@ -94,7 +94,7 @@ impl Mounted {
         self.connection.wait();
     }
 
-    /// As `wait`, for at most `time`; whether it is unmounted.
+    /// As `wait`, for at most `time`. Whether it is unmounted.
     pub fn wait_for(&self, time: Duration) -> bool {
         self.connection.wait_for(time)
     }
@@ -104,13 +104,14 @@ impl Mounted {
         unmount_resolved(&self.point, Unmount::Plain)
     }
 
-    /// Ends it in any case, in bounded time (I8): a plain unmount, and where that is refused or does not
-    /// come to an end, a lazy one. Processes that still use it get errors when this process ends.
+    /// Ends the mount in any case, in bounded time (I8): by a plain unmount, or by a lazy one where
+    /// that is refused or takes too long. Processes that still use it get errors when this process
+    /// ends.
     pub fn end(&self) {
         if self.wait_for(Duration::ZERO) {
             return;
         }
-        // On a thread of its own: the kernel may wait for answers to what it writes back.
+        // On a separate thread: the kernel may wait for replies to its write-back.
         let point = self.point.clone();
         let (done, waiting) = std::sync::mpsc::channel();
         let plain = std::thread::Builder::new().name("fuse-unmount".into()).spawn(move || {
@@ -118,14 +119,17 @@ impl Mounted {
         });
         let result = plain.ok().map(|_| waiting.recv_timeout(UNMOUNT_PATIENCE));
         if !matches!(result, Some(Ok(Ok(())))) && entry_is_ours(&self.point) {
-            tracing::warn!(point = %self.point.display(), "unmounted while in use: processes there will get errors");
+            tracing::warn!(
+                point = %self.point.display(),
+                "unmounted while in use: processes there will get errors"
+            );
             let _ = unmount_resolved(&self.point, Unmount::Lazy);
         }
         self.wait_for(END_PATIENCE);
     }
 
-    /// The kernel reads 128 KiB ahead of itself, less than one stripe; more is root's to set, and an
-    /// ordinary user's mount works without.
+    /// Sets the read-ahead. The kernel's default of 128 KiB is less than one stripe. Only root may
+    /// set more; a mount of another user works without it.
     fn set_read_ahead(&self) {
         let Ok(entry) = self.entry() else { return };
         let kib = self.connection.read_ahead_bytes() >> 10;
@@ -146,13 +150,14 @@ fn entry_is_ours(point: &Path) -> bool {
     table::entry_at(point).ok().flatten().is_some_and(|entry| entry.is_ours())
 }
 
-/// Whether a mount is there whose process is gone. Its attributes may still be in the kernel's memory, so that
-/// `stat` works; `statfs` always asks.
+/// Whether the directory is a mount whose process is gone. The kernel may still have its attributes
+/// cached, so `stat` works; `statfs` always needs the process.
 pub fn is_dead(point: &Path) -> bool {
     matches!(rustix::fs::statfs(point), Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
-/// The directory as the table of mounts will have it, and its mode; or what is in the way.
+/// The directory as the table of mounts will show it, and its mode; or why it cannot be a mount
+/// point.
 fn usable(point: &Path) -> Result<(PathBuf, u32), MountError> {
     let unusable = |why: io::Error| MountError::Point { point: point.to_owned(), why };
     let resolved = table::resolve(point).map_err(unusable)?;
@@ -160,7 +165,7 @@ fn usable(point: &Path) -> Result<(PathBuf, u32), MountError> {
         return Err(MountError::Dead { point: resolved });
     }
     let stat = rustix::fs::stat(&resolved).map_err(|error| unusable(error.into()))?;
-    // Through links at the end, too.
+    // Also follows a link at the end of the path.
     let point = resolved.canonicalize().map_err(unusable)?;
     match table::entry_at(&point).map_err(unusable)? {
         Some(entry) if entry.is_ours() => {

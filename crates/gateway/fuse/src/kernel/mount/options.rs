@@ -1,41 +1,42 @@
-//! How a mount is made: `-o` in parts.
+//! Options of a mount (`-o`).
 
 use super::SUBTYPE;
 use crate::kernel::uring::IoUring;
 use rustix::mount::MountFlags;
 use std::path::PathBuf;
 
-/// What to mount where.
+/// What to mount, where, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountOptions {
     /// The directory.
     pub point: PathBuf,
-    /// What the table of mounts shows as the source.
+    /// The source in the table of mounts.
     pub source: String,
-    /// Type behind `fuse.`.
+    /// The type after `fuse.`.
     pub subtype: String,
-    /// Nothing can be changed.
+    /// The mount is read-only.
     pub read_only: bool,
-    /// Other users than the one who mounted may use it. An ordinary user needs `user_allow_other` in
-    /// `/etc/fuse.conf`.
+    /// Users other than the one who mounted may use it. An unprivileged user needs
+    /// `user_allow_other` in `/etc/fuse.conf`.
     pub allow_other: bool,
     /// The kernel checks permissions.
     pub default_permissions: bool,
-    /// Set-user-id and set-group-id bits count.
+    /// Set-user-id and set-group-id bits take effect.
     pub suid: bool,
-    /// Device nodes are devices.
+    /// Device nodes give access to devices.
     pub dev: bool,
     /// Programs may be run.
     pub exec: bool,
-    /// Reading changes no times.
+    /// Reading does not change access times.
     pub no_atime: bool,
-    /// Of directories.
+    /// Reading directories does not change their access times.
     pub no_dir_atime: bool,
-    /// Each read changes the time, as the table of mounts shows it. What times are is the cluster's affair.
+    /// Each read changes the access time: shown in the table of mounts only. The cluster decides
+    /// about times.
     pub strict_atime: bool,
-    /// Times are written late, as the table of mounts shows it.
+    /// Times are written lazily: shown in the table of mounts only.
     pub lazy_time: bool,
-    /// What the kernel asks for at a time, in bytes, a multiple of the page.
+    /// The largest READ of the kernel, in bytes, a multiple of the page size.
     pub read_bytes_max: u32,
     /// Every write is synchronous.
     pub sync: bool,
@@ -45,10 +46,11 @@ pub struct MountOptions {
     pub io_uring: IoUring,
 }
 
-/// Half of what a pipe holds at best, so that the pieces of a socket have places in it (docs/adr/0017).
+/// Half the capacity of a pipe, so that the fragments from a socket fit into its buffers
+/// (docs/adr/0017).
 const READ_BYTES_MAX: u32 = 512 << 10;
 
-/// What `/etc/fstab` and mount(8) know and the kernel, or a file system like this, has no use for.
+/// Options of `/etc/fstab` and mount(8) that have no meaning for the kernel or this file system.
 const OF_FSTAB: &[&str] = &[
     "defaults",
     "auto",
@@ -71,12 +73,13 @@ const OF_FSTAB: &[&str] = &[
     "noiversion",
 ];
 
-/// How requests come, as a word of `-o`.
+/// The option for the transport of requests.
 const IO_URING: &str = "io_uring=";
 
 impl MountOptions {
-    /// As a cluster's file system should be mounted: everyone may use it (where root mounts it), the kernel
-    /// checks permissions, and no other machine's set-user-id program or device counts here.
+    /// The defaults for a cluster's file system: all users may use it (if root mounts it), the
+    /// kernel checks permissions, and set-user-id programs and devices of other machines have no
+    /// effect.
     pub fn new(source: impl Into<String>, point: impl Into<PathBuf>) -> Self {
         Self {
             point: point.into(),
@@ -99,7 +102,7 @@ impl MountOptions {
         }
     }
 
-    /// Takes one word of `-o`; `false`: not a word of mounts in general.
+    /// Sets one option of `-o`. `false`: it is not an option of mounts in general.
     pub fn set(&mut self, word: &str) -> bool {
         match word {
             "ro" => self.read_only = true,
@@ -109,7 +112,7 @@ impl MountOptions {
             "exec" | "noexec" => self.exec = word == "exec",
             "atime" | "noatime" => self.no_atime = word == "noatime",
             "diratime" | "nodiratime" => self.no_dir_atime = word == "nodiratime",
-            // The kernel takes the one of them, and the last word counts.
+            // The kernel refuses both together; the last one counts.
             "strictatime" => (self.strict_atime, self.no_atime) = (true, false),
             "nostrictatime" | "relatime" | "norelatime" => self.strict_atime = false,
             "lazytime" | "nolazytime" => self.lazy_time = word == "lazytime",
@@ -150,7 +153,8 @@ impl MountOptions {
             .fold(MountFlags::empty(), |all, (_, flag)| all | flag)
     }
 
-    /// The words for `fusermount3 -o`. It adds `nosuid` and `nodev` for ordinary users by itself.
+    /// The options for `fusermount3 -o`, which adds `nosuid` and `nodev` for unprivileged users by
+    /// itself.
     pub(super) fn words(&self) -> String {
         let words = [
             (self.read_only, "ro"),
@@ -170,7 +174,7 @@ impl MountOptions {
     }
 }
 
-/// A comma would end the word.
+/// Escapes commas, which would end the option.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace(',', "\\,")
 }
@@ -180,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_fstab_are_taken_and_unknown_ones_are_not() {
+    fn options_of_fstab_are_accepted_and_unknown_ones_are_not() {
         let mut options = MountOptions::new("braid", "/mnt");
         for word in "defaults,_netdev,noauto,x-systemd.automount,ro,noatime,suid".split(',') {
             assert!(options.set(word), "{word}");
@@ -191,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_of_times_of_access_is_taken() {
+    fn every_option_for_access_times_is_accepted() {
         let mut options = MountOptions::new("braid", "/mnt");
         let own = options.flags();
         for (word, flag) in [
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_counts() {
+    fn the_last_option_counts() {
         let mut options = MountOptions::new("braid", "/mnt");
         assert!(
             options.set("ro") && options.set("rw") && options.set("noexec") && options.set("exec")
@@ -221,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_in_a_source_does_not_end_its_word() {
+    fn a_comma_in_a_source_does_not_end_its_option() {
         let options = MountOptions::new("a,b\\c", "/mnt");
         assert!(
             options.words().ends_with("fsname=a\\,b\\\\c,subtype=braid"),

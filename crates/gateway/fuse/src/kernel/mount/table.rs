@@ -1,5 +1,5 @@
-//! The table of mounts, `/proc/self/mountinfo`: read without touching any mount, so that it works while
-//! servers are dead.
+//! The table of mounts, `/proc/self/mountinfo`: read without touching any mount, so that it works
+//! while servers are dead.
 
 use super::SUBTYPE;
 use std::ffi::OsString;
@@ -7,18 +7,18 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// One line.
+/// One entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountEntry {
-    /// The kernel's number, which another mount gets when this one is gone.
+    /// The kernel's number, which it reuses after the end of the mount.
     pub id: u64,
-    /// What of the file system it shows: `/`, unless it is a directory that was bound there.
+    /// The root of the mount within the file system: `/`, unless it is a bind mount of a directory.
     pub root: PathBuf,
-    /// Where.
+    /// The mount point.
     pub point: PathBuf,
     /// Type of file system, `fuse.braid` for ours.
     pub kind: String,
-    /// Its source.
+    /// The source.
     pub source: String,
     /// `major:minor` of its device.
     pub device: String,
@@ -59,13 +59,13 @@ pub fn entries() -> io::Result<Vec<MountEntry>> {
     Ok(table.split(|byte| *byte == b'\n').filter_map(MountEntry::parse).collect())
 }
 
-/// What is mounted on a directory: the uppermost, where there are several. The path is absolute, without
-/// symbolic links.
+/// What is mounted on a directory: the topmost mount, where there are several. The path is
+/// absolute, without symbolic links.
 pub fn entry_at(point: &Path) -> io::Result<Option<MountEntry>> {
     Ok(entries()?.into_iter().rfind(|entry| entry.point == point))
 }
 
-/// A path as the table has it, without touching what is mounted on it: only its parent is resolved.
+/// A path as in the table. Only its parent is resolved, so that the mount itself is not touched.
 pub(super) fn resolve(point: &Path) -> io::Result<PathBuf> {
     let point = std::path::absolute(point)?;
     match (point.parent(), point.file_name()) {
@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn a_line_is_read_with_and_without_tags_and_with_blanks_in_its_names() {
-        let line = b"46 28 0:41 / /mnt/a\\040b rw,nosuid shared:9 master:1 - fuse.braid a\\134b rw,user_id=0";
+        let line = b"46 28 0:41 / /mnt/a\\040b rw,nosuid shared:9 master:1 - fuse.braid a\\134b \
+                     rw,user_id=0";
         let entry = MountEntry::parse(line).unwrap();
         assert_eq!((entry.point.as_path(), entry.source.as_str()), (Path::new("/mnt/a b"), "a\\b"));
         assert_eq!(entry.root, Path::new("/"));

@@ -1,20 +1,20 @@
-//! Ends a mount, this process's or another's, also one whose process is gone.
+//! Unmounting: a mount of this process or of another one, also one whose process is gone.
 
 use super::{MountEntry, MountOptions, UnmountError, fusermount, table, users};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::path::{Path, PathBuf};
 
-/// How.
+/// How to unmount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmount {
-    /// Fails while somebody uses it.
+    /// Fails while it is in use.
     Plain,
-    /// Takes it out of the tree now; it ends when the last user is gone.
+    /// Removes it from the tree immediately; it ends after its last use.
     Lazy,
 }
 
-/// Unmounts what is mounted on a directory, if it is ours. Never asks the file system anything.
+/// Unmounts what is mounted on a directory, if it is ours. Sends no request to the file system.
 pub fn unmount(point: &Path, how: Unmount) -> Result<(), UnmountError> {
     let failed = |why: std::io::Error| UnmountError::Failed { point: point.to_owned(), why };
     let (point, entry) = find(point).map_err(failed)?;
@@ -28,8 +28,8 @@ pub fn unmount(point: &Path, how: Unmount) -> Result<(), UnmountError> {
     unmount_resolved(&point, how)
 }
 
-/// Gives what is mounted on a directory, if it is ours, the flags of these options: read-only and the like. Never asks the file
-/// system anything.
+/// Changes the flags of what is mounted on a directory, if it is ours: read-only and the like.
+/// Sends no request to the file system.
 pub fn remount(options: &MountOptions) -> Result<(), UnmountError> {
     let given = &options.point;
     let failed = |why: std::io::Error| UnmountError::Failed { point: given.clone(), why };
@@ -42,8 +42,8 @@ pub fn remount(options: &MountOptions) -> Result<(), UnmountError> {
     }
 }
 
-/// A link to a mount point counts, too. It is followed only where nothing is mounted under its own name: to look
-/// at a mount point is to ask its file system.
+/// A link to a mount point counts, too. It is followed only where nothing is mounted under its own
+/// name: to look at a mount point is to ask its file system.
 fn find(point: &Path) -> std::io::Result<(PathBuf, Option<MountEntry>)> {
     let resolved = table::resolve(point)?;
     if let Some(entry) = table::entry_at(&resolved)? {
@@ -54,7 +54,7 @@ fn find(point: &Path) -> std::io::Result<(PathBuf, Option<MountEntry>)> {
     Ok((behind, entry))
 }
 
-/// `point` is as the table has it.
+/// `point`: as in the table of mounts.
 pub(super) fn unmount_resolved(point: &Path, how: Unmount) -> Result<(), UnmountError> {
     let flags = match how {
         Unmount::Plain => UnmountFlags::NOFOLLOW,
@@ -73,7 +73,7 @@ fn by_helper(point: &Path, how: Unmount) -> Result<(), UnmountError> {
     match fusermount::unmount(point, how == Unmount::Lazy) {
         Ok(()) => Ok(()),
         Err(why) if why.contains("busy") => Err(busy(point)),
-        // With -q a busy mount point is refused without a word.
+        // With -q it gives no reason for a busy mount point.
         Err(why) if why.is_empty() => Err(busy(point)),
         Err(why) => Err(UnmountError::Helper { point: point.to_owned(), why }),
     }

@@ -1,12 +1,12 @@
-//! Who keeps a mount busy.
+//! Processes that use a mount.
 
 use std::path::Path;
 
-/// Processes named at most: the list is for a person.
+/// Processes named at most, for a readable message.
 const NAMED_MAX: usize = 5;
 
-/// ` by git (1234), bash (567)`, or nothing where nobody can be seen. Reads link texts only: the mount
-/// itself is not touched.
+/// ` by git (1234), bash (567)`, or nothing where no process can be seen. Reads only targets of
+/// links: the mount itself is not touched.
 pub(super) fn describe(point: &Path) -> String {
     let mut found: Vec<String> = Vec::new();
     for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -25,7 +25,7 @@ pub(super) fn describe(point: &Path) -> String {
     }
 }
 
-/// A working or root directory, a program or an open file below `point`.
+/// Whether a process has a working or root directory, a program or an open file below `point`.
 fn uses(process: &Path, point: &Path) -> bool {
     let below =
         |link: &Path| std::fs::read_link(link).is_ok_and(|target| target.starts_with(point));
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_is_nothing_is_said() {
+    fn without_processes_the_text_is_empty() {
         assert_eq!(describe(Path::new("/no/such/place")), "");
     }
 }

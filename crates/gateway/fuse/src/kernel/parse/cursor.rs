@@ -1,9 +1,9 @@
-//! Takes numbers and names off the front of bytes.
+//! Reads numbers and names from the front of bytes.
 
 use super::ParseError;
 
-/// What is left of a request's arguments: of this piece, and the piece after it. No number and no name
-/// lies in both.
+/// The unread arguments of a request: the rest of this piece, and the next piece. No number or name
+/// crosses from one to the other.
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
     next: &'a [u8],
@@ -14,7 +14,7 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes, next: &[] }
     }
 
-    /// Over io_uring the fixed arguments and what follows them lie in two places.
+    /// For io_uring, where the fixed arguments and what follows them are in two places.
     pub(super) fn pieces(first: &'a [u8], next: &'a [u8]) -> Self {
         Self { rest: first, next }
     }
@@ -55,7 +55,7 @@ impl<'a> Cursor<'a> {
         self.array().map(i64::from_ne_bytes)
     }
 
-    /// The first number of a structure of `bytes` whose others mean nothing.
+    /// The first number of a structure of `bytes`; the others are not used.
     pub(super) fn first_u32(&mut self, bytes: usize) -> Result<u32, ParseError> {
         Cursor::new(self.bytes(bytes)?).u32()
     }
@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
         std::mem::take(&mut self.rest)
     }
 
-    /// Nothing may be left: what is not understood is not acted upon (I10).
+    /// Fails if bytes are left: a request that is not understood whole is refused (I10).
     pub(super) fn end(&self) -> Result<(), ParseError> {
         match self.rest.len() + self.next.len() {
             0 => Ok(()),

@@ -12,7 +12,7 @@ const INIT_SHORT_BYTES: usize = 16;
 
 type Parsed<'a> = Result<Operation<'a>, ParseError>;
 
-/// `node`: the header's, which a single FORGET is about.
+/// `node`: the header's, for a single FORGET.
 pub(super) fn forget<'a>(node: u64, code: u32, c: &mut Cursor<'a>) -> Parsed<'a> {
     if code == opcode::FORGET {
         let one = Some(Forget { node, lookups: c.u64()? });
@@ -128,7 +128,7 @@ pub(super) fn init<'a>(c: &mut Cursor<'a>) -> Parsed<'a> {
     let mut first = Cursor::new(short);
     let (major, minor, read_ahead_bytes_max, low) =
         (first.u32()?, first.u32()?, first.u32()?, first.u32()?);
-    // What a newer kernel may add behind `flags2` is not needed to answer it.
+    // Fields that a newer kernel may add after `flags2` are not needed.
     let mut more = Cursor::new(c.rest());
     let high = match Features(low.into()).contains(Features::INIT_EXT) {
         true => more.u32()?,

@@ -6,8 +6,8 @@ use crate::kernel::abi::flag::EXT_GROUPS;
 
 const HEADER_BYTES: usize = 8;
 
-/// The group numbers, four bytes each; kinds that are not known are passed over: the kernel sends
-/// only those that INIT agreed on.
+/// The group numbers, four bytes each. Unknown kinds are skipped: the kernel sends only those that
+/// INIT agreed on.
 pub(super) fn groups(mut bytes: &[u8]) -> Result<&[u8], ParseError> {
     let mut found: &[u8] = &[];
     while !bytes.is_empty() {

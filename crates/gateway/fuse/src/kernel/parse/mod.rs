@@ -1,4 +1,5 @@
-//! From the bytes of one read of `/dev/fuse` to a request. Pure; any bytes give a value or an error.
+//! Parses a request from the bytes of one read of `/dev/fuse`. No I/O; any bytes give a value or an
+//! error.
 //!
 //! ```text
 //!   | header 40 | arguments of the opcode: numbers, names with NUL, data | extensions |
@@ -18,36 +19,36 @@ use super::{Lock, LockKind, Operation};
 use cursor::Cursor;
 use thiserror::Error;
 
-/// What every request begins with.
+/// The header of every request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// What is asked, as a number.
+    /// The number of the operation.
     pub opcode: u32,
-    /// Names the request; the answer repeats it.
+    /// The number of the request; the reply repeats it.
     pub unique: u64,
     /// The node it is about; for names, the directory.
     pub node: u64,
-    /// File system user of who asks.
+    /// File system user id of the caller.
     pub uid: u32,
-    /// File system group of who asks.
+    /// File system group id of the caller.
     pub gid: u32,
-    /// Thread that asks; 0: none, or one that this pid namespace does not see.
+    /// Thread of the caller; 0: none, or not visible in this pid namespace.
     pub pid: u32,
 }
 
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request<'a> {
-    /// Who asks about what.
+    /// The caller and the node.
     pub header: Header,
-    /// What.
+    /// The operation and its arguments.
     pub operation: Operation<'a>,
-    /// Supplementary groups that the kernel named: for what is created in a directory whose group the
-    /// caller has only by them, that group (`CREATE_SUPP_GROUP`).
+    /// Supplementary groups in the request (`CREATE_SUPP_GROUP`): where a file is created in a
+    /// directory whose group is one of the caller's supplementary groups, that group.
     pub groups: Groups<'a>,
 }
 
-/// Supplementary groups, still as bytes.
+/// Supplementary groups, not decoded yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Groups<'a>(&'a [u8]);
 
@@ -58,22 +59,22 @@ impl Groups<'_> {
     }
 }
 
-/// What was agreed at INIT and changes how requests are read.
+/// Results of INIT that change how requests are parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dialect {
     /// SETXATTR has the longer arguments (`SETXATTR_EXT`).
     pub setxattr_ext: bool,
 }
 
-/// Why bytes are no request.
+/// Why bytes are not a request.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// Not even a header: nothing can be answered.
+    /// There is no header, so no reply is possible.
     #[error("{0} bytes are too few for a request's header")]
     NoHeader(usize),
     /// The header and the read disagree.
-    #[error("a request says that it has {said} bytes and has {have}")]
+    #[error("the header says {said} bytes, and the request has {have}")]
     Length {
         /// In the header.
         said: u32,
@@ -83,18 +84,18 @@ pub enum ParseError {
     /// The arguments end too early.
     #[error("the arguments are too short")]
     Short,
-    /// Bytes are left.
-    #[error("{0} bytes stand behind the arguments")]
+    /// There are bytes after the arguments.
+    #[error("{0} bytes follow the arguments")]
     Rest(usize),
     /// A name without an end, or an empty one.
     #[error("a name is empty or has no end")]
     Name,
-    /// A number that has no meaning.
+    /// A number that is not valid.
     #[error("{what} cannot be {value}")]
     Value {
-        /// Of what.
+        /// The field.
         what: &'static str,
-        /// Which.
+        /// The number.
         value: u64,
     },
     /// Extensions do not fit.
@@ -103,8 +104,8 @@ pub enum ParseError {
 }
 
 impl Header {
-    /// Reads the header alone, with the number of bytes that extensions take at the end. Works where
-    /// the rest is broken, so that an error can be answered.
+    /// Parses only the header, and returns the length of the extensions at the end, too. Works
+    /// where the rest is malformed, so that a reply with an error is possible.
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize), ParseError> {
         Self::of(bytes, bytes.len())
     }
@@ -114,7 +115,7 @@ impl Header {
         Self::of(pieces[0], pieces.iter().map(|piece| piece.len()).sum())
     }
 
-    /// As `parse`, of a request that has `have` bytes in all, wherever the rest of them lies.
+    /// As `parse`, of a request of `have` bytes in total.
     fn of(bytes: &[u8], have: usize) -> Result<(Self, usize), ParseError> {
         let no_header = ParseError::NoHeader(bytes.len());
         let mut cursor = Cursor::new(bytes.get(..IN_HEADER_BYTES).ok_or(no_header)?);
@@ -131,15 +132,15 @@ impl Header {
 }
 
 impl<'a> Request<'a> {
-    /// Reads one request.
+    /// Parses one request.
     pub fn parse(bytes: &'a [u8], dialect: Dialect) -> Result<Self, ParseError> {
         let (header, body) =
             bytes.split_at_checked(IN_HEADER_BYTES).ok_or(ParseError::NoHeader(bytes.len()))?;
         Self::parse_pieces([header, &[], body], dialect)
     }
 
-    /// As `parse`, of a request in three pieces: its header, its fixed arguments, and what follows them
-    /// (names, data, extensions).
+    /// As `parse`, of a request in three pieces: its header, its fixed arguments, and what follows
+    /// them (names, data, extensions).
     pub fn parse_pieces(
         [header, fixed, rest]: [&'a [u8]; 3],
         dialect: Dialect,

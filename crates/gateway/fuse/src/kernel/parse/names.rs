@@ -44,7 +44,7 @@ fn create<'a>(code: u32, c: &mut Cursor<'a>) -> Result<Operation<'a>, ParseError
     let (flags, mode, umask, open_flags) = (c.u32()?, c.u32()?, c.u32()?, c.u32()?);
     let name = c.text()?;
     Ok(match (code, name) {
-        // The name that the kernel gives it means nothing.
+        // The name in the request has no meaning.
         (opcode::TMPFILE, _) => Operation::TemporaryFile { flags, mode, umask },
         (_, []) => return Err(ParseError::Name),
         (_, name) => {

@@ -432,7 +432,10 @@ fn what_is_newer_than_this_code_is_unknown_whatever_it_carries() {
 
 proptest! {
     #[test]
-    fn any_bytes_give_a_request_or_an_error(code in 0u32..64, body in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_give_a_request_or_an_error(
+        code in 0u32..64,
+        body in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
         let bytes = Bytes { opcode: code, body, extensions: Vec::new() }.finish();
         let _ = Request::parse(&bytes, EXT);
         let _ = Request::parse(&bytes[IN_HEADER_BYTES..], EXT);

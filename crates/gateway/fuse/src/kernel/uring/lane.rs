@@ -1,6 +1,8 @@
-//! What a worker's thread alone has: its ring, and the memory of its entry while no call of it is under way.
+//! The ring of a worker's thread and the memory of its entry, which belongs to the thread except
+//! during its calls.
 //!
-//! It lies with the thread, not in a reply: a reply may move to another thread, a ring may not.
+//! They are stored with the thread and not in a reply: a reply may move to another thread, a ring
+//! may not.
 #![allow(unsafe_code)]
 
 use super::memory::EntryMemory;
@@ -27,9 +29,9 @@ pub(super) struct Lane {
     device: Arc<Device>,
     memory: Arc<EntryMemory>,
     queue: u16,
-    /// Of the request in the memory.
+    /// The commit id of the request in the memory.
     commit_id: u64,
-    /// An answer that the kernel refused, which `wait` says again.
+    /// The error of a reply that the kernel refused, for the next `wait`.
     failed: Option<Errno>,
     header: [u8; HEADER_BYTES],
 }
@@ -53,13 +55,14 @@ impl Lane {
         self.ring.register(at, &self.memory, TAG)
     }
 
-    /// A request lies in the memory already.
+    /// Reads the header of the request in the memory.
     pub(super) fn take(&mut self) {
-        // SAFETY: who had the memory has handed it over, and the kernel waits for the answer.
+        // SAFETY: its previous owner has handed the memory over, and the kernel waits for the
+        // reply.
         self.header = unsafe { self.memory.header() };
     }
 
-    /// Answers a request of another worker, whose entry is this one's from now on.
+    /// Answers the request of another worker, whose entry this one has taken over.
     pub(super) fn adopt(&mut self, message: Message, commit_id: u64) -> Result<(), Errno> {
         self.commit_id = commit_id;
         self.take();
@@ -77,18 +80,18 @@ impl Lane {
         }
         let waited = self.ring.wait(time);
         if let Waited::Request(_) = waited {
-            // The kernel has filled the memory, and waits for the answer.
+            // The kernel has filled the memory, and waits for the reply.
             self.take();
         }
         waited
     }
 
-    /// Whether the last answer fetched a request at once.
+    /// Whether the last reply fetched a request immediately.
     pub(super) fn has_next(&mut self) -> bool {
         self.ring.unhandled() > 0
     }
 
-    /// The header of the request that came.
+    /// The header of the current request.
     pub(super) fn header(&self) -> &[u8; HEADER_BYTES] {
         &self.header
     }
@@ -97,7 +100,7 @@ impl Lane {
         self.commit_id = commit_id;
     }
 
-    /// Writes the answer and tells the kernel, in this call.
+    /// Writes the reply and submits it, in this call.
     fn commit(&mut self, message: Message, data: &[IoSlice<'_>]) -> Result<(), Errno> {
         let put = self.put(message, data);
         let (at, commit_id) = (self.at(), self.commit_id);
@@ -116,10 +119,10 @@ impl Lane {
         self.ring.prepare_commit(at, commit_id, TAG).and(put)
     }
 
-    /// An answer whose data lie in the payload.
+    /// A reply whose data is in the payload.
     fn put_header(&mut self, mut message: Message, bytes: usize) -> Result<(), Errno> {
         let whole = message.finish(bytes);
-        // A READ's answer has no fixed part.
+        // The reply to a READ has no fixed part.
         debug_assert_eq!(whole.len(), OUT_HEADER_BYTES);
         let header = whole.first_chunk().copied().unwrap_or_default();
         self.set(&header, bytes);
@@ -132,14 +135,14 @@ impl Lane {
             message.finish(bytes).split_first_chunk::<OUT_HEADER_BYTES>().ok_or(Errno::INVAL)?;
         let whole = fixed.len() + bytes;
         if whole > self.memory.payload_bytes() {
-            // More than was asked for: the kernel would refuse it as well.
+            // More than was asked for: the kernel would refuse it, too.
             let mut refused = *header;
             refused[4..8].copy_from_slice(&(-Errno::IO.raw_os_error()).to_ne_bytes());
             self.set(&refused, 0);
             return Err(Errno::INVAL);
         }
-        // SAFETY: the request's answer is being given: the handler has no reference into this memory (`Slot`: `When::Now` has copies,
-        // and with `When::Afterwards` it has returned).
+        // SAFETY: the reply is being written, so the handler has no reference into this memory.
+        // With `AnswerTime::Now` it has copies, and with `AnswerTime::Afterwards` it has returned.
         let payload = unsafe { self.memory.payload_mut() };
         let mut at = 0;
         for piece in std::iter::once(fixed).chain(data.iter().map(|slice| &**slice)) {
@@ -156,28 +159,28 @@ impl Lane {
             header,
             u32::try_from(payload_bytes).unwrap_or(u32::MAX),
         );
-        // SAFETY: the memory is this thread's until the commit.
+        // SAFETY: the memory belongs to this thread until the commit.
         unsafe { self.memory.set_header(&self.header) };
     }
 
-    /// Gives the payload's pages back, where nothing came for a while.
+    /// Releases the payload's pages.
     pub(super) fn release(&mut self) {
-        // SAFETY: no request lies in it: the kernel fills it in calls of this thread only.
+        // SAFETY: it has no request: the kernel fills it in calls of this thread only.
         unsafe { self.memory.release() };
     }
 }
 
-/// Gives this thread its lane.
+/// Sets the ring of this thread.
 pub(super) fn enter(lane: Lane) {
     LANE.set(Some(lane));
 }
 
-/// Ends it: the ring with what it waits for.
+/// Drops the ring of this thread.
 pub(super) fn leave() {
     LANE.set(None);
 }
 
-/// This thread's; `None` where it has none.
+/// Uses the ring of this thread. `None`: it has none.
 pub(super) fn with<R>(use_it: impl FnOnce(&mut Lane) -> R) -> Option<R> {
     LANE.with_borrow_mut(|lane| lane.as_mut().map(use_it))
 }

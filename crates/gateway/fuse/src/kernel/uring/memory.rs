@@ -1,4 +1,4 @@
-//! The memory that one entry of a ring shares with the kernel.
+//! The memory that one ring entry shares with the kernel.
 #![allow(unsafe_code)]
 
 use super::wire::HEADER_BYTES;
@@ -7,20 +7,20 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr::{self, NonNull};
 
-/// The header has a page of its own, so that the payload begins at one.
+/// The header has its own page, so that the payload is page aligned.
 const HEADER_ROOM: usize = 4096;
 
-/// Header and payload. The kernel writes to it only inside calls of the thread whose ring waits with it
-/// (`IORING_SETUP_DEFER_TASKRUN`): between two calls it belongs to that thread alone.
+/// Header and payload. The kernel writes to it only inside calls of the thread whose ring waits
+/// with it (`IORING_SETUP_DEFER_TASKRUN`): between two calls it belongs to that thread alone.
 #[derive(Debug)]
 pub(super) struct EntryMemory {
     base: NonNull<u8>,
     payload_bytes: usize,
 }
 
-// SAFETY: it is plain memory; which thread may use it when is what `Lane` keeps to.
+// SAFETY: it is plain memory; `WorkerRing` ensures which thread may use it when.
 unsafe impl Send for EntryMemory {}
-// SAFETY: as above: all that reads or writes it is unsafe, or takes the thread's own `Lane`.
+// SAFETY: as above: all access is unsafe, or through the thread's own `WorkerRing`.
 unsafe impl Sync for EntryMemory {}
 
 impl EntryMemory {
@@ -43,16 +43,16 @@ impl EntryMemory {
     }
 
     pub(super) fn payload_address(&self) -> *mut u8 {
-        // SAFETY: both lie in the one mapping.
+        // SAFETY: both are in the one mapping.
         unsafe { self.base.as_ptr().add(HEADER_ROOM) }
     }
 
     /// A copy of the header.
     ///
     /// # Safety
-    /// Only for the thread that the memory belongs to, outside its calls.
+    /// Only the thread that owns the memory may call it, outside its calls to the kernel.
     pub(super) unsafe fn header(&self) -> [u8; HEADER_BYTES] {
-        // SAFETY: HEADER_BYTES are mapped there, any bytes are u8s, and nobody else writes now.
+        // SAFETY: HEADER_BYTES are mapped there, any bytes are u8s, and nothing else writes now.
         unsafe { self.header_address().cast::<[u8; HEADER_BYTES]>().read() }
     }
 
@@ -61,17 +61,18 @@ impl EntryMemory {
     /// # Safety
     /// As [`EntryMemory::header`].
     pub(super) unsafe fn set_header(&self, header: &[u8; HEADER_BYTES]) {
-        // SAFETY: HEADER_BYTES are mapped there, and nobody else reads or writes now.
+        // SAFETY: HEADER_BYTES are mapped there, and nothing else reads or writes now.
         unsafe { self.header_address().cast::<[u8; HEADER_BYTES]>().write(*header) }
     }
 
     /// The first `len` bytes of the payload.
     ///
     /// # Safety
-    /// As [`EntryMemory::header`], until the last use of the result, and `len` is at most `payload_bytes`.
+    /// As [`EntryMemory::header`], until the last use of the result, and `len` is at most
+    /// `payload_bytes`.
     pub(super) unsafe fn payload(&self, len: usize) -> &[u8] {
         debug_assert!(len <= self.payload_bytes);
-        // SAFETY: mapped and initialised (zeros at first); nobody writes while the caller keeps its word.
+        // SAFETY: mapped and initialised (zeros at first); the caller ensures that nothing writes.
         unsafe { std::slice::from_raw_parts(self.payload_address(), len) }
     }
 
@@ -79,16 +80,17 @@ impl EntryMemory {
     ///
     /// # Safety
     /// As [`EntryMemory::payload`], and there is no other reference to it.
-    #[allow(clippy::mut_from_ref)] // the memory is behind a pointer; the caller answers for it
+    // The memory is behind a pointer; the caller ensures exclusive use.
+    #[allow(clippy::mut_from_ref)]
     pub(super) unsafe fn payload_mut(&self) -> &mut [u8] {
-        // SAFETY: mapped and initialised; the caller has it alone.
+        // SAFETY: mapped and initialised; the caller ensures exclusive use.
         unsafe { std::slice::from_raw_parts_mut(self.payload_address(), self.payload_bytes) }
     }
 
-    /// Gives the payload's pages back to the system; it holds zeros then.
+    /// Returns the payload's pages to the system; it reads as zeros afterwards.
     ///
     /// # Safety
-    /// As [`EntryMemory::payload_mut`], and what it holds is not needed any more.
+    /// As [`EntryMemory::payload_mut`], and its content is not needed any more.
     pub(super) unsafe fn release(&self) {
         // SAFETY: the payload's whole pages, private and anonymous: they read as zeros afterwards.
         let _ = unsafe {
@@ -103,8 +105,8 @@ impl EntryMemory {
 
 impl Drop for EntryMemory {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length. The kernel writes only in calls of the thread that owns the ring, which
-        // holds this memory as long as it lives.
+        // SAFETY: mapped by `new` with this length. The kernel writes only in calls of the thread
+        // that owns the ring, and that thread holds this memory until it ends.
         let _ = unsafe {
             munmap(self.base.as_ptr().cast::<c_void>(), HEADER_ROOM + self.payload_bytes)
         };
@@ -119,7 +121,7 @@ mod tests {
     fn the_payload_begins_at_a_page_and_is_released_as_zeros() {
         let memory = EntryMemory::new(8192).unwrap();
         assert_eq!(memory.payload_address() as usize % 4096, 0);
-        // SAFETY: no kernel knows this memory, and no reference outlives its line.
+        // SAFETY: the kernel does not know this memory, and no reference outlives its line.
         unsafe {
             memory.payload_mut()[8191] = 7;
             memory.set_header(&[5; HEADER_BYTES]);

@@ -1,16 +1,18 @@
-//! FUSE over io_uring (docs/adr/0033): the second way for requests, without a switch to another processor for each.
+//! FUSE over io_uring (docs/adr/0033): a second transport for requests, without a switch to another
+//! processor for each.
 //!
 //! ```text
-//!   a program on processor N ── request ──> queue N of the kernel ── into the memory of an entry whose worker waits ──> handler
-//!        ^                                                                                                                |
-//!        +──────────────────────────────── the entry's answer, which fetches the next request ──────────────────────────-+
+//!   a program on processor N ── request ──> queue N ── memory of an idle worker's entry ─> handler
+//!        ^                                                                                    |
+//!        +──────────── the reply in the entry, which fetches the next request ────────────────+
 //! ```
 //!
-//! 1. The kernel uses the rings when each possible processor has a queue with an entry, and then for all requests but
-//!    FORGET and INTERRUPT. Until then it holds requests back, unless a registration fails.
+//! 1. The kernel uses the rings once each possible processor has a queue with an entry, and then
+//!    for all requests but FORGET and INTERRUPT. Until then it holds requests back, unless a
+//!    registration fails.
 //! 2. An entry belongs to one worker, and is free only while that worker waits in its ring.
-//! 3. Behind the workers of a queue stand entries in reserve, whose thread does nothing but make workers: as many requests as
-//!    there may be workers can wait for servers, and the next one is still taken.
+//! 3. Each queue has reserve entries, whose thread only starts workers. So as many requests as
+//!    there may be workers can wait for servers, and the next one is still read.
 
 mod lane;
 mod memory;
@@ -30,15 +32,15 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// What root types so that kernels that have FUSE over io_uring offer it.
+/// The command with which root enables FUSE over io_uring in kernels that have it.
 pub const SWITCH_ON: &str = "echo Y > /sys/module/fuse/parameters/enable_uring";
 
 /// `-o io_uring=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoUring {
-    /// Where the kernel has it switched on.
+    /// If the kernel has it enabled.
     Auto,
-    /// Or there is no mount.
+    /// Always; if it is not available, mounting fails.
     On,
     /// Never: no run has shown it to be faster yet (docs/adr/0033).
     #[default]
@@ -58,25 +60,25 @@ impl FromStr for IoUring {
     }
 }
 
-/// A word that says nothing about io_uring.
+/// A value that the option does not have.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("it is none of auto, on, off")]
 pub struct UnknownIoUring;
 
-/// How the requests of a mount come.
+/// The transport of a mount's requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// By `/dev/fuse`, and why.
+    /// `/dev/fuse`, and why not io_uring.
     Device(NoIoUring),
-    /// By io_uring.
+    /// io_uring.
     IoUring {
-        /// One for each possible processor.
+        /// Queues: one for each possible processor.
         queues: u16,
     },
 }
 
 impl fmt::Display for Transport {
-    /// In a line of a log: `io_uring, 2 queues`, `/dev/fuse (why)`.
+    /// For the log: `io_uring, 2 queues`, `/dev/fuse (why)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Device(why) => write!(f, "/dev/fuse ({why})"),
@@ -85,23 +87,23 @@ impl fmt::Display for Transport {
     }
 }
 
-/// Why requests do not come over io_uring.
+/// Why io_uring is not used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoIoUring {
-    /// Nobody wants it.
+    /// It is not requested.
     #[error("io_uring=off")]
     Off,
     /// The kernel does not offer it.
     #[error("this kernel does not offer FUSE over io_uring")]
     NotOffered,
-    /// The system gives this process no ring, or not all of them.
-    #[error("io_uring is refused: {0}")]
+    /// The system refuses some or all rings.
+    #[error("creating the rings failed: {0}")]
     Refused(String),
 }
 
 impl NoIoUring {
-    /// What to type.
+    /// What to try.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Off => "-o io_uring=on",
@@ -117,7 +119,8 @@ impl NoIoUring {
     }
 }
 
-/// How many queues a mount is to have, before that is promised to the kernel.
+/// The number of queues of a mount, determined before the reply to INIT promises them to the
+/// kernel.
 pub(super) fn plan(kernel: &KernelFeatures, wanted: IoUring) -> Result<u16, NoIoUring> {
     if wanted == IoUring::Off {
         return Err(NoIoUring::Off);
@@ -137,18 +140,18 @@ mod tests {
     }
 
     #[test]
-    fn without_the_kernels_offer_there_is_none_and_the_remedy_is_said() {
+    fn without_the_kernels_offer_the_error_has_a_remedy() {
         assert_eq!(plan(&kernel(Features::ASYNC_READ), IoUring::On), Err(NoIoUring::NotOffered));
         assert!(NoIoUring::NotOffered.remedy().ends_with(SWITCH_ON));
     }
 
     #[test]
-    fn off_is_off_whatever_the_kernel_offers() {
+    fn off_means_off_whatever_the_kernel_offers() {
         assert_eq!(plan(&kernel(Features::OVER_IO_URING), IoUring::Off), Err(NoIoUring::Off));
     }
 
     #[test]
-    fn the_words_of_the_option_are_auto_on_and_off() {
+    fn the_values_of_the_option_are_auto_on_and_off() {
         let words = ["auto", "on", "off"].map(|word| word.parse::<IoUring>());
         assert_eq!(words, [Ok(IoUring::Auto), Ok(IoUring::On), Ok(IoUring::Off)]);
         assert_eq!("yes".parse::<IoUring>(), Err(UnknownIoUring));

@@ -1,35 +1,36 @@
-//! Has the kernel look at a queue again.
+//! Makes the kernel scan a queue again.
 //!
-//! A request that comes while all entries of its queue are taken waits until one of them is answered, also when entries are
-//! registered meanwhile (Linux 6.18). Where all those that are answered wait for it, nothing moves. So when a reserve was used up,
-//! the mount asks itself for something, on the queue's processor: that takes a new entry, and its answer fetches the request that
-//! waits; again, as long as there was one.
+//! A request that comes while all entries of its queue are in use waits until one of them is
+//! answered, also when entries are registered meanwhile (Linux 6.18). If the replies of all of them
+//! wait for that request, nothing moves. So when the reserve was used up, the mount sends itself a
+//! request on the queue's processor. It takes a new entry, and its reply fetches the request that
+//! waits. This repeats as long as there was one.
 //!
-//! What it asks is `ustat(2)` of its device, which needs no path and no descriptor in the mount (they would keep it from being
-//! unmounted) and is answered by this layer. Where there is no such call (not on AArch64) such a request waits until another one is
-//! answered.
+//! The request is `ustat(2)` of the mount's device, which needs no path and no descriptor in the
+//! mount (they would prevent an unmount), and which this module answers. Where there is no such
+//! call (AArch64), a waiting request waits until another one is answered.
 #![allow(unsafe_code)]
 
 use rustix::thread::{CpuSet, gettid, sched_setaffinity};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Askers of one queue at a time. One whose request waits itself is not enough.
+/// Threads that scan one queue at a time. One is not enough: its own request may wait.
 const ASKERS_MAX: usize = 8;
 
-/// Of one queue.
+/// The scans of one queue.
 #[derive(Debug, Default)]
 pub(super) struct Poke {
-    /// The threads that ask now, as requests name them.
+    /// The threads that send such a request now, as in request headers.
     askers: Mutex<Vec<u32>>,
 }
 
 impl Poke {
-    /// Whether a request is one that is sent here.
+    /// Whether a request was sent here.
     pub(super) fn is_by(&self, thread: u32) -> bool {
         self.askers().contains(&thread)
     }
 
-    /// Asks once, on another thread. `device`: the mount's, as `stat` shows it.
+    /// Sends one request, on another thread. `device`: the mount's, as `stat` shows it.
     pub(super) fn begin(self: &Arc<Self>, queue: u16, device: u32) {
         if self.askers().len() >= ASKERS_MAX {
             return;
@@ -39,7 +40,7 @@ impl Poke {
             .name(format!("fuse-poke-{queue}"))
             .spawn(move || poke.run(queue, device));
         if let Err(error) = spawned {
-            tracing::warn!(%error, queue, "no thread to have the kernel look at a queue again");
+            tracing::warn!(%error, queue, "starting a thread to scan a queue again failed");
         }
     }
 
@@ -49,9 +50,9 @@ impl Poke {
         if usize::from(queue) < CpuSet::MAX_CPU {
             there.set(queue.into());
         }
-        // Refused where this process must not run there.
+        // It fails where this process may not run on that processor.
         if let Err(error) = sched_setaffinity(None, &there) {
-            return tracing::debug!(%error, queue, "a queue's processor is not to be had");
+            return tracing::debug!(%error, queue, "running on a queue's processor failed");
         }
         self.askers().push(own);
         ask(device);
@@ -63,7 +64,7 @@ impl Poke {
     }
 }
 
-/// One STATFS, which nobody but this layer sees.
+/// Sends one STATFS, which only this module sees.
 #[cfg(target_arch = "x86_64")]
 fn ask(device: u32) {
     // SAFETY: ustat(2) writes a `struct ustat`, 32 bytes on this architecture, through the pointer.

@@ -1,17 +1,17 @@
-//! The processors that a queue is needed for: all that the machine may ever have, since the kernel picks the
-//! queue by the number of the one that the caller runs on.
+//! The processors that need a queue: all possible ones of the machine, since the kernel selects the
+//! queue by the number of the caller's processor.
 
 use std::io;
 
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 
-/// How many queues there are.
+/// The number of queues.
 pub(super) fn possible() -> io::Result<u16> {
     let no_list = || io::Error::other(format!("{POSSIBLE} is not a list of processors"));
     count(std::fs::read_to_string(POSSIBLE)?.trim()).ok_or_else(no_list)
 }
 
-/// Of a list as `0-3` or `0,2-3`: how many it names.
+/// How many processors a list such as `0-3` or `0,2-3` names.
 fn count(list: &str) -> Option<u16> {
     list.split(',').try_fold(0, |sum: u16, range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_queue_for_each_processor_that_is_possible() {
+    fn there_is_a_queue_for_each_possible_processor() {
         assert_eq!(count("0"), Some(1));
         assert_eq!(count("0-1"), Some(2));
         assert_eq!(count("0,2-7"), Some(7));

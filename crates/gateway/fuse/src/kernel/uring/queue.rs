@@ -1,13 +1,13 @@
-//! The queues of one mount, their workers, and who stands by for more.
+//! The queues of one mount, their workers and their reserve entries.
 //!
 //! ```text
-//!   kernel ── a worker of the queue waits ──> that worker (the one that answered last)
-//!        +─── none waits ──> the thread that stands by: registers another entry in place of this one,
-//!                            and makes a worker, which has the entry with the request in it from now on
+//!   kernel ── a worker of the queue waits ──> that worker (the one that replied last)
+//!        +─── none waits ──> the reserve thread: registers another entry in place of this one, and
+//!                            starts a worker, which owns the entry with the request from now on
 //! ```
 //!
-//! The thread that stands by never does anything else than that. Where more requests came at once than there were entries, it has the
-//! kernel look again ([`super::poke`]).
+//! The reserve thread does nothing else. Where more requests came at the same time than there were
+//! entries, it makes the kernel scan the queue again ([`super::requeue`]).
 #![allow(unsafe_code)]
 
 use super::lane::Lane;
@@ -31,16 +31,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-/// How long the queues may take to be registered; they wait for nobody.
+/// How long the registration of the queues may take. It waits for no other process.
 const START_PATIENCE: Duration = Duration::from_secs(20);
-/// Entries of a queue that stand by: so many requests may come before the thread that registers more of them runs. A program that
-/// reads ahead sends 16 at once.
+/// Reserve entries of a queue: the number of requests that may come before the reserve thread runs
+/// and registers more. Read-ahead of a program sends 16 at the same time.
 const RESERVE: usize = 32;
 
-/// So many requests without a pause may have used the reserve up: fewer than there are in it, since the kernel says nothing of those
-/// that wait.
+/// Requests without a pause that may have used up the reserve. It is less than the reserve,
+/// since the kernel does not report requests that wait.
 const BURST: usize = RESERVE / 4;
-/// How often is looked whether there are requests that wait, where there was none.
+/// How often pending requests are checked for signals while there are none.
 const WATCH_QUIET: Duration = Duration::from_secs(1);
 
 /// See the module.
@@ -53,12 +53,12 @@ pub(in crate::kernel) struct Rings {
     workers: AtomicUsize,
     full: AtomicBool,
     pokes: Vec<Arc<Poke>>,
-    /// The mount's device; `None`: not known, kernels before 6.16.
+    /// The mount's device number. `None`: not known, with kernels before 6.16.
     mount: Option<u32>,
 }
 
 impl Rings {
-    /// Registers each queue, after INIT was answered. `Err`: the kernel goes on by the device.
+    /// Registers each queue, after the reply to INIT. `Err`: the kernel continues with the device.
     pub(in crate::kernel) fn start(pool: &Arc<Pool>, queues: u16) -> io::Result<Arc<Self>> {
         let rings = Arc::new(Self {
             device: Arc::clone(pool.device()),
@@ -73,12 +73,12 @@ impl Rings {
         });
         let started = rings.register_all();
         if started.is_err() {
-            // Else all requests would wait for the queues that are missing.
+            // Otherwise all requests would wait for the missing queues.
             Ring::new(1).map(|mut ring| ring.decline(rings.fd()))?;
         }
         started?;
         let pool = Arc::clone(pool);
-        // Without it a process that is killed at the wrong moment waits for its answer.
+        // Without it a process that is killed at the wrong moment would wait for its reply.
         std::thread::Builder::new().name("fuse-ring-watch".into()).spawn(move || watch(&pool))?;
         Ok(rings)
     }
@@ -98,7 +98,7 @@ impl Rings {
         self.device.fd().as_raw_fd()
     }
 
-    /// How many queues there are.
+    /// The number of queues.
     pub(in crate::kernel) fn count(&self) -> u16 {
         self.queues
     }
@@ -108,35 +108,36 @@ impl Rings {
         self.workers.load(Ordering::Relaxed)
     }
 
-    /// What a worker has, with a ring of its thread.
+    /// A worker's ring and entry memory.
     pub(super) fn lane(&self, ring: Ring, queue: u16, memory: &Arc<EntryMemory>) -> Lane {
         Lane::new(ring, Arc::clone(&self.device), Arc::clone(memory), queue)
     }
 
-    /// Has a new worker answer EINTR in place of one whose handler goes on, and take its entry; whether it tries.
+    /// Starts a worker that replies EINTR in place of one whose handler still runs, and takes over
+    /// its entry. Whether it was started.
     pub(super) fn adopt(self: &Arc<Self>, slot: &Arc<Slot>, unique: u64) -> bool {
         self.spawn(slot.queue(), Begin::Adopt { slot: Arc::clone(slot), unique }).is_ok()
     }
 
-    /// More requests may have come than there were entries.
+    /// More requests may have come than there were entries: makes the kernel scan the queue again.
     pub(super) fn poke(&self, queue: u16) {
         if let (Some(poke), Some(device)) = (self.pokes.get(usize::from(queue)), self.mount) {
             poke.begin(queue, device);
         }
     }
 
-    /// Whether a request is of that.
+    /// Whether a request comes from such a scan.
     pub(super) fn is_poke(&self, thread: u32) -> bool {
         self.pokes.iter().any(|poke| poke.is_by(thread))
     }
 
-    /// Whether there may be another worker than those that there are.
+    /// Whether there may be another worker.
     fn more(&self) -> bool {
         let more = self.workers() < self.workers_max;
         if !more && !self.full.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 workers = self.workers_max,
-                "every worker is busy: requests wait in the kernel"
+                "all workers are busy: further requests wait in the kernel"
             );
         }
         more
@@ -152,17 +153,17 @@ impl Rings {
     }
 }
 
-/// A queue's reserve of entries.
+/// The reserve entries of a queue, and their thread.
 struct StandBy {
     rings: Arc<Rings>,
     queue: u16,
     ring: Ring,
-    /// By the tags of their commands.
+    /// Indexed by the tags of their commands.
     entries: Vec<Option<Arc<EntryMemory>>>,
 }
 
 impl StandBy {
-    /// The whole life of its thread.
+    /// The body of the thread.
     fn start(rings: Arc<Rings>, queue: u16, done: &Done) {
         let begun = Self::register(rings, queue);
         let (stands_by, result) = match begun {
@@ -174,7 +175,8 @@ impl StandBy {
     }
 
     fn register(rings: Arc<Rings>, queue: u16) -> io::Result<Self> {
-        // Those that are handed over are registered anew before they are.
+        // An entry is replaced before it is handed over, so there may be twice as many for a
+        // moment.
         let ring = Ring::new(2 * RESERVE as u32)?;
         let mut this =
             Self { rings, queue, ring, entries: (0..2 * RESERVE).map(|_| None).collect() };
@@ -184,7 +186,7 @@ impl StandBy {
         Ok(this)
     }
 
-    /// Another entry.
+    /// Registers another entry.
     fn add(&mut self, tag: usize) -> io::Result<()> {
         let memory = Arc::new(EntryMemory::new(self.rings.payload_bytes)?);
         self.ring.register((self.rings.fd(), self.queue), &memory, tag as u64)?;
@@ -214,7 +216,12 @@ impl StandBy {
                     return self.rings.pool.finish();
                 }
                 Waited::Failed(tag, error) => {
-                    tracing::error!(%error, queue = self.queue, tag, "the kernel refused a ring's entry: it is left out");
+                    tracing::error!(
+                        %error,
+                        queue = self.queue,
+                        tag,
+                        "the kernel refused a ring entry: it is left out"
+                    );
                     if self.entries.iter().all(Option::is_none) {
                         return;
                     }
@@ -223,7 +230,7 @@ impl StandBy {
         }
     }
 
-    /// To a worker of its own; the next request finds as many entries as this one.
+    /// Hands an entry with a request to a new worker, and registers another entry in its place.
     fn hand_over(&mut self, tag: u64) {
         let Some(memory) =
             usize::try_from(tag).ok().and_then(|tag| self.entries.get_mut(tag)?.take())
@@ -234,23 +241,31 @@ impl StandBy {
         if let Some(tag) = vacant.filter(|_| self.rings.more())
             && let Err(error) = self.add(tag)
         {
-            tracing::warn!(%error, queue = self.queue, "no further entry for a queue");
+            tracing::warn!(
+                %error,
+                queue = self.queue,
+                "registering a further entry of a queue failed"
+            );
         }
-        // The ring is made here: a worker without one could not even say that.
+        // The ring is created here: a worker without one could not reply with an error.
         let begun = Ring::disabled(1).and_then(|ring| {
             let begin = Begin::Serve { ring, memory: Arc::clone(&memory) };
             self.rings.spawn(self.queue, begin)
         });
         if let Err(error) = begun {
-            tracing::warn!(%error, queue = self.queue, "no thread or no ring for another worker: a request fails");
+            tracing::warn!(
+                %error,
+                queue = self.queue,
+                "starting another worker failed: a request fails with ENOMEM"
+            );
             self.refuse(memory);
         }
     }
 
-    /// Answers ENOMEM and keeps the entry.
+    /// Replies ENOMEM and keeps the entry.
     fn refuse(&mut self, memory: Arc<EntryMemory>) {
         let Some(tag) = self.entries.iter().position(Option::is_none) else { return };
-        // SAFETY: its request was not handed over: it is this thread's.
+        // SAFETY: its request was not handed over, so the memory belongs to this thread.
         let mut header: [u8; HEADER_BYTES] = unsafe { memory.header() };
         let Ok(commit_id) =
             wire::arrived(&header, memory.payload_bytes()).map(|arrived| arrived.commit_id)
@@ -267,7 +282,7 @@ impl StandBy {
     }
 }
 
-/// Looks for signals of which the kernel does not tell, until the mount is over.
+/// Checks for signals that the kernel does not report, until the mount ends.
 fn watch(pool: &Pool) {
     let mut waiting = HashSet::new();
     while !pool.wait_for(if waiting.is_empty() { WATCH_QUIET } else { WATCH }) {
@@ -282,10 +297,10 @@ fn all(waiting: &Receiver<io::Result<()>>, expected: u16) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a queue says how its registration went.
+/// Where a queue reports the result of its registration.
 type Done = Sender<io::Result<()>>;
 
-/// A thread that serves.
+/// Counts a worker while it exists.
 struct Count(Arc<Rings>);
 
 impl Drop for Count {

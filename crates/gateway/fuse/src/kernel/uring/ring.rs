@@ -1,4 +1,5 @@
-//! An io_uring with entries of a FUSE queue: what a worker waits in with one, and who stands by with several.
+//! An io_uring with entries of a FUSE queue: a worker waits in it with one, a reserve thread with
+//! several.
 #![allow(unsafe_code)]
 
 use super::memory::EntryMemory;
@@ -11,7 +12,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// Where `io_uring_sqe` has its `len`: the number of pieces of memory that a registration names.
+/// The position of `len` in `io_uring_sqe`: the number of memory areas that a registration names.
 const LEN_AT: std::ops::Range<usize> = 24..28;
 const SQE_BYTES: usize = 128;
 
@@ -20,32 +21,32 @@ const _: () = assert!(size_of::<squeue::Entry128>() == SQE_BYTES);
 /// Belongs to the thread that enabled it (`IORING_SETUP_SINGLE_ISSUER`).
 pub(super) struct Ring {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
-    /// An idle worker is no disk that somebody waits for.
+    /// The wait of an idle worker must not count as I/O wait.
     wait_flags: EnterFlags,
-    /// Completions that were seen and not yet waited for: whose, and how.
+    /// Completions that were read and not returned yet: tag and result.
     seen: VecDeque<(u64, i32)>,
 }
 
-/// How a wait ended.
+/// The result of a wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Waited {
-    /// A request lies in the memory with this tag.
+    /// A request is in the memory with this tag.
     Request(u64),
-    /// The time is over, and the memory is the thread's own until it waits again.
+    /// The time is over. The memory belongs to the thread until it waits again.
     Nothing,
-    /// The kernel does not know this entry any more.
+    /// The kernel has removed the entry with this tag.
     Failed(u64, Errno),
 }
 
 impl Ring {
-    /// For so many entries at a time, of this thread.
+    /// A ring of this thread, for this number of entries.
     pub(super) fn new(entries: u32) -> io::Result<Self> {
         let mut ring = Self::disabled(entries)?;
         ring.enable()?;
         Ok(ring)
     }
 
-    /// As `new`, for the thread that enables it.
+    /// As `new`, for the thread that will enable it.
     pub(super) fn disabled(entries: u32) -> io::Result<Self> {
         let mut builder = IoUring::<squeue::Entry128, cqueue::Entry>::builder();
         builder
@@ -63,12 +64,13 @@ impl Ring {
     /// It belongs to this thread from now on.
     pub(super) fn enable(&mut self) -> io::Result<()> {
         self.ring.submitter().register_enable_rings()?;
-        // Without it each call looks the descriptor up; it works as well.
+        // Without it each call looks up the descriptor, which works, too.
         let _ = self.ring.submitter().register_ring_fd();
         Ok(())
     }
 
-    /// Gives memory to a queue, under a tag. It is the kernel's to fill in calls of this thread from now on.
+    /// Registers memory for a queue, under a tag. From now on the kernel fills it in calls of this
+    /// thread.
     pub(super) fn register(
         &mut self,
         at: (RawFd, u16),
@@ -85,8 +87,8 @@ impl Ring {
         self.register_pieces(at, &pieces, tag)
     }
 
-    /// Has the kernel refuse a registration: it then sends all requests by the device (it would else wait for
-    /// the queues that it was promised).
+    /// Makes the kernel refuse a registration. It then sends all requests through the device;
+    /// otherwise it would wait for the promised queues.
     pub(super) fn decline(&mut self, device: RawFd) {
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let _ = self.register_pieces((device, 0), &[nothing, nothing], 0);
@@ -100,18 +102,19 @@ impl Ring {
     ) -> Result<(), Errno> {
         let command = opcode::UringCmd80::new(Fd(device), REGISTER).cmd(wire::command(queue, 0));
         let entry = command.addr(Some(pieces.as_ptr() as u64)).build().user_data(tag);
-        // SAFETY: an Entry128 is the kernel's `io_uring_sqe` of 128 bytes (repr(C), its size is asserted above), plain numbers.
+        // SAFETY: an Entry128 is the kernel's `io_uring_sqe` of 128 bytes (repr(C), its size is
+        // asserted above): plain numbers.
         let mut bytes: [u8; SQE_BYTES] = unsafe { std::mem::transmute(entry) };
         bytes[LEN_AT].copy_from_slice(&2u32.to_ne_bytes());
         // SAFETY: as above.
         let entry: squeue::Entry128 = unsafe { std::mem::transmute(bytes) };
-        // SAFETY: the kernel reads `pieces` while it takes the command, before `submit` returns; what they name is the kernel's only
-        // within calls of this thread, which keeps it (`EntryMemory`).
+        // SAFETY: the kernel reads `pieces` before `submit` returns. It writes to the memory that
+        // they name only in calls of this thread, which keeps that memory (`EntryMemory`).
         unsafe { self.push(&entry) }?;
         self.submit(tag)
     }
 
-    /// Answers what lies in the memory, in this call. `Err`: the kernel did not take it.
+    /// Submits the reply in the memory, in this call. `Err`: the kernel did not accept it.
     pub(super) fn commit(
         &mut self,
         at: (RawFd, u16),
@@ -131,20 +134,21 @@ impl Ring {
     ) -> Result<(), Errno> {
         let command = opcode::UringCmd80::new(Fd(device), COMMIT_AND_FETCH)
             .cmd(wire::command(queue, commit_id));
-        // SAFETY: it names no memory but the entry's, which was registered.
+        // SAFETY: it names only the entry's memory, which was registered.
         unsafe { self.push(&command.build().user_data(tag)) }
     }
 
     /// # Safety
-    /// What the entry names is valid until the kernel has taken it.
+    /// The memory that the entry names is valid until the kernel has accepted the entry.
     unsafe fn push(&mut self, entry: &squeue::Entry128) -> Result<(), Errno> {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller ensures it.
         let pushed = unsafe { self.ring.submission().push(entry) };
-        // Full: a command that was not taken is under way. It cannot be while each is handed to the kernel before the next.
+        // Full: an earlier command was not submitted. This cannot happen, since each is submitted
+        // before the next.
         pushed.map_err(|_| Errno::BUSY)
     }
 
-    /// Hands the command to the kernel; one that fails does so here.
+    /// Submits the command, and returns its error if it fails immediately.
     fn submit(&mut self, tag: u64) -> Result<(), Errno> {
         loop {
             match self.ring.submit() {
@@ -154,7 +158,7 @@ impl Ring {
             }
         }
         self.look();
-        let failed = self.seen.iter().position(|(whose, result)| *whose == tag && *result < 0);
+        let failed = self.seen.iter().position(|(owner, result)| *owner == tag && *result < 0);
         match failed.and_then(|at| self.seen.remove(at)) {
             Some((_, result)) => Err(Errno::from_raw_os_error(-result)),
             None => Ok(()),
@@ -167,15 +171,15 @@ impl Ring {
             .extend(completions.map(|completion| (completion.user_data(), completion.result())));
     }
 
-    /// Requests that came and were not waited for.
+    /// How many requests have come and were not returned by `wait`.
     pub(super) fn unhandled(&mut self) -> usize {
-        // They are copied to the memory, and seen, in a call.
+        // The kernel copies them to the memory, and completes them, during a call.
         let _ = self.ring.submit();
         self.look();
         self.seen.len()
     }
 
-    /// Waits for a request, or for so long.
+    /// Waits for a request, or until the time is over.
     pub(super) fn wait(&mut self, time: Option<Duration>) -> Waited {
         let timespec = time.map(Timespec::from);
         loop {

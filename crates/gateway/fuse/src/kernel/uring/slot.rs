@@ -1,14 +1,16 @@
-//! The request in one entry, as the threads that may answer it see it.
+//! The request in one ring entry, as the threads that may answer it see it.
 //!
 //! ```text
-//!   Idle ── a request came ──> Serving ── Reply on the worker's thread ──────────> Committed ── > Idle
-//!                                 |────── Reply that is to wait for the handler,
-//!                                 |       or on another thread ──> Answered ── the worker commits it ──> Idle
-//!                                 +────── deserted: another worker takes the entry over ──> Adopted: this worker ends
+//!   Idle ── a request came ──> Serving
+//!     Serving ── Reply on the worker's thread ──> Committed ──> Idle
+//!     Serving ── Reply that must wait for the handler, or on another thread ──> Answered
+//!       Answered ── the worker commits it ──> Idle
+//!     Serving ── abandoned: another worker takes over the entry ──> Adopted: this worker ends
 //! ```
 //!
-//! 1. One answer for each request: who answers has claimed it ([`crate::kernel::Interrupt`]).
-//! 2. Only the worker's own thread, or the one that adopts its entry, touches the entry's memory.
+//! 1. Each request has one reply: the thread that replies has claimed it
+//!    ([`crate::kernel::Interrupt`]).
+//! 2. Only the worker's own thread, or the thread that adopts its entry, uses the entry's memory.
 
 use super::lane;
 use super::memory::EntryMemory;
@@ -30,18 +32,18 @@ pub(in crate::kernel) struct Slot {
     changed: Condvar,
 }
 
-/// When an answer goes to the kernel.
+/// When a reply is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     /// In the call of [`crate::kernel::Reply`], so that it is ordered against notifications.
     Now,
-    /// When the handler has returned: it works in the entry's memory.
+    /// After the handler has returned: it works in the entry's memory.
     Afterwards,
 }
 
 #[allow(
     clippy::large_enum_variant,
-    reason = "one for each entry, and an answer must not cost an allocation"
+    reason = "one for each entry, and a reply must not cost an allocation"
 )]
 enum State {
     Idle,
@@ -51,31 +53,31 @@ enum State {
     Adopted,
 }
 
-/// An answer that waits for its worker.
+/// A reply that waits for its worker.
 pub(super) struct Answer {
     pub(super) message: Message,
     pub(super) data: Data,
 }
 
 pub(super) enum Data {
-    /// So much, in the payload already.
+    /// This number of bytes, in the payload already.
     InPlace(usize),
     Copied(Vec<u8>),
 }
 
 /// What a worker does after a handler has returned.
-#[allow(clippy::large_enum_variant, reason = "moved once; an answer must not cost an allocation")]
+#[allow(clippy::large_enum_variant, reason = "moved once; a reply must not cost an allocation")]
 pub(super) enum After {
-    /// The kernel has the answer.
+    /// Nothing: the kernel has the reply.
     Committed,
-    /// This is to be committed.
+    /// It commits this reply.
     Answer(Answer),
-    /// The entry is another worker's.
+    /// It ends: the entry belongs to another worker.
     Adopted,
 }
 
 impl Slot {
-    /// For this thread.
+    /// The entry of this thread.
     pub(super) fn new(rings: &Arc<Rings>, queue: u16, memory: Arc<EntryMemory>) -> Arc<Self> {
         let (thread, rings) = (std::thread::current().id(), Arc::downgrade(rings));
         Arc::new(Self {
@@ -93,7 +95,7 @@ impl Slot {
         *self.state() = State::Serving { unique, when };
     }
 
-    /// The handler has returned; waits where its reply went to another thread.
+    /// The handler has returned. Waits if its reply moved to another thread.
     pub(super) fn finish(&self) -> After {
         let state = self.state();
         let serving = |state: &mut State| matches!(state, State::Serving { .. });
@@ -106,7 +108,7 @@ impl Slot {
         }
     }
 
-    /// The one answer.
+    /// Sends the one reply.
     pub(in crate::kernel) fn answer(
         &self,
         message: Message,
@@ -120,7 +122,7 @@ impl Slot {
             drop(state);
             return lane::commit(message, data);
         }
-        *state = State::Answered(Answer { message, data: self.gathered(data) });
+        *state = State::Answered(Answer { message, data: self.to_answer(data) });
         drop(state);
         if !own {
             self.changed.notify_all();
@@ -128,8 +130,8 @@ impl Slot {
         Ok(())
     }
 
-    /// What the handler put into the payload stays there.
-    fn gathered(&self, data: &[IoSlice<'_>]) -> Data {
+    /// The data of a reply. Bytes that the handler put into the payload stay there.
+    fn to_answer(&self, data: &[IoSlice<'_>]) -> Data {
         match data {
             [one] if std::ptr::eq(one.as_ptr(), self.memory.payload_address()) => {
                 Data::InPlace(one.len())
@@ -138,7 +140,8 @@ impl Slot {
         }
     }
 
-    /// Has another worker answer EINTR and take the entry over. Without one the answer waits for the handler.
+    /// Makes another worker reply EINTR and take over the entry. If there is none, the reply waits
+    /// for the handler.
     pub(in crate::kernel) fn desert(self: &Arc<Self>, unique: u64) {
         let adopted = self.rings.upgrade().is_some_and(|rings| rings.adopt(self, unique));
         if !adopted {
@@ -146,7 +149,7 @@ impl Slot {
         }
     }
 
-    /// The worker itself says EINTR, when its handler has returned.
+    /// The worker itself replies EINTR, after its handler has returned.
     pub(super) fn give_up(&self, unique: u64) {
         let mut state = self.state();
         if matches!(*state, State::Serving { unique: serving, .. } if serving == unique) {
@@ -156,7 +159,7 @@ impl Slot {
         }
     }
 
-    /// Takes the entry away from its worker, if it is still about this request.
+    /// Takes the entry from its worker, if it still serves this request.
     pub(super) fn take_over(&self, unique: u64) -> Option<Arc<EntryMemory>> {
         let mut state = self.state();
         let right = matches!(*state, State::Serving { unique: serving, .. } if serving == unique);

@@ -1,5 +1,5 @@
-//! What lies in the memory that a ring's entry shares with the kernel, as Linux's
-//! `include/uapi/linux/fuse.h` (7.42 and newer) fixes it. Pure.
+//! The layout of the memory that a ring entry shares with the kernel, as in Linux's
+//! `include/uapi/linux/fuse.h` (7.42 and newer). No I/O.
 //!
 //! ```text
 //!   header, 288 bytes:  0   fuse_in_header (40), and fuse_out_header (16) of the answer
@@ -18,11 +18,11 @@ const FIXED_BYTES_MAX: usize = 128;
 const COMMIT_ID_AT: usize = 264;
 const PAYLOAD_BYTES_AT: usize = 272;
 
-/// Gives memory to a queue and waits for a request in it.
+/// Registers memory for a queue and waits for a request in it.
 pub(super) const REGISTER: u32 = 1;
-/// Answers the request in an entry's memory and waits for the next one there.
+/// Replies to the request in an entry's memory and waits for the next one there.
 pub(super) const COMMIT_AND_FETCH: u32 = 2;
-/// What a command has room for behind its submission (`IORING_SETUP_SQE128`).
+/// The space for a command after its submission entry (`IORING_SETUP_SQE128`).
 pub(super) const COMMAND_BYTES: usize = 80;
 
 /// `fuse_uring_cmd_req`, for a queue; a registration has no commit id.
@@ -33,7 +33,7 @@ pub(super) fn command(queue: u16, commit_id: u64) -> [u8; COMMAND_BYTES] {
     bytes
 }
 
-/// A request as it lies in an entry's header.
+/// A request in an entry's header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Arrived<'h> {
     pub(super) header: &'h [u8],
@@ -42,7 +42,7 @@ pub(super) struct Arrived<'h> {
     pub(super) payload_bytes: usize,
 }
 
-/// Reads the header; the payload has at most `payload_bytes_max` bytes.
+/// Parses the header; the payload has at most `payload_bytes_max` bytes.
 pub(super) fn arrived(
     bytes: &[u8; HEADER_BYTES],
     payload_bytes_max: usize,
@@ -64,7 +64,8 @@ pub(super) fn arrived(
     }
 }
 
-/// Writes an answer's header over the request's: the kernel reads `fuse_out_header` and how much payload there is.
+/// Overwrites the request's header with the reply's: the kernel reads `fuse_out_header` and the
+/// payload's length.
 pub(super) fn put_answer(
     bytes: &mut [u8; HEADER_BYTES],
     header: &[u8; OUT_HEADER_BYTES],
@@ -80,7 +81,7 @@ mod tests {
     use crate::kernel::abi::opcode;
     use crate::kernel::{Dialect, Operation, Request};
 
-    /// A request in an entry's header: `fixed` arguments, and so much payload.
+    /// A request in an entry's header, with `fixed` arguments and `payload_bytes` of payload.
     fn request(code: u32, fixed: &[u8], payload_bytes: usize) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let len = IN_HEADER_BYTES + fixed.len() + payload_bytes;
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_in_the_payload_and_numbers_in_the_header() {
+    fn a_name_is_in_the_payload_and_numbers_are_in_the_header() {
         let look_up = request(opcode::LOOKUP, &[], 5);
         let Arrived { header, fixed, commit_id, payload_bytes } = arrived(&look_up, 4096).unwrap();
         assert_eq!((fixed.len(), commit_id, payload_bytes), (0, 6, 5));
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_a_write_are_taken_from_where_they_lie() {
+    fn the_bytes_of_a_write_are_not_copied() {
         let mut fixed = [0; 40];
         fixed[16..20].copy_from_slice(&3u32.to_ne_bytes());
         let write = request(opcode::WRITE, &fixed, 3);
@@ -134,10 +135,10 @@ mod tests {
         );
         let mut short = request(opcode::LOOKUP, &[], 5);
         short[..4].copy_from_slice(&44u32.to_ne_bytes());
-        assert!(arrived(&short, 4096).is_err(), "less in all than payload and header");
+        assert!(arrived(&short, 4096).is_err(), "less in total than payload and header");
         let mut long = request(opcode::LOOKUP, &[], 5);
         long[..4].copy_from_slice(&(40 + 129 + 5u32).to_ne_bytes());
-        assert!(arrived(&long, 4096).is_err(), "more arguments than there is room for");
+        assert!(arrived(&long, 4096).is_err(), "more arguments than fit");
     }
 
     #[test]
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_overwrites_the_header_and_keeps_the_commit_id() {
+    fn a_reply_overwrites_the_header_and_keeps_the_commit_id() {
         let mut bytes = request(opcode::READ, &[0; 40], 0);
         put_answer(&mut bytes, &[9; OUT_HEADER_BYTES], 77);
         assert_eq!(bytes[..OUT_HEADER_BYTES], [9; OUT_HEADER_BYTES]);

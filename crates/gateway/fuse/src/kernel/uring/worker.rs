@@ -1,19 +1,21 @@
-//! A thread with one entry of a queue.
+//! A worker: a thread with one entry of a queue.
 //!
 //! ```text
 //!   made with a request ──+
 //!                         v
 //!   waits in its ring ──> handler, on this thread (may wait)
 //!     ^                      |
-//!     +── the answer, in the call that waits, or before it
+//!     +── the reply, in the call that waits, or before it
 //! ```
 //!
-//! 1. A request is given to an entry whose worker waits, and to no other: a queue never waits for a worker that waits for a
-//!    server, and there is no hand-over between threads.
-//! 2. A worker never ends while the kernel may give it a request: one would be lost with it. So workers stay, once made;
-//!    the kernel wakes the one that answered last, and those that nobody needs give their memory back.
-//! 3. The handler works in copies of what is small, and may answer before it is done. What is large (the bytes of a WRITE and of a page
-//!    that is read) lies in the entry's memory: its answer waits until the handler has returned.
+//! 1. A request goes only to an entry whose worker waits. So a queue never waits for a worker that
+//!    waits for a server, and no request is handed from one thread to another.
+//! 2. A worker never ends while the kernel may give it a request, which would be lost. So workers
+//!    stay once started. The kernel wakes the one that replied last, and unused workers release
+//!    their memory.
+//! 3. The handler works in copies of small data, and may reply before it returns. Large data (of a
+//!    WRITE, and of a page that is read) is in the entry's memory: its reply waits until the
+//!    handler has returned.
 #![allow(unsafe_code)]
 
 use super::lane::{self, Lane};
@@ -34,27 +36,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A worker that had a large request and then none for so long gives the memory back.
+/// How long after a large request an idle worker releases its memory.
 const QUIET: Duration = Duration::from_secs(2);
-/// From this many bytes on a request is large.
+/// From this size on a request is large.
 const LARGE_BYTES: usize = 64 << 10;
 
 /// How a worker gets its entry.
 #[allow(clippy::large_enum_variant, reason = "one for each start of a thread")]
 pub(super) enum Begin {
-    /// From the queue's reserve, with a request in it.
+    /// An entry from the queue's reserve, with a request in it.
     Serve { ring: Ring, memory: Arc<EntryMemory> },
-    /// Another worker's, whose request is answered EINTR.
+    /// The entry of another worker, whose request is answered EINTR.
     Adopt { slot: Arc<Slot>, unique: u64 },
 }
 
-/// The whole life of a thread.
+/// The body of the thread.
 pub(super) fn run(rings: &Arc<Rings>, queue: u16, begin: Begin) {
     match begin {
         Begin::Serve { mut ring, memory } => {
             if let Err(error) = ring.enable() {
-                // It was made as one that can be.
-                tracing::error!(%error, queue, "a worker's ring is not to be had: the mount ends");
+                // A ring that was created can normally be enabled.
+                tracing::error!(%error, queue, "enabling a worker's ring failed: the mount ends");
                 return rings.pool.finish();
             }
             lane::enter(rings.lane(ring, queue, &memory));
@@ -95,11 +97,11 @@ struct Worker {
     large: bool,
 }
 
-/// What the next turn does.
+/// What a worker does next.
 enum Turn {
-    /// Waits for a request.
+    /// It waits for a request.
     Wait,
-    /// Is the last one.
+    /// It ends.
     End,
 }
 
@@ -127,8 +129,12 @@ impl Worker {
                     return self.rings.pool.finish();
                 }
                 Waited::Failed(_, error) => {
-                    // The request that was to be answered is gone, and the entry with it.
-                    tracing::error!(%error, queue = self.queue, "the kernel refused a ring's entry: it gets another one");
+                    // The request is lost with its entry.
+                    tracing::error!(
+                        %error,
+                        queue = self.queue,
+                        "the kernel refused a ring entry: another one is registered"
+                    );
                     if lane::with(Lane::register).is_none_or(|registered| registered.is_err()) {
                         return;
                     }
@@ -141,7 +147,7 @@ impl Worker {
         }
     }
 
-    /// What a large request left behind.
+    /// Releases the memory of a large request.
     fn release(&mut self) {
         self.large = false;
         lane::with(Lane::release);
@@ -156,14 +162,14 @@ impl Worker {
         let arrived = match wire::arrived(&header, payload_max) {
             Ok(arrived) => arrived,
             Err(error) => {
-                tracing::error!(%error, "the kernel sent what is not understood: the mount ends");
+                tracing::error!(%error, "parsing a request of the kernel failed: the mount ends");
                 self.rings.pool.finish();
                 return Turn::End;
             }
         };
         lane::with(|lane| lane.serves(arrived.commit_id));
         self.large |= arrived.payload_bytes >= LARGE_BYTES;
-        // SAFETY: a request lies in it: it is this thread's until the answer.
+        // SAFETY: it has a request, so it belongs to this thread until the reply.
         let payload = unsafe { self.memory.payload(arrived.payload_bytes) };
         let code = u32::from_ne_bytes([4, 5, 6, 7].map(|at: usize| header[at]));
         let in_place = code == opcode::WRITE;
@@ -179,7 +185,7 @@ impl Worker {
         let pool = &self.rings.pool;
         match Request::parse_pieces(pieces, pool.dialect()) {
             _ if code == opcode::NOTIFY_REPLY => {
-                // Asked for by nobody here; over a ring it is answered all the same.
+                // Nothing here requests it; over a ring it needs a reply all the same.
                 self.slot.begin(arrived.commit_id, When::Afterwards);
                 let _ = self.slot.answer(Message::new(arrived.commit_id, 0), &[]);
             }
@@ -196,12 +202,16 @@ impl Worker {
             }
             Ok(request) => {
                 let page = matches!(request.operation, Operation::Read { lock_owner: None, .. });
-                self.large |= matches!(request.operation, Operation::Read { size, .. } if size as usize >= LARGE_BYTES);
+                self.large |= matches!(
+                    request.operation,
+                    Operation::Read { size, .. } if size as usize >= LARGE_BYTES
+                );
                 let when = if page || in_place { When::Afterwards } else { When::Now };
                 self.slot.begin(request.header.unique, when);
                 let scratch = if page {
-                    // SAFETY: a READ has no payload that was lent out above, nobody may answer it before the handler has returned
-                    // (`When::Afterwards`, and it is not deserted), and the kernel writes only after the answer.
+                    // SAFETY: a READ has no payload to which a reference exists above. No thread
+                    // replies before the handler has returned (`AnswerTime::Afterwards`, and it is
+                    // not abandoned), and the kernel writes only after the reply.
                     unsafe { self.memory.payload_mut() }
                 } else {
                     self.scratch.bytes()
@@ -211,7 +221,7 @@ impl Worker {
                     dispatch(pool, &channel, request, scratch, deserting)
                 }));
                 if served.is_err() {
-                    tracing::error!("a handler panicked: its request failed, the worker goes on");
+                    tracing::error!("a handler panicked: its request failed, the worker continues");
                 }
             }
             Err(error) => {
@@ -237,7 +247,7 @@ impl Worker {
     }
 }
 
-/// Whether rings can be had here, before anybody is promised that.
+/// Whether this process can create rings, checked before the kernel is promised some.
 pub(super) fn probe() -> io::Result<()> {
     Ring::new(1).map(drop)
 }

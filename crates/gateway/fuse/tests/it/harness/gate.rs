@@ -1,4 +1,4 @@
-//! Holds requests until a test lets them go on.
+//! Holds requests until a test releases them.
 
 use super::LONG;
 use braid_fuse::kernel::{Interrupt, Request};
@@ -31,7 +31,7 @@ pub struct Gate {
 struct State {
     open: bool,
     held: usize,
-    /// Bumped by signals, so that waiters look.
+    /// Raised by signals, so that waiting threads check.
     signals: u64,
 }
 
@@ -40,7 +40,7 @@ impl Gate {
         Self { rule: Mutex::new(Box::new(|_| Fate::Serve)), state: Arc::default() }
     }
 
-    /// From now on.
+    /// The fate of requests from now on.
     pub fn rule(&self, rule: impl Fn(&Request<'_>) -> Fate + Send + Sync + 'static) {
         *self.rule.lock().unwrap() = Box::new(rule);
         self.state.0.lock().unwrap().open = false;
@@ -50,9 +50,9 @@ impl Gate {
         (self.rule.lock().unwrap())(request)
     }
 
-    /// Lets everything go on, and holds nothing any more.
+    /// Releases all requests, and holds none any more.
     pub fn open(&self) {
-        // Also after a test that failed with the lock.
+        // Also after a test that panicked while it held the lock.
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner).open = true;
         self.state.1.notify_all();
     }
@@ -65,12 +65,12 @@ impl Gate {
         assert!(!timed_out.timed_out(), "only {} of {count} requests came", state.held);
     }
 
-    /// Waits until so many signals were told.
+    /// Waits until so many signals were reported.
     pub fn wait_signals(&self, count: u64) {
         let state = self.state.0.lock().unwrap();
         let (_state, timed_out) =
             self.state.1.wait_timeout_while(state, LONG, |state| state.signals < count).unwrap();
-        assert!(!timed_out.timed_out(), "the kernel told of no signal");
+        assert!(!timed_out.timed_out(), "the kernel reported no signal");
     }
 
     /// Requests that are held now.
@@ -78,7 +78,7 @@ impl Gate {
         self.state.0.lock().unwrap().held
     }
 
-    /// `true`: go on; `false`: interrupted.
+    /// `true`: released; `false`: interrupted.
     pub fn pass(&self, interrupt: &Interrupt, fate: Fate) -> bool {
         let shared = Arc::clone(&self.state);
         let _guard = interrupt.on_signal(move || {

@@ -65,7 +65,7 @@ impl Memory {
         }
     }
 
-    /// Names and attributes are good until a notification.
+    /// Names and attributes stay valid until a notification.
     pub fn cached() -> Self {
         Self { names_valid: Validity::Always, attributes_valid: Validity::Always, ..Self::new() }
     }
@@ -74,7 +74,7 @@ impl Memory {
         self.notifier.get().unwrap()
     }
 
-    /// What is there, whatever the kernel shows.
+    /// The content in the file system, whatever the kernel shows.
     pub fn content(&self, node: u64) -> Vec<u8> {
         self.nodes.lock().unwrap()[&node].content.clone()
     }
@@ -108,7 +108,7 @@ impl Memory {
         let nodes = self.nodes.lock().unwrap();
         let Node { mode, content, .. } = nodes.get(&node)?;
         let size = content.len() as u64;
-        // An ordinary user mounts it for itself.
+        // An unprivileged user mounts it for itself.
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let base = Attributes { links: 1, block_size: 4096, ..Attributes::default() };
         Some(Attributes { ino: node, size, mode: *mode, uid, gid, ..base })
@@ -223,7 +223,7 @@ impl Handler for Memory {
         match fate {
             Fate::Serve => {}
             Fate::Drop => return drop(reply),
-            Fate::Panic => panic!("as the test wants it"),
+            Fate::Panic => panic!("requested by the test"),
             Fate::Hold | Fate::HoldUntilKilled | Fate::HoldDeaf => {
                 if !self.gate.pass(call.interrupt, fate) {
                     return reply.error(Errno::INTR);

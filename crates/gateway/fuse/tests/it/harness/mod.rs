@@ -1,4 +1,4 @@
-//! A mount of a tiny file system in memory, whose answers a test can hold back.
+//! A mount of a small file system in memory, whose replies a test can delay.
 #![allow(dead_code, unused_imports)] // each test binary uses its part
 
 mod gate;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub const ROOT: u64 = abi::ROOT;
-/// Nothing here takes this long; a test that would hang fails instead.
+/// Longer than anything here takes: a test that hangs fails instead.
 pub const LONG: Duration = Duration::from_secs(20);
 
 pub struct TestMount {
@@ -35,7 +35,7 @@ impl TestMount {
         Self::over(transport(), memory, pool)
     }
 
-    /// Whatever transport this run is about.
+    /// With the transport of this run.
     pub fn over(io_uring: IoUring, memory: Memory, pool: PoolOptions) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let mut options = MountOptions::new("memory", dir.path());
@@ -45,7 +45,7 @@ impl TestMount {
             Ok(mounted) => Some(Self { memory, mounted, dir }),
             Err(error @ (MountError::NoDevice(_) | MountError::NotAllowed)) => skipped(&error),
             Err(error @ MountError::Start(StartError::NoIoUring { .. })) => skipped(&error),
-            // Whether users may mount is the machine's choice, by the device's mode.
+            // The mode of the device decides whether users may mount on this machine.
             Err(error @ MountError::Helper { .. }) if error.to_string().contains("/dev/fuse") => {
                 skipped(&error)
             }
@@ -62,7 +62,7 @@ impl TestMount {
     }
 }
 
-/// How requests come in this run ([`OVER`]); the device is what every kernel has.
+/// The transport of this run ([`OVER`]). Every kernel has the device.
 pub fn transport() -> IoUring {
     std::env::var(OVER).ok().map_or(IoUring::Off, |word| word.parse().unwrap())
 }
@@ -77,12 +77,12 @@ fn skipped(why: &MountError) -> Option<TestMount> {
 
 impl Drop for TestMount {
     fn drop(&mut self) {
-        // What is still held would keep an unmount waiting.
+        // Requests that are still held would delay the unmount.
         self.memory.gate.open();
     }
 }
 
-/// A process that does something with a path; its output is not wanted.
+/// A process that does something with a path; its output is discarded.
 pub fn process(program: &str, arguments: &[&str]) -> Child {
     let null = || Stdio::null();
     Command::new(program)
@@ -94,7 +94,7 @@ pub fn process(program: &str, arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Its end; `None`: it is still there after a long time.
+/// Its exit status; `None`: it still runs after a long time.
 pub fn ended(mut child: Child) -> Option<ExitStatus> {
     let (done, waiting) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(child.wait().unwrap()));

@@ -19,7 +19,7 @@ use braid_fuse::{
 #[allow(unused_imports, reason = "each test binary uses some of it")]
 pub use cluster::{Cluster, wait_for};
 
-/// One mount. Unmounted when dropped, before the cluster goes.
+/// One mount. It is unmounted when dropped, before the cluster ends.
 pub struct Mount {
     mounted: Mounted,
     file_system: Arc<FileSystem>,
@@ -42,7 +42,7 @@ impl Mount {
         Self { mounted, file_system, point }
     }
 
-    /// Reads of the kernel that were answered through a pipe.
+    /// Reads of the kernel that were served through a pipe.
     pub fn piped_reads(&self) -> u64 {
         self.file_system.piped_reads()
     }
@@ -52,7 +52,7 @@ impl Mount {
         self.file_system.lock_waits()
     }
 
-    /// Tells the file system what it is told when the mount is over.
+    /// Calls the file system as at the end of the mount.
     pub fn tell_the_end(&self) {
         self.file_system.destroyed();
     }
@@ -66,7 +66,7 @@ impl Mount {
     }
 }
 
-/// Whether this machine can mount; says why not.
+/// Whether this machine can mount; prints why not.
 pub fn can_mount() -> bool {
     let root = rustix::process::geteuid().is_root();
     let device = Path::new("/dev/fuse").exists();

@@ -1,0 +1,121 @@
+//! All leases are lost: caches are dropped before other clients may change the files, whichever
+//! daemon is unresponsive.
+//!
+//! ```text
+//!   all files: nothing begins any more             waits for nothing
+//!   names of all directories, in parallel          waits a moment for directories that are locked
+//!   each file: pages dropped, once                 waits for those that are being read
+//!   each file: pages, until there are none         waits for those that were read meanwhile
+//!   each file: writes end, buffers sent; open      waits for daemons
+//! ```
+//!
+//! It begins `LEASE_STOP_MS` after the last renewal, and other clients may use the files after
+//! `LEASE_BROKEN_MS`: ten seconds later. A call to an unresponsive daemon takes longer.
+//!
+//! Invariants:
+//! 1. No file's pages wait for what is written or buffered.
+//! 2. The pages of a file wait for another file's daemon only where [`THREADS`] files wait already.
+//!    Files whose pages may wait come last.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use super::Data;
+use crate::{mount_caches::Holder, mutex::lock};
+
+/// Files at a time: fewer than the threads with which the FUSE gateway drops pages, since writes
+/// that still run drop pages, too.
+const THREADS: usize = 6;
+
+impl Data {
+    /// How likely a drop of its pages waits for a daemon: most of all where pages are being read,
+    /// then where a program may have made some dirty.
+    fn may_wait(&self) -> u8 {
+        let lease = &lock(&self.state).lease;
+        match (lease.has_pages_under_way(), lease.has_writers()) {
+            (true, _) => 2,
+            (false, true) => 1,
+            (false, false) => 0,
+        }
+    }
+}
+
+impl Holder {
+    /// When this returns nothing that was cached under a lease is used any more. What was written
+    /// under one is at the daemons, or its loss is recorded.
+    pub(crate) fn lose_all(&self) {
+        let mut files = self.data.all();
+        files.iter().for_each(|data| self.close(data));
+        files.sort_by_cached_key(|data| data.may_wait());
+        let names = || self.forget_all(self.cache.directories());
+        thread::scope(|scope| {
+            let beside =
+                thread::Builder::new().name("vfs-lost-names".into()).spawn_scoped(scope, names);
+            self.drain_each(&files);
+            if beside.is_err() {
+                names();
+            }
+        });
+        for data in files {
+            // A relaxed mount may have read pages of it meanwhile, which need no lease.
+            self.data.forget(data, |data| self.is_worth_keeping(data));
+        }
+    }
+
+    fn drain_each(&self, files: &[Arc<Data>]) {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(data) = files.get(at % files.len().max(1)) else { return };
+                match at / files.len() {
+                    0 => self.drop_once_if_free(data),
+                    1 => self.drop_all(data),
+                    2 => self.end_uses(data),
+                    _ => return,
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..THREADS.min(files.len()) {
+                // Without further threads it takes longer.
+                let _ = thread::Builder::new().name("vfs-lost".into()).spawn_scoped(scope, work);
+            }
+            work();
+        });
+    }
+
+    /// From now on nothing begins under a file's lease.
+    pub(super) fn close(&self, data: &Data) {
+        let ticket = self.leases().data_ticket(data.file);
+        {
+            let mut state = lock(&data.state);
+            state.lease.recall();
+            state.returning = ticket;
+        }
+        data.changed.notify_all();
+    }
+
+    /// Drops the pages that are cached now, unless another thread is doing that.
+    fn drop_once_if_free(&self, data: &Data) {
+        if let Ok(_one) = data.dropping.try_lock() {
+            self.drop_once(data);
+        }
+    }
+
+    /// Waits for what ran under a file's lease, and lets uses begin again.
+    fn end_uses(&self, data: &Data) {
+        // An append that still ran may have set the end, which is known only under the lease.
+        data.wait_while(|lease| !lease.is_still()).end = None;
+        // While the pages of a write that ended were dropped, others may have been read.
+        self.drop_all(data);
+        // The handle that wrote the bytes reports the error.
+        let _ = self.settle(data);
+        data.end_recall();
+    }
+}

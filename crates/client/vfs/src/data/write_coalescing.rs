@@ -1,0 +1,575 @@
+//! Consecutive writes, buffered in memory until they fill a flush unit: full stripes of the file.
+//! Small writes are coalesced always; large ones where the daemons are slow ([`throughput`]).
+//!
+//! ```text
+//!   write ── under a write lease, at the end of the last one ──> write buffer
+//!     full ───────────────────────> sent by the writer, or in the background: background_flush
+//!     older than BUFFER_AGE_MAX ─> sent by a thread: flush_timers
+//!     another call needs it ──────> flush, by the thread that needs it
+//!   flush: fsync, reads, other writes, sizes, attributes and renames on this mount; a recall for
+//!          those of other clients
+//!   close: leaves the buffer to the mount, which sends it soon (ADR 0034), or flushes
+//! ```
+//!
+//! Invariants:
+//! 1. Bytes are buffered only under a write lease while no other client uses the file, not even one
+//!    without leases. They are at the daemons before the lease is returned.
+//! 2. A file has one write buffer, and one background flush before it, of the same handle. A write
+//!    that does not continue them goes to the daemons after them.
+//! 3. The handle that wrote the bytes reports that they could not be sent: each of its writes and
+//!    closes fails until an fsync has reported it. After its close, the next fsync of the file
+//!    reports it.
+//! 4. A mount buffers at most [`BUFFER_BYTES_MAX`], for at most [`BUFFER_AGE_MAX`] (I6, I9).
+//! 5. No lock that pages or leases wait for is held while a buffer is sent. The cached attributes
+//!    of the file are removed before another thread can find the file without a buffer.
+//!
+//! [`throughput`]: super::throughput
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use braid_client::{Attributes, FileIndex, HeldRoom, LeaseMode, Timestamp};
+use braid_types::ByteCount;
+
+use super::{
+    Data, Under,
+    background_flush::Flight,
+    flush_timers::Ages,
+    flush_unit::STRETCH_BYTES,
+    lease_state::Use,
+    throughput::{Pace, SlowRates},
+    write_errors::Losses,
+};
+use crate::{
+    error::Result, mount_caches::Holder, mutex::lock, names::cached_attributes::Known,
+    open::open_file::OpenFile, ops::write::WriteAs,
+};
+
+/// Where daemons are fast, a write of this many bytes or more is sent in its own call: a quarter of
+/// a flush unit.
+const COALESCE_BELOW: usize = 128 * 1024;
+/// How many bytes one mount buffers at most (I6, I9).
+pub const GATHER_BYTES_MAX: usize = 64 << 20;
+/// How long a byte is buffered at most before it is sent (I6).
+pub const GATHER_AGE: Duration = Duration::from_secs(1);
+/// The unit in which disks allocate space.
+const BLOCK_BYTES: u64 = 4096;
+/// Where more is buffered, the oldest buffer is sent whatever its age. A program that makes many
+/// small files continues meanwhile, and does not reach [`BUFFER_BYTES_MAX`].
+const WRITE_BEHIND_BYTES: usize = GATHER_BYTES_MAX / 4;
+
+/// The buffered bytes of one file.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Whether there are any; read without the lock.
+    pub(super) some: AtomicBool,
+    /// Whether the handle that wrote them is closed.
+    pub(super) closed: AtomicBool,
+    /// Held while bytes are added or sent.
+    state: Mutex<BufferState>,
+    /// The owner of the bytes, also while they are being sent.
+    pub(super) owner: Mutex<Option<BufferOwner>>,
+    /// The file's attributes at its creation on this mount, until something changes them or a byte
+    /// of it is at the daemons.
+    as_made: Mutex<Option<Known>>,
+}
+
+impl Gathered {
+    /// This process has written some of the bytes.
+    fn add_owner(&self, new: BufferOwner) {
+        let mut owner = lock(&self.owner);
+        // Bytes of several processes have no single owner.
+        let process = owner
+            .map_or(new.process, |old| old.process.filter(|process| new.process == Some(*process)));
+        *owner = Some(BufferOwner { process, ..new });
+    }
+}
+
+/// The owner of buffered bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct BufferOwner {
+    /// The address of the open file in memory. It is unique while the buffer refers to the file.
+    open: usize,
+    /// The process. `None`: not known, or several.
+    process: Option<u64>,
+}
+
+impl BufferOwner {
+    fn of(open: &OpenFile, process: Option<u64>) -> Self {
+        Self { open: std::ptr::from_ref(open).addr(), process }
+    }
+
+    /// Whether this process may have written some of the bytes.
+    fn may_be(&self, other: Self) -> bool {
+        let may_be =
+            self.process.is_none() || other.process.is_none() || self.process == other.process;
+        self.open == other.open && may_be
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct BufferState {
+    pub(super) run: Option<Run>,
+    /// The buffer before it, which is being sent.
+    pub(super) flight: Option<Flight>,
+    /// Where the last write ended.
+    next: u64,
+}
+
+/// Consecutive bytes of one handle.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) by: Arc<OpenFile>,
+    pub(super) offset: u64,
+    pub(super) bytes: Vec<u8>,
+    /// The space that is reserved for it on the daemons' disks.
+    pub(super) held: HeldRoom,
+    /// The offset at which it is full.
+    until: u64,
+    /// Its flush unit is a long one.
+    pub(super) long: bool,
+    /// When its last byte was written, by the metadata server's clock, if that is known.
+    pub(super) modified: Option<Timestamp>,
+    /// Its handle is closed.
+    pub(super) closed: bool,
+}
+
+impl Run {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.end() == self.until
+    }
+}
+
+/// The write buffers of a mount.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    /// Whether a close may leave its buffer to the mount (ADR 0034).
+    write_behind: bool,
+    bytes: AtomicUsize,
+    pub(super) ages: Ages,
+    pub(crate) losses: Losses,
+    pace: Pace,
+}
+
+impl Runs {
+    /// No buffer yet. `slow`: when large writes are buffered.
+    pub(crate) fn new(slow: SlowRates, write_behind: bool) -> Self {
+        let (bytes, ages) = (AtomicUsize::new(0), Ages::default());
+        Self { write_behind, bytes, ages, losses: Losses::default(), pace: Pace::new(slow) }
+    }
+
+    /// Whether nothing is buffered on this mount.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.load(Ordering::Acquire) == 0
+    }
+
+    /// A buffer was sent to the daemons in this time.
+    pub(super) fn took(&self, run: &Run, took: Duration) {
+        match run.long {
+            true => self.pace.went_gathered(run.bytes.len(), took),
+            false if run.is_full() && run.bytes.len() as u64 >= STRETCH_BYTES => {
+                self.pace.went_through(run.bytes.len(), took);
+            }
+            false => {}
+        }
+    }
+
+    /// Counts bytes that are to be buffered. `false`: there are too many, and they are not counted.
+    fn count_bytes(&self, bytes: usize) -> bool {
+        let before = self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        let taken = before + bytes;
+        if taken > GATHER_BYTES_MAX {
+            self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        } else if before <= WRITE_BEHIND_BYTES && taken > WRITE_BEHIND_BYTES {
+            self.ages.hurry();
+        }
+        taken <= GATHER_BYTES_MAX
+    }
+
+    /// How long bytes may stay buffered now.
+    pub(super) fn age(&self) -> Duration {
+        let many = self.bytes.load(Ordering::Acquire) > WRITE_BEHIND_BYTES;
+        if many { Duration::ZERO } else { GATHER_AGE }
+    }
+
+    /// Whether a closed handle's buffer may be sent later: its time is known, the handle has no
+    /// write error, and the daemons keep up. Otherwise the close sends it and reports an error.
+    fn writes_behind(&self, run: &Run, open: &OpenFile) -> bool {
+        let may = self.write_behind && run.modified.is_some();
+        may && open.lost.check().is_ok() && self.losses.allow_write_behind() && self.ages.keeps_up()
+    }
+
+    /// Bytes are no longer buffered.
+    pub(super) fn free(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+impl Data {
+    /// The file was made just now, with these attributes.
+    pub(crate) fn made(&self, known: &Known) {
+        *lock(&self.gathered.as_made) = Some(known.clone());
+    }
+
+    /// Bytes of the file are at the daemons, or its attributes are changed.
+    pub(crate) fn is_not_as_made(&self) {
+        *lock(&self.gathered.as_made) = None;
+    }
+
+    /// An append goes to this offset: it continues the last write if that ended there.
+    pub(crate) fn expect_write(&self, offset: u64) {
+        lock(&self.gathered.state).next = offset;
+    }
+}
+
+impl Holder {
+    /// Begins a write at an offset, or an append (`None`).
+    pub(crate) fn begin_write(
+        self: &Arc<Self>,
+        data: &Arc<Data>,
+        offset: Option<u64>,
+        bytes: usize,
+    ) -> Result<Option<Under>> {
+        self.ask_for_write_lease(data, offset, bytes);
+        self.begin(data, if offset.is_some() { Use::Write } else { Use::Append })
+    }
+
+    /// Before a write to a file that other clients write, or wrote: asks now and then whether this
+    /// mount may have it alone.
+    fn ask_for_write_lease(&self, data: &Data, offset: Option<u64>, bytes: usize) {
+        let is_useful = bytes < COALESCE_BELOW
+            && match offset {
+                Some(offset) => {
+                    self.holds_mode(data, LeaseMode::Shared)
+                        && lock(&data.gathered.state).next == offset
+                }
+                None => {
+                    self.holds_mode(data, LeaseMode::None)
+                        || self.holds_mode(data, LeaseMode::Shared)
+                }
+            };
+        if is_useful && self.begin_ask_for_write(data) {
+            // If it fails, the write continues under the lease that is held.
+            let _ = self.ask(data, LeaseMode::Write, false);
+        }
+    }
+
+    fn holds_mode(&self, data: &Data, held: LeaseMode) -> bool {
+        self.is_serving() && self.held(data, &lock(&data.state)) == held
+    }
+
+    fn begin_ask_for_write(&self, data: &Data) -> bool {
+        let (mut state, now) = (lock(&data.state), Instant::now());
+        if state.ask_again_at.is_some_and(|again| now < again) || !state.lease.is_open() {
+            return false;
+        }
+        state.ask_again_at = Some(now + GATHER_AGE);
+        state.lease.ask(true);
+        true
+    }
+
+    /// Writes at an offset: to the daemons, or to the write buffer.
+    ///
+    /// # Errors
+    /// A daemon failed; an earlier write of the handle is lost.
+    pub(crate) fn put(
+        self: &Arc<Self>,
+        open: &Arc<OpenFile>,
+        under: Option<&Under>,
+        (offset, bytes): (u64, &[u8]),
+        how: WriteAs,
+    ) -> Result<()> {
+        open.lost.check()?;
+        if let Some(under) = under {
+            let (data, end) = (&under.data, offset.saturating_add(bytes.len() as u64));
+            let mut state = lock(&data.gathered.state);
+            let follows = std::mem::replace(&mut state.next, end) == offset;
+            if !under.alone {
+                // The same bytes may be buffered from a time when this mount was alone.
+                self.write_out(data, &mut state)?;
+            } else if self.coalesce((open, how), (data, &mut state), follows, (offset, bytes))? {
+                return Ok(());
+            }
+        }
+        open.data.is_not_as_made();
+        let (file, began) = (open.file.get()?, Instant::now());
+        file.write_at(bytes, offset)?;
+        if bytes.len() >= COALESCE_BELOW {
+            self.runs.pace.went_through(bytes.len(), began.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Whether a write that continues the last one is to be buffered.
+    fn is_worth_coalescing(&self, open: &OpenFile, bytes: usize, how: WriteAs) -> bool {
+        let is_large = bytes >= COALESCE_BELOW;
+        let immediate = how.direct || how.durable;
+        let is_short_of = |bytes_max| open.stretch().is_short_of(bytes, bytes_max);
+        !is_large || !immediate && self.runs.pace.long_stretch().is_some_and(is_short_of)
+    }
+
+    /// Adds a write to the buffer and returns `true`, or flushes the buffer and returns `false`:
+    /// the caller writes the bytes.
+    fn coalesce(
+        self: &Arc<Self>,
+        (open, how): (&Arc<OpenFile>, WriteAs),
+        (data, state): (&Arc<Data>, &mut BufferState),
+        follows: bool,
+        (offset, bytes): (u64, &[u8]),
+    ) -> Result<bool> {
+        let mut left = bytes;
+        let continues = follows && offset.checked_add(bytes.len() as u64).is_some();
+        if !continues || !self.is_worth_coalescing(open, bytes.len(), how) {
+            self.write_out(data, state)?;
+            return Ok(false);
+        }
+        // Bytes that are buffered now must not meet a quota when they are sent.
+        open.file.get()?.reserve(offset + bytes.len() as u64)?;
+        while !left.is_empty() {
+            let at = offset + (bytes.len() - left.len()) as u64;
+            let others = |by: &Arc<OpenFile>| !Arc::ptr_eq(by, open);
+            if state.run.as_ref().is_some_and(|run| others(&run.by) || run.end() != at)
+                || state.flight.as_ref().is_some_and(|flight| others(&flight.by))
+            {
+                self.write_out(data, state)?;
+            }
+            let begins = || match self.runs.pace.long_stretch() {
+                Some(bytes_max) => (open.stretch().long_end(at, bytes_max), true),
+                None => (open.stretch().end(at), false),
+            };
+            let (until, long) = state.run.as_ref().map_or_else(begins, |run| (run.until, run.long));
+            let fits = left.len().min(usize::try_from(until - at).unwrap_or(usize::MAX));
+            let mut held = HeldRoom::default();
+            let of_run = state.run.as_mut().map_or(&mut held, |run| &mut run.held);
+            // Where no space can be reserved, a write to the daemons reports the disk full.
+            if !open.file.get()?.hold_room(at, fits as u64, of_run) || !self.runs.count_bytes(fits)
+            {
+                self.write_out(data, state)?;
+                data.is_not_as_made();
+                open.file.get()?.write_at(left, at)?;
+                return Ok(true);
+            }
+            data.gathered.add_owner(BufferOwner::of(open, how.owner));
+            let (now, rest) = left.split_at(fits);
+            let modified = self.clock.now();
+            match &mut state.run {
+                Some(run) => {
+                    run.bytes.extend_from_slice(now);
+                    run.modified = modified;
+                }
+                None => {
+                    debug_assert!(
+                        state.flight.as_ref().is_none_or(|flight| Arc::ptr_eq(&flight.by, open)),
+                        "I2: a write buffer follows a background flush of another handle"
+                    );
+                    let (bytes, by) = (first_bytes(now, until - at), Arc::clone(open));
+                    state.run = Some(Run {
+                        by,
+                        offset: at,
+                        bytes,
+                        held,
+                        until,
+                        long,
+                        modified,
+                        closed: false,
+                    });
+                    data.gathered.some.store(true, Ordering::Release);
+                    self.runs.ages.began(data, self);
+                }
+            }
+            if at + fits as u64 == until {
+                self.send_off(data, state)?;
+            }
+            left = rest;
+        }
+        Ok(true)
+    }
+
+    /// Sends the buffered bytes of a file. They are at the daemons when this returns.
+    ///
+    /// # Errors
+    /// They could not be written. The handle that wrote them reports the error, too.
+    pub(crate) fn settle(&self, data: &Data) -> Result<()> {
+        if !data.gathered.some.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.write_out(data, &mut lock(&data.gathered.state))
+    }
+
+    /// A process closes this open file: its buffer is sent, or, where it may be left to the mount,
+    /// sent soon. Bytes of other processes stay buffered; so a child that closes what it has
+    /// inherited sends nothing.
+    ///
+    /// # Errors
+    /// As [`MountCaches::flush`].
+    pub(crate) fn settle_at_close(&self, open: &Arc<OpenFile>, process: Option<u64>) -> Result<()> {
+        let closes = BufferOwner::of(open, process);
+        let owner = *lock(&open.data.gathered.owner);
+        if !owner.is_some_and(|owner| owner.may_be(closes)) || self.is_left_to_mount(open) {
+            return Ok(());
+        }
+        self.settle(&open.data)
+    }
+
+    /// The last descriptor of an open file is gone: its buffer is sent, now or soon.
+    ///
+    /// # Errors
+    /// As [`MountCaches::flush`].
+    pub(crate) fn settle_at_release(&self, open: &Arc<OpenFile>) -> Result<()> {
+        let data: &Data = &open.data;
+        if !data.gathered.some.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut state = lock(&data.gathered.state);
+        let is_flushing = state.flight.is_some();
+        match state.run.as_mut().filter(|run| Arc::ptr_eq(&run.by, open)) {
+            Some(run) if !is_flushing && self.runs.writes_behind(run, open) => {
+                self.leave_to_mount(data, run);
+                Ok(())
+            }
+            Some(run) => {
+                // No close of a program waits for it: an fsync of the file reports an error.
+                run.closed = true;
+                self.write_out(data, &mut state)
+            }
+            None => self.write_out(data, &mut state),
+        }
+    }
+
+    /// Leaves the buffer of a closed file to the mount, if it may, and returns whether it did. The
+    /// program makes no further call, so an fsync of the file reports an error.
+    fn is_left_to_mount(&self, open: &Arc<OpenFile>) -> bool {
+        let data: &Data = &open.data;
+        let state = &mut *lock(&data.gathered.state);
+        let is_flushing = state.flight.is_some();
+        let Some(run) = state.run.as_mut().filter(|run| !is_flushing && Arc::ptr_eq(&run.by, open))
+        else {
+            return false;
+        };
+        let is_left = self.runs.writes_behind(run, open);
+        if is_left {
+            self.leave_to_mount(data, run);
+        }
+        is_left
+    }
+
+    fn leave_to_mount(&self, data: &Data, run: &mut Run) {
+        run.closed = true;
+        data.gathered.closed.store(true, Ordering::Release);
+        self.runs.ages.closed(data.file);
+    }
+
+    /// As [`MountCaches::flush`], of a file by its index.
+    ///
+    /// # Errors
+    /// As [`MountCaches::flush`].
+    pub(crate) fn settle_file(&self, file: FileIndex) -> Result<()> {
+        if self.runs.is_empty() {
+            return Ok(());
+        }
+        let Some(data) = self.data.known(file) else { return Ok(()) };
+        let flushed = self.settle(&data);
+        self.forget_unused(data);
+        flushed
+    }
+
+    /// Forgets a file that is not used any more: its last handle may have been closed before its
+    /// bytes were sent.
+    pub(super) fn forget_unused(&self, data: Arc<Data>) {
+        self.data.forget(data, |data| self.is_worth_keeping(data));
+    }
+
+    /// Sends the buffered bytes of all files, and waits for those that other threads are sending.
+    /// Stops at an unresponsive server: the call's time is used up.
+    ///
+    /// # Errors
+    /// Buffered bytes were lost, now or since the last call of this. The handles that wrote them
+    /// report it, too.
+    pub(crate) fn settle_all(&self) -> Result<()> {
+        let began = self.runs.losses.begin();
+        for data in self.runs.ages.all() {
+            let flushed = self.settle(&data);
+            self.forget_unused(data);
+            if flushed.is_err_and(|error| error.is_of_server_away()) {
+                break;
+            }
+        }
+        self.runs.losses.end(began)
+    }
+
+    /// Sends the buffered bytes of closed files.
+    ///
+    /// # Errors
+    /// Bytes of one file could not be written; the files after it are not tried. An fsync of that
+    /// file reports it.
+    pub(crate) fn settle_all_closed(&self) -> Result<()> {
+        let closed = |data: &Arc<Data>| data.gathered.closed.load(Ordering::Acquire);
+        self.runs.ages.all().into_iter().filter(closed).try_for_each(|data| {
+            // Another thread that is sending it may wait for an unresponsive daemon.
+            let flushed = data
+                .gathered
+                .state
+                .try_lock()
+                .map_or(Ok(()), |mut state| self.write_out(&data, &mut state));
+            self.forget_unused(data);
+            flushed
+        })
+    }
+
+    /// The attributes of a file that was made on this mount and whose bytes are all still buffered:
+    /// those of its creation, with the size and time of the buffered bytes. They are not cacheable,
+    /// since the used disk space is not known yet.
+    pub(crate) fn attributes_of_buffered(&self, file: FileIndex) -> Option<Known> {
+        if self.runs.is_empty() {
+            return None;
+        }
+        let data = self.data.known(file)?;
+        let state = lock(&data.gathered.state);
+        let run = state.run.as_ref().filter(|run| run.offset == 0 && state.flight.is_none())?;
+        let (Known { attributes, keep }, modified) =
+            (lock(&data.gathered.as_made).clone()?, run.modified?);
+        // Without the lease another client may have changed its owner or mode.
+        if attributes.bytes.0 != 0 || !keep.attributes.is_some_and(|lease| self.holds(&lease)) {
+            return None;
+        }
+        let bytes_used = ByteCount(run.end().next_multiple_of(BLOCK_BYTES));
+        let (bytes, mtime, ctime) =
+            (ByteCount(run.end()), modified, attributes.ctime.max(modified));
+        Some(Known::now(Attributes { bytes, bytes_used, mtime, ctime, ..attributes }))
+    }
+
+    /// This mount is about to change attributes of a file otherwise than by writing.
+    pub(crate) fn attributes_change(&self, file: FileIndex) {
+        if let Some(data) = self.data.known(file) {
+            data.is_not_as_made();
+        }
+    }
+
+    /// Whether bytes of a file are buffered or being sent.
+    pub(crate) fn has_gathered(&self, file: FileIndex) -> bool {
+        !self.runs.is_empty()
+            && self.data.known(file).is_some_and(|data| data.gathered.some.load(Ordering::Acquire))
+    }
+}
+
+/// The first bytes of a buffer of at most `at_most` bytes. Where they are large it gets memory for
+/// all of them, so that it is not moved.
+fn first_bytes(bytes: &[u8], at_most: u64) -> Vec<u8> {
+    let bytes_max = if bytes.len() >= COALESCE_BELOW {
+        usize::try_from(at_most).unwrap_or(bytes.len())
+    } else {
+        0
+    };
+    let mut run = Vec::with_capacity(bytes_max.max(bytes.len()));
+    run.extend_from_slice(bytes);
+    run
+}

@@ -1,0 +1,8 @@
+//! Locking mutexes without poisoning.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex, also one that a panicked thread held: no state here is left half changed.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,68 @@
+//! Directory listings in the name cache.
+
+use std::sync::Arc;
+
+use braid_client::{FileIndex, message::mds::ReadDirectoryReply};
+
+use super::{
+    change_marks::ChangeMark,
+    name_cache::{Cache, FILES_MAX},
+    names_lease::Promise,
+};
+use crate::mutex::lock;
+
+impl Cache {
+    /// Whether a listing of the directory is worth its files' attributes: not all of them are
+    /// cached, and there is space for more.
+    pub(crate) fn gains_by_listing(
+        &self,
+        directory: FileIndex,
+        is_valid: impl Fn(&Promise) -> bool,
+    ) -> bool {
+        let cached = lock(&self.0);
+        cached.names < FILES_MAX / 2
+            && cached
+                .valid(directory, is_valid)
+                .is_some_and(|found| !cached.is_complete(directory, found))
+    }
+
+    /// At most `count` entries of a directory after a cookie, as the server would return them.
+    /// `None`: they are not cached, or asking the server brings attributes that are worth caching.
+    pub(crate) fn listed(
+        &self,
+        directory: FileIndex,
+        (cookie, count): (u64, usize),
+        is_valid: impl Fn(&Promise) -> bool,
+    ) -> Option<ReadDirectoryReply> {
+        let cached = lock(&self.0);
+        let found = cached.valid(directory, is_valid)?;
+        let gains = cached.names < FILES_MAX / 2 && !cached.is_complete(directory, found);
+        if gains || cached.pending.is_changing(directory) {
+            return None;
+        }
+        let (entries, end) = found.listing.after(cookie, count)?;
+        Some(ReadDirectoryReply { entries, end, last: found.listing.last() })
+    }
+
+    /// Caches what the server listed after a cookie.
+    pub(crate) fn keep_listed(
+        &self,
+        lease: &Arc<Promise>,
+        mark: ChangeMark,
+        cookie: u64,
+        reply: &ReadDirectoryReply,
+        is_valid: impl Fn(&Promise) -> bool,
+    ) {
+        let mut cached = lock(&self.0);
+        let directory = lease.directory();
+        let fresh = is_valid(lease)
+            && cached.marks.is_unchanged(directory, mark)
+            && !cached.pending.is_changing(directory);
+        if fresh && cached.listed + reply.entries.len() <= FILES_MAX {
+            let more = cached.under(lease).map_or(0, |found| {
+                found.listing.extend(cookie, &reply.entries, (reply.end, reply.last))
+            });
+            cached.listed += more;
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Names and attributes that this mount caches under names leases. Repeated lookups of the kernel
+//! are answered from here.
+//!
+//! Invariants:
+//! 1. Everything cached of a directory is under one lease. Under another lease the directory begins
+//!    empty. Files whose attributes were given out before are still invalidated at the next recall.
+//! 2. The attributes of a file are stored beside a name of it, under the lease of its directory.
+//!    Those of a directory are under its own lease.
+//! 3. A reply is cached only if this mount has changed nothing of what it describes since before
+//!    the question was sent: [`ChangeMark`].
+//! 4. At most [`FILES_MAX`] names are cached, and an eighth more while directories are evicted
+//!    (I9).
+//! 5. A directory is *complete* when as many names are cached as its attributes count. Then a name
+//!    that is not cached does not exist, and no server is asked. While this mount removes one of
+//!    its names the directory is not complete: the server may have removed the name already.
+//! 6. A listing is served from the cache, and added to it, only while this mount changes no entry
+//!    of the directory: another client may have seen the change already.
+//! 7. For the same reason no name is reported absent while this mount makes something under it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+use braid_client::{Attributes, FileIndex, FileKind};
+
+use super::{
+    cached_attributes::{Keep, Known, Looked},
+    cached_directory::{CachedDirectory, Target},
+    change_marks::{ChangeMark, ChangeMarks},
+    eviction_queue::{Arrival, Arrivals},
+    names_lease::Promise,
+    pending_changes::PendingChanges,
+    recall_history::RecallHistory,
+    uncertain_dirs::Doubts,
+};
+use crate::mutex::lock;
+
+/// Names that are cached at most: about 100 MB. Beyond that the oldest directories are evicted.
+pub(super) const FILES_MAX: usize = 262_144;
+
+#[derive(Debug, Default)]
+pub(crate) struct Cache(pub(super) Mutex<CachedNames>);
+
+/// What the cache holds.
+#[derive(Debug, Default)]
+pub(super) struct CachedNames {
+    pub(super) directories: HashMap<FileIndex, CachedDirectory>,
+    /// The same directories, in order of arrival.
+    eviction: Arrivals,
+    /// The directory in which a file has its only name. Not for directories.
+    pub(super) parents: HashMap<FileIndex, FileIndex>,
+    /// Names in all directories.
+    pub(super) names: usize,
+    recalls: RecallHistory,
+    pub(super) pending: PendingChanges,
+    /// Entries of listings, of all directories together.
+    pub(super) listed: usize,
+    /// Renames from one directory to another by this mount. Each may have moved a directory.
+    pub(super) moves: u64,
+    pub(super) marks: ChangeMarks,
+    /// Nothing of these directories is cached.
+    uncertain: Doubts,
+}
+
+impl Cache {
+    /// The position in this mount's changes, to be taken before a question is sent.
+    pub(crate) fn mark(&self) -> ChangeMark {
+        lock(&self.0).marks.now()
+    }
+
+    /// The lease that a directory is cached under. It may have ended.
+    pub(crate) fn promise(&self, directory: FileIndex) -> Option<Arc<Promise>> {
+        lock(&self.0).directories.get(&directory).map(|found| Arc::clone(&found.lease))
+    }
+
+    /// Begins to cache a directory, unless another thread began under a lease that is valid.
+    /// Returns the lease that the directory is cached under now.
+    pub(crate) fn begin(
+        &self,
+        directory: FileIndex,
+        lease: Arc<Promise>,
+        is_valid: impl Fn(&Promise) -> bool,
+    ) -> Arc<Promise> {
+        let mut cached = lock(&self.0);
+        let given_out = match cached.directories.get(&directory) {
+            Some(found) if is_valid(&found.lease) => return Arc::clone(&found.lease),
+            Some(_) => cached.take(directory),
+            None => HashSet::new(),
+        };
+        let arrival = cached.eviction.add(directory);
+        let fresh = CachedDirectory::new(Arc::clone(&lease), arrival, given_out);
+        cached.directories.insert(directory, fresh);
+        lease
+    }
+
+    /// Whether the lease of a directory is to be asked for now.
+    pub(crate) fn is_worth_asking(&self, directory: FileIndex) -> bool {
+        lock(&self.0).recalls.count_lookup(directory)
+    }
+
+    /// Notes a recall of a directory's lease.
+    pub(crate) fn recalled(&self, directory: FileIndex) {
+        lock(&self.0).recalls.add(directory);
+    }
+
+    /// Removes a directory and returns the files whose attributes were given out of it. A directory
+    /// that was begun again under a valid lease stays.
+    pub(crate) fn take(
+        &self,
+        directory: FileIndex,
+        is_valid: impl Fn(&Promise) -> bool,
+    ) -> Vec<FileIndex> {
+        let mut cached = lock(&self.0);
+        match cached.directories.get(&directory) {
+            Some(found) if is_valid(&found.lease) => found.given_out.iter().copied().collect(),
+            Some(_) => cached.take(directory).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// All cached directories.
+    pub(crate) fn directories(&self) -> Vec<FileIndex> {
+        lock(&self.0).directories.keys().copied().collect()
+    }
+
+    /// Directories to evict where there are too many names: the oldest, with an eighth of all
+    /// names. `wanted` is not among them.
+    pub(crate) fn too_many(&self, wanted: FileIndex) -> Vec<(FileIndex, Arc<Promise>)> {
+        let cached = lock(&self.0);
+        if cached.names <= FILES_MAX {
+            return Vec::new();
+        }
+        let mut freed = 0;
+        let oldest = cached.eviction.iter().filter(|(directory, _)| *directory != wanted);
+        let oldest = oldest.filter_map(|(directory, arrival)| {
+            cached.arrived(directory, arrival).map(|found| (directory, found))
+        });
+        oldest
+            .take_while(|(_, found)| {
+                let continues = freed < FILES_MAX / 8;
+                freed += found.names.len() + 1;
+                continues
+            })
+            .map(|(directory, found)| (directory, Arc::clone(&found.lease)))
+            .collect()
+    }
+
+    /// What a name leads to. `None`: the server must be asked.
+    pub(crate) fn look_up(
+        &self,
+        directory: FileIndex,
+        name: &[u8],
+        is_valid: impl Fn(&Promise) -> bool,
+    ) -> Option<Looked> {
+        let cached = lock(&self.0);
+        let found = cached.valid(directory, &is_valid)?;
+        let lease = Some(Arc::clone(&found.lease));
+        let target = match found.names.get(name) {
+            Some(target) => *target,
+            None if cached.is_complete(directory, found) => None,
+            None => return None,
+        };
+        match target {
+            None if cached.pending.is_making(directory, name) => None,
+            None => Some(Looked::Absent(Keep { name: lease, attributes: None })),
+            Some((file, FileKind::Directory)) => {
+                let below = cached.valid(file, &is_valid)?;
+                let keep = Keep { name: lease, attributes: Some(Arc::clone(&below.lease)) };
+                Some(Looked::Found(Known { attributes: below.own.clone()?, keep }))
+            }
+            Some((file, _)) => {
+                let keep = Keep { name: lease.clone(), attributes: lease };
+                Some(Looked::Found(Known { attributes: found.files.get(&file)?.clone(), keep }))
+            }
+        }
+    }
+
+    /// What a name led to when this mount last learned or changed it, with or without a lease.
+    /// `None`: not known. Other clients may have changed it since.
+    pub(crate) fn leads_to(&self, directory: FileIndex, name: &[u8]) -> Option<Option<FileIndex>> {
+        let cached = lock(&self.0);
+        let target = cached.directories.get(&directory)?.names.get(name)?;
+        Some(target.map(|(file, _)| file))
+    }
+
+    /// The attributes of a file. `None`: the server must be asked.
+    pub(crate) fn attributes(
+        &self,
+        file: FileIndex,
+        is_valid: impl Fn(&Promise) -> bool,
+    ) -> Option<Known> {
+        let cached = lock(&self.0);
+        let (attributes, lease) = match cached.directories.get(&file) {
+            Some(own) => (own.own.as_ref()?, &own.lease),
+            None => {
+                let above = cached.directories.get(cached.parents.get(&file)?)?;
+                (above.files.get(&file)?, &above.lease)
+            }
+        };
+        let keep = || Keep { name: None, attributes: Some(Arc::clone(lease)) };
+        is_valid(lease).then(|| Known { attributes: attributes.clone(), keep: keep() })
+    }
+
+    /// Whether this mount has changed nothing of a file since.
+    pub(crate) fn is_unchanged(&self, file: FileIndex, mark: ChangeMark) -> bool {
+        lock(&self.0).marks.is_unchanged(file, mark)
+    }
+
+    /// Caches what a name leads to and nothing else of it. `None`: nothing. Whether it was cached.
+    pub(crate) fn keep_name(
+        &self,
+        lease: &Arc<Promise>,
+        mark: ChangeMark,
+        name: &[u8],
+        target: Target,
+        is_valid: impl Fn(&Promise) -> bool,
+    ) -> bool {
+        let mut cached = lock(&self.0);
+        let fresh = is_valid(lease) && cached.marks.is_unchanged(lease.directory(), mark);
+        fresh && cached.set_name(lease, name, target)
+    }
+
+    /// Caches what a name leads to, and its attributes unless it is a directory. Returns the leases
+    /// of what was cached.
+    pub(crate) fn keep_found(
+        &self,
+        lease: &Arc<Promise>,
+        mark: ChangeMark,
+        name: &[u8],
+        found: &Attributes,
+        is_valid: impl Fn(&Promise) -> bool,
+    ) -> Keep {
+        let mut cached = lock(&self.0);
+        let fresh = is_valid(lease) && cached.marks.is_unchanged(lease.directory(), mark);
+        if !fresh || !cached.set_name(lease, name, Some((found.file, found.kind))) {
+            return Keep::default();
+        }
+        let kept =
+            cached.marks.is_unchanged(found.file, mark) && cached.set_attributes(lease, found);
+        Keep { name: Some(Arc::clone(lease)), attributes: kept.then(|| Arc::clone(lease)) }
+    }
+
+    /// Caches the attributes of a file whose name is cached, or of the lease's own directory.
+    pub(crate) fn keep_attributes(
+        &self,
+        lease: &Arc<Promise>,
+        mark: ChangeMark,
+        found: &Attributes,
+        is_valid: impl Fn(&Promise) -> bool,
+    ) -> Keep {
+        let mut cached = lock(&self.0);
+        let fresh = is_valid(lease) && cached.marks.is_unchanged(found.file, mark);
+        let named = cached.parents.get(&found.file) == Some(&lease.directory());
+        let kept = fresh
+            && match found.file == lease.directory() {
+                true => cached.set_own(lease, found),
+                false => named && cached.set_attributes(lease, found),
+            };
+        Keep { name: None, attributes: kept.then(|| Arc::clone(lease)) }
+    }
+
+    /// A change of an entry of this directory was given up, and the server may still make it:
+    /// nothing of the directory is cached for a while.
+    pub(crate) fn doubt(&self, directory: FileIndex) {
+        lock(&self.0).uncertain.begin(directory, Instant::now());
+    }
+
+    /// Whether nothing of a directory is cached for a while.
+    pub(crate) fn is_in_doubt(&self, directory: FileIndex) -> bool {
+        lock(&self.0).uncertain.has(directory, Instant::now)
+    }
+}
+
+impl CachedNames {
+    /// A directory, if the lease that it is cached under is valid.
+    pub(super) fn valid(
+        &self,
+        directory: FileIndex,
+        is_valid: impl Fn(&Promise) -> bool,
+    ) -> Option<&CachedDirectory> {
+        self.directories.get(&directory).filter(|found| is_valid(&found.lease))
+    }
+
+    /// Whether all names of a directory are cached (5).
+    pub(super) fn is_complete(&self, directory: FileIndex, found: &CachedDirectory) -> bool {
+        found.has_all_names() && !self.pending.is_removing(directory)
+    }
+
+    /// The directory that is cached under this lease, unless its state is uncertain.
+    pub(super) fn under(&mut self, lease: &Arc<Promise>) -> Option<&mut CachedDirectory> {
+        if self.uncertain.has(lease.directory(), Instant::now) {
+            return None;
+        }
+        self.directories
+            .get_mut(&lease.directory())
+            .filter(|found| Arc::ptr_eq(&found.lease, lease))
+    }
+
+    /// Sets what a name leads to; whether there was space for it (4) and its directory is cached.
+    pub(super) fn set_name(&mut self, lease: &Arc<Promise>, name: &[u8], target: Target) -> bool {
+        if self.names > FILES_MAX + FILES_MAX / 8 {
+            return false;
+        }
+        let Some(found) = self.under(lease) else { return false };
+        match found.set_name(name, target) {
+            None => self.names += 1,
+            Some(Some((file, _))) if target.is_none_or(|(now, _)| now != file) => {
+                self.forget_file(lease.directory(), file)
+            }
+            Some(_) => {}
+        }
+        debug_assert!(self.names <= FILES_MAX + FILES_MAX / 8 + 1, "I4: too many names are cached");
+        true
+    }
+
+    /// Removes a name, and returns what it led to.
+    pub(super) fn forget_name(&mut self, directory: FileIndex, name: &[u8]) -> Target {
+        let target = self.directories.get_mut(&directory)?.remove_name(name)?;
+        self.names -= 1;
+        target
+    }
+
+    /// Removes the attributes of a file from a directory, and the directory as its parent.
+    pub(super) fn forget_file(&mut self, directory: FileIndex, file: FileIndex) {
+        if self.parents.get(&file) == Some(&directory) {
+            self.parents.remove(&file);
+        }
+        if let Some(found) = self.directories.get_mut(&directory) {
+            found.files.remove(&file);
+        }
+    }
+
+    /// Nobody has attributes of this file any more that were given out of this directory.
+    pub(super) fn forget_given_out(&mut self, directory: FileIndex, file: FileIndex) {
+        if let Some(found) = self.directories.get_mut(&directory) {
+            found.given_out.remove(&file);
+        }
+    }
+
+    /// The directory that arrived then, unless it was evicted.
+    fn arrived(&self, directory: FileIndex, arrival: Arrival) -> Option<&CachedDirectory> {
+        self.directories.get(&directory).filter(|found| found.arrival == arrival)
+    }
+
+    fn set_attributes(&mut self, lease: &Arc<Promise>, found: &Attributes) -> bool {
+        if found.kind == FileKind::Directory || found.shared {
+            return false;
+        }
+        let Some(directory) = self.under(lease) else { return false };
+        directory.given_out.insert(found.file);
+        directory.files.insert(found.file, found.clone());
+        self.parents.insert(found.file, lease.directory());
+        true
+    }
+
+    fn set_own(&mut self, lease: &Arc<Promise>, found: &Attributes) -> bool {
+        let Some(directory) = self.under(lease).filter(|_| !found.shared) else { return false };
+        directory.own = Some(found.clone());
+        true
+    }
+
+    /// Removes a directory, and returns the files whose attributes were given out of it.
+    fn take(&mut self, directory: FileIndex) -> HashSet<FileIndex> {
+        let Some(found) = self.directories.remove(&directory) else { return HashSet::new() };
+        let left = &self.directories;
+        self.eviction.tidy(left.len(), |one, arrival| {
+            left.get(&one).is_some_and(|found| found.arrival == arrival)
+        });
+        self.names -= found.names.len();
+        self.listed -= found.listing.len();
+        for file in found.names.values().flatten().map(|(file, _)| file) {
+            if self.parents.get(file) == Some(&directory) {
+                self.parents.remove(file);
+            }
+        }
+        found.given_out
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+use braid_client::{Client, Config, Credential};
+use braid_mds::{Mds, MdsConfig};
+use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
+use braid_wire::Secret;
+
+use super::*;
+use crate::{mount_caches::Keeper, vfs::Vfs};
+
+struct Forgetful;
+
+impl Keeper for Forgetful {
+    fn drop_names(&self, _: &[(FileIndex, Vec<FileIndex>)]) {}
+    fn drop_attributes(&self, _: FileIndex) {}
+    fn drop_data(&self, _: FileIndex, _: u64, _: u64) {}
+}
+
+/// A lease and attributes from a server, as templates for others.
+fn given() -> (Arc<Promise>, Attributes) {
+    let (dir, key) = (tempfile::tempdir().unwrap(), Secret::from_bytes([9; 32]));
+    Mds::init(&dir.path().join("mds"), ClusterUuid([7; 16]), SHARDS_DEFAULT).unwrap();
+    let mds =
+        Mds::start(MdsConfig::new(dir.path().join("mds"), vec!["127.0.0.1:0".into()], key.clone()))
+            .unwrap();
+    let addresses: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
+    let vfs =
+        Vfs::new(Client::connect(Config::new(addresses, Credential::ServerKey(key))).unwrap())
+            .unwrap();
+    vfs.serve(Arc::new(Forgetful)).unwrap();
+    let lease = vfs.holder.promise(FileIndex::ROOT).unwrap();
+    let own = vfs.attributes(FileIndex::ROOT, None).unwrap().attributes;
+    (lease, Attributes { kind: FileKind::File, shared: false, links: 1, ..own })
+}
+
+/// A cache with some directories, their leases, and the attributes of a file.
+struct Known {
+    cache: Cache,
+    leases: Vec<Arc<Promise>>,
+    file: Attributes,
+}
+
+impl Known {
+    fn with(directories: u64) -> Self {
+        let (lease, file) = given();
+        let cache = Cache::default();
+        let begin = |number| cache.begin(FileIndex(number), lease.of(FileIndex(number)), |_| true);
+        let leases = (0..directories).map(begin).collect();
+        Self { cache, leases, file }
+    }
+
+    fn make(&self, directory: usize, name: &[u8], file: u64) {
+        let found = Attributes { file: FileIndex(file), ..self.file.clone() };
+        let kept =
+            self.cache
+                .keep_found(&self.leases[directory], self.cache.mark(), name, &found, |_| true);
+        assert!(kept.attributes.is_some());
+    }
+
+    fn rename(&self, from: (usize, &[u8]), to: (usize, &[u8])) {
+        let leases = [from.0, to.0].map(|directory| Some(Arc::clone(&self.leases[directory])));
+        let [from, to] =
+            [from, to].map(|(directory, name)| (self.leases[directory].directory(), name));
+        assert_eq!(self.cache.rename(from, to, false, &leases), []);
+    }
+
+    /// How many files of each directory must be invalidated at a recall, and how many have a
+    /// parent.
+    fn given_out(&self) -> (Vec<usize>, usize) {
+        let state = lock(&self.cache.0);
+        let given_out =
+            |lease: &Arc<Promise>| state.directories[&lease.directory()].given_out.len();
+        (self.leases.iter().map(given_out).collect(), state.parents.len())
+    }
+}
+
+#[test]
+fn replaced_files_leave_nothing_in_the_cache() {
+    let known = Known::with(2);
+    for number in 0..10_000 {
+        let from = number as usize % 2;
+        known.make(from, b"new", 1000 + number);
+        known.rename((from, b"new"), (0, b"f"));
+    }
+    assert_eq!(known.given_out(), (vec![1, 0], 1));
+    assert!(known.cache.attributes(FileIndex(10_998), |_| true).is_none(), "it was replaced");
+    assert_eq!(known.cache.parent(FileIndex(10_999)), Some(FileIndex(0)));
+}
+
+#[test]
+fn a_file_that_moves_leaves_nothing_in_its_old_directory() {
+    let known = Known::with(2);
+    known.make(0, b"f", 1000);
+    for _ in 0..3 {
+        known.rename((0, b"f"), (1, b"g"));
+        assert_eq!(known.given_out(), (vec![0, 1], 1));
+        known.rename((1, b"g"), (0, b"f"));
+        assert_eq!(known.given_out(), (vec![1, 0], 1));
+    }
+}
+
+#[test]
+fn no_name_is_reported_absent_while_something_is_made_under_it() {
+    let known = Known::with(1);
+    let (directory, looks) =
+        (FileIndex(0), |name| known.cache.look_up(FileIndex(0), name, |_| true));
+    let absent = |name: &[u8]| {
+        known.cache.keep_name(&known.leases[0], known.cache.mark(), name, None, |_| true)
+    };
+    assert!(absent(b"f") && absent(b"g"));
+    assert!(looks(b"f").is_some());
+    let making = known.cache.changing([directory; 2]).making(directory, b"f");
+    assert!(looks(b"f").is_none(), "another client may have seen it: the server is asked");
+    assert!(looks(b"g").is_some());
+    let again = known.cache.changing([directory; 2]).making(directory, b"f");
+    drop(making);
+    assert!(looks(b"f").is_none(), "another call creates it, too");
+    drop(again);
+    assert!(looks(b"f").is_some());
+}
