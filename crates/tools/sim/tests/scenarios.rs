@@ -54,7 +54,7 @@ fn size(cluster: &Cluster, client: usize) -> u64 {
 }
 
 #[test]
-fn a_write_that_the_iod_host_lost_with_its_power_is_not_acknowledged_by_fsync() {
+fn fsync_does_not_acknowledge_a_write_that_a_power_loss_removed() {
     let cluster = cluster(1);
     let file = written(&cluster, 100_000);
     cluster.power_loss(Node::Iod(1));
