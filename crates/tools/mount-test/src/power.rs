@@ -1,4 +1,4 @@
-//! The power fails under mounts: what was not forced is told of, what was forced is there.
+//! Loss of power under mounts: lost writes are reported, and forced data is there.
 
 mod databases;
 mod everything;
