@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   thread 0 ── mount A ──┐   calls with times    ┌─ words, attributes: registers ┐
-//!   thread 1 ── mount B ──┼───────────────────────┼─ small files, logs, locks     ├─ order: exists?
+//!   thread 1 ── mount B ──┼───────────────────────┼─ small files, logs, locks     ├─ an order?
 //!   thread 2 ── mount A ──┘                       ├─ names: cells of five         ┘
 //!                                                 └─ listings: was it there all the time?
 //! ```

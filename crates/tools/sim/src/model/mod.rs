@@ -1,7 +1,7 @@
 //! The models: in-memory file systems that also represent what is unknown.
 //!
 //! ```text
-//!   names   a set of possible trees: a call of unknown outcome adds some, what is seen removes some
+//!   names   a set of possible trees: unknown outcomes add some, observations remove some
 //!   data    the values that each byte may have, and the range that the size may lie in
 //! ```
 //!
