@@ -56,7 +56,7 @@ fn memory(meminfo: &str) -> Option<String> {
 fn idle(driver: &str, nanoseconds: &str) -> Option<String> {
     let nanoseconds: u64 = nanoseconds.trim().parse().ok()?;
     (driver.trim() == "haltpoll").then(|| match nanoseconds {
-        0 => "idle processors halt at once".to_owned(),
+        0 => "idle processors halt immediately".to_owned(),
         _ => format!("idle processors poll {} us before they halt", nanoseconds / 1000),
     })
 }
@@ -88,7 +88,7 @@ mod tests {
             idle("haltpoll\n", "200000\n").unwrap(),
             "idle processors poll 200 us before they halt"
         );
-        assert_eq!(idle("haltpoll\n", "0\n").unwrap(), "idle processors halt at once");
+        assert_eq!(idle("haltpoll\n", "0\n").unwrap(), "idle processors halt immediately");
         assert_eq!(idle("intel_idle\n", "200000\n"), None);
         assert_eq!(idle("haltpoll\n", ""), None);
     }

@@ -25,16 +25,16 @@ const TURNS_FULL: u64 = 10_000;
 const GROWS_BY: usize = 777;
 
 pub const CASES: &[Case] = &[
-    Case { name: "consistency::what_was_closed_before_an_open_is_seen_by_it", run: closed_before },
+    Case { name: "consistency::an_open_sees_writes_closed_before_it", run: closed_before },
     Case {
-        name: "consistency::a_posix_mount_sees_at_once_what_a_weak_one_wrote",
+        name: "consistency::a_posix_mount_sees_writes_of_a_weak_mount_immediately",
         run: posix_beside,
     },
-    Case { name: "consistency::fsync_shows_a_commit_mount_what_others_committed", run: committed },
-    Case { name: "consistency::o_direct_on_a_weak_mount_reads_what_is_there", run: direct },
-    Case { name: "consistency::what_another_mount_added_is_never_zeros", run: grown },
+    Case { name: "consistency::fsync_on_a_commit_mount_shows_commits_of_others", run: committed },
+    Case { name: "consistency::o_direct_on_a_weak_mount_reads_current_data", run: direct },
+    Case { name: "consistency::bytes_added_by_another_mount_are_never_zeros", run: grown },
     Case {
-        name: "consistency::no_record_that_weak_and_posix_mounts_append_is_torn_or_lost",
+        name: "consistency::no_record_appended_by_weak_and_posix_mounts_is_torn_or_lost",
         run: append::appended,
     },
 ];

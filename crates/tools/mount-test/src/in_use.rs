@@ -20,9 +20,9 @@ const TURNS: u64 = 300;
 const TURNS_FULL: u64 = 10_000;
 
 pub const CASES: &[Case] = &[
-    Case { name: "in_use::a_directory_that_is_open_has_its_name_all_the_time", run: directory },
-    Case { name: "in_use::a_program_that_runs_has_its_name", run: program },
-    Case { name: "in_use::what_is_mounted_below_stays_mounted", run: mounted },
+    Case { name: "in_use::an_open_directory_keeps_its_name", run: directory },
+    Case { name: "in_use::a_running_program_keeps_its_name", run: program },
+    Case { name: "in_use::a_mount_below_stays_mounted", run: mounted },
 ];
 
 /// A directory with another one inside, through both mounts.

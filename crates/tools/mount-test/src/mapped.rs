@@ -29,21 +29,18 @@ const TURNS_PRIVATE_FULL: u64 = 10_000;
 const UNMAPS: u64 = 200;
 
 pub const CASES: &[Case] = &[
-    Case { name: "mapped::what_another_mount_wrote_is_in_the_mapping", run: written_there },
-    Case { name: "mapped::what_is_synced_from_a_mapping_is_read_elsewhere", run: synced },
-    Case {
-        name: "mapped::what_is_stored_in_a_mapping_is_read_elsewhere_though_nobody_synced_it",
-        run: not_synced,
-    },
-    Case { name: "mapped::what_another_mount_cut_off_is_gone_from_the_mapping", run: cut },
-    Case { name: "mapped::what_is_stored_in_a_private_mapping_is_nowhere_else", run: private },
+    Case { name: "mapped::writes_of_another_mount_are_in_the_mapping", run: written_there },
+    Case { name: "mapped::stores_synced_from_a_mapping_are_read_elsewhere", run: synced },
+    Case { name: "mapped::unsynced_stores_in_a_mapping_are_read_elsewhere", run: not_synced },
+    Case { name: "mapped::bytes_truncated_by_another_mount_leave_the_mapping", run: cut },
+    Case { name: "mapped::stores_in_a_private_mapping_stay_private", run: private },
     Case { name: "mapped::a_program_runs_from_the_mount", run: executed },
-    Case { name: "mapped::a_program_that_another_mount_replaced_is_the_new_one", run: replaced },
+    Case { name: "mapped::a_program_replaced_by_another_mount_is_the_new_one", run: replaced },
 ];
 
 /// Cases with a client that is no mount.
 pub const OWN: &[OwnCase] =
-    &[OwnCase { name: "mapped::what_was_stored_is_at_the_daemons_after_munmap", run: unmapped }];
+    &[OwnCase { name: "mapped::stores_are_at_the_daemons_after_munmap", run: unmapped }];
 
 fn open(path: &Path) -> Result<File> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);

@@ -21,7 +21,7 @@ use crate::{
 };
 
 pub const CASES: &[OwnCase] = &[
-    OwnCase { name: "space::statvfs_and_df_tell_the_room_there_is", run: told },
+    OwnCase { name: "space::statvfs_and_df_report_the_free_space", run: reported },
     OwnCase { name: "space::a_full_disk_is_enospc_and_keeps_what_was_synced", run: full::full },
     OwnCase {
         name: "space::a_full_disk_of_the_metadata_server_is_enospc_and_keeps_every_name",
@@ -40,7 +40,7 @@ const BESIDE_MAX: u64 = 1 << 20;
 /// removed objects are deleted in the background.
 const OLD_MAX: Duration = Duration::from_secs(30);
 
-fn told(yard: &Yard) -> Result<Outcome> {
+fn reported(yard: &Yard) -> Result<Outcome> {
     let stage = match yard.on_disks(2)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),

@@ -130,22 +130,22 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
         on_weak_mounts(args, braid, &stage, counts)?;
     }
     if args.wants("quota") {
-        note(counts, "quota::a_directory_is_held_to_it_by_two_mounts", || quota::directory(&stage));
+        note(counts, "quota::two_mounts_enforce_the_quota_of_a_directory", || {
+            quota::directory(&stage)
+        });
+        note(counts, "quota::two_mounts_enforce_the_quota_of_a_user_and_chown_moves_usage", || {
+            quota::user(&stage)
+        });
         note(
             counts,
-            "quota::a_user_is_held_to_it_by_two_mounts_and_chown_moves_what_counts",
-            || quota::user(&stage),
-        );
-        note(
-            counts,
-            "quota::a_group_is_held_to_it_by_two_mounts_and_chgrp_moves_what_counts",
+            "quota::two_mounts_enforce_the_quota_of_a_group_and_chgrp_moves_usage",
             || quota::group(&stage),
         );
     }
     if args.wants("pjdfstest") {
         conformance(args, &stage, counts)?;
     }
-    note(counts, "mount::fsck_is_clean_and_nobody_hangs", || {
+    note(counts, "mount::fsck_is_clean_and_no_process_hangs", || {
         stage.check().and_then(|()| Outcome::passed())
     });
     if args.wants("stop") {

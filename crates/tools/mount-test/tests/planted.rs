@@ -31,5 +31,5 @@ fn every_case_that_needs_one_file_system_fails_on_two() {
     assert!(!good && said.ends_with("1 passed, 19 failed, 0 skipped\n"), "{said}");
     assert!(failed(&said).contains(&"locks::fcntl_counter_loses_no_update"), "{said}");
     // The only case that passes with two file systems too.
-    assert!(said.contains("ok locks::flock_and_record_locks_do_not_meet"), "{said}");
+    assert!(said.contains("ok locks::flock_and_record_locks_do_not_conflict"), "{said}");
 }

@@ -27,8 +27,8 @@ type Panel = (&'static str, &'static str, &'static str);
 const BYTE_PANELS: &[Panel] = &[
     ("sequential", "sequential.write", "One new file, written"),
     ("sequential", "sequential.read", "One file, read"),
-    ("parallel", "parallel.write", "Four files at once, written"),
-    ("parallel", "parallel.read", "Four files at once, read"),
+    ("parallel", "parallel.write", "Four files together, written"),
+    ("parallel", "parallel.read", "Four files together, read"),
 ];
 const FILE_PANELS: &[Panel] = &[
     ("names", "names.create", "Files created per second (more is better)"),

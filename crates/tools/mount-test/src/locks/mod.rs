@@ -32,18 +32,15 @@ pub const CASES: &[Case] = &[
         name: "locks::flock_counter_loses_no_update",
         run: |ground| counter(ground, Space::Flock, INCREMENTS_OTHERS),
     },
-    Case { name: "locks::a_lock_stands_against_another_mount", run: stands },
-    Case { name: "locks::who_waits_gets_the_lock_when_it_is_released", run: waits },
-    Case { name: "locks::two_that_wait_for_each_other_are_a_deadlock", run: deadlock },
+    Case { name: "locks::a_lock_conflicts_with_one_of_another_mount", run: stands },
+    Case { name: "locks::a_waiting_process_gets_the_released_lock", run: waits },
+    Case { name: "locks::two_waiting_processes_are_a_deadlock", run: deadlock },
     Case { name: "locks::a_signal_ends_the_wait", run: interrupted },
-    Case { name: "locks::who_waits_can_be_killed", run: killed_waiting },
+    Case { name: "locks::a_waiting_process_can_be_killed", run: killed_waiting },
     Case { name: "locks::the_locks_of_a_killed_process_are_released", run: killed_holding },
     Case { name: "locks::close_releases_the_locks_of_a_process", run: closed },
-    Case { name: "locks::flock_and_record_locks_do_not_meet", run: spaces },
-    Case {
-        name: "locks::writes_over_several_daemons_are_whole_to_each_other_under_a_lock",
-        run: whole::run,
-    },
+    Case { name: "locks::flock_and_record_locks_do_not_conflict", run: spaces },
+    Case { name: "locks::writes_over_several_daemons_are_atomic_under_a_lock", run: whole::run },
 ];
 
 /// An actor on each of two mounts with the same file open; the file is its number 0.

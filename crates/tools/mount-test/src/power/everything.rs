@@ -112,7 +112,7 @@ fn holds(place: &Path, name: &str, number: u8, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn told(yard: &Yard) -> Result<Outcome> {
+pub(super) fn reports_loss(yard: &Yard) -> Result<Outcome> {
     let mut stage = match yard.on_disks(1)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),
@@ -131,9 +131,9 @@ pub(super) fn told(yard: &Yard) -> Result<Outcome> {
     root.sync_all().context("a daemon that was only killed lost no data")?;
     closed(&dir, "lost")?;
     stage.power_off_iod(IOD)?;
-    let told = root.sync_all();
-    let code = told.as_ref().err().and_then(std::io::Error::raw_os_error);
-    ensure!(code == Some(libc::EIO), "it should report the loss (EIO): {told:?}");
+    let outcome = root.sync_all();
+    let code = outcome.as_ref().err().and_then(std::io::Error::raw_os_error);
+    ensure!(code == Some(libc::EIO), "it should report the loss (EIO): {outcome:?}");
     root.sync_all().context("once")?;
     closed(&dir, "synced")?;
     root.sync_all().context("of what was written again")?;
@@ -154,8 +154,8 @@ fn closed(dir: &Path, name: &str) -> Result<()> {
 /// A sync fails while a daemon is down, and succeeds when it is back.
 fn away(stage: &mut Stage, root: &File) -> Result<()> {
     stage.cluster.kill(Victim::Iod(IOD));
-    let told = root.sync_all();
+    let outcome = root.sync_all();
     stage.cluster.restart(Victim::Iod(IOD))?;
-    ensure!(told.is_err(), "a sync without a daemon succeeded");
+    ensure!(outcome.is_err(), "a sync without a daemon succeeded");
     root.sync_all().context("with the daemon back")
 }

@@ -53,7 +53,7 @@ impl Open {
     }
 }
 
-pub(super) fn told(yard: &Yard) -> Result<Outcome> {
+pub(super) fn reported(yard: &Yard) -> Result<Outcome> {
     let mut stage = match yard.on_disks(1)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),

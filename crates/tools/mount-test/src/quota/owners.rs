@@ -120,7 +120,7 @@ pub fn user(stage: &Stage) -> Result<Outcome> {
             OpenOptions::new().write(true).open(there.join("mine"))?.write_all_at(&[2; 4096], 0);
         over.context("overwrite existing bytes")
     })?;
-    // A file counts for its owner, whoever writes.
+    // A file counts for its owner, not for the writer.
     refused(append(&here.join("mine"))).context("root, to a file of the user's")?;
     let names = || (0..INODES).map(|number| there.join(format!("inode{number}")));
     ALICE
