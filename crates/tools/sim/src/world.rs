@@ -8,8 +8,8 @@
 //! Invariants:
 //!
 //! 1. One thread runs everything, one event after the other.
-//! 2. The order of events is a function of the calls made, never of addresses, hashes or the wall
-//!    clock. The trace hash of a repeated seed checks it.
+//! 2. Virtual time never goes back, and the order of events is a function of the calls made, never
+//!    of addresses, hashes or the wall clock. The trace hash of a repeated seed checks it.
 //! 3. No lock of the simulation is held while an event, a poll or the drop of a future runs, so
 //!    each may call back. (A violation deadlocks: the locks are not reentrant.)
 
@@ -99,6 +99,7 @@ impl World {
                 return false;
             }
             let Some(((time, _), event)) = schedule.events.pop_first() else { return false };
+            debug_assert!(time >= schedule.now, "invariant 2: virtual time never goes back");
             schedule.now = time;
             event
         };

@@ -128,6 +128,7 @@ fn contents(number: u64, length: u64) -> Vec<u8> {
         word.copy_from_slice(&(random.next_u64() | NEVER_ZERO).to_le_bytes());
     }
     bytes.truncate(length as usize);
+    debug_assert!(!bytes.contains(&0), "invariant 3: no written byte is zero");
     bytes
 }
 
