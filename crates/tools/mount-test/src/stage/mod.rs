@@ -28,7 +28,7 @@ pub const IODS: usize = 4;
 
 /// A running cluster and its mounts.
 pub struct Stage {
-    // The mounts; before the cluster, since an unmount sends requests to the servers.
+    /// The mounts; dropped before the cluster, since an unmount sends requests to the servers.
     pub mounts: Vec<Mount>,
     /// The servers.
     pub cluster: Cluster,
