@@ -89,7 +89,7 @@ pub struct Data {
     size_last: Option<(Handle, u64)>,
     /// Changes with an unknown outcome that a server may still execute.
     pending: Vec<Change>,
-    /// Who changed it since their last fsync.
+    /// Handles that changed it since their last fsync.
     dirty: BTreeSet<Handle>,
     /// A loss of power at the metadata server removed its record of a size that no fsync covered,
     /// and no client has the file open to reclaim it. `stat` may then show an older size than the

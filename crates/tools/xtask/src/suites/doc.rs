@@ -44,8 +44,8 @@ fn file_has_fence(file: &Path) -> bool {
     has_example(&std::fs::read_to_string(file).unwrap_or_default())
 }
 
-/// Whether a fence opens Rust code: a fence without a language, or with rustdoc's words. Other fences
-/// are pictures. Every second fence closes.
+/// Whether a fence opens Rust code: a fence without a language, or with rustdoc's words. Other
+/// fences are pictures. Every second fence closes.
 fn has_example(text: &str) -> bool {
     let fences = text.lines().filter_map(|line| {
         let line = line.trim_start();
