@@ -1,4 +1,4 @@
-//! What every part of a run has at hand.
+//! The state of a run that all its parts share.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -14,14 +14,14 @@ use crate::{
     scratch::Scratch,
 };
 
-/// What every part of a run has at hand.
+/// The state of a run that all its parts share.
 pub(crate) struct Bench<'a> {
     pub(crate) client: &'a Paced<'a>,
     pub(crate) scratch: &'a Scratch<'a>,
     pub(crate) options: &'a Options,
-    /// Set by whoever stops the run.
+    /// Set by the caller to stop the run.
     pub(crate) stop: &'a AtomicBool,
-    /// The daemons that take part, in the order of the map.
+    /// The daemons of the run, in the order of the cluster map.
     pub(crate) iods: Vec<Iod>,
     /// Bytes of the files of one row.
     pub(crate) bytes: u64,
@@ -29,11 +29,11 @@ pub(crate) struct Bench<'a> {
     pub(crate) sample: Duration,
     /// How long one sample of a limit is.
     pub(crate) limit_sample: Duration,
-    /// Is told of each result.
+    /// Receives each result.
     pub(crate) tell: &'a (dyn Fn(Told<'_>) + Sync),
 }
 
-/// A result, as soon as it is there.
+/// Progress of a run, reported as soon as it is known.
 #[derive(Clone, Copy, Debug)]
 pub enum Told<'r> {
     /// What is being measured now.
@@ -43,18 +43,18 @@ pub enum Told<'r> {
 }
 
 impl Bench<'_> {
-    /// An error once the run is to stop.
+    /// An error when the run must stop.
     pub(crate) fn check_stop(&self) -> Result<()> {
         if self.stop.load(Ordering::Relaxed) { Err(BenchError::Interrupted) } else { Ok(()) }
     }
 
-    /// The same, or once there is no time for more.
+    /// An error when the run must stop or has no time left.
     pub(crate) fn check_time(&self) -> Result<()> {
         self.check_stop()?;
         self.client.pacer().check()
     }
 
-    /// What time it is, by the clock of the run.
+    /// The time on the run's clock.
     pub(crate) fn now(&self) -> Duration {
         self.client.pacer().now()
     }

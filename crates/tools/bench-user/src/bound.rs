@@ -1,6 +1,7 @@
-//! Which limit binds a result, and how much of it was reached.
+//! Which hardware limit is the bottleneck of a result, and what part of it was reached.
 //!
-//! Each limit says how much of a row it would allow if nothing else took time: its *ceiling* for the row. The least ceiling binds.
+//! For each limit the *ceiling* of a row is the row's rate if nothing else took time. The lowest
+//! ceiling is the bottleneck.
 
 mod calls;
 
@@ -19,7 +20,7 @@ pub(crate) struct Ceiling {
     pub(crate) rate: f64,
 }
 
-/// The least ceiling, and what part of it `rate` is.
+/// The lowest ceiling, and what part of it `rate` is.
 pub(crate) fn bind(rate: f64, ceilings: &[Ceiling]) -> Option<Bound> {
     let sound = ceilings.iter().filter(|ceiling| ceiling.rate.is_finite() && ceiling.rate > 0.0);
     let least = sound.min_by(|a, b| a.rate.total_cmp(&b.rate))?;
@@ -30,7 +31,7 @@ pub(crate) fn bind(rate: f64, ceilings: &[Ceiling]) -> Option<Bound> {
     })
 }
 
-/// Which way bytes go.
+/// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     /// From the client to daemons.
@@ -39,7 +40,7 @@ pub(crate) enum Way {
     Receive,
 }
 
-/// What was measured, asked for ceilings.
+/// The measured limits, and the daemons that they belong to.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     pub(crate) all: Vec<Limit>,
@@ -47,7 +48,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// One more sample of each.
+    /// Adds one more sample of each limit.
     pub(crate) fn add(&mut self, sampled: Vec<Limit>) {
         for limit in sampled {
             match self
@@ -61,7 +62,8 @@ impl Limits {
         }
     }
 
-    /// How fast all daemons take bytes and have them on their disks, by what was measured of either; bytes per second.
+    /// How fast all daemons receive bytes and write them to disk, by the measured limits; bytes per
+    /// second.
     pub(crate) fn fill_rate(&self) -> Option<f64> {
         let devices = on_one_device(&self.iods).len() as f64;
         let rates = self.all.iter().filter_map(|limit| match limit.kind {
@@ -78,7 +80,8 @@ impl Limits {
             .find(|limit| limit.kind == kind && limit.iod == iod.map(|iod| u64::from(iod.0)))
     }
 
-    /// Of bytes that travel between the client and these daemons, equally many to each.
+    /// Ceilings of transfers between the client and these daemons, with the same number of bytes
+    /// for each.
     pub(crate) fn network(&self, way: Way, iods: &[IodId]) -> Vec<Ceiling> {
         let (one, all) = match way {
             Way::Send => (LimitKind::Send, LimitKind::SendAll),
@@ -93,23 +96,24 @@ impl Limits {
         ceilings
     }
 
-    /// Of bytes to or from all daemons together: the most that the client's line was seen to carry, for all at once or for one
-    /// alone. Many senders at one port may overflow its queue (incast), and that is no limit of the line.
+    /// The ceiling of transfers with all daemons together: the highest rate seen on the client's
+    /// link, with all daemons or with one alone. Many senders may overflow the queue of the
+    /// receiver's port (incast), which is no limit of the link.
     fn together(&self, one: LimitKind, all: LimitKind) -> Option<Ceiling> {
         let together = self.rate(all, None)?;
         let alone = self.all.iter().filter(|limit| limit.kind == one);
         let alone = alone.max_by(|a, b| a.median().total_cmp(&b.median()));
         match alone.filter(|alone| alone.median() > together.median()) {
             Some(alone) => {
-                let limit = format!("{}, which alone got more than all at once", alone.name);
+                let limit = format!("{}, which alone was faster than all together", alone.name);
                 Some(Ceiling { limit, rate: alone.median() })
             }
             None => Some(times(together, 1)),
         }
     }
 
-    /// Of what goes to these daemons' disks, equally much to each daemon: bytes in order ([`LimitKind::DiskWrite`]) or syncs
-    /// ([`LimitKind::DiskSync`]). Daemons on one disk share it.
+    /// Ceilings of these daemons' disks, with the same load for each daemon: bytes in order
+    /// ([`LimitKind::DiskWrite`]) or syncs ([`LimitKind::DiskSync`]). Daemons on one disk share it.
     pub(crate) fn disks(&self, kind: LimitKind, iods: &[IodId]) -> Vec<Ceiling> {
         let ceiling = |(first, _): (&Iod, usize)| {
             let on_it = self
@@ -148,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Two daemons, the second with a slow network and both on one disk.
+    /// Two daemons on one disk; the second has a slow network.
     pub(super) fn limits() -> Limits {
         let iod = |id: u32| Iod {
             id: IodId(id),
@@ -195,14 +199,14 @@ mod tests {
 
     #[test]
     fn what_one_daemon_gets_alone_the_line_carries_for_all() {
-        // Incast: a line of 117 on which all at once get 20.
+        // Incast: a link of 117 on which all daemons together reach 20.
         let limits = sending([110.0, 117.0], 20.0);
         let bound = bind(117.0, &limits.network(Way::Send, &[IodId(1), IodId(2)])).unwrap();
-        let says = "Send of 2, which alone got more than all at once";
+        let says = "Send of 2, which alone was faster than all together";
         assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), (says, 117.0, 100.0));
     }
 
-    /// Each daemon alone, and both at once.
+    /// Each daemon alone, and both together.
     fn sending(each: [f64; 2], all: f64) -> Limits {
         let mut limits = limits();
         for limit in &mut limits.all {
@@ -219,7 +223,11 @@ mod tests {
     fn daemons_on_one_disk_share_it() {
         let both = [IodId(1), IodId(2)];
         let bound = bind(30.0, &limits().disks(LimitKind::DiskWrite, &both)).unwrap();
-        assert_eq!((bound.ceiling, bound.percent), (60.0, 50.0), "what the disk does is for both");
+        assert_eq!(
+            (bound.ceiling, bound.percent),
+            (60.0, 50.0),
+            "the disk's rate is shared by both"
+        );
         let mut apart = limits();
         apart.iods[1].device = 8;
         apart.all.push(limit(LimitKind::DiskWrite, Some(2), 20.0));

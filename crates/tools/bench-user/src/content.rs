@@ -1,12 +1,13 @@
-//! What is written, so that what is read can be checked: blocks of noise, each stamped with its file and its offset.
+//! The content of files, which makes reads checkable: blocks of noise, each stamped with its file
+//! and its offset.
 //!
 //! ```text
 //!   | offset ^ seed, 8 bytes | noise, the same in every block |     a block: at most 1 KiB
 //! ```
-//! A block that lands elsewhere, or a stale one of another file, has the wrong stamp. Writers stamp anew and leave the noise: eight
-//! bytes in a block cost nothing beside sending it.
+//! A misplaced block, or a stale block of another file, has the wrong stamp. Writers set the stamps
+//! again and keep the noise: eight bytes in a block cost nothing compared with sending it.
 
-/// Blocks are this long, or as long as the pieces of a view when those are shorter.
+/// Length of a block; shorter when the groups of a view are shorter.
 pub(crate) const BLOCK_BYTES_MAX: usize = 1024;
 const STAMP_BYTES: usize = 8;
 
@@ -18,9 +19,10 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Of a file, in blocks of this many bytes: at least 16, a divisor of every transfer.
+    /// Content in blocks of this many bytes: at least 16, a divisor of every transfer.
     pub(crate) fn new(seed: u64, block: usize) -> Self {
-        // Never the plain offset: a block of zeros is wrong everywhere, also at the start of the file.
+        // Never the plain offset, so that a block of zeros is wrong everywhere, also at the start
+        // of the file.
         Self { seed: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63, block }
     }
 
@@ -37,7 +39,7 @@ impl Content {
         buffer
     }
 
-    /// Stamps the blocks of a buffer, which lie at these offsets of the file.
+    /// Stamps the blocks of a buffer for these offsets of the file.
     pub(crate) fn stamp(&self, buffer: &mut [u8], offset_of: impl Fn(usize) -> u64) {
         for (at, block) in buffer.chunks_mut(self.block).enumerate() {
             if let Some(place) = block.first_chunk_mut::<STAMP_BYTES>() {

@@ -5,51 +5,51 @@ use thiserror::Error;
 /// The result of a step of a run.
 pub type Result<T, E = BenchError> = std::result::Result<T, E>;
 
-/// Why a run ended early. What it had made is removed all the same.
+/// Why a run ended early. Its files are removed nevertheless.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum BenchError {
     /// A call of the library failed.
     #[error("{0}")]
     Call(#[from] braid_client::Error),
-    /// The user stopped it.
+    /// The user stopped the run.
     #[error("stopped by a signal")]
     Interrupted,
-    /// A quick run has no time for what comes next: what was measured up to there is reported.
+    /// A quick run has no time for the next step: earlier results are reported.
     #[error("there is no time left in the run")]
     OutOfTime,
-    /// What was read is not what was written.
-    #[error("{file} has other bytes at offset {offset} than were written there")]
+    /// The bytes read differ from those written.
+    #[error("read {file}: the bytes at offset {offset} differ from those written")]
     WrongData {
         /// The file, in the file system.
         file: String,
-        /// Where, bytes.
+        /// The offset in the file.
         offset: u64,
     },
-    /// A daemon does not take part.
-    #[error("I/O daemon {iod} ({address}) is down, and what lies on it would wait")]
+    /// A daemon is down.
+    #[error("measure: I/O daemon {iod} ({address}) is down, and calls to it would wait")]
     Down {
-        /// Which.
+        /// Its id.
         iod: u64,
-        /// Where it was last heard.
+        /// Its last known address.
         address: String,
     },
-    /// There is no daemon at all.
+    /// There is no daemon.
     #[error("the cluster has no I/O daemon")]
     NoIods,
-    /// Files of this size would take more of the free space than a run may.
+    /// Files of this size would use more of the free space than a run may.
     #[error(
-        "files of {wanted} bytes, {files} at a time, are more than a tenth of the {free} bytes that are free"
+        "files of {wanted} bytes, {files} at a time, use more than a tenth of the {free} free bytes"
     )]
     TooMuch {
-        /// Bytes of each row's files.
+        /// Size of each row's files, in bytes.
         wanted: u64,
-        /// How many such sets of files there are at a time.
+        /// Number of such sets of files at a time.
         files: u64,
-        /// Bytes free.
+        /// Free bytes.
         free: u64,
     },
-    /// An option that makes no sense.
+    /// An invalid option.
     #[error("{0}")]
     Usage(String),
 }

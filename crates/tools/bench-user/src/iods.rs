@@ -1,4 +1,4 @@
-//! The daemons that take part, and files on one of them alone.
+//! The daemons of a run, and files on one of them alone.
 
 use braid_client::{
     Client, IodId, OpenOptions, WishedDistribution,
@@ -11,16 +11,16 @@ use crate::{
     pace::PacedFile,
 };
 
-/// A daemon that takes part.
+/// A daemon of the run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Iod {
     pub(crate) id: IodId,
     pub(crate) address: String,
-    /// Its place in the list of those that new files are put on.
+    /// Its position among the daemons that get new files.
     pub(crate) ordinal: u16,
-    /// Names its disk, so that daemons that share one are known.
+    /// Identifies its disk: daemons that share a disk have the same value.
     pub(crate) device: u64,
-    /// Bytes that may still be written.
+    /// Free bytes.
     pub(crate) available: u64,
 }
 
@@ -43,10 +43,10 @@ pub(crate) fn on_one_device(iods: &[Iod]) -> Vec<(&Iod, usize)> {
     devices
 }
 
-/// All daemons that new files are put on.
+/// All daemons that get new files.
 ///
 /// # Errors
-/// One is down, or there is none.
+/// A daemon is down, or there is none.
 pub(crate) fn usable(client: &Client) -> Result<Vec<Iod>> {
     let map = client.cluster_map()?;
     if let Some(down) = map.iods.iter().find(|iod| iod.state == IodState::Down) {
@@ -68,7 +68,7 @@ pub(crate) fn usable(client: &Client) -> Result<Vec<Iod>> {
 }
 
 impl Bench<'_> {
-    /// A file whose bytes all lie on one daemon; the same each time.
+    /// A file whose bytes are all on one daemon; always the same file.
     pub(crate) fn file_on(&self, iod: &Iod, name: &str) -> Result<PacedFile> {
         let options = OpenOptions::new()
             .read(true)
@@ -78,12 +78,10 @@ impl Bench<'_> {
             .iod_count(1)
             .first_iod(iod.ordinal);
         let file = self.client.create(&self.scratch.path(name), &options)?;
-        // A daemon that joined or left meanwhile moves the ordinals.
+        // A daemon that joined or left meanwhile changes the positions.
         if file.iods() != [iod.id] {
-            let why = format!(
-                "the daemons changed during the run: {name} did not get onto {}",
-                iod.name()
-            );
+            let why =
+                format!("the daemons changed during the run: {name} is not on {}", iod.name());
             return Err(BenchError::Usage(why));
         }
         Ok(file)

@@ -1,11 +1,11 @@
-//! `braid bench`: measures what a cluster stands on, then what the file system does on it, and sets each result beside the limit
-//! that binds it (`docs/adr/0019-braid-bench.md`, `docs/bench.md`).
+//! `braid bench`: measures the hardware limits of a cluster, then the file system, and shows each
+//! result with its bottleneck (`docs/adr/0019-braid-bench.md`, `docs/bench.md`).
 //!
 //! ```text
 //!   limits/   memory, network, disks, round trips  ──┐
-//!   rows/     what programs do                     ──┴─> bound.rs ─> report/ (text, JSON, HTML, compare)
-//!   scratch.rs  the one directory that all of it happens in
-//!   pace.rs     the time that all of it may take, between a run and its subject.rs, the file system
+//!   rows/     the loads of programs                ──┴─> bound.rs ─> report/ (text, JSON, HTML)
+//!   scratch.rs  the one directory that a run uses
+//!   pace.rs     the time limit, between a run and the file system (subject.rs)
 //! ```
 #![deny(unsafe_code)]
 

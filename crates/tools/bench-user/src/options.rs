@@ -1,4 +1,4 @@
-//! What a run is asked to do.
+//! The options of a run.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use crate::{
     preset,
 };
 
-/// What a run is asked to do.
+/// The options of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Time of all samples of one row together.
     pub row_time: Duration,
     /// Samples of each row and limit.
     pub samples: usize,
-    /// Bytes of the files of one row, at most.
+    /// Maximum size of the files of one row, in bytes.
     pub bytes_max: u64,
     /// Tasks of the rows that have several; `None`: the preset's, or 4.
     pub tasks: Option<u32>,
-    /// Rows that are wanted; empty: those of the default set.
+    /// The requested rows; empty: the default set.
     pub only: Vec<String>,
-    /// Rows with the parameters of one of the papers, in place of the default set.
+    /// A preset: rows with the parameters of one of the papers, in place of the default set.
     pub preset: Option<String>,
-    /// In under a minute: fewer rows, shorter ones.
+    /// A run of under a minute: fewer and shorter rows.
     pub quick: bool,
-    /// The directory of the file system that the scratch directory is made in.
+    /// The directory in the file system where the scratch directory is created.
     pub at: String,
 }
 
@@ -40,35 +40,35 @@ pub const OPTIONS_DEFAULT: Options = Options {
     at: String::new(),
 };
 
-/// What a quick run takes at most, set-up and clean-up too (see `pace.rs`): less than a minute, with room for calls that take longer
-/// than any of their kind before.
+/// Maximum time of a quick run with set-up and clean-up (see `pace.rs`): less than a minute, with a
+/// reserve for calls that take longer than any call of their kind before.
 const QUICK: Duration = Duration::from_secs(54);
-/// What a quick run may spend on filling files with [`QUICK_FILLS`] sets of them: two in each of four rounds, more than any set of rows
-/// but the presets has.
+/// Time of a quick run for filling [`QUICK_FILLS`] sets of files: two in each of four rounds, more
+/// than any set of rows except the presets needs.
 const QUICK_FILL: Duration = Duration::from_secs(12);
 const QUICK_FILLS: u32 = 16;
-/// What a quick run spends on its rows together.
+/// Time of a quick run for all rows.
 const QUICK_ROWS: Duration = Duration::from_secs(16);
-/// What a quick run spends on all limits together.
+/// Time of a quick run for all limits.
 const QUICK_LIMITS: Duration = Duration::from_secs(6);
-/// What a run spends on all limits together.
+/// Time of a run for all limits.
 const LIMITS: Duration = Duration::from_secs(40);
 /// A sample is at least this long: shorter ones measure the scheduler.
 const SAMPLE_MIN: Duration = Duration::from_millis(20);
 /// A limit's sample is at most this long.
 const LIMIT_SAMPLE_MAX: Duration = Duration::from_millis(500);
-/// Tasks where nobody says how many.
+/// Default number of tasks.
 const TASKS: u32 = 4;
-/// Tasks at most: each is a thread, with a connection to each daemon.
+/// Maximum number of tasks: each is a thread with a connection to each daemon.
 const TASKS_MAX: u32 = 256;
 
 impl Options {
-    /// How long the run may take; `None`: as long as it takes.
+    /// Maximum time of the run; `None`: unlimited.
     pub(crate) fn most(&self) -> Option<Duration> {
         self.quick.then_some(QUICK)
     }
 
-    /// How much of `bytes` a row's files are long, when they are filled with so many bytes a second.
+    /// Size of a row's files, at most `bytes`, when this many bytes per second fill them.
     pub(crate) fn bytes_in_time(&self, bytes: u64, rate: Option<f64>) -> u64 {
         match rate.filter(|_| self.quick) {
             Some(rate) => {
@@ -79,7 +79,7 @@ impl Options {
         }
     }
 
-    /// How long one sample of a row is, when there are `rows` of them.
+    /// Length of one sample of a row, when there are `rows` of them.
     #[must_use]
     pub fn sample(&self, rows: usize) -> Duration {
         let row = if self.quick {
@@ -90,7 +90,7 @@ impl Options {
         (row / self.samples.max(1) as u32).max(SAMPLE_MIN)
     }
 
-    /// How long one sample of a limit is, when there are `limits` of them.
+    /// Length of one sample of a limit, when there are `limits` of them.
     #[must_use]
     pub fn limit_sample(&self, limits: usize) -> Duration {
         let all = if self.quick { QUICK_LIMITS } else { LIMITS };
@@ -116,13 +116,13 @@ impl Options {
             return wrong("files of less than 1 MiB measure nothing");
         }
         if self.row_time.is_zero() || self.row_time > Duration::from_secs(3600) {
-            return wrong("a row takes more than nothing and at most an hour");
+            return wrong("a row's time is more than 0 and at most an hour");
         }
         Ok(())
     }
 }
 
-/// Files are at least this long.
+/// Minimum size of files.
 pub(crate) const MIN_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]

@@ -1,19 +1,22 @@
-//! The time that a run may take, set-up and clean-up too.
+//! The time limit of a run, with set-up and clean-up.
 //!
 //! ```text
-//!   began                                     now    + this call  + removing what is there          until
-//!     |------------------------------------------|-----------|----------------------------|           |
-//!                                                       as the slowest   as many calls as remove it,
-//!                                                       of its kind      each as the others took
+//!   began                                now    + this call  + removal of its files         until
+//!     |-------------------------------------|-----------|----------------------------|           |
+//!                                                  as the slowest   as many calls as remove them,
+//!                                                  of its kind      each as long as the others
 //! ```
 //!
-//! Invariants, of a run that has an end:
-//! 1. Every call of the file system goes through [`Paced`]. One that makes, reads or writes something is made only while it and the removal
-//!    of all that was made fit before the end, by what such calls took up to now; else it is refused ([`BenchError::OutOfTime`]).
-//! 2. What removes or closes is never refused. Nor is a collective call, for which other tasks would wait: tasks ask before
-//!    ([`Pacer::check`]), and agree.
+//! Invariants of a run with a time limit:
 //!
-//! So the run ends in time whatever the file system does, unless a call takes much longer than any of its kind before.
+//! 1. Every call of the file system goes through [`Paced`]. A call that creates, reads or writes
+//!    runs only while it and the removal of all files fit before the end, by the times of earlier
+//!    calls; else it is refused ([`BenchError::OutOfTime`]).
+//! 2. Removals and closes are never refused. Nor are collective calls, since other tasks would
+//!    wait: tasks check before ([`Pacer::check`]), and agree.
+//!
+//! So the run ends in time whatever the file system does, unless a call takes much longer than any
+//! earlier call of its kind. `run/slow.rs` tests that with a clock of its own.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -31,12 +34,12 @@ use crate::{
     subject::{Opened, Subject},
 };
 
-/// What time it is, from any beginning on.
+/// The time, from any starting point on.
 pub(crate) trait Clock: Send + Sync {
     fn now(&self) -> Duration;
 }
 
-/// This machine's.
+/// This machine's clock.
 #[derive(Debug)]
 pub(crate) struct SystemClock(Instant);
 
@@ -52,10 +55,10 @@ impl Clock for SystemClock {
     }
 }
 
-/// Calls that take alike.
+/// Calls that take about the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// A file is made.
+    /// Creates a file.
     Make,
     MakeDirectory,
     Look,
@@ -64,10 +67,10 @@ enum Kind {
     Sync,
     /// A daemon measures its disk.
     Disk,
-    /// A file is removed.
+    /// Removes a file.
     Remove,
     RemoveDirectory,
-    /// A file is closed, a directory listed to be removed.
+    /// Closes a file, or lists a directory before its removal.
     End,
     /// A collective call of all tasks.
     Together,
@@ -76,7 +79,8 @@ enum Kind {
 const KINDS: usize = 11;
 
 impl Kind {
-    /// Calls that remove what one of this kind makes or removes: a directory is listed before.
+    /// Number of calls that remove the result of one call of this kind: a directory is listed
+    /// before.
     fn removal_calls(self) -> u32 {
         match self {
             Self::Make | Self::Remove => 1,
@@ -94,24 +98,24 @@ impl Kind {
     }
 }
 
-/// Keeps the time of a run.
+/// Enforces the time limit of a run.
 pub(crate) struct Pacer {
     clock: Arc<dyn Clock>,
-    /// `None`: the run takes as long as it takes.
+    /// `None`: no time limit.
     spent: Option<Mutex<Spent>>,
 }
 
 struct Spent {
     until: Duration,
-    /// The longest that a call of each kind took.
+    /// The longest call of each kind.
     slowest: [Duration; KINDS],
-    /// Calls that remove what was made and is there.
+    /// Number of calls that would remove all files of the run.
     there: u32,
     made: Cost,
     removed: Cost,
 }
 
-/// Calls, and what all of them took.
+/// Number of calls, and their total time.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     calls: u32,
@@ -125,7 +129,7 @@ impl Cost {
 }
 
 impl Pacer {
-    /// A run that takes so long at most, from now on.
+    /// A run that takes at most this long from now on.
     pub(crate) fn new(clock: Arc<dyn Clock>, most: Option<Duration>) -> Self {
         let spent = |most| {
             let (until, slowest) = (clock.now() + most, [Duration::ZERO; KINDS]);
@@ -145,13 +149,13 @@ impl Pacer {
         self.clock.now()
     }
 
-    /// An error once there is no time for more: tasks end then.
+    /// An error when no time is left: tasks end then.
     pub(crate) fn check(&self) -> Result<()> {
         let now = self.now();
         self.spent().map_or(Ok(()), |spent| spent.has_time(Kind::Together, spent.there, now))
     }
 
-    /// Runs a part of the run that may take a half of what is left.
+    /// Runs a part of the run that may use half of the remaining time.
     pub(crate) fn half<T>(&self, part: impl FnOnce() -> T) -> T {
         let Some(whole) = self.spent().map(|spent| spent.until) else { return part() };
         let now = self.now();
@@ -183,7 +187,7 @@ impl Pacer {
         let took = self.now().saturating_sub(began);
         if let Some(mut spent) = self.spent() {
             spent.account(kind, took);
-            // It was there, and is counted.
+            // It existed before, and is counted.
             if matches!(&done, Err(BenchError::Call(error)) if error.status() == Status::Exists) {
                 spent.there =
                     spent.there.saturating_sub(if kind.makes() { kind.removal_calls() } else { 0 });
@@ -204,10 +208,10 @@ impl Spent {
         Ok(())
     }
 
-    /// Whether a call fits before the end, with so many that remove.
+    /// Whether a call fits before the end, together with this many removals.
     fn has_time(&self, kind: Kind, there: u32, now: Duration) -> Result<()> {
         let one = self.removed.mean().or(self.made.mean()).unwrap_or_default();
-        // One of each may be as slow as the slowest.
+        // One call of each kind may be as slow as the slowest.
         let slowest = [Kind::Remove, Kind::RemoveDirectory, Kind::End]
             .map(|kind| self.slowest[kind as usize].max(one));
         let clean_up = one * there + slowest.iter().sum::<Duration>();
@@ -230,7 +234,7 @@ impl Spent {
     }
 }
 
-/// The file system, within the time of the run.
+/// The file system, with the time limit of the run.
 pub(crate) struct Paced<'a> {
     subject: &'a dyn Subject,
     pacer: Arc<Pacer>,
@@ -266,12 +270,12 @@ impl<'a> Paced<'a> {
         self.call(Kind::Disk, |subject| subject.measure_disk(iod, load))
     }
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     pub(crate) fn open(&self, path: &str, options: &OpenOptions) -> Result<PacedFile> {
         self.opened(Kind::Look, path, options)
     }
 
-    /// Opens a file that is made.
+    /// Creates and opens a file.
     pub(crate) fn create(&self, path: &str, options: &OpenOptions) -> Result<PacedFile> {
         self.opened(Kind::Make, path, options)
     }
@@ -313,7 +317,7 @@ impl<'a> Paced<'a> {
     }
 }
 
-/// An open file, within the time of the run.
+/// An open file, with the time limit of the run.
 pub(crate) struct PacedFile {
     file: Box<dyn Opened>,
     pacer: Arc<Pacer>,
@@ -332,12 +336,12 @@ impl PacedFile {
         self.call(Kind::Read, |file| file.read_at(bytes, at))
     }
 
-    /// With all tasks of the group.
+    /// Writes together with all tasks of the group.
     pub(crate) fn write_all_at(&self, group: &ThreadGroup, bytes: &[u8], at: u64) -> Result<usize> {
         self.call(Kind::Together, |file| file.write_all_at(group, bytes, at))
     }
 
-    /// As [`PacedFile::write_all_at`].
+    /// Reads together with all tasks of the group.
     pub(crate) fn read_all_at(
         &self,
         group: &ThreadGroup,
@@ -359,7 +363,7 @@ impl PacedFile {
         Ok(Self { file: self.file.with_view(view)?, pacer: Arc::clone(&self.pacer) })
     }
 
-    /// The daemons that its bytes lie on.
+    /// The daemons that hold its bytes.
     pub(crate) fn iods(&self) -> Vec<IodId> {
         self.file.iods()
     }

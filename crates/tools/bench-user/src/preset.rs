@@ -1,5 +1,6 @@
-//! The five papers' workloads, with their parameters (`docs/bench.md` has the sections). What was a machine there is a task here; files
-//! are as long as `--size` and the free space allow; rows for more daemons than there are are left out.
+//! The workloads of the five papers, with their parameters (`docs/bench.md` has the sections). A
+//! machine of a paper is a task here. Files are as large as `--size` and the free space allow. Rows
+//! for more daemons than the cluster has are left out.
 
 use crate::{
     error::{BenchError, Result},
@@ -9,7 +10,7 @@ use crate::{
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// Name, tasks, and what it is.
+/// Name, number of tasks, and description.
 pub const PRESETS: &[(&str, u32, &str)] = &[
     (
         "pvfs-1996",
@@ -24,7 +25,7 @@ pub const PRESETS: &[(&str, u32, &str)] = &[
     (
         "united-fs-2007",
         4,
-        "N-user IOzone, a file of its own each, on one disk or striped (section 4, figures 2 and 3)",
+        "N-user IOzone, one file each, on one disk or striped (section 4, figures 2 and 3)",
     ),
     ("direct-pnfs-2007", 8, "IOR, ATLAS, BTIO, OLTP, PostMark (section 6, figures 6 to 8)"),
     (
@@ -34,13 +35,13 @@ pub const PRESETS: &[(&str, u32, &str)] = &[
     ),
 ];
 
-/// Names that `--preset` takes.
+/// Names for `--preset`.
 #[must_use]
 pub fn preset_names() -> Vec<&'static str> {
     PRESETS.iter().map(|(name, ..)| *name).collect()
 }
 
-/// The paper's tasks.
+/// The paper's number of tasks.
 pub(crate) fn tasks(name: &str) -> Option<u32> {
     PRESETS.iter().find(|(known, ..)| *known == name).map(|(_, tasks, _)| *tasks)
 }
@@ -56,7 +57,7 @@ pub(crate) fn rows(name: &str, tasks: u32, iods: usize) -> Result<Vec<Spec>> {
         other => {
             let names = preset_names().join(", ");
             return Err(BenchError::Usage(format!(
-                "there is no preset '{other}'; there are {names}"
+                "there is no preset '{other}'; try one of: {names}"
             )));
         }
     };
@@ -67,7 +68,7 @@ pub(crate) fn rows(name: &str, tasks: u32, iods: usize) -> Result<Vec<Spec>> {
     Ok(rows.into_iter().filter(fits).collect())
 }
 
-/// A row that reads or writes, named with what it is about.
+/// A row that reads or writes, named after its subject.
 fn row(about: impl Into<String>, what: &str, data: Data) -> Spec {
     let way = if data.write { "write" } else { "read" };
     Spec {
@@ -87,8 +88,9 @@ fn size(bytes: usize) -> String {
     if bytes >= MIB { format!("{}m", bytes / MIB) } else { format!("{}k", bytes / KIB) }
 }
 
-/// 1996, 3: figure 8 (one I/O node by request size), 9 (16 KiB stripes, by I/O nodes and request size), 10 (stripe size, 4 nodes),
-/// 11 (four tasks, 2 MiB requests, group size against stripe size).
+/// 1996, 3: figure 8 (one I/O node by request size), 9 (16 KiB stripes, by I/O nodes and request
+/// size), 10 (stripe size, 4 nodes), 11 (four tasks, 2 MiB requests, group size against stripe
+/// size).
 fn pvfs(tasks: u32) -> Vec<Spec> {
     let mut rows = Vec::new();
     let striped = Data { stripe: Some(16 * 1024), ..PLAIN };
@@ -112,7 +114,8 @@ fn pvfs(tasks: u32) -> Vec<Spec> {
         ));
     }
     for group in [4 * KIB, 16 * KIB, 64 * KIB] {
-        let what = "2 MiB requests of each task's own partition, 16 KiB stripes on 4 I/O daemons, by group size (figure 11)";
+        let what = "2 MiB requests of each task's own partition, 16 KiB stripes on 4 I/O daemons, \
+                    by group size (figure 11)";
         let data = Data { tasks, request: 2 * MIB, iods: Some(4), piece: Some(group), ..striped };
         rows.push(row(format!("partition-{}", size(group)), what, data));
     }
@@ -128,8 +131,8 @@ fn cifs(tasks: u32) -> Vec<Spec> {
     rows
 }
 
-/// United-FS 2007, 4: each user writes, then reads, a file of its own in order; a whole file on one disk (the single policy), and
-/// striped.
+/// United-FS 2007, 4: each user writes, then reads, its own file in order; a whole file on one disk
+/// (the single policy), and striped.
 fn united_fs(tasks: u32) -> Vec<Spec> {
     let user = Data { tasks, shared: false, request: 64 * KIB, ..PLAIN };
     let single = both(
@@ -169,8 +172,8 @@ fn direct_pnfs(tasks: u32) -> Vec<Spec> {
     rows
 }
 
-/// 2008, 4.2 to 4.4: 64 KiB stripes over 1 to 4 I/O daemons; a buffer of one stripe on each, 1 MiB through the driver, and MPI-IO's
-/// views of one stripe in each row.
+/// 2008, 4.2 to 4.4: 64 KiB stripes over 1 to 4 I/O daemons; a buffer of one stripe on each, 1 MiB
+/// through the driver, and MPI-IO's views of one stripe in each row.
 fn wpvfs() -> Vec<Spec> {
     let mut rows = Vec::new();
     for iods in 1..=4_u16 {

@@ -1,4 +1,4 @@
-//! One run, from the first look at the cluster to the removal of what it made.
+//! One run, from the query of the cluster to the removal of its files.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
@@ -21,15 +21,17 @@ use crate::{
     subject::Subject,
 };
 
-/// What part of the free space a run may take.
+/// A run may use one part in this many of the free space.
 const SHARE_OF_FREE: u64 = 10;
-/// Sets of files of one row's size that are there at a time: one shared file, one file per task, and those of the limits.
+/// Sets of files of one row's size that exist at a time: one shared file, one file per task, and
+/// those of the limits.
 const SETS_OF_FILES: u64 = 3;
 
-/// Measures limits and rows, and removes what it made. `tell` hears of each result as it comes; setting `stop` ends the run.
+/// Measures limits and rows, and removes its files. `tell` receives each result; setting `stop`
+/// ends the run.
 ///
 /// # Errors
-/// As [`BenchError`] says; what was made is removed after an error too.
+/// As [`BenchError`] describes; the files are removed after an error too.
 pub fn run(
     client: &Client,
     options: &Options,
@@ -40,7 +42,7 @@ pub fn run(
     run_on(client, Arc::new(SystemClock::new()), options, host, stop, tell)
 }
 
-/// The same, of anything and by any clock.
+/// The same for any file system and any clock.
 fn run_on(
     subject: &dyn Subject,
     clock: Arc<dyn Clock>,
@@ -71,7 +73,7 @@ fn run_on(
     };
     let (mut limits, mut rows) = (Limits { all: Vec::new(), iods: bench.iods.clone() }, Vec::new());
     let first = measure_limits(&bench, &mut limits);
-    // How fast files are filled is known now.
+    // The fill rate is known now.
     bench.bytes =
         options.bytes_in_time(bytes, limits.fill_rate()).max(rows::bytes_min(&wanted)).min(bytes);
     let measured = first.and_then(|()| measure_rows(&bench, &mut limits, &wanted, &mut rows));
@@ -104,7 +106,8 @@ fn run_on(
     })
 }
 
-/// One sample of each limit, or of those for which there is time: in a quick run the rows have a half of what is left.
+/// One sample of each limit, as far as time allows: in a quick run half of the remaining time is
+/// for the rows.
 fn measure_limits(bench: &Bench<'_>, limits: &mut Limits) -> Result<()> {
     let mut found = Vec::new();
     let measured = bench.client.pacer().half(|| limits::measure(bench, &mut found));
@@ -115,7 +118,8 @@ fn measure_limits(bench: &Bench<'_>, limits: &mut Limits) -> Result<()> {
     }
 }
 
-/// A sample of everything, then the next of everything: what drifts over a run is in the spread of each row. The first sample of the
+/// Takes a sample of everything, then the next of everything: a drift during a run shows in the
+/// spread of each row. The limits have their first sample already.
 /// limits is there.
 fn measure_rows(
     bench: &Bench<'_>,
@@ -133,7 +137,8 @@ fn measure_rows(
     Ok(())
 }
 
-/// How long the files of a row are: what was asked for, as far as a tenth of the free space goes, on the fullest disk too.
+/// Size of a row's files: the requested size, but at most a tenth of the free space, also on the
+/// fullest disk.
 fn bytes(client: &Paced<'_>, options: &Options, iods: &[iods::Iod]) -> Result<u64> {
     let whole = client.available()?;
     let sharing = |device: u64| iods.iter().filter(|iod| iod.device == device).count() as u64;

@@ -1,25 +1,26 @@
-//! Samples of what tasks do at the same time.
+//! Samples of what several tasks do at the same time.
 
 use std::{sync::Barrier, thread, time::Duration};
 
 use crate::{bench::Bench, error::Result, stats::Summary};
 
-/// One task: a thread that does the same again and again. It lives as long as its sample.
+/// One task: a thread that repeats one step. It lives as long as its sample.
 pub(crate) trait Task: Send {
-    /// What a sample needs, and what is not measured.
+    /// Prepares the sample; not measured.
     fn prepare(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Does it once; how much that was, in bytes or operations.
+    /// Does one step; returns its bytes or operations.
     fn step(&mut self) -> Result<u64>;
 
-    /// What belongs to the sample after the last step, such as a flush.
+    /// Ends the sample after the last step, for example with a flush.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Whether another step follows; `late`: the sample's time is over, or the run's, or it is to stop. Tasks that must all make the same number
+    /// Whether another step follows. `late`: the sample's or run's time is over, or the run must
+    /// stop. Tasks that must all make the same number of steps agree on it here.
     /// of steps agree on it here.
     fn go_on(&mut self, late: bool) -> Result<bool> {
         Ok(!late)
@@ -35,14 +36,15 @@ impl<F: FnMut() -> Result<u64> + Send> Task for Step<F> {
     }
 }
 
-/// The rate of one sample, in units of the steps per second: what all tasks did, by the time from the common start to the end of
-/// the last. A shorter one before it is not counted: connections are made and capabilities presented in it.
+/// The rate of one sample, in units of the steps per second: the work of all tasks divided by the
+/// time from the common start to the end of the last task. A shorter sample before it is not
+/// counted: it opens connections and presents capabilities.
 pub(crate) fn rate<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]) -> Result<f64> {
     once(bench, length / 4, tasks)?;
     once(bench, length, tasks)
 }
 
-/// The rate of one sample with nothing before it: of tasks whose steps cannot be made again.
+/// The rate of one sample without a warm-up, for tasks whose steps cannot be repeated.
 pub(crate) fn once<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]) -> Result<f64> {
     bench.check_time()?;
     let start = Barrier::new(tasks.len());
@@ -60,7 +62,7 @@ pub(crate) fn once<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]
             Ok(outcome) => outcome,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        // All are joined before the first failure is told.
+        // All tasks are joined before the first failure is returned.
         joined.collect::<Vec<_>>().into_iter().collect()
     });
     let done = done?;
@@ -86,7 +88,8 @@ fn one(bench: &Bench<'_>, until: Duration, task: &mut impl Task) -> Result<u64> 
     Ok(amount)
 }
 
-/// The time of a single call, in seconds: the median of a sample's. For round trips and forces, where the rate of many tasks says
+/// The time of a single call in seconds: the median of a sample. For round trips and forces, where
+/// the rate of many tasks does not show the wait of one.
 /// nothing about how long one waits.
 pub(crate) fn time(
     bench: &Bench<'_>,

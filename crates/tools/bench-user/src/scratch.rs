@@ -1,4 +1,4 @@
-//! The one directory that a run makes, and that is gone when it ends, however it ends.
+//! The scratch directory of a run, removed however the run ends.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use crate::{
 
 const PREFIX: &str = ".braid-bench-";
 
-/// The directory. Dropped, it is removed with all that is in it.
+/// The directory. Drop removes it with its contents.
 pub(crate) struct Scratch<'c> {
     client: &'c Paced<'c>,
     path: String,
@@ -22,7 +22,7 @@ pub(crate) struct Scratch<'c> {
 }
 
 impl<'c> Scratch<'c> {
-    /// Makes it in the directory `at`.
+    /// Creates it in the directory `at`.
     pub(crate) fn new(client: &'c Paced<'c>, at: &str) -> Result<Self> {
         let at = at.trim_end_matches('/');
         let mut number = u64::from(std::process::id()) ^ nanoseconds();
@@ -43,7 +43,7 @@ impl<'c> Scratch<'c> {
         format!("{}/{name}", self.path)
     }
 
-    /// A directory in it, made unless an earlier round did; its path.
+    /// Creates a directory in it, unless an earlier round did; returns its path.
     pub(crate) fn subdirectory(&self, name: impl fmt::Display) -> Result<String> {
         let path = self.path(name);
         match self.client.mkdir(&path) {
@@ -67,12 +67,12 @@ impl<'c> Scratch<'c> {
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         if !self.removed && remove_tree(self.client, &self.path).is_err() {
-            eprintln!("{} could not be removed; try: braid rm -r {}", self.path, self.path);
+            eprintln!("removing {} failed; try: braid rm -r {}", self.path, self.path);
         }
     }
 }
 
-/// Removes a directory and what is in it. What others removed meanwhile is no error.
+/// Removes a directory with its contents. It is no error when others removed some of it meanwhile.
 fn remove_tree(client: &Paced<'_>, path: &str) -> Result<()> {
     for (name, is_directory) in client.list(path)? {
         let below = format!("{path}/{name}");
@@ -92,10 +92,10 @@ fn unless_gone(outcome: Result<()>) -> Result<()> {
     }
 }
 
-/// Directories of runs that did not come to remove them, or that still run: their paths.
+/// Directories of runs that did not remove them, or that still run: their paths.
 ///
 /// # Errors
-/// The directory is not to be listed.
+/// The directory cannot be listed.
 pub(crate) fn leftovers(client: &Paced<'_>, at: &str) -> Result<Vec<String>> {
     let at = at.trim_end_matches('/');
     let listed = if at.is_empty() { "/" } else { at };

@@ -1,12 +1,14 @@
 //! Median and spread of samples, and whether two sets of samples differ.
 //!
-//! The spread is the interval from the least to the greatest sample. It holds the true median with a probability of `1 - 2^(1 - n)`
-//! for n samples, whatever the distribution; two sets of n samples of one distribution lie apart from each other, all of one below
-//! all of the other, with a probability of `2 / C(2n, n)`: 0.8 % for 5 and 5, 2.9 % for 4 and 4.
+//! The spread is the interval from the least to the greatest sample. It contains the true median
+//! with a probability of `1 - 2^(1 - n)` for n samples of any distribution. Two sets of n samples
+//! of one distribution are completely apart with a probability of `2 / C(2n, n)`: 0.8 % for 5 and
+//! 5, 2.9 % for 4 and 4.
 
 use serde::{Deserialize, Serialize};
 
-/// Fewer samples tell no noise from a change: 3 and 3 lie apart by chance once in ten times.
+/// Fewer samples do not separate noise from a change: 3 and 3 are apart by chance once in ten
+/// times.
 pub const SAMPLES_TO_COMPARE: usize = 4;
 
 /// Median and spread.
@@ -21,7 +23,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of samples; `None` when there are none, or one is not a number.
+    /// Of these samples; `None` when there are none, or one is not a number.
     #[must_use]
     pub fn of(samples: &[f64]) -> Option<Self> {
         if samples.iter().any(|sample| !sample.is_finite()) {
@@ -46,7 +48,7 @@ impl Summary {
     }
 }
 
-/// What two sets of samples of the same thing tell.
+/// The verdict on two sets of samples of the same thing.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Verdict {
     /// Their spreads overlap: no difference beyond noise.
@@ -122,7 +124,8 @@ mod tests {
         assert_eq!(compare(&[1.0; 4], &[f64::NAN; 4]), Verdict::TooFew);
     }
 
-    /// Of one distribution, the share of pairs of runs that are taken for a change is what the module's text says.
+    /// For one distribution, the share of pairs of runs that seem to differ is as in the module
+    /// head.
     #[test]
     fn noise_is_taken_for_change_as_rarely_as_said() {
         let mut state = 88_172_645_463_325_252_u64;

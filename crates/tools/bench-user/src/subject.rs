@@ -1,4 +1,5 @@
-//! The file system that is measured, as far as a run needs it: a cluster's, and in tests one that is slow by a clock of its own.
+//! The interface to the measured file system: a cluster's, and in tests a slow one with a simulated
+//! clock.
 
 use braid_client::{
     Client, File, FileIndex, FileKind, IodId, LayoutWish, OpenOptions, RenameMode, ThreadGroup,
@@ -11,41 +12,41 @@ use crate::{
     iods::{self, Iod},
 };
 
-/// What a run asks of the file system. Paths as the library has them.
+/// The calls that a run needs. Paths are the library's.
 pub(crate) trait Subject: Sync {
-    /// The daemons that take part.
+    /// The daemons of the run.
     fn iods(&self) -> Result<Vec<Iod>>;
-    /// Bytes free.
+    /// Free bytes.
     fn available(&self) -> Result<u64>;
-    /// What one daemon's disk does by itself.
+    /// Lets one daemon measure its disk.
     fn measure_disk(&self, iod: IodId, load: &MeasureDisk) -> Result<DiskRates>;
     fn open(&self, path: &str, options: &OpenOptions) -> Result<Box<dyn Opened>>;
-    /// Makes a directory of mode 0700.
+    /// Creates a directory of mode 0700.
     fn mkdir(&self, path: &str) -> Result<()>;
-    /// Makes an empty file.
+    /// Creates an empty file.
     fn touch(&self, path: &str) -> Result<()>;
-    /// How long a file is, bytes.
+    /// The length of a file in bytes.
     fn lstat(&self, path: &str) -> Result<u64>;
     fn rename(&self, from: &str, to: &str) -> Result<()>;
     fn chmod(&self, path: &str, mode: u32) -> Result<()>;
     fn sync_directory(&self, path: &str) -> Result<()>;
     fn unlink(&self, path: &str) -> Result<()>;
     fn rmdir(&self, path: &str) -> Result<()>;
-    /// Names in a directory, and which are directories.
+    /// Names in a directory, and which of them are directories.
     fn list(&self, path: &str) -> Result<Vec<(String, bool)>>;
 }
 
-/// An open file, or what a view shows of it.
+/// An open file, or a view of it.
 pub(crate) trait Opened: Send + Sync {
     fn write_at(&self, bytes: &[u8], at: u64) -> Result<usize>;
     fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<usize>;
-    /// Together with all tasks of the group.
+    /// Writes together with all tasks of the group.
     fn write_all_at(&self, group: &ThreadGroup, bytes: &[u8], at: u64) -> Result<usize>;
     fn read_all_at(&self, group: &ThreadGroup, bytes: &mut [u8], at: u64) -> Result<usize>;
     fn sync(&self) -> Result<()>;
     fn size(&self) -> Result<u64>;
     fn with_view(&self, view: View) -> Result<Box<dyn Opened>>;
-    /// The daemons that its bytes lie on, each once, ascending.
+    /// The daemons that hold its bytes, each once, ascending.
     fn iods(&self) -> Vec<IodId>;
     fn close(self: Box<Self>) -> Result<()>;
 }

@@ -1,11 +1,15 @@
-/* Collective calls of pieces in turn, by each way: pieces FILE PIECE CALL CALLS ROUNDS
+/* Collective calls of interleaved extents, by each method: pieces FILE PIECE CALL CALLS ROUNDS
  *
- * The ranks write and read CALL bytes each in a call, as pieces of PIECE bytes of which each rank has every RANKS-th, CALLS calls one after the
- * other. They do it on three files, whose hints braid_collective are `list`, `server` and `auto`, in turns of ROUNDS rounds, `server` in the first
- * three alone; each file has been written before. Rank 0 prints for writes and for reads MB/s of all ranks for each way: the median of the rounds, and
- * of `auto` the first too, in which it learns.
+ * In each of CALLS calls, one after the other, the ranks write or read CALL bytes each. These bytes
+ * are extents of PIECE bytes, of which each rank has every RANKS-th. There are three files, with
+ * the hints braid_collective `list`, `server` and `auto`, used in turn in ROUNDS rounds; `server`
+ * only in the first three rounds. Each file was written before.
  *
- * A round's time is that of its slowest rank, from a barrier on. Ranks poll, as MPIs have it. */
+ * For writes and for reads rank 0 prints MB/s of all ranks for each method: the median of the
+ * rounds, and for `auto` also the first round, in which it learns.
+ *
+ * A round's time is that of its slowest rank, from a barrier on. Waiting ranks poll, as MPIs do by
+ * default. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -67,16 +71,19 @@ static int by_value(const void *a, const void *b) {
     return (difference > 0) - (difference < 0);
 }
 
-static void compare(MPI_File files[WAYS], int writes, char *memory, int bytes, int calls, int rounds) {
+static void compare(MPI_File files[WAYS], int writes, char *memory, int bytes, int calls,
+                    int rounds) {
     static double rates[WAYS][ROUNDS_MAX];
     int made[WAYS] = {0};
     for (int round = 0; round < rounds; round++)
         for (int way = 0; way < WAYS; way++) {
             if (way == SERVER && round >= SERVER_ROUNDS_MAX) continue;
-            rates[way][made[way]++] = 1e-6 * bytes * ranks * calls / round_of(files[way], writes, memory, bytes, calls);
+            double seconds = round_of(files[way], writes, memory, bytes, calls);
+            rates[way][made[way]++] = 1e-6 * bytes * ranks * calls / seconds;
         }
     double learning = rates[AUTO][0];
-    for (int way = 0; way < WAYS; way++) qsort(rates[way], (size_t)made[way], sizeof **rates, by_value);
+    for (int way = 0; way < WAYS; way++)
+        qsort(rates[way], (size_t)made[way], sizeof **rates, by_value);
     if (rank != 0) return;
     printf("%s", writes ? "write" : "read ");
     for (int way = 0; way < WAYS; way++) printf("  %s %6.0f", WAY[way], rates[way][made[way] / 2]);
@@ -91,7 +98,8 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (argc != 6) return fprintf(stderr, "pieces FILE PIECE CALL CALLS ROUNDS\n"), 2;
     int piece = atoi(argv[2]), bytes = atoi(argv[3]), calls = atoi(argv[4]), rounds = atoi(argv[5]);
-    if (piece < 1 || bytes < piece || rounds > ROUNDS_MAX) return fprintf(stderr, "that makes no sense\n"), 2;
+    if (piece < 1 || bytes < piece || rounds > ROUNDS_MAX)
+        return fprintf(stderr, "pieces: PIECE is 1 to CALL, ROUNDS at most %d\n", ROUNDS_MAX), 2;
     int spread = bytes < SPREAD ? SPREAD : bytes;
     char *memory = malloc((size_t)spread);
     memset(memory, 'x' + rank % 2, (size_t)spread);
@@ -99,7 +107,8 @@ int main(int argc, char **argv) {
         files[way] = open_with(argv[1], WAY[way], piece, bytes / piece);
         OK(MPI_File_write_at(files[way], 0, memory, spread, MPI_BYTE, MPI_STATUS_IGNORE));
     }
-    for (int writes = 1; writes >= 0; writes--) compare(files, writes, memory, bytes, calls, rounds);
+    for (int writes = 1; writes >= 0; writes--)
+        compare(files, writes, memory, bytes, calls, rounds);
     for (int way = 0; way < WAYS; way++) OK(MPI_File_close(&files[way]));
     free(memory);
     MPI_Finalize();

@@ -4,27 +4,31 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
-/// Benchmarks with bars.
+/// Benchmarks with targets.
 #[derive(Parser, Debug)]
 #[command(name = "cargo xtask bench", max_term_width = 100)]
 pub struct Args {
-    /// Which benchmark.
+    /// The benchmark.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The benchmarks, and the processes that they start from this same program.
+/// The benchmarks, and the helper processes that they start from this program.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Reading, writing, metadata and memory of one cluster over loopback, against this machine's own limits
+    /// Reading, writing, metadata and memory of one cluster over loopback, compared with this
+    /// machine's own limits
     Core(CoreArgs),
-    /// The mount as users drive it: dd, fio, cp, tar, git; against the local file system and other networked ones
+    /// The mount as users use it: dd, fio, cp, tar, git; compared with the local and other
+    /// networked file systems
     Mount(MountArgs),
-    /// Tasks that share a file: views, lists and mismatched stripes, against one call for each block
+    /// Tasks that share a file: views, lists and mismatched stripes, compared with one call for
+    /// each block
     Parallel(CoreArgs),
     /// The papers' figures on a cluster of hosts whose links have the papers' rates (root)
     Papers(PapersArgs),
-    /// What grows with daemons, clients, files, directories, stripes and requests: CPU, memory, rates, as curves
+    /// Growth with daemons, clients, files, directories, stripes and requests: CPU, memory and
+    /// rates as curves
     Growth(GrowthArgs),
     /// Measure nothing: write `docs/results` and `docs/plots` from the results in `docs/*.json`
     Tables(TablesArgs),
@@ -34,10 +38,10 @@ pub enum Command {
     /// Answers each byte with a byte
     #[command(hide = true)]
     Echo,
-    /// Creates files when told to
+    /// Creates files on command
     #[command(hide = true)]
     Create(CreateArgs),
-    /// Many clients of one process that keep files open
+    /// Many clients of one process that hold files open
     #[command(hide = true)]
     Opens(OpensArgs),
     /// One task of `mount`'s hard loads
@@ -57,13 +61,13 @@ pub struct CoreArgs {
     /// Fewer repetitions and smaller sizes: for trying, not for publishing
     #[arg(long)]
     pub quick: bool,
-    /// Print JSON: name, value, unit, spread, bar, holds
+    /// Print JSON: name, value, unit, spread, bar (the target), holds
     #[arg(long)]
     pub json: bool,
-    /// Keep what was measured in this file, in place of what it has of the same rows
+    /// Store the results in this file, in place of older ones of the same rows
     #[arg(long, value_name = "FILE", conflicts_with = "quick")]
     pub keep: Option<PathBuf>,
-    /// Exit 1 and name each bar that does not hold
+    /// Exit 1 and name each target that is missed
     #[arg(long)]
     pub check: bool,
     /// Repetitions of which the median is taken [default: 5, with --quick 3]
@@ -72,16 +76,17 @@ pub struct CoreArgs {
     /// The `braid` binary [default: the one that `cargo build --release` makes, which is built]
     #[arg(long, value_name = "FILE")]
     pub braid: Option<PathBuf>,
-    /// Where the daemons' directories are made, and removed [default: the system's temporary directory]
+    /// Parent of the daemons' directories, which are removed [default: the system's temporary
+    /// directory]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Without the column of TLS
+    /// Without the measurements over TLS
     #[arg(long)]
     pub no_tls: bool,
 }
 
 impl CoreArgs {
-    /// The command that measures one row of `bench` as this run does.
+    /// The command that measures one row of `bench` like this run.
     pub fn command_of(&self, bench: &str, row: &str) -> String {
         let mut command = format!("cargo xtask bench {bench} {row}");
         if self.quick {
@@ -109,28 +114,31 @@ pub struct MountArgs {
     /// Measure GlusterFS and MooseFS too, from Debian's packages, which are installed (needs root)
     #[arg(long)]
     pub rivals: bool,
-    /// Measure libfuse's examples over the local file system, as with `--rivals`, and no rival
+    /// Measure libfuse's examples over the local file system, as with `--rivals`, but no other
+    /// system
     #[arg(long)]
     pub passthrough: bool,
-    /// Switch FUSE over io_uring on in the kernel for this run, and back at its end (needs root)
+    /// Enable FUSE over io_uring in the kernel for this run, and restore it at its end (needs root)
     #[arg(long)]
     pub io_uring: bool,
-    /// libfuse's built example `passthrough`, of version 3.18 or newer with io_uring: measured over io_uring
+    /// libfuse's built example `passthrough`, version 3.18 or newer with io_uring: measured over
+    /// io_uring
     #[arg(long, value_name = "FILE", env = "BRAID_BENCH_PASSTHROUGH_URING")]
     pub passthrough_uring: Option<PathBuf>,
-    /// Where `ior` and `mdtest` are, run by `mpirun` [default: the search path; else a loop of this program's own]
+    /// Directory of `ior` and `mdtest`, run by `mpirun` [default: the search path; else this
+    /// program's own loop]
     #[arg(long, value_name = "DIR", env = "BRAID_BENCH_IOR")]
     pub ior: Option<PathBuf>,
     /// Smaller sizes, once: for trying, not for publishing
     #[arg(long)]
     pub quick: bool,
-    /// Print JSON: name, value, unit, spread, bar, holds
+    /// Print JSON: name, value, unit, spread, bar (the target), holds
     #[arg(long)]
     pub json: bool,
-    /// Keep what was measured in this file, in place of what it has of the same groups
+    /// Store the results in this file, in place of older ones of the same groups
     #[arg(long, value_name = "FILE", conflicts_with = "quick")]
     pub keep: Option<PathBuf>,
-    /// Exit 1 and name each bar that does not hold
+    /// Exit 1 and name each target that is missed
     #[arg(long)]
     pub check: bool,
     /// Repetitions of which the median is taken [default: 3, with --quick 1]
@@ -139,14 +147,14 @@ pub struct MountArgs {
     /// The `braid` binary [default: the one that `cargo build --release` makes, which is built]
     #[arg(long, value_name = "FILE")]
     pub braid: Option<PathBuf>,
-    /// Where all file systems keep their data: a directory of the local one that is measured too [default: the system's
-    /// temporary directory]
+    /// Where all file systems store their data: a directory of the local one, which is measured too
+    /// [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
 
 impl MountArgs {
-    /// The command that measures one group as this run does.
+    /// The command that measures one group like this run.
     pub fn command_of(&self, group: &str) -> String {
         let rivals = match (self.rivals, self.passthrough) {
             (true, _) => " --rivals",
@@ -173,19 +181,21 @@ pub struct PapersArgs {
     /// Shorter samples: for trying, not for publishing
     #[arg(long)]
     pub quick: bool,
-    /// Exit 1 and name each bar that does not hold
+    /// Exit 1 and name each target that is missed
     #[arg(long)]
     pub check: bool,
-    /// Without measuring each row once more with encrypted connections
+    /// Do not repeat each row with encrypted connections
     #[arg(long)]
     pub no_tls: bool,
-    /// Keep what was measured in this file, in place of what it has of the same rows
+    /// Store the results in this file, in place of older ones of the same rows
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Measure nothing: write the tables of this file to `docs/results/papers.md`, and its plots to `docs/plots`
+    /// Measure nothing: write the tables of this file to `docs/results/papers.md`, and its plots to
+    /// `docs/plots`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "json", "check"])]
     pub tables: Option<PathBuf>,
-    /// Run at this part of the rates [default: 1, 4 or 10, as iperf3 leaves 30 % of the machine]
+    /// Run at this fraction of the rates [default: 1, 4 or 10, the first that leaves 30 % of the
+    /// machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     pub divide: Option<u64>,
     /// TCP congestion control of the hosts [default: the machine's]
@@ -197,7 +207,8 @@ pub struct PapersArgs {
     /// The `braid` binary [default: the one that `cargo build --release` makes, which is built]
     #[arg(long, value_name = "FILE")]
     pub braid: Option<PathBuf>,
-    /// Where the daemons' directories are made, and removed [default: /dev/shm, so that no disk is measured]
+    /// Parent of the daemons' directories, which are removed [default: /dev/shm, so that no disk is
+    /// measured]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
@@ -220,10 +231,11 @@ pub struct GrowthArgs {
     /// Exit 1 and name what grows faster than allowed
     #[arg(long)]
     pub check: bool,
-    /// Keep what was measured in this file, in place of what it has of the same curves
+    /// Store the results in this file, in place of older ones of the same curves
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Measure nothing: write the tables of this file to `docs/results/growth.md`, and its plots to `docs/plots`
+    /// Measure nothing: write the tables of this file to `docs/results/growth.md`, and its plots to
+    /// `docs/plots`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["curves", "json", "check"])]
     pub tables: Option<PathBuf>,
     /// Repetitions of which the median is taken [default: 3, with --quick 2]
@@ -232,7 +244,8 @@ pub struct GrowthArgs {
     /// The `braid` binary [default: the one that `cargo build --release` makes, which is built]
     #[arg(long, value_name = "FILE")]
     pub braid: Option<PathBuf>,
-    /// Where the daemons' directories are made, and removed [default: /dev/shm, so that no disk is measured]
+    /// Parent of the daemons' directories, which are removed [default: /dev/shm, so that no disk is
+    /// measured]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
@@ -240,12 +253,12 @@ pub struct GrowthArgs {
 /// `cargo xtask bench tables`.
 #[derive(ClapArgs, Debug, Clone)]
 pub struct TablesArgs {
-    /// Change nothing: exit 1 and name each file that is not what was kept makes
+    /// Change nothing: exit 1 and name each file that the stored results do not produce
     #[arg(long)]
     pub check: bool,
 }
 
-/// What a process of many clients is told.
+/// Arguments of a process of many clients.
 #[derive(ClapArgs, Debug, Clone)]
 pub struct ClientsArgs {
     /// Address of the metadata server.
@@ -254,11 +267,11 @@ pub struct ClientsArgs {
     pub key: PathBuf,
     /// The number of the first client's file.
     pub first: u32,
-    /// How many clients.
+    /// Number of clients.
     pub count: u32,
 }
 
-/// What a creating process is told.
+/// Arguments of a process that creates files.
 #[derive(ClapArgs, Debug, Clone)]
 pub struct CreateArgs {
     /// Address of the metadata server.
@@ -267,13 +280,13 @@ pub struct CreateArgs {
     pub key: PathBuf,
     /// The directory of the new files.
     pub directory: String,
-    /// Their names begin so.
+    /// Prefix of their names.
     pub prefix: String,
-    /// How many.
+    /// Number of files.
     pub count: u32,
 }
 
-/// What a process of clients with open files is told.
+/// Arguments of a process of clients with open files.
 #[derive(ClapArgs, Debug, Clone)]
 pub struct OpensArgs {
     /// Address of the metadata server.
@@ -282,39 +295,39 @@ pub struct OpensArgs {
     pub key: PathBuf,
     /// The number of the first client.
     pub first: u32,
-    /// How many clients.
+    /// Number of clients.
     pub count: u32,
-    /// Files of each.
+    /// Files of each client.
     pub opens: u32,
 }
 
-/// What a task of the hard loads is told.
+/// Arguments of a task of the hard loads.
 #[derive(ClapArgs, Debug, Clone)]
 pub struct HardArgs {
-    /// What it does.
+    /// Its operation.
     pub phase: HardPhase,
     /// The shared file, or the directory of the files.
     pub path: PathBuf,
     /// Its number among the tasks.
     pub rank: u64,
-    /// How many records, or files, each task has.
+    /// Number of records or files of each task.
     pub count: u64,
 }
 
-/// What the tasks of a hard load do together.
+/// The operation of all tasks of a hard load.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HardPhase {
-    /// Records into one file, in turn.
+    /// Writes records into one file, alternating with the other task.
     WriteRecords,
-    /// The other task's records out of it.
+    /// Reads the other task's records.
     ReadRecords,
-    /// Small files, made and written.
+    /// Creates and writes small files.
     Create,
-    /// The other task's files looked at.
+    /// Reads the attributes of the other task's files.
     Stat,
-    /// The other task's files read.
+    /// Reads the other task's files.
     Read,
-    /// Own files removed.
+    /// Removes its own files.
     Remove,
 }
 
@@ -337,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_of_a_group_has_the_subjects_of_this_run_and_no_path_of_this_machine() {
+    fn the_command_of_a_group_names_its_subjects_and_no_local_path() {
         let args = MountArgs {
             rivals: true,
             io_uring: true,

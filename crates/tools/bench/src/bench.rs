@@ -1,4 +1,5 @@
-//! What the rows share: options, sizes, the CPU meter, the daemons once somebody asks for them.
+//! The state that all rows share: options, sizes, the CPU meter, and the daemons after their first
+//! use.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -11,7 +12,8 @@ use tempfile::TempDir;
 
 use crate::{args::CoreArgs, cleanup::Cleanup, cpu::CpuMeter, daemons::Cluster, steal::Steal};
 
-/// When this program was killed: its daemons died with it; its mount, its files and its control group did not.
+/// Cleans up when this program was killed: its daemons died with it; its mount, its files and its
+/// control group did not.
 const REMOVE: &str = r#"
 umount -l "$1/scratch/braid" "$1/scratch/braid_uring"
 test -z "$2" || echo $$ >"$2/../cgroup.procs"
@@ -23,28 +25,28 @@ for try in $(seq 50); do test -d "$2" || break; rmdir "$2"/* "$2"; sleep 0.1; do
 pub struct Bench {
     /// Samples of each measure.
     pub repetitions: u32,
-    /// Smaller sizes.
+    /// Whether sizes are smaller.
     pub quick: bool,
-    /// With the column of TLS.
+    /// Whether TLS is measured too.
     pub tls: bool,
     /// A directory on the same file system as the daemons'.
     pub scratch: PathBuf,
-    /// What the machine's host took from the samples.
+    /// Processor time that the machine's host took from the samples.
     pub steal: Steal,
     braid: Option<PathBuf>,
     notes: RefCell<Vec<String>>,
-    // Before `dir`: the daemons end before their directories go.
+    // Before `dir`: the daemons end before their directories are removed.
     cluster: OnceCell<Cluster>,
     _cleanup: Cleanup,
     dir: TempDir,
-    // Last: its group can be removed when no daemon is in it any more.
+    // Last: its group can be removed when no daemon is in it.
     meter: CpuMeter,
 }
 
-/// What a stretch of work took.
+/// The cost of some work.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
-    /// By the clock.
+    /// Wall-clock time.
     pub time: Duration,
     /// CPU of all processes.
     pub cpu: Duration,
@@ -77,7 +79,7 @@ impl Bench {
     pub fn new(args: &CoreArgs) -> Result<Self> {
         let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
         let dir = tempfile::Builder::new().prefix("braid-bench-").tempdir_in(&parent);
-        let dir = dir.with_context(|| format!("making a directory in {}", parent.display()))?;
+        let dir = dir.with_context(|| format!("make a directory in {}", parent.display()))?;
         let scratch = dir.path().join("scratch");
         std::fs::create_dir(&scratch)?;
         let meter = CpuMeter::start();
@@ -104,27 +106,27 @@ impl Bench {
         })
     }
 
-    /// `full`, or `quick` when only trying.
+    /// `full`, or `quick` for a trial run.
     pub fn size<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// The daemons, started with the first call.
+    /// The daemons, started at the first call.
     pub fn cluster(&self) -> Result<&Cluster> {
         if self.cluster.get().is_none() {
             let cluster = Cluster::start(self.dir.path(), self.braid.as_deref())
-                .context("starting the daemons")?;
+                .context("start the daemons")?;
             assert!(self.cluster.set(cluster).is_ok(), "there is one thread");
         }
         Ok(self.cluster.get().expect("it was set above"))
     }
 
-    /// The `braid` that was asked for.
+    /// The requested `braid`, if any.
     pub fn braid(&self) -> Option<&Path> {
         self.braid.as_deref()
     }
 
-    /// What counts the CPU of all processes.
+    /// The meter of all processes' CPU time.
     pub fn meter(&self) -> &CpuMeter {
         &self.meter
     }
@@ -137,7 +139,7 @@ impl Bench {
         Ok(Taken { time, cpu: self.meter.now()?.saturating_sub(cpu) })
     }
 
-    /// Says something once in the head of the report.
+    /// Adds a note to the head of the report, once.
     pub fn note(&self, text: impl Into<String>) {
         let text = text.into();
         let mut notes = self.notes.borrow_mut();
@@ -146,7 +148,7 @@ impl Bench {
         }
     }
 
-    /// What was said.
+    /// The notes.
     pub fn notes(&self) -> Vec<String> {
         self.notes.borrow().clone()
     }

@@ -1,23 +1,24 @@
-//! What is stopped and removed however this program ends.
+//! Cleanup that runs however this program ends.
 
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// A script of `sh` that runs once this is dropped, and also when this program is killed: a shell that waits for the end
-/// of a pipe. Nothing that was started outlives the run.
+/// A `sh` script that runs when this is dropped, and also when this program is killed: the shell
+/// waits for the end of a pipe. No process that the run started outlives it.
 #[derive(Debug)]
 pub struct Cleanup {
     shell: Child,
 }
 
 impl Cleanup {
-    /// Makes ready to run `script` with these arguments; each of its commands may fail.
+    /// Prepares `script` with these arguments; each of its commands may fail.
     pub fn new(script: &str, arguments: &[&str]) -> Result<Self> {
         let script = format!("read -r never || true\n{script}");
         let mut command = Command::new("sh");
         command.args(["-uc", &script, "sh"]).args(arguments).env("LC_ALL", "C");
-        // In a group of its own: a Ctrl-C at the terminal ends this program, and must not end who cleans up.
+        // In its own process group: a Ctrl-C at the terminal ends this program, and must not end
+        // the cleanup.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,7 +1,7 @@
 //! CPU time of this program and of every process that it started, user + system together.
 //!
-//! Where it may (root), from a control group that holds them all: exact to the nanosecond, and processes that have ended
-//! still count. Else from `/proc/PID/stat`, in hundredths of a second.
+//! As root from a control group of all these processes: exact to the nanosecond, and processes that
+//! have ended still count. Else from `/proc/PID/stat`, in hundredths of a second.
 
 use std::{
     fs,
@@ -11,11 +11,11 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// Where version 1 of control groups counts CPU time.
+/// CPU accounting of version 1 of control groups.
 const GROUPS_V1: &str = "/sys/fs/cgroup/cpuacct";
-/// Where version 2 has everything.
+/// Version 2 of control groups.
 const GROUPS_V2: &str = "/sys/fs/cgroup";
-/// Every group begins so; the id of the process that made it follows.
+/// Prefix of every group; the id of the process that made it follows.
 const PREFIX: &str = "braid-bench-";
 /// `USER_HZ`: the unit of times in `/proc/PID/stat`, the same on every Linux that we build for.
 const TICKS_PER_SECOND: u64 = 100;
@@ -27,15 +27,15 @@ pub enum CpuMeter {
     Group {
         /// The group.
         group: PathBuf,
-        /// Where this process was before.
+        /// The group of this process before.
         parent: PathBuf,
     },
-    /// The process tables: this process, children that ended, children that live.
+    /// The process table: this process, children that ended, children that live.
     Processes,
 }
 
 impl CpuMeter {
-    /// To be called before any process is started: they inherit the group.
+    /// Must be called before any process is started: processes inherit the group.
     pub fn start() -> Self {
         Self::group(Path::new(GROUPS_V1))
             .or_else(|_| Self::group(Path::new(GROUPS_V2)))
@@ -56,7 +56,7 @@ impl CpuMeter {
         Ok(meter)
     }
 
-    /// How it counts, for the head of the report.
+    /// How it measures, for the head of the report.
     pub fn describe(&self) -> &'static str {
         match self {
             Self::Group { .. } => "CPU: user + system of all processes, from a control group",
@@ -64,7 +64,7 @@ impl CpuMeter {
         }
     }
 
-    /// The group, if it counts so: for groups below it, whose time counts here as well.
+    /// The control group, if there is one: for groups below it, whose time counts here as well.
     pub fn group_path(&self) -> Option<&Path> {
         match self {
             Self::Group { group, .. } => Some(group),
@@ -76,7 +76,8 @@ impl CpuMeter {
     pub fn now(&self) -> Result<Duration> {
         match self {
             Self::Group { group, .. } => {
-                // What this thread used since it was last taken off its processor, up to 10 ms, is counted when it is again.
+                // The kernel counts this thread's time since its last switch, up to 10 ms, at the
+                // next switch.
                 std::thread::sleep(Duration::from_micros(1));
                 group_time(group)
             }
@@ -88,14 +89,14 @@ impl CpuMeter {
 impl Drop for CpuMeter {
     fn drop(&mut self) {
         if let Self::Group { group, parent } = self {
-            // What cannot be tidied up is an empty group, which does no harm.
+            // An empty group that cannot be removed does no harm.
             let _ = fs::write(parent.join("cgroup.procs"), std::process::id().to_string());
             let _ = fs::remove_dir(group);
         }
     }
 }
 
-/// Removes the groups of processes that are dead. The kernel keeps a group that has a process in it.
+/// Removes the groups of dead processes. The kernel does not remove a group with a process in it.
 fn remove_leftovers(root: &Path) {
     for group in groups_below(root) {
         let owner = group
@@ -107,10 +108,10 @@ fn remove_leftovers(root: &Path) {
     }
 }
 
-/// What was measured apart has a group below.
+/// Separate measurements have a group below.
 fn remove_tree(group: &Path) {
     groups_below(group).iter().for_each(|below| remove_tree(below));
-    // In use, or somebody else was quicker.
+    // It may be in use, or another process removed it first.
     let _ = fs::remove_dir(group);
 }
 
@@ -164,7 +165,7 @@ fn processes() -> Result<Vec<Stat>> {
     Ok(texts.filter_map(|text| Stat::parse(&text)).collect())
 }
 
-/// What `/proc/PID/stat` says.
+/// The times in `/proc/PID/stat`.
 #[derive(PartialEq, Debug)]
 struct Stat {
     pid: u32,
@@ -174,7 +175,8 @@ struct Stat {
 }
 
 impl Stat {
-    /// The name, in brackets, may itself hold spaces and brackets: what counts comes after the last one.
+    /// The name, in parentheses, may contain spaces and parentheses: the numbers follow the last
+    /// one.
     fn parse(text: &str) -> Option<Self> {
         let (head, tail) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = tail.split_whitespace().collect();

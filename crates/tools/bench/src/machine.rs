@@ -1,10 +1,10 @@
-//! The machine in a line, for the head of a report.
+//! A description of the machine in one line, for the head of a report.
 
 use std::{fs, path::Path};
 
 use crate::steal::Steal;
 
-/// Processors, memory, kernel and the file system under `scratch`; what cannot be had is left out.
+/// Processors, memory, kernel and the file system of `scratch`; unknown values are left out.
 pub fn describe(scratch: &Path) -> String {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let mut parts = vec![format!("{cpus} processors")];
@@ -25,7 +25,8 @@ pub fn load() -> Option<f64> {
     read("/proc/loadavg").split(' ').next()?.parse().ok()
 }
 
-/// The machine when something was measured: its load before it, and what its host took from the samples since this was said last.
+/// The machine at a measurement: the load before it, and the time that its host took from the
+/// samples since the last call.
 pub fn when(machine: &str, load: Option<f64>, steal: &Steal) -> String {
     let load = load.map(|load| format!("load average {load:.1} before it"));
     [Some(machine.to_owned()), load, steal.said()]
@@ -50,16 +51,17 @@ fn memory(meminfo: &str) -> Option<String> {
     Some(format!("{} GiB of memory", (kib + (1 << 19)) >> 20))
 }
 
-/// How long a processor of a virtual machine that has nothing to do looks for work before it halts: decides what it costs to wake one up.
+/// How long an idle processor of a virtual machine polls before it halts: this decides the cost of
+/// a wake-up.
 fn idle(driver: &str, nanoseconds: &str) -> Option<String> {
     let nanoseconds: u64 = nanoseconds.trim().parse().ok()?;
     (driver.trim() == "haltpoll").then(|| match nanoseconds {
-        0 => "idle processors halt at once".to_owned(),
+        0 => "idle processors halt immediately".to_owned(),
         _ => format!("idle processors poll {} us before they halt", nanoseconds / 1000),
     })
 }
 
-/// Of the mount whose path is the longest above `place`.
+/// The file system of the mount point that is the longest prefix of `place`.
 fn file_system(mounts: &str, place: &Path) -> Option<String> {
     let mount = |line: &str| {
         let mut fields = line.split(' ').skip(1);
@@ -86,7 +88,7 @@ mod tests {
             idle("haltpoll\n", "200000\n").unwrap(),
             "idle processors poll 200 us before they halt"
         );
-        assert_eq!(idle("haltpoll\n", "0\n").unwrap(), "idle processors halt at once");
+        assert_eq!(idle("haltpoll\n", "0\n").unwrap(), "idle processors halt immediately");
         assert_eq!(idle("intel_idle\n", "200000\n"), None);
         assert_eq!(idle("haltpoll\n", ""), None);
     }

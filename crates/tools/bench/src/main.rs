@@ -1,21 +1,24 @@
-//! Benchmarks with bars, in one form: a table with the command that made each row, `--json`, and `--check`, which
-//! exits 1 and names each bar that does not hold.
+//! Benchmarks with targets, in one form: a table with the command of each row, `--json`, and
+//! `--check`, which exits 1 and names each missed target.
 //!
 //! ```text
-//!   main ── mount/        a mount as users drive it, and its rivals
+//!   main ── mount/        a mount as users use it, and other systems
 //!     ├──── papers/       the papers' figures, on hosts and links of a lab
-//!     ├──── growth/       what each grows with: curves, and the exponents of their cost
+//!     ├──── growth/       curves of growth, and the exponents of their cost
 //!     ├──── parallel/     tasks that share a file
-//!     ├──── page/         docs/results and docs/plots, of what runs kept
-//!     └──── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file: measured in the same run
-//!                   ├── daemons/      one metadata server and four I/O daemons, each a process of its own
+//!     ├──── page/         docs/results and docs/plots, from stored results
+//!     └──── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file
+//!                   ├── daemons/      one metadata server and four I/O daemons, processes
 //!                   └── workers/      this program again, as a process that echoes or creates
 //!             │
 //!             └── measure, stats ── report/   table, JSON, the bars that do not hold
 //! ```
 //!
-//! Invariants: (1) a reference and its subject are measured in turn, A B A B, in one run; (2) CPU is user + system of every
-//! process of the row, taken together; (3) a bar that could not be measured is an error, not a bar that holds.
+//! Invariants:
+//!
+//! 1. A reference and its subject are measured in turn, A B A B, in one run.
+//! 2. CPU is user + system of every process of the row together.
+//! 3. A target that could not be measured is an error, not a target that is reached.
 #![forbid(unsafe_code)]
 
 mod args;

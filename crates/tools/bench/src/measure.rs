@@ -1,18 +1,18 @@
-//! A measured value and the bar that it is held against.
+//! A measured value and its target.
 
 use crate::stats::Summary;
 
-/// The limit that a value must keep.
+/// The limit that a value must reach or not exceed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Bar {
-    /// At most this; how it came about.
+    /// At most this; the string explains the limit.
     AtMost(f64, String),
-    /// At least this; how it came about.
+    /// At least this; the string explains the limit.
     AtLeast(f64, String),
 }
 
 impl Bar {
-    /// Whether `value` keeps it. What is not a number keeps nothing.
+    /// Whether `value` reaches the target. NaN never does.
     pub fn holds(&self, value: f64) -> bool {
         match self {
             Self::AtMost(limit, _) => value <= *limit,
@@ -35,7 +35,7 @@ impl Bar {
         }
     }
 
-    /// How the limit came about.
+    /// The explanation of the limit.
     pub fn reason(&self) -> &str {
         match self {
             Self::AtMost(_, reason) | Self::AtLeast(_, reason) => reason,
@@ -43,17 +43,17 @@ impl Bar {
     }
 }
 
-/// A summary and its bar, if it has one.
+/// A summary and its target, if it has one.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Value {
     /// What was measured.
     pub summary: Summary,
-    /// What it must keep.
+    /// The target.
     pub bar: Option<Bar>,
 }
 
 impl Value {
-    /// Whether the median keeps the bar; `None` without a bar.
+    /// Whether the median reaches the target; `None` without one.
     pub fn holds(&self) -> Option<bool> {
         self.bar.as_ref().map(|bar| bar.holds(self.summary.median))
     }
@@ -64,18 +64,18 @@ impl Value {
 pub struct Measure {
     /// Stable: `row.what`.
     pub name: String,
-    /// Of the values.
+    /// The unit of the values.
     pub unit: &'static str,
     /// Over plain connections, or where connections do not matter.
     pub plain: Value,
     /// The same over TLS.
     pub tls: Option<Value>,
-    /// What made it.
+    /// The command that measures it.
     pub command: String,
 }
 
 impl Measure {
-    /// A value without a bar.
+    /// A value without a target.
     pub fn new(name: impl Into<String>, unit: &'static str, summary: Summary) -> Self {
         Self {
             name: name.into(),
@@ -86,38 +86,38 @@ impl Measure {
         }
     }
 
-    /// With the bar that it must not exceed.
+    /// Sets the limit that it must not exceed.
     pub fn at_most(mut self, limit: f64, reason: impl Into<String>) -> Self {
         self.plain.bar = Some(Bar::AtMost(limit, reason.into()));
         self
     }
 
-    /// With the bar that it must reach.
+    /// Sets the limit that it must reach.
     pub fn at_least(mut self, limit: f64, reason: impl Into<String>) -> Self {
         self.plain.bar = Some(Bar::AtLeast(limit, reason.into()));
         self
     }
 
-    /// With the value over TLS beside it.
+    /// Adds the value over TLS.
     pub fn beside_tls(mut self, summary: Option<Summary>) -> Self {
         self.tls = summary.map(|summary| Value { summary, bar: None });
         self
     }
 
-    /// With the value over TLS beside it, which may be `factor` times the plain one.
+    /// Adds the value over TLS, which may be `factor` times the plain one.
     pub fn beside_tls_at_most(mut self, summary: Option<Summary>, factor: f64) -> Self {
         let bar = Bar::AtMost(factor * self.plain.summary.median, format!("{factor} x plain"));
         self.tls = summary.map(|summary| Value { summary, bar: Some(bar) });
         self
     }
 
-    /// With the command that made it.
+    /// Sets the command that measures it.
     pub fn made_by(mut self, command: &str) -> Self {
         self.command = command.to_owned();
         self
     }
 
-    /// Both values, by the names that they have in JSON and in complaints.
+    /// Both values, with their names in JSON and in messages.
     pub fn values(&self) -> impl Iterator<Item = (String, &Value)> {
         let tls = self.tls.iter().map(|value| (format!("{}.tls", self.name), value));
         std::iter::once((self.name.clone(), &self.plain)).chain(tls)

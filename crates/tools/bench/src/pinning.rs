@@ -1,24 +1,24 @@
-//! Where processes may run: wherever the system puts them, or all on one processor.
+//! Placement of processes: on any processors, or all on one.
 //!
-//! On one processor a message is handed over without waking an idle one, which on virtual machines costs several round
-//! trips. Both are measured: the reference always in the same way as its subject.
+//! On one processor a message is passed on without waking an idle processor, which on virtual
+//! machines costs several round trips. Both are measured, the reference always like its subject.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
-/// Where a sample's processes run.
+/// The placement of a sample's processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pinning {
-    /// Wherever the system puts them.
+    /// Wherever the system schedules them.
     Free,
     /// All on the first processor that we may use.
     OneCpu,
 }
 
 impl Pinning {
-    /// Both.
+    /// Both placements.
     pub const ALL: [Self; 2] = [Self::Free, Self::OneCpu];
 
     /// For names of measures.
@@ -30,9 +30,10 @@ impl Pinning {
     }
 }
 
-/// Runs `work` with this thread and every thread of `pids` where `pinning` says; then all may run where they could before.
+/// Runs `work` with this thread and every thread of `pids` placed as `pinning`; then all may run as
+/// before.
 pub fn pinned<T>(pinning: Pinning, pids: &[u32], work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let before = sched_getaffinity(None).context("asking where this program may run")?;
+    let before = sched_getaffinity(None).context("query the processors of this program")?;
     if pinning == Pinning::Free {
         return work();
     }
@@ -48,11 +49,11 @@ fn first_of(all: &CpuSet) -> CpuSet {
     one
 }
 
-/// Threads that a process starts later inherit the place of the thread that starts them.
+/// New threads inherit the placement of the thread that starts them.
 fn place(pids: &[u32], cpus: &CpuSet) -> Result<()> {
-    sched_setaffinity(None, cpus).context("moving this thread")?;
+    sched_setaffinity(None, cpus).context("pin this thread")?;
     for thread in pids.iter().flat_map(|pid| threads(*pid)) {
-        // A thread that has ended meanwhile needs no place.
+        // A thread that has ended meanwhile needs no placement.
         let _ = sched_setaffinity(Some(thread), cpus);
     }
     Ok(())

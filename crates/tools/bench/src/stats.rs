@@ -1,9 +1,9 @@
 //! Medians and spreads.
 
-/// What several samples of one measure say.
+/// The summary of several samples of one measure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Summary {
-    /// The middle one; of an even count the mean of the two in the middle.
+    /// The middle sample; for an even count the mean of the two in the middle.
     pub median: f64,
     /// The smallest.
     pub min: f64,
@@ -12,7 +12,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of at least one sample; `None` of none, or when one is not a number.
+    /// Of at least one sample; `None` for none, or when one is not a number.
     pub fn of(samples: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = samples.into_iter().collect();
         if sorted.is_empty() || sorted.iter().any(|sample| sample.is_nan()) {

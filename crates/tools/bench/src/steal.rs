@@ -1,20 +1,22 @@
-//! Samples of a machine that is a guest: while its host gives the processors to others, what is measured is the host.
+//! Samples on a virtual machine: while its host gives the processors to others, a sample measures
+//! the host.
 //!
-//! Linux counts that time as *steal* (`/proc/stat`). A sample that it took more of than it may is taken again, whatever its value is;
-//! of all tries the one counts that it took the least of, and the head of the report says how many there were.
+//! Linux counts that time as *steal* (`/proc/stat`). A sample with more of it than allowed is
+//! repeated, whatever its value is. The try with the least counts, and the head of the report has
+//! the number of tries.
 
 use std::{cell::RefCell, fs, thread, time::Duration};
 
 use anyhow::Result;
 
-/// The part of all processors' time that may be taken from a sample.
+/// The part of all processors' time that may be stolen during a sample.
 const STOLEN_MAX: f64 = 0.05;
-/// How often a sample is taken at most.
+/// Maximum number of tries of a sample.
 const TRIES: u32 = 5;
-/// Others are busy for seconds, not milliseconds.
+/// Other guests are busy for seconds, not milliseconds.
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// What was taken from the samples of a run.
+/// The time stolen from the samples of a run.
 #[derive(Debug)]
 pub struct Steal {
     tries: u32,
@@ -25,22 +27,22 @@ pub struct Steal {
 struct Seen {
     samples: u32,
     again: u32,
-    /// Of the samples that count, the most that was taken from one.
+    /// The most that was stolen from one of the counted samples.
     most: f64,
 }
 
 impl Steal {
-    /// For a run; one that only tries takes each sample once.
+    /// For a run; a quick run takes each sample once.
     pub fn new(quick: bool) -> Self {
         Self { tries: if quick { 1 } else { TRIES }, seen: RefCell::default() }
     }
 
-    /// What `work` says, of the try that was disturbed the least.
+    /// The result of `work` in the try with the least stolen time.
     pub fn undisturbed<T>(&self, work: &mut dyn FnMut() -> Result<T>) -> Result<T> {
         self.least(Times::now, || thread::sleep(PAUSE), work)
     }
 
-    /// Runs the variants in turn, A B C A B C, so often: each sample's neighbours saw the same machine.
+    /// Runs the variants in turn, A B C A B C: the neighbours of each sample saw the same machine.
     pub fn in_turn<T>(
         &self,
         times: u32,
@@ -55,7 +57,7 @@ impl Steal {
         Ok(samples)
     }
 
-    /// The same by any clock.
+    /// The same with any clock.
     fn least<T>(
         &self,
         now: impl Fn() -> Times,
@@ -86,7 +88,7 @@ impl Steal {
         Ok(made)
     }
 
-    /// In words, what was taken since this was said last; `None` if no sample was.
+    /// A text on the time stolen since the last call; `None` without a sample.
     pub fn said(&self) -> Option<String> {
         let Seen { samples, again, most } = self.seen.take();
         let most = most * 100.0;
@@ -100,7 +102,7 @@ impl Steal {
     }
 }
 
-/// Of all processors since they started, in ticks.
+/// Times of all processors since the start, in ticks.
 #[derive(Clone, Copy, Default, Debug)]
 struct Times {
     all: u64,
@@ -108,7 +110,7 @@ struct Times {
 }
 
 impl Times {
-    /// Nothing where the system does not say.
+    /// Zero where the system has no such times.
     fn now() -> Self {
         of(&fs::read_to_string("/proc/stat").unwrap_or_default()).unwrap_or_default()
     }
@@ -136,7 +138,8 @@ mod tests {
 
     use super::*;
 
-    /// Samples 1, 2, 3, …, from which these hundredths are stolen: which one counts, and what is said.
+    /// Samples 1, 2, 3, …, from which these hundredths are stolen: the one that counts, and the
+    /// text.
     fn counted(quick: bool, stolen: &[u64]) -> (usize, String) {
         let steal = Steal::new(quick);
         let (taken, clock) = (Cell::new(0), Cell::new(Times::default()));
@@ -158,13 +161,15 @@ mod tests {
 
     #[test]
     fn a_disturbed_sample_is_taken_again_and_that_is_said() {
-        let said = "other guests took at most 1 % of the processors from a sample, 2 disturbed tries left out";
+        let said = "other guests took at most 1 % of the processors from a sample, 2 disturbed \
+            tries left out";
         assert_eq!(counted(false, &[60, 6, 1]), (3, said.to_owned()));
     }
 
     #[test]
     fn where_all_are_disturbed_the_least_disturbed_counts() {
-        let said = "other guests took at most 20 % of the processors from a sample, 4 disturbed tries left out";
+        let said = "other guests took at most 20 % of the processors from a sample, 4 disturbed \
+            tries left out";
         assert_eq!(counted(false, &[60, 20, 30, 40, 50]), (2, said.to_owned()));
     }
 

@@ -1,19 +1,21 @@
-//! Memory that the host of a virtual machine stands behind.
+//! Memory that the host of a virtual machine has allocated.
 //!
-//! A host takes back what its guest has had free for some seconds (free page reporting), and the guest pays for the next first touch of
-//! such a page: 2.4 s/GiB on one machine, 0.06 where the page had just been freed. Whose turn comes after a pause would pay that for the
-//! page cache of all. Before a sample that fills pages anew, free memory is therefore touched and freed again, for every subject alike.
+//! A host takes back memory that its guest has had free for some seconds (free page reporting), and
+//! the guest pays for the next first touch of such a page: 2.4 s/GiB on one machine, 0.06 where the
+//! page had just been freed. The first subject after a pause would pay that for the page cache of
+//! all. Therefore free memory is touched and freed again before a sample that fills new pages, for
+//! every subject alike.
 
 use std::fs;
 
 const GIB: u64 = 1 << 30;
-/// More than the page cache of a client or of the servers takes of one sample.
+/// More than one sample uses of the page cache of a client or of the servers.
 const BYTES_MAX: u64 = 3 * GIB;
-/// In pieces, so that none is kept by the allocator for later.
+/// In blocks that the allocator returns to the system immediately.
 const PIECE: usize = 64 << 20;
 const PAGE: usize = 4096;
 
-/// Touches free memory, up to [`BYTES_MAX`], and frees it: what is free for now is the host's memory too. Takes nothing from the page cache.
+/// Touches free memory, up to [`BYTES_MAX`], and frees it. It evicts nothing from the page cache.
 pub fn touch_free_memory() {
     let bytes = bytes(&fs::read_to_string("/proc/meminfo").unwrap_or_default());
     let mut pieces = Vec::new();
@@ -24,7 +26,7 @@ pub fn touch_free_memory() {
     }
 }
 
-/// How much to touch: of what nobody uses, with a quarter left for those who come in between.
+/// How much to touch: three quarters of the free memory, the rest is for other processes meanwhile.
 fn bytes(meminfo: &str) -> u64 {
     let free = meminfo.lines().find_map(|line| {
         line.strip_prefix("MemFree:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
@@ -37,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_quarters_of_what_is_free_are_touched_and_never_more_than_is_needed() {
+    fn three_quarters_of_free_memory_are_touched_up_to_the_need() {
         assert_eq!(
             bytes("MemTotal:  9 kB\nMemFree:   2097152 kB\nMemAvailable: 99999999 kB\n"),
             3 * GIB / 2

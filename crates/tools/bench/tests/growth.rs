@@ -14,7 +14,8 @@ const CURVES: &[(&str, &[&str])] = &[
     ("pieces", &["read_list", "write_list", "read_view"]),
 ];
 
-/// What the table of a curve says of a series: CPU of a unit, which nothing does for nothing, and the rate below it.
+/// The numbers of a series in the table of a curve: the CPU of a unit, which is never 0, and the
+/// rate below it.
 fn figures(text: &str, curve: &str, series: &str) -> Option<(f64, f64)> {
     let table = text.split_once(&format!("**{curve}**"))?.1;
     let mut rows = table.lines().skip_while(|line| !line.starts_with(&format!("| {series} |")));
@@ -42,7 +43,7 @@ fn the_smallest_point_of_each_curve_is_measured_and_nothing_is_left() {
         for series in *all {
             let (cost, rate) = figures(&said, curve, series)
                 .unwrap_or_else(|| panic!("no {curve} {series} in\n{said}"));
-            // On a slow machine a rate may be below what the table shows.
+            // On a slow machine a rate may be below the table's precision.
             assert!(cost >= 0.0 && rate >= 0.0, "{curve} {series}: {cost} {rate}");
         }
     }

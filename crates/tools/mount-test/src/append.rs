@@ -1,4 +1,5 @@
-//! Records appended by several processes on several mounts: none torn, none lost, each writer's in order.
+//! Records appended by several processes on several mounts: none is torn or lost, and each writer's
+//! records are in order.
 
 use anyhow::{Context, Result, ensure};
 use braid_types::Random;
@@ -8,17 +9,17 @@ use crate::{
     cases::{Case, Ground, Outcome},
 };
 
-/// Processes that append.
+/// Number of processes that append.
 const WRITERS: u32 = 4;
-/// Records of each.
+/// Records of each process.
 const RECORDS: u32 = 5_000;
 const RECORDS_FULL: u32 = 100_000;
-/// The longest filling of a record: records of all lengths meet stripes in all ways.
+/// Maximum length of a record's filling: records of many lengths cross stripes in many ways.
 const FILLING_MAX: u64 = 600;
 
 pub const CASES: &[Case] = &[Case { name: "append::no_record_is_torn_or_lost", run: appended }];
 
-/// `writer sequence filling checksum`, a line.
+/// `writer sequence filling checksum`, one line.
 pub fn record(writer: u32, sequence: u32, random: &mut Random) -> Vec<u8> {
     let letter = char::from(b'a' + (random.below(26)) as u8);
     let filling: String =
@@ -39,7 +40,7 @@ pub fn appended(ground: &Ground) -> Result<Outcome> {
     for (writer, actor) in actors.iter_mut().enumerate() {
         let path = ground.turn(writer).join("appended");
         let seed = ground.seed.wrapping_add(writer as u64);
-        let path = path.to_str().context("a path that is text")?;
+        let path = path.to_str().context("the path is not UTF-8")?;
         actor.send(&[
             "append",
             path,
@@ -61,7 +62,7 @@ pub fn appended(ground: &Ground) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{} records by {WRITERS} processes", records * WRITERS)))
 }
 
-/// Every record of every writer is there once, whole, and in its writer's order.
+/// Every record of every writer is there once, complete, and in its writer's order.
 fn judge(found: &[u8], records: u32) -> Result<()> {
     let mut next = [0; WRITERS as usize];
     let mut offset = 0;
@@ -77,7 +78,8 @@ fn judge(found: &[u8], records: u32) -> Result<()> {
             .with_context(|| format!("writer {writer} at offset {offset}"))?;
         ensure!(
             sequence == *wanted,
-            "writer {writer}: record {sequence} at offset {offset}, where {wanted} is the next: lost or out of order"
+            "writer {writer}: record {sequence} at offset {offset}, expected {wanted}: \
+             lost or out of order"
         );
         *wanted += 1;
         offset += line.len();

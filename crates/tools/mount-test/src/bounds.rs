@@ -1,12 +1,13 @@
 //! How long the calls of programs take while a server is gone (I8): `braid-mount-test bounds`.
 //!
 //! ```text
-//!   maker's mount: files ── ended ── the measured mount: some opened ── a server is gone ── every call at once, each on its own file
-//!                                                                                            └── server back ── all is well
+//!   maker's mount: files ── ended ── measured mount: some opened ── a server fails
+//!     └── all calls, each on its own file ── the server is back ── calls succeed again
 //! ```
 //!
-//! Every call must end within the mount's bound, and what a machine under load needs beside it: [`Bound::limit`]. One that waits twice
-//! takes two bounds, and fails. What it ends with, an answer or an error, is shown; the table is that of `docs/consistency.md`.
+//! Every call must end within the mount's time bound and a reserve for a loaded machine:
+//! [`Bound::limit`]. A call that waits twice takes two bounds and fails. Its result, an answer or
+//! an error, is shown in a table as in `docs/consistency.md`.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -33,29 +34,30 @@ use crate::{
     suite::cannot_mount,
 };
 
-/// The bound of the short form, as an option of the mount; the long one has the default.
+/// The time bound of the short form, as an option of the mount; the long form has the default.
 const SHORT: Bound = Bound { option: Some("timeout=5s"), time: Duration::from_secs(5) };
 const DEFAULT: Bound = Bound { option: None, time: Duration::from_secs(30) };
 
-/// Files are spread over both, so that each lies partly where a daemon is gone.
+/// Files are spread over both daemons, so that each is partly unreachable without one.
 const IODS: usize = 2;
 /// Two stripes on each daemon.
 const FILE_BYTES: usize = 4 << 20;
-/// Files that are open late in the directory of which one is removed.
+/// Files with a lazy open in the directory in which one of them is removed.
 const LATE: usize = 8;
-/// How long the cluster may take until it is well again: a session that was lost is made anew, an I/O daemon is heard again.
+/// Maximum time until the cluster serves again: sessions are created again, and daemons register
+/// again.
 const WELL_MAX: Duration = Duration::from_secs(90);
 
 /// `braid-mount-test bounds`.
 #[derive(Args, Clone, Debug)]
 pub struct BoundsArgs {
-    /// The default bound of 30 s in place of one of 5 s
+    /// Use the default time bound of 30 s instead of 5 s
     #[arg(long)]
     full: bool,
-    /// Only what is gone and has this in its name
+    /// Only failures with this word in their names
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
-    /// Where the cluster lies [default: memory, where it has attributes]
+    /// Directory of the cluster [default: in memory, where that has extended attributes]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -68,19 +70,19 @@ struct Bound {
 }
 
 impl Bound {
-    /// Half a bound more: a machine under load is late, and two bounds are more than that.
+    /// One and a half bounds: a loaded machine is slow, and two bounds are more.
     fn limit(self) -> Duration {
         self.time * 3 / 2
     }
 }
 
-/// What is gone.
+/// The failed servers of a run.
 struct Gone {
     name: &'static str,
-    /// In the table.
+    /// Its text in the table.
     shown: &'static str,
     victims: &'static [Victim],
-    /// It takes connections and answers nothing, else it refuses them.
+    /// Whether it accepts connections without an answer; else it refuses connections.
     silent: bool,
 }
 
@@ -113,20 +115,20 @@ const GONE: &[Gone] = &[
     Gone { name: "bounds::client_cut_off", shown: "all, silent", victims: BOTH, silent: true },
 ];
 
-/// A directory on the measured mount, with what was opened there before.
+/// A directory on the measured mount, and files opened there before the failure.
 struct Place {
     dir: PathBuf,
     open: Option<File>,
-    /// Open late.
+    /// Files with a lazy open.
     late: Vec<File>,
 }
 
-/// A call of a program.
+/// A measured call.
 struct Measured {
     name: &'static str,
-    /// What it needs, made by another mount.
+    /// Creates what it needs, through another mount.
     make: fn(&Path) -> io::Result<()>,
-    /// What is opened before on the measured mount.
+    /// Opens a file before the failure, through the measured mount.
     open: fn(&Path) -> io::Result<Option<File>>,
     call: fn(&Place) -> io::Result<()>,
 }
@@ -247,7 +249,7 @@ fn list(place: &Place) -> io::Result<()> {
     fs::read_dir(&place.dir)?.try_for_each(|entry| entry.map(drop))
 }
 
-/// One call: less may be written than is asked for, and what is asked for then is another call.
+/// One call: a short write counts, since the rest would be another call.
 fn write(place: &Place) -> io::Result<()> {
     opened(place)?.write_at(&vec![8; FILE_BYTES], 0).map(drop)
 }
@@ -277,10 +279,10 @@ fn flock(place: &Place) -> io::Result<()> {
         .map_err(io::Error::from)
 }
 
-/// What became of each call with one thing gone: how long it took, and its error.
+/// The results of all calls for one failure: the time and the error of each.
 type Column = Vec<(Duration, Option<io::Error>)>;
 
-/// Runs it; true when nothing failed.
+/// Runs the test; returns true when nothing failed.
 pub fn run(args: &BoundsArgs) -> Result<bool> {
     let mut counts = Counts::default();
     if let Some(why) = cannot_mount() {
@@ -316,7 +318,7 @@ fn measure(dir: &Path, bound: Bound, gone: &[&Gone], counts: &mut Counts) -> Res
             let dir = maker.point().join(below(gone, number));
             fs::create_dir_all(&dir)?;
             (measured.make)(&dir)
-                .with_context(|| format!("making what {} needs", measured.name))?;
+                .with_context(|| format!("create what {} needs", measured.name))?;
         }
     }
     maker.stop()?;
@@ -329,14 +331,14 @@ fn measure(dir: &Path, bound: Bound, gone: &[&Gone], counts: &mut Counts) -> Res
             Ok(column) => column,
             Err(error) => {
                 counts.note(gone.name, Err(error), started.elapsed());
-                // What comes next would find the mount as this one left it.
+                // The next run would find the mount as this one left it.
                 return Ok(columns);
             }
         };
         counts.note(gone.name, judge(&column, bound).map(Outcome::Passed), started.elapsed());
         columns.push(column);
     }
-    // Whatever was gone, it ends as any other.
+    // After any failure the mount can be ended normally.
     mount.stop()?;
     Ok(columns)
 }
@@ -345,7 +347,7 @@ fn below(gone: &Gone, number: usize) -> PathBuf {
     PathBuf::from(gone.name.replace("::", "-")).join(number.to_string())
 }
 
-/// Every call at once, from the moment at which it is gone.
+/// All calls at the same time, started when the server fails.
 fn while_gone(cluster: &mut Cluster, mount: &Mount, bound: Bound, gone: &Gone) -> Result<Column> {
     let place = |number: usize| -> Result<Place> {
         let dir = mount.point().join(below(gone, number));
@@ -373,7 +375,7 @@ fn while_gone(cluster: &mut Cluster, mount: &Mount, bound: Bound, gone: &Gone) -
     Ok(column)
 }
 
-/// Files of which everything is known, so that the next open asks nobody.
+/// Files whose attributes are all cached, so that the next open sends no request.
 fn open_late(dir: &Path) -> Result<Vec<File>> {
     let open = |number| -> Result<File> {
         for _ in 0..3 {
@@ -384,7 +386,7 @@ fn open_late(dir: &Path) -> Result<Vec<File>> {
     (0..LATE).map(open).collect()
 }
 
-/// A call by a thread of its own, which is left alone when it hangs.
+/// Starts a call in its own thread, which is abandoned when it hangs.
 fn start(
     measured: &'static Measured,
     place: Place,
@@ -418,7 +420,7 @@ fn signal(cluster: &Cluster, victim: Victim, signal: Signal) -> Result<()> {
     Ok(kill_process(pid.context("it does not run")?, signal)?)
 }
 
-/// The longest call; an error with those that took longer than they may.
+/// The longest call; an error with those that took too long.
 fn judge(column: &Column, bound: Bound) -> Result<String> {
     let late = CALLS.iter().zip(column).filter(|(_, (time, _))| *time > bound.limit());
     let late: Vec<String> =

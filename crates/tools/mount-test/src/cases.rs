@@ -4,29 +4,29 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-/// Where cases run.
+/// The directories and options of cases.
 #[derive(Clone, Debug)]
 pub struct Ground {
-    /// One directory of the file system, by one mount or more.
+    /// One directory of the file system, through one or more mounts.
     pub dirs: Vec<PathBuf>,
-    /// The long form.
+    /// Whether the long form runs.
     pub full: bool,
-    /// What random choices come from.
+    /// The seed of random choices.
     pub seed: u64,
 }
 
 impl Ground {
-    /// By the first mount.
+    /// Through the first mount.
     pub fn here(&self) -> &Path {
         &self.dirs[0]
     }
 
-    /// By the last mount, which is another one if there is any.
+    /// Through the last mount, which is a different one if there are several.
     pub fn there(&self) -> &Path {
         &self.dirs[self.dirs.len() - 1]
     }
 
-    /// By one mount after the other.
+    /// Through the mounts in turn.
     pub fn turn(&self, at: usize) -> &Path {
         &self.dirs[at % self.dirs.len()]
     }
@@ -37,17 +37,17 @@ impl Ground {
     }
 }
 
-/// How a case ended that found nothing wrong.
+/// The result of a case that found no failure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It holds; a few words about what was done.
+    /// It passed; a few words about what was done.
     Passed(String),
     /// It could not run, and why.
     Skipped(String),
 }
 
 impl Outcome {
-    /// Nothing to add.
+    /// Passed, with no further words.
     pub fn passed() -> Result<Self> {
         Ok(Self::Passed(String::new()))
     }
@@ -55,13 +55,13 @@ impl Outcome {
 
 /// One case.
 pub struct Case {
-    /// What is printed, and what `--only` takes.
+    /// Its name, also for `--only`.
     pub name: &'static str,
-    /// Does it.
+    /// Runs it.
     pub run: fn(&Ground) -> Result<Outcome>,
 }
 
-/// What a run of cases came to.
+/// The counts of a run.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     pub passed: u64,
@@ -89,13 +89,13 @@ impl Counts {
         }
     }
 
-    /// The line that `cargo xtask test` looks for.
+    /// The line that `cargo xtask test` parses.
     pub fn closing_line(&self) -> String {
         format!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
 }
 
-/// Runs those of the cases whose names contain one of `only`, or all.
+/// Runs the cases whose names contain one of `only`, or all.
 pub fn run(cases: &[Case], only: &[String], ground: &Ground, counts: &mut Counts) {
     let wanted =
         |case: &&Case| only.is_empty() || only.iter().any(|part| case.name.contains(part.as_str()));

@@ -1,4 +1,4 @@
-//! The command line: each command takes directories, which are one directory seen by one mount or by several.
+//! The command line. Commands take directories: one directory, seen through one or several mounts.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -20,27 +20,29 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Random operations on one file, held against an image of it
+    /// Random operations on one file, compared with an image in memory
     Fsx(fsx::FsxArgs),
-    /// Random calls by several threads, held against every order that a coherent file system allows
+    /// Random calls by several threads, checked against every order that a coherent file system
+    /// allows
     History(history::HistoryArgs),
     /// Locks, appends and mappings by several processes on several mounts
     Shared(CasesArgs),
     /// Real programs: git, SQLite, a C project, tar, rsync, dbench
     Programs(CasesArgs),
-    /// Everything, on a cluster of its own that is mounted twice, also while its processes are killed
+    /// All tests, on a cluster of its own that is mounted twice, also while its processes are
+    /// killed
     Suite(suite::SuiteArgs),
-    /// How long each call takes while a server is gone, on a cluster and a mount of its own
+    /// How long each call takes while a server is gone, on a cluster and mount of its own
     Bounds(bounds::BoundsArgs),
-    /// Plays a part in another test
+    /// Executes commands of another test
     #[command(hide = true)]
     Actor,
 }
 
-/// Which cases, and where.
+/// The cases, and their directories.
 #[derive(Args, Clone, Debug)]
 struct CasesArgs {
-    /// A directory of the file system; several are the same directory by several mounts
+    /// A directory of the file system; several are the same directory through several mounts
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
     /// Only cases with this in their names
@@ -49,12 +51,12 @@ struct CasesArgs {
     /// The long form
     #[arg(long)]
     full: bool,
-    /// What random choices come from
+    /// The seed of random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Does what the command line says.
+/// Runs the command.
 pub fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,4 +1,5 @@
-//! Mounts that promise less than POSIX: what their reads see, and that nobody else sees less for it.
+//! Mounts with a weaker consistency than POSIX: what their reads see, and that other mounts are not
+//! affected.
 
 use std::{
     fs::{File, OpenOptions},
@@ -14,26 +15,26 @@ use crate::{
     cases::{Case, Ground, Outcome},
 };
 
-/// The options of the mounts whose directories a [`Ground`] of these cases has, in this order.
+/// The mount options for the directories of a [`Ground`] of these cases, in this order.
 pub const OPTIONS: [&str; 3] =
     ["consistency=posix", "consistency=close-to-open", "consistency=commit"];
 
 const TURNS: u64 = 100;
 const TURNS_FULL: u64 = 10_000;
-/// Not a divisor of a page: files end within one.
+/// Not a divisor of a page: files end within a page.
 const GROWS_BY: usize = 777;
 
 pub const CASES: &[Case] = &[
-    Case { name: "consistency::what_was_closed_before_an_open_is_seen_by_it", run: closed_before },
+    Case { name: "consistency::an_open_sees_writes_closed_before_it", run: closed_before },
     Case {
-        name: "consistency::a_posix_mount_sees_at_once_what_a_weak_one_wrote",
+        name: "consistency::a_posix_mount_sees_writes_of_a_weak_mount_immediately",
         run: posix_beside,
     },
-    Case { name: "consistency::fsync_shows_a_commit_mount_what_others_committed", run: committed },
-    Case { name: "consistency::o_direct_on_a_weak_mount_reads_what_is_there", run: direct },
-    Case { name: "consistency::what_another_mount_added_is_never_zeros", run: grown },
+    Case { name: "consistency::fsync_on_a_commit_mount_shows_commits_of_others", run: committed },
+    Case { name: "consistency::o_direct_on_a_weak_mount_reads_current_data", run: direct },
+    Case { name: "consistency::bytes_added_by_another_mount_are_never_zeros", run: grown },
     Case {
-        name: "consistency::no_record_that_weak_and_posix_mounts_append_is_torn_or_lost",
+        name: "consistency::no_record_appended_by_weak_and_posix_mounts_is_torn_or_lost",
         run: append::appended,
     },
 ];
@@ -77,25 +78,25 @@ fn closed_before(ground: &Ground) -> Result<Outcome> {
             let found = word(&file)?;
             ensure!(
                 found == turn,
-                "{turn} was written and closed, and {} opened after it has {found}",
+                "{turn} was written and closed, but {} opened later reads {found}",
                 path.display()
             );
         }
         let open = [opened(&places.weak[0])?, opened(&places.weak[1])?];
-        // So that there are pages that may stay.
+        // Fills the cache with pages that may stay.
         open.iter().try_for_each(|file| word(file).map(drop))?;
         rewrite(&places.posix, turn + 1)?;
         for file in &open {
             let found = word(file)?;
             ensure!(
                 found == turn || found == turn + 1,
-                "{turn}, then {} was written, and there is {found}",
+                "{turn}, then {} was written, but {found} is read",
                 turn + 1
             );
             older += u64::from(found == turn);
         }
     }
-    ensure!(older > 0, "every read saw every write: these mounts keep nothing");
+    ensure!(older > 0, "every read saw every write: these mounts cache nothing");
     Ok(Outcome::Passed(format!(
         "{turns} turns; {older} reads of files open since before were older"
     )))
@@ -114,7 +115,7 @@ fn posix_beside(ground: &Ground) -> Result<Outcome> {
             let found = word(file)?;
             ensure!(
                 found == turn,
-                "turn {turn}: {turn} was written on a weak mount, and there is {found}"
+                "turn {turn}: {turn} was written on a weak mount, but {found} is read"
             );
         }
     }
@@ -132,7 +133,7 @@ fn committed(ground: &Ground) -> Result<Outcome> {
         writes.sync_all()?;
         reads.sync_all()?;
         let found = word(&reads)?;
-        ensure!(found == turn, "{turn} was committed, and after fsync the reader has {found}");
+        ensure!(found == turn, "{turn} was committed, but after fsync the reader has {found}");
     }
     Ok(Outcome::Passed(format!("{turns} turns")))
 }
@@ -146,11 +147,11 @@ fn direct(ground: &Ground) -> Result<Outcome> {
     let cached = opened(&places.weak[0])?;
     let turns = ground.size(TURNS, TURNS_FULL);
     for turn in 1..=turns {
-        // So that there is a page that is too old.
+        // Fills the cache with a page that becomes stale.
         word(&cached)?;
         writes.write_all_at(&turn.to_le_bytes(), 0)?;
         let found = word(&direct)?;
-        ensure!(found == turn, "{turn} was written, and O_DIRECT reads {found}");
+        ensure!(found == turn, "{turn} was written, but O_DIRECT reads {found}");
     }
     Ok(Outcome::Passed(format!("{turns} turns")))
 }
@@ -166,17 +167,14 @@ fn grown(ground: &Ground) -> Result<Outcome> {
         for file in &open {
             let bytes = file.read_at(&mut found, 0)?;
             let wrong = found[..bytes].iter().position(|byte| *byte != 7);
-            ensure!(
-                wrong.is_none(),
-                "turn {turn}: byte {wrong:?} of {bytes} was written by nobody"
-            );
+            ensure!(wrong.is_none(), "turn {turn}: byte {wrong:?} of {bytes} was never written");
         }
     }
     for file in &open {
         let size = file.metadata()?.len();
         ensure!(
             size == found.len() as u64,
-            "{} bytes were written, and the size is {size}",
+            "{} bytes were written, but the size is {size}",
             found.len()
         );
         ensure!(file.read_at(&mut found, 0)? == found.len(), "bytes within the size are missing");

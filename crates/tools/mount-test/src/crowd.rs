@@ -1,5 +1,5 @@
-//! Directories of very many names: a listing has each of them once, also while others come and go, and costs the mount a
-//! bounded amount of memory.
+//! Directories with very many names: a listing has each name once, also while other names come and
+//! go, and uses a bounded amount of the mount's memory.
 
 use std::{
     collections::HashSet,
@@ -22,15 +22,15 @@ use crate::{
 pub const CASES: &[OwnCase] =
     &[OwnCase { name: "crowd::a_huge_directory_is_listed_whole", run: listed }];
 
-/// Names.
+/// Number of names.
 const NAMES: usize = 100_000;
 const NAMES_FULL: usize = 1_000_000;
-/// Threads that make them, through the library: what is tested is the mount.
+/// Threads that create them through the library, since the mount is what is tested.
 const MAKERS: usize = 4;
 /// Names that come and go meanwhile.
 const PASSING: usize = 64;
-/// What listings may add to the memory of the mount's process, in KiB. It keeps the names of 262,144 files
-/// (`FILES_MAX` of `braid-vfs`), however many there are.
+/// Maximum growth of the mount process's memory by listings, in KiB. The mount caches the names of
+/// 262,144 files (`FILES_MAX` of `braid-vfs`) in directories of any size.
 const GROWTH_MAX_KIB: u64 = 192 << 10;
 
 fn listed(yard: &Yard) -> Result<Outcome> {
@@ -48,7 +48,7 @@ fn listed(yard: &Yard) -> Result<Outcome> {
     let after = stage.mounts[0].memory_kib()?;
     ensure!(
         after <= before + GROWTH_MAX_KIB,
-        "the mount had {before} KiB, and has {after} KiB now"
+        "the mount used {before} KiB before, and {after} KiB now"
     );
     words.push(timed("removed", || remove(&stage, names))?);
     fs::remove_dir(&dirs[1])?;
@@ -81,7 +81,7 @@ fn remove(stage: &Stage, names: usize) -> Result<()> {
     by_many(stage, names, |client, path| client.unlink(path))
 }
 
-/// Does something with every name, by several threads.
+/// Runs `act` on every name, in several threads.
 fn by_many(
     stage: &Stage,
     names: usize,
@@ -105,29 +105,29 @@ fn by_many(
     })
 }
 
-/// Every name is there once; of those that come and go, none twice.
+/// Every name is listed once; names that come and go at most once.
 fn judge(dir: &Path, names: usize, passing: usize) -> Result<()> {
     let (mut seen, mut guests) = (vec![false; names], HashSet::new());
     for entry in fs::read_dir(dir)? {
         let found = entry?
             .file_name()
             .into_string()
-            .map_err(|name| anyhow::anyhow!("a name of nobody: {name:?}"))?;
+            .map_err(|name| anyhow::anyhow!("an unknown name: {name:?}"))?;
         let number = found.get(5..12).and_then(|digits| digits.parse::<usize>().ok());
         match number.filter(|number| *number < names && name(*number) == found) {
             Some(number) => ensure!(!std::mem::replace(&mut seen[number], true), "{found} twice"),
             None => {
-                ensure!(passing > 0 && found.starts_with("passing-"), "a name of nobody: {found}");
+                ensure!(passing > 0 && found.starts_with("passing-"), "an unknown name: {found}");
                 ensure!(guests.insert(found.clone()), "{found} twice");
             }
         }
     }
     let missing = seen.iter().position(|seen| !seen);
-    ensure!(missing.is_none(), "{} is not there", missing.map(name).unwrap_or_default());
+    ensure!(missing.is_none(), "{} is missing", missing.map(name).unwrap_or_default());
     Ok(())
 }
 
-/// Another mount makes, renames and removes names while this one lists.
+/// Another mount creates, renames and removes names while this one lists.
 fn under_change(here: &Path, there: &Path, names: usize) -> Result<()> {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -141,7 +141,7 @@ fn under_change(here: &Path, there: &Path, names: usize) -> Result<()> {
     })
 }
 
-/// Each name only once: one that is removed and made again at another place may rightly be seen twice.
+/// Each name only once: a name that is removed and created again may be listed twice.
 fn change(dir: &Path, done: &AtomicBool) -> Result<u64> {
     let mut made = 0;
     while made == 0 || !done.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! What a machine uses of a mount by name stays what it is while another mount changes the directories around it: a working directory, a
-//! running program, what is mounted below.
+//! What a machine uses of a mount by name does not change while another mount changes the
+//! directories around it: a working directory, a running program, a mount below.
 
 use std::{
     fs::{self, File},
@@ -15,17 +15,17 @@ use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
 use crate::cases::{Case, Ground, Outcome};
 
-/// Changes by the other mount.
+/// Number of changes by the other mount.
 const TURNS: u64 = 300;
 const TURNS_FULL: u64 = 10_000;
 
 pub const CASES: &[Case] = &[
-    Case { name: "in_use::a_directory_that_is_open_has_its_name_all_the_time", run: directory },
-    Case { name: "in_use::a_program_that_runs_has_its_name", run: program },
-    Case { name: "in_use::what_is_mounted_below_stays_mounted", run: mounted },
+    Case { name: "in_use::an_open_directory_keeps_its_name", run: directory },
+    Case { name: "in_use::a_running_program_keeps_its_name", run: program },
+    Case { name: "in_use::a_mount_below_stays_mounted", run: mounted },
 ];
 
-/// A directory with another in it, as both mounts have them.
+/// A directory with another one inside, through both mounts.
 struct Place {
     here: PathBuf,
     there: PathBuf,
@@ -42,7 +42,7 @@ impl Place {
         self.here.join("below")
     }
 
-    /// The other mount changes the directory, and the one in it.
+    /// The other mount changes the directory and the one inside.
     fn change(&self, turn: u64) -> Result<()> {
         for directory in [self.there.clone(), self.there.join("below")] {
             let file = directory.join(format!("file-{}", turn % 7));
@@ -81,7 +81,7 @@ fn directory(ground: &Ground) -> Result<Outcome> {
     Outcome::passed()
 }
 
-/// What the kernel says of what is in use; it has " (deleted)" behind it where its name is gone.
+/// The kernel's name of an object in use; it ends in " (deleted)" when its name is gone.
 fn is_named(link: &Path, wanted: &Path) -> Result<()> {
     let name = fs::read_link(link)?;
     ensure!(name == wanted, "{} is shown as {}", wanted.display(), name.display());
@@ -101,10 +101,9 @@ impl Drop for Running {
 fn program(ground: &Ground) -> Result<Outcome> {
     let place = Place::new(ground, "in-use-program")?;
     let program = place.here.join("program");
-    fs::copy("/bin/sleep", &program).context("copying /bin/sleep")?;
-    let running = Running(
-        Command::new(&program).arg("600").spawn().context("running a program on the mount")?,
-    );
+    fs::copy("/bin/sleep", &program).context("copy /bin/sleep")?;
+    let running =
+        Running(Command::new(&program).arg("600").spawn().context("run a program on the mount")?);
     let link = PathBuf::from(format!("/proc/{}/exe", running.0.id()));
     for turn in 0..ground.size(TURNS, TURNS_FULL) / 10 {
         place.change(turn)?;
@@ -128,7 +127,7 @@ fn mounted(ground: &Ground) -> Result<Outcome> {
     let elsewhere = tempfile::tempdir()?;
     fs::write(elsewhere.path().join("mark"), "")?;
     if let Err(error) = mount_bind(elsewhere.path(), place.below()) {
-        return Ok(Outcome::Skipped(format!("nothing may be mounted here: {error}")));
+        return Ok(Outcome::Skipped(format!("a mount is not allowed here: {error}")));
     }
     let below = Below(place.below());
     for turn in 0..ground.size(TURNS, TURNS_FULL) / 10 {
@@ -136,7 +135,7 @@ fn mounted(ground: &Ground) -> Result<Outcome> {
         fs::metadata(&place.here)?;
         ensure!(
             below.0.join("mark").exists(),
-            "what was mounted on {} is gone after {turn} changes",
+            "the mount on {} is gone after {turn} changes",
             below.0.display()
         );
     }

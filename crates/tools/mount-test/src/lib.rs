@@ -1,13 +1,14 @@
-//! Tests of a POSIX mount: exercisers, checkers and real programs, on one mount or on several of one file system.
+//! Tests of a POSIX mount: exercisers, checkers and real programs, on one mount or several of one
+//! file system.
 //!
 //! ```text
 //!   cli ──┬── fsx       random operations on one file, against an image
 //!         ├── history   concurrent calls, against every order that coherence allows
 //!         ├── locks, append, mapped, in_use, consistency   several processes on several mounts
-//!         ├── programs, pjdfstest     those of others
+//!         ├── programs, pjdfstest     third-party programs and tests
 //!         ├── bounds    how long calls take while servers are gone
 //!         └── suite ─┬─ stage   a cluster of processes, mounted twice, of which any may be killed
-//!                    └─ space, power, crowd   each on a cluster of its own (yard): full disks, lost power, many names
+//!                    └─ space, power, crowd   own clusters: full disks, lost power, many names
 //! ```
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! A file that is mapped on one mount and written, cut or run on another.
+//! A file that is mapped on one mount, and written, truncated or executed on another.
 
 use std::{
     collections::HashMap,
@@ -18,32 +18,29 @@ use crate::{
     yard::{OwnCase, Yard},
 };
 
-/// Over several stripes of the usual size.
+/// Longer than several stripes of the default size.
 const LENGTH: u64 = 4 << 20;
 const TURNS: u64 = 2_000;
 const TURNS_FULL: u64 = 50_000;
-/// With a page read by each way after every one.
+/// A page is read in each way after every turn.
 const TURNS_PRIVATE: u64 = 500;
 const TURNS_PRIVATE_FULL: u64 = 10_000;
-/// Mappings that are made and unmapped.
+/// Number of mappings that are made and unmapped.
 const UNMAPS: u64 = 200;
 
 pub const CASES: &[Case] = &[
-    Case { name: "mapped::what_another_mount_wrote_is_in_the_mapping", run: written_there },
-    Case { name: "mapped::what_is_synced_from_a_mapping_is_read_elsewhere", run: synced },
-    Case {
-        name: "mapped::what_is_stored_in_a_mapping_is_read_elsewhere_though_nobody_synced_it",
-        run: not_synced,
-    },
-    Case { name: "mapped::what_another_mount_cut_off_is_gone_from_the_mapping", run: cut },
-    Case { name: "mapped::what_is_stored_in_a_private_mapping_is_nowhere_else", run: private },
+    Case { name: "mapped::writes_of_another_mount_are_in_the_mapping", run: written_there },
+    Case { name: "mapped::stores_synced_from_a_mapping_are_read_elsewhere", run: synced },
+    Case { name: "mapped::unsynced_stores_in_a_mapping_are_read_elsewhere", run: not_synced },
+    Case { name: "mapped::bytes_truncated_by_another_mount_leave_the_mapping", run: cut },
+    Case { name: "mapped::stores_in_a_private_mapping_stay_private", run: private },
     Case { name: "mapped::a_program_runs_from_the_mount", run: executed },
-    Case { name: "mapped::a_program_that_another_mount_replaced_is_the_new_one", run: replaced },
+    Case { name: "mapped::a_program_replaced_by_another_mount_is_the_new_one", run: replaced },
 ];
 
-/// With a client that is no mount.
+/// Cases with a client that is no mount.
 pub const OWN: &[OwnCase] =
-    &[OwnCase { name: "mapped::what_was_stored_is_at_the_daemons_after_munmap", run: unmapped }];
+    &[OwnCase { name: "mapped::stores_are_at_the_daemons_after_munmap", run: unmapped }];
 
 fn open(path: &Path) -> Result<File> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
@@ -64,14 +61,14 @@ fn written_there(ground: &Ground) -> Result<Outcome> {
     for turn in 1..=turns {
         let offset = random.below(LENGTH / 8) * 8;
         let mut found = [0; 8];
-        // Before, so that the page is cached here when it changes there.
+        // Reads first, so that the page is cached here when it changes there.
         mapping.read(offset, &mut found)?;
         there.write_all_at(&turn.to_le_bytes(), offset)?;
         mapping.read(offset, &mut found)?;
         let found = u64::from_le_bytes(found);
         ensure!(
             found == turn,
-            "turn {turn}: {turn} was written at {offset} there, and the mapping here has {found}"
+            "turn {turn}: {turn} was written at {offset} there, but the mapping here has {found}"
         );
     }
     Ok(Outcome::Passed(format!("{turns} turns")))
@@ -102,7 +99,7 @@ fn written_here(ground: &Ground, name: &str, sync: bool) -> Result<Outcome> {
         let found = u64::from_le_bytes(found);
         ensure!(
             found == turn,
-            "turn {turn}: {turn} was stored at {offset} here, and there is {found}"
+            "turn {turn}: {turn} was stored at {offset} here, but {found} is read"
         );
     }
     Ok(Outcome::Passed(format!("{turns} turns")))
@@ -112,7 +109,7 @@ fn unmapped(yard: &Yard) -> Result<Outcome> {
     let mut stage = Stage::start(&yard.braid, &yard.dir, 1)?;
     let here = open(&stage.dirs("mapped")?.remove(0).join("file"))?;
     here.set_len(LENGTH)?;
-    // Reads what the daemons have, and takes nothing back from the mount.
+    // Reads from the daemons, without a recall of the mount's leases.
     let there = stage
         .cluster
         .client()?
@@ -128,7 +125,7 @@ fn unmapped(yard: &Yard) -> Result<Outcome> {
         let found = u64::from_le_bytes(found);
         ensure!(
             found == turn,
-            "turn {turn}: stored at {offset} and unmapped, and the daemons have {found}"
+            "turn {turn}: stored at {offset} and unmapped, but the daemons have {found}"
         );
     }
     stage.check()?;
@@ -141,28 +138,31 @@ fn cut(ground: &Ground) -> Result<Outcome> {
     let mapping = Mapping::shared(&here, LENGTH, true)?;
     let mut found = [0; 8];
     mapping.read(3 * PAGE, &mut found)?;
-    ensure!(found == [7; 8], "before the cut: {found:?}");
+    ensure!(found == [7; 8], "before the truncate: {found:?}");
     there.set_len(PAGE + 10)?;
-    // A fault behind the end, or zeros: the kernel that has asked for the page may not have heard of the new end yet.
+    // A fault behind the end, or zeros: the kernel may have requested the page before it learned
+    // the new end.
     let outcome = mapping.read(3 * PAGE, &mut found);
     let behind_the_end =
         outcome.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EFAULT));
     ensure!(
         behind_the_end || found == [0; 8],
-        "what was cut off there is still here: {outcome:?}, {found:?}"
+        "bytes truncated there are still here: {outcome:?}, {found:?}"
     );
     there.set_len(LENGTH)?;
-    // A page fault looks at the size that the kernel knows, and no FUSE file system is asked for a newer one: docs/consistency.md.
+    // A page fault uses the size that the kernel knows, and sends no query to a FUSE file system:
+    // docs/consistency.md.
     here.metadata()?;
     mapping.read(3 * PAGE, &mut found)?;
-    ensure!(found == [0; 8], "cut off and made long again: zeros, not {found:?}");
+    ensure!(found == [0; 8], "truncated and extended: zeros, not {found:?}");
     mapping.read(PAGE + 8, &mut found)?;
-    ensure!(found == [7, 7, 0, 0, 0, 0, 0, 0], "in the page of the cut: {found:?}");
+    ensure!(found == [7, 7, 0, 0, 0, 0, 0, 0], "in the page of the truncate: {found:?}");
     Outcome::passed()
 }
 
-/// A page that was stored into is the mapping's own, whole, as it was then; the others are those of the file, as they are now
-/// (mmap(2) leaves open whether they are; Linux takes them from its memory, which is coherent).
+/// A page that was stored into belongs to the mapping, complete, as it was at that time. The others
+/// are those of the file as they are now. (mmap(2) leaves that open; Linux takes them from its page
+/// cache, which is coherent.)
 fn private(ground: &Ground) -> Result<Outcome> {
     let (here, there) = pair(ground, "mapped-private")?;
     let mut file = vec![7; LENGTH as usize];
@@ -206,7 +206,7 @@ fn private(ground: &Ground) -> Result<Outcome> {
     drop(mapping);
     for dir in &ground.dirs {
         let found = std::fs::read(dir.join("mapped-private"))?;
-        ensure!(found == file, "after munmap {} has what was stored in the mapping", dir.display());
+        ensure!(found == file, "after munmap {} has the private mapping's bytes", dir.display());
     }
     Ok(Outcome::Passed(format!("{turns} turns, {} pages of its own", own.len())))
 }

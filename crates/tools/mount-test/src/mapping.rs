@@ -1,5 +1,5 @@
-//! A mapping of a file that is touched only by the kernel: a page that cannot be had is an error (`EFAULT`),
-//! not a signal that ends the exerciser before it could say what it had done.
+//! A mapping of a file that only the kernel accesses: a missing page is an error (`EFAULT`), not a
+//! signal that would end the exerciser before its report.
 //!
 //! ```text
 //!   mapping ── pwrite(scratch, address) ──► scratch (memory file) ── pread ──► buffer      read
@@ -18,7 +18,7 @@ use rustix::{
     mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap},
 };
 
-/// The unit of mappings on every machine that runs this.
+/// The page size of every machine that runs this test.
 pub const PAGE: u64 = 4096;
 
 /// Pages `[0, length)` of a file.
@@ -29,7 +29,7 @@ pub struct Mapping {
     scratch: File,
 }
 
-// SAFETY: the address is used by system calls alone, which any thread may make.
+// SAFETY: only system calls use the address, and any thread may make them.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -40,7 +40,7 @@ impl Mapping {
         Self::map(file, length, protection, MapFlags::SHARED)
     }
 
-    /// The same, writable, and what is stored in it is in no file.
+    /// The same, private and writable: stores change no file.
     pub fn private(file: &File, length: u64) -> Result<Self> {
         Self::map(file, length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
     }
@@ -48,7 +48,7 @@ impl Mapping {
     fn map(file: &File, length: u64, protection: ProtFlags, flags: MapFlags) -> Result<Self> {
         let length = usize::try_from(length.next_multiple_of(PAGE))
             .map_err(|_| Error::from_raw_os_error(libc::EFBIG))?;
-        // SAFETY: the kernel picks an address where nothing is, and no reference into it is ever made.
+        // SAFETY: the kernel picks an unused address, and no reference into it is ever made.
         let address = unsafe { mmap(null_mut(), length, protection, flags, file, 0) }?;
         let scratch = File::from(rustix::fs::memfd_create("mapping", MemfdFlags::CLOEXEC)?);
         Ok(Self { address, length, scratch })
@@ -57,7 +57,8 @@ impl Mapping {
     /// Fills `into` from the mapping.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let from = self.at(offset, into.len());
-        // SAFETY: `at` has checked that the bytes lie in the mapping; the kernel answers EFAULT for a page it cannot get.
+        // SAFETY: `at` has checked that the bytes are in the mapping; the kernel returns EFAULT for
+        // a page that it cannot get.
         let done = unsafe { libc::pwrite(self.scratch.as_raw_fd(), from, into.len(), 0) };
         whole(done, into.len())?;
         self.scratch.read_exact_at(into, 0)
@@ -72,9 +73,9 @@ impl Mapping {
         whole(done, bytes.len())
     }
 
-    /// `msync(MS_SYNC)` of everything.
+    /// `msync(MS_SYNC)` of the whole mapping.
     pub fn sync(&self) -> Result<()> {
-        // SAFETY: exactly what was mapped.
+        // SAFETY: exactly the mapped range.
         Ok(unsafe { msync(self.address, self.length, MsyncFlags::SYNC) }?)
     }
 
@@ -91,7 +92,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped, and nobody else has the address. It cannot fail then.
+        // SAFETY: exactly the mapped range, and only this object has the address. It cannot fail
+        // then.
         let _ = unsafe { munmap(self.address, self.length) };
     }
 }

@@ -1,5 +1,5 @@
-//! pjdfstest, a conformance suite of others: each of its cases counts; one that is left out stands with its reason in
-//! `pjdfstest/skips.txt`.
+//! pjdfstest, a third-party conformance suite: each of its cases counts. `pjdfstest/skips.txt`
+//! lists the skipped cases with reasons.
 
 use std::{
     collections::BTreeMap,
@@ -13,17 +13,18 @@ use crate::cases::Counts;
 
 const CONFIG: &str = include_str!("../pjdfstest/config.toml");
 const SKIPS: &str = include_str!("../pjdfstest/skips.txt");
-/// What is said where mount(8) has libfuse's helper do a remount, and that does not find our program.
+/// The message when libfuse's helper of mount(8) does a remount and does not find our program.
 const NOT_INSTALLED: &str = "braid: not found";
-const HELPER: &str = "mount(8) has libfuse's helper remount, which looks for an installed braid; try: ln -s PATH/braid /sbin/mount.fuse.braid";
-/// Cases that remount the file system read-only, which all others must be done with by then.
+const HELPER: &str = "remount: libfuse's helper of mount(8) finds no installed braid; \
+    try: ln -s PATH/braid /sbin/mount.fuse.braid";
+/// Cases that remount the file system read-only, so all others must have ended before.
 const REMOUNTING: &str = "erofs";
-/// The reason that the suite gives for leaving them out of the first run.
+/// The suite's reason for skipping them in the first run.
 const NOT_ALLOWED: &str = "allow_remount";
-/// A memory file system, for what must fail between two.
+/// A file system in memory, for calls that must fail between two file systems.
 const OTHER_FILE_SYSTEM: &str = "/dev/shm";
 
-/// Runs it in `dir` and counts.
+/// Runs it in `dir` and adds the counts.
 pub fn run(program: &Path, dir: &Path, counts: &mut Counts) -> Result<()> {
     let scratch = Scratch::new()?;
     let program =
@@ -45,7 +46,7 @@ pub fn run(program: &Path, dir: &Path, counts: &mut Counts) -> Result<()> {
     Ok(())
 }
 
-/// How a case ended, and what it said.
+/// The result of a case, and its output.
 struct Ending {
     word: String,
     said: String,
@@ -62,7 +63,7 @@ fn count(name: &str, ending: &Ending, skips: &BTreeMap<String, String>, counts: 
         ("ok", None) => counts.passed += 1,
         ("ok", Some(_)) => {
             counts.failed += 1;
-            println!("FAILED pjdfstest::{name}: it passes, and is among the skips");
+            println!("FAILED pjdfstest::{name}: it passes, but is listed as skipped");
         }
         (_, Some(reason)) => {
             counts.skipped += 1;
@@ -79,7 +80,7 @@ fn count(name: &str, ending: &Ending, skips: &BTreeMap<String, String>, counts: 
     }
 }
 
-/// `name: reason`, a line each.
+/// `name: reason`, one a line.
 fn skips() -> Result<BTreeMap<String, String>> {
     let lines =
         SKIPS.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -121,7 +122,7 @@ fn once(
         &config,
         CONFIG.replace("allow_remount = false", &format!("allow_remount = {remount}")),
     )?;
-    // It may not stand in the file system that it remounts.
+    // It must not be in the file system that it remounts.
     let mut command = Command::new("timeout");
     command
         .args(["--kill-after=20", "1800"])
@@ -141,7 +142,7 @@ fn once(
     let said = String::from_utf8_lossy(&output.stdout);
     if !said.contains("Summary: ") {
         bail!(
-            "pjdfstest did not come to its end: {}: {}",
+            "pjdfstest did not finish: {}: {}",
             output.status,
             String::from_utf8_lossy(&output.stderr).trim()
         );
@@ -149,7 +150,7 @@ fn once(
     Ok(endings(&said))
 }
 
-/// `name   word`, and indented below it what it said.
+/// `name   word`, followed by its output, indented.
 fn endings(said: &str) -> Vec<(String, Ending)> {
     let mut cases: Vec<(String, Ending)> = Vec::new();
     for line in said.lines().take_while(|line| !line.starts_with("Summary: ")) {
@@ -172,7 +173,8 @@ fn endings(said: &str) -> Vec<(String, Ending)> {
 mod tests {
     use super::*;
 
-    const SAID: &str = "chmod::a       ok\nlink::b         skipped\n\tallow_remount is not set\nrename::c    FAILED\n\tassertion: \
+    const SAID: &str = "chmod::a       ok\nlink::b         skipped\n\
+        \tallow_remount is not set\nrename::c    FAILED\n\tassertion: \
                         left\n\nSummary: 1 failed, 1 skipped\n";
 
     #[test]
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_counts_unless_it_is_among_the_skips_and_a_skip_that_passes_is_a_failure() {
+    fn a_listed_skip_may_fail_and_must_not_pass() {
         let skips = BTreeMap::from([
             ("rename::c".to_owned(), "why".to_owned()),
             ("chmod::a".to_owned(), "why".to_owned()),

@@ -1,4 +1,4 @@
-//! The power fails under mounts: what was not forced is told of, what was forced is there.
+//! Loss of power under mounts: lost writes are reported, and forced data is there.
 
 mod databases;
 mod everything;
@@ -8,19 +8,22 @@ mod losses;
 use crate::yard::OwnCase;
 
 pub const CASES: &[OwnCase] = &[
-    OwnCase { name: "power::lost_writes_are_told_once_for_each_open_file", run: losses::told },
     OwnCase {
-        name: "power::a_killed_daemon_loses_nothing_and_nothing_is_told",
+        name: "power::lost_writes_are_reported_once_for_each_open_file",
+        run: losses::reported,
+    },
+    OwnCase {
+        name: "power::a_killed_daemon_loses_no_data_and_no_error_is_reported",
         run: losses::nothing_lost,
     },
     OwnCase { name: "power::what_was_forced_is_there", run: forced::there },
     OwnCase {
-        name: "power::a_sync_of_the_mount_point_covers_files_that_were_closed",
+        name: "power::a_sync_of_the_mount_point_covers_closed_files",
         run: everything::there,
     },
     OwnCase {
-        name: "power::a_sync_of_the_mount_point_tells_of_lost_writes_to_closed_files_once",
-        run: everything::told,
+        name: "power::a_sync_of_the_mount_point_reports_lost_writes_once",
+        run: everything::reports_loss,
     },
     OwnCase {
         name: "power::sqlite_keeps_every_transaction_that_it_acknowledged",

@@ -1,4 +1,5 @@
-//! A directory with a quota, by two mounts: `df` shows it, both are held to it together, and what is removed may be written again.
+//! A directory with a quota, through two mounts: `df` shows it, both mounts together are limited,
+//! and space of removed files can be used again.
 
 mod owners;
 
@@ -18,12 +19,13 @@ use crate::{cases::Outcome, stage::Stage};
 pub use owners::{group, user};
 
 const MIB: u64 = 1 << 20;
-/// The limit of the directory, of the user, of the group; the same as a word of the command.
+/// The limit of the directory, the user, the group; the same as an argument of the command.
 const LIMIT: u64 = 32 * MIB;
 const LIMIT_WORD: &str = "32M";
-/// What each mount may be allowed ahead near such a limit: the share of what is left, from the first file on.
+/// The growth grant of each mount near such a limit: a share of what is left, from the first file
+/// on.
 const AHEAD: u64 = MIB;
-/// The longest until what was closed is known to the metadata server.
+/// Maximum time until the metadata server knows the size of a closed file.
 const HEARD_MAX: Duration = Duration::from_secs(30);
 
 /// The case.
@@ -58,14 +60,14 @@ pub fn directory(stage: &Stage) -> Result<Outcome> {
         .write(true)
         .open(there.join("mine"))?
         .write_all_at(&[2; 4096], 0)
-        .context("what is there")?;
+        .context("read the existing file")?;
     refused(OpenOptions::new().write(true).open(here.join("mine"))?.set_len(2 * LIMIT))?;
 
     refused((0..10).try_for_each(|n| File::create(there.join(format!("inode{n}"))).map(drop)))?;
     crosses(fs::rename(here.join("before"), stage.mounts[0].point().join("outside")))?;
 
     fs::remove_file(there.join("theirs"))?;
-    // The sizes of what was closed are asked for a moment later.
+    // The metadata server collects the sizes of closed files a moment later.
     let (started, path) = (Instant::now(), here.join("more"));
     while let Err(error) =
         OpenOptions::new().write(true).open(&path)?.write_all_at(&[3; MIB as usize], 0)
@@ -83,7 +85,7 @@ pub fn directory(stage: &Stage) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{} KiB over the limit", all.saturating_sub(LIMIT) / 1024)))
 }
 
-/// Writes up to `bytes` of a file from its start; how many until the quota said no.
+/// Writes up to `bytes` of a file from its start; returns how many the quota allowed.
 fn fill(path: &Path, bytes: u64) -> Result<u64> {
     let file = OpenOptions::new().create(true).write(true).truncate(false).open(path)?;
     let block = vec![7; 256 * 1024];
@@ -101,14 +103,14 @@ fn fill(path: &Path, bytes: u64) -> Result<u64> {
 fn refused(outcome: io::Result<()>) -> Result<()> {
     match outcome {
         Err(error) if is(&error, Errno::DQUOT) => Ok(()),
-        other => bail!("EDQUOT is wanted, not {other:?}"),
+        other => bail!("EDQUOT is expected, not {other:?}"),
     }
 }
 
 fn crosses(outcome: io::Result<()>) -> Result<()> {
     match outcome {
         Err(error) if is(&error, Errno::XDEV) => Ok(()),
-        other => bail!("EXDEV is wanted, not {other:?}"),
+        other => bail!("EXDEV is expected, not {other:?}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Room: what `statvfs` tells, and what happens where there is none left.
+//! Free space: the numbers of `statvfs`, and calls on full disks.
 
 mod full;
 mod metadata;
@@ -21,7 +21,7 @@ use crate::{
 };
 
 pub const CASES: &[OwnCase] = &[
-    OwnCase { name: "space::statvfs_and_df_tell_the_room_there_is", run: told },
+    OwnCase { name: "space::statvfs_and_df_report_the_free_space", run: reported },
     OwnCase { name: "space::a_full_disk_is_enospc_and_keeps_what_was_synced", run: full::full },
     OwnCase {
         name: "space::a_full_disk_of_the_metadata_server_is_enospc_and_keeps_every_name",
@@ -29,17 +29,18 @@ pub const CASES: &[OwnCase] = &[
     },
 ];
 
-/// The unit of room, and the longest name, in bytes.
+/// The unit of space, and the longest name, in bytes.
 const UNIT: u64 = 4096;
 const NAME_MAX: u64 = 255;
-/// What is written and removed to see it.
+/// Bytes that are written and removed.
 const WRITTEN: u64 = 24 << 20;
-/// Names, records and the blocks that tell where data is: what a file takes beside its bytes, at most.
+/// Maximum overhead of a file: names, records and the blocks with the positions of data.
 const BESIDE_MAX: u64 = 1 << 20;
-/// How old the numbers may be: daemons tell their room once a second (`HEARTBEAT_MS`), removed objects go in the background.
+/// Maximum age of the numbers: daemons report their space once a second (`HEARTBEAT_MS`), and
+/// removed objects are deleted in the background.
 const OLD_MAX: Duration = Duration::from_secs(30);
 
-fn told(yard: &Yard) -> Result<Outcome> {
+fn reported(yard: &Yard) -> Result<Outcome> {
     let stage = match yard.on_disks(2)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),
@@ -53,8 +54,8 @@ fn told(yard: &Yard) -> Result<Outcome> {
     let mut took = vec![];
     for dir in &dirs {
         let less = || Ok(available(dir)? + WRITTEN <= before);
-        took.push(until("room is less by what was written", OLD_MAX, less)?);
-        until("room is what the disks have", OLD_MAX, || {
+        took.push(until("free space is less by the written bytes", OLD_MAX, less)?);
+        until("free space is that of the disks", OLD_MAX, || {
             Ok(available(dir)? == of_disks(&stage)?.1)
         })?;
     }
@@ -62,16 +63,16 @@ fn told(yard: &Yard) -> Result<Outcome> {
     fs::remove_file(dirs[1].join("large"))?;
     for dir in &dirs {
         let back = || Ok(available(dir)? + BESIDE_MAX >= before);
-        took.push(until("the room of a removed file is back", OLD_MAX, back)?);
+        took.push(until("the space of a removed file is free again", OLD_MAX, back)?);
     }
     let words =
         took.iter().map(|took| format!("{:.1}", took.as_secs_f64())).collect::<Vec<_>>().join(", ");
     Ok(Outcome::Passed(format!("known after {words} s")))
 }
 
-/// What does not change: units, limits, the sum of the disks; and `df` prints it.
+/// Constant values: units, limits, the sum of the disks; and the output of `df`.
 fn is_sound(dir: &Path, stage: &Stage) -> Result<()> {
-    until("every daemon has told its room", OLD_MAX, || {
+    until("every daemon has reported its free space", OLD_MAX, || {
         Ok(total(&statvfs(dir)?) == of_disks(stage)?.0)
     })?;
     let room = statvfs(dir)?;
@@ -81,7 +82,7 @@ fn is_sound(dir: &Path, stage: &Stage) -> Result<()> {
         room.f_frsize,
         room.f_namemax
     );
-    // Many programs count in this one.
+    // Many programs compute with this one.
     ensure!(room.f_bsize == room.f_frsize, "f_bsize {}, f_frsize {}", room.f_bsize, room.f_frsize);
     ensure!(
         room.f_bavail <= room.f_bfree && room.f_bfree <= room.f_blocks,
@@ -97,7 +98,7 @@ fn is_sound(dir: &Path, stage: &Stage) -> Result<()> {
     let numbers = said.lines().nth(1).context("df has no second line")?.split_whitespace();
     let numbers: Vec<u64> =
         numbers.map(str::parse).collect::<Result<_, _>>().with_context(|| said.clone())?;
-    // What the disks keep for root is neither used nor available.
+    // Space that the disks reserve for root is neither used nor available.
     let sum = numbers[1] + numbers[2] + (room.f_bfree - room.f_bavail);
     ensure!(
         output.status.success()
@@ -118,7 +119,7 @@ fn available(dir: &Path) -> Result<u64> {
     Ok(room.f_bavail * room.f_frsize)
 }
 
-/// All, and what is available, of the disks of the I/O daemons together.
+/// Total and available space of the I/O daemons' disks together.
 fn of_disks(stage: &Stage) -> Result<(u64, u64)> {
     stage.data_disks().iter().try_fold((0, 0), |sum, disk| {
         let room = statvfs(disk.point())?;

@@ -1,4 +1,5 @@
-//! Everything, on a cluster of its own that is mounted twice: what `cargo xtask test --only mount` runs.
+//! All tests, on a cluster of its own that is mounted twice: the suite of `cargo xtask test --only
+//! mount`.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,19 +23,20 @@ use crate::{
 
 /// Operations of fsx on one mount.
 const FSX_OPS: u64 = 120_000;
-/// On two mounts of one file, where each may have to wait for what the other keeps: up to 3 ms each on two busy processors.
+/// Operations through two mounts, where each may wait for the other's leases: up to 3 ms each on
+/// two busy processors.
 const FSX_OPS_TWO: u64 = 80_000;
 const FSX_OPS_FULL: u64 = 10_000_000;
 /// Rounds of histories.
 const ROUNDS: u64 = 15;
 const ROUNDS_FULL: u64 = 500;
-/// Rounds in which something is killed.
+/// Rounds in which a process is killed.
 const KILLS: u64 = 8;
 const KILLS_FULL: u64 = 100;
-/// Rounds on one cluster; then a new one begins.
+/// Rounds on one cluster; then a new one starts.
 const KILLS_PER_STAGE: u64 = 10;
 
-/// Cases that make a cluster of their own.
+/// Cases that start their own cluster.
 const OWN: &[&[OwnCase]] = &[space::CASES, power::CASES, crowd::CASES, mapped::OWN];
 
 /// `braid-mount-test suite`.
@@ -43,11 +45,11 @@ pub struct SuiteArgs {
     /// The long form
     #[arg(long)]
     full: bool,
-    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, in_use, programs, consistency, quota, pjdfstest,
-    /// stop, space, power, crowd, kill
+    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, in_use,
+    /// programs, consistency, quota, pjdfstest, stop, space, power, crowd, kill
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
-    /// What random choices come from
+    /// The seed of random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The program of pjdfstest; without it its cases are skipped
@@ -56,15 +58,15 @@ pub struct SuiteArgs {
     /// Operations of fsx on each mount
     #[arg(long, value_name = "N")]
     ops: Option<u64>,
-    /// Rounds in which something is killed
+    /// Rounds in which a process is killed
     #[arg(long, value_name = "N")]
     kills: Option<u64>,
-    /// Where the cluster lies [default: memory, where it has attributes]
+    /// Directory of the cluster [default: in memory, where that has extended attributes]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-/// Runs it; true when nothing failed.
+/// Runs it; returns true when nothing failed.
 pub fn run(args: &SuiteArgs) -> Result<bool> {
     let mut counts = Counts::default();
     if let Some(why) = cannot_mount() {
@@ -90,17 +92,17 @@ pub fn run(args: &SuiteArgs) -> Result<bool> {
     Ok(counts.failed == 0)
 }
 
-/// Why nothing can be mounted here, if so.
+/// The reason why nothing can be mounted here, if so.
 pub(crate) fn cannot_mount() -> Option<String> {
     if !Path::new("/dev/fuse").exists() {
-        return Some("there is no /dev/fuse; try: modprobe fuse".to_owned());
+        return Some("/dev/fuse does not exist; try: modprobe fuse".to_owned());
     }
     (!rustix::process::geteuid().is_root())
         .then(|| "mounting for other users needs root".to_owned())
 }
 
 impl SuiteArgs {
-    /// Whether this group, or a case of it, was asked for.
+    /// Whether this group, or a case of it, was requested.
     fn wants(&self, group: &str) -> bool {
         self.only.is_empty()
             || self.only.iter().any(|word| word.starts_with(group) || group.contains(word.as_str()))
@@ -112,8 +114,7 @@ impl SuiteArgs {
 }
 
 fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Result<()> {
-    let mut stage =
-        Stage::start(braid, dir, 2).context("starting a cluster and mounting it twice")?;
+    let mut stage = Stage::start(braid, dir, 2).context("start a cluster and mount it twice")?;
     if args.wants("fsx") {
         note(counts, "fsx::one_mount", || fsx_on(args, &stage, 1));
         note(counts, "fsx::two_mounts", || fsx_on(args, &stage, 2));
@@ -129,22 +130,22 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
         on_weak_mounts(args, braid, &stage, counts)?;
     }
     if args.wants("quota") {
-        note(counts, "quota::a_directory_is_held_to_it_by_two_mounts", || quota::directory(&stage));
+        note(counts, "quota::two_mounts_enforce_the_quota_of_a_directory", || {
+            quota::directory(&stage)
+        });
+        note(counts, "quota::two_mounts_enforce_the_quota_of_a_user_and_chown_moves_usage", || {
+            quota::user(&stage)
+        });
         note(
             counts,
-            "quota::a_user_is_held_to_it_by_two_mounts_and_chown_moves_what_counts",
-            || quota::user(&stage),
-        );
-        note(
-            counts,
-            "quota::a_group_is_held_to_it_by_two_mounts_and_chgrp_moves_what_counts",
+            "quota::two_mounts_enforce_the_quota_of_a_group_and_chgrp_moves_usage",
             || quota::group(&stage),
         );
     }
     if args.wants("pjdfstest") {
         conformance(args, &stage, counts)?;
     }
-    note(counts, "mount::fsck_is_clean_and_nobody_hangs", || {
+    note(counts, "mount::fsck_is_clean_and_no_process_hangs", || {
         stage.check().and_then(|()| Outcome::passed())
     });
     if args.wants("stop") {
@@ -187,8 +188,8 @@ fn fsx_on(args: &SuiteArgs, stage: &Stage, mounts: usize) -> Result<Outcome> {
     let mut dirs = stage.dirs("fsx")?;
     dirs.truncate(mounts);
     let done = fsx::run(&FsxArgs::of(dirs, args.seed, ops))?;
-    ensure!(done.refused().is_empty(), "the mount does not have: {}", done.refused());
-    let daemons = done.daemons().context("the mount does not say where the file lies")?;
+    ensure!(done.refused().is_empty(), "the mount does not support: {}", done.refused());
+    let daemons = done.daemons().context("the mount does not report the file's layout")?;
     let (counts, dearest) = (done.counts(), done.dearest());
     Ok(Outcome::Passed(format!(
         "{ops} operations over {daemons} daemons: {counts}; time: {dearest}"
@@ -215,7 +216,7 @@ fn conformance(args: &SuiteArgs, stage: &Stage, counts: &mut Counts) -> Result<(
         );
         return Ok(());
     };
-    // Short: the path of a socket has 107 bytes, of which the suite takes most.
+    // Short: the path of a socket has 107 bytes, and the suite uses most of them.
     let dir = stage.dirs("p")?.remove(0);
     let (before, started) = (*counts, Instant::now());
     if let Err(error) = pjdfstest::run(program, &dir, counts) {

@@ -1,4 +1,5 @@
-//! Cases that each make a cluster for themselves: on disks that may be full or lose their power, or with a process to watch.
+//! Cases that each start their own cluster: on disks that may be full or lose their power, or with
+//! a process to watch.
 
 use std::{path::PathBuf, time::Instant};
 
@@ -10,24 +11,25 @@ use crate::{
     stage::{Stage, disks::Disk},
 };
 
-/// The disks of a case, each.
+/// Size of each disk of a case.
 const DISK_BYTES: u64 = 64 << 20;
 
-/// Where such cases run.
+/// The options of such cases.
 #[derive(Clone, Debug)]
 pub struct Yard {
-    /// What is tested.
+    /// The tested program.
     pub braid: Braid,
-    /// New, and of the case alone.
+    /// A new directory for the case alone.
     pub dir: PathBuf,
-    /// The long form.
+    /// Whether the long form runs.
     pub full: bool,
-    /// What random choices come from.
+    /// The seed of random choices.
     pub seed: u64,
 }
 
 impl Yard {
-    /// A cluster on small disks of its own, mounted so many times; or why there can be none.
+    /// A cluster on small disks of its own with this many mounts, or the reason why there can be
+    /// none.
     pub fn on_disks(&self, mounts: usize) -> Result<Result<Stage, Outcome>> {
         if let Some(why) = Disk::missing(&self.dir) {
             return Ok(Err(Outcome::Skipped(why)));
@@ -38,13 +40,13 @@ impl Yard {
 
 /// One case.
 pub struct OwnCase {
-    /// What is printed, and what `--only` takes.
+    /// Its name, also for `--only`.
     pub name: &'static str,
-    /// Does it.
+    /// Runs it.
     pub run: fn(&Yard) -> Result<Outcome>,
 }
 
-/// Runs those of the cases whose names contain one of `only`, or all.
+/// Runs the cases whose names contain one of `only`, or all.
 pub fn run(cases: &[OwnCase], only: &[String], yard: &Yard, counts: &mut Counts) -> Result<()> {
     let wanted = |case: &&OwnCase| {
         only.is_empty() || only.iter().any(|part| case.name.contains(part.as_str()))
@@ -54,7 +56,7 @@ pub fn run(cases: &[OwnCase], only: &[String], yard: &Yard, counts: &mut Counts)
         let dir = yard.dir.join(case.name.replace("::", "-"));
         std::fs::create_dir_all(&dir)?;
         let outcome = (case.run)(&Yard { dir: dir.clone(), ..yard.clone() });
-        // What failed is looked at by whoever wants to know why.
+        // The files of a failed case stay, to find out the reason.
         if outcome.is_ok() {
             std::fs::remove_dir_all(dir)?;
         }

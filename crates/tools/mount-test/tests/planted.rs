@@ -1,4 +1,5 @@
-//! Each tool finds what it is for: two directories that are not one stand for mounts that see nothing of each other.
+//! Each tool detects its kind of failure: two different directories stand for mounts that do not
+//! see each other's changes.
 
 use std::process::Command;
 
@@ -29,6 +30,6 @@ fn every_case_that_needs_one_file_system_fails_on_two() {
     let (good, said) = run(&["shared"], &[one.path(), other.path()]);
     assert!(!good && said.ends_with("1 passed, 19 failed, 0 skipped\n"), "{said}");
     assert!(failed(&said).contains(&"locks::fcntl_counter_loses_no_update"), "{said}");
-    // The only one that two file systems pass too.
-    assert!(said.contains("ok locks::flock_and_record_locks_do_not_meet"), "{said}");
+    // The only case that passes with two file systems too.
+    assert!(said.contains("ok locks::flock_and_record_locks_do_not_conflict"), "{said}");
 }

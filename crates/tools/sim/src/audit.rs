@@ -1,5 +1,5 @@
-//! The end of a run: the trouble is over, everything runs; now every client must see the same, and the disks must
-//! hold what the names say and nothing else.
+//! The end of a run. All faults are over and every process runs: now every client must see the
+//! same, and the disks must hold exactly what the names describe.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,16 +16,16 @@ use crate::{
     workload::seen,
 };
 
-/// How long it may take until sessions of the dead are over, deletions done, sizes collected.
+/// Maximum time until the sessions of dead clients end, deletions finish and sizes are recorded.
 pub const SETTLES_WITHIN: Duration = Duration::from_secs(240);
-/// Bytes of a file that are looked at.
+/// Bytes of each file that are read.
 const BYTES: usize = 128 * 1024;
 
 type Checked<T = ()> = Result<T, Violation>;
 
-/// Ends all trouble.
+/// Ends all faults and starts every process.
 pub fn quiesce(cluster: &Cluster) {
-    cluster.world.note(format_args!("all trouble is over"));
+    cluster.world.note(format_args!("all faults are over"));
     cluster.network.set_weather(crate::network::Weather::default());
     cluster.network.mend_all();
     cluster.iods.iter().for_each(|iod| iod.store.faults().clear());
@@ -33,8 +33,9 @@ pub fn quiesce(cluster: &Cluster) {
     (0..cluster.iods.len()).for_each(|iod| cluster.restart(Node::Iod(iod)));
 }
 
-/// Looks at everything. `strict` when the metadata server's host lost no power, which may take a file that was not forced: then no
-/// object may be without a file, also none whose deletion a loss of power at its daemon took back.
+/// Checks everything. `strict`: the metadata server's host lost no power. Only then every object
+/// must belong to a file: a loss of power may undo the creation of a file that was not flushed, or
+/// a deletion at an I/O daemon.
 pub fn audit(cluster: &Cluster, judge: &Judge, strict: bool) {
     let outcome = trees(cluster, judge).and_then(|()| disks(cluster, strict));
     judge.check(outcome);
@@ -43,11 +44,11 @@ pub fn audit(cluster: &Cluster, judge: &Judge, strict: bool) {
 fn failed(what: &str) -> impl Fn(Error) -> Violation + '_ {
     move |error| {
         let rule = if error.status() == Status::ObjectLost { "I11" } else { "I8" };
-        Violation::new(rule, format!("{what} after all trouble was over: {error}"))
+        Violation::new(rule, format!("{what} after all faults were over: {error}"))
     }
 }
 
-/// Every tree, as every client sees it.
+/// Checks every tree, as every client sees it.
 fn trees(cluster: &Cluster, judge: &Judge) -> Checked {
     let count = judge.state().trees.len();
     for tree in 0..count {
@@ -97,7 +98,7 @@ fn look(
     }
 }
 
-/// A directory's names.
+/// Lists a directory's names.
 async fn list(client: &Client<SimDriver>, path: &str) -> Result<Vec<String>, Error> {
     let mut listing = client.read_dir(path, false).await?;
     let mut names = Vec::new();
@@ -134,7 +135,7 @@ fn content(
     failed.map_or(Ok(()), Err)
 }
 
-/// The disks hold what the names say, once every client has gone.
+/// Checks that the disks hold what the names describe, after every client has stopped.
 fn disks(cluster: &Cluster, strict: bool) -> Checked {
     for client in 0..cluster.clients.len() {
         cluster.client(client, |api| async move { api.close().await });
@@ -163,7 +164,7 @@ fn disks(cluster: &Cluster, strict: bool) -> Checked {
     objects(cluster, &files, strict)
 }
 
-/// Waits until nothing is pending.
+/// Waits until no work is pending.
 fn settle(cluster: &Cluster) -> Checked {
     let end = cluster.world.now() + SETTLES_WITHIN;
     loop {
@@ -171,14 +172,15 @@ fn settle(cluster: &Cluster) -> Checked {
             .client(0, |api| async move { api.mds_status().await })
             .map_err(failed("status"))?;
         let pending = status.deletions_pending + status.intents_pending + status.sizes_in_objects;
-        // Its own.
+        // The session of this check itself.
         let others = status.sessions > 1;
         if pending == 0 && !status.grace && !others {
             return Ok(());
         }
         if cluster.world.now() > end {
             let what = format!(
-                "{} deletions, {} intents, {} sizes pending, {} sessions, long after all trouble was over",
+                "{} deletions, {} intents, {} sizes pending, {} sessions, \
+                     long after all faults were over",
                 status.deletions_pending,
                 status.intents_pending,
                 status.sizes_in_objects,

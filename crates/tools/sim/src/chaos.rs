@@ -1,4 +1,5 @@
-//! What goes wrong in a run: drawn from the seed, one profile for each, so that some seeds have much of one kind.
+//! The faults of a run, drawn from its seed. Each seed has a profile, so that some seeds have many
+//! faults of one kind.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,10 +13,10 @@ use crate::{
     world::{Life, World},
 };
 
-/// The kinds of trouble of one run, by weight; 0 for none of a kind.
+/// How often each kind of fault happens in one run, as weights; 0 for never.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// Everything below is off.
+    /// No faults at all.
     pub calm: bool,
     kill_iod: u64,
     kill_mds: u64,
@@ -30,7 +31,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The profile of a seed. Every eighth is calm: there every call must succeed.
+    /// The profile of a seed. Every eighth seed has no faults: there every call must succeed.
     pub fn of(seed: u64) -> Self {
         if seed.is_multiple_of(8) {
             return Self { calm: true, ..Self::default() };
@@ -82,19 +83,19 @@ enum Trouble {
     Weather,
 }
 
-/// Makes trouble for a cluster.
+/// Injects faults into a cluster.
 pub struct Chaos {
     cluster: Arc<Cluster>,
     judge: Judge,
     random: Random,
     profile: Profile,
     world: World,
-    /// Begins a client's work anew after its process died.
+    /// Starts a client's work again after its process died.
     respawn: Arc<dyn Fn(usize) + Send + Sync>,
 }
 
 impl Chaos {
-    /// Trouble of this profile.
+    /// Faults of this profile.
     pub fn new(
         cluster: &Arc<Cluster>,
         judge: &Judge,
@@ -107,7 +108,7 @@ impl Chaos {
         Self { cluster, judge: judge.clone(), random, profile, world, respawn }
     }
 
-    /// Makes trouble until `end`.
+    /// Injects faults until `end`.
     pub async fn rage(self, life: Life, end: Duration) {
         let total: u64 = self.profile.kinds().iter().map(|(_, weight)| weight).sum();
         if total == 0 {
@@ -181,7 +182,8 @@ impl Chaos {
                 let id = self.cluster.iods[iod].id();
                 self.cluster.power_loss(node);
                 self.judge.iod_lost_power(id);
-                // Until the metadata server has heard of it, it tells the sizes that it heard before.
+                // Until the metadata server has learned of the loss, it reports the sizes that it
+                // received before.
                 let judge = self.judge.clone();
                 self.cluster.iods[iod].when_joined(move || judge.iod_lost_power(id));
             }
@@ -228,12 +230,11 @@ impl Chaos {
         ];
         let fault = if self.random.chance(300_000) { Fault::NoSpace } else { Fault::Eio };
         let (op, nth) = (*self.random.pick(&ops), self.random.within(1..20));
-        self.world
-            .note(format_args!("iod{}: the {nth}th {op:?} from now fails: {fault:?}", iod + 1));
+        self.world.note(format_args!("iod{}: the {nth}th next {op:?} fails: {fault:?}", iod + 1));
         self.cluster.iods[iod].store.faults().fail_nth(op, nth, fault);
     }
 
-    /// Most often soon, sometimes after everybody has noticed.
+    /// Mostly soon; sometimes only after every process has noticed the fault.
     fn later(&self, life: &Life, what: impl FnOnce(&Cluster) + Send + 'static) {
         let longest = if self.random.chance(300_000) { 90_000 } else { 6000 };
         let time = Duration::from_millis(self.random.within(5..longest));

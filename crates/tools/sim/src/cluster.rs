@@ -1,4 +1,4 @@
-//! A whole cluster: one metadata server, I/O daemons, clients, and everything that can be done to them.
+//! A whole cluster: one metadata server, I/O daemons, clients, and the faults that can hit them.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -12,12 +12,12 @@ use crate::{
     world::World,
 };
 
-/// How many there are.
+/// The size of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// I/O daemons.
+    /// Number of I/O daemons.
     pub iods: u32,
-    /// Clients.
+    /// Number of clients.
     pub clients: u32,
 }
 
@@ -30,9 +30,9 @@ impl Default for Shape {
 /// A simulated cluster.
 #[derive(Debug)]
 pub struct Cluster {
-    /// Its time and events.
+    /// Virtual time and events.
     pub world: World,
-    /// Its network.
+    /// The simulated network.
     pub network: Network,
     /// The metadata server.
     pub mds: Arc<MdsNode>,
@@ -42,7 +42,7 @@ pub struct Cluster {
     pub clients: Vec<Arc<ClientNode>>,
 }
 
-/// One of its processes.
+/// A process of the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Node {
     /// The metadata server.
@@ -53,11 +53,11 @@ pub enum Node {
     Client(usize),
 }
 
-/// How long a cluster may take until every daemon has joined.
+/// Maximum time until every daemon has registered.
 const STARTS_WITHIN: Duration = Duration::from_secs(10);
 
 impl Cluster {
-    /// A cluster with everything started and every daemon joined.
+    /// A cluster with everything started and every daemon registered.
     pub fn start(seed: u64, shape: Shape, trace_all: bool) -> Self {
         let world = World::new(trace_all);
         let network = Network::new(world.clone(), seed);
@@ -71,11 +71,11 @@ impl Cluster {
         let joined = || cluster.iods.iter().all(|iod| iod.id().0 != 0);
         let end = cluster.world.now() + STARTS_WITHIN;
         while !joined() && cluster.world.step(end) {}
-        assert!(joined(), "not every I/O daemon has joined within {STARTS_WITHIN:?}");
+        assert!(joined(), "not every I/O daemon has registered within {STARTS_WITHIN:?}");
         cluster
     }
 
-    /// Where a process is in the network.
+    /// The host of a process.
     pub fn host(&self, node: Node) -> Host {
         match node {
             Node::Mds => self.mds.host,
@@ -104,7 +104,7 @@ impl Cluster {
         }
     }
 
-    /// Takes the power of a process' host away.
+    /// Cuts the power of a process's host.
     pub fn power_loss(&self, node: Node) {
         self.world.note(format_args!("power loss at {node:?}"));
         match node {
@@ -120,9 +120,9 @@ impl Cluster {
         self.network.cut(self.host(a), self.host(b));
     }
 
-    /// Mends the link between two hosts.
+    /// Restores the link between two hosts.
     pub fn heal(&self, a: Node, b: Node) {
-        self.world.note(format_args!("mend {a:?} to {b:?}"));
+        self.world.note(format_args!("heal {a:?} to {b:?}"));
         self.network.mend(self.host(a), self.host(b));
     }
 
@@ -135,15 +135,15 @@ impl Cluster {
         }
     }
 
-    /// Lets virtual time pass.
+    /// Advances virtual time.
     pub fn pass(&self, time: Duration) {
         self.world.run_until(self.world.now() + time);
     }
 
-    /// Runs something in a client's process until it ends.
+    /// Runs a future in a client's process until it ends.
     ///
     /// # Panics
-    /// When it has not ended within an hour of virtual time: then something waits for ever (I8).
+    /// When it has not ended within an hour of virtual time: then a call waits forever (I8).
     pub fn client<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
         &self,
         client: usize,
@@ -156,7 +156,7 @@ impl Cluster {
         })
     }
 
-    /// A stream of chance for whoever drives the cluster.
+    /// A stream of random numbers for the code that drives the cluster.
     pub fn random(seed: u64, purpose: &str) -> Random {
         Random::new(seed, purpose)
     }

@@ -1,4 +1,4 @@
-//! The client engine's way through the simulated network.
+//! The client engine's driver over the simulated network.
 
 use std::{
     future::Future,
@@ -51,7 +51,7 @@ impl SimDriver {
         Self { network, host, random }
     }
 
-    /// The world that it is part of.
+    /// The simulation that the driver is part of.
     pub fn world(&self) -> &World {
         self.network.world()
     }
@@ -85,7 +85,7 @@ impl SimDriver {
     ) -> Result<SimConnection, NetError> {
         let server = endpoint.name();
         let Some((number, arrivals)) = self.network.connect(self.host, address) else {
-            let why = "nobody has that address".to_owned();
+            let why = "no host has that address".to_owned();
             return Err(NetError::ConnectionLost { server, why });
         };
         let mut connection = SimConnection {
@@ -153,7 +153,7 @@ impl Drop for SimConnection {
     }
 }
 
-/// Waits for one answer, until a deadline.
+/// Waits for one reply, until a deadline.
 struct Wait<'a> {
     connection: &'a SimConnection,
     request_id: u64,
@@ -218,12 +218,13 @@ impl Driver for SimDriver {
         batch: &mut [Exchange<'_>],
         silence_max: Duration,
     ) {
-        // When each connection last answered: an answer comes whole here.
+        // When each connection last answered; a reply arrives in one piece here.
         let mut heard = vec![self.now(); connections.len()];
         let mut sent: Vec<Option<u64>> = vec![None; batch.len()];
         let mut broken: Vec<Option<NetError>> = vec![None; connections.len()];
         batch.iter_mut().for_each(|exchange| exchange.outcome = None);
-        // A wave is what the credits of each connection allow; the next goes out when this one is answered.
+        // A wave is what the credits of each connection allow. The next wave is sent when this one
+        // is answered.
         while batch.iter().any(|exchange| exchange.outcome.is_none()) {
             send_wave(connections, batch, &mut sent);
             for index in 0..batch.len() {
@@ -283,7 +284,7 @@ fn send_wave(connections: &[SimConnection], batch: &[Exchange<'_>], sent: &mut [
     }
 }
 
-/// Puts the payload of an answer where the caller wants it.
+/// Copies the payload of a reply to the caller's buffers.
 fn scatter(
     connection: &SimConnection,
     call: Call,
@@ -292,7 +293,7 @@ fn scatter(
     let Call { payload, end } = call;
     let room: usize = into.iter().map(|piece| piece.len()).sum();
     let (Some((_, body)), true) = (end, payload.len() <= room) else {
-        let what = format!("{} bytes of payload where {room} were wanted", payload.len());
+        let what = format!("{} bytes of payload where the call expects {room}", payload.len());
         return Err(NetError::PeerMisbehaved { server: connection.server.clone(), what });
     };
     let mut rest = &payload[..];

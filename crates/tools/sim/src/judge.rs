@@ -1,8 +1,8 @@
-//! What all clients of a run have done and seen, held against the models.
+//! Compares what all clients of a run did and saw with the models.
 //!
-//! Calls overlap. Names of one tree are touched by one call at a time; a file may be written, cut and read by
-//! several clients at once: then what overlaps may have happened in any order, and a read is held against what
-//! was possible when it began with everything that overlapped it possible too.
+//! Only one call at a time touches the names of a tree. Several clients may write, truncate and
+//! read a file at the same time. Calls that overlap may have taken effect in any order. A read is
+//! checked against what was possible when it began, with every overlapping change as possible.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,35 +21,35 @@ use crate::{
     world::lock,
 };
 
-/// Stripes of the workload are multiples of this: bytes of one piece lie on one daemon.
+/// Stripes of the workload are multiples of this, so all bytes of such a unit are on one daemon.
 pub const PIECE: u64 = 4096;
 
-/// The judge of one run. Clones are the same.
+/// The checker of one run. Clones share its state.
 #[derive(Clone, Default)]
 pub struct Judge(Arc<Mutex<State>>);
 
-/// What the judge knows.
+/// The state of the checker.
 #[derive(Default)]
 pub struct State {
-    /// Trees of names, each used by one call at a time.
+    /// Trees of names; only one call at a time uses a tree.
     pub trees: Vec<Tree>,
     files: BTreeMap<u64, File>,
     next: u64,
-    /// The first thing that no rule allows.
+    /// The first violation of a rule.
     pub violation: Option<Violation>,
-    /// Hosts that lost power, in order: a call compares before and after.
+    /// Losses of power, in order: a call compares their number before and after.
     losses: Vec<Loss>,
-    /// Calls done, and those of them whose fate is not known.
+    /// Calls made.
     pub calls: u64,
-    /// Calls whose fate is not known.
+    /// Calls whose outcome is unknown.
     pub unknown: u64,
 }
 
-/// One tree.
+/// A tree of names.
 pub struct Tree {
-    /// Its directory in the root.
+    /// Its directory below the root.
     pub root: String,
-    /// What is possible.
+    /// The model of its names.
     pub names: Names,
     busy: bool,
 }
@@ -58,21 +58,21 @@ struct File {
     data: Data,
     layout: Option<Layout>,
     active: BTreeMap<u64, Active>,
-    /// Who has it open for writing.
+    /// The clients that have it open for writing.
     open: BTreeMap<Handle, String>,
-    /// Those of them that had it open when the metadata server's host lost power, until one of them is known to have
-    /// told the server so again: then its size is in the objects.
+    /// Opens for writing at the time when the metadata server's host lost power. Cleared as soon as
+    /// one of them is known to have been reclaimed: then the size is in the objects.
     untold: BTreeSet<Handle>,
 }
 
 #[derive(Clone)]
 struct Active {
-    /// What it changes; `None` for a call that looks.
+    /// The change that it makes; `None` for a call that reads.
     change: Option<Change>,
     overlapped: bool,
-    /// The file when it began, for a call that looks.
+    /// The file when the call began, for a call that reads.
     before: Option<Data>,
-    /// What overlapped it.
+    /// Changes that overlapped the call.
     others: Vec<Change>,
     losses: usize,
 }
@@ -83,29 +83,29 @@ enum Loss {
     Mds,
 }
 
-/// How a call on a file ended.
+/// The outcome of a call on a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It was acknowledged.
     Done,
-    /// It failed half-way: nothing more of it will happen.
+    /// It failed partly, and nothing more of it will happen.
     Partly,
-    /// It was cut off, and a server may still carry it out.
+    /// The connection was lost, and a server may still execute it.
     Unknown,
 }
 
 impl Judge {
-    /// Everything that is known.
+    /// Locks the state.
     pub fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.0)
     }
 
-    /// A tree begins with nothing but its root.
+    /// Adds a tree that has only its root.
     pub fn add_tree(&self, root: &str, mode: u32) {
         self.state().trees.push(Tree { root: root.into(), names: Names::new(mode), busy: false });
     }
 
-    /// A fresh number.
+    /// A new number.
     pub fn number(&self) -> u64 {
         let mut state = self.state();
         state.next += 1;
@@ -113,7 +113,7 @@ impl Judge {
         state.next
     }
 
-    /// Takes the right to touch a tree's names; `None` while another call has it.
+    /// Locks a tree's names for one call; `None` while another call uses them.
     pub fn enter(&self, tree: usize) -> Option<Entered> {
         let mut state = self.state();
         let entry = &mut state.trees[tree];
@@ -125,7 +125,7 @@ impl Judge {
         Some(Entered { judge: self.clone(), tree, number: 0, op: None })
     }
 
-    /// Notes the first violation.
+    /// Records the first violation.
     pub fn check<T>(&self, outcome: Result<T, Violation>) -> Option<T> {
         match outcome {
             Ok(value) => Some(value),
@@ -136,22 +136,22 @@ impl Judge {
         }
     }
 
-    /// Something is wrong that no model is needed for.
+    /// Records a violation that no model found.
     pub fn violated(&self, rule: &'static str, what: String) {
         self.check::<()>(Err(Violation::new(rule, what)));
     }
 
-    /// Whether something was wrong.
+    /// Whether a violation was found.
     pub fn has_failed(&self) -> bool {
         self.state().violation.is_some()
     }
 
-    /// Where a file's bytes lie.
+    /// Records which daemons hold a file's bytes.
     pub fn learn_layout(&self, file: u64, layout: Layout) {
         self.state().file(file).layout = Some(layout);
     }
 
-    /// A call on a file begins: one that changes it, or one that looks.
+    /// A call on a file begins: a change, or `None` for a read.
     pub fn begin(&self, file: u64, change: Option<Change>) -> OnFile {
         let number = self.number();
         let mut state = self.state();
@@ -182,7 +182,7 @@ impl Judge {
         self.state().file(file).data.synced(by);
     }
 
-    /// An fsync or close through an open file said that data is lost.
+    /// An fsync or close of an open file reported lost data.
     pub fn disclaimed(&self, file: u64, by: Handle) {
         self.state().file(file).data.disclaimed(by);
     }
@@ -192,7 +192,7 @@ impl Judge {
         self.state().file(file).open.insert(by, client.to_owned());
     }
 
-    /// A client closes it: from now on it tells no server any more that it has it open.
+    /// A client closes the file: from now on it no longer reclaims this open.
     pub fn closed(&self, file: u64, by: Handle) {
         self.state().file(file).close(by);
     }
@@ -206,32 +206,32 @@ impl Judge {
         }
     }
 
-    /// How often the host of the metadata server has lost power.
+    /// How often the metadata server's host has lost power.
     pub fn mds_losses(&self) -> usize {
         self.state().losses.iter().filter(|loss| matches!(loss, Loss::Mds)).count()
     }
 
-    /// The metadata server answered a call that began after `losses` of its losses of power, through an open file
-    /// that it did not refuse: it was told that the file is open.
+    /// The metadata server answered a call on this open file, which began after `losses` losses of
+    /// its power. Since it did not refuse the call, it knows that the file is open.
     pub fn told(&self, file: u64, losses: usize) {
         if losses == self.mds_losses() {
             self.state().file(file).untold.clear();
         }
     }
 
-    /// As [`Judge::disclaimed`], if it did.
+    /// [`Judge::disclaimed`] if `lost`.
     pub fn disclaimed_if(&self, lost: bool, file: u64, by: Handle) {
         if lost {
             self.disclaimed(file, by);
         }
     }
 
-    /// A file index was given out.
+    /// A file index was assigned.
     pub fn learn_index(&self, file: u64) {
         self.state().file(file);
     }
 
-    /// A file that a new one must not be: its index was seen before.
+    /// Whether a file index was seen before; a new file must not have it.
     pub fn is_known(&self, file: u64) -> bool {
         self.state().files.contains_key(&file)
     }
@@ -250,7 +250,7 @@ impl Judge {
 }
 
 impl State {
-    /// Whether names that were not forced may be gone.
+    /// Whether changes of names that were not forced may be lost.
     pub fn has_mds_lost_power(&self) -> bool {
         self.losses.iter().any(|loss| matches!(loss, Loss::Mds))
     }
@@ -288,7 +288,7 @@ impl File {
     }
 }
 
-/// The host of one I/O daemon lost power.
+/// Applies a loss of power at the host of one I/O daemon.
 fn lose(data: &mut Data, layout: Option<&Layout>, iod: IodId) {
     let map = layout.and_then(|layout| layout.map().ok());
     let (Some(layout), Some(map)) = (layout, map) else {
@@ -305,7 +305,7 @@ fn lose(data: &mut Data, layout: Option<&Layout>, iod: IodId) {
     data.power_lost(PIECE, on);
 }
 
-/// The right to touch a tree's names. What is under way when it is dropped has a fate that nobody knows.
+/// Exclusive use of a tree's names. A call in progress has an unknown outcome when this is dropped.
 pub struct Entered {
     judge: Judge,
     tree: usize,
@@ -320,7 +320,7 @@ impl Entered {
         self.number
     }
 
-    /// Its outcome is known, or it is known that it is not.
+    /// The call ended; `known` is false when its outcome is unknown.
     pub fn end(&mut self, known: bool) {
         let op = self.op.take();
         if let (Some(op), false) = (op, known) {
@@ -330,7 +330,7 @@ impl Entered {
         }
     }
 
-    /// Holds something against the tree's model.
+    /// Checks an outcome against the tree's model.
     pub fn judge<T>(&self, check: impl FnOnce(&mut Names) -> Result<T, Violation>) -> Option<T> {
         let outcome = check(&mut self.judge.state().trees[self.tree].names);
         self.judge.check(outcome)
@@ -344,7 +344,7 @@ impl Drop for Entered {
     }
 }
 
-/// A call on a file under way.
+/// A call on a file that is in progress.
 pub struct OnFile {
     judge: Judge,
     file: u64,
@@ -358,7 +358,7 @@ impl OnFile {
         self.finish(fate);
     }
 
-    /// A call that looks at the file ended: holds what it saw against what was possible.
+    /// A call that reads the file ended: checks what it saw against what was possible.
     pub fn saw(mut self, look: impl Fn(&mut Data) -> Result<(), Violation>) {
         self.ended = true;
         let outcome = {
@@ -390,7 +390,7 @@ impl OnFile {
         );
     }
 
-    /// A call that looks failed: it saw nothing.
+    /// A call that reads failed and saw nothing.
     pub fn saw_nothing(mut self) {
         self.ended = true;
         self.judge.state().file(self.file).active.remove(&self.number);

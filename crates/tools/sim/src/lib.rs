@@ -1,4 +1,4 @@
-//! A whole cluster in one process under a seeded simulated network and failing disks.
+//! A whole cluster in one process, with a seeded simulated network and failing disks.
 #![forbid(unsafe_code)]
 
 pub mod audit;

@@ -1,4 +1,5 @@
-//! `braid-sim --seeds N` runs the seeds `0..N`, `braid-sim --seed S` one, with its whole trace when it fails.
+//! `braid-sim --seeds N` runs the seeds `0..N`. `braid-sim --seed S` runs one seed and prints its
+//! whole trace if it fails.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -43,7 +44,7 @@ fn many(seeds: std::ops::Range<u64>) -> ExitCode {
         }
     }
     let seconds = started.elapsed().as_secs_f64();
-    println!("{calls} calls in {seconds:.1} s; {unknown} cut off");
+    println!("{calls} calls in {seconds:.1} s; {unknown} of unknown outcome");
     println!("{passed} passed, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -51,7 +52,8 @@ fn many(seeds: std::ops::Range<u64>) -> ExitCode {
 fn one(seed: u64, trace_all: bool) -> ExitCode {
     let Outcome { violation, hash, events, calls, took, trace, .. } = run(seed, trace_all);
     println!(
-        "seed {seed}: {} calls, {} cut off, {events} events, {:.3} s of virtual time, trace {hash:016x}",
+        "seed {seed}: {} calls, {} of unknown outcome, {events} events, \
+         {:.3} s of virtual time, trace {hash:016x}",
         calls.0,
         calls.1,
         took.as_secs_f64()

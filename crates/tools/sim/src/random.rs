@@ -1,7 +1,8 @@
-//! Chance that is the same on every machine: one stream for each purpose, all drawn from the seed.
+//! Random numbers that are the same on every machine: one stream for each purpose, all drawn from
+//! the seed.
 //!
-//! A stream of its own for each purpose keeps a run stable: a new draw in the network does not change what the
-//! workload does.
+//! A separate stream for each purpose keeps a run stable: a new draw in the network does not change
+//! what the workload does.
 
 use std::{
     ops::Range,
@@ -9,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-/// A stream. Draws through `&self`, so that many may share one.
+/// A stream. Draws through `&self`, so that several owners can share one.
 #[derive(Debug)]
 pub struct Random(Mutex<braid_types::Random>);
 

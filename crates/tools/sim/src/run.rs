@@ -1,4 +1,5 @@
-//! One run: a cluster, its clients' work, its trouble, and the verdict. A function of the seed.
+//! One run: a cluster, its clients' work, its faults, and the verdict. It is a function of the
+//! seed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,18 +14,18 @@ use crate::{
     world::Life,
 };
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// The seed.
     pub seed: u64,
-    /// The first thing that no rule allows.
+    /// The first violation of a rule.
     pub violation: Option<Violation>,
-    /// Of every event: the same for the same seed.
+    /// A hash of every event: the same for the same seed.
     pub hash: u64,
     /// Events in the trace.
     pub events: u64,
-    /// Calls of the clients, and how many of them were cut off.
+    /// Calls of the clients, and how many of them have an unknown outcome.
     pub calls: (u64, u64),
     /// Virtual time.
     pub took: Duration,
@@ -37,7 +38,8 @@ pub fn run(seed: u64, trace_all: bool) -> Outcome {
     run_with(seed, trace_all, |_| {})
 }
 
-/// As [`run`]; `spoil` may break the cluster before the work begins, to see that the judge notices.
+/// Like [`run`]; `spoil` may break the cluster before the work begins, to show that the checker
+/// notices.
 pub fn run_with(seed: u64, trace_all: bool, spoil: impl FnOnce(&Arc<Cluster>)) -> Outcome {
     let random = Random::new(seed, "shape");
     let shape = Shape { iods: random.within(2..6) as u32, clients: random.within(2..5) as u32 };
@@ -62,14 +64,17 @@ pub fn run_with(seed: u64, trace_all: bool, spoil: impl FnOnce(&Arc<Cluster>)) -
     Outcome { seed, violation, hash, events, calls, took: cluster.world.now(), trace }
 }
 
-/// Makes the trees, durably.
+/// Creates the trees durably.
 fn prepare(cluster: &Cluster, judge: &Judge, trees: u64) {
     for tree in 0..trees {
         let root = format!("t{tree}");
         let path = format!("/{root}");
         cluster.client(0, |client| async move {
-            client.mkdir(path.as_str(), 0o755).await.expect("a directory is made in good weather");
-            client.sync_directory("/").await.expect("the root is forced in good weather");
+            client
+                .mkdir(path.as_str(), 0o755)
+                .await
+                .expect("a directory is created without faults");
+            client.sync_directory("/").await.expect("the root is forced without faults");
         });
         judge.add_tree(&root, 0o755);
     }
@@ -86,7 +91,8 @@ fn work(cluster: &Arc<Cluster>, judge: &Judge, seed: u64, profile: &Profile, ran
     run_until(cluster, judge, end);
     troublemaker.end();
     audit::quiesce(cluster);
-    // Every call that is under way ends within its time; then everything is closed, each within its own.
+    // Every call in flight ends within its time; then everything is closed, each within its own
+    // time.
     run_until(cluster, judge, cluster.world.now() + Duration::from_secs(300));
 }
 
@@ -94,7 +100,7 @@ fn run_until(cluster: &Cluster, judge: &Judge, end: Duration) {
     while !judge.has_failed() && cluster.world.step(end) {}
 }
 
-/// Begins a client's work, and begins it anew after its process died.
+/// Starts a client's work, and starts it again after its process died.
 fn respawner(
     cluster: &Arc<Cluster>,
     judge: &Judge,

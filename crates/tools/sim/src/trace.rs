@@ -1,8 +1,9 @@
-//! What happened, in order: the last events for a person, a hash of all of them for the proof that a seed repeats.
+//! The events of a run, in order: the last ones for a person, and a hash of all to prove that a
+//! seed repeats.
 
 use std::{collections::VecDeque, fmt, time::Duration};
 
-/// Events kept for the report of a failure.
+/// Events that the report of a failure shows.
 const KEPT: usize = 60;
 
 /// The events of one run.
@@ -15,12 +16,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Nothing happened yet. With `all`, every event is kept.
+    /// An empty trace. With `all`, it keeps every event.
     pub fn new(all: bool) -> Self {
         Self { last: VecDeque::new(), hash: 0xcbf2_9ce4_8422_2325, events: 0, all }
     }
 
-    /// Notes an event.
+    /// Adds an event.
     pub fn note(&mut self, now: Duration, event: fmt::Arguments<'_>) {
         let text = event.to_string();
         let time = now.as_nanos() as u64;
@@ -34,12 +35,12 @@ impl Trace {
         self.last.push_back((now, text));
     }
 
-    /// Two runs with the same hash did the same.
+    /// Two runs with the same hash had the same events.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// How many events there were.
+    /// Number of events.
     pub fn events(&self) -> u64 {
         self.events
     }

@@ -2,12 +2,16 @@
 //!
 //! ```text
 //!   at(time, event) ──> events, ordered by (time, sequence) ──> run: now = time, event()
-//!   spawn(life, future) ──> polled by an event; its waker queues the next poll as an event at `now`
+//!   spawn(life, future) ──> polled by an event; its waker queues the next poll at `now`
 //! ```
 //!
-//! Invariants: (1) one thread runs everything, one event after the other; (2) the order of events is a function of
-//! the calls made, never of addresses, hashes or the wall clock; (3) no lock of the world is held while an event, a
-//! poll or the drop of a future runs, so each may call back.
+//! Invariants:
+//!
+//! 1. One thread runs everything, one event after the other.
+//! 2. Virtual time never goes back, and the order of events is a function of the calls made, never
+//!    of addresses, hashes or the wall clock. The trace hash of a repeated seed checks it.
+//! 3. No lock of the simulation is held while an event, a poll or the drop of a future runs, so
+//!    each may call back. (A violation deadlocks: the locks are not reentrant.)
 
 use std::{
     collections::BTreeMap,
@@ -27,12 +31,12 @@ use crate::trace::Trace;
 type Event = Box<dyn FnOnce() + Send>;
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Locks, also after a panic elsewhere: a run that panicked is over, but its report is wanted.
+/// Locks, also after a panic elsewhere: a run that panicked still needs its report.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The simulated world. Clones are the same world.
+/// The simulation. Clones share its state.
 #[derive(Clone)]
 pub struct World(Arc<Inner>);
 
@@ -49,7 +53,7 @@ struct Schedule {
 }
 
 impl World {
-    /// A world at time zero; with `trace_all`, its trace keeps every event.
+    /// A simulation at time zero; with `trace_all`, its trace keeps every event.
     pub fn new(trace_all: bool) -> Self {
         Self(Arc::new(Inner {
             schedule: Mutex::default(),
@@ -62,7 +66,7 @@ impl World {
         lock(&self.0.schedule).now
     }
 
-    /// Does `event` at `time`, or as soon as possible when that has passed.
+    /// Runs `event` at `time`, or as soon as possible when `time` has passed.
     pub fn at(&self, time: Duration, event: impl FnOnce() + Send + 'static) {
         let mut schedule = lock(&self.0.schedule);
         let key = (time.max(schedule.now), schedule.sequence);
@@ -70,23 +74,23 @@ impl World {
         schedule.events.insert(key, Box::new(event));
     }
 
-    /// Does `event` after `delay`.
+    /// Runs `event` after `delay`.
     pub fn after(&self, delay: Duration, event: impl FnOnce() + Send + 'static) {
         self.at(self.now() + delay, event);
     }
 
-    /// Notes something in the trace.
+    /// Adds an event to the trace.
     pub fn note(&self, event: fmt::Arguments<'_>) {
         let now = self.now();
         lock(&self.0.trace).note(now, event);
     }
 
-    /// What happened so far.
+    /// The events so far.
     pub fn trace(&self) -> MutexGuard<'_, Trace> {
         lock(&self.0.trace)
     }
 
-    /// Does the next event; `false` when there is none, or none before `end`.
+    /// Runs the next event; `false` when there is none, or none before `end`.
     pub fn step(&self, end: Duration) -> bool {
         let event = {
             let mut schedule = lock(&self.0.schedule);
@@ -95,6 +99,7 @@ impl World {
                 return false;
             }
             let Some(((time, _), event)) = schedule.events.pop_first() else { return false };
+            debug_assert!(time >= schedule.now, "invariant 2: virtual time never goes back");
             schedule.now = time;
             event
         };
@@ -109,8 +114,8 @@ impl World {
         schedule.now = schedule.now.max(time);
     }
 
-    /// Runs `future` as a task of `life` until it ends, and gives its value; `None` when it has not ended by
-    /// `limit` of virtual time, or its life did.
+    /// Runs `future` as a task of `life` until it ends and returns its value; `None` when it has
+    /// not ended by `limit` of virtual time, or when its process ended.
     pub fn run<T: Send + 'static>(
         &self,
         life: &Life,
@@ -128,7 +133,7 @@ impl World {
         lock(&value).take()
     }
 
-    /// Begins a task; it ends with its life at the latest.
+    /// Starts a task; it ends with its process at the latest.
     pub fn spawn(&self, life: &Life, future: impl Future<Output = ()> + Send + 'static) {
         let task = {
             let mut tasks = lock(&life.0.tasks);
@@ -188,12 +193,12 @@ impl Life {
         Self(Arc::new(LifeInner { alive: AtomicBool::new(true), tasks: Mutex::default() }))
     }
 
-    /// Whether it goes on.
+    /// Whether the process still runs.
     pub fn is_alive(&self) -> bool {
         self.0.alive.load(Ordering::Relaxed)
     }
 
-    /// Ends the process: every task is dropped where it stands.
+    /// Ends the process: every task is dropped at its current state.
     pub fn end(&self) {
         self.0.alive.store(false, Ordering::Relaxed);
         let tasks = std::mem::take(&mut lock(&self.0.tasks).running);

@@ -1,4 +1,4 @@
-//! A cluster in good weather.
+//! A cluster without faults.
 
 use braid_client::OpenOptions;
 use braid_sim::cluster::{Cluster, Shape};

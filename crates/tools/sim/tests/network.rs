@@ -1,4 +1,4 @@
-//! The simulated network itself, with a toy server that counts.
+//! The simulated network alone, with a small server that counts requests.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ use braid_wire::{Credential, FrameHeader, NodeKind, Role, Secret};
 const SECOND: Duration = Duration::from_secs(1);
 const KEY: [u8; 32] = [7; 32];
 
-/// Answers each request with how many it has seen.
+/// Answers each request with the number of requests that it has seen.
 #[derive(Clone, Default)]
 struct Toy(Arc<AtomicU64>);
 
@@ -82,7 +82,7 @@ impl Lab {
         self.toy.0.load(Ordering::Relaxed)
     }
 
-    /// One call on a connection of its own.
+    /// Makes one call on a connection of its own.
     fn call(&self, timeout: Duration) -> Result<u64, NetError> {
         let (driver, world) = (self.driver.clone(), self.world.clone());
         let limit = 2 * timeout;

@@ -1,4 +1,4 @@
-//! Faults by name: each reads as a sentence.
+//! Single faults by name: each test name reads as a sentence.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn cluster(seed: u64) -> Cluster {
     Cluster::start(seed, Shape { iods: 3, clients: 2 }, true)
 }
 
-/// Client 0 makes a file with these bytes in stripes of 4 KiB over three daemons, unsynced.
+/// Client 0 creates a file with these bytes in stripes of 4 KiB over three daemons, unsynced.
 fn written(cluster: &Cluster, bytes: usize) -> File {
     cluster.client(0, move |client| async move {
         let options =
@@ -54,7 +54,7 @@ fn size(cluster: &Cluster, client: usize) -> u64 {
 }
 
 #[test]
-fn a_write_that_the_iod_host_lost_with_its_power_is_not_acknowledged_by_fsync() {
+fn fsync_does_not_acknowledge_a_write_that_a_power_loss_removed() {
     let cluster = cluster(1);
     let file = written(&cluster, 100_000);
     cluster.power_loss(Node::Iod(1));
@@ -94,7 +94,8 @@ fn what_was_acknowledged_survives_the_kill_of_every_process() {
     assert_eq!((size(&cluster, 1), read(&cluster, 1).unwrap()), (100_000, vec![7; 100_000]));
 }
 
-/// Cuts to `to` bytes while a write is in flight, and kills `victim` after so many microseconds.
+/// Truncates to `to` bytes while a write is in flight, and kills `victim` after `after`
+/// microseconds.
 fn truncate_with_a_write_in_flight(to: u64, victim: Node, after: u64) {
     let cluster = cluster(4);
     let file = written(&cluster, 60_000);
@@ -111,7 +112,7 @@ fn truncate_with_a_write_in_flight(to: u64, victim: Node, after: u64) {
     assert_eq!(seen, bytes.len() as u64, "stat and read agree (I5)");
     assert!(
         seen == to || seen == to.max(50_000) || seen == 60_000,
-        "cut to {to}: the size is {seen}"
+        "truncated to {to}: the size is {seen}"
     );
     let old_or_new = |(at, byte): (usize, &u8)| match *byte {
         7 => (at as u64) < 60_000.min(seen),
@@ -120,12 +121,12 @@ fn truncate_with_a_write_in_flight(to: u64, victim: Node, after: u64) {
     };
     assert!(
         bytes.iter().enumerate().all(old_or_new),
-        "every byte is an old one, a new one, or cut to zero"
+        "every byte is an old one, a new one, or a truncated zero"
     );
 }
 
 #[test]
-fn truncate_down_up_and_into_a_stripe_with_a_write_in_flight_killed_between_any_two_steps() {
+fn truncate_beside_a_write_in_flight_survives_a_kill_at_any_step() {
     for to in [0, 8192, 10_000, 35_000, 90_000] {
         for victim in [Node::Mds, Node::Iod(0), Node::Iod(2)] {
             (0..24).for_each(|step| truncate_with_a_write_in_flight(to, victim, step * 150));
@@ -133,7 +134,8 @@ fn truncate_down_up_and_into_a_stripe_with_a_write_in_flight_killed_between_any_
     }
 }
 
-/// The server carries the call out and dies before it answers; the client's retry must get the same answer.
+/// The server executes the call and dies before it replies; the client's retry must get the same
+/// reply.
 fn died_before_answering<
     T: Send + 'static,
     F: Future<Output = Result<T, Error>> + Send + 'static,
@@ -218,7 +220,7 @@ fn a_client_cut_off_from_the_mds_reads_and_writes_on_and_is_told_in_time() {
 }
 
 #[test]
-fn with_an_iod_down_new_files_avoid_it_and_calls_on_its_files_fail_naming_it_in_time() {
+fn an_iod_that_is_down_gets_no_new_files_and_is_named_in_errors_in_time() {
     let cluster = cluster(8);
     let file = written(&cluster, 100_000);
     let down = cluster.iods[1].id();
@@ -255,7 +257,7 @@ fn a_stat_and_an_open_that_wait_for_an_iod_name_it_and_not_the_mds() {
         } else {
             cluster.partition(Node::Iod(1), Node::Mds)
         }
-        // At once, before the server knows that it is down, and then when it does.
+        // Immediately, before the server knows that it is down, and then when the server knows.
         for what in ["cut just now", "known as down"] {
             let before = cluster.world.now();
             let error =
@@ -275,7 +277,7 @@ fn a_stat_and_an_open_that_wait_for_an_iod_name_it_and_not_the_mds() {
 }
 
 #[test]
-fn a_daemon_that_was_waited_for_in_vain_is_not_waited_for_again_before_it_was_back() {
+fn an_unresponsive_daemon_is_waited_for_once_until_it_is_back() {
     let cluster = cluster(8);
     let _written = written(&cluster, 100_000);
     let stat = || {
@@ -319,8 +321,8 @@ fn an_iod_cut_off_from_the_mds_stops_serving_by_itself() {
     assert_eq!(write(&cluster, &file, vec![9; 10_000], 0).unwrap_or(0), 10_000);
 }
 
-/// A write is given up and repeated over another connection, the program writes again, and then the first attempt
-/// arrives. What the file has in the end.
+/// A write is given up and repeated over another connection, the program writes again, and then the
+/// first attempt arrives. Returns the final content of the file.
 fn a_first_write_that_comes_late(ignored: bool) -> Vec<u8> {
     let cluster = cluster(10);
     let file = written(&cluster, 4096);
@@ -345,7 +347,7 @@ fn a_first_write_that_comes_late(ignored: bool) -> Vec<u8> {
 }
 
 #[test]
-fn a_write_that_was_given_up_and_repeated_does_not_overwrite_what_came_after_it() {
+fn a_repeated_write_does_not_overwrite_later_writes() {
     assert_eq!(a_first_write_that_comes_late(false), vec![9; 4096]);
     assert_eq!(
         a_first_write_that_comes_late(true),
@@ -359,14 +361,15 @@ fn a_client_that_outlives_the_power_of_the_metadata_server_loses_no_size() {
     let cluster = cluster(11);
     let file = written(&cluster, 10_000);
     sync(&cluster, &file).unwrap();
-    // Opened again, so that mark and record of the open are younger than what was forced.
+    // Opened again, so that the size mark and the record of the open are younger than what was
+    // forced.
     cluster.client(0, move |_| async move { file.close().await.unwrap() });
     cluster.client(0, |client| async move { client.flush_closes().await.unwrap() });
     cluster.pass(10 * SECOND);
     let status = cluster.client(1, |client| async move { client.mds_status().await.unwrap() });
     assert_eq!(
         status.sizes_in_objects, 0,
-        "no mark is left that could be mistaken for the one that power takes"
+        "no size mark is left that could be mistaken for the one that is lost"
     );
     cluster.client(0, |client| async move { client.sync_directory("/").await.unwrap() });
     let file = written(&cluster, 20_000);
@@ -378,13 +381,13 @@ fn a_client_that_outlives_the_power_of_the_metadata_server_loses_no_size() {
     assert_eq!(
         size(&cluster, 1),
         30_000,
-        "asked of the daemons while its writer may not have told yet"
+        "collected from the daemons while its writer may not have reclaimed yet"
     );
     cluster.pass(20 * SECOND);
     assert_eq!(
         size(&cluster, 1),
         30_000,
-        "its writer, who called nothing, has told: the mark stands"
+        "its writer has reclaimed without a call of its own: the size mark is set"
     );
     write(&cluster, &file, vec![9; 10_000], 30_000).unwrap();
     assert_eq!(size(&cluster, 1), 40_000);
@@ -401,7 +404,7 @@ fn a_client_that_outlives_the_power_of_the_metadata_server_loses_no_size() {
 }
 
 #[test]
-fn an_idle_reader_keeps_its_unlinked_file_over_a_restart_of_the_metadata_server() {
+fn an_idle_reader_keeps_its_unlinked_file_over_an_mds_restart() {
     let cluster = cluster(12);
     let file = written(&cluster, 10_000);
     cluster.client(0, move |_| async move { file.close().await.unwrap() });
@@ -422,8 +425,9 @@ fn an_idle_reader_keeps_its_unlinked_file_over_a_restart_of_the_metadata_server(
 }
 
 #[test]
-fn an_unsynced_file_whose_iod_host_lost_power_has_the_size_that_can_be_read_and_no_lost_object() {
-    // Closed, heard, being settled, settled: in which of them the power goes decides what is left.
+fn an_unsynced_file_after_an_iod_power_loss_has_a_readable_size() {
+    // Closed, collected, being recorded, recorded: the moment of the power loss decides what is
+    // left.
     for (seed, millis) in (10..40).zip([20, 400, 4900, 5000, 5100, 5250, 6500].into_iter().cycle())
     {
         let cluster = cluster(seed);
@@ -439,6 +443,6 @@ fn an_unsynced_file_whose_iod_host_lost_power_has_the_size_that_can_be_read_and_
         cluster.pass(10 * SECOND);
         assert_eq!((size(&cluster, 0), read(&cluster, 0).unwrap().len() as u64), (seen, seen));
         let status = cluster.client(0, |client| async move { client.mds_status().await.unwrap() });
-        assert_eq!(status.sizes_in_objects, 0, "and is settled in the end");
+        assert_eq!(status.sizes_in_objects, 0, "and its size is recorded in the end");
     }
 }

@@ -32,9 +32,9 @@ fn some_seeds_pass() {
     }
 }
 
-/// Seeds without trouble: whatever the judge finds there, we did.
+/// Seeds without faults: a violation there is a bug of the simulation or of BraidFS.
 const CALM: [u64; 6] = [0, 8, 16, 24, 32, 40];
-/// Calm seeds among which one must meet a name that is kept and wrong.
+/// Seeds without faults among which one must use a stale cached name.
 const DEAF_SEEDS: u64 = 40;
 
 fn noticed(rule: &str, spoil: impl Fn(&Arc<Cluster>)) -> usize {

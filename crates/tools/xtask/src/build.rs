@@ -1,8 +1,8 @@
-//! Everything of the workspace that the suites run, built by one command: the test binaries, the
+//! Builds everything of the workspace that the suites run in one command: the test binaries, the
 //! programs (`braid`, `braid-sim`, …) and the libraries.
 //!
-//! One command, since cargo chooses the features of dependencies for the packages that it is asked
-//! for: `--package braid-cli` alone would compile most dependencies a second time.
+//! One command, since cargo chooses the features of dependencies for the packages that it builds:
+//! `--package braid-cli` alone would compile most dependencies a second time.
 
 use crate::context::Context;
 use crate::libtest;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What was built.
+/// The built files.
 pub struct Build {
     /// Every binary with tests in it.
     pub tests: Vec<TestBinary>,
@@ -24,33 +24,34 @@ pub struct Build {
 pub struct TestBinary {
     /// The crate it tests, as cargo spells it.
     pub package: String,
-    /// For an integration test that is not [`MERGED`] its own name: its tests are `package::target::test`.
+    /// The name of an integration test other than [`MERGED`]: its tests are
+    /// `package::target::test`.
     pub integration: Option<String>,
     /// The file.
     pub executable: PathBuf,
     /// Where cargo would run it.
     pub dir: PathBuf,
-    /// What its property tests draw their cases from; `None`: as they like.
+    /// The seed of its property tests; `None`: a random one.
     pub seed: Option<String>,
     /// The `braid` that its tests start.
     pub braid: PathBuf,
 }
 
-/// The one binary of most crates' integration tests. Its tests are `package::module::test`, as if each
-/// module were a binary of its own.
+/// The single binary of most crates' integration tests. Its tests are `package::module::test`, as
+/// if each module were a binary of its own.
 const MERGED: &str = "it";
 
-/// What property tests draw their cases from.
+/// The environment variable with the seed of property tests.
 const SEED: &str = "PROPTEST_RNG_SEED";
 
-/// Each state of the crates has cases of its own, the same wherever it is tested: what passes here passes there, and what fails
-/// fails again. With `--full`, or a seed that is set already, no seed of ours.
+/// Each state of the crates has property test cases of its own, the same on every machine: a
+/// failure repeats. `None` with `--full`, or when the caller has set a seed.
 fn seed(context: &Context) -> Option<String> {
     if context.full || std::env::var_os(SEED).is_some() {
         return None;
     }
     let tree = Process::new("git").args(["rev-parse", "HEAD:crates"]).dir(&context.root).run().ok();
-    // Without a repository they are the same for all.
+    // Without a repository the seed is always the same.
     Some(tree.and_then(|tree| of_tree(&tree.stdout)).unwrap_or(0).to_string())
 }
 
@@ -81,7 +82,7 @@ struct Profile {
 /// Names the `braid` that tests and tools start; without it they ask cargo to build one.
 pub const BRAID_BIN: &str = "BRAID_BIN";
 
-/// Builds all of it; cargo's own lines about what it compiles are shown.
+/// Builds everything; cargo's own progress lines are shown.
 pub fn build(context: &Context) -> Result<Build> {
     println!("       building every program and test");
     let started = Instant::now();
@@ -145,7 +146,7 @@ fn from_message(context: &Context, message: Message, seed: &Option<String>) -> O
 }
 
 impl TestBinary {
-    /// What the tests of this binary are called in reports and in docs/requirements.toml.
+    /// The name of a test in reports and in docs/requirements.toml.
     pub fn full_name(&self, test: &str) -> String {
         match &self.integration {
             Some(target) => format!("{}::{target}::{test}", self.package),
@@ -153,14 +154,14 @@ impl TestBinary {
         }
     }
 
-    /// What it is called while it runs: its package, and its target if that has a name.
+    /// The name of the binary while it runs: its package, and its target if that has a name.
     pub fn short_name(&self) -> String {
         let file = self.executable.file_stem().unwrap_or_default().to_string_lossy();
         let target = file.rsplit_once('-').map_or(&*file, |(target, _)| target);
         format!("{} {target}", self.package)
     }
 
-    /// The binary in the surroundings that `cargo test` gives it, run by `runner` (a program and
+    /// The binary with the environment that `cargo test` gives it, run by `runner` (a program and
     /// its arguments) if there is one.
     pub fn process(&self, runner: &[String]) -> Process {
         let mut words =
@@ -173,7 +174,7 @@ impl TestBinary {
         self.seed.iter().fold(process, |process, seed| process.env(SEED, seed))
     }
 
-    /// The names of its tests; only those that are ignored if so asked.
+    /// The names of its tests, or only of the ignored ones.
     pub fn list(&self, ignored: bool) -> Result<Vec<String>> {
         let only = if ignored { vec!["--ignored"] } else { vec![] };
         let output = self.process(&[]).args(["--list"]).args(only).run()?;

@@ -1,4 +1,4 @@
-//! What every command starts from: where the workspace is, what is in it, how long a run may be.
+//! What every command needs: the workspace's root, its packages, and whether runs are long.
 
 use crate::build::{self, BRAID_BIN, Build, TestBinary};
 use crate::metadata::Metadata;
@@ -8,14 +8,16 @@ use anyhow::{Context as _, Result};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// Made once a run; programs and tests are built when first asked for and only then.
+/// Made once in a run; programs and tests are built when they are first needed.
 pub struct Context {
     /// The root of the workspace.
     pub root: PathBuf,
-    /// What `cargo metadata` says.
+    /// The output of `cargo metadata`.
     pub metadata: Metadata,
-    /// The long form of each suite.
+    /// Whether each suite runs its long form.
     pub full: bool,
+    /// Whether the check `words` prints the number of findings in each directory.
+    pub summary: bool,
     build: OnceLock<Result<Build, String>>,
 }
 
@@ -23,13 +25,14 @@ impl Context {
     /// Reads the metadata of the workspace that this binary was built from.
     pub fn new(full: bool) -> Result<Self> {
         let output = cargo().args(["metadata", "--format-version", "1", "--locked"]).run();
-        let output =
-            output.context("cargo metadata --locked (does Cargo.lock lack a new dependency?)")?;
+        let output = output
+            .context("cargo metadata --locked failed: does Cargo.lock lack a new dependency?")?;
         let metadata: Metadata = serde_json::from_str(&output.stdout).context("cargo metadata")?;
-        Ok(Self { root: metadata.workspace_root.clone(), metadata, full, build: OnceLock::new() })
+        let root = metadata.workspace_root.clone();
+        Ok(Self { root, metadata, full, summary: false, build: OnceLock::new() })
     }
 
-    /// `cargo ARGS` in the root.
+    /// `cargo ARGS` in the root directory.
     pub fn cargo<const N: usize>(&self, args: [&str; N]) -> Process {
         cargo().dir(&self.root).args(args)
     }
@@ -46,7 +49,8 @@ impl Context {
         Ok(&self.build()?.tests)
     }
 
-    /// A program of the workspace, about to run; it and what it starts use the `braid` that was built with it.
+    /// A program of the workspace, ready to run; it and its children use the `braid` that was built
+    /// with it.
     pub fn program(&self, name: &str) -> Result<Process> {
         let build = self.build()?;
         Ok(Process::new(build.program(name)?)
@@ -54,8 +58,8 @@ impl Context {
             .env(BRAID_BIN, build.program("braid")?))
     }
 
-    /// The `braid` that suites of others run: what `BRAID_BIN` names, such as an optimized one, else
-    /// that of this build.
+    /// The `braid` that third-party suites run: the one that `BRAID_BIN` names, such as an
+    /// optimized build, else that of this build.
     pub fn braid(&self) -> Result<PathBuf> {
         match std::env::var_os(BRAID_BIN) {
             Some(named) => std::fs::canonicalize(&named)
@@ -64,7 +68,7 @@ impl Context {
         }
     }
 
-    /// The package that has this binary, or an error that says what is missing.
+    /// The package that has this binary, or an error that names the missing binary.
     pub fn package_of_binary(&self, binary: &str) -> Result<String> {
         let package = self.metadata.package_of_binary(binary);
         Ok(package
@@ -79,8 +83,8 @@ fn cargo() -> Process {
     as_called(Process::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())))
 }
 
-/// A program that runs `cargo`, without what `cargo` told us about ourselves: a build script that watches these variables would
-/// run again.
+/// A program that runs `cargo`, without the variables that `cargo` set for us: a build script that
+/// watches these variables would run again.
 pub fn as_called(program: Process) -> Process {
     let own = |key: &String| key.starts_with("CARGO_PKG_") || key.starts_with("CARGO_MANIFEST_");
     std::env::vars()

@@ -1,14 +1,14 @@
-//! What a libtest binary prints.
+//! Parses the output of libtest binaries.
 //!
-//! A test that finds it cannot run here (no second user, no kernel feature) prints a line
-//! `skipped: REASON` and returns; it then counts as skipped, not as passed. `#[ignore]` counts as
+//! A test that cannot run on this machine (no second user, no kernel feature) prints a line
+//! `skipped: REASON` and returns; it counts as skipped, not as passed. `#[ignore]` counts as
 //! skipped with its own reason. Without a reason both are failures.
 
 use crate::report::SuiteResult;
 
 const SKIP_MARK: &str = "skipped:";
 
-/// Reads a run made with `--show-output`. The summary lines are what counts: a child process that
+/// Parses a run made with `--show-output`. Only the summary lines count: a child process that
 /// writes to the inherited stream can spoil the line of a case, and a test that ends the process
 /// with code 0 leaves no summary.
 pub fn parse_run(stdout: &str, succeeded: bool) -> SuiteResult {
@@ -33,7 +33,7 @@ pub fn parse_run(stdout: &str, succeeded: bool) -> SuiteResult {
     result
 }
 
-/// How many passed, by all summary lines together (documentation tests print several).
+/// How many tests passed, by all summary lines together (documentation tests print several).
 fn summary(stdout: &str) -> Option<u64> {
     let lines = stdout.lines().filter_map(|line| line.trim_start().strip_prefix("test result: "));
     let counts = lines
@@ -41,7 +41,7 @@ fn summary(stdout: &str) -> Option<u64> {
     counts.reduce(|sum, count| sum + count)
 }
 
-/// libtest says `ok` of a test that printed a skip mark; we have noted it under another heading.
+/// libtest prints `ok` for a test that printed a skip mark; it is already counted as skipped.
 fn skipped_themselves(result: &SuiteResult, stdout: &str) -> u64 {
     let noted = result.skipped.iter().chain(&result.failed);
     noted
@@ -89,9 +89,12 @@ pub fn parse_list(stdout: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const RUN: &str = "\nrunning 5 tests\ntest a::good ... ok\ntest a::bad ... FAILED\ntest b::later ... ignored, needs a disk\n\
-test b::bare ... ignored\ntest c::elsewhere ... ok\ntest c::throws - should panic ... ok\n\nsuccesses:\n\n---- c::elsewhere stdout ----\nskipped: not root\n\n\
-successes:\n    a::good\n\nfailures:\n\n---- a::bad stdout ----\npanicked: left != right\n\nfailures:\n    a::bad\n\ntest result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured\n";
+    const RUN: &str = "\nrunning 5 tests\ntest a::good ... ok\ntest a::bad ... FAILED\n\
+        test b::later ... ignored, needs a disk\n\
+test b::bare ... ignored\ntest c::elsewhere ... ok\ntest c::throws - should panic ... ok\n\n\
+        successes:\n\n---- c::elsewhere stdout ----\nskipped: not root\n\n\
+successes:\n    a::good\n\nfailures:\n\n---- a::bad stdout ----\npanicked: left != right\n\n\
+        failures:\n    a::bad\n\ntest result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured\n";
 
     #[test]
     fn each_case_counts_once() {

@@ -6,11 +6,11 @@
 //! cargo xtask test [--only SUITE] ───────► counts        ┘
 //! ```
 //!
-//! 1. A new command is a file in `commands/` and a row in its table; a new check the same in
-//!    `checks/`, a new suite the same in `suites/`.
+//! 1. A new command is a file in `commands/` and a row in its table; a new check likewise in
+//!    `checks/`, a new suite likewise in `suites/`.
 //! 2. The last line of `ci` and `test` is the closing line, and the exit code is 0 only if it
-//!    says `0 failed`.
-//! 3. What could not run says why; nothing passes because its subject is missing.
+//!    contains `0 failed`.
+//! 3. What could not run prints a reason; nothing passes without a test subject.
 #![forbid(unsafe_code)]
 
 mod build;

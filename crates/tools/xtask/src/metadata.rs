@@ -1,34 +1,34 @@
-//! `cargo metadata`, as much of it as the checks need.
+//! The part of `cargo metadata` that the checks need.
 
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// The whole answer.
+/// The whole output.
 #[derive(Deserialize)]
 pub struct Metadata {
-    /// Every package, ours and others'.
+    /// Every package, also third-party ones.
     pub packages: Vec<Package>,
-    /// The ids of ours.
+    /// The ids of the workspace's packages.
     pub workspace_members: BTreeSet<String>,
-    /// Where the workspace is.
+    /// The root directory of the workspace.
     pub workspace_root: PathBuf,
-    /// Where it builds.
+    /// The build directory.
     pub target_directory: PathBuf,
 }
 
 /// One package.
 #[derive(Deserialize)]
 pub struct Package {
-    /// What other parts of the metadata call it.
+    /// The id that other parts of the metadata use.
     pub id: String,
     /// Its name.
     pub name: String,
     /// Its `Cargo.toml`.
     pub manifest_path: PathBuf,
-    /// What it declares.
+    /// Its declared dependencies.
     pub dependencies: Vec<Dependency>,
-    /// What it builds.
+    /// The targets that it builds.
     pub targets: Vec<Target>,
 }
 
@@ -51,19 +51,19 @@ pub struct Target {
 }
 
 impl Metadata {
-    /// Our own packages.
+    /// The packages of the workspace.
     pub fn members(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
     }
 
-    /// The package of ours that has a binary of this name.
+    /// The package of the workspace that has a binary of this name.
     pub fn package_of_binary(&self, binary: &str) -> Option<&Package> {
         self.members().find(|package| package.has_target(binary, "bin"))
     }
 }
 
 impl Package {
-    /// Whether it builds a target of this name and kind.
+    /// Whether it has a target of this name and kind.
     pub fn has_target(&self, name: &str, kind: &str) -> bool {
         self.targets
             .iter()

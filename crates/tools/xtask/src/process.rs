@@ -1,4 +1,4 @@
-//! Child processes: output kept until it is wanted, and a limit on how long each may take.
+//! Child processes: each has a time limit, and its output is stored until it is needed.
 
 use anyhow::{Context as _, Result};
 use std::ffi::{OsStr, OsString};
@@ -17,9 +17,9 @@ pub struct Process {
     show_errors: bool,
 }
 
-/// What a finished command left.
+/// The result of a finished command.
 pub struct Finished {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
     /// Standard output.
     pub stdout: String,
@@ -41,17 +41,17 @@ impl Finished {
 }
 
 impl Process {
-    /// A program with no argument yet, and the default limit.
+    /// A program without arguments and with the default limit.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self { command: Command::new(program), limit: LIMIT_DEFAULT, show_errors: false }
     }
 
-    /// Ends it after `limit` when its output is waited for.
+    /// Ends it after `limit`, if its output is collected.
     pub fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
-    /// Standard error goes to our own, so that progress is seen, and is not kept.
+    /// Standard error is shown immediately and not stored.
     pub fn show_errors(self) -> Self {
         Self { show_errors: true, ..self }
     }
@@ -62,13 +62,13 @@ impl Process {
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable.
     pub fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(key, value);
         self
     }
 
-    /// Takes a variable out of its environment.
+    /// Removes an environment variable.
     pub fn env_remove(mut self, key: &str) -> Self {
         self.command.env_remove(key);
         self
@@ -80,7 +80,7 @@ impl Process {
         self
     }
 
-    /// Runs it and keeps what it prints; an exit code other than 0 is not an error here.
+    /// Runs it and collects its output; an exit code other than 0 is no error here.
     pub fn finish(self) -> Result<Finished> {
         let shown = self.shown();
         let errors = if self.show_errors { Stdio::inherit() } else { Stdio::piped() };
@@ -96,13 +96,13 @@ impl Process {
         })
     }
 
-    /// Runs it and asks for exit code 0.
+    /// Runs it; an exit code other than 0 is an error.
     pub fn run(self) -> Result<Finished> {
         let shown = self.shown();
         self.finish()?.success().with_context(|| shown)
     }
 
-    /// Runs it on our terminal and without a limit: the user can stop it. True for exit code 0.
+    /// Runs it on our terminal without a limit: the user can stop it. True for exit code 0.
     pub fn interactive(mut self) -> Result<bool> {
         let status =
             self.command.status().with_context(|| format!("cannot start {}", self.shown()))?;
@@ -115,8 +115,8 @@ impl Process {
     }
 
     /// The same command under `timeout`, which ends a whole process group: ending only the direct
-    /// child of a `cargo run` would leave the program behind. On a terminal it stays in our group, so
-    /// that Ctrl-C reaches everything.
+    /// child of a `cargo run` would leave the program running. On a terminal it stays in our group,
+    /// so that Ctrl-C reaches all processes.
     fn with_limit(self) -> Command {
         if !cfg!(target_os = "linux") {
             return self.command;

@@ -1,17 +1,18 @@
-//! Which steps run now and for how long, printed once a minute: a run of half an hour is not silent.
+//! The running steps and their times, printed once a minute, so that a run of half an hour is not
+//! silent.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// How often the steps under way are printed.
+/// How often the running steps are printed.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 static RUNNING: Mutex<Vec<(String, Instant)>> = Mutex::new(Vec::new());
 
-/// One step under way; it ends when this is dropped.
+/// A running step; it ends when this is dropped.
 pub struct Step(String, Instant);
 
-/// Notes that a step begins.
+/// Starts a step.
 pub fn step(name: impl Into<String>) -> Step {
     let step = Step(name.into(), Instant::now());
     running().push((step.0.clone(), step.1));
@@ -31,7 +32,7 @@ impl Drop for Step {
     }
 }
 
-/// Prints the steps under way every minute until the process ends.
+/// Prints the running steps every minute until the process ends.
 pub fn print_every_minute() {
     std::thread::spawn(|| {
         loop {

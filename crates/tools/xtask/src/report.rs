@@ -1,22 +1,22 @@
-//! What is printed: one line a check or suite, then a table, what failed and why, then the closing line. Who reads only the
-//! end of it knows what failed.
+//! The printed report: one line for each check or suite, then a table, the failures with reasons,
+//! and the closing line. The end of the output is enough to see what failed.
 
 use std::time::Duration;
 
-/// What is said of each failure after the table; all of it stood where it happened.
+/// Limits of a failure's reason after the table; the whole reason was printed earlier.
 const REASON_LINES_MAX: usize = 4;
 const REASON_CHARS_MAX: usize = 500;
-/// So many failures have their reasons there; the others their names.
+/// Number of failures with their reasons there; the others have only names.
 const REASONS_MAX: usize = 8;
-/// Where a panic's own words begin; a test may have printed much before.
+/// Where a panic's message begins; a test may have printed much before.
 const PANIC: &str = "panicked at";
 
-/// What a suite found. A case counts once: passed, failed or skipped.
+/// The result of a suite. A case counts once: passed, failed or skipped.
 #[derive(Default, Debug, PartialEq, Eq)]
 pub struct SuiteResult {
-    /// Cases that ran and held.
+    /// Cases that passed.
     pub passed: u64,
-    /// Cases that did not hold: name and what was seen.
+    /// Cases that failed: name and what was seen.
     pub failed: Vec<(String, String)>,
     /// Cases that could not run: name and reason.
     pub skipped: Vec<(String, String)>,
@@ -28,7 +28,7 @@ impl SuiteResult {
         Self { skipped: vec![(name.to_owned(), reason.into())], ..Self::default() }
     }
 
-    /// A suite of one case that did not hold.
+    /// A suite of one case that failed.
     pub fn fail(name: &str, why: impl Into<String>) -> Self {
         Self { failed: vec![(name.to_owned(), why.into())], ..Self::default() }
     }
@@ -42,14 +42,14 @@ impl SuiteResult {
         }
     }
 
-    /// Takes in another result's cases.
+    /// Adds another result's cases.
     pub fn absorb(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed.extend(other.failed);
         self.skipped.extend(other.skipped);
     }
 
-    /// A suite in which nothing ran and nothing was skipped has lost its subject.
+    /// A suite in which nothing ran and nothing was skipped has lost its test subject.
     pub fn is_empty(&self) -> bool {
         self.passed == 0 && self.failed.is_empty() && self.skipped.is_empty()
     }
@@ -68,7 +68,7 @@ struct Row {
 }
 
 impl Totals {
-    /// Notes one suite and prints its skips and failures at once, for who is watching.
+    /// Adds one suite and prints its skips and failures immediately.
     pub fn add(&mut self, name: &str, took: Duration, result: SuiteResult) {
         for (case, why) in &result.skipped {
             println!("     skipped {name}::{case}: {why}");
@@ -102,7 +102,7 @@ impl Totals {
 }
 
 impl Totals {
-    /// `FAILED suite::case: reason` for each.
+    /// `FAILED suite::case: reason` for each failure.
     fn failures(&self) -> impl Iterator<Item = String> {
         let cases =
             self.rows.iter().flat_map(|row| row.result.failed.iter().map(|case| (&row.name, case)));
@@ -123,12 +123,13 @@ fn first_lines(why: &str) -> String {
     if short.len() < shown.len() { format!("{short}…") } else { short }
 }
 
-/// The line that whoever reads the log by machine looks for.
+/// The closing line, which programs that read the log look for.
 pub fn closing_line(passed: u64, failed: u64, skipped: u64) -> String {
     format!("{passed} passed, {failed} failed, {skipped} skipped")
 }
 
-/// Reads the last closing line in a tool's output: `N passed, N failed` with `, N skipped` or not.
+/// Parses the last closing line of a tool's output: `N passed, N failed`, and optionally `, N
+/// skipped`.
 pub fn parse_closing_line(output: &str) -> Option<(u64, u64, u64)> {
     output.lines().rev().find_map(parse_closing)
 }
@@ -140,7 +141,7 @@ fn parse_closing(line: &str) -> Option<(u64, u64, u64)> {
     Some((passed, failed, next("skipped").unwrap_or(0)))
 }
 
-/// Output under a headline, kept apart from it.
+/// Indents output below a headline.
 pub fn indent(text: &str) -> String {
     text.trim_end().lines().map(|line| format!("     | {line}")).collect::<Vec<_>>().join("\n")
 }

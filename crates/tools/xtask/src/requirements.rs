@@ -1,4 +1,4 @@
-//! `docs/requirements.toml`: every demand of an issue, and what shows that it is met.
+//! `docs/requirements.toml`: every requirement of an issue, and the evidence that it is met.
 //!
 //! ```toml
 //! [[requirement]]
@@ -8,12 +8,13 @@
 //! shown_by = ["braid-layout::stripe::tests::identity", "cmd: cargo xtask sim 42"]
 //! ```
 //!
-//! 1. An entry has `shown_by` or `open` (why it is not there yet), never both.
-//! 2. A test named there exists and is not ignored. One that skips itself must say why, which the
-//!    suite that runs it sees to.
-//! 3. `cmd: cargo xtask …` names a command, a suite or a check that exists; `doc: FILE` or
-//!    `doc: FILE#words of a heading` a document that has it.
-//! 4. `cmd: cargo xtask bench NAME ROWS…`: `docs/NAME.json` has these rows, and every bar of theirs holds.
+//! 1. An entry has `shown_by` or `open` (why it is not met yet), never both.
+//! 2. A test named there exists and is not ignored. A test that skips itself must print a reason;
+//!    the suite that runs it checks that.
+//! 3. `cmd: cargo xtask …` names a command, a suite or a check that exists; `doc: FILE` or `doc:
+//!    FILE#words of a heading` a document that has it.
+//! 4. `cmd: cargo xtask bench NAME ROWS…`: `docs/NAME.json` has these rows, and they reach all
+//!    their targets.
 
 mod kept;
 
@@ -34,21 +35,21 @@ pub struct Requirements {
     requirement: Vec<Requirement>,
 }
 
-/// One demand.
+/// One requirement.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
     issue: u32,
     /// Stable and unique.
     pub id: String,
-    /// The demand.
+    /// The requirement's text.
     pub text: String,
     #[serde(default)]
     shown_by: Vec<String>,
     open: Option<String>,
 }
 
-/// The tests there are: which can run, which are ignored.
+/// The existing tests: those that can run, and the ignored ones.
 #[derive(Default)]
 struct Tests {
     runnable: BTreeSet<String>,
@@ -62,7 +63,7 @@ impl Requirements {
         toml::from_str(&text).context(FILE)
     }
 
-    /// Those with nothing to show yet.
+    /// Requirements without evidence yet.
     pub fn open(&self) -> impl Iterator<Item = &Requirement> {
         self.requirement.iter().filter(|requirement| requirement.open.is_some())
     }
@@ -78,7 +79,7 @@ impl Requirements {
     }
 }
 
-/// What is wrong with the file, one line each.
+/// The errors in the file, one a line.
 pub fn check(context: &Context) -> Result<Vec<String>> {
     let requirements = Requirements::load(context)?;
     let tests = if requirements.names_tests() { Tests::list(context)? } else { Tests::default() };
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn kept_rows_and_documents_that_the_project_names_are_there() {
         let context = Context::new(false).unwrap();
-        // Tests and suites have to be built first; the check asks for them.
+        // Tests and suites must be built first; the check builds them.
         let kept_or_written = |evidence: &str| {
             let asked =
                 evidence.starts_with("cmd: cargo xtask bench ") || evidence.starts_with("doc: ");

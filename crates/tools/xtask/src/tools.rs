@@ -1,5 +1,5 @@
-//! Programs that the suites need from the machine. What is missing is installed where we may,
-//! and each installation is printed.
+//! Programs that the suites need. A missing program is installed where we may, and each
+//! installation is printed.
 
 use crate::context::Context;
 use crate::process::Process;
@@ -7,13 +7,13 @@ use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// Where a program of this name is, if anywhere on the path.
+/// The path of a program, if the search path has it.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// Makes sure that the program is there, from the Debian package if need be and if we are root.
+/// Makes sure that a program exists; installs the Debian package if it is missing and we are root.
 pub fn need(program: &str, debian_package: &str) -> Result<PathBuf> {
     if let Some(found) = find(program) {
         return Ok(found);
@@ -24,7 +24,7 @@ pub fn need(program: &str, debian_package: &str) -> Result<PathBuf> {
     println!("     installing {debian_package} (for `{program}`)");
     install(debian_package)?;
     find(program).ok_or_else(|| {
-        anyhow::anyhow!("{debian_package} is installed and `{program}` is still missing")
+        anyhow::anyhow!("`{program}` is still missing after the installation of {debian_package}")
     })
 }
 
@@ -39,7 +39,7 @@ fn install(debian_package: &str) -> Result<()> {
     Ok(())
 }
 
-/// A program from the crate registry, of this version, installed under `target` and nowhere else.
+/// A program of this version from the crate registry, installed below `target` only.
 pub fn need_crate(context: &Context, name: &str, version: &str) -> Result<PathBuf> {
     let root = context.root.join("target/tools").join(format!("{name}-{version}"));
     let program = root.join("bin").join(name);
@@ -55,7 +55,7 @@ pub fn need_crate(context: &Context, name: &str, version: &str) -> Result<PathBu
     program
         .is_file()
         .then_some(program)
-        .with_context(|| format!("{name} {version} was installed and is not there"))
+        .with_context(|| format!("{name} {version} is missing after its installation"))
 }
 
 /// Whether we run as root.

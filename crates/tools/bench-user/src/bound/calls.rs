@@ -1,4 +1,5 @@
-//! Ceilings of operations that are calls: how many the servers answer, and how long each is waited for.
+//! Ceilings of operations that consist of calls: the servers' call rates, and the time of each
+//! call.
 
 use braid_client::IodId;
 
@@ -8,20 +9,21 @@ use crate::{
     report::{Limit, LimitKind},
 };
 
-/// Calls of one operation, one after the other.
+/// The calls of one operation, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Calls {
-    /// Of the metadata server, that change nothing.
+    /// Calls of the metadata server that change nothing.
     pub(crate) looks: u32,
-    /// Of the metadata server, that change something.
+    /// Calls of the metadata server that change something.
     pub(crate) changes: u32,
-    /// Of I/O daemons.
+    /// Calls of I/O daemons.
     pub(crate) iod: u32,
 }
 
 impl Limits {
-    /// Of operations that are made of calls, by so many tasks at a time: each task waits for its round trips, and the servers and
-    /// the client's processors make no more calls than when they make nothing else.
+    /// Ceilings of operations of these calls by this many tasks at a time. Each task waits for its
+    /// round trips. The servers and the client's processors handle no more calls than without other
+    /// work.
     pub(crate) fn calls(&self, tasks: u32, calls: Calls, iods: &[IodId]) -> Vec<Ceiling> {
         let most = |kind, count: u32| {
             let limit = self.rate(kind, None).filter(|_| count > 0)?;
@@ -55,7 +57,8 @@ impl Limits {
             .then(|| Ceiling { limit: at_once(limit, tasks), rate: f64::from(tasks) / time })
     }
 
-    /// Of operations of which each has these parts, `(kind, how often)` on the average, of files that are made or opened.
+    /// Ceilings of operations on files that are created or opened; each has these parts, `(kind,
+    /// how often on average)`.
     pub(crate) fn files(&self, parts: &[(LimitKind, f64)]) -> Vec<Ceiling> {
         let ceiling = |(kind, each): &(LimitKind, f64)| {
             let limit = self.rate(*kind, None)?;
@@ -65,7 +68,8 @@ impl Limits {
         parts.iter().filter_map(ceiling).collect()
     }
 
-    /// Of operations that each wait once for what was timed as this kind, by so many tasks at a time.
+    /// Ceilings of operations by this many tasks at a time that each wait once for a call of this
+    /// kind.
     pub(crate) fn waits(&self, kind: LimitKind, tasks: u32, iods: &[IodId]) -> Option<Ceiling> {
         let (time, name) = match kind {
             LimitKind::MdsForce | LimitKind::MdsRoundTrip => {
@@ -83,7 +87,7 @@ impl Limits {
         if times.is_empty() { 0.0 } else { times.iter().sum::<f64>() / times.len() as f64 }
     }
 
-    /// The daemon, or how many and which is the slowest.
+    /// The name of the daemon, or their number and the slowest one.
     fn named(&self, kind: LimitKind, iods: &[IodId]) -> String {
         let time = |iod: &IodId| self.rate(kind, Some(*iod)).map_or(0.0, Limit::median);
         let slowest = iods.iter().max_by(|a, b| time(a).total_cmp(&time(b)));
@@ -112,7 +116,8 @@ mod tests {
         let calls = Calls { looks: 1, changes: 1, iod: 1 };
         let ceiling = limits().round_trips(4, calls, &both).unwrap();
         assert!((ceiling.rate - 4.0 / (0.002 + 0.003)).abs() < 1e-9, "{}", ceiling.rate);
-        let says = "the round trips (2 to the metadata server, 1 to 2 I/O daemons, slowest I/O daemon 2 (h2:1)), 4 at a time";
+        let says = "the round trips (2 to the metadata server, 1 to 2 I/O daemons, \
+                    slowest I/O daemon 2 (h2:1)), 4 at a time";
         assert_eq!(ceiling.limit, says);
         assert_eq!(limits().round_trips(1, Calls::default(), &both), None);
     }

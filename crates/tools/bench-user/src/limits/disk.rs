@@ -1,8 +1,9 @@
-//! What the disks do by themselves: each daemon measures its own, all of them at once, in a file that no client sees. Daemons that
-//! share one device are one disk, whose rate is what all of them got of it together.
+//! The limits of the disks: each daemon measures its own, all at the same time, in a file that no
+//! client sees. Daemons that share one device count as one disk, whose rate is the sum of their
+//! rates.
 //!
-//! At once, since that is what rows ask of them: two daemons, each alone on the device that they share, say less than it does for
-//! both.
+//! At the same time, since rows use all disks so: two daemons measured alone on a shared device
+//! would each show less than the device does for both.
 
 use std::{thread, time::Duration};
 
@@ -20,25 +21,25 @@ use crate::{
     report::{Limit, LimitKind},
 };
 
-/// Limits of each device.
+/// Number of limits of each device.
 pub(super) const EACH: usize = 5;
 
-/// The file of each daemon: longer than most disks' own buffers.
+/// The test file of each daemon: larger than most disks' own buffers.
 const FILE_BYTES_MAX: u64 = 128 << 20;
 const FILE_BYTES_MIN: u64 = 1 << 20;
-/// A daemon's part is at most this long.
+/// Maximum time of one part of a daemon's measurement.
 const PART_MAX: Duration = Duration::from_secs(2);
-/// Threads of one daemon at most.
+/// Maximum number of threads of one daemon.
 const AT_ONCE_MAX: u16 = 64;
-/// A part is so many times as long as another limit's sample: a flush is a part of it.
+/// Length of a part in samples of other limits: a flush is included.
 const PART_TIMES: u32 = 2;
 const NOT_MEASURED: [Status; 4] =
     [Status::Unsupported, Status::UnknownMessage, Status::NoSpace, Status::NotPermitted];
-/// How long a run waits for another one, whose turn it is to measure.
+/// How long a run waits for another run that is measuring the disks.
 const TURN_MAX: Duration = Duration::from_secs(20);
 const TURN_LOOK: Duration = Duration::from_millis(50);
 
-/// Of each device, in the order of its first daemon.
+/// The limits of each device, in the order of its first daemon.
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let load = load(bench);
     let rates: Result<Vec<Option<DiskRates>>> = thread::scope(|scope| {
@@ -54,7 +55,8 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     Ok(limits(&bench.iods, &rates?, u64::from(load.at_once)))
 }
 
-/// What each daemon is asked: as much as a flushed row writes to it, and as many syncs at once as tasks make.
+/// The load of each daemon: as much as a flushed row writes to it, and as many syncs at the same
+/// time as there are tasks.
 fn load(bench: &Bench<'_>) -> MeasureDisk {
     let iods = bench.iods.len() as u64;
     let least = bench.iods.iter().map(|iod| iod.available).min().unwrap_or(0);
@@ -67,8 +69,8 @@ fn load(bench: &Bench<'_>) -> MeasureDisk {
     }
 }
 
-/// `None` where the daemon has no disk or no room to measure it, is of a version that does not, or does
-/// not for a user with a ticket.
+/// `None` when the daemon has no disk, no space or an older version, or does not measure for users
+/// with a ticket.
 fn one(bench: &Bench<'_>, iod: &Iod, load: &MeasureDisk) -> Result<Option<DiskRates>> {
     let began = bench.now();
     loop {
@@ -88,7 +90,7 @@ fn one(bench: &Bench<'_>, iod: &Iod, load: &MeasureDisk) -> Result<Option<DiskRa
     }
 }
 
-/// Per second.
+/// Operations per second.
 fn rate(work: &DiskWork) -> f64 {
     work.amount as f64 * 1e9 / (work.nanos.max(1)) as f64
 }
@@ -108,20 +110,22 @@ fn limits(iods: &[Iod], rates: &[Option<DiskRates>], at_once: u64) -> Vec<Limit>
         let disk = disk_name(first, sharing);
         let count = at_once * sharing as u64;
         let id = Some(first.id.0);
-        let daemons = "measured by the daemons themselves, all of them at once";
+        let daemons = "measured by the daemons themselves, all at the same time";
         all.extend([
             limit(
                 LimitKind::DiskWrite,
                 id,
                 format!("writing in order to {disk}"),
-                format!("1 MiB writes, flushed before a byte is written again and at the end; {daemons}"),
+                format!(
+                    "1 MiB writes, flushed before a byte is overwritten and at the end; {daemons}"
+                ),
                 sum(|rates| &rates.written),
             ),
             limit(
                 LimitKind::DiskRead,
                 id,
                 format!("reading in order from {disk}"),
-                format!("1 MiB reads of what the daemon's system was asked to drop from memory before; {daemons}"),
+                format!("1 MiB reads, dropped from the daemon's page cache before; {daemons}"),
                 sum(|rates| &rates.read),
             ),
             limit(
@@ -135,7 +139,7 @@ fn limits(iods: &[Iod], rates: &[Option<DiskRates>], at_once: u64) -> Vec<Limit>
                 LimitKind::DiskRandomRead,
                 id,
                 format!("reading 4 KiB at random places of {disk}, {count} at a time"),
-                format!("of what the daemon's system was asked to drop from memory before; {daemons}"),
+                format!("dropped from the daemon's page cache before; {daemons}"),
                 sum(|rates| &rates.random_reads),
             ),
             limit(

@@ -1,12 +1,14 @@
-//! What each server does of a small file's making and reading, one part at a time: the metadata server makes and opens files of
-//! which no byte is written or read, the I/O daemons get the first bytes of files that are open.
+//! The servers' parts in the creation and reading of a small file, measured one at a time: the
+//! metadata server creates and opens files without data transfer, and the I/O daemons receive the
+//! first bytes of open files.
 //!
 //! ```text
 //!   all tasks:  create ──► first write ──► close ──► open ──► first read ──► close, unlink
 //!   timed:      MdsCreates IodObjects      -         MdsOpens IodFirstReads  -
 //! ```
 //!
-//! A row that makes or reads small files does at least this, so it cannot come above any of these limits.
+//! A row that creates or reads small files does at least this, so it cannot exceed any of these
+//! limits.
 
 use braid_client::OpenOptions;
 
@@ -19,12 +21,12 @@ use crate::{
     sample::{Task, once},
 };
 
-/// How many limits these are.
+/// Number of these limits.
 pub(super) const COUNT: usize = 4;
 
-/// Bytes of a small file, as the rows have them.
+/// Size of a small file, as in the rows.
 const FILE_BYTES: usize = 4096;
-/// Files of one task at most.
+/// Maximum number of files of one task.
 const FILES_MAX: usize = 2_000;
 
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
@@ -53,35 +55,35 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
         limit(
             LimitKind::MdsCreates,
             None,
-            format!("the files that the metadata server makes for {count} tasks"),
+            format!("the files that the metadata server creates for {count} tasks"),
             "created and opened, no byte written; not forced to disk",
             creates,
         ),
         limit(
             LimitKind::IodObjects,
             None,
-            format!("the new objects that the I/O daemons make for {count} tasks"),
-            "the first 4 KiB of files that are open and were never written; not forced to disk",
+            format!("the new objects that the I/O daemons create for {count} tasks"),
+            "the first 4 KiB of open files without data; not forced to disk",
             objects,
         ),
         limit(
             LimitKind::MdsOpens,
             None,
             format!("the files that the metadata server opens for {count} tasks"),
-            "opened to be read, no byte read",
+            "opened for reading, no byte read",
             opens,
         ),
         limit(
             LimitKind::IodFirstReads,
             None,
-            format!("the first reads of open files that the I/O daemons answer to {count} tasks"),
+            format!("the first reads of open files that the I/O daemons serve for {count} tasks"),
             "4 KiB that were just written, from the daemons' memory",
             reads,
         ),
     ])
 }
 
-/// What is measured.
+/// The measured operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Create,
@@ -94,18 +96,19 @@ struct FilesTask<'b> {
     bench: &'b Bench<'b>,
     directory: String,
     part: Part,
-    /// Files with the numbers from 0 on.
+    /// Files with numbers from 0 on.
     open: Vec<PacedFile>,
     made: usize,
-    /// Of them, those that have bytes.
+    /// How many of them have bytes.
     written: usize,
-    /// Steps of this part.
+    /// Steps done in this part.
     done: usize,
 }
 
 impl FilesTask<'_> {
-    /// Prepares a part, untimed. Before the opens are timed, every file is closed, and opened and closed once: the first
-    /// open after a write waits until the metadata server has collected the size, which rows that read do not wait for.
+    /// Prepares a part, untimed. Before the opens are timed, every file is closed, and opened and
+    /// closed once: the first open after a write waits until the metadata server has collected the
+    /// size, which rows that read do not wait for.
     fn begin(&mut self, part: Part) -> Result<()> {
         (self.part, self.done) = (part, 0);
         if part != Part::Open {
@@ -138,7 +141,7 @@ impl FilesTask<'_> {
         Ok(())
     }
 
-    /// How many steps this part has at most.
+    /// Maximum number of steps of this part.
     fn steps(&self) -> usize {
         match self.part {
             Part::Create => FILES_MAX,

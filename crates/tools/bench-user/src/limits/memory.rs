@@ -1,4 +1,4 @@
-//! How fast the client's memory is copied: each byte of a read or write is, at least once.
+//! The rate of copies in the client's memory: each byte of a read or write is copied at least once.
 
 use std::hint::black_box;
 
@@ -21,6 +21,6 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Limit> {
         Ok(BUFFER_BYTES as u64)
     };
     let sample = rate(bench, bench.limit_sample, &mut [Step(copy)])?;
-    let how = "one thread copies 32 MiB to another place";
+    let how = "one thread copies 32 MiB";
     Ok(limit(LimitKind::Memory, None, "copying in this machine's memory".into(), how, sample))
 }

@@ -1,4 +1,4 @@
-//! How long the metadata server takes to answer, and to have a change on its disk.
+//! The metadata server's reply time, and the time to force a change to its disk.
 
 use super::limit;
 use crate::{
@@ -41,7 +41,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
         limit(
             LimitKind::MdsCalls,
             None,
-            format!("the calls that the metadata server answers to {tasks} tasks"),
+            format!("the calls that the metadata server serves for {tasks} tasks"),
             "all tasks ask for attributes",
             looks,
         ),

@@ -1,7 +1,8 @@
-//! What the cluster stands on, each part by itself, before anything is asked of the file system.
+//! The hardware limits of the cluster, each measured alone, before the file system is measured.
 //!
-//! All of it goes through calls that every client may make, so that a run needs no rights on the servers and disturbs nobody's
-//! files: a daemon's network is measured by bytes that its memory has, its disk by the daemon itself.
+//! All measurements use calls that every client may make, so that a run needs no rights on the
+//! servers and disturbs no files of others. The bytes for a daemon's network come from its memory,
+//! and the daemon itself measures its disk.
 
 mod disk;
 mod files;
@@ -16,10 +17,11 @@ use crate::{
     report::{Limit, LimitKind, Unit},
 };
 
-/// A part of the disks' measure is two samples long, and its flush may be as long again. All disks are measured at once.
+/// Samples of a disk's measurement: a part is two samples long, and its flush may take as long
+/// again. All disks are measured at the same time.
 const DISK_SAMPLES: usize = 4;
 
-/// How many samples of limits there are with so many daemons: their time is shared out.
+/// Number of limit samples for this many daemons, which share the time.
 pub(crate) fn count(iods: usize) -> usize {
     (network::EACH + small::EACH) * iods
         + disk::EACH * DISK_SAMPLES
@@ -29,7 +31,7 @@ pub(crate) fn count(iods: usize) -> usize {
         + 1
 }
 
-/// Measures each of them once; `all` has what was measured before a failure too.
+/// Measures each limit once; after a failure `all` has the results up to it.
 pub(crate) fn measure(bench: &Bench<'_>, all: &mut Vec<Limit>) -> Result<()> {
     (bench.tell)(Told::Now("this machine's memory"));
     all.push(memory::measure(bench)?);
@@ -38,9 +40,9 @@ pub(crate) fn measure(bench: &Bench<'_>, all: &mut Vec<Limit>) -> Result<()> {
         all.extend(network::one(bench, iod)?);
         all.extend(small::measure(bench, iod)?);
     }
-    (bench.tell)(Told::Now("the disks of all I/O daemons at once"));
+    (bench.tell)(Told::Now("the disks of all I/O daemons together"));
     all.extend(disk::measure(bench)?);
-    (bench.tell)(Told::Now("all I/O daemons at once"));
+    (bench.tell)(Told::Now("all I/O daemons together"));
     all.extend(network::all(bench)?);
     all.extend(metadata::measure(bench)?);
     (bench.tell)(Told::Now("small files, one server at a time"));

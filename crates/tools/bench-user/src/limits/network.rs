@@ -1,7 +1,9 @@
-//! How fast bytes go to each daemon and back, one daemon at a time and all at once, and how long a call takes.
+//! The rates of transfers to and from each daemon, one daemon at a time and all together, and the
+//! time of a call.
 //!
-//! The bytes are those of one short stretch of an object, written and read again and again: they stay in the daemon's memory, and
-//! its disk is not waited for. Where the network is faster than the daemon copies memory, that is what is measured.
+//! The transfers use one short extent of an object, written and read repeatedly: it stays in the
+//! daemon's memory, and no disk is involved. Where the network is faster than the daemon's memory
+//! copies, those are measured.
 
 use super::limit;
 use crate::{
@@ -14,21 +16,21 @@ use crate::{
     sample::{Step, rate, time},
 };
 
-/// Limits of each daemon.
+/// Number of limits of each daemon.
 pub(super) const EACH: usize = 3;
-/// Limits of all of them together.
+/// Number of limits of all daemons together.
 pub(super) const ALL: usize = 3;
 
-/// What the client sends in one request at most.
+/// Maximum size of a request.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
-/// Less in a request measures round trips.
+/// Smaller requests would measure round trips.
 const REQUEST_BYTES_MIN: usize = 256 << 10;
-/// Connections to one daemon at most.
+/// Maximum number of connections to one daemon.
 const STREAMS_MAX: u32 = 4;
-/// Requests that should fit into a sample.
+/// Number of requests that should fit into a sample.
 const REQUESTS_IN_SAMPLE: f64 = 4.0;
 
-/// To and from one daemon, and the round trip.
+/// The rates to and from one daemon, and the round trip.
 pub(super) fn one(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
     let streams = bench.options.tasks().min(STREAMS_MAX);
     let file = bench.file_on(iod, &format!("network-{}", iod.id))?;
@@ -36,7 +38,7 @@ pub(super) fn one(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
     let files: Vec<&PacedFile> = (0..streams).map(|_| &file).collect();
     let stretches: Vec<u64> = (0..u64::from(streams)).collect();
     let how = format!(
-        "{streams} streams of requests of up to 4 MiB, again and again, from and to the daemon's memory"
+        "{streams} streams of requests of up to 4 MiB, repeated, from and to the daemon's memory"
     );
     let id = Some(iod.id.0);
     let send = transfer(bench, Way::Send, &files, &stretches, request)?;
@@ -55,7 +57,7 @@ pub(super) fn one(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
     ])
 }
 
-/// To and from all daemons at once.
+/// The rates to and from all daemons together.
 pub(super) fn all(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let mut opened = Vec::new();
     for iod in &bench.iods {
@@ -66,7 +68,7 @@ pub(super) fn all(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let files: Vec<&PacedFile> = (0..streams).map(|at| &opened[at % opened.len()]).collect();
     let stretches: Vec<u64> = (0..streams).map(|at| (at / opened.len()) as u64).collect();
     let how = format!(
-        "{streams} streams of requests of up to 4 MiB, again and again, from and to the daemons' memory"
+        "{streams} streams of requests of up to 4 MiB, repeated, from and to the daemons' memory"
     );
     let send = transfer(bench, Way::Send, &files, &stretches, request)?;
     let receive = transfer(bench, Way::Receive, &files, &stretches, request)?;
@@ -75,22 +77,23 @@ pub(super) fn all(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let asked = (0..tasks as usize).map(|at| &opened[at % opened.len()]);
     let mut calls: Vec<_> = asked.map(|file| Step(|| file.size().map(|_| 1))).collect();
     let calls = rate(bench, bench.limit_sample, &mut calls)?;
-    let to = format!("the network to all {count} I/O daemons at once");
-    let from = format!("the network from all {count} I/O daemons at once (incast)");
+    let to = format!("the network to all {count} I/O daemons together");
+    let from = format!("the network from all {count} I/O daemons together (incast)");
     Ok(vec![
         limit(LimitKind::SendAll, None, to, how.as_str(), send),
         limit(LimitKind::ReceiveAll, None, from, how, receive),
         limit(
             LimitKind::IodCalls,
             None,
-            format!("the calls that I/O daemons answer to {tasks} tasks"),
+            format!("the calls that I/O daemons serve for {tasks} tasks"),
             "each task asks one daemon how long an object is",
             calls,
         ),
     ])
 }
 
-/// So long that one request is a part of a sample, so short that the waiting between two is not what is measured.
+/// Short enough for several requests in a sample, and long enough that waits between requests do
+/// not count.
 fn request_bytes(bench: &Bench<'_>, file: &PacedFile) -> Result<usize> {
     let buffer = vec![1_u8; REQUEST_BYTES_MIN];
     file.write_at(&buffer, 0)?;

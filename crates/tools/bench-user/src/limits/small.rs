@@ -1,4 +1,5 @@
-//! What one small call of a daemon takes: a read of what was just written, which its memory has, and a write with its sync.
+//! The time of one small call of a daemon: a read of recently written bytes, which are in its
+//! memory, and a write with its sync.
 
 use super::limit;
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     sample::time,
 };
 
-/// Limits of each daemon.
+/// Number of limits of each daemon.
 pub(super) const EACH: usize = 2;
 
 const BYTES: usize = 4096;
@@ -33,7 +34,7 @@ pub(super) fn measure(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
             LimitKind::SmallRead,
             id,
             format!("a 4 KiB read from the memory of {name}"),
-            "at random places of what was just written",
+            "at random offsets of recently written bytes",
             read,
         ),
         limit(

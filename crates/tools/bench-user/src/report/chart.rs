@@ -1,4 +1,4 @@
-//! Bars in groups, as one SVG file that needs no other.
+//! Bar charts in groups, as one self-contained SVG file.
 //!
 //! ```text
 //!   title
@@ -23,14 +23,14 @@ const HEAD: f64 = 24.0;
 const GAP: f64 = 14.0;
 const LEGEND: f64 = 24.0;
 
-/// Whose bar it is: BraidFS has a colour of its own.
+/// The owner of a bar: BraidFS has a colour of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Owner {
     /// BraidFS.
     Ours,
     /// Another networked file system.
     Rival,
-    /// What no networked file system can beat: a local disk, a raw TCP stream.
+    /// An upper limit for networked file systems: a local disk, a raw TCP stream.
     Reference,
 }
 
@@ -47,22 +47,22 @@ impl Owner {
 /// One bar.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bar {
-    /// In words.
+    /// The label.
     pub label: String,
-    /// Whose it is.
+    /// The owner.
     pub owner: Owner,
-    /// The median is the bar, the others its spread.
+    /// The bar is the median, and the line its spread.
     pub summary: Summary,
-    /// What it cannot pass.
+    /// The hardware limit.
     pub limit: Option<f64>,
-    /// The median as people write it.
+    /// The median as text.
     pub number: String,
 }
 
 /// Bars below one heading.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
-    /// In words, with the unit if not all groups have the same.
+    /// The heading, with the unit unless all groups have the same.
     pub title: String,
     /// From top to bottom.
     pub bars: Vec<Bar>,
@@ -71,11 +71,11 @@ pub struct Group {
 /// A picture of bars.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chart {
-    /// In words.
+    /// The title.
     pub title: String,
-    /// What the numbers are, and whether more or less of it is better.
+    /// What the numbers are, and whether more or less is better.
     pub about: String,
-    /// What the red strokes are.
+    /// What the red strokes mean.
     pub limit: String,
     /// Groups side by side.
     pub columns: usize,
@@ -85,7 +85,7 @@ pub struct Chart {
     pub groups: Vec<Group>,
 }
 
-/// Where the bars of a group go.
+/// The position of a group's bars.
 struct Place {
     left: f64,
     top: f64,
@@ -94,7 +94,7 @@ struct Place {
 }
 
 impl Chart {
-    /// The picture.
+    /// Draws the chart as SVG.
     #[must_use]
     pub fn draw(&self) -> String {
         let heading = Heading::new(&self.title, &self.about, WIDTH);
@@ -134,7 +134,7 @@ impl Chart {
         })
     }
 
-    /// One where a group's heading is wider than a column.
+    /// One column where a group's heading is wider than a column.
     fn columns_that_fit(&self) -> usize {
         let wanted = self.columns.max(1);
         let fits = |group: &Group| bold_width(&group.title, TEXT) <= column_width(wanted);
@@ -180,10 +180,11 @@ impl Place {
         let x = |value: f64| start + value * self.scale;
         let (middle, line) = (top + BAR / 2.0, top + BAR - 3.0);
         text(out, start - 8.0, line, "end", &bar.label);
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = writeln!(
             out,
-            "<rect x=\"{start:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\" class=\"bar {}\">\
+            "<rect x=\"{start:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\" \
+             class=\"bar {}\">\
              <title>{}: {}</title></rect>",
             (x(bar.summary.median) - start).max(0.5),
             bar.owner.class(),
@@ -212,7 +213,7 @@ fn column_width(columns: usize) -> f64 {
     (WIDTH - 2.0 * MARGIN - GAP * (columns - 1) as f64) / columns as f64
 }
 
-/// How far to the right something of the bar reaches.
+/// The rightmost point of the bar and its marks.
 fn far(bar: &Bar) -> f64 {
     bar.limit.unwrap_or(0.0).max(bar.summary.high).max(bar.summary.median)
 }

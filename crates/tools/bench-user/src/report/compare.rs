@@ -1,11 +1,11 @@
-//! Two reports side by side: what changed, and what only looks so.
+//! Compares two reports: real changes, and differences within noise.
 
 use serde::Serialize;
 
 use super::{Report, Unit, amount, text};
 use crate::stats::{self, SAMPLES_TO_COMPARE, Summary, Verdict};
 
-/// What two reports tell of one row or limit.
+/// The comparison of one row or limit.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
     /// The row's or limit's name.
@@ -20,11 +20,11 @@ pub struct Comparison {
     pub second: Option<f64>,
     /// The second report's least and greatest sample.
     pub second_spread: Option<[f64; 2]>,
-    /// The second by the first, when they differ beyond noise.
+    /// The second median divided by the first, when they differ beyond noise.
     pub ratio: Option<f64>,
     /// Whether the second is better, when they differ beyond noise.
     pub is_better: Option<bool>,
-    /// In words.
+    /// The verdict as text.
     pub verdict: String,
     #[serde(skip)]
     unit: Unit,
@@ -45,7 +45,7 @@ impl Comparison {
     }
 }
 
-/// One of a report: name, what it counts, its samples, and what it was measured with.
+/// An entry of a report: name, unit, samples, and how it was measured.
 struct Entry<'r> {
     name: &'r str,
     unit: Unit,
@@ -115,11 +115,11 @@ fn pair(a: Option<&Entry<'_>>, b: Option<&Entry<'_>>, is_limit: bool) -> Option<
     };
     comparison.verdict = match (a, b) {
         (Some(a), Some(b)) if a.unit != b.unit || a.asked != b.asked => {
-            "measured in other ways, not to be compared".to_owned()
+            "measured differently, not comparable".to_owned()
         }
         (Some(a), Some(b)) => match stats::compare(a.samples, b.samples) {
             Verdict::Noise => "no difference beyond noise".to_owned(),
-            Verdict::TooFew => format!("fewer than {SAMPLES_TO_COMPARE} samples tell nothing"),
+            Verdict::TooFew => format!("fewer than {SAMPLES_TO_COMPARE} samples prove nothing"),
             Verdict::Higher(ratio) => differs(&mut comparison, ratio, !a.unit.is_time()),
             Verdict::Lower(ratio) => differs(&mut comparison, ratio, a.unit.is_time()),
         },
@@ -193,11 +193,7 @@ mod tests {
             .collect();
         assert_eq!(
             verdicts,
-            [
-                "measured in other ways, not to be compared",
-                "only in the first",
-                "only in the second"
-            ]
+            ["measured differently, not comparable", "only in the first", "only in the second"]
         );
     }
 
@@ -221,7 +217,7 @@ mod tests {
         assert_eq!(first_row(&report(), &b).cells()[3..], ["-", "-", "only in the first"]);
     }
 
-    /// A median outside of the other side's spread is no change while one sample of it is within.
+    /// A median outside the other side's spread is no change while one sample of its own is inside.
     #[test]
     fn a_change_is_only_what_lies_outside_of_both_spreads() {
         let a = with_row(&[90.0, 100.0, 110.0, 120.0]);

@@ -1,4 +1,5 @@
-//! The report as one page: no script, nothing fetched, black on white when printed. It is well-formed XML too.
+//! The report as one page without scripts and without external files, black on white when printed.
+//! It is well-formed XML too.
 
 use std::fmt::Write;
 
@@ -6,16 +7,19 @@ use super::{Report, Row, Unit, bound_text, limit_cells, row_cells, svg};
 use svg::escaped;
 
 const STYLE: &str = "
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f23 }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; \
+padding: 0 1rem; color: #1b1f23 }
 h1 { font-size: 1.6rem } h2 { font-size: 1.15rem; margin-top: 2rem }
 table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top }
+th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid #ddd; \
+vertical-align: top }
 td.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
 svg { max-width: 100%; height: auto }
 .warn { border-left: 4px solid #b5342b; padding-left: .6rem }
 ";
 const PRINTED: &str = "\
-@media print { body { margin: 0; max-width: none; font-size: 10.5pt } h2 { break-after: avoid } tr, svg { break-inside: avoid }
+@media print { body { margin: 0; max-width: none; font-size: 10.5pt } h2 { break-after: avoid } \
+tr, svg { break-inside: avoid }
   svg .bar { fill: #888; print-color-adjust: exact; -webkit-print-color-adjust: exact } }
 ";
 
@@ -25,7 +29,7 @@ pub fn html(report: &Report) -> String {
     let mut out = String::new();
     out.push_str("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n");
     let host = escaped(&report.host);
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(
         out,
         "<title>braid bench on {host}</title>\n<style>{STYLE}{}{PRINTED}</style></head><body>",
@@ -39,8 +43,11 @@ pub fn html(report: &Report) -> String {
             escaped(&report.leftovers.join(", "))
         );
     }
-    out.push_str("<h2>What the file system did</h2>\n");
-    out.push_str("<p>Bar: the median. Black line: from the least to the greatest sample. Red stroke: the limit that binds.</p>\n");
+    out.push_str("<h2>Results of the file system</h2>\n");
+    out.push_str(
+        "<p>Bar: the median. Black line: from the least to the greatest sample. \
+         Red stroke: the bottleneck.</p>\n",
+    );
     for unit in [Unit::BytesPerSecond, Unit::PerSecond] {
         let rows: Vec<&Row> = report.rows.iter().filter(|row| row.unit == unit).collect();
         if !rows.is_empty() {
@@ -54,8 +61,8 @@ pub fn html(report: &Report) -> String {
         cells.push(row.bound.as_ref().map_or_else(String::new, bound_text));
         cells
     });
-    table(&mut out, &["Row", "What", "Median", "Spread", "Beside its limit"], rows);
-    out.push_str("<h2>What it stands on</h2>\n");
+    table(&mut out, &["Row", "What", "Median", "Spread", "Part of its limit"], rows);
+    out.push_str("<h2>Hardware limits</h2>\n");
     let limits = report.limits.iter().map(|limit| {
         let mut cells = limit_cells(limit);
         cells.insert(1, limit.how.clone());
@@ -66,7 +73,7 @@ pub fn html(report: &Report) -> String {
     out
 }
 
-/// The third and fourth column are numbers.
+/// The third and fourth columns are numbers.
 fn table(out: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     out.push_str("<table><thead><tr>");
     header.iter().for_each(|name| out.push_str(&format!("<th>{}</th>", escaped(name))));
@@ -83,7 +90,7 @@ fn table(out: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<Strin
 }
 
 impl Report {
-    /// Under which conditions it was made, in a sentence.
+    /// The conditions of the run, in a sentence.
     #[must_use]
     pub fn conditions(&self) -> String {
         let preset = self
@@ -96,7 +103,8 @@ impl Report {
             names => format!("; no time was left for {}", names.join(", ")),
         };
         format!(
-            "braid {} on {} ({} processors), {} I/O daemons, {} tasks, {} samples a row, files of {} MiB{preset}{}; took {:.0} s{left_out}",
+            "braid {} on {} ({} processors), {} I/O daemons, {} tasks, {} samples a row, \
+             files of {} MiB{preset}{}; took {:.0} s{left_out}",
             self.version,
             self.host,
             self.processors,
@@ -118,7 +126,7 @@ pub(super) mod tests {
         stats::Summary,
     };
 
-    /// Two limits and two rows, with names that a page must not take for its own.
+    /// Two limits and two rows, with names that must be escaped.
     pub(in crate::report) fn report() -> Report {
         let samples = vec![90.0e6, 100.0e6, 110.0e6, 105.0e6];
         let limit = |kind, name: &str, unit, by: f64| Limit {
@@ -171,7 +179,8 @@ pub(super) mod tests {
         }
     }
 
-    /// Checks that tags are closed in order, attributes quoted, and no bare `&` stands; the names of the tags in order.
+    /// Checks that tags are closed in order, attributes are quoted, and `&` is escaped; returns the
+    /// names of the tags in order.
     fn well_formed(page: &str) -> Result<Vec<String>, String> {
         let mut open = Vec::new();
         let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! What a run found: plain data, printed as text, kept as JSON, shown as HTML, compared.
+//! The results of a run: plain data, printed as text, stored as JSON, shown as HTML, compared.
 
 pub mod chart;
 mod compare;
@@ -20,57 +20,57 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::Summary;
 
-/// The version of the JSON form. Another one is refused.
+/// The version of the JSON form. Other versions are refused.
 pub const REPORT_FORMAT: u32 = 1;
 
-/// What a run found.
+/// The results of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// [`REPORT_FORMAT`].
     pub format: u32,
     /// The version of `braid`.
     pub version: String,
-    /// When it began, seconds since 1970 (UTC).
+    /// Start time, seconds since 1970 (UTC).
     pub began: u64,
-    /// How long it took, seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Where the client ran.
+    /// The client's host.
     pub host: String,
     /// Its processors.
     pub processors: usize,
-    /// How the run was asked for.
+    /// The requested options.
     pub asked: Asked,
-    /// The daemons that took part: names.
+    /// Names of the daemons of the run.
     pub iods: Vec<String>,
-    /// What the cluster stands on.
+    /// The hardware limits of the cluster.
     pub limits: Vec<Limit>,
-    /// What the file system did.
+    /// The results of the file system.
     pub rows: Vec<Row>,
-    /// Rows for which a quick run had no time: names.
+    /// Names of the rows for which a quick run had no time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
     /// Directories that earlier runs left, or that other runs were using.
     pub leftovers: Vec<String>,
 }
 
-/// How a run was asked for.
+/// The requested options.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Asked {
-    /// Time of one row, milliseconds.
+    /// Time of one row in milliseconds.
     pub row_ms: u64,
     /// Samples of each row.
     pub samples: usize,
-    /// Bytes of the files of one row.
+    /// Size of the files of one row in bytes.
     pub bytes: u64,
-    /// Tasks of rows that have several.
+    /// Number of tasks in rows that have several.
     pub tasks: u32,
-    /// Whether it was to be quick.
+    /// Whether a quick run was requested.
     pub quick: bool,
-    /// The preset, if one was named.
+    /// The preset, if any.
     pub preset: Option<String>,
 }
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -78,7 +78,7 @@ pub enum Unit {
     BytesPerSecond,
     /// Operations per second.
     PerSecond,
-    /// Seconds for one.
+    /// Seconds for one operation.
     Seconds,
 }
 
@@ -90,7 +90,7 @@ impl Unit {
     }
 }
 
-/// What a limit is of.
+/// The kind of a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitKind {
@@ -100,9 +100,9 @@ pub enum LimitKind {
     Send,
     /// Bytes from one daemon.
     Receive,
-    /// Bytes to all daemons at once.
+    /// Bytes to all daemons together.
     SendAll,
-    /// Bytes from all daemons at once: incast.
+    /// Bytes from all daemons together: incast.
     ReceiveAll,
     /// A call of one daemon that does nothing.
     RoundTrip,
@@ -114,9 +114,9 @@ pub enum LimitKind {
     MdsCalls,
     /// Changes of metadata, not forced to disk, by all tasks.
     MdsChanges,
-    /// Files made and opened by the metadata server, no byte written, by all tasks.
+    /// Files created and opened by the metadata server, without data, by all tasks.
     MdsCreates,
-    /// First bytes of new files, for which all daemons make objects, by all tasks.
+    /// First bytes of new files, for which all daemons create objects, by all tasks.
     IodObjects,
     /// Files opened by the metadata server, no byte read, by all tasks.
     MdsOpens,
@@ -126,22 +126,22 @@ pub enum LimitKind {
     DiskWrite,
     /// Bytes from one disk in order.
     DiskRead,
-    /// 4 KiB to one disk at random places, many between two flushes.
+    /// 4 KiB to one disk at random offsets, many between two flushes.
     DiskRandomWrite,
-    /// 4 KiB from one disk at random places.
+    /// 4 KiB from one disk at random offsets.
     DiskRandomRead,
-    /// 4 KiB to one disk at random places, each flushed.
+    /// 4 KiB to one disk at random offsets, each flushed.
     DiskSync,
-    /// 4 KiB of one daemon, from its memory.
+    /// A 4 KiB read from one daemon's memory.
     SmallRead,
-    /// 4 KiB to one daemon, with its sync.
+    /// A 4 KiB write to one daemon, with its sync.
     Force,
     /// A change of metadata, forced to the metadata server's disk.
     MdsForce,
 }
 
 impl LimitKind {
-    /// What is waited for, before the name of a daemon.
+    /// What a call waits for; the name of a daemon follows.
     #[must_use]
     pub fn of_one(self) -> &'static str {
         match self {
@@ -153,20 +153,20 @@ impl LimitKind {
     }
 }
 
-/// Something that the cluster stands on, measured by itself.
+/// A hardware limit of the cluster, measured alone.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Limit {
-    /// What it is of.
+    /// Its kind.
     pub kind: LimitKind,
-    /// Of which daemon.
+    /// The daemon's id, if it belongs to one.
     pub iod: Option<u64>,
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
     /// How it was measured.
     pub how: String,
-    /// What the samples count.
+    /// The unit of the samples.
     pub unit: Unit,
-    /// Each sample.
+    /// The samples.
     pub samples: Vec<f64>,
 }
 
@@ -178,38 +178,38 @@ impl Limit {
     }
 }
 
-/// What the file system did.
+/// A result of the file system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// Its name, as `--only` takes it.
+    /// Its name, also for `--only`.
     pub name: String,
     /// What it does.
     pub what: String,
-    /// What the samples count.
+    /// The unit of the samples.
     pub unit: Unit,
-    /// Tasks at the same time.
+    /// Number of tasks at the same time.
     pub tasks: u32,
-    /// Each sample.
+    /// The samples.
     pub samples: Vec<f64>,
     /// Median and spread of the samples.
     pub summary: Summary,
-    /// The limit that binds it.
+    /// Its bottleneck.
     pub bound: Option<Bound>,
 }
 
-/// The limit that binds a row.
+/// The bottleneck of a row.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Bound {
     /// The limit's name.
     pub limit: String,
-    /// What it would allow, in the row's unit.
+    /// The row's rate at this limit, in the row's unit.
     pub ceiling: f64,
-    /// What part of that the row's median is.
+    /// The row's median as a percentage of it.
     pub percent: f64,
 }
 
 impl Report {
-    /// As JSON, for people too.
+    /// As JSON that people can read too.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a report is plain data")
@@ -218,13 +218,16 @@ impl Report {
     /// From JSON.
     ///
     /// # Errors
-    /// It is no report, or one of another format.
+    /// The text is no report, or has another format version.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let report: Self = serde_json::from_str(text)
             .map_err(|error| format!("not a report of braid bench: {error}"))?;
         if report.format == REPORT_FORMAT {
             return Ok(report);
         }
-        Err(format!("a report of format {}, where this braid knows {REPORT_FORMAT}", report.format))
+        Err(format!(
+            "read a report: its format is {}, and this braid reads {REPORT_FORMAT}",
+            report.format
+        ))
     }
 }

@@ -1,4 +1,4 @@
-//! Curves over logarithmic axes, as one SVG file that needs no other.
+//! Curves over logarithmic axes, as one self-contained SVG file.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const PANEL_HEIGHT: f64 = 240.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 36.0;
 const HEAD: f64 = 30.0;
-/// Below the curves: the sizes, and what they are.
+/// Space below the curves for the sizes and their title.
 const FOOT: f64 = 50.0;
 const LEGEND: f64 = 18.0;
 const DIGITS: [f64; 3] = [1.0, 2.0, 5.0];
@@ -20,7 +20,7 @@ const DIGITS: [f64; 3] = [1.0, 2.0, 5.0];
 /// A curve: points above zero, by rising size.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
-    /// In the legend.
+    /// The name in the legend.
     pub name: String,
     /// Size and value.
     pub points: Vec<(f64, f64)>,
@@ -29,9 +29,9 @@ pub struct Line {
 /// Curves over one pair of axes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Panel {
-    /// What the values are.
+    /// Title of the values.
     pub title: String,
-    /// What the sizes are.
+    /// Title of the sizes.
     pub across: String,
     /// Its curves.
     pub lines: Vec<Line>,
@@ -45,7 +45,7 @@ struct Axes {
     values: (f64, f64),
 }
 
-/// The panels side by side; `label` writes a size as people do.
+/// Draws the panels side by side; `label` formats a size.
 pub fn plot(title: &str, about: &str, panels: &[Panel], label: impl Fn(f64) -> String) -> String {
     let width = PANEL_WIDTH * panels.len() as f64;
     let heading = Heading::new(title, about, width);
@@ -63,7 +63,7 @@ pub fn plot(title: &str, about: &str, panels: &[Panel], label: impl Fn(f64) -> S
 }
 
 impl Axes {
-    /// `None` of no points. Values between numbers that begin with 1, 2 or 5.
+    /// `None` without points. The axes begin and end at numbers that begin with 1, 2 or 5.
     fn of(panel: &Panel, left: f64, top: f64) -> Option<Self> {
         let points = || drawn(panel).flat_map(|(_, points)| points);
         points().next()?;
@@ -106,7 +106,7 @@ impl Axes {
     }
 }
 
-/// Where a value is between two others, by logarithms.
+/// The position of a value between two others, by logarithms.
 fn part(value: f64, (least, most): (f64, f64)) -> f64 {
     if most > least { (value / least).ln() / (most / least).ln() } else { 0.5 }
 }
@@ -117,7 +117,7 @@ fn steps(low: f64, high: f64) -> impl Iterator<Item = f64> {
     powers.flat_map(|power| DIGITS.map(|digit| digit * 10_f64.powi(power)))
 }
 
-/// Curves that have points which have logarithms, and these.
+/// The curves that have points with logarithms, and these points.
 fn drawn(panel: &Panel) -> impl Iterator<Item = (&str, Vec<(f64, f64)>)> {
     let points = |line: &Line| {
         line.points.iter().copied().filter(|point| point.0 > 0.0 && point.1 > 0.0).collect()
@@ -148,7 +148,7 @@ fn frame(out: &mut String, panel: &Panel, axes: &Axes, label: &impl Fn(f64) -> S
         let (x, words) = (axes.x(size), label(size));
         path(out, "axis", &format!("M{x:.1} {bottom:.1}v5"));
         let half = text_width(&words, TEXT) / 2.0;
-        // A label that would touch the one before is left out: its point has a tick all the same.
+        // A label that would touch the previous one is left out; its point has a tick nevertheless.
         if x - half >= free {
             text(out, x, bottom + 19.0, "middle", &words);
             free = x + half + 6.0;
@@ -156,7 +156,7 @@ fn frame(out: &mut String, panel: &Panel, axes: &Axes, label: &impl Fn(f64) -> S
     }
 }
 
-/// As few digits as it has.
+/// A number with as few digits as possible.
 fn short(value: f64) -> String {
     let digits = if value >= 1.0 { 0 } else { (-value.log10()).ceil() as usize };
     format!("{value:.digits$}")
@@ -168,7 +168,7 @@ fn curves(out: &mut String, panel: &Panel, axes: &Axes) {
         let place = |(size, value): &(f64, f64)| (axes.x(*size), axes.y(*value));
         let line: Vec<String> =
             points.iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = writeln!(out, "<polyline points=\"{}\" class=\"curve s{kind}\"/>", line.join(" "));
         for (x, y) in points.iter().map(place) {
             let _ = writeln!(

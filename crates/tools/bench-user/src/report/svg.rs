@@ -1,23 +1,25 @@
-//! Bars with their spread and their limit, as inline SVG: no script, no style sheet but the page's.
+//! Bars with their spread and their limit, as inline SVG without scripts; the page has the style
+//! sheet.
 
 use std::fmt::Write;
 
 use super::{Row, amount, text_width::text_width, theme::TEXT};
 
 const WIDTH: f64 = 900.0;
-/// Labels have as much room as the longest needs, and not less than this.
+/// Minimum width of the labels; the longest label may need more.
 const LABELS_LEAST: f64 = 178.0;
 const NUMBER_WIDTH: f64 = 110.0;
 const BAR_HEIGHT: f64 = 16.0;
 const ROW_HEIGHT: f64 = 28.0;
 
-/// How a plot looks.
+/// The style of a plot.
 pub(super) const STYLE: &str = "svg text { font: 12px system-ui, sans-serif; fill: #1b1f23 }
 svg .label { text-anchor: end } svg .bar { fill: #3b7ea1 }
-svg .spread { stroke: #1b1f23; fill: none } svg .limit { stroke: #b5342b; stroke-width: 2; fill: none }
+svg .spread { stroke: #1b1f23; fill: none } \
+svg .limit { stroke: #b5342b; stroke-width: 2; fill: none }
 ";
 
-/// `text` where text or a quoted attribute stands.
+/// Escapes `text` for text or a quoted attribute.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -27,7 +29,7 @@ pub(super) fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Not allowed in XML, whatever way it is written.
+            // Not allowed in XML, in any form.
             control if control.is_control() && !"\n\t".contains(control) => out.push('\u{fffd}'),
             other => out.push(other),
         }
@@ -35,8 +37,8 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// A bar for each row: the median; a line from the least to the greatest sample; an upright stroke where the limit is.
-/// All rows count the same.
+/// A bar for each row: the median; a line from the least to the greatest sample; a stroke at the
+/// limit. All rows have the same unit.
 pub(super) fn bars(rows: &[&Row]) -> String {
     let labels =
         rows.iter().map(|row| text_width(&row.name, TEXT)).fold(LABELS_LEAST, f64::max) + 12.0;
@@ -62,7 +64,7 @@ fn bar(out: &mut String, row: &Row, top: f64, labels: f64, scale: f64) {
     let (low, high, median) = (x(row.summary.low), x(row.summary.high), x(row.summary.median));
     let text = middle + 4.0;
     let mut end = median.max(high);
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(
         out,
         "<text x=\"{:.1}\" y=\"{text:.1}\" class=\"label\">{}</text>",
@@ -72,11 +74,13 @@ fn bar(out: &mut String, row: &Row, top: f64, labels: f64, scale: f64) {
     let width = (median - labels).max(0.5);
     let _ = writeln!(
         out,
-        "<rect x=\"{labels:.1}\" y=\"{bar_top:.1}\" width=\"{width:.1}\" height=\"{BAR_HEIGHT}\" class=\"bar\"/>"
+        "<rect x=\"{labels:.1}\" y=\"{bar_top:.1}\" width=\"{width:.1}\" \
+             height=\"{BAR_HEIGHT}\" class=\"bar\"/>"
     );
     let _ = writeln!(
         out,
-        "<path d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {:.1}v8M{high:.1} {:.1}v8\" class=\"spread\"/>",
+        "<path d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {:.1}v8M{high:.1} {:.1}v8\" \
+             class=\"spread\"/>",
         middle - 4.0,
         middle - 4.0
     );

@@ -15,7 +15,7 @@ pub fn amount(value: f64, unit: Unit) -> String {
     }
 }
 
-/// Three digits that mean something, in the largest unit that leaves at least one before the point.
+/// Three significant digits, in the largest unit that leaves at least one before the point.
 fn scaled(value: f64, units: &[(f64, &'static str)]) -> String {
     let found = units.iter().find(|(scale, _)| value >= *scale).or(units.last());
     let Some((scale, unit)) = found else { return value.to_string() };
@@ -40,7 +40,7 @@ fn spread_of(samples: &[f64], unit: Unit) -> String {
         .map_or_else(String::new, |Summary { low, high, .. }| spread([low, high], unit))
 }
 
-/// Name, median, spread, percent, of which limit.
+/// Name, median, spread, percentage, limit.
 #[must_use]
 pub fn row_cells(row: &Row) -> Vec<String> {
     let (percent, limit) = match &row.bound {

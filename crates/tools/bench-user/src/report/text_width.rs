@@ -1,7 +1,7 @@
-//! How wide a text is, so that a picture leaves room for it.
+//! The width of a text, so that a picture has space for it.
 //!
-//! The reader's font is not known. DejaVu Sans is the widest of those that browsers commonly take for
-//! `sans-serif`: what fits in it fits in Arial, Helvetica, Segoe UI and Liberation Sans too.
+//! The reader's font is unknown. DejaVu Sans is the widest font that browsers commonly use for
+//! `sans-serif`: text that fits in it also fits in Arial, Helvetica, Segoe UI and Liberation Sans.
 
 /// Widths of the ASCII characters from the space on, in thousandths of the font size: DejaVu Sans.
 const REGULAR: [u16; 95] = [
@@ -11,9 +11,9 @@ const REGULAR: [u16; 95] = [
     611, 685, 390, 337, 390, 838, 500, 500, 613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579,
     278, 974, 634, 612, 635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
 ];
-/// Any other character.
+/// Width of any other character.
 const OTHER: u16 = 840;
-/// DejaVu Sans Bold beside DejaVu Sans: no text is wider by more.
+/// Maximum ratio of the widths in DejaVu Sans Bold and DejaVu Sans.
 const BOLD: f64 = 1.17;
 
 /// The width of `text` in a font of this size.
@@ -32,7 +32,7 @@ pub fn bold_width(text: &str, size: f64) -> f64 {
     text_width(text, size) * BOLD
 }
 
-/// `text` in lines that are no wider than `room`; a word that is wider has a line of its own.
+/// Splits `text` into lines that are no wider than `room`; a wider word gets a line of its own.
 pub(super) fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

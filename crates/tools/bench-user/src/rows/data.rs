@@ -1,4 +1,5 @@
-//! Rows that read and write files: by one task or several, one file or many, in order or not, through views, together or each alone.
+//! Rows that read and write files: by one task or several, one file or many, in order or not,
+//! through views, collectively or each task alone.
 
 mod task;
 
@@ -15,30 +16,32 @@ use crate::{
     sample::rate,
 };
 
-/// Requests below this are counted, larger ones are weighed.
+/// Smaller requests are counted as operations, larger ones in bytes.
 const COUNTED_BYTES_MAX: usize = 32 << 10;
 
 const MIB: usize = 1 << 20;
 const KIB: usize = 1 << 10;
 
-/// What a row of data does.
+/// The parameters of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Data {
     pub(crate) write: bool,
-    /// What was written is flushed before it is written again, and at the end of each sample; that counts.
+    /// Whether written bytes are flushed before they are overwritten, and at the end of each
+    /// sample; the flush is measured too.
     pub(crate) flush: bool,
     pub(crate) tasks: u32,
-    /// One file for all tasks, or one each.
+    /// One file for all tasks, or one for each.
     pub(crate) shared: bool,
     /// Bytes of one request.
     pub(crate) request: usize,
-    /// At random places, or in order.
+    /// Random offsets, or in order.
     pub(crate) random: bool,
-    /// Tasks see the file in pieces of this many bytes, dealt out in turn; else each has its own stretch.
+    /// Size of the interleaved groups through which tasks see the file; `None`: each task has its
+    /// own extent.
     pub(crate) piece: Option<usize>,
-    /// All tasks make each request together.
+    /// Whether all tasks make each request together.
     pub(crate) collective: bool,
-    /// Daemons that each file lies on.
+    /// Number of daemons of each file.
     pub(crate) iods: Option<u16>,
     pub(crate) stripe: Option<u64>,
 }
@@ -68,7 +71,7 @@ pub(super) fn default_rows(tasks: u32) -> Vec<Spec> {
     let several = Data { tasks, ..PLAIN };
     let own = Data { shared: false, ..several };
     let small = Data { request: 4 * KIB, random: true, ..several };
-    // Below a page, daemons read for all tasks at once (ADR 0015).
+    // Groups smaller than a page, which daemons read for all tasks together (ADR 0015).
     let strided = Data { piece: Some(KIB), ..several };
     let together = Data { collective: true, ..strided };
     vec![
@@ -79,8 +82,8 @@ pub(super) fn default_rows(tasks: u32) -> Vec<Spec> {
             Data { flush: true, ..write(PLAIN) },
         ),
         row("sequential-read", "1 MiB requests, one task, of what was just written", PLAIN),
-        row("random-write-4k", "4 KiB requests at random places of one file", write(small)),
-        row("random-read-4k", "4 KiB requests at random places of one file", small),
+        row("random-write-4k", "4 KiB requests at random offsets of one file", write(small)),
+        row("random-read-4k", "4 KiB requests at random offsets of one file", small),
         row(
             "shared-write",
             "1 MiB requests, each task its own stretch of one file",
@@ -91,12 +94,12 @@ pub(super) fn default_rows(tasks: u32) -> Vec<Spec> {
         row("separate-read", "1 MiB requests, each task its own file", own),
         row(
             "strided-write",
-            "1 MiB requests of views: each task every so manyth KiB of one file",
+            "1 MiB requests of views: the tasks' KiB of one file alternate",
             write(strided),
         ),
         row(
             "strided-read",
-            "1 MiB requests of views: each task every so manyth KiB of one file",
+            "1 MiB requests of views: the tasks' KiB of one file alternate",
             strided,
         ),
         row("collective-write", "the same, all tasks together", write(together)),
@@ -104,7 +107,7 @@ pub(super) fn default_rows(tasks: u32) -> Vec<Spec> {
     ]
 }
 
-/// In the spirit of IOR and IOzone.
+/// Rows like those of IOR and IOzone.
 pub(super) fn patterns(tasks: u32) -> Vec<Spec> {
     let row = |name: &str, what: &str, data: Data| Spec {
         name: name.into(),
@@ -131,12 +134,12 @@ pub(super) fn patterns(tasks: u32) -> Vec<Spec> {
         ),
         row(
             "iozone-random-write",
-            "as IOzone: records of 64 KiB at random places",
+            "as IOzone: records of 64 KiB at random offsets",
             Data { write: true, random: true, ..iozone },
         ),
         row(
             "iozone-random-read",
-            "as IOzone: records of 64 KiB at random places",
+            "as IOzone: records of 64 KiB at random offsets",
             Data { random: true, ..iozone },
         ),
     ]
@@ -153,9 +156,9 @@ impl Data {
         }
     }
 
-    /// How long the files of the row must be together for a request of each task.
+    /// Minimum size of the row's files, all together, for one request of each task.
     pub(super) fn bytes_min(&self) -> u64 {
-        // Whole pieces, of which a request may need one more than it is long.
+        // Whole groups; an unaligned request touches one more group.
         let one = self.request + self.piece.unwrap_or(0);
         (one as u64).next_multiple_of(BLOCK_BYTES_MAX as u64) * u64::from(self.tasks)
     }
@@ -164,7 +167,7 @@ impl Data {
         self.request <= COUNTED_BYTES_MAX
     }
 
-    /// How much of its file a task has: whole requests.
+    /// The bytes of each task in its file: whole requests.
     fn stream_bytes(&self, file_bytes: u64) -> u64 {
         let request = self.request as u64;
         let share = if self.shared { file_bytes / u64::from(self.tasks) } else { file_bytes };
@@ -208,7 +211,7 @@ pub(super) fn measure(
     Ok(Measured { unit, tasks: data.tasks, sample, ceilings })
 }
 
-/// The greatest common divisor: blocks of it fill pieces and requests.
+/// The greatest common divisor: blocks of this size fill groups and requests.
 fn common(a: usize, b: usize) -> usize {
     if b == 0 { a } else { common(b, a % b) }
 }

@@ -1,5 +1,5 @@
-//! Files of the data rows: written once before they are measured, so that the first touch of a disk's blocks is not what is measured,
-//! and with content that tells where it belongs.
+//! Files of the data rows. They are written once before the measurement, so that the allocation of
+//! disk blocks is not measured, and their content identifies its place.
 
 use braid_client::{IodId, OpenOptions};
 
@@ -10,33 +10,34 @@ use crate::{
     pace::PacedFile,
 };
 
-/// What is written in one request when files are made.
+/// Size of one request when files are filled.
 const FILL_BYTES: usize = 4 << 20;
-/// How much of each file is compared byte for byte after it was written to, in how many places.
+/// Bytes of each file that are compared after it was written to, and in how many places.
 const CHECK_BYTES: usize = 256 << 10;
 const CHECK_PLACES: u64 = 4;
 
-/// Which files.
+/// The kind of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
-    /// One file for all tasks, or one each.
+    /// One file for all tasks, or one for each.
     pub(crate) shared: bool,
     pub(crate) tasks: u32,
     /// Bytes of a stamped block.
     pub(crate) block: usize,
-    /// Daemons that each lies on; `None`: as the directory's default says.
+    /// Number of daemons of each file; `None`: the directory's default.
     pub(crate) iods: Option<u16>,
     pub(crate) stripe: Option<u64>,
 }
 
 impl Shape {
-    /// Shapes with the same key have the same files: how many tasks have a shared one open is nothing that it keeps.
+    /// Shapes with the same key use the same files: the number of tasks of a shared file does not
+    /// matter.
     fn key(&self) -> Self {
         Self { tasks: if self.shared { 1 } else { self.tasks }, ..*self }
     }
 }
 
-/// A file, as one task has it open.
+/// A file as one task has it open.
 pub(crate) struct TaskFile {
     pub(crate) file: PacedFile,
     pub(crate) path: String,
@@ -44,7 +45,8 @@ pub(crate) struct TaskFile {
     pub(crate) bytes: u64,
 }
 
-/// The files that are there. Those of the last shapes are kept, as many as the share of the free space allows.
+/// The existing files. Those of the last shapes are reused, as far as the share of the free space
+/// allows.
 pub(crate) struct Files<'b> {
     bench: &'b Bench<'b>,
     made: Vec<(Shape, Vec<String>)>,
@@ -74,15 +76,15 @@ impl<'b> Files<'b> {
         (0..shape.tasks as usize).map(open).collect()
     }
 
-    /// How long each is: whole blocks, and all of them together no longer than a row's files may be.
+    /// Size of each file: whole blocks, and all files together within a row's limit.
     fn bytes(&self, shape: Shape) -> u64 {
         let count = if shape.shared { 1 } else { u64::from(shape.tasks) };
         self.bench.bytes / count / BLOCK_BYTES_MAX as u64 * BLOCK_BYTES_MAX as u64
     }
 
-    /// Makes them; where they stand in the list.
+    /// Creates them; returns their position in the list.
     fn make(&mut self, shape: Shape) -> Result<usize> {
-        // Two sets at a time is what the share of the free space was shared out to.
+        // The share of the free space allows two sets at a time.
         if self.made.len() == 2 {
             let (_, paths) = self.made.remove(0);
             for path in paths {
@@ -96,7 +98,7 @@ impl<'b> Files<'b> {
                 self.bench.scratch.path(format!("data-{}", self.number))
             })
             .collect();
-        // Before they are filled: what is half there is removed with the directory.
+        // Before they are filled: an incomplete set is removed with the directory.
         self.made.push((shape, paths.clone()));
         for path in &paths {
             self.fill(path, shape)?;
@@ -123,14 +125,14 @@ impl<'b> Files<'b> {
             file.write_at(&buffer[..bytes], at)?;
             at += bytes as u64;
         }
-        // What is still on its way to the disk would be in the way of the first row.
+        // Pending write-back would slow down the first row.
         file.sync()?;
         file.close()
     }
 }
 
 impl TaskFile {
-    /// Compares parts of the file with what it must have, byte for byte.
+    /// Compares parts of the file with the expected content, byte for byte.
     pub(crate) fn check(&self) -> Result<()> {
         let block = self.content.block() as u64;
         let window = (CHECK_BYTES as u64).min(self.bytes) / block * block;
@@ -148,13 +150,13 @@ impl TaskFile {
         Ok(())
     }
 
-    /// The error that says that the file has something else at an offset.
+    /// The error for wrong content at an offset.
     pub(crate) fn wrong(&self, offset: u64) -> BenchError {
         BenchError::WrongData { file: self.path.clone(), offset }
     }
 }
 
-/// The daemons that files lie on.
+/// The daemons that hold the files.
 pub(crate) fn iods_of(files: &[TaskFile]) -> Vec<IodId> {
     let mut iods: Vec<IodId> = files.iter().flat_map(|file| file.file.iods()).collect();
     iods.sort_unstable();

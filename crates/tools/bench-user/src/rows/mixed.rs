@@ -1,5 +1,6 @@
-//! A trace of small and large writes: 95 % of the requests are small, 95 % of the bytes are in large ones (Direct-pNFS 2007, 6.3.1,
-//! of ATLAS digitization: small is below 275 KB; each client writes a file of its own).
+//! A mix of small and large writes: 95 % of the requests are small, and 95 % of the bytes are in
+//! large ones (Direct-pNFS 2007, 6.3.1, of ATLAS digitization: small is below 275 KB; each client
+//! writes its own file).
 
 use super::{
     Kind, Measured, Random, Spec, files::Files, files::Shape, files::TaskFile, files::iods_of,
@@ -14,14 +15,16 @@ use crate::{
 };
 
 const SMALL_BYTES: usize = 4096;
-/// With one large request in twenty, 19 x 19 small ones' bytes make 95 % of all bytes.
+/// With one large request in twenty, it has 95 % of all bytes when it is as long as 19 x 19 small
+/// ones.
 const LARGE_BYTES: usize = 361 * SMALL_BYTES;
 const LARGE_IN: u64 = 20;
 
 pub(crate) fn row() -> Spec {
     Spec {
         name: "mixed-write".into(),
-        what: "each task its own file: 95 % of the requests of 4 KiB, 95 % of the bytes in requests of 1444 KiB, at random places"
+        what: "each task its own file: 95 % of the requests of 4 KiB, \
+               95 % of the bytes in requests of 1444 KiB, at random offsets"
             .into(),
         kind: Kind::Mixed,
         quick: false,
@@ -53,7 +56,8 @@ pub(super) fn measure(
     })
 }
 
-/// One step is one large request with its nineteen small ones, so that each sample has the same mix.
+/// One step is one large request with its nineteen small ones, so that each sample has the same
+/// mix.
 fn task(rank: u64, file: &TaskFile) -> Step<impl FnMut() -> Result<u64> + Send> {
     let (content, bytes_in_file) = (file.content, file.bytes);
     let (mut random, mut buffer) = (Random::new(rank), content.buffer(LARGE_BYTES));

@@ -1,4 +1,4 @@
-//! What programs do with a file system, row by row.
+//! The loads of programs, one row each.
 
 mod data;
 mod files;
@@ -29,16 +29,16 @@ pub(crate) struct Spec {
     pub(crate) name: String,
     pub(crate) what: String,
     pub(crate) kind: Kind,
-    /// Whether a quick run has it.
+    /// Whether a quick run includes it.
     pub(crate) quick: bool,
 }
 
-/// What a row does.
+/// The load of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Data(Data),
     Small(small::Phase),
-    /// Names made, looked at, renamed and removed, all tasks in one directory.
+    /// Names created, looked up, renamed and removed, all tasks in one directory.
     Storm,
     Tree,
     Oltp,
@@ -46,7 +46,7 @@ pub(crate) enum Kind {
     Mixed,
 }
 
-/// What a row came to.
+/// The result of a row.
 pub(crate) struct Measured {
     pub(crate) unit: Unit,
     pub(crate) tasks: u32,
@@ -64,13 +64,13 @@ fn all(tasks: u32) -> Vec<Spec> {
     [data, names, patterns].concat()
 }
 
-/// Names that `--only` takes.
+/// Names for `--only`.
 #[must_use]
 pub fn row_names() -> Vec<String> {
     all(1).into_iter().map(|spec| spec.name).collect()
 }
 
-/// The rows that a run is to have.
+/// The rows of a run.
 pub(crate) fn wanted(options: &Options, iods: usize) -> Result<Vec<Spec>> {
     let mut rows = match &options.preset {
         Some(name) => preset::rows(name, options.tasks(), iods)?,
@@ -81,7 +81,7 @@ pub(crate) fn wanted(options: &Options, iods: usize) -> Result<Vec<Spec>> {
     {
         let names: Vec<_> = rows.into_iter().map(|row| row.name).collect();
         return Err(BenchError::Usage(format!(
-            "there is no row '{unknown}'; there are {}",
+            "there is no row '{unknown}'; try one of: {}",
             names.join(", ")
         )));
     }
@@ -93,7 +93,7 @@ pub(crate) fn wanted(options: &Options, iods: usize) -> Result<Vec<Spec>> {
     Ok(rows)
 }
 
-/// Refuses rows whose requests do not fit into files of so many bytes: before anything was made.
+/// Refuses rows whose requests do not fit into files of this size, before anything is created.
 pub(crate) fn check(wanted: &[Spec], bytes: u64) -> Result<()> {
     match wanted.iter().find(|spec| needs(spec) > bytes) {
         Some(spec) => Err(BenchError::Usage(format!(
@@ -106,7 +106,7 @@ pub(crate) fn check(wanted: &[Spec], bytes: u64) -> Result<()> {
     }
 }
 
-/// How long files must be for all these rows.
+/// Minimum size of files for all these rows.
 pub(crate) fn bytes_min(wanted: &[Spec]) -> u64 {
     wanted.iter().map(needs).max().unwrap_or(0)
 }
@@ -118,7 +118,8 @@ fn needs(spec: &Spec) -> u64 {
     }
 }
 
-/// Measures each of them once, and adds the sample to its row. What binds it is found anew, with all limits' samples up to now.
+/// Measures each row once, and adds the sample. Its bottleneck is computed again from all samples
+/// of the limits so far.
 pub(crate) fn measure(
     bench: &Bench<'_>,
     limits: &Limits,

@@ -1,5 +1,5 @@
-//! Transactions as a database makes them: 8 KiB read, changed, written and synced, at random places of one large file
-//! (Direct-pNFS 2007, 6.4.1).
+//! Transactions like a database's: 8 KiB read, changed, written and synced, at random offsets of
+//! one large file (Direct-pNFS 2007, 6.4.1).
 
 use super::{
     Kind, Measured, Random, Spec, files::Files, files::Shape, files::TaskFile, files::iods_of,
@@ -18,7 +18,7 @@ const PAGE_BYTES: usize = 8192;
 pub(crate) fn row() -> Spec {
     Spec {
         name: "oltp".into(),
-        what: "transactions: 8 KiB read, changed, written, synced, at random places of one file"
+        what: "transactions: 8 KiB read, changed, written, synced, at random offsets of one file"
             .into(),
         kind: Kind::Oltp,
         quick: false,
@@ -53,7 +53,7 @@ fn transactions(rank: u64, file: &TaskFile) -> Step<impl FnMut() -> Result<u64> 
         if let Some(wrong) = file.content.wrong_stamp(&page, offset) {
             return Err(file.wrong(wrong));
         }
-        // The change is one that keeps the content: another task may have the same page.
+        // The change keeps the content: another task may use the same page.
         file.content.stamp(&mut page, offset);
         file.file.write_at(&page, at)?;
         file.file.sync()?;

@@ -1,5 +1,6 @@
-//! Transactions as a mail server makes them, as PostMark does (Direct-pNFS 2007, 6.4.2): each makes or deletes a file of 1 to 500 KB
-//! among about 100 in 10 directories, then reads or appends 512 bytes of another; what was written is synced before it is closed.
+//! Transactions like a mail server's, as in PostMark (Direct-pNFS 2007, 6.4.2): each creates or
+//! deletes a file of 1 to 500 KB among about 100 in 10 directories, then reads or appends 512 bytes
+//! of another file. Written files are synced before they are closed.
 
 use braid_client::{IodId, OpenOptions};
 
@@ -13,15 +14,15 @@ use crate::{
     sample::{Task, rate},
 };
 
-/// Files a task keeps about, where the room allows; the paper's 100.
+/// Approximate number of files of a task, where the space allows; the paper's 100.
 const POOL: u64 = 100;
-/// Files a task keeps at least.
+/// Minimum number of files of a task.
 const POOL_MIN: u64 = 4;
-/// Directories of a task; the paper's 10.
+/// Number of directories of a task; the paper's 10.
 const DIRECTORIES: u64 = 10;
 const APPEND_BYTES: usize = 512;
 
-/// What the files are.
+/// The sizes of the files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sizes {
     pub(crate) least: u64,
@@ -35,7 +36,8 @@ pub(crate) const PAPER: Sizes = Sizes { least: 1000, most: 500_000, stripe: None
 pub(crate) fn row() -> Spec {
     Spec {
         name: "postmark".into(),
-        what: "transactions on about 100 files of 1 to 500 KB in 10 directories a task: make or delete one, read or append 512 \
+        what: "transactions on about 100 files of 1 to 500 KB in 10 directories a task: \
+               create or delete one, read or append 512 \
                bytes of one, synced before it is closed"
             .into(),
         kind: Kind::Postmark(PAPER),
@@ -51,7 +53,7 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, sizes: Sizes) -> Resul
         }
         let content = Content::new(rank.into(), BLOCK_BYTES_MAX);
         let buffer = content.buffer(sizes.most as usize);
-        // At most twice the pool is there at a time.
+        // At most twice the pool exists at a time.
         let room = bench.bytes / u64::from(bench.options.tasks()) / (2 * sizes.most);
         let pool = POOL.min(room).max(POOL_MIN) as usize;
         Ok(PostmarkTask {
@@ -70,11 +72,11 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, sizes: Sizes) -> Resul
     tasks.iter_mut().try_for_each(PostmarkTask::remove_all)?;
     let iods: Vec<IodId> = bench.iods.iter().map(|iod| iod.id).collect();
     let count = bench.options.tasks();
-    // Half of the transactions make a file, half append: one sync in each, on the average.
+    // Half of the transactions create a file, and half append: on average one sync in each.
     let mut ceilings = limits.disks(LimitKind::DiskSync, &iods);
     ceilings.extend(limits.waits(LimitKind::Force, count, &iods));
     ceilings.extend(limits.calls(count, Calls { looks: 1, changes: 1, iod: 1 }, &iods));
-    // Each opens one that is there.
+    // Each opens one existing file.
     let parts =
         [(LimitKind::MdsCreates, 0.5), (LimitKind::IodObjects, 0.5), (LimitKind::MdsOpens, 1.0)];
     ceilings.extend(limits.files(&parts));
@@ -156,7 +158,8 @@ impl Task for PostmarkTask<'_> {
     }
 
     fn step(&mut self) -> Result<u64> {
-        // Around the pool's size: neither is an empty pool to be read from, nor does it grow for ever.
+        // Keeps the number of files near the pool's size: the pool never becomes empty and does not
+        // grow without bound.
         let grows = self.files.len() <= self.pool / 2
             || self.files.len() < self.pool * 2 && self.random.below(2) == 0;
         if grows {

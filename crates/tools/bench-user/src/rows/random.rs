@@ -1,4 +1,4 @@
-//! Random numbers that are the same in each run: two runs do the same.
+//! Random numbers that are the same in each run.
 
 /// A xorshift generator.
 #[derive(Clone, Debug)]

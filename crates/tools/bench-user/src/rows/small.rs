@@ -1,4 +1,5 @@
-//! Small files, one phase a row: made, looked at, read, removed. Each task has a directory of its own.
+//! Small files, one phase a row: created, looked up, read, removed. Each task has its own
+//! directory.
 
 use braid_client::{IodId, OpenOptions};
 
@@ -14,12 +15,12 @@ use crate::{
 
 /// Bytes of a small file.
 const FILE_BYTES: usize = 4096;
-/// Files that are looked at and read, in each task's directory.
+/// Number of files for lookups and reads in each task's directory.
 const STANDING: u64 = 100;
-/// Files of one task at most: a run leaves no directory that takes long to remove.
+/// Maximum number of files of one task: longer directories would take long to remove.
 const FILES_MAX: u64 = 20_000;
 
-/// What is done with the files.
+/// The operation on the files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     Create,
@@ -83,7 +84,7 @@ struct SmallTask<'b> {
     phase: Phase,
     directory: String,
     content: Content,
-    /// Files with these numbers are there: `first..next`.
+    /// The existing files: `first..next`.
     first: u64,
     next: u64,
     random: Random,
@@ -149,7 +150,7 @@ impl SmallTask<'_> {
 }
 
 impl Task for SmallTask<'_> {
-    /// The files that are to be there.
+    /// Creates the files that the phase needs.
     fn prepare(&mut self) -> Result<()> {
         let wanted = if self.phase == Phase::Create { 0 } else { STANDING };
         while self.next - self.first < wanted {

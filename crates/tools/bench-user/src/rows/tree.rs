@@ -1,4 +1,4 @@
-//! Names only: a storm of all tasks in one directory, and trees as mdtest makes them.
+//! Names only: all tasks in one directory, and trees as in mdtest.
 
 use super::{Kind, Measured, Spec};
 use crate::{
@@ -15,7 +15,7 @@ const TREE_FILES: u64 = 8;
 pub(super) fn storm() -> Spec {
     Spec {
         name: "metadata-storm".into(),
-        what: "all tasks in one directory: make a name, look, rename, look, remove; each counts"
+        what: "all tasks in one directory: create, look up, rename, look up, remove; each counts"
             .into(),
         kind: Kind::Storm,
         quick: true,
@@ -25,7 +25,8 @@ pub(super) fn storm() -> Spec {
 pub(super) fn mdtest() -> Spec {
     Spec {
         name: "mdtest".into(),
-        what: "as mdtest: a directory with 8 empty files made, looked at, removed; each name counts each time".into(),
+        what: "as mdtest: a directory with 8 empty files: create, look up, remove; each counts"
+            .into(),
         kind: Kind::Tree,
         quick: false,
     }
@@ -78,7 +79,7 @@ pub(super) fn measure_mdtest(bench: &Bench<'_>, limits: &Limits) -> Result<Measu
     names(bench, limits, calls, &mut (0..bench.options.tasks()).map(task).collect::<Vec<_>>())
 }
 
-/// Rates of names; `calls`: of as many operations as it has calls.
+/// Rates of names. `calls`: ceilings of an operation with these calls.
 fn names<F: FnMut() -> Result<u64> + Send>(
     bench: &Bench<'_>,
     limits: &Limits,

@@ -1,4 +1,4 @@
-//! Whole runs on a file system each of whose calls takes long, by a clock that nobody waits for.
+//! Whole runs on a file system with slow calls, measured by a simulated clock.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ use crate::{iods::Iod, options::OPTIONS_DEFAULT, subject::Opened};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Goes on with each call of the file system, and a little whenever it is looked at.
+/// Advances with each call of the file system, and a little whenever it is read.
 #[derive(Default)]
 struct Ticking(AtomicU64);
 
@@ -38,7 +38,7 @@ impl Clock for Ticking {
 
 type Files = BTreeMap<String, Arc<Mutex<Vec<u8>>>>;
 
-/// One daemon that does one thing at a time, whoever asks.
+/// One daemon that does one thing at a time, for all callers.
 struct Slow {
     clock: Arc<Ticking>,
     call: Duration,
@@ -184,7 +184,7 @@ struct SlowFile {
 }
 
 impl SlowFile {
-    /// Where in the file `bytes` bytes from a position of the view are: offset and length of each run.
+    /// The file ranges of `bytes` bytes from a position of the view: offset and length of each.
     fn runs(&self, at: u64, bytes: usize) -> Vec<(usize, usize)> {
         let request =
             braid_layout::Request { view: self.view.clone(), start: at, bytes: bytes as u64 };
@@ -256,7 +256,7 @@ impl Opened for SlowFile {
     }
 }
 
-/// A quick run; nothing of it may be left. How long it took, and what it found.
+/// A quick run, which must leave no files. Returns its time and its results.
 fn quick(call: Duration, change: impl Fn(&mut Options)) -> (Duration, Report) {
     let slow = Slow::new(call);
     let mut options = Options { quick: true, samples: 4, bytes_max: 8 << 20, ..OPTIONS_DEFAULT };
@@ -276,7 +276,7 @@ fn a_quick_run_ends_within_a_minute_whatever_a_call_takes() {
         assert!(took < MINUTE, "calls of {milliseconds} ms: it took {took:?}");
         assert!(report.seconds <= took.as_secs_f64());
         let rows = report.rows.len() + report.left_out.len();
-        assert_eq!(rows, 18, "each row was measured or is named");
+        assert_eq!(rows, 18, "each row was measured or is listed as left out");
     }
 }
 

@@ -1,4 +1,5 @@
-//! A cluster of processes: one metadata server and four I/O daemons on loopback, from the release binary.
+//! A cluster of processes: one metadata server and four I/O daemons on loopback, from the release
+//! binary.
 
 mod metrics;
 mod process;
@@ -18,9 +19,9 @@ use braid_client::{Client, Config, Credential, TlsPolicy, message::types::IodSta
 pub use metrics::metric;
 pub use process::{Daemon, Resident, resident_bytes};
 
-/// I/O daemons.
+/// Number of I/O daemons.
 pub const IODS: usize = 4;
-/// How long daemons may take to be ready.
+/// Maximum time until the daemons are ready.
 const READY_SECONDS_MAX: u64 = 60;
 
 /// The running daemons. Dropping it stops them.
@@ -34,13 +35,13 @@ pub struct Cluster {
     mds_metrics: String,
     mds: RefCell<Daemon>,
     iods: Vec<Daemon>,
-    /// Of no daemon where nobody is to ask for them.
+    /// `None` when no metrics are needed.
     iod_metrics: Option<Vec<String>>,
     dir: PathBuf,
 }
 
 impl Cluster {
-    /// Makes a cluster under `dir` and waits until it is ready.
+    /// Creates a cluster in `dir` and waits until it is ready.
     pub fn start(dir: &Path, braid: Option<&Path>) -> Result<Self> {
         let mut started = Self::start_mds_only(dir, braid)?;
         started.iod_metrics = Some(Vec::new());
@@ -48,7 +49,7 @@ impl Cluster {
         Ok(started)
     }
 
-    /// Without an I/O daemon yet, and with no metrics of those that [`Self::grow`] adds.
+    /// Without I/O daemons yet, and without metrics of those that [`Self::grow`] adds.
     pub fn start_mds_only(dir: &Path, braid: Option<&Path>) -> Result<Self> {
         let braid = braid.map_or_else(release_binary, |given| Ok(given.to_path_buf()))?;
         let (cluster, key) = (dir.join("cluster"), dir.join("bench.key"));
@@ -64,7 +65,7 @@ impl Cluster {
         Ok(started)
     }
 
-    /// Adds I/O daemons until there are so many, and waits until all are up.
+    /// Adds I/O daemons up to this number, and waits until all are up.
     pub fn grow(&mut self, iods: usize) -> Result<()> {
         for ordinal in self.iods.len()..iods {
             self.add_iod(&self.dir.join(format!("iod{ordinal}")))?;
@@ -72,7 +73,7 @@ impl Cluster {
         self.wait_until_up()
     }
 
-    /// The `braid` that runs it.
+    /// The `braid` of the cluster.
     pub fn binary(&self) -> &Path {
         &self.braid
     }
@@ -82,17 +83,17 @@ impl Cluster {
         connect(&self.mds_address, &self.key, tls)
     }
 
-    /// All daemons, to be pinned.
+    /// All daemons' processes, to be pinned.
     pub fn pids(&self) -> Vec<u32> {
         self.iods.iter().map(Daemon::pid).chain([self.mds.borrow().pid()]).collect()
     }
 
-    /// The metadata server.
+    /// The metadata server's process.
     pub fn mds_pid(&self) -> u32 {
         self.mds.borrow().pid()
     }
 
-    /// The I/O daemons.
+    /// The I/O daemons' processes.
     pub fn iod_pids(&self) -> Vec<u32> {
         self.iods.iter().map(Daemon::pid).collect()
     }
@@ -113,7 +114,7 @@ impl Cluster {
         self.wait_until_up()
     }
 
-    /// The same, without waiting for anything.
+    /// The same, without waiting.
     pub fn kill_and_start_mds(&self) -> Result<()> {
         self.mds.borrow_mut().kill()?;
         *self.mds.borrow_mut() = start_mds(&self.braid, &self.config, &self.mds_metrics)?;
@@ -150,7 +151,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Until the map shows every I/O daemon up.
+    /// Waits until the cluster map shows every I/O daemon up.
     pub fn wait_until_up(&self) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
         let client = self.client(TlsPolicy::default())?;
@@ -163,7 +164,8 @@ impl Cluster {
             }
             if Instant::now() > deadline {
                 bail!(
-                    "after {READY_SECONDS_MAX} s only {up} of {all} I/O daemons are up; try: read the logs"
+                    "after {READY_SECONDS_MAX} s only {up} of {all} I/O daemons are up; try: \
+                        read the logs"
                 );
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -171,7 +173,7 @@ impl Cluster {
     }
 }
 
-/// A client with a key file's identity.
+/// A client with the identity of a key file.
 pub fn connect(mds: &str, key: &Path, tls: TlsPolicy) -> Result<Client> {
     let mut config = Config::new([mds], Credential::from_key_file(key)?);
     config.tls = tls;
@@ -184,9 +186,9 @@ fn start_mds(braid: &Path, config: &Path, metrics: &str) -> Result<Daemon> {
     Daemon::start(command, &config.with_file_name("mds.log"))
 }
 
-/// A port that nobody listens on now.
+/// An address with a port that is free now.
 pub fn free_address() -> Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("looking for a free port")?;
+    let listener = TcpListener::bind("127.0.0.1:0").context("find a free port")?;
     Ok(listener.local_addr()?.to_string())
 }
 
@@ -199,18 +201,19 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Builds `braid` as this program was built, and tells where it is: beside it.
+/// Builds `braid` like this program; returns its path, next to this program.
 pub fn release_binary() -> Result<PathBuf> {
     release_build("braid-cli", &format!("braid{}", std::env::consts::EXE_SUFFIX))
         .context("try: --braid FILE")
 }
 
-/// Builds a package of the workspace as this program was built; what comes of it by this name, beside this program.
+/// Builds a package of the workspace like this program; returns the path of the result with this
+/// name, next to this program.
 pub fn release_build(package: &str, name: &str) -> Result<PathBuf> {
     let beside = std::env::current_exe()?.with_file_name(name);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     run(Command::new(cargo).args(["build", "--quiet", "--release", "--package", package]))?;
-    fs::metadata(&beside).with_context(|| format!("there is no {}", beside.display()))?;
+    fs::metadata(&beside).with_context(|| format!("{} does not exist", beside.display()))?;
     Ok(beside)
 }
 

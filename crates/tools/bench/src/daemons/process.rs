@@ -10,9 +10,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a daemon may take to end in good order before it is killed.
+/// Time for a daemon to end normally before it is killed.
 const STOP_SECONDS_MAX: u64 = 5;
-/// Runs a program that dies with the one that started it, also when that one is killed.
+/// Runs a program that dies with its parent, also when that is killed.
 const DIES_WITH_PARENT: [&str; 4] = ["/usr/bin/setpriv", "--pdeathsig", "KILL", "--"];
 
 /// A running daemon. Dropping it stops it.
@@ -34,11 +34,11 @@ impl Daemon {
         command
     }
 
-    /// Starts it; what it says goes to `log`.
+    /// Starts it; its output is written to `log`.
     pub fn start(mut command: Command, log: &Path) -> Result<Self> {
         let file = File::options().create(true).append(true).open(log)?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        let child = command.spawn().with_context(|| format!("starting {command:?}"))?;
+        let child = command.spawn().with_context(|| format!("start {command:?}"))?;
         Ok(Self { child, log: log.to_path_buf() })
     }
 
@@ -47,7 +47,7 @@ impl Daemon {
         self.child.id()
     }
 
-    /// An error with its last words, if it has ended.
+    /// An error with the end of its log, if it has ended.
     pub fn check(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!(
@@ -68,7 +68,7 @@ impl Daemon {
 
     fn ask_to_stop(&self) {
         if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
-            // Of a process that has ended meanwhile nothing is asked.
+            // A process that has ended meanwhile needs no signal.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
@@ -92,9 +92,10 @@ impl Drop for Daemon {
 /// Resident memory of a process, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resident {
-    /// What the process allocated.
+    /// Memory that the process allocated.
     pub own: u64,
-    /// Pages of files that the system keeps mapped for it: page cache, which goes when others need the memory; also of those in `/dev/shm`.
+    /// Mapped pages of files, also of those in `/dev/shm`: page cache, which is evicted when memory
+    /// is needed.
     pub mapped: u64,
 }
 
@@ -102,7 +103,7 @@ pub struct Resident {
 pub fn resident_bytes(pid: u32) -> Result<Resident> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-    resident_of(&status).with_context(|| format!("{path} does not tell the resident memory"))
+    resident_of(&status).with_context(|| format!("{path} has no resident memory"))
 }
 
 fn resident_of(status: &str) -> Option<Resident> {

@@ -21,11 +21,11 @@ use crate::{
     workers::clients::{FILE_BYTES, path},
 };
 
-/// Processes that they share.
+/// Number of processes that the clients share.
 const PROCESSES_MAX: u64 = 4;
 /// Operations of a sample, of all clients together.
 const OPERATIONS: u64 = 25_600;
-/// A client asks for recalls as often (`AWAIT_RECALLS_MS`).
+/// As long as the interval between a client's polls for recalls (`AWAIT_RECALLS_MS`).
 const IDLE_SECONDS: u64 = 3;
 
 pub const PLAN: Plan = Plan {
@@ -75,12 +75,12 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
         })?;
         idle.push(processes.weighed(point)?);
     }
-    // The memory of the first is shown: of clients that have done everything.
+    // The memory of the first series is shown: of clients that have done everything.
     let [read, write, stat] = all.map(|(_, series)| series);
     Ok(vec![read, write, stat, connect, idle])
 }
 
-/// Each client's, on all daemons.
+/// Creates each client's file, on all daemons.
 fn files(stage: &Stage<'_>, count: u32) -> Result<()> {
     let client = stage.client()?;
     client.mkdir("/clients", 0o755)?;
@@ -95,7 +95,7 @@ fn files(stage: &Stage<'_>, count: u32) -> Result<()> {
     Ok(())
 }
 
-/// This program again; ended when dropped.
+/// Helper processes of this program; ended when dropped.
 struct Processes {
     all: Vec<Process>,
     clients: u64,
@@ -116,7 +116,7 @@ impl Processes {
         Ok(Self { all: (0..processes).map(start).collect::<Result<_>>()?, clients })
     }
 
-    /// At the same time.
+    /// Sends a command to all at the same time.
     fn all(&mut self, line: &str) -> Result<()> {
         self.all.iter_mut().try_for_each(|process| process.say(line))?;
         self.all.iter_mut().try_for_each(|process| process.expect("done"))
@@ -157,7 +157,7 @@ impl Process {
         self.output.read_line(&mut line)?;
         ensure!(
             line.trim() == wanted,
-            "a process of clients said {:?} in place of {wanted}",
+            "a process of clients answered {:?}, not {wanted}",
             line.trim()
         );
         Ok(())

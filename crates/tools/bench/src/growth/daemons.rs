@@ -11,11 +11,12 @@ use super::{
     transfer::{Moved, Transfer, small_point, small_series},
 };
 
-/// Bytes of one call, 256 KiB of each of 64 daemons. With as many as the daemons' it would be the processor's cache that a curve shows.
+/// Bytes of one call, 256 KiB for each of 64 daemons. A call that grows with the daemons would show
+/// the processor's cache.
 const CALL_BYTES: u64 = 16 << 20;
-/// Bytes of the file, which no cache holds.
+/// Size of the file, larger than any processor cache.
 const FILE_BYTES: u64 = 512 << 20;
-/// What was done before is over by then: objects removed, sizes recorded.
+/// Time after which earlier work has ended: objects are removed and sizes recorded.
 const SETTLE_SECONDS: u64 = 2;
 
 pub const PLAN: Plan = Plan {
@@ -37,7 +38,7 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
     let mut stage = Stage::start(growth, 0)?;
     for &size in sizes {
         stage.grow(size as usize)?;
-        // The one before knows the cluster of before.
+        // An older client knows the cluster without the new daemons.
         let client = stage.client()?;
         let moved = Moved {
             path: "/daemons",

@@ -18,20 +18,21 @@ use crate::{
 };
 
 const DIRECTORY: &str = "/directory";
-/// Threads that fill it.
+/// Number of threads that fill it.
 const THREADS: u32 = 16;
-/// Names that a sample adds and removes, and asks for.
+/// Names that a sample creates, removes, and looks up.
 const CHANGES: u64 = 8000;
 const QUESTIONS: u64 = 16_000;
-/// Entries of a listing's sample at least.
+/// Minimum number of entries in the sample of a listing.
 const ENTRIES: u64 = 50_000;
-/// Names that are asked for again at least: those of a small directory several times, of a large one some all over it, since a mount
-/// remembers the first ones only where there are too many.
+/// Minimum number of second lookups: all names of a small directory several times, or names all
+/// over a large one, since a mount that cannot cache all of them caches the first.
 const AGAIN: u64 = 100_000;
 
 pub const PLAN: Plan = Plan {
     name: "directory",
-    about: "entries of one directory: create, stat, list, remove; a mount that lists it and asks for every name",
+    about: "entries of one directory: create, stat, list, remove; a mount that lists it and asks \
+        for every name",
     size: "entries",
     sizes: &[1000, 10_000, 100_000, 250_000, 1_000_000],
     quick: &[1000, 10_000, 300_000],
@@ -83,7 +84,7 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
         if let Err(error) = may_mount() {
             growth.bench.note(format!("directory: without a mount: {error:#}"));
         } else {
-            // What is started in it stays there, the mount too.
+            // Processes started inside inherit the pinning, also the mount.
             pinned(Pinning::OneCpu, &stage.cluster.pids(), || {
                 through_mount(growth, &stage, size, &mut mounted)
             })?;
@@ -97,7 +98,7 @@ fn name(kind: &str, number: u64) -> String {
     format!("{DIRECTORY}/{kind}{number}")
 }
 
-/// New names, by all threads at the same time.
+/// Creates new names, by all threads at the same time.
 fn fill(client: &Client, kind: &str, numbers: Range<u64>) -> Result<()> {
     let each = (numbers.end - numbers.start).div_ceil(u64::from(THREADS)).max(1);
     std::thread::scope(|scope| {
@@ -121,7 +122,7 @@ fn add_names(client: &Client, kind: &str, mut numbers: Range<u64>) -> Result<()>
     made.map_err(Into::into)
 }
 
-/// For names all over the directory.
+/// Looks up names all over the directory.
 fn ask(client: &Client, size: u64, count: u64) -> Result<()> {
     let mut some = (1..=count).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % size);
     some.try_for_each(|at| client.stat(name("f", at).as_str()).map(drop)).map_err(Into::into)
@@ -143,7 +144,7 @@ fn may_mount() -> Result<()> {
     Ok(())
 }
 
-/// What `ls -l` asks, by the calls that it makes, of a mount that knows nothing yet.
+/// The calls of `ls -l`, on a mount with an empty cache.
 fn through_mount(
     growth: &Growth,
     stage: &Stage<'_>,
@@ -151,7 +152,7 @@ fn through_mount(
     series: &mut [Series; 3],
 ) -> Result<()> {
     let braid = Braid::at(stage.cluster.binary().to_owned());
-    // Where the run's end, however it comes, looks for a mount.
+    // The cleanup of the run looks for a mount there.
     let point = growth.bench.scratch.join("braid");
     let mount = Mount::start(&braid, point, &stage.cluster.mds_address, &stage.cluster.key, &[])
         .context("mounting")?;

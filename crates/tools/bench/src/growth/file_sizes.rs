@@ -12,21 +12,22 @@ use crate::daemons::IODS;
 
 /// Bytes of one call.
 const CALL_BYTES: u64 = 4 << 20;
-/// The largest that is written whole.
+/// Maximum size of a file that is written completely.
 const WHOLE_BYTES_MAX: u64 = 256 << 20;
-/// Bytes of a sample at least, and files of it at most.
+/// Minimum size of a sample, and maximum number of its files.
 const SAMPLE_BYTES: u64 = 256 << 20;
 const FILES_MAX: u64 = 1000;
-/// Bytes of a read or write somewhere in a sparse file; a smaller file is read whole.
+/// Size of a read or write at an offset of a sparse file; a smaller file is read completely.
 const PIECE_BYTES: u64 = 4096;
 /// Operations of a sample.
 const OPERATIONS: u64 = 10_000;
-/// Those that two servers and all daemons take part in.
+/// Operations that involve two servers and all daemons.
 const CHANGES: u64 = 300;
 
 pub const PLAN: Plan = Plan {
     name: "file_sizes",
-    about: "a file's bytes, dense to 256 MiB and sparse to 1 TiB: write, read, stat, a piece somewhere, truncate, remove",
+    about: "a file's bytes, dense to 256 MiB and sparse to 1 TiB: write, read, stat, a piece \
+        somewhere, truncate, remove",
     size: "bytes",
     sizes: &[
         1 << 10,
@@ -180,7 +181,7 @@ impl Sparse<'_> {
     }
 }
 
-/// Where pieces lie in a file: somewhere, the same ones each time, so that what is written stays bounded.
+/// Offsets in a file, always the same ones, so that a bounded amount is written.
 fn places(count: u64, size: u64) -> impl Iterator<Item = u64> {
     let pieces = (size / PIECE_BYTES).max(1);
     (1..=count).map(move |at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % pieces * PIECE_BYTES)

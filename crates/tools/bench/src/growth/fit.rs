@@ -1,20 +1,23 @@
-//! How cost grows with size: exponents, and which of them are named.
+//! How cost grows with size: exponents, and which of them are reported.
 //!
-//! The exponent of some points is the slope of the line through their logarithms (least squares): 0 where cost stays, 1 where it doubles
-//! with the size. Between two neighbours one exponent says more than it may by chance alone, so that a step is named only when it is
-//! steep and the samples of both do not meet.
+//! The exponent of some points is the slope of the line through their logarithms (least squares): 0
+//! for constant cost, 1 for a cost that doubles with the size. One exponent of two neighbours may
+//! be chance. A step is therefore reported only when it is steep and the samples of both points do
+//! not overlap.
 
 use crate::stats::Summary;
 
-/// Above what it may be, for a whole curve and for its rise from the cheapest point on: a factor of 1.6 over two decades of size.
+/// Tolerance of the exponent for a whole curve, and for its rise from the cheapest point on: a
+/// factor of 1.6 over two decades of size.
 pub const WHOLE_ROOM: f64 = 0.1;
-/// The same between two neighbours: a factor of 1.5 where the size grows fourfold.
+/// The same between two neighbours: a factor of 1.5 where the size is four times as large.
 pub const STEP_ROOM: f64 = 0.3;
 
 /// Cost at a size.
 pub type Cost = (u64, Summary);
 
-/// The slope of `ln cost` against `ln size`; `None` of fewer than two sizes, or where anything is not above zero.
+/// The slope of `ln cost` against `ln size`; `None` for fewer than two sizes, or where a value is
+/// not above zero.
 pub fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     if points.iter().any(|(size, cost)| *size <= 0.0 || *cost <= 0.0) {
         return None;
@@ -27,23 +30,24 @@ pub fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     (across > 0.0).then(|| along / across)
 }
 
-/// Of the medians.
+/// The exponent of the medians.
 pub fn of(points: &[Cost]) -> Option<f64> {
     exponent(&points.iter().map(|(size, cost)| (*size as f64, cost.median)).collect::<Vec<_>>())
 }
 
-/// A stretch whose cost grows faster than allowed.
+/// A range of sizes in which the cost grows faster than allowed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Steep {
     /// Its first and last size.
     pub sizes: (u64, u64),
     /// Its exponent.
     pub exponent: f64,
-    /// What it may be.
+    /// The allowed exponent.
     pub limit: f64,
 }
 
-/// What is named of a curve whose exponent may be `natural`: the whole, its rise from the cheapest point on, each step.
+/// The reported ranges of a curve whose exponent may be `natural`: the whole, its rise from the
+/// cheapest point on, each step.
 pub fn steep(points: &[Cost], natural: f64) -> Vec<Steep> {
     let mut named = Vec::new();
     let cheapest = points
@@ -65,7 +69,8 @@ fn over(points: &[Cost], limit: f64) -> Option<Steep> {
     Some(Steep { sizes: (points.first()?.0, points.last()?.0), exponent, limit })
 }
 
-/// Whether even the dearest sample of the one and the cheapest of the other are further from each other than they may be.
+/// Whether even the dearest sample of the one and the cheapest of the other differ by more than
+/// allowed.
 fn apart(small: &Cost, large: &Cost, natural: f64) -> bool {
     let extremes = [(small.0 as f64, small.1.max), (large.0 as f64, large.1.min)];
     exponent(&extremes).is_some_and(|exponent| exponent > natural)

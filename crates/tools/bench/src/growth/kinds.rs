@@ -1,4 +1,4 @@
-//! CPU of the servers by kind; what is left of all processes is the clients'.
+//! CPU time of the servers by kind; the rest of all processes' time is the clients'.
 
 use std::{
     fs,
@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 
 use crate::cpu::{CpuMeter, group_time, time_of};
 
-/// CPU of some daemons: from a control group below the run's, or in hundredths of a second from the process table.
+/// CPU time of some daemons: from a control group below the run's, or in hundredths of a second
+/// from the process table.
 #[derive(Debug)]
 pub struct Kind {
     group: Option<PathBuf>,
@@ -18,17 +19,17 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Of none yet.
+    /// Without daemons.
     pub fn new(meter: &CpuMeter, name: &str) -> Result<Self> {
         let group = meter.group_path().map(|above| above.join(name));
         if let Some(group) = &group {
             fs::create_dir(group)
-                .with_context(|| format!("making the control group {}", group.display()))?;
+                .with_context(|| format!("make the control group {}", group.display()))?;
         }
         Ok(Self { group, pids: Vec::new() })
     }
 
-    /// Those that are not in it yet.
+    /// Adds processes that are not in it yet.
     pub fn add(&mut self, pids: &[u32]) -> Result<()> {
         for pid in pids {
             if !self.pids.contains(pid) {
@@ -41,7 +42,7 @@ impl Kind {
         Ok(())
     }
 
-    /// CPU so far, since they were added.
+    /// Their CPU time since they were added.
     pub fn now(&self) -> Result<Duration> {
         match &self.group {
             Some(group) => group_time(group),
@@ -52,12 +53,12 @@ impl Kind {
 
 fn enter(group: &Path, pid: u32) -> Result<()> {
     fs::write(group.join("cgroup.procs"), pid.to_string())
-        .with_context(|| format!("putting process {pid} into {}", group.display()))
+        .with_context(|| format!("move process {pid} to {}", group.display()))
 }
 
 impl Drop for Kind {
     fn drop(&mut self) {
-        // What cannot be removed now goes with the group above it.
+        // A group that cannot be removed now is removed with its parent group.
         if let Some(group) = &self.group {
             let _ = fs::remove_dir(group);
         }

@@ -4,20 +4,20 @@ use anyhow::Result;
 
 use crate::daemons::{Cluster, resident_bytes};
 
-/// Bytes that processes have in use for themselves; pages of files that are mapped are page cache, and not in it.
+/// Memory that processes use for themselves; mapped pages of files are page cache and do not count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Memory {
     /// One client.
     pub client: u64,
     /// The metadata server.
     pub mds: u64,
-    /// The I/O daemon that has most.
+    /// The I/O daemon with the most memory.
     pub iod: u64,
     /// All I/O daemons together.
     pub iods: u64,
 }
 
-/// Now; the client is this program, less the `buffers` of its calls.
+/// The current values; the client is this program, less the `buffers` of its calls.
 pub fn now(cluster: &Cluster, buffers: u64) -> Result<Memory> {
     let own = |pid| Ok(resident_bytes(pid)?.own);
     let iods = cluster.iod_pids().into_iter().map(own).collect::<Result<Vec<u64>>>()?;

@@ -1,13 +1,15 @@
-//! What grows with what: CPU of each unit of work, memory and rates along a size, as curves; what grows faster than allowed is named.
+//! How cost grows: CPU of each unit of work, memory and rates along a size, as curves. Growth
+//! beyond the allowed exponent is reported.
 //!
 //! ```text
-//!   one file a curve ── stage.rs (a cluster, samples) ── series.rs (points) ── fit.rs (exponents, what is named)
-//!                                                             └── JSON ── tables.rs, plots.rs (docs)
+//!   one file a curve ── stage.rs (a cluster, samples) ── series.rs (points) ── fit.rs (exponents)
+//!                                      └── JSON ── tables.rs, plots.rs (docs)
 //! ```
 //!
-//! Cost is counted for a *unit*: a GiB, an operation, an entry, a piece. A unit that costs the same at every size makes a whole that
-//! grows as its size does: an exponent of 0 here is linear there, and anything above it is worse than linear. Where a unit touches
-//! everything that grows (a stat that asks every daemon) its exponent may be 1, and the series says so.
+//! Cost is counted for a *unit*: a GiB, an operation, an entry, an extent. A unit with a constant
+//! cost makes a whole that grows linearly with its size: an exponent of 0 here is linear there, and
+//! anything above is worse than linear. Where a unit touches everything that grows (a stat that
+//! queries every daemon) its exponent may be 1, as the series states.
 
 mod clients;
 mod daemons;
@@ -40,13 +42,13 @@ use series::{Curve, Series};
 
 /// A curve that can be measured by name.
 pub struct Plan {
-    /// On the command line, and in the names of its measures.
+    /// Its name on the command line and in its measures.
     pub name: &'static str,
     /// What it measures.
     pub about: &'static str,
     /// What its sizes count.
     pub size: &'static str,
-    /// Sizes of a whole run, ascending; the first is the smallest that means anything.
+    /// Sizes of a whole run, ascending; the first is the smallest meaningful one.
     pub sizes: &'static [u64],
     /// Those of `--quick`.
     pub quick: &'static [u64],
@@ -58,7 +60,7 @@ pub struct Plan {
 pub const PLANS: &[Plan] =
     &[daemons::PLAN, stripes::PLAN, clients::PLAN, file_sizes::PLAN, directory::PLAN, pieces::PLAN];
 
-/// The part of a sample's work that a test does.
+/// A test does one part in this many of a sample's work.
 const SMALLEST_PART: u64 = 100;
 
 impl Plan {
@@ -76,7 +78,7 @@ impl Plan {
 pub struct Growth {
     /// Options and the meter.
     pub bench: Bench,
-    /// Of the amount of work of a sample, one part of so many is done.
+    /// One part in this many of a sample's work is done.
     pub part: u64,
 }
 
@@ -142,7 +144,7 @@ impl Growth {
         Ok(Self { bench: Bench::new(&core)?, part: if args.smallest { SMALLEST_PART } else { 1 } })
     }
 
-    /// The part of an amount of work that this run does; at least one.
+    /// This run's part of an amount of work; at least one.
     pub fn amount(&self, whole: u64) -> u64 {
         (whole / self.part).max(1)
     }

@@ -1,4 +1,4 @@
-//! Requests of 1 to 100,000 pieces, in one call.
+//! Requests of 1 to 100,000 extents, in one call.
 
 use anyhow::{Result, ensure};
 use braid_client::{File, OpenOptions, ReadPiece, View, WritePiece};
@@ -11,17 +11,18 @@ use super::{
 };
 use crate::daemons::IODS;
 
-/// Bytes of a piece.
+/// Bytes of an extent.
 const PIECE_BYTES: u64 = 512;
-/// From the start of a piece to that of the next: between them lies what nobody wants.
+/// Distance of the starts of two extents: there is a gap between them.
 const APART_BYTES: u64 = 2048;
-/// Pieces of a sample, in this many calls.
+/// Extents of a sample, in this many calls.
 const SAMPLE_PIECES: u64 = 1_000_000;
 const CALLS: std::ops::RangeInclusive<u64> = 10..=20_000;
 
 pub const PLAN: Plan = Plan {
     name: "pieces",
-    about: "requests of pieces of 512 bytes, every 2 KiB or so: a list read, a list written, a view read",
+    about: "requests of pieces of 512 bytes, every 2 KiB or so: a list read, a list written, a \
+        view read",
     size: "pieces",
     sizes: &[1, 10, 100, 1000, 10_000, 100_000],
     quick: &[1, 1000, 100_000],
@@ -63,7 +64,8 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
 /// Bytes of one call that fills the file.
 const CALL_BYTES: usize = 1 << 20;
 
-/// Multiples of the golden ratio: a few distances, in an order without a period, so that no view describes them.
+/// Multiples of the golden ratio: a few distances, in an order without a period, so that no view
+/// describes them.
 fn offset(piece: u64) -> u64 {
     let mixed = (piece + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     piece * APART_BYTES + mixed % (APART_BYTES - PIECE_BYTES)

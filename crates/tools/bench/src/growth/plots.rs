@@ -6,10 +6,11 @@ use serde_json::Value as Json;
 use super::{Plan, tables::size_of};
 
 const MIB: f64 = 1_048_576.0;
-const ABOUT: &str = "Left: processor time of one operation or byte; 1 is the cheapest size of each curve, so a level \
+const ABOUT: &str = "Left: processor time of one operation or byte; 1 is the cheapest size of \
+    each curve, so a level \
                      line is linear growth of the whole. Both axes are logarithmic.";
 
-/// What a curve's picture is called, and what its sizes count.
+/// The title of a curve's picture, and what its sizes count.
 const TITLES: &[(&str, &str, &str)] = &[
     ("daemons", "Cost as the number of data servers grows", "data servers"),
     ("stripes", "Cost as a file is striped over more data servers", "data servers of the file"),
@@ -19,7 +20,7 @@ const TITLES: &[(&str, &str, &str)] = &[
     ("pieces", "Cost as a request has more pieces", "pieces of 512 bytes in one request"),
 ];
 
-/// A series of a curve, in words.
+/// The labels of a curve's series.
 const LINES: &[(&str, &str, &str)] = &[
     ("daemons", "read", "read, calls of 16 MiB"),
     ("daemons", "rewrite", "overwrite, calls of 16 MiB"),
@@ -30,9 +31,9 @@ const LINES: &[(&str, &str, &str)] = &[
     ("stripes", "small_file", "create, write 4 KiB, close, remove"),
     ("stripes", "wide_file", "one stripe to each server, per server"),
     ("stripes", "stat", "stat of a file that another client writes"),
-    ("clients", "read", "read of 4 KiB, all clients at once"),
-    ("clients", "write", "overwrite of 4 KiB, all clients at once"),
-    ("clients", "stat", "stat by path, all clients at once"),
+    ("clients", "read", "read of 4 KiB, all clients together"),
+    ("clients", "write", "overwrite of 4 KiB, all clients together"),
+    ("clients", "stat", "stat by path, all clients together"),
     ("clients", "connect", "connect, open, read once"),
     ("clients", "idle", "idle client"),
     ("file_sizes", "stat", "stat of a sparse file"),
@@ -60,7 +61,7 @@ const MEMORY: [(&str, &str); 4] = [
     ("iods", "all data servers"),
 ];
 
-/// What the picture of a curve is called.
+/// The title of a curve's picture.
 pub fn title(plan: &Plan) -> &'static str {
     TITLES.iter().find(|(curve, ..)| *curve == plan.name).map_or(plan.about, |(_, title, _)| title)
 }

@@ -1,4 +1,4 @@
-//! What was measured along a size.
+//! Measurements along a size.
 
 use serde_json::{Value as Json, json};
 
@@ -9,19 +9,19 @@ use super::{
 };
 use crate::{measure::Measure, stats::Summary};
 
-/// What a unit of work is.
+/// The unit of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// CPU in s/GiB, rates in MB/s.
     Gib,
-    /// CPU in us for each, rates in as many a second.
+    /// CPU in us for each, rates in operations a second.
     Each,
     /// CPU in us a second for each, no rates.
     Second,
 }
 
 impl Unit {
-    /// Of CPU, and of rates.
+    /// The units of CPU and of rates.
     pub fn names(self) -> [&'static str; 2] {
         match self {
             Self::Gib => ["s/GiB", "MB/s"],
@@ -34,19 +34,19 @@ impl Unit {
 /// One size.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Daemons, clients, bytes, entries, parts, pieces.
+    /// Number of daemons, clients, bytes, entries, parts or extents.
     pub size: u64,
-    /// Of all processes, for a unit.
+    /// CPU time of all processes for a unit.
     pub cpu: Summary,
-    /// Medians of its three parts.
+    /// The client's part; medians.
     pub client: f64,
-    /// The metadata server's.
+    /// The metadata server's part.
     pub mds: f64,
-    /// All I/O daemons'.
+    /// The part of all I/O daemons.
     pub iods: f64,
-    /// Units a second, by the clock.
+    /// Units a second, by wall-clock time.
     pub rate: Summary,
-    /// After it.
+    /// Memory after it.
     pub memory: Memory,
 }
 
@@ -62,22 +62,22 @@ pub struct Series {
 }
 
 impl Series {
-    /// Whose unit is to cost the same at every size.
+    /// A series whose unit should cost the same at every size.
     pub fn flat(name: &'static str, about: &'static str, unit: Unit) -> Self {
         Self { name, about, unit, natural: 0.0, client: None, points: Vec::new() }
     }
 
-    /// Whose unit touches everything that grows, so that its cost may grow as the size does.
+    /// A series whose unit touches everything that grows, so that its cost may grow with the size.
     pub fn linear(name: &'static str, about: &'static str, unit: Unit) -> Self {
         Self { natural: 1.0, ..Self::flat(name, about, unit) }
     }
 
-    /// Whose memory is shown beside that of the first series: its client is this.
+    /// A series whose memory is shown too, as that of this client.
     pub fn with_memory_of(self, client: &'static str) -> Self {
         Self { client: Some(client), ..self }
     }
 
-    /// The next size.
+    /// Adds the next size.
     pub fn push(&mut self, point: Point) {
         eprintln!(
             "bench:   {} at {}: {:.3} {}",
@@ -105,10 +105,16 @@ impl Series {
     fn to_json(&self) -> Json {
         let points: Vec<Json> = self.points.iter().map(point).collect();
         let steps: Vec<Option<f64>> = self.costs().windows(2).map(fit::of).collect();
-        let named = |steep: &Steep| json!({ "from": steep.sizes.0, "to": steep.sizes.1, "exponent": steep.exponent, "limit": steep.limit });
+        let named = |steep: &Steep| {
+            json!({
+                "from": steep.sizes.0, "to": steep.sizes.1,
+                "exponent": steep.exponent, "limit": steep.limit })
+        };
         json!({
-            "name": self.name, "about": self.about, "cpu_unit": self.unit.names()[0], "rate_unit": self.unit.names()[1],
-            "natural": self.natural, "memory_of": self.client, "exponent": fit::of(&self.costs()), "steps": steps,
+            "name": self.name, "about": self.about,
+            "cpu_unit": self.unit.names()[0], "rate_unit": self.unit.names()[1],
+            "natural": self.natural, "memory_of": self.client,
+            "exponent": fit::of(&self.costs()), "steps": steps,
             "steep": self.steep().iter().map(named).collect::<Vec<_>>(), "points": points,
         })
     }
@@ -118,21 +124,23 @@ fn point(point: &Point) -> Json {
     let Memory { client, mds, iod, iods } = point.memory;
     let summary = |summary: Summary| json!([summary.median, summary.min, summary.max]);
     json!({
-        "size": point.size, "cpu": summary(point.cpu), "client": point.client, "mds": point.mds, "iods": point.iods,
-        "rate": summary(point.rate), "memory": { "client": client, "mds": mds, "iod": iod, "iods": iods },
+        "size": point.size, "cpu": summary(point.cpu),
+        "client": point.client, "mds": point.mds, "iods": point.iods,
+        "rate": summary(point.rate),
+        "memory": { "client": client, "mds": mds, "iod": iod, "iods": iods },
     })
 }
 
 /// All series of a curve.
 #[derive(Debug)]
 pub struct Curve {
-    /// Of its plan.
+    /// The name of its plan.
     pub name: &'static str,
     /// What was measured.
     pub series: Vec<Series>,
 }
 
-/// What each kind of process has in memory, and its name.
+/// The memory of each kind of process, and its name.
 type Part = (&'static str, fn(&Memory) -> u64);
 const PARTS: [Part; 3] = [
     ("client", |memory| memory.client),
@@ -141,13 +149,14 @@ const PARTS: [Part; 3] = [
 ];
 
 impl Curve {
-    /// As it is kept.
+    /// The stored form.
     pub fn to_json(&self, machine: &str) -> Json {
         let series: Vec<Json> = self.series.iter().map(Series::to_json).collect();
         json!({ "name": self.name, "machine": machine, "series": series })
     }
 
-    /// An exponent for each series and for each kind's memory, with what it may be; one more for each stretch that is named.
+    /// An exponent for each series and for the memory of each kind, with its limit; and one for
+    /// each reported range.
     pub fn measures(&self) -> Vec<Measure> {
         let command = format!("cargo xtask bench growth {}", self.name);
         let whole = self.series.iter().filter_map(|series| self.whole(series));
@@ -178,7 +187,8 @@ impl Curve {
         )
     }
 
-    /// Between neighbours, the steepest: memory begins with a base that hides what comes on top in a fit of the whole.
+    /// The steepest step between neighbours: a base amount of memory would hide the growth in a fit
+    /// of the whole.
     fn memory(&self) -> impl Iterator<Item = Measure> {
         PARTS.iter().filter_map(|(name, of)| {
             let points = &self.series.first()?.points;

@@ -19,19 +19,20 @@ use crate::{
     stats::Summary,
 };
 
-/// How often starting a cluster is tried: a port that was free may be taken when the daemon gets there.
+/// How often a start is tried: another process may take the free port before the daemon.
 const START_TRIES: u32 = 3;
 
-/// What a sample does.
+/// The amount of work of a sample.
 #[derive(Clone, Copy, Debug)]
 pub enum Amount {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
-    /// So many operations, entries, pieces.
+    /// This many operations, entries or extents.
     Count(u64),
 }
 
-/// Daemons of a curve. Its fields end in this order: the daemons, their groups, their directories.
+/// Daemons of a curve. The fields are dropped in this order: the daemons, their groups, their
+/// directories.
 pub struct Stage<'g> {
     pub cluster: Cluster,
     growth: &'g Growth,
@@ -47,13 +48,13 @@ struct Sample {
 }
 
 impl<'g> Stage<'g> {
-    /// With so many I/O daemons.
+    /// With this many I/O daemons.
     pub fn start(growth: &'g Growth, iods: usize) -> Result<Self> {
         let mut tries = 1..START_TRIES;
         loop {
             match Self::try_start(growth, iods) {
-                Err(error) if tries.next().is_some() => eprintln!("bench: once more: {error:#}"),
-                started => return started.context("starting the daemons"),
+                Err(error) if tries.next().is_some() => eprintln!("bench: retry: {error:#}"),
+                started => return started.context("start the daemons"),
             }
         }
     }
@@ -69,7 +70,7 @@ impl<'g> Stage<'g> {
         Ok(stage)
     }
 
-    /// Adds I/O daemons until there are so many.
+    /// Adds I/O daemons up to this number.
     pub fn grow(&mut self, iods: usize) -> Result<()> {
         self.cluster.grow(iods)?;
         self.iods.add(&self.cluster.iod_pids())
@@ -80,7 +81,7 @@ impl<'g> Stage<'g> {
         self.cluster.client(TlsPolicy::default())
     }
 
-    /// Samples of the same work, and memory behind them.
+    /// Samples of the same work, and the memory afterwards.
     pub fn point(
         &self,
         size: u64,
@@ -94,8 +95,8 @@ impl<'g> Stage<'g> {
         Ok(summed(size, amount, &samples[0], memory::now(&self.cluster, buffers)?))
     }
 
-    /// The same on one processor: of calls one after the other it depends on where the system puts who answers whether a call costs 6 us of
-    /// CPU or 25, and a curve would show that.
+    /// The same on one processor. For calls one after the other the scheduler's choice decides
+    /// whether a call costs 6 us of CPU or 25, and a curve would show that.
     pub fn calls(
         &self,
         size: u64,
@@ -106,7 +107,7 @@ impl<'g> Stage<'g> {
         pinned(Pinning::OneCpu, &self.cluster.pids(), || self.point(size, amount, buffers, work))
     }
 
-    /// The same of work that can be done only once.
+    /// The same for work that can be done only once.
     pub fn once(
         &self,
         size: u64,

@@ -10,14 +10,15 @@ use super::{
     transfer::{Moved, STRIPE_BYTES, Transfer, small_point, small_series},
 };
 
-/// Bytes of the file.
+/// Size of the file.
 const FILE_BYTES: u64 = 256 << 20;
-/// Bytes of a call, however many parts: 64 stripes.
+/// Bytes of a call for any number of parts: 64 stripes.
 const CALL_BYTES: u64 = 64 * STRIPE_BYTES;
 
 pub const PLAN: Plan = Plan {
     name: "stripes",
-    about: "parts of a file on 64 daemons: calls of 4 MiB, a small file, a file with bytes in all parts, a stat of it",
+    about: "parts of a file on 64 daemons: calls of 4 MiB, a small file, a file with bytes in \
+        all parts, a stat of it",
     size: "parts",
     sizes: &[1, 2, 4, 8, 16, 32, 64],
     quick: &[1, 8, 64],

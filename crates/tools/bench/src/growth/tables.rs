@@ -1,4 +1,4 @@
-//! The tables of `docs/results/growth.md`, made from what was kept, and its plots beside it.
+//! The tables of `docs/results/growth.md`, generated from stored results, and their plots.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ pub fn all_plots(curves: &Kept) -> Vec<Plot> {
         .collect()
 }
 
-/// Those that were kept, in the order of a whole run.
+/// The curves with stored results, in the order of a whole run.
 fn plans(curves: &Kept) -> impl Iterator<Item = (&'static Plan, &Json)> {
     PLANS.iter().filter_map(|plan| Some((plan, curves.get(plan.name)?)))
 }
@@ -38,7 +38,8 @@ pub fn render(curves: &Kept) -> String {
     text + "\n"
 }
 
-/// One curve: a row of cost, of its parts and of rates for each series, rows of memory, and what is named.
+/// One curve: rows of cost, of its parts and of rates for each series, rows of memory, and the
+/// findings.
 pub fn curve(plan: &Plan, kept: &Json) -> String {
     let all = array(&kept["series"]);
     let sizes: Vec<u64> = array(&all.first().unwrap_or(&Json::Null)["points"])
@@ -49,7 +50,8 @@ pub fn curve(plan: &Plan, kept: &Json) -> String {
         sizes.iter().map(|size| format!(" {} |", size_of(plan, *size))).collect::<String>() + end
     };
     let mut text = format!(
-        "\n**{}**: {}  \n{}; `cargo xtask bench growth {}`\n\n| {} |  | exponent |{}\n|---|---|---|{}\n",
+        "\n**{}**: {}  \n{}; `cargo xtask bench growth {}`\n\n| {} |  | exponent \
+            |{}\n|---|---|---|{}\n",
         plan.name,
         plan.about,
         kept["machine"].as_str().unwrap_or_default(),
@@ -114,7 +116,7 @@ fn rows(series: &Json, sizes: &[u64]) -> String {
         }
 }
 
-/// Of each size, nothing where it was not measured.
+/// A cell for each size, empty where it was not measured.
 fn cells(series: &Json, sizes: &[u64], cell: &dyn Fn(&Json) -> String) -> String {
     let at = |size: &u64| {
         array(&series["points"])
@@ -126,7 +128,7 @@ fn cells(series: &Json, sizes: &[u64], cell: &dyn Fn(&Json) -> String) -> String
     sizes.iter().map(|size| format!(" {} |", at(size))).collect()
 }
 
-/// Of a client that is another program.
+/// The memory of a client that is another program.
 fn memory_of(series: &Json, sizes: &[u64]) -> String {
     series["memory_of"]
         .as_str()
@@ -151,7 +153,7 @@ fn memory(series: &Json, sizes: &[u64]) -> String {
     kinds.into_iter().map(|(kind, name)| memory_row(series, sizes, kind, name)).collect()
 }
 
-/// A line for what grows faster than allowed, or one that says that nothing does.
+/// A line for everything that grows faster than allowed, or one line that nothing does.
 fn named(plan: &Plan, all: &[Json]) -> String {
     let mut text = String::new();
     for series in all {
@@ -161,7 +163,8 @@ fn named(plan: &Plan, all: &[Json]) -> String {
             let number = |key: &str| steep[key].as_f64().unwrap_or_default();
             let _ = writeln!(
                 text,
-                "- **{} grows faster than allowed from {} to {}**: exponent {:.2} (limit {:.1}); {}",
+                "- **{} grows faster than allowed from {} to {}**: exponent {:.2} (limit {:.1}); \
+                    {}",
                 name(series),
                 size("from"),
                 size("to"),
@@ -182,12 +185,16 @@ mod tests {
 
     fn kept() -> Json {
         let point = |size: u64, cpu: f64| {
-            json!({ "size": size, "cpu": [cpu, cpu, cpu], "client": cpu / 2.0, "mds": 0.0, "iods": cpu / 2.0, "rate": [9.0, 9.0, 9.0],
-                    "memory": { "client": 1 << 20, "mds": 2 << 20, "iod": 3 << 20, "iods": 12 << 20 } })
+            json!({ "size": size, "cpu": [cpu, cpu, cpu], "rate": [9.0, 9.0, 9.0],
+                    "client": cpu / 2.0, "mds": 0.0, "iods": cpu / 2.0,
+                    "memory": { "client": 1 << 20, "mds": 2 << 20,
+                                "iod": 3 << 20, "iods": 12 << 20 } })
         };
         json!({ "machine": "a machine", "series": [{
-            "name": "read", "about": "reading", "cpu_unit": "s/GiB", "rate_unit": "MB/s", "natural": 0.0, "exponent": 0.5,
-            "steep": [{ "from": 1, "to": 4, "exponent": 0.5, "limit": 0.1 }], "points": [point(1, 2.0), point(4, 4.0)] }] })
+            "name": "read", "about": "reading", "cpu_unit": "s/GiB", "rate_unit": "MB/s",
+            "natural": 0.0, "exponent": 0.5,
+            "steep": [{ "from": 1, "to": 4, "exponent": 0.5, "limit": 0.1 }],
+            "points": [point(1, 2.0), point(4, 4.0)] }] })
     }
 
     #[test]
@@ -198,7 +205,8 @@ mod tests {
             "|  | client + mds + iods |  | 1.00 + 0 + 1.00 | 2.00 + 0 + 2.00 |",
             "|  | MB/s |  | 9.00 | 9.00 |",
             "| memory: metadata server | MiB |  | 2.00 | 2.00 |",
-            "- **read grows faster than allowed from 1 to 4**: exponent 0.50 (limit 0.1); a call of 16 MiB is a request to each daemon, \
+            "- **read grows faster than allowed from 1 to 4**: exponent 0.50 (limit 0.1); a call \
+                of 16 MiB is a request to each daemon, \
              and each daemon a process more: below linear in the requests",
         ] {
             assert!(text.lines().any(|own| own == line), "{line} in\n{text}");

@@ -12,13 +12,14 @@ use super::{
 /// Bytes of a stripe.
 pub const STRIPE_BYTES: u64 = 64 << 10;
 
-/// Reads a file and writes it again in calls of so many bytes, in samples of at least `sample` bytes; `path` must be new.
+/// Reads a file and overwrites it in calls of `call` bytes, in samples of at least `sample` bytes;
+/// `path` must be new.
 pub struct Transfer {
     pub read: Series,
     pub rewrite: Series,
 }
 
-/// What one point moves.
+/// The bytes of one point.
 pub struct Moved<'p> {
     pub path: &'p str,
     pub parts: u16,
@@ -28,7 +29,7 @@ pub struct Moved<'p> {
 }
 
 impl Transfer {
-    /// Of two series.
+    /// With these two series.
     pub fn new(read: Series, rewrite: Series) -> Self {
         Self { read, rewrite }
     }
@@ -74,7 +75,7 @@ fn read(file: &File, bytes: u64, buffer: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// A small file's whole life, as often as `count` says: made, 4 KiB written, closed, removed.
+/// The whole life of a small file, `count` times: create, write 4 KiB, close, remove.
 pub fn small_files(client: &Client, parts: Option<u16>, count: u64) -> Result<()> {
     let options = OpenOptions::new().write(true).create_new(true).stripe_size(STRIPE_BYTES);
     let options = parts.map_or(options.clone(), |parts| options.iod_count(parts));

@@ -1,4 +1,4 @@
-//! The bars of the issue, as ratios within this run.
+//! The targets of the issue, as ratios within this run.
 
 use super::{
     Samples, data,
@@ -6,32 +6,32 @@ use super::{
 };
 use crate::{bench::Bench, measure::Measure};
 
-/// Which of our mounts keeps a bar.
+/// Which of our mounts must reach a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mount {
-    /// By `/dev/fuse`, as a mount comes.
+    /// Over `/dev/fuse`, the default.
     Device,
-    /// By io_uring; the other one, with a note, where the kernel does not offer it.
+    /// Over io_uring; where the kernel does not offer it, the other one with a note.
     Uring,
-    /// By io_uring alone: the other one is what it is held against.
+    /// Over io_uring alone: it is compared with the other one.
     UringOnly,
 }
 
 enum Rule {
-    /// At least so many times the best of these; more is better.
+    /// At least this factor times the best of these; more is better.
     BestTimes(f64, &'static [&'static str]),
-    /// At most so many times the best of these; less is better.
+    /// At most this factor times the best of these; less is better.
     BestWithin(f64, &'static [&'static str]),
     /// At least this.
     Reached(f64),
-    /// At most so many times what a raw TCP stream and libfuse's passthrough take together.
+    /// At most this factor times the sum of a raw TCP stream and libfuse's passthrough.
     WireAndFuseWithin(f64),
 }
 
 struct Bar {
     name: &'static str,
     mount: Mount,
-    /// All of them: the strictest is the limit. They point the same way.
+    /// All rules apply: the strictest one is the limit. They have the same direction.
     rules: &'static [Rule],
 }
 
@@ -67,7 +67,7 @@ const fn bar(name: &'static str, mount: Mount, rules: &'static [Rule]) -> Bar {
     Bar { name, mount, rules }
 }
 
-/// The measure of this subject with the bar of its name, if it is to keep one that can be held here.
+/// The measure of this subject with the target of its name, if that can be checked in this run.
 pub fn hold(
     bench: &Bench,
     samples: &Samples,
@@ -84,7 +84,7 @@ pub fn hold(
     for bar in BARS.iter().filter(|bar| bar.name == name && keeper(bar) == subject) {
         if bar.mount == Mount::Uring && !by_uring {
             bench.note(format!(
-                "{name}: its bar is of io_uring=on, and is held against the mount without it"
+                "{name}: its target is for io_uring=on, and is checked on the mount without it"
             ));
         }
         for rule in bar.rules {
@@ -118,13 +118,13 @@ impl Rule {
                 .map(|(stream, fuse)| (stream.median + fuse.median, "(raw stream + passthrough)")),
         };
         let Some((value, of)) = found else {
-            bench.note(format!("{name}: its bar needs {} in the same run", self.needs()));
+            bench.note(format!("{name}: its target needs {} in the same run", self.needs()));
             return measure;
         };
         match self {
             Self::BestTimes(factor, _) => {
                 let limit = factor * value;
-                // The other bar on this value is stricter.
+                // The other target of this value is stricter.
                 match &measure.plain.bar {
                     Some(other) if other.limit() >= limit => measure,
                     _ => measure.at_least(limit, format!("{factor} x {of}")),
@@ -137,7 +137,7 @@ impl Rule {
         }
     }
 
-    /// Who must be in the run, and what has them there.
+    /// The subjects that must be in the run, and the options that add them.
     fn needs(&self) -> String {
         match self {
             Self::BestTimes(_, of) | Self::BestWithin(_, of)
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::{args::CoreArgs, mount::Sample, stats::Summary};
 
-    /// Whether this subject's value of `name` keeps its bar beside these.
+    /// Whether this subject's value of `name` reaches its target with these others.
     fn held_on(
         subject: &'static str,
         name: &'static str,
@@ -182,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_held_against_the_fastest_rival_and_not_against_the_local_disk() {
+    fn a_rate_is_compared_with_the_fastest_networked_system() {
         let others = [("ext4", 9000.0), ("gluster", 700.0), ("moosefs", 600.0)];
         assert_eq!(held("sequential.read", &others, 1050.0), Some(true));
         assert_eq!(held("sequential.read", &others, 1049.0), Some(false));
     }
 
     #[test]
-    fn a_tree_is_held_against_moosefs_and_a_warm_tar_against_the_better_example() {
+    fn a_tree_is_compared_with_moosefs_and_a_warm_tar_with_libfuse() {
         let others = [("ext4", 1.0), ("gluster", 2.0), ("moosefs", 10.0)];
         assert_eq!(
             (held("tree.copy", &others, 3.0), held("tree.copy", &others, 3.1)),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn creates_keep_the_stricter_of_two_bars_and_one_where_the_other_is_not_in_the_run() {
+    fn creates_have_the_stricter_of_the_targets_that_the_run_can_check() {
         let both = [("moosefs", 10_000.0), ("passthrough_uring", 30_000.0)];
         let holds = |values: &[(&'static str, f64)], ours| {
             held_on(OURS_URING, "names.create", values, ours)
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!((more(26_000.0), more(25_999.0)), (Some(true), Some(false)));
         let (alone, notes) = holds(&both[..1], 13_000.0);
         assert_eq!(alone, Some(true));
-        assert!(notes.contains("names.create: its bar needs passthrough_uring"), "{notes}");
+        assert!(notes.contains("names.create: its target needs passthrough_uring"), "{notes}");
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(held("names.create", &others, 1.0), None);
         let (alone, notes) = held_on(OURS, "names.create", &others[..1], 1.0);
         assert_eq!(alone, Some(false));
-        assert!(notes.contains("held against the mount without it"), "{notes}");
+        assert!(notes.contains("checked on the mount without it"), "{notes}");
         assert_eq!(
             held_on(OURS_URING, "sequential.read", &others, 1.0).0,
             None,

@@ -15,7 +15,7 @@ use crate::{
 const MIB: u64 = 1 << 20;
 /// Processes that read or write at the same time.
 const PROCESSES: u64 = 4;
-/// What a byte costs on a raw TCP stream.
+/// The CPU time of a byte on a raw TCP stream.
 pub const STREAM_CPU: &str = "sequential.stream_cpu";
 /// Seconds of random reading.
 const RANDOM_SECONDS: u32 = 6;
@@ -23,9 +23,11 @@ const RANDOM_SECONDS: u32 = 6;
 const WRITE: &str = "dd if=/dev/zero of=\"$1\" bs=1M count=$2 conv=notrunc status=none";
 const READ: &str = "dd if=\"$1\" of=/dev/null bs=1M status=none";
 const WRITE_ALL: &str = "pids=; for i in 1 2 3 4; do \
-                         dd if=/dev/zero of=\"$1$i\" bs=1M count=$2 conv=notrunc status=none & pids=\"$pids $!\"; done; \
+                         dd if=/dev/zero of=\"$1$i\" bs=1M count=$2 conv=notrunc status=none & \
+                         pids=\"$pids $!\"; done; \
                          for pid in $pids; do wait $pid; done";
-const READ_ALL: &str = "pids=; for i in 1 2 3 4; do dd if=\"$1$i\" of=/dev/null bs=1M status=none & pids=\"$pids $!\"; done; \
+const READ_ALL: &str = "pids=; for i in 1 2 3 4; do dd if=\"$1$i\" of=/dev/null bs=1M \
+    status=none & pids=\"$pids $!\"; done; \
                         for pid in $pids; do wait $pid; done";
 
 fn rate(name: &'static str, taken: &Taken, bytes: u64) -> Sample {
@@ -36,7 +38,7 @@ fn cpu(name: &'static str, taken: &Taken, bytes: u64) -> Sample {
     Sample { name, unit: "CPU s/GiB", value: taken.cpu_per_gib(bytes) }
 }
 
-/// A new file, the same again in place, and read by a client that has seen nothing of it.
+/// A new file, overwritten in place, and read by a client with a cold cache.
 pub fn sequential(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
     let (file, mib) = (subject.path("big"), bench.size(2048u64, 256));
     let (count, bytes) = (mib.to_string(), mib * MIB);
@@ -46,7 +48,7 @@ pub fn sequential(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
     let rewrite = bench.take(|| sh(WRITE, &[&file, &count]).map(drop))?;
     ensure!(
         std::fs::metadata(&file)?.len() == bytes,
-        "the file is not as long as what was written"
+        "the file's length differs from what was written"
     );
     subject.cold()?;
     let read = bench.take(|| sh(READ, &[&file]).map(drop))?;
@@ -66,7 +68,7 @@ pub fn sequential(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
     Ok(samples)
 }
 
-/// The same by four processes, each with a file of its own.
+/// The same by four processes, each with its own file.
 pub fn parallel(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
     let (file, mib) = (subject.path("part"), bench.size(512u64, 64));
     let (count, bytes) = (mib.to_string(), PROCESSES * mib * MIB);
@@ -91,17 +93,19 @@ pub fn random(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
     ])
 }
 
-/// Reads 4 KiB at a time for so many seconds within the first `mib` MiB of a file: mean and 99th percentile, in microseconds.
+/// Reads 4 KiB at a time for `seconds` within the first `mib` MiB of a file: mean and 99th
+/// percentile, in microseconds.
 pub fn random_read(file: &str, mib: u64, seconds: u32) -> Result<(f64, f64)> {
     need("fio", &["fio"])?;
-    let fio = "fio --name=r --filename=\"$1\" --size=$2m --rw=randread --bs=4k --ioengine=psync --direct=1 \
+    let fio = "fio --name=r --filename=\"$1\" --size=$2m --rw=randread --bs=4k --ioengine=psync \
+        --direct=1 \
                --runtime=$3 --time_based --invalidate=0 --output-format=json 2>/dev/null";
     let said = sh(fio, &[file, &mib.to_string(), &seconds.to_string()])?;
     let report = said.find('{').map(|at| &said[at..]).context("fio printed no report")?;
     let report: serde_json::Value = serde_json::from_str(report).context("the report of fio")?;
     let latency = &report["jobs"][0]["read"]["clat_ns"];
     let us = |value: &serde_json::Value| {
-        value.as_f64().map(|ns| ns / 1e3).context("fio told no latency")
+        value.as_f64().map(|ns| ns / 1e3).context("fio printed no latency")
     };
     Ok((us(&latency["mean"])?, us(&latency["percentile"]["99.000000"])?))
 }

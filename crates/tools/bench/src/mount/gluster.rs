@@ -1,5 +1,5 @@
-//! GlusterFS, as Debian has it: a volume over four bricks, each a process, in a network namespace: its port is fixed, and a daemon
-//! of this machine may have it.
+//! GlusterFS from Debian: a volume over four bricks, each a process, in a network namespace, since
+//! its port is fixed and may be in use on this machine.
 
 use std::{
     fs,
@@ -11,26 +11,26 @@ use anyhow::{Context, Result};
 use super::shell::{need, sh};
 use crate::cleanup::Cleanup;
 
-/// Bricks, as many as BraidFS has I/O daemons here.
+/// Number of bricks, as many as BraidFS's I/O daemons here.
 const BRICKS: usize = crate::daemons::IODS;
 
-/// How a volume lays bytes over its bricks.
+/// How a volume distributes bytes over its bricks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VolumeType {
     /// Its name as a subject.
     pub name: &'static str,
-    /// Said when it is made, in words.
+    /// The volume type for its creation, in words.
     layout: &'static str,
-    /// Set before it starts, `NAME=VALUE` in words.
+    /// Options set before it starts, `NAME=VALUE` in words.
     options: &'static str,
 }
 
-/// A file lies on one brick.
+/// A file is on one brick.
 pub const DISTRIBUTE: VolumeType = VolumeType { name: "gluster", layout: "", options: "" };
-/// Three bricks hold the bytes, the fourth what repairs them.
+/// Three bricks store the bytes, the fourth the redundancy.
 pub const DISPERSE: VolumeType =
     VolumeType { name: "gluster_disperse", layout: "disperse 4 redundancy 1", options: "" };
-/// Files cut into blocks, which lie on all.
+/// Files are split into blocks on all bricks.
 pub const SHARD: VolumeType = VolumeType {
     name: "gluster_shard",
     layout: "",
@@ -42,7 +42,7 @@ pub struct Gluster {
     volume_type: VolumeType,
     dir: PathBuf,
     namespace: String,
-    /// It refuses a number of loopback as its peer's name.
+    /// It refuses a loopback address as its peer's name.
     host: String,
     _cleanup: Cleanup,
 }
@@ -63,7 +63,8 @@ volume management
     option max-port 60999
 end-volume
 END
-nsenter --net="/run/netns/$2" glusterd -f "$1/glusterd.vol" -l "$1/log/glusterd.log" -p "$1/glusterd.pid"
+nsenter --net="/run/netns/$2" glusterd \
+    -f "$1/glusterd.vol" -l "$1/log/glusterd.log" -p "$1/glusterd.pid"
 for try in $(seq 100); do test -S "$1/glusterd.socket" && break; sleep 0.1; done
 "#;
 
@@ -74,7 +75,8 @@ volume create bench $layout "$@" force
 for option in $options; do volume set bench "${option%%=*}" "${option#*=}"; done
 volume start bench
 for try in $(seq 50); do
-  nsenter --net="/run/netns/$namespace" mount -t glusterfs -o "log-file=$dir/log/client.log" "$host:/bench" "$dir/mount" && exit 0
+  nsenter --net="/run/netns/$namespace" mount -t glusterfs \
+    -o "log-file=$dir/log/client.log" "$host:/bench" "$dir/mount" && exit 0
   sleep 0.2
 done
 exit 1
@@ -82,7 +84,8 @@ exit 1
 
 const REMOUNT: &str = r#"
 umount "$1/mount"
-nsenter --net="/run/netns/$2" mount -t glusterfs -o "log-file=$1/log/client.log" "$3:/bench" "$1/mount"
+nsenter --net="/run/netns/$2" mount -t glusterfs \
+    -o "log-file=$1/log/client.log" "$3:/bench" "$1/mount"
 "#;
 
 const STOP: &str = r#"
@@ -95,7 +98,7 @@ ip netns del "$2"
 "#;
 
 impl Gluster {
-    /// Installs it where it is missing, and starts it in a new directory.
+    /// Installs it if it is missing, and starts it in a new directory.
     pub fn start(dir: &Path, volume_type: VolumeType) -> Result<Self> {
         need("glusterd", &["glusterfs-server", "glusterfs-client"])?;
         let host = fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned();
@@ -104,7 +107,7 @@ impl Gluster {
         fs::create_dir_all(dir)?;
         let cleanup = Cleanup::new(STOP, &[&dir.display().to_string(), &namespace])?;
         let gluster = Self { volume_type, dir: dir.to_owned(), namespace, host, _cleanup: cleanup };
-        sh(START, &[&gluster.show(""), &gluster.namespace]).context("starting glusterd")?;
+        sh(START, &[&gluster.show(""), &gluster.namespace]).context("start glusterd")?;
         let bricks: Vec<String> =
             (0..BRICKS).map(|at| gluster.show(&format!("brick{at}"))).collect();
         bricks.iter().try_for_each(fs::create_dir_all)?;
@@ -119,21 +122,21 @@ impl Gluster {
             volume_type.options,
         ];
         arguments.extend(bricks.iter().map(String::as_str));
-        sh(VOLUME, &arguments).context("making and mounting a volume")?;
+        sh(VOLUME, &arguments).context("create and mount a volume")?;
         Ok(gluster)
     }
 
-    /// How it lays bytes over its bricks.
+    /// How it distributes bytes over its bricks.
     pub fn volume_type(&self) -> VolumeType {
         self.volume_type
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn point(&self) -> PathBuf {
         self.dir.join("mount")
     }
 
-    /// A new client.
+    /// Mounts it again: a client with a cold cache.
     pub fn remount(&self) -> Result<()> {
         sh(REMOUNT, &[&self.show(""), &self.namespace, &self.host]).map(drop)
     }

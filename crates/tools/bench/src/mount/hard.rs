@@ -1,5 +1,6 @@
-//! IO500's hard loads on a mount: records of 47,008 bytes that two tasks write into one file in turn, and files of 3,901 bytes that
-//! two tasks make in one directory. By IOR and mdtest with an MPI where they are installed, else by two processes of this program.
+//! IO500's hard loads on a mount: two tasks write records of 47,008 bytes into one file in turn,
+//! and two tasks create files of 3,901 bytes in one directory. IOR and mdtest with an MPI run them
+//! where installed, else two processes of this program.
 
 use std::{
     fs,
@@ -24,11 +25,12 @@ use crate::{
 const RECORDS: (u64, u64) = (8_000, 500);
 const FILES: (u64, u64) = (4_000, 500);
 
-/// Ranks that wait let others run, as root too, more of them than processors.
-const MPI: &str = "export MPIR_CVAR_POLLS_BEFORE_YIELD=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 \
+/// Ranks that wait yield; also as root, with more ranks than processors.
+const MPI: &str = "export MPIR_CVAR_POLLS_BEFORE_YIELD=1 OMPI_MCA_mpi_yield_when_idle=1 \
+    OMPI_ALLOW_RUN_AS_ROOT=1 \
                    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1\n";
 
-/// One file, written and synced; read by a client that has seen nothing of it.
+/// One file, written and synced; read by a client with a cold cache.
 pub fn ior(bench: &Bench, args: &MountArgs, subject: &Subject) -> Result<Vec<Sample>> {
     let (file, count) = (subject.dir().join("ior_hard"), bench.size(RECORDS.0, RECORDS.1));
     let load = Load { bench, tool: tool(bench, args, "ior"), path: &file, count };
@@ -40,7 +42,8 @@ pub fn ior(bench: &Bench, args: &MountArgs, subject: &Subject) -> Result<Vec<Sam
     Ok(vec![rate("ior_hard.write", write), rate("ior_hard.read", read)])
 }
 
-/// Files made; then looked at, read and removed by a client that has seen nothing of them.
+/// Files are created; a client with a cold cache then reads their attributes, reads and removes
+/// them.
 pub fn mdtest(bench: &Bench, args: &MountArgs, subject: &Subject) -> Result<Vec<Sample>> {
     let (dir, count) = (subject.dir().join("mdtest_hard"), bench.size(FILES.0, FILES.1));
     fs::create_dir(&dir)?;
@@ -60,7 +63,7 @@ pub fn mdtest(bench: &Bench, args: &MountArgs, subject: &Subject) -> Result<Vec<
     ])
 }
 
-/// The program of this name, where it and an MPI can be had; else a note.
+/// The program of this name if it and an MPI are installed; else a note.
 fn tool(bench: &Bench, args: &MountArgs, name: &str) -> Option<PathBuf> {
     let program = args.ior.as_ref().map_or_else(|| PathBuf::from(name), |dir| dir.join(name));
     let found =
@@ -68,7 +71,8 @@ fn tool(bench: &Bench, args: &MountArgs, name: &str) -> Option<PathBuf> {
     bench.note(match found {
         true => format!("{name}_hard: by {name}, 2 ranks"),
         false => format!(
-            "{name}_hard: by two processes of this program that make the same calls: no {name} with mpirun was found; \
+            "{name}_hard: by two processes of this program that make the same calls: no {name} \
+                with mpirun was found; \
              try: --ior DIR"
         ),
     });
@@ -77,10 +81,10 @@ fn tool(bench: &Bench, args: &MountArgs, name: &str) -> Option<PathBuf> {
 
 struct Load<'a> {
     bench: &'a Bench,
-    /// `None`: this program does it.
+    /// `None`: this program makes the calls.
     tool: Option<PathBuf>,
     path: &'a Path,
-    /// Records, or files, of each task.
+    /// Records or files of each task.
     count: u64,
 }
 
@@ -91,11 +95,12 @@ impl Load<'_> {
             return Ok(self.own(phase)? * RECORD_BYTES as f64 / 1e6);
         };
         let script = format!(
-            "{MPI}mpirun -n {TASKS} \"$1\" -a POSIX -g {options} -t {RECORD_BYTES} -b {RECORD_BYTES} -s {} -o \"$2\"",
+            "{MPI}mpirun -n {TASKS} \"$1\" -a POSIX -g {options} -t {RECORD_BYTES} -b \
+                {RECORD_BYTES} -s {} -o \"$2\"",
             self.count
         );
         let said = sh(&script, &[&tool.display().to_string(), &self.path.display().to_string()])?;
-        ior_rate(&said, operation).with_context(|| format!("ior said no rate: {said}"))
+        ior_rate(&said, operation).with_context(|| format!("ior printed no rate: {said}"))
     }
 
     /// Files a second.
@@ -106,7 +111,7 @@ impl Load<'_> {
             self.count
         );
         let said = sh(&script, &[&tool.display().to_string(), &self.path.display().to_string()])?;
-        mdtest_rate(&said, line).with_context(|| format!("mdtest said no rate: {said}"))
+        mdtest_rate(&said, line).with_context(|| format!("mdtest printed no rate: {said}"))
     }
 
     /// Records or files a second, by processes of this program.
@@ -127,7 +132,8 @@ impl Load<'_> {
     }
 }
 
-/// Of `write  318.58  318.58 ...` in the summary, the last such line: MiB a second, which become MB.
+/// Parses `write  318.58  318.58 ...` in the summary, the last such line: MiB a second, converted
+/// to MB.
 fn ior_rate(said: &str, operation: &str) -> Option<f64> {
     let of_operation = |line: &str| {
         let mut words = line.split_whitespace();
@@ -136,7 +142,7 @@ fn ior_rate(said: &str, operation: &str) -> Option<f64> {
     Some(said.lines().filter_map(of_operation).next_back()? * f64::from(1 << 20) / 1e6)
 }
 
-/// Of `File creation  1234.5  1234.5  1234.5 ...`: the first number, of all ranks.
+/// Parses `File creation  1234.5  1234.5  1234.5 ...`: the first number, of all ranks.
 fn mdtest_rate(said: &str, line: &str) -> Option<f64> {
     let of_line = said.lines().find_map(|text| text.trim().strip_prefix(line))?;
     of_line.trim_start_matches([':', ' ']).split_whitespace().next()?.parse().ok()
@@ -148,7 +154,8 @@ mod tests {
 
     #[test]
     fn rates_are_found_in_what_the_tools_print() {
-        let ior = "access    bw(MiB/s)  IOPS\nwrite     300.00     12329      0.000162\n\nSummary of all tests:\n\
+        let ior = "access    bw(MiB/s)  IOPS\nwrite     300.00     12329      0.000162\n\n\
+            Summary of all tests:\n\
                    Operation   Max(MiB)   Min(MiB)\nwrite         318.58     318.58     318.58\n";
         assert!(ior_rate(ior, "write").is_some_and(|rate| (rate - 334.055).abs() < 0.001));
         assert_eq!(ior_rate(ior, "read"), None);

@@ -1,16 +1,21 @@
-//! `bench mount`: the mount as users drive it, by dd, fio, cp, tar and git, against the local file system and, with
-//! `--rivals`, against other networked ones, all on this machine and in this run.
+//! `bench mount`: the mount as users use it, by dd, fio, cp, tar and git, compared with the local
+//! file system and, with `--rivals`, with other networked ones, all on this machine and in this
+//! run.
 //!
 //! ```text
-//!   repetitions ─► groups ─► subjects in turn: ext4, braid, braid_uring, (gluster, moosefs)     A B C D A B C D
-//!                               │         (passthrough, where bytes and names are counted: what FUSE costs by itself)
-//!                               ├── cold: unmounted and mounted again, the servers' caches stay warm
-//!                               └── samples ─► medians ─► bars: a ratio to the local or to the best networked one
+//!   repetitions ─► groups ─► subjects in turn (A B C A B C): ext4, braid, braid_uring, others
+//!                               │         (and passthrough: the cost of FUSE itself)
+//!                               ├── cold: mounted again; the servers' caches stay warm
+//!                               └── samples ─► medians ─► targets: ratios to another system
 //! ```
 //!
-//! Invariants: those of the program; (4) every subject has four data servers on loopback, each a process, and is driven by
-//! the same commands, at the same priority; (5) a rival that cannot be had leaves bars that need one unheld and unbroken, and a
-//! note says so; (6) whatever ends this program, also a signal, all that it started is stopped and removed.
+//! Invariants, in addition to the program's:
+//!
+//! 4. Every subject has four data servers on loopback, each a process, and runs the same commands
+//!    at the same priority.
+//! 5. A target that needs a missing system is neither reached nor missed, and a note reports it.
+//! 6. However this program ends, also by a signal, all its processes are stopped and its files
+//!    removed.
 
 mod bars;
 pub mod data;
@@ -50,7 +55,7 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// Values that are measured one after the other on the same files.
+/// Values measured one after the other on the same files.
 pub struct Group {
     pub name: &'static str,
     pub about: &'static str,
@@ -90,12 +95,14 @@ pub const GROUPS: &[Group] = &[
     },
     Group {
         name: "ior_hard",
-        about: "2 tasks, records of 47,008 bytes in turn in one file: written and synced, read with the client cold",
+        about: "2 tasks, records of 47,008 bytes in turn in one file: written and synced, read \
+            with the client cold",
         run: hard::ior,
     },
     Group {
         name: "mdtest_hard",
-        about: "2 tasks, files of 3,901 bytes in one directory: created; with the client cold stat, read, removed",
+        about: "2 tasks, files of 3,901 bytes in one directory: created; with the client cold \
+            stat, read, removed",
         run: hard::mdtest,
     },
 ];
@@ -115,7 +122,7 @@ pub fn run(args: &MountArgs) -> Result<ExitCode> {
         no_tls: true,
         ..CoreArgs::default()
     };
-    // Before the mounts: it is switched back when they are gone.
+    // Before the mounts: the switch is restored after they have ended.
     let _switch = if args.io_uring { uring::switch_on()? } else { None };
     let bench = Bench::new(&core)?;
     let subjects = subject::start(&bench, args)?;
@@ -167,7 +174,7 @@ impl Samples {
         self.values.entry((sample.name, subject)).or_default().push(sample.value);
     }
 
-    /// Of this value of this subject.
+    /// The summary of this value of this subject.
     pub fn summary(&self, name: &'static str, subject: &'static str) -> Option<Summary> {
         Summary::of(self.values.get(&(name, subject))?.iter().copied())
     }
@@ -184,7 +191,7 @@ fn measure(
     for repetition in 1..=bench.repetitions {
         for group in groups {
             for subject in subjects.iter().filter(|subject| subject.takes_part(group.name)) {
-                // It would take its time once more.
+                // A failed measurement is not repeated.
                 if failed.contains(&(group.name, subject.name())) {
                     continue;
                 }
@@ -227,7 +234,7 @@ fn measure(
     Ok(samples)
 }
 
-/// A line for each value of each subject; ours with their bars.
+/// A line for each value of each subject; ours with their targets.
 fn judge(args: &MountArgs, bench: &Bench, samples: &Samples) -> Vec<Measure> {
     let mut measures = Vec::new();
     for (name, unit) in &samples.order {

@@ -1,10 +1,10 @@
-//! MooseFS, as Debian has it: a master and four chunk servers, one copy of each chunk.
+//! MooseFS from Debian: a master and four chunk servers, one copy of each chunk.
 //!
-//! Its servers refuse a master on 127.x, so that all of it stands in a network namespace whose loopback has another
-//! address too. The namespace is entered by `nsenter --net`, which leaves the mounts where they are.
+//! Its servers refuse a master on 127.x, so it runs in a network namespace whose loopback has
+//! another address too. `nsenter --net` enters the namespace and leaves the mounts where they are.
 //!
-//! Its processes give themselves a nice level of -19, which on a machine with other work would measure the scheduler:
-//! here they have that of everyone else.
+//! Its processes set a nice level of -19, which on a machine with other work would measure the
+//! scheduler: here they have the normal level.
 
 use std::{
     fs,
@@ -32,13 +32,17 @@ enter() { nsenter --net="/run/netns/$namespace" "$@"; }
 ip netns add "$namespace"; enter ip link set lo up; enter ip addr add "$address/24" dev lo
 mkdir -p "$dir/master" "$dir/mount"; cp /var/lib/mfs/metadata.mfs.empty "$dir/master/metadata.mfs"
 printf '%s\n' '* / rw,alldirs,admin,maproot=0:0' '* . rw' > "$dir/exports.cfg"
-printf '%s\n' DATA_PATH="$dir/master" NICE_LEVEL=0 WORKING_USER=root WORKING_GROUP=root EXPORTS_FILENAME="$dir/exports.cfg" \
-  MATOML_LISTEN_HOST=$address MATOCS_LISTEN_HOST=$address MATOCL_LISTEN_HOST=$address > "$dir/master.cfg"
+printf '%s\n' DATA_PATH="$dir/master" NICE_LEVEL=0 WORKING_USER=root \
+  WORKING_GROUP=root EXPORTS_FILENAME="$dir/exports.cfg" \
+  MATOML_LISTEN_HOST=$address MATOCS_LISTEN_HOST=$address \
+  MATOCL_LISTEN_HOST=$address > "$dir/master.cfg"
 enter mfsmaster -c "$dir/master.cfg" start
 for i in $(seq "$servers"); do
   mkdir -p "$dir/state$i" "$dir/data$i"; echo "$dir/data$i" > "$dir/disks$i.cfg"
-  printf '%s\n' DATA_PATH="$dir/state$i" NICE_LEVEL=0 WORKING_USER=root WORKING_GROUP=root HDD_CONF_FILENAME="$dir/disks$i.cfg" \
-    MASTER_HOST=$address BIND_HOST=$address CSSERV_LISTEN_HOST=$address CSSERV_LISTEN_PORT=$((9421 + i)) \
+  printf '%s\n' DATA_PATH="$dir/state$i" NICE_LEVEL=0 WORKING_USER=root \
+    WORKING_GROUP=root HDD_CONF_FILENAME="$dir/disks$i.cfg" \
+    MASTER_HOST=$address BIND_HOST=$address CSSERV_LISTEN_HOST=$address \
+    CSSERV_LISTEN_PORT=$((9421 + i)) \
     HDD_LEAVE_SPACE_DEFAULT=1GiB > "$dir/server$i.cfg"
   enter mfschunkserver -c "$dir/server$i.cfg" start
 done
@@ -62,7 +66,7 @@ ip netns del "$namespace"
 "#;
 
 impl MooseFs {
-    /// Installs it where it is missing, and starts it in a new directory.
+    /// Installs it if it is missing, and starts it in a new directory.
     pub fn start(dir: &Path) -> Result<Self> {
         need("mfsmaster", &["moosefs-master", "moosefs-chunkserver", "moosefs-client"])?;
         need("ip", &["iproute2"])?;
@@ -72,18 +76,19 @@ impl MooseFs {
         let moosefs = Self { dir: dir.to_owned(), namespace, _cleanup: cleanup };
         let servers = SERVERS.to_string();
         sh(START, &[&moosefs.show(), &moosefs.namespace, ADDRESS, &servers])
-            .context("starting MooseFS")?;
+            .context("start MooseFS")?;
         Ok(moosefs)
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn point(&self) -> PathBuf {
         self.dir.join("mount")
     }
 
-    /// A new client.
+    /// Mounts it again: a client with a cold cache.
     pub fn remount(&self) -> Result<()> {
-        let script = "umount \"$1/mount\"; nsenter --net=\"/run/netns/$2\" mfsmount \"$1/mount\" -H $3 -o mfsnice=0";
+        let script = "umount \"$1/mount\"; nsenter --net=\"/run/netns/$2\" mfsmount \"$1/mount\" \
+            -H $3 -o mfsnice=0";
         sh(script, &[&self.show(), &self.namespace, ADDRESS]).map(drop)
     }
 

@@ -1,4 +1,5 @@
-//! Names: empty files made and closed, asked for, removed; one after the other, by the calls that a program makes.
+//! Names: empty files are created and closed, looked up, removed; one after the other, by the calls
+//! of a program.
 
 use std::{
     fs::{self, OpenOptions},
@@ -10,7 +11,7 @@ use anyhow::Result;
 use super::{Sample, subject::Subject};
 use crate::bench::Bench;
 
-/// Also when only trying: of fewer, one moment in which somebody else has the processor is the result.
+/// The same with `--quick`: with fewer files one interruption by other work would be the result.
 const FILES: u64 = 5_000;
 
 /// Samples of one subject.
@@ -20,8 +21,9 @@ pub fn run(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
     let create = each(bench, &dir, FILES, |path| {
         OpenOptions::new().write(true).create_new(true).open(path).map(drop)
     })?;
-    // As C programs ask. The standard library's asks for the birth time too, which a kernel has of nobody before it asked: once for
-    // each file of those that know it, and of those that do not it takes no for an answer.
+    // As C programs do. The standard library also requests the birth time, which a kernel does not
+    // cache before its first request: one more request for each file on systems that support it. On
+    // others the first refusal is remembered.
     let stat = each(bench, &dir, FILES, |path| Ok(rustix::fs::lstat(path).map(drop)?))?;
     let unlink = each(bench, &dir, FILES, |path| fs::remove_file(path))?;
     fs::remove_dir(&dir)?;

@@ -1,6 +1,7 @@
-//! What FUSE itself costs: libfuse's examples over a local directory, as Debian has their source. `passthrough` finds everything by its
-//! path and has the kernel remember nothing; `passthrough_ll` with `cache=always` has it remember all for a day. The first one over
-//! io_uring is of a newer version than Debian has, built by whoever runs this.
+//! The cost of FUSE itself: libfuse's examples over a local directory, from Debian's source.
+//! `passthrough` finds everything by its path and lets the kernel cache nothing; `passthrough_ll`
+//! with `cache=always` lets it cache everything for a day. The first one over io_uring needs a
+//! newer version than Debian's, which the user builds.
 
 use std::{
     fs,
@@ -22,7 +23,7 @@ mkdir -p "$1/mount" "$1/below"
 cc -O2 -D_FILE_OFFSET_BITS=64 "$2" $(pkg-config --cflags --libs fuse3) -o "$1/example"
 "#;
 
-/// libfuse falls back on `/dev/fuse` without an error: whether it has rings is looked at.
+/// libfuse falls back on `/dev/fuse` without an error, so the script checks for rings.
 const MOUNT_URING: &str = r#"
 "$1/example" -o "modules=subdir,subdir=$1/below" -o io_uring "$1/mount"
 ls "$1/mount" > /dev/null
@@ -30,10 +31,10 @@ for process in /proc/[0-9]*; do
   tr '\0' '\n' < "$process/cmdline" 2>/dev/null | grep -qxF "$1/mount" || continue
   ls -l "$process/fd" 2>/dev/null | grep -qF 'anon_inode:[io_uring]' && exit 0
 done
-echo "it mounted without io_uring" >&2; exit 1
+echo "the mount does not use io_uring" >&2; exit 1
 "#;
 
-/// Which of them.
+/// The examples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Example {
     Passthrough,
@@ -42,7 +43,7 @@ pub enum Example {
 }
 
 impl Example {
-    /// Its name in the report; of those that are built here also that of its source.
+    /// Its name in the report; for those built here also the name of the source.
     pub fn name(self) -> &'static str {
         match self {
             Self::Passthrough => subject::PASSTHROUGH,
@@ -60,7 +61,7 @@ impl Example {
     }
 }
 
-/// A mount of one. Dropping it unmounts it.
+/// A mount of an example. Dropping it unmounts it.
 pub struct Passthrough {
     example: Example,
     dir: PathBuf,
@@ -68,7 +69,7 @@ pub struct Passthrough {
 }
 
 impl Passthrough {
-    /// Builds it, with what is missing installed, and mounts it in a new directory.
+    /// Builds it, installs missing packages, and mounts it in a new directory.
     pub fn start(dir: &Path, example: Example) -> Result<Self> {
         let source = format!("{SOURCES}/{}.c", example.name());
         need("cc", &["gcc", "libc6-dev"])?;
@@ -78,15 +79,15 @@ impl Passthrough {
         let cleanup = Cleanup::new("umount -l \"$1/mount\"", &[&dir.display().to_string()])?;
         let passthrough = Self { example, dir: dir.to_owned(), _cleanup: cleanup };
         sh(BUILD, &[&passthrough.show(), &source])
-            .with_context(|| format!("building libfuse's {}", example.name()))?;
+            .with_context(|| format!("build libfuse's {}", example.name()))?;
         sh(example.mount(), &[&passthrough.show()]).context("mounting it")?;
         Ok(passthrough)
     }
 
-    /// Mounts the first example, as it was built by somebody else with io_uring, in a new directory.
+    /// Mounts the first example, which the user built with io_uring, in a new directory.
     pub fn start_built(dir: &Path, program: &Path) -> Result<Self> {
-        let program = fs::canonicalize(program)
-            .with_context(|| format!("looking for {}", program.display()))?;
+        let program =
+            fs::canonicalize(program).with_context(|| format!("find {}", program.display()))?;
         fs::create_dir_all(dir.join("mount"))?;
         fs::create_dir_all(dir.join("below"))?;
         std::os::unix::fs::symlink(&program, dir.join("example"))?;
@@ -97,17 +98,17 @@ impl Passthrough {
         Ok(passthrough)
     }
 
-    /// Which it is.
+    /// The example.
     pub fn example(&self) -> Example {
         self.example
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn point(&self) -> PathBuf {
         self.dir.join("mount")
     }
 
-    /// A new client.
+    /// Mounts it again: a client with a cold cache.
     pub fn remount(&self) -> Result<()> {
         sh(&format!("umount \"$1/mount\"; {}", self.example.mount()), &[&self.show()]).map(drop)
     }

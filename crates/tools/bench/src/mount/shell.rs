@@ -4,10 +4,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// The longest that one command may take, in seconds.
+/// Maximum time of one command, in seconds.
 const LIMIT_SECONDS: &str = "900";
 
-/// Runs a script of `sh` with these arguments; what it printed.
+/// Runs a `sh` script with these arguments; returns its output.
 pub fn sh(script: &str, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", LIMIT_SECONDS, "sh", "-euc", script, "sh"]).args(arguments);
@@ -23,7 +23,7 @@ pub fn sh(script: &str, arguments: &[&str]) -> Result<String> {
     bail!("{script}: {}: {}", output.status, said.trim())
 }
 
-/// Installs Debian packages whose program, or file, is missing, where this may be done.
+/// Installs Debian packages whose program or file is missing, if we may.
 pub fn need(program: &str, packages: &[&str]) -> Result<()> {
     if sh("command -v \"$1\" || test -e \"$1\"", &[program]).is_ok() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What is measured: a directory, and how its client is made cold.
+//! A measured file system: a directory, and how its client's cache is emptied.
 
 use std::{
     cell::RefCell,
@@ -21,22 +21,23 @@ use crate::{args::MountArgs, bench::Bench, touched::touch_free_memory};
 
 /// The local file system.
 pub const LOCAL: &str = "ext4";
-/// BraidFS, as a mount comes: by `/dev/fuse`.
+/// BraidFS over `/dev/fuse`, the default.
 pub const OURS: &str = "braid";
-/// BraidFS by io_uring.
+/// BraidFS over io_uring.
 pub const OURS_URING: &str = "braid_uring";
-/// The others.
+/// Other networked file systems.
 pub const RIVALS: &[&str] =
     &[gluster::DISTRIBUTE.name, gluster::DISPERSE.name, gluster::SHARD.name, MOOSEFS];
 /// One of them.
 pub const MOOSEFS: &str = "moosefs";
-/// libfuse's example over the local file system: what FUSE itself costs.
+/// libfuse's example over the local file system: the cost of FUSE itself.
 pub const PASSTHROUGH: &str = "passthrough";
-/// Its other example, which has the kernel remember names, attributes and bytes: what FUSE costs where nothing is asked twice.
+/// Its other example, with which the kernel caches names, attributes and bytes: the cost of FUSE
+/// without repeated requests.
 pub const PASSTHROUGH_LL: &str = "passthrough_ll";
 /// The first example over io_uring.
 pub const PASSTHROUGH_URING: &str = "passthrough_uring";
-/// All, in the order of the report.
+/// All subjects, in the order of the report.
 pub const NAMES: &[&str] = &[
     LOCAL,
     PASSTHROUGH,
@@ -49,9 +50,10 @@ pub const NAMES: &[&str] = &[
     gluster::SHARD.name,
     MOOSEFS,
 ];
-/// Groups in which other layouts of GlusterFS are measured: they differ in where bytes lie.
+/// Groups in which other layouts of GlusterFS are measured: they differ in the distribution of
+/// bytes.
 const OF_BYTES: &[&str] = &["sequential", "parallel"];
-/// Groups in which the second example is measured: where it differs from the first.
+/// Groups in which the second example is measured: there it differs from the first.
 const OF_NAMES: &[&str] = &["names", "tree", "clone"];
 
 /// One file system.
@@ -71,7 +73,8 @@ enum Kind {
 /// Starts a subject.
 type Start = fn(&Bench, &MountArgs) -> Result<Subject>;
 
-/// Starts all that are asked for. The daemons run side by side: those that nobody asks anything are idle.
+/// Starts the requested subjects. All daemons run at the same time; those without requests are
+/// idle.
 pub fn start(bench: &Bench, args: &MountArgs) -> Result<Vec<Subject>> {
     let dir = bench.scratch.join("local");
     fs::create_dir(&dir)?;
@@ -112,11 +115,11 @@ fn mounted(bench: &Bench, name: &'static str, options: &[&str]) -> Result<Subjec
     let point = bench.scratch.join(name);
     let braid = Braid::at(cluster.binary().to_owned());
     let mount = Mount::start(&braid, point, &cluster.mds_address, &cluster.key, options);
-    let mount = mount.with_context(|| format!("mounting BraidFS as {name}"))?;
+    let mount = mount.with_context(|| format!("mount BraidFS as {name}"))?;
     Ok(Subject { dir: mount.point().to_owned(), kind: Kind::Braid(name, RefCell::new(mount)) })
 }
 
-/// Mounts of one cluster do not share a directory, whose names the one would have the other forget.
+/// Mounts of one cluster use different directories, so that they do not recall each other's leases.
 fn in_own_directory(bench: &Bench, name: &'static str, options: &[&str]) -> Result<Subject> {
     let mut subject = mounted(bench, name, options)?;
     subject.dir = subject.dir.join(name);
@@ -126,7 +129,8 @@ fn in_own_directory(bench: &Bench, name: &'static str, options: &[&str]) -> Resu
 
 fn passthrough_uring(bench: &Bench, args: &MountArgs) -> Result<Subject> {
     let program = args.passthrough_uring.as_ref().context(
-        "passthrough_uring: it is libfuse's example, built of version 3.18 or newer; try: --passthrough-uring FILE",
+        "passthrough_uring: libfuse's example of version 3.18 or newer is needed; \
+             try: --passthrough-uring FILE",
     )?;
     let passthrough = Passthrough::start_built(&bench.scratch.join(PASSTHROUGH_URING), program);
     let passthrough = passthrough.context(PASSTHROUGH_URING)?;
@@ -162,7 +166,8 @@ impl Subject {
         }
     }
 
-    /// Whether it is measured in a group: the examples say what a byte costs, and what a name does; another layout, what a byte does.
+    /// Whether it is measured in a group: the examples for the cost of bytes and names, other
+    /// layouts for bytes only.
     pub fn takes_part(&self, group: &str) -> bool {
         let of_names = OF_NAMES.contains(&group);
         match &self.kind {
@@ -182,7 +187,7 @@ impl Subject {
         matches!(self.kind, Kind::Braid(..))
     }
 
-    /// Where its files are.
+    /// The directory of its files.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -192,7 +197,7 @@ impl Subject {
         self.dir.join(name).display().to_string()
     }
 
-    /// Empties the client's caches and leaves those of the servers; of the local file system nothing is emptied.
+    /// Empties the client's caches, not those of the servers; the local file system's cache stays.
     pub fn cold(&self) -> Result<()> {
         sh("sync", &[])?;
         match &self.kind {

@@ -13,10 +13,10 @@ fn seconds(bench: &Bench, name: &'static str, script: &str, arguments: &[&str]) 
     Ok(Sample { name, unit: "s", value: taken.time.as_secs_f64() })
 }
 
-/// Copied in, and packed twice: the second time everything has just been seen.
+/// Copied in, and packed twice: the second time everything is cached.
 pub fn tree(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
     let copy = subject.path("tree");
-    // The source is warm for everyone.
+    // The source is cached for every subject.
     sh("rm -rf \"$2\"; find \"$1\" -type f -exec cat {} + > /dev/null", &[TREE, &copy])?;
     let copied = seconds(bench, "tree.copy", "cp -r \"$1\" \"$2\"", &[TREE, &copy])?;
     let pack = "tar cf - -C \"$1\" . | cat > /dev/null";
@@ -31,7 +31,9 @@ test -d "$1" && exit 0
 git init -q -b main "$1.new"; cd "$1.new"
 i=0
 while [ $i -lt "$2" ]; do
-  mkdir -p dir$((i / 100)); echo "the contents of file $i, a line or two" > dir$((i / 100))/file$i.txt; i=$((i + 1))
+  mkdir -p dir$((i / 100))
+  echo "the contents of file $i, a line or two" > dir$((i / 100))/file$i.txt
+  i=$((i + 1))
 done
 git add -A; git -c user.email=bench@example.invalid -c user.name=bench -c gc.auto=0 commit -q -m all
 git gc -q; mv "$1.new" "$1"

@@ -1,4 +1,4 @@
-//! FUSE over io_uring: whether the kernel offers it, and its switch.
+//! FUSE over io_uring: whether the kernel offers it, and the switch.
 
 use std::fs;
 
@@ -8,23 +8,24 @@ use crate::cleanup::Cleanup;
 
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
-/// Said where it is off.
-pub const HINT: &str = "FUSE over io_uring is off: no rows of it; try: --io-uring, or as root (Linux 6.14 or newer): \
+/// The message when it is off.
+pub const HINT: &str = "FUSE over io_uring is off: no rows of it; \
+    try: --io-uring, or as root (Linux 6.14 or newer): \
                         echo Y > /sys/module/fuse/parameters/enable_uring";
 
-/// Whether a mount that asks for it gets it.
+/// Whether a mount that requests it gets it.
 pub fn is_offered() -> bool {
     fs::read_to_string(SWITCH).is_ok_and(|word| word.trim() == "Y")
 }
 
-/// Switches it on until the result is dropped or this program ends; nothing where it is on.
+/// Enables it until the result is dropped or this program ends; `None` when it is on already.
 pub fn switch_on() -> Result<Option<Cleanup>> {
     if is_offered() {
         return Ok(None);
     }
     let failed = || {
         format!(
-            "switching FUSE over io_uring on; try: as root, Linux 6.14 or newer, modprobe fuse ({SWITCH})"
+            "enable FUSE over io_uring; try: as root, Linux 6.14 or newer, modprobe fuse ({SWITCH})"
         )
     };
     let before = fs::read_to_string(SWITCH).with_context(failed)?;

@@ -1,14 +1,15 @@
-//! `docs/results/NAME.md` and `docs/plots/*.svg`: made from `docs/NAME.json` and from nothing else.
+//! `docs/results/NAME.md` and `docs/plots/*.svg`: generated from `docs/NAME.json` alone.
 //!
 //! ```text
 //!   bench core|parallel|mount --keep FILE, papers|growth --json FILE ──► docs/NAME.json
 //!       docs/NAME.json ── bench tables ──► docs/results/NAME.md, docs/plots/*.svg
 //! ```
 //!
-//! `docs/performance.md` and `docs/results/NAME-notes.md` are written by hand: they say what the tables mean.
+//! `docs/performance.md` and `docs/results/NAME-notes.md` are written by hand and explain the
+//! tables.
 //!
-//! A test makes tables and plots anew and compares them with the files, so that a figure that was changed by hand,
-//! or stored and not shown, is found.
+//! A test generates tables and plots again and compares them with the files. It finds figures that
+//! were changed by hand, and stored results that are not shown.
 
 mod mount;
 pub mod mount_plots;
@@ -27,7 +28,7 @@ use crate::{args::TablesArgs, growth, papers, parallel, rows};
 
 const RESULTS: &str = "docs/results";
 const PLOTS: &str = "docs/plots";
-/// Where the plots are for a page of tables.
+/// The directory of the plots, relative to a page of tables.
 pub const PLOTS_FROM_RESULTS: &str = "../plots";
 /// Lines of text end here; those of tables cannot be broken.
 const COLUMNS: usize = 100;
@@ -37,7 +38,7 @@ pub type Kept = Map<String, Json>;
 /// A plot's name and its text.
 pub type Plot = (String, String);
 
-/// One page of tables, made from one file.
+/// One page of tables, generated from one file.
 pub struct Section {
     /// The page is `docs/results/NAME.md`, its file `docs/NAME.json`.
     name: &'static str,
@@ -79,7 +80,7 @@ const SECTIONS: &[Section] = &[
     },
 ];
 
-/// A file and what has to stand in it.
+/// A file and its expected content.
 type Wanted = (PathBuf, String);
 
 /// `cargo xtask bench tables`.
@@ -96,14 +97,14 @@ pub fn run(args: &TablesArgs) -> Result<ExitCode> {
     let stale = stale(root)?;
     stale.iter().for_each(|file| {
         eprintln!(
-            "bench: {} is not what docs/*.json make; try: cargo xtask bench tables",
+            "bench: {} differs from docs/*.json; try: cargo xtask bench tables",
             file.display()
         )
     });
     Ok(ExitCode::from(u8::from(!stale.is_empty())))
 }
 
-/// Writes the tables and plots of one file: `--tables FILE` of a bench of this name.
+/// Writes the tables and plots of one file: `--tables FILE` of the bench with this name.
 pub fn write_section(name: &str, file: &Path) -> Result<()> {
     let section =
         SECTIONS.iter().find(|section| section.name == name).context("a section of this name")?;
@@ -116,7 +117,7 @@ pub fn write_section(name: &str, file: &Path) -> Result<()> {
     write(&section.wanted(Path::new("."), &kept))
 }
 
-/// All pages and plots; nothing of a file that is not there.
+/// All pages and plots; nothing for a file that does not exist.
 fn wanted(root: &Path) -> Result<Vec<Wanted>> {
     let mut all = Vec::new();
     for section in SECTIONS {
@@ -128,7 +129,7 @@ fn wanted(root: &Path) -> Result<Vec<Wanted>> {
     Ok(all)
 }
 
-/// The files that are not what the stored results make, and plots of results that are gone.
+/// Files that differ from what the stored results produce, and plots without results.
 fn stale(root: &Path) -> Result<Vec<PathBuf>> {
     let wanted = wanted(root)?;
     let mut stale = leftover(root, &wanted)?;
@@ -141,7 +142,7 @@ fn stale(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(stale)
 }
 
-/// Plots that nothing makes any more.
+/// Plots that no result produces.
 fn leftover(root: &Path, wanted: &[Wanted]) -> Result<Vec<PathBuf>> {
     let Ok(plots) = fs::read_dir(root.join(PLOTS)) else { return Ok(Vec::new()) };
     let files: Vec<PathBuf> =
@@ -171,14 +172,15 @@ impl Section {
         wrapped(&format!(
             "# {title}\n\n\
              <!-- Written by cargo xtask bench tables from docs/{name}.json. Do not edit. -->\n\n\
-             How it is measured, and what the figures mean: [{name}-notes.md]({name}-notes.md). Figures are medians, with \
+             How it is measured, and what the figures mean: [{name}-notes.md]({name}-notes.md). \
+             Figures are medians, with \
              the smallest and the largest sample in brackets. *Bar* is the target of a row.\n{}",
             (self.render)(kept).trim_end()
         )) + "\n"
     }
 }
 
-/// Text with lines of at most [`COLUMNS`] columns. Tables, headings and pictures stay as they are.
+/// Wraps text at [`COLUMNS`] columns. Tables, headings and pictures stay as they are.
 fn wrapped(text: &str) -> String {
     let whole = |line: &str| ["|", "#", "!", "<!--"].iter().any(|begin| line.starts_with(begin));
     let broken = text.lines().map(|line| if whole(line) { line.to_owned() } else { broken(line) });
@@ -203,7 +205,7 @@ fn broken(line: &str) -> String {
     lines.join("\n") + hard_break
 }
 
-/// Words; what stands between backquotes is one.
+/// Words; text between backquotes is one word.
 fn words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for part in line.split_whitespace() {
@@ -218,7 +220,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The measures of a kept row: name and all of it.
+/// The measures of a stored row: name and value.
 pub fn measures(row: &Json) -> impl Iterator<Item = (&str, &Json)> {
     let all = row["measures"].as_array().map(Vec::as_slice).unwrap_or_default();
     all.iter().map(|measure| (measure["name"].as_str().unwrap_or_default(), measure))
@@ -235,7 +237,7 @@ fn spread(measure: &Json) -> String {
     }
 }
 
-/// `<= 9.00 (how it came about): holds`; nothing without a bar.
+/// `<= 9.00 (explanation): holds`; empty without a target.
 fn bar(measure: &Json) -> String {
     let bar = &measure["bar"];
     let (Some(sign), Some(limit), Some(reason)) =

@@ -10,7 +10,7 @@ use crate::mount::{
     subject::{OURS, OURS_URING, PASSTHROUGH_URING},
 };
 
-/// Columns, and what people call them.
+/// Columns, and their headings.
 const COLUMNS: [(&str, &str); 10] = [
     (OURS, "BraidFS"),
     (OURS_URING, "BraidFS, io_uring"),
@@ -69,7 +69,7 @@ fn table(group: &Json) -> String {
     text
 }
 
-/// The bars of both our mounts; that of io_uring says so.
+/// The targets of both our mounts; that of io_uring is marked.
 fn bars(device: Option<&Json>, uring: Option<&Json>) -> String {
     let uring = uring.map(bar).filter(|bar| !bar.is_empty()).map(|bar| format!("io_uring {bar}"));
     let device = device.map(bar).filter(|bar| !bar.is_empty());

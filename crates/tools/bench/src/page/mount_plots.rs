@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::{Kept, Plot, measures};
 use crate::{mount::subject::OURS, papers::plots::summary, report::short};
 
-/// Subjects, from the top of a group on, and how people call them.
+/// Subjects, from the top of a group on, and their labels.
 const SUBJECTS: [(&str, &str, Owner); 7] = [
     (OURS, "BraidFS", Owner::Ours),
     ("moosefs", "MooseFS", Owner::Rival),
@@ -27,8 +27,8 @@ type Panel = (&'static str, &'static str, &'static str);
 const BYTE_PANELS: &[Panel] = &[
     ("sequential", "sequential.write", "One new file, written"),
     ("sequential", "sequential.read", "One file, read"),
-    ("parallel", "parallel.write", "Four files at once, written"),
-    ("parallel", "parallel.read", "Four files at once, read"),
+    ("parallel", "parallel.write", "Four files together, written"),
+    ("parallel", "parallel.read", "Four files together, read"),
 ];
 const FILE_PANELS: &[Panel] = &[
     ("names", "names.create", "Files created per second (more is better)"),
@@ -41,7 +41,8 @@ const FILE_PANELS: &[Panel] = &[
 pub fn all(kept: &Kept) -> Vec<Plot> {
     let bytes = Chart {
         title: "Through a mount: bytes".to_owned(),
-        about: "MB/s, more is better. One machine, four data servers, servers warm. A local ext4 reads from its \
+        about: "MB/s, more is better. One machine, four data servers, servers warm. A local ext4 \
+            reads from its \
                 page cache, at 15,000 MB/s and more, and is not shown."
             .to_owned(),
         limit: String::new(),
@@ -51,7 +52,8 @@ pub fn all(kept: &Kept) -> Vec<Plot> {
     };
     let files = Chart {
         title: "Through a mount: small files".to_owned(),
-        about: "One machine, four data servers. Each group has its own scale. The local ext4 asks no server."
+        about: "One machine, four data servers. Each group has its own scale. The local ext4 \
+            asks no server."
             .to_owned(),
         limit: String::new(),
         columns: 2,

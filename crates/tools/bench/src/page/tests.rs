@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::{measure::Measure, stats::Summary};
 
-/// What a run keeps of these.
+/// The stored form of these measures.
 fn kept(row: &str, measures: &[Measure]) -> Kept {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("kept.json");
@@ -18,10 +18,7 @@ fn project() -> PathBuf {
 #[test]
 fn the_page_and_its_plots_are_what_was_kept_makes() {
     let stale = stale(&project()).unwrap();
-    assert!(
-        stale.is_empty(),
-        "not what docs/*.json make: {stale:?}; try: cargo xtask bench tables"
-    );
+    assert!(stale.is_empty(), "differs from docs/*.json: {stale:?}; try: cargo xtask bench tables");
 }
 
 #[test]
@@ -95,7 +92,7 @@ fn no_text_of_any_plot_is_clipped() {
     }
 }
 
-/// What stands in a picture to be read.
+/// The text of a picture.
 fn words(picture: &str) -> Vec<&str> {
     let parts = picture.split("<text").skip(1);
     parts.filter_map(|part| Some(part.split_once('>')?.1.split_once('<')?.0)).collect()
@@ -125,7 +122,8 @@ fn tls_and_its_bar_stand_beside_the_plain_ones_where_there_is_any() {
         &kept("read", &[cpu, Measure::new("read.x", "s", Summary::once(1.0))]),
     );
     let wanted = "| measure | unit | plain | bar | TLS | bar |\n|---|---|---|---|---|---|\n\
-                  | read.cpu | s/GiB | 2.00 [1.00 – 3.00] | <= 1.50 (1.3 x all): DOES NOT HOLD | 4.00 | <= 5.00 (2.5 x plain): holds |\n\
+                  | read.cpu | s/GiB | 2.00 [1.00 – 3.00] | <= 1.50 (1.3 x all): DOES NOT HOLD | \
+                  4.00 | <= 5.00 (2.5 x plain): holds |\n\
                   | read.x | s | 1.00 |  |  |  |\n";
     assert!(text.contains(wanted), "{text}");
     assert!(
@@ -147,7 +145,8 @@ fn each_file_system_has_a_column_and_our_bar_is_the_last() {
         once("parallel.write.ext4", 5.0),
     ];
     let text = mount::render(&kept("parallel", &all));
-    let wanted = "| measure | unit | BraidFS | ext4 | GlusterFS | bar |\n|---|---|---|---|---|---|\n\
+    let wanted = "| measure | unit | BraidFS | ext4 | GlusterFS | bar \
+        |\n|---|---|---|---|---|---|\n\
                   | parallel.read | MB/s | 9.00 | 20.0 | 6.00 | >= 8.00 (1.3 x gluster): holds |\n\
                   | parallel.write | MB/s |  | 5.00 |  |  |\n";
     assert!(text.contains(wanted), "{text}");

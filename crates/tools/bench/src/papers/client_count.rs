@@ -1,5 +1,5 @@
-//! One to eight clients and six daemons, each with a file of its own, and all with a part of one: figures 6 and 7 of the paper on
-//! Direct-pNFS as curves, at Gigabit and at Fast Ethernet.
+//! One to eight clients and six daemons, each client with its own file, or all with parts of one:
+//! figures 6 and 7 of the Direct-pNFS paper as curves, at Gigabit and at Fast Ethernet.
 
 use anyhow::Result;
 use braid_netlab::Spec;
@@ -19,12 +19,12 @@ const CLIENTS: [usize; 5] = [1, 2, 4, 6, 8];
 /// The paper's large blocks.
 const CALL_BYTES: u64 = 2 << 20;
 
-/// What the clients have of a file.
+/// The clients' use of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Each has its own.
+    /// Each has its own file.
     Separate,
-    /// A part of one, one after the other.
+    /// Each has a part of one file, one after the other.
     OneFile,
 }
 
@@ -33,7 +33,7 @@ impl Kind {
         if self == Self::Separate { "separate" } else { "one_file" }
     }
 
-    /// Names are the same for every count of clients: so many files are not held in memory.
+    /// Names are the same for every number of clients: the memory cannot store more files.
     fn task(self, client: usize, bytes: u64) -> Task {
         let task = match self {
             Self::Separate => Task::new(client, format!("/own{client}"), 0, bytes),
@@ -43,18 +43,19 @@ impl Kind {
     }
 }
 
-/// `client_count`: each point once; that of eight clients has its bar, and more samples, in the row `clients`.
+/// `client_count`: each point once; the point of eight clients has its target, and more samples, in
+/// the row `clients`.
 pub fn gigabit(papers: &Papers) -> Result<Vec<Measure>> {
     measured(papers, "client_count", GIGABIT, |_| 1)
 }
 
-/// `slow_lines`: the paper's figure 6 c is of separate files.
+/// `slow_lines`: the paper's figure 6 c is for separate files.
 pub fn fast_ethernet(papers: &Papers) -> Result<Vec<Measure>> {
     let times = |kind| if kind == Kind::Separate { papers.repetitions() } else { 1 };
     measured(papers, "slow_lines", FAST_ETHERNET, times)
 }
 
-/// The limit is the clients' lines, or the daemons' where these are fewer.
+/// The limit is that of the clients' links, or of the daemons' where these carry less.
 fn measured(
     papers: &Papers,
     row: &str,
@@ -81,7 +82,8 @@ fn point(
     times: u32,
 ) -> Result<Vec<Measure>> {
     let (rate, lines) = (sized.lab.spec().rate, clients.min(DAEMONS));
-    // Longer than others: a client of eight has few calls in it, fewer at a part of the rates, and the last one ends the sample.
+    // Longer than others: a client of eight makes few calls in a sample, fewer at a part of the
+    // rates, and the last one ends the sample.
     let times_longer = if sized.divide > 1 { 4 } else { 2 };
     let bytes = papers.bytes(times_longer * rate * lines as u64 / clients as u64, CALL_BYTES);
     let tasks: Vec<Task> = (0..clients).map(|client| kind.task(client, bytes)).collect();

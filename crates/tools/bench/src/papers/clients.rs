@@ -1,4 +1,4 @@
-//! Many clients: figures 6 and 7 of the paper on Direct-pNFS, tables 3 and 8 of that on CIFS.
+//! Many clients: figures 6 and 7 of the Direct-pNFS paper, tables 3 and 8 of the CIFS paper.
 
 use anyhow::Result;
 use braid_netlab::Spec;
@@ -11,14 +11,15 @@ use super::{
 };
 use crate::measure::Measure;
 
-/// `clients`: 8 clients and 6 daemons, each with a file of its own, and all with a part of one.
+/// `clients`: 8 clients and 6 daemons, each with its own file, and all with parts of one.
 pub fn eight(papers: &Papers) -> Result<Vec<Measure>> {
     const CLIENTS: usize = 8;
     const DAEMONS: usize = 6;
     let spec = Spec { iods: DAEMONS, clients: CLIENTS, rate: GIGABIT, ..Spec::default() };
     let sized = papers.lab(&spec, &between_all(CLIENTS, DAEMONS))?;
     let rate = sized.lab.spec().rate;
-    // Four times as long as others, 500 MB of each at the whole rates as in the paper: the last client ends the sample.
+    // Four times as long as others, 500 MB for each at the whole rates as in the paper: the last
+    // client ends the sample.
     let bytes = papers.bytes(4 * rate * DAEMONS as u64 / CLIENTS as u64, CALL_BYTES);
     let separate: Vec<Task> =
         (0..CLIENTS).map(|client| Task::new(client, format!("/own{client}"), 0, bytes)).collect();
@@ -48,7 +49,8 @@ pub fn eight(papers: &Papers) -> Result<Vec<Measure>> {
     Ok(all)
 }
 
-/// `cards`: 15 hosts with 4 tasks each, 4 servers with two cards each; every task has a file of its own over all servers.
+/// `cards`: 15 hosts with 4 tasks each, 4 servers with two network interfaces each; every task has
+/// its own file over all servers.
 pub fn sixty(papers: &Papers) -> Result<Vec<Measure>> {
     const HOSTS: usize = 15;
     const TASKS: usize = 60;
@@ -58,7 +60,7 @@ pub fn sixty(papers: &Papers) -> Result<Vec<Measure>> {
         Spec { iods: SERVERS, clients: HOSTS, cards: CARDS, rate: GIGABIT, ..Spec::default() };
     let sized = papers.lab(&spec, &between_all(HOSTS, SERVERS))?;
     let lines = (SERVERS * CARDS) as u64 * sized.lab.spec().rate;
-    // Four times as long, too: a task of 60 has a small part of the lines.
+    // Also four times as long: a task of 60 has a small part of the links.
     let bytes = papers.bytes(4 * lines / TASKS as u64, CALL_BYTES);
     let task = |at: usize| Task::new(at % HOSTS, format!("/task{at}"), 0, bytes);
     let tasks: Vec<Task> = (0..TASKS).map(task).collect();

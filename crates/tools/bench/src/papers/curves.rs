@@ -1,6 +1,8 @@
-//! Curves of the paper of 1996, one client at 100 Mbit/s: by size of request, by daemons, by size of stripe (figures 8 to 10).
+//! Curves of the 1996 paper, one client at 100 Mbit/s: by request size, by number of daemons, by
+//! stripe size (figures 8 to 10).
 //!
-//! A point takes half as long as a sample of other rows. The paper measures reads; what it says of writes is with one daemon here.
+//! A point takes half as long as a sample of other rows. The paper measures reads; writes are
+//! measured here with one daemon.
 
 use anyhow::Result;
 use braid_netlab::Spec;
@@ -17,11 +19,11 @@ pub const FAST_ETHERNET: u64 = 100_000_000;
 pub const STRIPE_BYTES: u64 = 16 << 10;
 const KIB: u64 = 1 << 10;
 
-/// One point: what stands behind the row's name, what is done, which way.
+/// One point: the end of its name, its tasks, and the direction.
 pub struct Point {
     /// `4.64KiB.read`.
     pub name: String,
-    /// At once.
+    /// Tasks at the same time.
     pub tasks: Vec<Task>,
     /// To or from the daemons.
     pub way: Way,
@@ -48,7 +50,7 @@ pub fn measured(
         .collect())
 }
 
-/// Bytes of a task to which so many bits a second are for half a sample, in whole calls of any size here.
+/// Bytes of a task that gets `bits_per_second` for half a sample, in whole calls of any size here.
 pub fn bytes(papers: &Papers, bits_per_second: u64) -> u64 {
     papers.bytes(bits_per_second / 2, CALL_BYTES)
 }
@@ -58,7 +60,8 @@ pub fn size(bytes: u64) -> String {
     if bytes >= KIB << 10 { format!("{}MiB", bytes >> 20) } else { format!("{}KiB", bytes >> 10) }
 }
 
-/// `request_size`: one daemon, so that a request is one message; the paper's curve drops at 512 KiB, unexplained.
+/// `request_size`: one daemon, so that a request is one message; the paper's curve drops at 512
+/// KiB, unexplained.
 pub fn request_size(papers: &Papers) -> Result<Vec<Measure>> {
     let sized = papers.lab(&Spec { iods: 1, rate: FAST_ETHERNET, ..Spec::default() }, &[(0, 0)])?;
     let rate = sized.lab.spec().rate;

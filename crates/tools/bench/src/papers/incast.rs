@@ -1,4 +1,4 @@
-//! Many daemons answer one client at once: the fall from 93 to 75 MB/s of the paper of 2008.
+//! Many daemons answer one client at the same time: the drop from 93 to 75 MB/s of the 2008 paper.
 
 use anyhow::Result;
 use braid_netlab::Spec;
@@ -10,12 +10,13 @@ use super::{
 };
 use crate::measure::Measure;
 
-/// Daemons, each compared with the first.
+/// Number of daemons; each is compared with the first.
 const DAEMONS: [u16; 4] = [2, 3, 4, 16];
-/// What the port of the client holds, in KiB.
+/// Queue of the client's switch port, in KiB.
 const QUEUES: [u64; 2] = [64, 256];
 
-/// `incast`: the switch and its hosts are the same for every count; a file lies on so many of the daemons.
+/// `incast`: the switch and its hosts are the same for every number; a file is on this many of the
+/// daemons.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let mut all = Vec::new();
     for queue in QUEUES {

@@ -1,4 +1,4 @@
-//! One daemon that is far away: the papers' systems go at the pace of the slowest.
+//! One slow daemon: the papers' systems run at the pace of the slowest.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::measure::Measure;
 
 /// Ten times the round trip between two hosts of a lab (0.2 ms), half of it in each direction.
 const EACH_WAY: Duration = Duration::from_millis(1);
-/// Daemons that are not late: all but the last.
+/// The daemons without delay: all but the last.
 const OTHERS: u16 = 3;
 
-/// `late`: a file on the other three, where a fourth is late and where it is not; and one on all four.
+/// `late`: a file on the other three, with and without a slow fourth daemon; and one on all four.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let spec = Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() };
     let even = papers.lab(&spec, &[(0, 0)])?;

@@ -1,10 +1,10 @@
-//! How much of the machine is used, by everybody.
+//! How much of the machine all processes use.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 
-/// Times of all processors since they started, in ticks.
+/// Times of all processors since the start, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
     busy: u64,
@@ -12,7 +12,7 @@ pub struct Use {
 }
 
 impl Use {
-    /// So far.
+    /// The current times.
     pub fn now() -> Result<Self> {
         of(&fs::read_to_string("/proc/stat")?).context("reading /proc/stat")
     }

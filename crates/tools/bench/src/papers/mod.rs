@@ -1,7 +1,9 @@
-//! The papers' figures again: on hosts of a lab (`braid-netlab`), whose links have the papers' rates.
+//! The figures of the papers, measured on hosts of a lab (`braid-netlab`) whose links have the
+//! papers' rates.
 //!
-//! A rate is what a link carries, so that a bar is a part of a line and not of a machine. *line* is what TCP can carry of it: 1448
-//! bytes of each 1538 that a full frame takes on the wire. Daemons keep their objects in memory and write what was written before.
+//! A target is a part of a link's rate, not of a machine's. *line* is what TCP can carry over the
+//! link: 1448 bytes of each 1538 that a full frame takes on the wire. Daemons store their objects
+//! in memory, and measured writes are overwrites.
 
 mod client_count;
 mod clients;
@@ -42,7 +44,7 @@ use crate::{
     stats::Summary, steal::Steal,
 };
 
-/// Of a full frame with 12 bytes of TCP options, and what the wire carries of it.
+/// Payload of a full frame with 12 bytes of TCP options, and its bytes on the wire.
 const PAYLOAD: f64 = 1448.0 / 1538.0;
 
 /// Something that can be measured by name.
@@ -70,7 +72,8 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "mpi",
-        about: "both through MPI-IO, the second with 1 to 4 daemons: one rank with the shim, beside the library",
+        about: "both through MPI-IO, the second with 1 to 4 daemons: one rank with the shim, \
+            beside the library",
         run: mpi::run,
     },
     Row {
@@ -136,7 +139,8 @@ const ROWS: &[Row] = &[
     },
     Row {
         name: "partition",
-        about: "100 Mbit/s, 4 tasks, 4 daemons: partitions of 4 to 64 KiB in stripes of 4 to 64 KiB",
+        about: "100 Mbit/s, 4 tasks, 4 daemons: partitions of 4 to 64 KiB in stripes of 4 to 64 \
+            KiB",
         run: partition::run,
     },
 ];
@@ -144,7 +148,7 @@ const ROWS: &[Row] = &[
 /// One run.
 pub struct Papers {
     repetitions: u32,
-    /// Seconds that a sample takes where the line is used.
+    /// Length of a sample with a busy link, in seconds.
     seconds: f64,
     divide: Option<u64>,
     congestion: Option<String>,
@@ -152,11 +156,11 @@ pub struct Papers {
     braid: Braid,
     cpu: CpuMeter,
     steal: Steal,
-    /// Whether the row that runs now is measured with encrypted connections, once.
+    /// Whether the current row is measured with encrypted connections, once.
     tls: Cell<bool>,
-    /// At which part of its rates each lab of the row ran: with encrypted connections it is the same.
+    /// The part of its rates for each lab of the row; the same with encrypted connections.
     divides: RefCell<Vec<(Spec, u64)>>,
-    /// What the traffic of these labs needed of the machine.
+    /// How much of the machine the traffic of these labs needed.
     needs: RefCell<Vec<rates::Needs>>,
 }
 
@@ -198,7 +202,7 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
         let measures = match papers.measured(row, !args.no_tls) {
             Ok(measures) => measures,
             Err(error) => {
-                // The others are measured all the same.
+                // The other rows are measured nevertheless.
                 eprintln!("bench: {} failed: {error:#}", row.name);
                 failed.push(row.name);
                 continue;
@@ -225,7 +229,7 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
     }
     ensure!(
         failed.is_empty(),
-        "could not be measured: {}; try: cargo xtask bench papers {}",
+        "these rows failed: {}; try: cargo xtask bench papers {}",
         failed.join(", "),
         failed.join(" ")
     );
@@ -280,7 +284,7 @@ impl Papers {
         Ok(Sized { lab: Lab::start(&self.braid, &spec)?, divide })
     }
 
-    /// Bytes that a line of so many bits a second carries in a sample, in whole calls of `call` bytes.
+    /// Bytes that a link of this rate carries in a sample, in whole calls of `call` bytes.
     fn bytes(&self, bits_per_second: u64, call: u64) -> u64 {
         let bytes = line(bits_per_second) * 1e6 * self.seconds;
         (bytes as u64 / call).max(2) * call
@@ -292,14 +296,14 @@ impl Papers {
     }
 }
 
-/// A lab, at a part of the rates that were asked for.
+/// A lab at a part of the requested rates.
 struct Sized {
     lab: Lab,
     divide: u64,
 }
 
 impl Sized {
-    /// What stands behind a bar's reason where the rates are not the whole ones.
+    /// The end of a target's explanation where the rates are reduced.
     fn said(&self) -> String {
         if self.divide == 1 {
             String::new()
@@ -309,12 +313,12 @@ impl Sized {
     }
 }
 
-/// Millions of bytes a second that TCP carries over a link of so many bits a second.
+/// Millions of bytes a second that TCP carries over a link of this rate.
 fn line(bits_per_second: u64) -> f64 {
     bits_per_second as f64 / 8e6 * PAYLOAD
 }
 
-/// One sample: a rate, what processors of all hosts did for it, and what TCP sent again.
+/// One sample: the rate, the CPU time on all hosts, and TCP's retransmissions.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     mb_per_second: f64,
@@ -324,7 +328,7 @@ struct Sample {
     timeouts: f64,
 }
 
-/// The measure of some samples, and those of processors and TCP.
+/// The measure of some samples, and those of CPU and TCP.
 fn measures(name: &str, samples: &[Sample]) -> (Measure, [Measure; 3]) {
     let of = |value: fn(&Sample) -> f64| {
         Summary::of(samples.iter().map(value)).expect("there is a sample")
@@ -336,14 +340,14 @@ fn measures(name: &str, samples: &[Sample]) -> (Measure, [Measure; 3]) {
     (Measure::new(name, "MB/s", of(|sample| sample.mb_per_second)), [cpu, retransmits, timeouts])
 }
 
-/// The same with a limit beside it and no bar.
+/// The same with a limit and without a target.
 fn beside(name: &str, samples: &[Sample], limit: f64) -> Vec<Measure> {
     let (measure, more) = measures(name, samples);
     let limit = Measure::new(format!("{name}.limit"), "MB/s", Summary::once(limit));
     [measure, limit].into_iter().chain(more).collect()
 }
 
-/// The same with a bar: a part of a limit, which stands beside it.
+/// The same with a target: a part of a limit, which is a measure too.
 fn against(name: &str, samples: &[Sample], part: f64, limit: f64, what: &str) -> Vec<Measure> {
     let mut all = beside(name, samples, limit);
     let measure = all.remove(0).at_least(part * limit, format!("{part} x {what}{limit:.1}"));

@@ -19,7 +19,7 @@ use crate::{
     mount::passthrough::{Example, Passthrough},
 };
 
-/// `mount`: with the client's line as the limit, then with those of one to four daemons.
+/// `mount`: limited by the client's link, then by the links of one to four daemons.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let slow = papers.lab_that_writes(
         &Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() },
@@ -70,7 +70,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     Ok(all)
 }
 
-/// A mount on a client host; the lab unmounts what is below its directory.
+/// A mount on a client host; the lab unmounts everything below its directory.
 pub struct Mount {
     braid: PathBuf,
     host: Host,
@@ -100,24 +100,24 @@ impl Mount {
         succeed(&mut command)
     }
 
-    /// A file that was made by the library.
+    /// The path of a file that the library created.
     pub fn file(&self, path: &str) -> PathBuf {
         self.point.join(path.trim_start_matches('/'))
     }
 
-    /// Mounted anew: it has seen nothing of any file.
+    /// Mounts it again: no file is cached.
     pub fn cold(&self) -> Result<()> {
         succeed(Command::new("umount").arg(&self.point))?;
         self.mount()
     }
 
-    /// A mount that has seen nothing of the file; `dd` with calls of 4 MiB, and `fsync` after writing.
+    /// A mount without cached files; `dd` with calls of 4 MiB, and `fsync` after writing.
     fn sample(&self, papers: &Papers, lab: &Lab, task: &Task, way: Way) -> Result<Sample> {
         self.cold()?;
         let (file, bytes) = (self.file(&task.path), task.bytes);
         ensure!(
             std::fs::metadata(&file)?.len() == bytes,
-            "{} is not what was written",
+            "{} differs from what was written",
             file.display()
         );
         let taking = Taking::start(papers, lab)?;
@@ -126,7 +126,7 @@ impl Mount {
     }
 }
 
-/// `dd` of a part of a file, in blocks of which the part is a multiple and begins at one.
+/// `dd` of a part of a file, in blocks that divide its start and length.
 pub fn dd(file: &Path, way: Way, block: u64, start: u64, bytes: u64) -> Command {
     let file = file.display().to_string();
     let (from, to, at, flags) = match way {
@@ -140,8 +140,8 @@ pub fn dd(file: &Path, way: Way, block: u64, start: u64, bytes: u64) -> Command 
     command
 }
 
-/// Seconds of CPU for each GiB that `dd` writes over through libfuse's passthrough, with calls of so many bytes, where the daemons
-/// have their files.
+/// Seconds of CPU for each GiB that `dd` overwrites through libfuse's passthrough, with calls of
+/// `block` bytes, in the directory of the daemons' files.
 pub fn fuse_cpu(papers: &Papers, block: u64) -> Result<f64> {
     const BYTES: u64 = 64 << 20;
     let dir = tempfile::tempdir_in(&papers.dir)?;

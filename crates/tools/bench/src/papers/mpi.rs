@@ -1,4 +1,5 @@
-//! One client through MPI-IO: a program of one rank with the shim, on the client's host, in turn with the library.
+//! One client through MPI-IO: a program of one rank with the shim, on the client's host, in turn
+//! with the library.
 
 use anyhow::Result;
 use braid_netlab::{Lab, Spec};
@@ -15,12 +16,12 @@ use crate::{
     stats::percentile,
 };
 
-/// Of what the library gets.
+/// The part of the library's rate.
 const OF_LIBRARY: f64 = 0.97;
-/// What every run writes, and the next one looks for.
+/// The pattern that every run writes and the next one checks.
 const SEED: u64 = 1;
 
-/// `mpi`: the client's line as the limit, then those of one to four daemons.
+/// `mpi`: limited by the client's link, then by those of one to four daemons.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let program = Installed::new(&MPICH)?;
     let mut all = Vec::new();
@@ -42,7 +43,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     Ok(all)
 }
 
-/// Both ways, on so many of the daemons.
+/// Both directions, on this many of the daemons.
 fn beside_library(
     papers: &Papers,
     program: &Installed,
@@ -52,10 +53,10 @@ fn beside_library(
 ) -> Result<Vec<Measure>> {
     let lab = &sized.lab;
     let (rate, line) = (lab.spec().rate, lab.spec().client_rate());
-    // Half as long as others: a run of the program takes its time for other things too.
+    // Half as long as others: a run of the program spends time on other things too.
     let library = alone_on(papers, daemons, rate.min(line / daemons as u64) / 2);
     let bytes = library[0].bytes;
-    // The program has a file of its own.
+    // The program has its own file.
     let own = Task::new(0, format!("/mpi{daemons}"), 0, bytes);
     fill(papers, lab, &[library.clone(), vec![own.clone()]].concat(), Some(daemons as u16))?;
     sample(papers, program, lab, &own, Way::Write)?;
@@ -68,14 +69,14 @@ fn beside_library(
         let what = format!("the library{}, ", sized.said());
         let name = format!("{name}.{}", way.word());
         let measures = against(&name, &samples[1], OF_LIBRARY, percentile(&mut rates, 50.0), &what);
-        // It would have in it that MPI starts and that what was read is looked at.
+        // It would include the start of MPI and the check of the data.
         all.extend(measures.into_iter().filter(|measure| measure.unit != "s/GiB"));
     }
     Ok(all)
 }
 
-/// Calls of 4 MiB, the first of them once before the clock runs, as the library's. The time is what the program says; what TCP sent again is of
-/// its whole run.
+/// Calls of 4 MiB, the first of them once before the time measurement, as with the library. The
+/// program reports the time; TCP's retransmissions are those of its whole run.
 fn sample(
     papers: &Papers,
     program: &Installed,

@@ -1,4 +1,4 @@
-//! One client and a few daemons, by the library: figures 4 to 6 of the paper of 2008.
+//! One client and a few daemons, with the library: figures 4 to 6 of the 2008 paper.
 
 use anyhow::Result;
 use braid_netlab::Spec;
@@ -14,19 +14,20 @@ pub const GIGABIT: u64 = 1_000_000_000;
 /// Daemons of the paper.
 pub const DAEMONS: usize = 4;
 
-/// One task on the first client with a file that one line fills for the time of a sample.
+/// One task on the first client with a file that fills one link for the time of a sample.
 pub fn alone(papers: &Papers, bits_per_second: u64) -> Vec<Task> {
     let bytes = papers.bytes(bits_per_second, CALL_BYTES);
     vec![Task::new(0, "/file", 0, bytes)]
 }
 
-/// The same for a client of many lines, and a file on so many daemons of `rate` each.
+/// The same for a client with several times that rate, and a file on `daemons` daemons of `rate`
+/// each.
 pub fn alone_on(papers: &Papers, daemons: usize, rate: u64) -> Vec<Task> {
     let bytes = papers.bytes(daemons as u64 * rate, CALL_BYTES);
     vec![Task::new(0, format!("/on{daemons}"), 0, bytes)]
 }
 
-/// `one_client`: the client's line is the limit, as one stream of iperf3 finds it.
+/// `one_client`: limited by the client's link, as measured with one stream of iperf3.
 pub fn one_client(papers: &Papers) -> Result<Vec<Measure>> {
     let sized = papers.lab(&Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() }, &[(0, 0)])?;
     let tasks = alone(papers, sized.lab.spec().rate);
@@ -57,7 +58,7 @@ pub fn beside_one_stream(
     Ok((crate::stats::percentile(&mut rates, 50.0), subject))
 }
 
-/// `fast_client`: the daemons' lines are the limit.
+/// `fast_client`: limited by the daemons' links.
 pub fn fast_client(papers: &Papers) -> Result<Vec<Measure>> {
     let mut all = Vec::new();
     for daemons in 1..=DAEMONS {

@@ -1,13 +1,13 @@
-//! A row once more with encrypted connections, beside the plain ones.
+//! A row measured again with encrypted connections, next to the plain ones.
 
 use crate::measure::Measure;
 
-/// What TLS may cost in CPU, as a multiple of the plain connection's.
+/// The limit of TLS's CPU time, as a multiple of the plain connection's.
 const CPU_FACTOR_MAX: f64 = 2.5;
-/// In names of what has no connections of ours.
+/// Parts of the names of measures without connections of ours.
 const NOT_OURS: [&str; 3] = [".limit", ".iperf3", ".passthrough"];
 
-/// Each measure with that of the same name over TLS beside it. The bar is on the CPU for each byte.
+/// Each measure with that of the same name over TLS. The target is for the CPU time of each byte.
 pub fn beside(plain: Vec<Measure>, tls: &[Measure]) -> Vec<Measure> {
     let over = |measure: &Measure| {
         let is_ours = NOT_OURS.iter().all(|part| !measure.name.contains(part));

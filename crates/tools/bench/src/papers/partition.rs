@@ -1,7 +1,7 @@
 //! Four tasks on four hosts, each with a partition of one file: figure 11 of the paper of 1996.
 //!
 //! ```text
-//!   group = stripe   task 0 ──► daemon 0     group < stripe   all tasks ──► one daemon, then the next
+//!   group = stripe   task 0 ──► daemon 0     group < stripe   all tasks ──► one daemon, the next
 //!                    task 1 ──► daemon 1     group > stripe   each task ──► some or all daemons
 //! ```
 
@@ -24,7 +24,8 @@ const CALL_BYTES: u64 = 2 << 20;
 const GROUPS: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
 const STRIPES: [u64; 3] = GROUPS;
 
-/// `partition`: reads, as the paper's: each group size on each stripe size, and a file for each task instead; the limit is the daemons' lines.
+/// `partition`: reads, as in the paper: each group size on each stripe size, and a file for each
+/// task instead. The limit is that of the daemons' links.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let spec = Spec { iods: TASKS, clients: TASKS, rate: FAST_ETHERNET, ..Spec::default() };
     let sized = papers.lab(&spec, &between_all(TASKS, TASKS))?;
@@ -54,7 +55,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     measured(papers, &sized, "partition", &points, TASKS as f64 * line(rate))
 }
 
-/// A task that sees every fourth group, beginning with that of its rank.
+/// A task that sees every fourth group, from its rank on.
 fn own(rank: usize, path: &str, group: u64, bytes: u64) -> Task {
     let view = View::strided(rank as u64 * group, group, TASKS as u64 * group);
     Task { view: Some(view), ..Task::new(rank, path, 0, bytes).in_calls_of(CALL_BYTES) }

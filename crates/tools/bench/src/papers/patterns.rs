@@ -1,6 +1,8 @@
-//! ATLAS's mix of writes, BTIO's rows, OLTP, PostMark: figure 8 of the paper on Direct-pNFS, by `braid bench` with that preset.
+//! ATLAS's mix of writes, BTIO's rows, OLTP, PostMark: figure 8 of the Direct-pNFS paper, by `braid
+//! bench` with that preset.
 //!
-//! Its tasks are threads of one process: eight clients are eight tasks on one host, whose card is as fast as eight.
+//! Its tasks are threads of one process: eight clients are eight tasks on one host, whose interface
+//! is as fast as eight.
 
 use std::process::Stdio;
 
@@ -14,10 +16,10 @@ use crate::{measure::Measure, stats::Summary};
 const DAEMONS: usize = 6;
 const TASKS: u64 = 8;
 const ROWS: &str = "atlas,btio-write,btio-read,oltp,postmark";
-/// Of the files of a row.
+/// Size of the files of a row.
 const SIZE: &str = "256M";
 
-/// `patterns`: each beside what `braid bench` says that binds it.
+/// `patterns`: each with the bottleneck that `braid bench` reports.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|daemon| (0, daemon)).collect();
     let spec = Spec {
@@ -46,7 +48,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
         .envs(sized.lab.environment())
         .stdin(Stdio::null())
         .output()
-        .context("running braid bench")?;
+        .context("run braid bench")?;
     ensure!(
         output.status.success(),
         "braid bench: {}",

@@ -16,7 +16,7 @@ use crate::{
     report::short,
 };
 
-/// Fewer points are no curve.
+/// Fewer points make no curve.
 const POINTS_MIN: usize = 3;
 /// MB/s of TCP payload.
 const GIGABIT_CARRIES: f64 = 117.7;
@@ -41,7 +41,7 @@ pub fn shown(name: &str, row: &Json) -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// The plot of a stored row; `None` where it has too few rates.
+/// The plot of a stored row; `None` when it has too few rates.
 pub fn of(name: &str, row: &Json) -> Option<String> {
     let title = words::title(name)?;
     let mut groups: Vec<Group> = Vec::new();
@@ -75,11 +75,12 @@ pub fn of(name: &str, row: &Json) -> Option<String> {
     (points >= POINTS_MIN).then(|| chart.draw())
 }
 
-const SLOWED: &str = " Links run at a part of these rates where the processors would be the limit; the red stroke is \
+const SLOWED: &str = " Links run at a part of these rates where the processors would be the \
+    limit; the red stroke is \
                       the limit then.";
 
-/// Whether some lab of the row ran at a part of its rates: by what its traffic needed, or, where the part was asked
-/// for, by what one link of 1 Gbit/s carried.
+/// Whether some lab of the row ran at a part of its rates: by the needs of its traffic, or, where
+/// the user requested a part, by the rate of one link of 1 Gbit/s.
 fn divided(row: &Json) -> bool {
     let one_link =
         beside(row, "streams.1x1.write", "limit").and_then(|limit| limit["value"].as_f64());
@@ -101,7 +102,7 @@ fn divided(row: &Json) -> bool {
     last.iter().any(|(_, divide)| *divide != "1")
 }
 
-/// A rate beside its limit.
+/// A rate with its limit.
 fn bar(
     label: String,
     owner: braid_bench_user::report::chart::Owner,
@@ -159,11 +160,15 @@ mod tests {
     #[test]
     fn links_at_a_part_of_their_rates_are_mentioned() {
         let needs = |last: &str| {
-            let measure = |at: &str| serde_json::json!({ "name": format!("streams.needs.lab1.at{at}"), "value": 0.5 });
+            let measure = |at: &str| {
+                let name = format!("streams.needs.lab1.at{at}");
+                serde_json::json!({ "name": name, "value": 0.5 })
+            };
             serde_json::json!({ "measures": [measure("1"), measure(last)] })
         };
         assert_eq!((divided(&needs("1")), divided(&needs("10"))), (false, true));
-        let asked_for = serde_json::json!({ "measures": [{ "name": "streams.1x1.write.limit", "value": 11.8 }] });
+        let asked_for = serde_json::json!({
+            "measures": [{ "name": "streams.1x1.write.limit", "value": 11.8 }] });
         assert!(divided(&asked_for));
     }
 }

@@ -1,12 +1,16 @@
-//! At which part of its rates a row runs: the largest for whose traffic the machine has room.
+//! Chooses the part of its rates at which a row runs: the largest for whose traffic the machine
+//! suffices.
 //!
 //! ```text
-//!   needs = busy part of all processors while iperf3 carries the row's traffic x (lines / what it carried)   the dearer way
-//!         + CPU of writing as many bytes locally / processors                                               as the row writes
+//!   needs = busy part of all processors while iperf3 carries the row's traffic, in the dearer
+//!           direction, x (rate of the links / rate of iperf3)
+//!         + CPU time of local writes of as many bytes as the row writes / processors
 //! ```
 //!
-//! More than 70 % at the whole rates: a quarter, then a tenth. Ours and its limits then run on the same slower lines, and the part of
-//! the lines is what is claimed. All processors are looked at and not this program's processes: the work of the switch belongs to none.
+//! Needs of more than 70 % at the whole rates lead to a quarter, then to a tenth. Ours and its
+//! limits then run on the same slower links, and the target is a part of the links' rate. All
+//! processors are measured, not this program's processes: the work of the switch belongs to no
+//! process.
 
 use std::{collections::BTreeSet, fs::File, os::unix::fs::FileExt as _};
 
@@ -20,18 +24,18 @@ use crate::{measure::Measure, stats::Summary};
 const MACHINE_MAX: f64 = 0.7;
 /// Parts of the rates.
 const DIVIDES: [u64; 3] = [1, 4, 10];
-/// Of measures that say what is needed.
+/// The unit of measured needs.
 pub const UNIT: &str = "of the machine";
-/// What is written locally, in calls of 4 MiB, and how often after the first time.
+/// Local writes in calls of 4 MiB, and how often after the first time.
 const LOCAL_CALLS: u64 = 16;
 const LOCAL_CALL_BYTES: usize = 4 << 20;
 const LOCAL_PASSES: u64 = 4;
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// What a lab's traffic needed, and at which part of the rates.
+/// The needs of a lab's traffic, and its part of the rates.
 #[derive(Clone, Debug)]
 pub struct Needs {
-    /// Of a row, from 1.
+    /// The number of the lab in its row, from 1.
     lab: usize,
     divide: u64,
     part: f64,
@@ -42,7 +46,7 @@ pub fn between_all(clients: usize, daemons: usize) -> Vec<(usize, usize)> {
     (0..clients).flat_map(|client| (0..daemons).map(move |daemon| (client, daemon))).collect()
 }
 
-/// What was needed, as measures of a row: `clients.needs.lab1.at4`.
+/// The needs as measures of a row: `clients.needs.lab1.at4`.
 pub fn measures(row: &str, needs: &[Needs]) -> Vec<Measure> {
     let measure = |one: &Needs| {
         Measure::new(
@@ -55,13 +59,13 @@ pub fn measures(row: &str, needs: &[Needs]) -> Vec<Measure> {
 }
 
 impl Papers {
-    /// A lab like this one, at such a part of the rates that the machine has room for streams between `pairs` of (client, daemon) and
-    /// for writing what they carry to files.
+    /// A lab like this one, at the largest part of the rates for which the machine can carry
+    /// streams between `pairs` of (client, daemon) and write their bytes to files.
     pub(super) fn lab(&self, spec: &Spec, pairs: &[(usize, usize)]) -> Result<Sized> {
         self.lab_that_writes(spec, pairs, || self.local_cpu())
     }
 
-    /// The same where writing costs so many seconds of CPU for each GiB: that of a row that goes through a mount goes through FUSE.
+    /// The same with this CPU time of a written GiB: that of a row through a mount includes FUSE.
     pub(super) fn lab_that_writes(
         &self,
         spec: &Spec,
@@ -73,7 +77,7 @@ impl Papers {
         if let Some(divide) = self.divide.or(before.filter(|_| self.tls.get())) {
             return self.lab_at(spec, divide);
         }
-        let local = local().context("measuring what local writes cost")?;
+        let local = local().context("measure the cost of local writes")?;
         let nth = self.divides.borrow().len() + 1;
         let (divide, sized) = choose(|divide| {
             let sized = self.lab_at(spec, divide)?;
@@ -85,7 +89,7 @@ impl Papers {
         Ok(sized)
     }
 
-    /// The part of the machine.
+    /// The part of the machine that is needed.
     fn needed(&self, sized: &Sized, pairs: &[(usize, usize)], local: f64) -> Result<f64> {
         let lines = lines(sized.lab.spec(), pairs);
         let mut network: f64 = 0.0;
@@ -96,13 +100,14 @@ impl Papers {
         let written = of_writing(local, lines, processors());
         let (of_network, of_writes) = (network * 100.0, written * 100.0);
         eprintln!(
-            "bench: at 1/{} of the rates iperf3 needs {of_network:.0} % of the machine, local writes {of_writes:.0} %",
+            "bench: at 1/{} of the rates iperf3 needs {of_network:.0} % of the machine, local \
+                writes {of_writes:.0} %",
             sized.divide
         );
         Ok(network + written)
     }
 
-    /// Seconds of CPU for each GiB that is written over in a file where the daemons have theirs.
+    /// Seconds of CPU for each GiB overwritten in a file, in the directory of the daemons.
     fn local_cpu(&self) -> Result<f64> {
         let file: File = tempfile::tempfile_in(&self.dir)?;
         let buffer = vec![0xa5; LOCAL_CALL_BYTES];
@@ -118,7 +123,8 @@ impl Papers {
     }
 }
 
-/// The first part of the rates that needs no more than it may; what `at` makes at the others is dropped before the next.
+/// The first part of the rates whose needs are within the limit; the results of `at` for the others
+/// are dropped before the next.
 fn choose<T>(mut at: impl FnMut(u64) -> Result<(f64, T)>) -> Result<(u64, T)> {
     for divide in DIVIDES {
         let (needed, made) = at(divide)?;
@@ -132,12 +138,12 @@ fn choose<T>(mut at: impl FnMut(u64) -> Result<(f64, T)>) -> Result<(u64, T)> {
     )
 }
 
-/// What the lines' whole rate needs, of what less or all of it did.
+/// The needs of the links' whole rate, computed from a lower rate.
 fn at_full_lines(used: f64, carried: f64, lines: f64) -> f64 {
     used * (lines / carried).max(1.0)
 }
 
-/// The part of so many processors that is busy with writing so many MB/s.
+/// The part of the processors that is busy with writing at this rate.
 fn of_writing(cpu_per_gib: f64, mb_per_second: f64, processors: usize) -> f64 {
     cpu_per_gib * (mb_per_second * 1e6 / GIB) / processors as f64
 }
@@ -146,7 +152,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// MB/s that all pairs can carry together: the lines of the clients or those of the daemons, whichever are less.
+/// MB/s that all pairs can carry together: limited by the clients' links or the daemons'.
 fn lines(spec: &Spec, pairs: &[(usize, usize)]) -> f64 {
     let count = |of: fn(&(usize, usize)) -> usize| {
         pairs.iter().map(of).collect::<BTreeSet<_>>().len() as u64
@@ -159,7 +165,8 @@ fn lines(spec: &Spec, pairs: &[(usize, usize)]) -> f64 {
 mod tests {
     use super::*;
 
-    /// What is chosen where the whole rates need this part of the machine, and a fraction of them as large a fraction of it.
+    /// The choice when the whole rates need `whole` of the machine, and fractions of them
+    /// accordingly less.
     fn chosen(whole: f64) -> Result<(u64, Vec<u64>)> {
         let mut tried = Vec::new();
         let (divide, ()) = choose(|divide| {
@@ -170,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_rates_where_the_machine_has_room_and_a_quarter_or_a_tenth_where_it_has_not() {
+    fn rates_are_whole_or_a_quarter_or_a_tenth_by_the_machine() {
         assert_eq!(chosen(0.38).unwrap(), (1, vec![1]));
         assert_eq!(chosen(0.70).unwrap(), (1, vec![1]));
         assert_eq!(chosen(0.71).unwrap(), (4, vec![1, 4]));
@@ -183,7 +190,11 @@ mod tests {
     fn what_did_not_fill_the_lines_needs_more_for_all_of_them() {
         assert_eq!(at_full_lines(0.5, 100.0, 100.0), 0.5);
         assert_eq!(at_full_lines(0.5, 50.0, 100.0), 1.0);
-        assert_eq!(at_full_lines(0.5, 101.0, 100.0), 0.5, "a little more than the line is noise");
+        assert_eq!(
+            at_full_lines(0.5, 101.0, 100.0),
+            0.5,
+            "a little more than the link's rate is noise"
+        );
         assert_eq!(of_writing(2.0, GIB / 1e6, 2), 1.0);
         assert_eq!(of_writing(2.0, GIB / 4e6, 2), 0.25);
     }

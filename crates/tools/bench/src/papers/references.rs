@@ -12,17 +12,19 @@ use serde_json::Value;
 
 use super::{Papers, Sample, machine_use::Use, taking::Taking};
 
-/// A server for the first client listens here, for the next one a port further.
+/// The port of the first client's server; the next client's is one higher.
 const PORT: usize = 5201;
 /// How often a client tries to reach a server, which needs a moment to listen.
 const TRIES_MAX: u32 = 100;
 
-/// What streams carry first is not counted where the use of the machine is: they begin one after the other.
+/// The first part of streams is not counted when the machine's use is measured: they start one
+/// after the other.
 const OMIT: Duration = Duration::from_secs(1);
-/// Between the last stream's start and the first one's there may be so much for each.
+/// Allowed time between the starts of two streams.
 const APART: Duration = Duration::from_millis(5);
 
-/// What one stream between each of these (client, daemon) carries at the same time, in all. `reverse`: from daemons to clients.
+/// The total rate of one stream between each of these (client, daemon) at the same time. `reverse`:
+/// from daemons to clients.
 pub fn sample(
     papers: &Papers,
     lab: &Lab,
@@ -43,7 +45,7 @@ pub fn sample(
     Ok(Sample { mb_per_second, ..taken })
 }
 
-/// The part of the machine that is busy while such streams run, and what they carry then in MB/s.
+/// The part of the machine that is busy while such streams run, and their rate in MB/s.
 pub fn used(lab: &Lab, pairs: &[(usize, usize)], reverse: bool) -> Result<(f64, f64)> {
     let (streams, _servers) = streams(lab, pairs)?;
     let seconds = 1 + pairs.len() as u64 / 32;
@@ -61,7 +63,7 @@ pub fn used(lab: &Lab, pairs: &[(usize, usize)], reverse: bool) -> Result<(f64, 
     })
 }
 
-/// What all say together; all end before the first failure is told.
+/// The sum of all rates; all threads end before the first failure is returned.
 fn carried(started: Vec<thread::ScopedJoinHandle<'_, Result<f64>>>) -> Result<f64> {
     let ended: Vec<_> = started.into_iter().map(thread::ScopedJoinHandle::join).collect();
     ended.into_iter().map(|ended| ended.map_err(|_| anyhow!("a thread panicked"))?).sum()
@@ -74,7 +76,7 @@ fn streams(lab: &Lab, pairs: &[(usize, usize)]) -> Result<(Vec<Stream>, Vec<Serv
             lab.client_host(*client)?.clone(),
             lab.network().host(&format!("iod{daemon}"))?.clone(),
         );
-        // Clients take turns with the cards of a server.
+        // Clients use the interfaces of a server in turn.
         let address = daemon
             .addresses
             .get(client % daemon.addresses.len().max(1))
@@ -94,7 +96,7 @@ fn streams(lab: &Lab, pairs: &[(usize, usize)]) -> Result<(Vec<Stream>, Vec<Serv
     Ok((streams, servers))
 }
 
-/// From a client to a daemon's host.
+/// A stream from a client to a daemon's host.
 struct Stream {
     client: Host,
     daemon: Host,
@@ -113,31 +115,31 @@ impl Stream {
             if reverse {
                 command.arg("--reverse");
             }
-            let output = command.stdin(Stdio::null()).output().context("running iperf3")?;
+            let output = command.stdin(Stdio::null()).output().context("run iperf3")?;
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             match received(&text) {
                 Ok(rate) => return Ok(rate),
-                // It exits with 0 also when it reaches no server.
+                // It also exits with 0 when it reaches no server.
                 Err(_) if text.contains("unable to connect") => {
                     thread::sleep(Duration::from_millis(20))
                 }
                 Err(error) => return Err(error.context(text)),
             }
         }
-        bail!("iperf3 on {} cannot be reached", self.daemon.name)
+        bail!("connect to iperf3 on {} failed", self.daemon.name)
     }
 }
 
 /// Millions of bytes a second, as the receiver saw them.
 fn received(report: &str) -> Result<f64> {
-    let json: Value = serde_json::from_str(report).context("reading iperf3's report")?;
+    let json: Value = serde_json::from_str(report).context("parse iperf3's report")?;
     let bits = json["end"]["sum_received"]["bits_per_second"]
         .as_f64()
-        .context("iperf3 does not tell the rate")?;
+        .context("iperf3's report has no rate")?;
     Ok(bits / 8e6)
 }
 
-/// A server that ends with this.
+/// A server that ends when it is dropped.
 struct Server(Child);
 
 impl Server {
@@ -145,11 +147,7 @@ impl Server {
         let mut command: Command = host.command("iperf3");
         command.args(["--server", "--one-off", "--port", port]).stdin(Stdio::null());
         Ok(Self(
-            command
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .context("starting iperf3")?,
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("start iperf3")?,
         ))
     }
 }

@@ -1,4 +1,5 @@
-//! Eight clients, six daemons, `dd` with calls of 8 KiB and of 2 MiB through mounts: figures 6 and 7 (d, e, c, d) of the paper on Direct-pNFS.
+//! Eight clients, six daemons, `dd` with calls of 8 KiB and of 2 MiB through mounts: figures 6 and
+//! 7 (d, e, c, d) of the Direct-pNFS paper.
 
 use std::{
     path::PathBuf,
@@ -26,17 +27,18 @@ const CLIENTS: usize = 8;
 const DAEMONS: usize = 6;
 const SMALL_BYTES: u64 = 8 << 10;
 const LARGE_BYTES: u64 = 2 << 20;
-/// Of the limit, and of what large calls get.
+/// The part of the limit, and of the rate with large calls.
 const PART: f64 = 0.9;
 
-/// `small_calls`: a file for each client, then one of all.
+/// `small_calls`: a file for each client, then one for all.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let spec = Spec { iods: DAEMONS, clients: CLIENTS, rate: GIGABIT, ..Spec::default() };
     let sized = papers
         .lab_that_writes(&spec, &between_all(CLIENTS, DAEMONS), || fuse_cpu(papers, SMALL_BYTES))?;
     let lab = &sized.lab;
     let rate = lab.spec().rate;
-    // As many as at the whole rates: what the kernel reads ahead past the end of a client's part of one file is as much at a tenth.
+    // As many bytes as at the whole rates: the kernel's read-ahead past the end of a client's part
+    // is the same at a tenth.
     let bytes = papers.bytes(spec.rate * DAEMONS as u64 / CLIENTS as u64, LARGE_BYTES);
     let separate: Vec<Task> =
         (0..CLIENTS).map(|at| Task::new(at, format!("/own{at}"), 0, bytes)).collect();
@@ -63,7 +65,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
                 .map(|task| (passthrough.point().join(task.path.trim_start_matches('/')), task));
             together(papers, lab, &parts.collect::<Vec<_>>(), way, SMALL_BYTES)
         };
-        // As the files of the cluster, those below are written a second time.
+        // Like the files of the cluster, those below are overwritten.
         local(Way::Write)?;
         for way in WAYS {
             let (mut small, mut large, mut beside) =
@@ -101,7 +103,8 @@ fn report(name: &str, samples: &[Vec<Sample>], lines: f64, said: &str) -> Vec<Me
     all
 }
 
-/// A `dd` for each part of a file, all at once: from the start of the first to the end of the last.
+/// A `dd` for each part of a file, all at the same time: from the start of the first to the end of
+/// the last.
 fn together(
     papers: &Papers,
     lab: &Lab,
@@ -117,7 +120,7 @@ fn together(
         command.spawn().context("starting dd")
     };
     let started: Vec<Result<Child>> = parts.iter().map(start).collect();
-    // All end before the first failure is told.
+    // All end before the first failure is returned.
     let ended: Vec<Result<_>> = started
         .into_iter()
         .map(|child| child.and_then(|child| Ok(child.wait_with_output()?)))
@@ -135,8 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_calls_are_held_against_the_lines_or_passthrough_whichever_is_less_and_against_large_calls()
-     {
+    fn small_calls_are_compared_with_links_or_passthrough_and_large_calls() {
         let sample = |mb_per_second| {
             vec![Sample { mb_per_second, cpu_per_gib: 1.0, retransmits: 0.0, timeouts: 0.0 }]
         };

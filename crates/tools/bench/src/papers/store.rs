@@ -1,4 +1,4 @@
-//! What was measured, kept in a file: each row once, with the machine that it was measured on.
+//! Results stored in a file: each row once, with the machine that it was measured on.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,8 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::{measure::Measure, report};
 
-/// Puts a row into the file, in place of what it has of that name. What was only tried is not kept.
+/// Stores a row in the file, in place of an older one of that name. Results of `--quick` are not
+/// stored.
 pub fn keep(
     file: &Path,
     row: &str,
@@ -18,10 +19,10 @@ pub fn keep(
     put(file, row, serde_json::from_str(&report::json::render(machine, &[], measures))?, quick)
 }
 
-/// The same of any report.
+/// The same for any report.
 pub fn put(file: &Path, row: &str, report: Json, quick: bool) -> Result<()> {
     if quick {
-        bail!("--quick is for trying, and is not kept; try: without --json or without --quick");
+        bail!("results of --quick are not stored; try: without --json or without --quick");
     }
     let mut rows = read(file)?;
     rows.insert(row.to_owned(), report);
@@ -29,14 +30,14 @@ pub fn put(file: &Path, row: &str, report: Json, quick: bool) -> Result<()> {
         .with_context(|| format!("writing {}", file.display()))
 }
 
-/// All rows of a file, none of one that is not there.
+/// All rows of a file; none if it does not exist.
 pub fn read(file: &Path) -> Result<Map<String, Json>> {
     let text = match fs::read_to_string(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
         text => text.with_context(|| format!("reading {}", file.display()))?,
     };
     serde_json::from_str(&text)
-        .with_context(|| format!("{} is not what --json writes", file.display()))
+        .with_context(|| format!("{} is no result file of --json", file.display()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Streams by hosts and by tasks on each, 4 servers with two cards: tables 4, 5, 8, 9 and 10 of the paper on CIFS.
+//! Streams by hosts and by tasks on each, 4 servers with two interfaces: tables 4, 5, 8, 9 and 10
+//! of the CIFS paper.
 
 use anyhow::Result;
 use braid_netlab::Spec;
@@ -17,7 +18,7 @@ const CARDS: usize = 2;
 const POINTS: [(usize, usize); 8] =
     [(1, 1), (4, 1), (8, 1), (16, 1), (1, 4), (2, 4), (4, 4), (8, 4)];
 
-/// `streams`: the limit is the clients' lines, or the servers' where these are fewer.
+/// `streams`: limited by the clients' links, or the servers' where these carry less.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let most = POINTS.into_iter().map(|(hosts, _)| hosts).max().unwrap_or_default();
     let spec =
@@ -45,7 +46,7 @@ fn lines(hosts: usize) -> u64 {
     hosts.min(SERVERS * CARDS) as u64
 }
 
-/// A file of its own for each, over all servers; a sample of all takes as long as others.
+/// A separate file for each, over all servers; a sample of all takes as long as others.
 fn tasks(papers: &Papers, rate: u64, hosts: usize, each: usize) -> Vec<Task> {
     let count = hosts * each;
     let bytes = papers.bytes(lines(hosts) * rate / count as u64, CALL_BYTES);

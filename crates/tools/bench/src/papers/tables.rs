@@ -1,4 +1,4 @@
-//! The tables of `docs/results/papers.md`, made from what was kept.
+//! The tables of `docs/results/papers.md`, generated from stored results.
 
 use std::fmt::Write as _;
 
@@ -11,11 +11,12 @@ use crate::{
 };
 
 const HEAD: &str = "\
-| measure | MB/s | of the limit | limit | bar | TLS | CPU, s/GiB: plain, TLS (times) | TCP: sent again, time-outs | in the paper |
+| measure | MB/s | of the limit | limit | bar | TLS | CPU, s/GiB: plain, TLS (times) | TCP: sent \
+again, time-outs | in the paper |
 |---|---|---|---|---|---|---|---|---|
 ";
 
-/// What the papers have, by the beginning of a measure's name; the longest counts.
+/// The papers' numbers, by the beginning of a measure's name; the longest match counts.
 const THEIRS: &[(&str, &str)] = &[
     ("one_client.write", "0.88 of the line (2008)"),
     ("one_client.read", "0.60 of the line (2008)"),
@@ -73,7 +74,7 @@ const THEIRS: &[(&str, &str)] = &[
     ("fast_client.4.read", "OrangeFS 382 MB/s, by hand"),
 ];
 
-/// The measures that have a line, or a bar in a plot: not what stands beside others.
+/// The measures that have their own line or bar in a plot.
 pub fn lines(row: &Json) -> impl Iterator<Item = (&str, &Json)> {
     page::measures(row).filter(|(name, measure)| {
         let has_line = measure["unit"]
@@ -83,7 +84,7 @@ pub fn lines(row: &Json) -> impl Iterator<Item = (&str, &Json)> {
     })
 }
 
-/// What is kept as a measure of its own, and stands beside this one.
+/// A stored measure that is shown next to this one.
 pub fn beside<'a>(row: &'a Json, name: &str, what: &str) -> Option<&'a Json> {
     row["measures"]
         .as_array()?
@@ -108,7 +109,8 @@ pub fn render(rows: &Kept) -> String {
         if let Some(needs) = needs(kept) {
             let _ = writeln!(
                 text,
-                "iperf3 with the same traffic, and local writes, need of the machine (at most 70 % is allowed): \
+                "iperf3 with the same traffic, and local writes, need of the machine (at most 70 \
+                    % is allowed): \
                  {needs}.\n"
             );
         }
@@ -130,7 +132,7 @@ fn has_tls(row: &Json) -> bool {
     page::measures(row).any(|(name, _)| name.ends_with(".tls"))
 }
 
-/// `84 % at 1/1, 22 % at 1/4`; of the next lab after a semicolon.
+/// `84 % at 1/1, 22 % at 1/4`; the next lab follows after a semicolon.
 fn needs(row: &Json) -> Option<String> {
     let mut labs: Vec<(&str, Vec<String>)> = Vec::new();
     for measure in
@@ -190,7 +192,7 @@ fn number(json: &Json) -> String {
     json.as_f64().map(short).unwrap_or_default()
 }
 
-/// `2.00, 4.00 (2.0)`, and whether that is too much.
+/// `2.00, 4.00 (2.0)`, and whether that misses the target.
 fn cpu(plain: Option<&Json>, tls: Option<&Json>) -> String {
     let Some(plain) = plain else { return String::new() };
     let alone = number(&plain["value"]);
@@ -238,11 +240,15 @@ mod tests {
         let mut rows = Kept::new();
         rows.insert("one_client".to_owned(), report);
         let text = render(&rows);
-        let wanted = "| one_client.read | 99.0 [99.0 – 99.0] | 0.990 | 100 | 0.97 x one iperf3 stream, 100.0: holds | 88.0 | \
+        let wanted = "| one_client.read | 99.0 [99.0 – 99.0] | 0.990 | 100 | 0.97 x one iperf3 \
+            stream, 100.0: holds | 88.0 | \
                       2.00, 6.00 (3.0) DOES NOT HOLD | 7.00, 1.00 | 0.60 of the line (2008) |";
         assert!(text.contains(wanted), "{text}");
         assert!(
-            text.contains("need of the machine (at most 70 % is allowed): 84 % at 1/1, 22 % at 1/4; 10 % at 1/1.\n\n|"),
+            text.contains(
+                "need of the machine (at most 70 % is allowed): 84 % at 1/1, 22 % at \
+                1/4; 10 % at 1/1.\n\n|"
+            ),
             "{text}"
         );
         assert!(!text.contains("| one_client.needs"), "{text}");

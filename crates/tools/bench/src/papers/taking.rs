@@ -1,4 +1,4 @@
-//! What is counted while a sample is taken: time, processors, TCP.
+//! Counters of a sample: time, processors, TCP.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::{Papers, Sample};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// Counts from its beginning on.
+/// Counts from its creation on.
 pub struct Taking {
     counters: Counters,
     cpu: Duration,
@@ -17,13 +17,13 @@ pub struct Taking {
 }
 
 impl Taking {
-    /// The clock is what starts last.
+    /// The clock starts last.
     pub fn start(papers: &Papers, lab: &Lab) -> Result<Self> {
         let (counters, cpu) = (lab.counters()?, papers.cpu.now()?);
         Ok(Self { counters, cpu, start: Instant::now() })
     }
 
-    /// A sample of so many bytes.
+    /// Ends a sample of this many bytes.
     pub fn end(self, papers: &Papers, lab: &Lab, bytes: u64) -> Result<Sample> {
         let seconds = self.start.elapsed().as_secs_f64();
         let cpu = papers.cpu.now()?.saturating_sub(self.cpu);

@@ -1,4 +1,4 @@
-//! Tasks on hosts of a lab: threads there, each with a client of its own, which begin together.
+//! Tasks on hosts of a lab: threads there, each with its own client, which start at the same time.
 
 use std::{
     sync::mpsc::{Receiver, Sender, channel},
@@ -19,36 +19,36 @@ pub const CALL_BYTES: u64 = 4 << 20;
 /// The library's default.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What one task reads or writes.
+/// The bytes that one task reads or writes.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// The host that it is on.
+    /// Its host.
     pub client: usize,
-    /// Its file, which may be others' too.
+    /// Its file, which other tasks may share.
     pub path: String,
-    /// Its part of it begins here.
+    /// The start of its part.
     pub start: u64,
     /// Bytes of its part, in whole calls.
     pub bytes: u64,
     /// Bytes of a call.
     pub call: u64,
-    /// What it sees of the file, in which `start` then is a position; `None`: all.
+    /// Its view of the file, in which `start` is then a position; `None`: the whole file.
     pub view: Option<View>,
 }
 
 impl Task {
-    /// Calls of 4 MiB, no view.
+    /// With calls of 4 MiB, without a view.
     pub fn new(client: usize, path: impl Into<String>, start: u64, bytes: u64) -> Self {
         Self { client, path: path.into(), start, bytes, call: CALL_BYTES, view: None }
     }
 
-    /// The same with calls of so many bytes.
+    /// The same with calls of this size.
     pub fn in_calls_of(&self, call: u64) -> Self {
         Self { call, ..self.clone() }
     }
 }
 
-/// Which way.
+/// The direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// To the daemons.
@@ -64,15 +64,15 @@ impl Way {
     }
 }
 
-/// Both.
+/// Both directions.
 pub const WAYS: [Way; 2] = [Way::Write, Way::Read];
 
-/// Makes the files, on all daemons or on the first so many: what is measured is written a second time.
+/// Creates the files, on all daemons or on the first `on`: measured writes are overwrites.
 pub fn fill(papers: &Papers, lab: &Lab, tasks: &[Task], on: Option<u16>) -> Result<()> {
     fill_striped(papers, lab, tasks, STRIPE_BYTES, on)
 }
 
-/// The same with stripes of so many bytes.
+/// The same with stripes of this size.
 pub fn fill_striped(
     papers: &Papers,
     lab: &Lab,
@@ -94,7 +94,7 @@ pub fn fill_striped(
     together(papers, lab, tasks, Way::Write).map(drop)
 }
 
-/// What all tasks carry together, from when all are ready to when the last is done.
+/// The total rate of all tasks, from when all are ready to when the last is done.
 pub fn together(papers: &Papers, lab: &Lab, tasks: &[Task], way: Way) -> Result<Sample> {
     thread::scope(|scope| {
         let (tell, told) = channel();
@@ -107,7 +107,8 @@ pub fn together(papers: &Papers, lab: &Lab, tasks: &[Task], way: Way) -> Result<
             .collect();
         drop(tell);
         let (go, threads): (Vec<_>, Vec<_>) = started.into_iter().unzip();
-        // A task that cannot begin is told by its thread below, and the others end when nobody lets them go.
+        // The thread of a task that cannot start returns its error below, and the others end when
+        // the channel closes.
         let ready = told.iter().take(tasks.len()).count() == tasks.len();
         let taking = ready.then(|| Taking::start(papers, lab)).transpose()?;
         if ready {
@@ -129,7 +130,7 @@ fn options() -> OpenOptions {
     OpenOptions::new().read(true).write(true)
 }
 
-/// Says that it is ready, waits, works, says that it is done.
+/// Reports that it is ready, waits, works, reports that it is done.
 fn one(lab: &Lab, task: &Task, way: Way, go: &Receiver<()>, tell: &Sender<()>) -> Result<()> {
     lab.client_host(task.client)?.enter()?;
     let client = lab.connect(TIMEOUT)?;
@@ -138,18 +139,18 @@ fn one(lab: &Lab, task: &Task, way: Way, go: &Receiver<()>, tell: &Sender<()>) -
     let file = seen.as_ref().unwrap_or(&whole);
     let call = usize::try_from(task.call.min(task.bytes))?;
     let mut buffer = vec![0xa5; call];
-    // Connections are there before the clock runs, and what they know of the line too.
+    // Opens connections before the time measurement, so that they know the link too.
     if way == Way::Read {
         ensure!(file.read_at(&mut buffer, task.start)? == call, "a file is short");
     } else {
         file.write_at(&buffer, task.start)?;
     }
-    tell.send(()).context("nobody listens")?;
+    tell.send(()).context("the receiver has ended")?;
     if go.recv().is_err() {
         return Ok(());
     }
     work(file, task, way, &mut buffer)?;
-    tell.send(()).context("nobody listens")?;
+    tell.send(()).context("the receiver has ended")?;
     drop(seen);
     Ok(whole.close()?)
 }

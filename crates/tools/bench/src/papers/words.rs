@@ -1,8 +1,8 @@
-//! What people call a measure of the papers' rows: the words of the plots.
+//! Labels of the papers' measures in plots.
 
 use braid_bench_user::report::chart::Owner;
 
-/// The heading and the label of a bar, and whose it is.
+/// The heading and the label of a bar, and its owner.
 #[derive(PartialEq, Debug)]
 pub struct Words {
     pub group: String,
@@ -10,7 +10,7 @@ pub struct Words {
     pub owner: Owner,
 }
 
-/// What a row's plot is called.
+/// The title of a row's plot.
 pub fn title(row: &str) -> Option<&'static str> {
     Some(match row {
         "fast_client" => "A client of 4 Gbit/s and 1 to 4 data servers of 1 Gbit/s",
@@ -33,7 +33,7 @@ pub fn title(row: &str) -> Option<&'static str> {
     })
 }
 
-/// What the limits of a row's plot are.
+/// What limits a row in its plot.
 pub fn limit(row: &str) -> &'static str {
     match row {
         "mpi" => "the library in the same run",
@@ -44,7 +44,7 @@ pub fn limit(row: &str) -> &'static str {
     }
 }
 
-/// `name` is what follows the row's name; `None` for what has no place in the plot.
+/// `name` is what follows the row's name; `None` for measures without a bar in the plot.
 pub fn of(row: &str, name: &str) -> Option<Words> {
     let parts: Vec<&str> = name.split('.').collect();
     let ours = |group: String, label: String| Some(Words { group, label, owner: Owner::Ours });
@@ -144,7 +144,7 @@ fn counted(count: &str, what: &str) -> String {
     format!("{count} {what}{}", if count == "1" { "" } else { "s" })
 }
 
-/// `16KiB` with the space that belongs there.
+/// `16KiB` with a space before the unit.
 fn bytes(size: &str) -> String {
     size.find(|character: char| !character.is_ascii_digit())
         .map_or_else(|| size.to_owned(), |at| format!("{} {}", &size[..at], &size[at..]))

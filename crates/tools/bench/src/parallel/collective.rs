@@ -1,4 +1,5 @@
-//! One call of all tasks: as the library decides, through the daemons, and each task for itself, by the shape of what they want.
+//! One collective call: as the library decides, through the daemons, and each task separately, by
+//! access pattern.
 
 use std::{
     cell::RefCell,
@@ -20,7 +21,7 @@ use crate::{
     measure::Measure,
 };
 
-/// Never slower than independent calls, but for what two medians of one thing differ by.
+/// Never slower than independent calls, except for the noise of two medians.
 const FACTOR: f64 = 0.9;
 /// Bytes of a number in the arrays.
 const ELEMENT_BYTES: u64 = 8;
@@ -30,12 +31,12 @@ const MODES: [(&str, CollectiveMode); 3] = [
     ("auto", CollectiveMode::Auto),
 ];
 
-/// What the tasks want of a file of `bytes`.
+/// The tasks' accesses to a file of `bytes`.
 struct Shape {
     name: &'static str,
-    /// Of each task: its view and how many bytes of it.
+    /// For each task its view, and how many bytes of it.
     parts: Vec<(View, u64)>,
-    /// Whether no byte is two tasks'.
+    /// Whether no two tasks access the same byte.
     is_disjoint: bool,
 }
 
@@ -62,7 +63,7 @@ fn shapes(bytes: u64) -> Result<Vec<Shape>> {
         let view = |rank: u64| (View::strided(rank * piece, piece, piece * TASKS as u64), each);
         ranks.clone().map(view).collect::<Vec<_>>()
     };
-    // A square of numbers that fits, a power of two wide.
+    // A square of numbers that fits, with a power of two as its width.
     let side = 1_u64 << ((bytes / ELEMENT_BYTES).ilog2() / 2);
     let half = side / 2;
     let tile = |rank: u64| {
@@ -136,7 +137,7 @@ fn one_shape(
             .collect::<Vec<u8>>()
     };
     let wanted: Vec<Vec<u8>> = shape.parts.iter().enumerate().map(fill).collect();
-    // Written once before: a first touch costs more than what is measured.
+    // Written once before: the first write of a page costs more than the measured one.
     for (view, bytes) in views.iter().zip(&wanted) {
         view.write_at(bytes, 0)?;
     }
@@ -174,7 +175,7 @@ fn one_shape(
         let samples = bench.alternate::<Taken>(&mut variants)?;
         ensure!(
             *buffers.borrow() == wanted,
-            "{}: what was read is not what was written",
+            "{}: the bytes read differ from those written",
             shape.name
         );
         measures.extend(rates(if is_write { "write" } else { "read" }, shape.name, &samples, sum));
@@ -196,9 +197,9 @@ fn rates(what: &str, shape: &str, samples: &[Vec<Taken>], bytes: u64) -> Vec<Mea
     measures
 }
 
-/// What all tasks wrote is in the file, each byte once.
+/// The bytes of all tasks are in the file, each once.
 fn check(groups: &[ThreadGroup], views: &[File], wanted: &[Vec<u8>]) -> Result<()> {
-    // A group that still meets: nobody failed on the way.
+    // A group that still meets: no task failed before.
     std::thread::scope(|scope| {
         let meet =
             |group| scope.spawn(move || Group::all_gather(group, &[], Duration::from_secs(30)));
@@ -209,7 +210,7 @@ fn check(groups: &[ThreadGroup], views: &[File], wanted: &[Vec<u8>]) -> Result<(
         let mut found = vec![0; wanted.len()];
         ensure!(
             view.read_at(&mut found, 0)? == wanted.len() && found == *wanted,
-            "task {rank}'s bytes are not there"
+            "task {rank}'s bytes are missing"
         );
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! Many small ranges of a file, as a reader of columns wants them: in one call, one read for each, and as many bytes in one piece. The
-//! issue's bar, one call against one read for each, is asked of Python's `cat_ranges`; here both are shown without the interpreter, and in
-//! `python.rs` with it.
+//! Many small ranges of a file, as a reader of columns needs them: in one call, one read for each,
+//! and as many bytes in one extent. The target, one call against one read for each, is for
+//! Python's `cat_ranges`; here both are shown without the interpreter, and in `python.rs` with it.
 
 use anyhow::{Result, ensure};
 use braid_client::{File, OpenOptions, ReadPiece, TlsPolicy};
@@ -16,7 +16,7 @@ use crate::{
 
 /// Bytes of a range.
 const RANGE_BYTES: usize = 4096;
-/// From the start of a range to that of the next, but for a part that differs: no formula says where they are.
+/// Distance of the starts of two ranges, apart from a varying part: no formula describes them.
 const APART_BYTES: u64 = 24 << 10;
 /// The library's window and the longest list of one message (I2).
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -54,7 +54,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
         &mut || bench.take(|| in_one_piece(&file, &mut whole)),
     ])?;
     let wanted = offsets.iter().flat_map(|at| &data[*at as usize..*at as usize + RANGE_BYTES]);
-    ensure!(one.iter().eq(wanted), "the ranges are not what was written");
+    ensure!(one.iter().eq(wanted), "the ranges differ from what was written");
     ensure!(one == each, "the two ways read different bytes");
     let wanted_bytes = one.len() as u64;
     let windows = (wanted_bytes / IODS as u64).div_ceil(WINDOW_BYTES);
@@ -68,7 +68,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     ])
 }
 
-/// Where the ranges begin, in an order that is none.
+/// The offsets of the ranges, in an irregular order.
 fn offsets(count: u64) -> Vec<u64> {
     let random = |at: u64| {
         let mixed = (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -89,7 +89,7 @@ fn in_one_call(file: &File, offsets: &[u64], buffer: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// As many bytes side by side: what no list can beat.
+/// As many bytes in one extent: no list can be faster.
 fn in_one_piece(file: &File, buffer: &mut [u8]) -> Result<()> {
     let read = file.read_at(buffer, 0)?;
     ensure!(read == buffer.len(), "only {read} bytes were read");

@@ -1,5 +1,5 @@
-//! `bench parallel`: tasks that share a file, as those of a parallel program do. A task is a thread with a client, connections and a
-//! handle of its own, or a rank of an MPI; the daemons are processes.
+//! `bench parallel`: tasks that share a file, like those of a parallel program. A task is a thread
+//! with its own client, connections and handle, or a rank of an MPI; the daemons are processes.
 
 mod collective;
 mod lists;
@@ -21,12 +21,14 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "partition",
-        about: "4 tasks, 2 MiB at a time of their partitions: partition and stripe matched, and not (1996 paper, figure 11)",
+        about: "4 tasks, 2 MiB at a time of their partitions: partition and stripe matched, and \
+            not (1996 paper, figure 11)",
         run: partition::run,
     },
     Row {
         name: "collective",
-        about: "one call of 4 tasks: each for itself, through the daemons, and as the library decides, by the shape of what they want",
+        about: "one call of 4 tasks: each for itself, through the daemons, and as the library \
+            decides, by the shape of what they want",
         run: collective::run,
     },
     Row {
@@ -46,12 +48,14 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "mpi_strided",
-        about: "4 ranks, each 4 KiB of every 16 KiB by itself: the shim, and ROMIO's data sieving on the mount",
+        about: "4 ranks, each 4 KiB of every 16 KiB by itself: the shim, and ROMIO's data \
+            sieving on the mount",
         run: mpi::strided,
     },
     Row {
         name: "mpi_collective",
-        about: "collective calls of 4 ranks by shapes: the shim, and ROMIO's and OMPIO's two phases on the mount",
+        about: "collective calls of 4 ranks by shapes: the shim, and ROMIO's and OMPIO's two \
+            phases on the mount",
         run: mpi::collectives,
     },
 ];

@@ -1,4 +1,4 @@
-//! The same file on a mount, driven block by block.
+//! The same file on a mount, accessed block by block.
 
 use std::{
     fs::{File, OpenOptions},
@@ -18,7 +18,7 @@ use crate::{
 pub struct Mounted(Subject);
 
 impl Mounted {
-    /// Mounts it; `None`, and a note that says why, where that cannot be done.
+    /// Mounts it; `None` with a note when that is impossible.
     pub fn start(bench: &Bench) -> Result<Option<Self>> {
         bench.cluster()?;
         match subject::braid(bench) {
@@ -30,12 +30,12 @@ impl Mounted {
         }
     }
 
-    /// The mount with nothing of any file in the kernel's or the client's memory.
+    /// The mount with cold caches of the kernel and the client.
     pub fn cold(&self) -> Result<()> {
         self.0.cold()
     }
 
-    /// Where a file of the cluster is on it.
+    /// The path of a cluster's file on the mount.
     pub fn path(&self, path: &str) -> PathBuf {
         self.0.dir().join(path.trim_start_matches('/'))
     }
@@ -51,7 +51,7 @@ impl Mounted {
     }
 }
 
-/// Reads each block of `buffer` by a call of its own, `stride` bytes apart.
+/// Reads each block of `buffer` by its own call, `stride` bytes apart.
 pub fn read_blocks(
     file: &File,
     buffer: &mut [u8],
@@ -65,7 +65,7 @@ pub fn read_blocks(
     Ok(())
 }
 
-/// Writes each block of `buffer` by a call of its own, `stride` bytes apart.
+/// Writes each block of `buffer` by its own call, `stride` bytes apart.
 pub fn write_blocks(
     file: &File,
     buffer: &[u8],

@@ -1,5 +1,5 @@
-//! Partitions that match the stripes, and that do not (1996 paper, 2.2 and figure 11): four tasks, each with a partition of its own,
-//! 2 MiB at a time, by itself and in collective calls.
+//! Partitions that match the stripes, and others (1996 paper, 2.2 and figure 11): four tasks, each
+//! with its own partition, 2 MiB at a time, separately and in collective calls.
 
 use std::{cell::RefCell, io::IoSliceMut};
 
@@ -17,18 +17,19 @@ use crate::{
     stats::Summary,
 };
 
-/// The file's stripe. With groups of this size, each task's bytes are all at one daemon.
+/// The file's stripe. With groups of this size each task's bytes are all at one daemon.
 const STRIPE_BYTES: u64 = 64 << 10;
-/// Group sizes of the partitions: as the stripes, smaller, much smaller, larger.
+/// Group sizes of the partitions: equal to the stripes, smaller, much smaller, larger.
 const GROUPS: [(&str, u64); 4] = [
     ("matched", STRIPE_BYTES),
     ("quarter", STRIPE_BYTES / 4),
     ("sixteenth", STRIPE_BYTES / 16),
     ("four_fold", 4 * STRIPE_BYTES),
 ];
-/// Of one request, as in the paper.
+/// Size of one request, as in the paper.
 const CALL_BYTES: usize = 2 << 20;
-/// What the issue wants of mismatched partitions with collective calls, as a part of the matched ones' rate.
+/// The issue's target for mismatched partitions with collective calls, as a part of the matched
+/// ones' rate.
 const FACTOR: f64 = 0.8;
 const MODES: [(&str, CollectiveMode); 3] = [
     ("independent", CollectiveMode::Independent),
@@ -71,7 +72,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     Ok(measures)
 }
 
-/// What the I/O daemons were asked.
+/// The number of requests to the I/O daemons.
 fn counts(
     bench: &Bench,
     way: &str,
@@ -96,7 +97,7 @@ fn counts(
     Ok(measures)
 }
 
-/// What the library decides is held against the issue's bar.
+/// The library's own choice has the issue's target.
 fn rates(way: &str, mode: CollectiveMode, samples: &[Vec<Taken>], bytes: u64) -> Vec<Measure> {
     let of = |((name, _), taken): (&(&str, u64), &Vec<Taken>)| {
         rate(format!("partition.read.{name}.{way}"), taken, bytes)
@@ -121,7 +122,7 @@ fn views(tasks: &Tasks, group: u64) -> Result<Vec<File>> {
     (0..).zip(tasks.files()).map(view).collect()
 }
 
-/// A task's whole partition, one request of the program after the other, all tasks together.
+/// A task's whole partition, one request after the other, all tasks together.
 fn read_all(
     view: &File,
     group: &ThreadGroup,
@@ -144,7 +145,7 @@ fn read_together(
 ) -> Result<()> {
     let options = CollectiveOptions { mode, ..CollectiveOptions::default() };
     let read = match mode {
-        // No group: tasks that know nothing of each other.
+        // Without a group: the tasks are independent.
         CollectiveMode::Independent => view.read_at(buffer, at)?,
         _ => view.read_all_vectored_at(group, &mut [IoSliceMut::new(buffer)], at, &options)?,
     };
@@ -152,8 +153,9 @@ fn read_together(
     Ok(())
 }
 
-/// The most requests that any I/O daemon got when each task read its partition in one call. The first calls open connections and
-/// present capabilities; the second ones are counted.
+/// The maximum number of requests that an I/O daemon received when each task read its partition in
+/// one call. The first calls open connections and present capabilities; the second ones are
+/// counted.
 fn requests(
     bench: &Bench,
     views: &[File],

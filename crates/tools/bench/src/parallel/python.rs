@@ -1,5 +1,6 @@
-//! Many small ranges from Python, as pandas or zarr ask for them: fsspec's `cat_ranges` in one call, one `cat_file` for each range, and one
-//! `read_at` for each of a file that is open. The module is the one that the wheel has, built for release; Python takes the times.
+//! Many small ranges from Python, as pandas or zarr read them: fsspec's `cat_ranges` in one call,
+//! one `cat_file` for each range, and one `read_at` for each of an open file. The module is the
+//! wheel's, built for release; Python measures the times.
 
 use std::{
     fs,
@@ -19,15 +20,15 @@ use crate::{
 
 /// Bytes of a range, as in `cat_ranges.py`.
 const RANGE_BYTES: u64 = 4096;
-/// The issue's bar, against one read for each range.
+/// The issue's target, compared with one read for each range.
 const FACTOR: f64 = 10.0;
-/// What the program calls its ways, and what the measures are called.
+/// The program's names of its methods, and the names of the measures.
 const WAYS: [(&str, &str); 3] = [
     ("cat_file each", "python.cat_file_per_range"),
     ("read_at each, open", "python.read_at_per_range"),
     ("cat_ranges", "python.cat_ranges"),
 ];
-/// An environment with the fsspec that the package is tested with, and the package as a wheel lays it out.
+/// An environment with the fsspec version of the package's tests, and the package as in a wheel.
 const INSTALL: &str = r#"
 test -x "$1/venv/bin/python" || python3 -m venv "$1/venv"
 "$1/venv/bin/python" -m pip install --quiet "$(grep '^fsspec==' "$2/tests/requirements.txt")"
@@ -37,7 +38,8 @@ cp -r "$2/python/braid" "$1/package/braid"
 cp "$3" "$1/package/braid/_braid.abi3.so"
 "#;
 const RUN: &str = r#"
-PYTHONPATH="$1/package" PYTHONDONTWRITEBYTECODE=1 exec "$1/venv/bin/python" "$2" "$3" --ranges "$4" --rounds "$5" --json
+PYTHONPATH="$1/package" PYTHONDONTWRITEBYTECODE=1 exec "$1/venv/bin/python" "$2" "$3" \
+    --ranges "$4" --rounds "$5" --json
 "#;
 
 /// `python`.
@@ -57,7 +59,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     measures(&said, ranges * RANGE_BYTES).with_context(|| format!("{program} printed {said}"))
 }
 
-/// Where the environment and the package are.
+/// The directory of the environment and the package.
 fn install(source: &Path) -> Result<PathBuf> {
     need("python3", &["python3", "python3-venv"])?;
     let module = release_build("braid-python", "libbraid_python.so")?;
@@ -67,7 +69,7 @@ fn install(source: &Path) -> Result<PathBuf> {
     Ok(home)
 }
 
-/// A configuration file that names the cluster and a client key.
+/// A configuration file with the cluster and a client key.
 fn config(bench: &Bench) -> Result<PathBuf> {
     let (cluster, path) = (bench.cluster()?, bench.scratch.join("python.toml"));
     let key = text(&cluster.key);
@@ -78,7 +80,7 @@ fn config(bench: &Bench) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// From seconds of each round, by way.
+/// Measures from the seconds of each round, by method.
 fn measures(said: &str, bytes: u64) -> Result<Vec<Measure>> {
     let times: Value = serde_json::from_str(said.trim())?;
     let rate = |(way, name): &(&str, &'static str)| {
@@ -115,7 +117,8 @@ mod tests {
 
     #[test]
     fn the_bar_is_ten_times_one_read_for_each_range() {
-        let said = r#"{"cat_ranges": [0.1, 0.2, 0.1], "cat_file each": [1.5, 1.5, 2], "read_at each, open": [0.5]}"#;
+        let said = r#"{"cat_ranges": [0.1, 0.2, 0.1], "cat_file each": [1.5, 1.5, 2],
+            "read_at each, open": [0.5]}"#;
         let measures = measures(said, 1_000_000).unwrap();
         let names: Vec<&str> = measures.iter().map(|measure| measure.name.as_str()).collect();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Tasks whose blocks are interleaved, each for itself: through a view, and one call for each block.
+//! Tasks with interleaved blocks, each separately: through a view, and one call for each block.
 
 use anyhow::{Result, ensure};
 use braid_client::{File, OpenOptions, View};
@@ -15,9 +15,9 @@ use crate::{
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 4096;
-/// From the start of a task's block to that of its next: the other tasks' blocks lie between.
+/// Distance of two blocks of a task: the other tasks' blocks are between them.
 const STRIDE_BYTES: usize = TASKS * BLOCK_BYTES;
-/// The bar, against one call for each block on the mount.
+/// The target, compared with one call for each block on the mount.
 const FACTOR: f64 = 10.0;
 const PATH: &str = "/parallel-strided";
 
@@ -48,12 +48,12 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     Ok(measures)
 }
 
-/// What one task sees: 4 KiB of every 16 KiB.
+/// A task's view: 4 KiB of every 16 KiB.
 fn view(rank: usize) -> View {
     View::strided((rank * BLOCK_BYTES) as u64, BLOCK_BYTES as u64, STRIDE_BYTES as u64)
 }
 
-/// Reading or writing, in every way.
+/// One direction, by every method.
 fn one_way(
     bench: &Bench,
     is_write: bool,
@@ -95,7 +95,10 @@ fn one_way(
     }
     let samples = bench.alternate::<Taken>(&mut variants)?;
     for (rank, buffer) in buffers.borrow().iter().enumerate() {
-        ensure!(*buffer == pattern(rank, buffer.len()), "task {rank} read what it did not write");
+        ensure!(
+            *buffer == pattern(rank, buffer.len()),
+            "task {rank} read bytes that it did not write"
+        );
     }
     let mut view = rate(format!("{name}.views"), &samples[0], bytes);
     let each = rate(format!("{name}.call_per_block"), &samples[1], bytes);
@@ -111,7 +114,7 @@ fn one_way(
     Ok(mount.into_iter().chain([each, view]).collect())
 }
 
-/// Bytes that tell whose they are and where.
+/// Bytes that identify their task and their position.
 fn pattern(rank: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at / BLOCK_BYTES * 7 + at % 251 + rank * 64) as u8).collect()
 }
@@ -137,7 +140,7 @@ fn library_blocks(file: &File, rank: usize, is_write: bool, buffer: &mut [u8]) -
     Ok(())
 }
 
-/// The whole file, read in order, is every task's blocks.
+/// The whole file, read in order, has every task's blocks.
 fn check(tasks: &Tasks, bytes: u64) -> Result<()> {
     let mut all = vec![0; bytes as usize];
     read_view(&tasks.files()[0], &mut all)?;
@@ -146,7 +149,7 @@ fn check(tasks: &Tasks, bytes: u64) -> Result<()> {
         let wanted = pattern(rank, all.len() / TASKS);
         ensure!(
             blocks.eq(wanted.chunks(BLOCK_BYTES)),
-            "the file does not have what task {rank} wrote"
+            "the file lacks bytes that task {rank} wrote"
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Tasks of a parallel program: threads, each with a client of its own, which begin together.
+//! Tasks of a parallel program: threads, each with its own client, which start at the same time.
 
 use std::{sync::Barrier, thread};
 
@@ -7,18 +7,18 @@ use braid_client::{Client, File, OpenOptions, TlsPolicy};
 
 use crate::bench::{Bench, Taken};
 
-/// Tasks.
+/// Number of tasks.
 pub const TASKS: usize = 4;
 
 /// The tasks and their handles of one file.
 pub struct Tasks {
     files: Vec<File>,
-    // After the files.
+    // Dropped after the files.
     _clients: Vec<Client>,
 }
 
 impl Tasks {
-    /// Opens a file in every task; the first makes it.
+    /// Opens a file in every task; the first one creates it.
     pub fn open(bench: &Bench, path: &str, options: &OpenOptions) -> Result<Self> {
         let cluster = bench.cluster()?;
         let clients: Vec<Client> =
@@ -34,7 +34,8 @@ impl Tasks {
     }
 }
 
-/// What `work` of all ranks takes, each with a state of its own: from when all are ready to when the last is done.
+/// The time of `work` by all ranks, each with its own state: from when all are ready to when the
+/// last is done.
 pub fn together<S: Send>(
     bench: &Bench,
     states: &mut [S],

@@ -79,7 +79,7 @@ impl Iperf {
         ]);
         let output = command.stdin(Stdio::null()).output().context("running iperf3")?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        // It exits with 0 also when it reaches no server.
+        // It also exits with 0 when it reaches no server.
         if !output.status.success() || received(&text).is_err() {
             bail!("iperf3 failed: {}", text.trim());
         }
@@ -89,10 +89,10 @@ impl Iperf {
 
 /// Bytes and millions of bytes a second, as the receiver saw them.
 fn received(report: &str) -> Result<(u64, f64)> {
-    let json: Value = serde_json::from_str(report).context("reading iperf3's report")?;
+    let json: Value = serde_json::from_str(report).context("parse iperf3's report")?;
     let sum = &json["end"]["sum_received"];
-    let bytes = sum["bytes"].as_u64().context("iperf3 does not tell the bytes")?;
-    let bits = sum["bits_per_second"].as_f64().context("iperf3 does not tell the rate")?;
+    let bytes = sum["bytes"].as_u64().context("iperf3's report has no bytes")?;
+    let bits = sum["bits_per_second"].as_f64().context("iperf3's report has no rate")?;
     Ok((bytes, bits / 8e6))
 }
 
@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn the_receivers_numbers_are_taken() {
-        let report = r#"{"end":{"sum_sent":{"bytes":9},"sum_received":{"bytes":1048576,"bits_per_second":8000000.0}}}"#;
+        let report = r#"{"end":{"sum_sent":{"bytes":9},
+            "sum_received":{"bytes":1048576,"bits_per_second":8000000.0}}}"#;
         assert_eq!(received(report).unwrap(), (1 << 20, 1.0));
         assert!(received(r#"{"error":"unable to connect"}"#).is_err());
     }

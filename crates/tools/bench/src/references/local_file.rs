@@ -30,7 +30,7 @@ impl LocalFile {
         Ok(made)
     }
 
-    /// Reads all of it.
+    /// Reads the whole file.
     pub fn read(&mut self) -> Result<()> {
         for at in (0..self.bytes).step_by(CALL_BYTES) {
             self.file.read_exact_at(&mut self.buffer, at)?;
@@ -38,7 +38,7 @@ impl LocalFile {
         Ok(())
     }
 
-    /// Writes all of it again.
+    /// Overwrites the whole file.
     pub fn write(&mut self) -> Result<()> {
         for at in (0..self.bytes).step_by(CALL_BYTES) {
             self.file.write_all_at(&self.buffer, at)?;
@@ -49,7 +49,7 @@ impl LocalFile {
 
 impl Drop for LocalFile {
     fn drop(&mut self) {
-        // The directory is removed as a whole at the end; this makes room earlier.
+        // The directory is removed completely at the end; this frees space earlier.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! What this machine can do at best: measured in the same run as the rows that are held against it.
+//! This machine's limits: measured in the same run as the rows that are compared with them.
 
 pub mod iperf;
 pub mod local_file;

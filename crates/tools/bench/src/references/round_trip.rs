@@ -24,13 +24,12 @@ impl RoundTrip {
         let mut address = String::new();
         let stdout = child.stdout.take().context("the process has an output")?;
         BufReader::new(stdout).read_line(&mut address)?;
-        let stream =
-            TcpStream::connect(address.trim()).context("reaching the process that echoes")?;
+        let stream = TcpStream::connect(address.trim()).context("connect to the echo process")?;
         stream.set_nodelay(true)?;
         Ok(Self { child, stream })
     }
 
-    /// Its process, to be pinned.
+    /// Its process id, to be pinned.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow};
 use super::iperf::Iperf;
 use crate::bench::Bench;
 
-/// Bytes of one `read` and `write`, as iperf3 has them.
+/// Bytes of one `read` and `write`, as in iperf3.
 const BLOCK_BYTES: usize = 128 << 10;
 
 /// CPU and throughput of a stream.
@@ -22,7 +22,7 @@ pub struct Streamed {
     pub mb_per_second: f64,
 }
 
-/// Where streams come from.
+/// The source of streams.
 pub enum Stream {
     /// iperf3's server, waiting.
     Iperf(Iperf),
@@ -31,7 +31,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// iperf3 if it is there; the head of the report says which.
+    /// iperf3 if it is installed; the head of the report names the choice.
     pub fn start(bench: &Bench) -> Result<Self> {
         if let Some(iperf) = Iperf::start(&bench.scratch)? {
             bench.note(format!("raw TCP stream: {}", iperf.version()));

@@ -4,7 +4,8 @@ use serde_json::{Value as Json, json};
 
 use crate::{measure::Measure, measure::Value};
 
-/// One object: the machine, notes, and `measures`, each with name, value, unit, spread, bar, holds, command.
+/// One object: the machine, notes, and `measures`, each with name, value, unit, spread, bar (the
+/// target), holds, command.
 pub fn render(machine: &str, notes: &[String], measures: &[Measure]) -> String {
     let rows: Vec<Json> = measures
         .iter()
@@ -16,7 +17,7 @@ pub fn render(machine: &str, notes: &[String], measures: &[Measure]) -> String {
     format!("{report:#}")
 }
 
-/// `bar` is null where there is none, and so is `holds`.
+/// `bar` and `holds` are null without a target.
 fn entry(measure: &Measure, name: &str, value: &Value) -> Json {
     let bar = value
         .bar

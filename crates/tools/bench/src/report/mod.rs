@@ -1,4 +1,4 @@
-//! What is printed, and what the program exits with.
+//! The printed report, and the exit code.
 
 pub mod json;
 pub mod table;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use crate::measure::Measure;
 
-/// Names each bar that does not hold, when asked to check; the exit code that says so.
+/// Names each missed target if `check`; returns the exit code.
 pub fn verdict(check: bool, measures: &[Measure]) -> ExitCode {
     let broken = broken(measures);
     if !check {
@@ -17,19 +17,19 @@ pub fn verdict(check: bool, measures: &[Measure]) -> ExitCode {
     ExitCode::from(exit_code(&broken))
 }
 
-/// 1 if anything is broken.
+/// 1 if a target is missed.
 fn exit_code(broken: &[String]) -> u8 {
     u8::from(!broken.is_empty())
 }
 
-/// A sentence for each bar that does not hold.
+/// A sentence for each missed target.
 fn broken(measures: &[Measure]) -> Vec<String> {
     let mut complaints = Vec::new();
     for measure in measures {
         for (name, value) in measure.values() {
             if let (Some(bar), Some(false)) = (&value.bar, value.holds()) {
                 complaints.push(format!(
-                    "{name} does not hold: {} {unit}, and the bar is {} {} {unit} ({}); try: {}",
+                    "{name} misses its target: {} {unit}, the target is {} {} {unit} ({}); try: {}",
                     short(value.summary.median),
                     bar.sign(),
                     short(bar.limit()),
@@ -43,7 +43,7 @@ fn broken(measures: &[Measure]) -> Vec<String> {
     complaints
 }
 
-/// Three or four digits that matter.
+/// Three or four significant digits.
 pub fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 1000.0 => thousands(value),
@@ -83,8 +83,9 @@ mod tests {
         let complaints = broken(&[measure(9.0), measure(11.0)]);
         assert_eq!(complaints.len(), 1);
         assert!(
-            complaints[0]
-                .starts_with("row.what does not hold: 11.0 us, and the bar is <= 10.0 us (2 x 5)")
+            complaints[0].starts_with(
+                "row.what misses its target: 11.0 us, the target is <= 10.0 us (2 x 5)"
+            )
         );
         assert_eq!(exit_code(&complaints), 1);
     }
@@ -92,7 +93,7 @@ mod tests {
     #[test]
     fn a_bar_over_tls_is_named_as_such() {
         let slow = measure(9.0).beside_tls_at_most(Some(Summary::once(90.0)), 2.5);
-        assert!(broken(&[slow])[0].starts_with("row.what.tls does not hold"));
+        assert!(broken(&[slow])[0].starts_with("row.what.tls misses its target"));
     }
 
     #[test]

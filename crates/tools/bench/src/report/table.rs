@@ -1,4 +1,4 @@
-//! The report for people: a table in Markdown, which a terminal shows as well.
+//! The report for people: a table in Markdown, which is readable in a terminal as well.
 
 use super::short;
 use crate::measure::{Measure, Value};

@@ -1,4 +1,4 @@
-//! Whether a directory of a million entries is as fast to create in as a small one.
+//! Whether creates in a directory of a million entries are as fast as in a small one.
 
 use std::cell::Cell;
 
@@ -12,11 +12,11 @@ use crate::{
     stats::Summary,
 };
 
-/// Creating threads.
+/// Number of creating threads.
 const THREADS: u32 = 16;
 /// Entries of the small directory.
 const SMALL: u32 = 10_000;
-/// What is created in a sample.
+/// Number of files created in a sample.
 const SAMPLE: u32 = 8_000;
 
 /// `create_million`.
@@ -48,7 +48,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     ])
 }
 
-/// `count` new files, from as many threads as in all rows; each call in subnames of its own.
+/// Creates `count` new files, from the threads of all rows; each call with its own names.
 fn fill(client: &Client, directory: &str, count: u32, number: &Cell<u32>) -> Result<()> {
     let call = number.replace(number.get() + 1);
     create_with_threads(client, directory, &format!("c{call}-"), THREADS, count / THREADS)

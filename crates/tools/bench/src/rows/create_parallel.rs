@@ -1,4 +1,5 @@
-//! Many creations at a time: 16 threads of one process, 16 processes; then the metadata server is killed and counted.
+//! Many creates at a time: 16 threads of one process, 16 processes; then the metadata server is
+//! killed and the files are counted.
 
 use anyhow::{Result, anyhow};
 use braid_client::{Client, TlsPolicy};
@@ -10,9 +11,9 @@ use crate::{
     workers::{create::create, process::Worker},
 };
 
-/// Threads, and processes.
+/// Number of threads, and of processes.
 const WORKERS: u32 = 16;
-/// What 16 threads of one process must reach.
+/// The minimum rate of 16 threads of one process.
 const PER_SECOND_MIN: f64 = 50_000.0;
 
 /// `create_parallel`.
@@ -49,7 +50,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     ])
 }
 
-/// Directories of samples, and how many there are.
+/// Directories of samples, and their number.
 struct Made<'c> {
     client: &'c Client,
     count: u32,
@@ -102,7 +103,7 @@ pub fn create_with_threads(
     })
 }
 
-/// Kills the metadata server, starts it again, and counts what is there.
+/// Kills the metadata server, starts it again, and counts the existing files.
 fn count_after_kill(bench: &Bench, threads: u32, processes: u32) -> Result<u64> {
     let cluster = bench.cluster()?;
     cluster.kill_and_restart_mds()?;
@@ -120,7 +121,7 @@ fn count_after_kill(bench: &Bench, threads: u32, processes: u32) -> Result<u64> 
     Ok(count)
 }
 
-/// A process that creates, started and connected.
+/// A process that creates files, started and connected.
 fn creating(bench: &Bench, directory: &str, prefix: &str, count: u32) -> Result<Worker> {
     let cluster = bench.cluster()?;
     let (mds, key) = (cluster.mds_address.clone().into(), cluster.key.clone().into());

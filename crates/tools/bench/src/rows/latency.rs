@@ -17,14 +17,14 @@ const ROUND_TRIPS: u32 = 20_000;
 /// The same with `--quick`.
 const ROUND_TRIPS_QUICK: u32 = 4_000;
 
-/// How long each of many operations took.
+/// The latencies of many operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Latency {
-    /// Half of them took no longer, in microseconds.
+    /// The median, in microseconds.
     pub p50_us: f64,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// CPU of all processes for each, in microseconds; 0 until [`timed`] fills it in.
+    /// CPU of all processes for each, in microseconds; 0 until [`timed`] sets it.
     pub cpu_us: f64,
 }
 
@@ -62,7 +62,7 @@ pub fn timed(
 pub struct Subject<'s> {
     /// The row.
     pub name: &'static str,
-    /// How many round trips it may take.
+    /// The maximum number of round trips.
     pub round_trips: f64,
     /// The processes that serve it, to be pinned.
     pub pids: Vec<u32>,
@@ -72,7 +72,7 @@ pub struct Subject<'s> {
     pub tls: Option<&'s mut dyn FnMut() -> Result<Latency>>,
 }
 
-/// Measures it in turn with the round trip, wherever the system puts the processes and on one processor.
+/// Measures it in turn with the round trip, on any processors and on one processor.
 pub fn against_round_trip(bench: &Bench, mut subject: Subject<'_>) -> Result<Vec<Measure>> {
     let mut measures = Vec::new();
     for pinning in Pinning::ALL {

@@ -14,14 +14,14 @@ use crate::{
     stats::Summary,
 };
 
-/// Clients that are connected, each with connections of its own.
+/// Number of connected clients, each with its own connections.
 const CLIENTS: u32 = 16;
-/// What each writes and reads.
+/// Bytes that each writes and reads.
 const CLIENT_BYTES: u64 = 64 << 20;
-/// What an I/O daemon may use, and for each connection.
+/// Maximum memory of an I/O daemon, and the addition for each connection.
 const IOD_BYTES_MAX: u64 = 32 << 20;
 const CONNECTION_BYTES_MAX: u64 = 2 << 20;
-/// What the metadata server may use, and for each inode in its memory.
+/// Maximum memory of the metadata server, and the addition for each inode in its memory.
 const MDS_BYTES_MAX: u64 = 64 << 20;
 const INODE_BYTES_MAX: u64 = 400;
 const MIB: f64 = 1_048_576.0;
@@ -33,7 +33,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     Ok(measures)
 }
 
-/// While clients are connected that have all written and read.
+/// Measured while clients are connected that have all written and read.
 fn iods(bench: &Bench) -> Result<Vec<Measure>> {
     let cluster = bench.cluster()?;
     let clients =
@@ -62,7 +62,8 @@ fn iods(bench: &Bench) -> Result<Vec<Measure>> {
     Ok(measures)
 }
 
-/// After it has made inodes. What it holds in memory it says itself; the pages of its base are page cache, and shown.
+/// Measured after inodes were created. The server reports how many are in memory; the pages of its
+/// base are page cache, and shown separately.
 fn mds(bench: &Bench) -> Result<Vec<Measure>> {
     let cluster = bench.cluster()?;
     let client = cluster.client(TlsPolicy::default())?;

@@ -11,7 +11,7 @@ use crate::{
     workers::create::create as create_files,
 };
 
-/// `stat`: each name is asked for once.
+/// `stat`: each name is looked up once.
 pub fn stat(bench: &Bench) -> Result<Vec<Measure>> {
     let cluster = bench.cluster()?;
     let count = bench.size(10_000_u32, 2_000);

@@ -18,7 +18,7 @@ use crate::{bench::Bench, measure::Measure};
 
 /// Something that can be measured by name.
 pub struct Row {
-    /// What it is called on the command line; its measures begin with it.
+    /// Its name on the command line; its measures begin with it.
     pub name: &'static str,
     /// What it measures.
     pub about: &'static str,
@@ -26,8 +26,8 @@ pub struct Row {
     pub run: fn(&Bench) -> Result<Vec<Measure>>,
 }
 
-/// In the order of a whole run. Memory comes late: it is that of daemons which did all the others. After it comes what makes a
-/// million files.
+/// In the order of a whole run. Memory is late, since the daemons have then done all other rows.
+/// The row that creates a million files follows.
 pub const ROWS: &[Row] = &[
     Row {
         name: "reference",
@@ -66,7 +66,7 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-/// Of these rows those of these names; all for none.
+/// The rows with these names; all rows without names.
 pub fn chosen(rows: &'static [Row], names: &[String]) -> Result<Vec<&'static Row>> {
     if names.is_empty() {
         return Ok(rows.iter().collect());

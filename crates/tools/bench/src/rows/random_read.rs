@@ -1,4 +1,4 @@
-//! 4 KiB reads at random places, one at a time.
+//! 4 KiB reads at random offsets, one at a time.
 
 use anyhow::{Result, ensure};
 use braid_client::{File, TlsPolicy};
@@ -47,7 +47,7 @@ fn sample(bench: &Bench, file: &File, bytes: u64, blocks: &mut Random) -> Result
     })
 }
 
-/// Numbers that look random, the same in each run (splitmix64).
+/// Pseudo-random numbers, the same in each run (splitmix64).
 struct Random(u64);
 
 impl Random {

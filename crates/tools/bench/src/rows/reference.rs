@@ -1,4 +1,4 @@
-//! The machine itself, without a daemon.
+//! The machine alone, without daemons.
 
 use anyhow::Result;
 

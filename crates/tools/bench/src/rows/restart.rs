@@ -1,5 +1,5 @@
-//! The metadata server killed and started again, while very many clients have very many files open: until all of them have told
-//! what they have open, and whether anybody was fenced.
+//! The metadata server is killed and started again while very many clients have very many files
+//! open: the time until all of them have reclaimed their opens, and whether a session was fenced.
 
 use std::{
     thread,
@@ -10,14 +10,14 @@ use anyhow::{Result, ensure};
 
 use crate::{bench::Bench, measure::Measure, stats::Summary, workers::process::Worker};
 
-/// Clients, and what each has open.
+/// Number of clients, and of open files of each.
 const CLIENTS: (u32, u32) = (2_000, 200);
 const OPENS: (u32, u32) = (500, 50);
-/// Processes that the clients share.
+/// Number of processes that the clients share.
 const PROCESSES: u32 = 4;
-/// The grace period: who comes later is fenced.
+/// The grace period: later clients are fenced.
 const SECONDS_MAX: f64 = 15.0;
-/// When it is given up.
+/// Time after which it gives up.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -55,7 +55,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
         cluster.wait_until_up()?;
     }
     workers.iter_mut().try_for_each(Worker::go)?;
-    // Whose open file was not taken up again is told by its close.
+    // The close of a file that was not reclaimed fails.
     workers.iter_mut().try_for_each(|worker| worker.expect_done(0))?;
     workers.into_iter().try_for_each(Worker::finish)?;
     let summary = |values: Vec<f64>| Summary::of(values).expect("a sample");
@@ -71,7 +71,7 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
 fn until(mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let began = Instant::now();
     while !is_so()? {
-        ensure!(began.elapsed() < WAIT_MAX, "it is not so after {} s", WAIT_MAX.as_secs());
+        ensure!(began.elapsed() < WAIT_MAX, "not recovered after {} s", WAIT_MAX.as_secs());
         thread::sleep(LOOK_EVERY);
     }
     Ok(())

@@ -16,15 +16,16 @@ use crate::{
     stats::Summary,
 };
 
-/// What TLS may cost in CPU, as a multiple of the plain connection's.
+/// The limit of TLS's CPU time, as a multiple of the plain connection's.
 const TLS_FACTOR_MAX: f64 = 2.5;
 
 /// Sizes of the sequential rows.
 #[derive(Clone, Copy)]
 pub struct Sizes {
-    /// Of the file: small enough for the page cache of any machine, large enough to lie beyond the processor's.
+    /// Size of the file: small enough for any machine's page cache, larger than the processor's
+    /// caches.
     pub file: u64,
-    /// Of a sample: the file several times.
+    /// Bytes of a sample: the file several times.
     pub sample: u64,
 }
 
@@ -37,14 +38,14 @@ impl Sizes {
         )
     }
 
-    /// Once untimed, so that whatever a cache forgot meanwhile is warm again; then a timed sample.
+    /// Once without timing, to warm up caches; then a timed sample.
     pub fn passes(&self, bench: &Bench, mut pass: impl FnMut() -> Result<()>) -> Result<Taken> {
         pass()?;
         bench.take(|| (0..self.sample / self.file).try_for_each(|_| pass()))
     }
 }
 
-/// A sample of anything in these rows.
+/// A sample of any kind in these rows.
 type Sample = Streamed;
 
 /// `read`.
@@ -69,7 +70,8 @@ pub fn rewrite(bench: &Bench) -> Result<Vec<Measure>> {
     Ok(measures)
 }
 
-/// New files, beside new local files: shown without a bar, since it measures how the machine comes by its pages.
+/// New files, compared with new local files: shown without a target, since it measures how the
+/// machine allocates pages.
 fn new_file(bench: &Bench, sizes: Sizes, buffer: &[u8]) -> Result<Vec<Measure>> {
     let client = bench.cluster()?.client(TlsPolicy::default())?;
     let options = OpenOptions::new().read(true).write(true).create(true);
@@ -114,7 +116,7 @@ impl Files {
     }
 }
 
-/// Samples of the stream, the local file, and the file in the cluster, in this order in turn.
+/// Samples of the stream, the local file, and the file in the cluster, in turn in this order.
 fn in_turn(
     bench: &Bench,
     sizes: Sizes,

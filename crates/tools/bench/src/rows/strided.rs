@@ -13,9 +13,9 @@ use crate::{
 
 /// Bytes of a group.
 const GROUP_BYTES: u64 = 4096;
-/// From the start of a group to that of the next.
+/// Distance of the starts of two groups.
 const STRIDE_BYTES: u64 = 65_536;
-/// The library's window (I2): what one request to one I/O daemon may carry at most.
+/// The library's window (I2): the maximum payload of one request to one I/O daemon.
 const WINDOW_BYTES: u64 = 4 << 20;
 
 /// `strided`.
@@ -48,7 +48,8 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
     ])
 }
 
-/// The most requests that any I/O daemon got for the one call. The first call opens connections and presents the
+/// The maximum number of requests that an I/O daemon received for the one call. The first call
+/// opens connections and presents the capability; the second is counted.
 /// capability; the second is counted.
 fn requests_of(bench: &Bench, view: &File, buffer: &mut [u8]) -> Result<u64> {
     let calls = || bench.cluster()?.iod_metric("braid_iod_calls_total");

@@ -6,7 +6,7 @@ use braid_client::{Client, File, OpenOptions};
 /// Bytes of one call of the sequential rows.
 pub const CALL_BYTES: usize = 1 << 20;
 
-/// A file of `bytes`, made and written once if it is not there yet.
+/// A file of `bytes`, created and written once unless it exists.
 pub fn file(client: &Client, path: &str, bytes: u64) -> Result<File> {
     let file = client.open(path, &OpenOptions::new().read(true).write(true).create(true))?;
     if file.size()? != bytes {

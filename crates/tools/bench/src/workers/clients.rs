@@ -1,4 +1,4 @@
-//! Many clients of one process, each with connections and a thread of its own.
+//! Many clients of one process, each with its own connections and thread.
 
 use std::{io::stdin, thread};
 
@@ -20,11 +20,12 @@ pub fn path(client: u32) -> String {
 struct One {
     file: File,
     path: String,
-    // After the file.
+    // Dropped after the file.
     client: Client,
 }
 
-/// Does what each line of its input says, and answers `done`: `connect`, `read N`, `write N`, `stat N`, N of each client.
+/// Executes each line of its input and answers `done`: `connect`, `read N`, `write N`, `stat N`, N
+/// by each client.
 pub fn run(args: &ClientsArgs) -> Result<()> {
     let mut clients: Vec<One> = Vec::new();
     println!("ready");
@@ -41,14 +42,14 @@ pub fn run(args: &ClientsArgs) -> Result<()> {
             "read" => all(&clients, |one| one.read(count))?,
             "write" => all(&clients, |one| one.write(count))?,
             "stat" => all(&clients, |one| one.stat(count))?,
-            _ => bail!("{line:?} is not something that clients do"),
+            _ => bail!("unknown command {line:?}"),
         }
         println!("done");
     }
     Ok(())
 }
 
-/// By all at the same time.
+/// Runs `work` for all at the same time.
 fn all(clients: &[One], work: impl Fn(&One) -> Result<()> + Sync) -> Result<()> {
     thread::scope(|scope| {
         let work = &work;
@@ -60,14 +61,14 @@ fn all(clients: &[One], work: impl Fn(&One) -> Result<()> + Sync) -> Result<()> 
 }
 
 impl One {
-    /// With the capability presented to every daemon of its file.
+    /// Connects, and presents the capability to every daemon of its file.
     fn connect(args: &ClientsArgs, number: u32) -> Result<Self> {
         let client = connect(&args.mds, &args.key, TlsPolicy::default())?;
         let path = path(number);
         let file = client.open(path.as_str(), &OpenOptions::new().read(true).write(true))?;
         let one = Self { file, path, client };
         let mut buffer = vec![0; FILE_BYTES as usize];
-        ensure!(one.file.read_at(&mut buffer, 0)? == buffer.len(), "{} is not whole", one.path);
+        ensure!(one.file.read_at(&mut buffer, 0)? == buffer.len(), "{} is too short", one.path);
         Ok(one)
     }
 
@@ -96,7 +97,7 @@ impl One {
     }
 }
 
-/// Some place in a file, all daemons in turn and in no order within them.
+/// An offset in a file: all daemons in turn, in an irregular order within them.
 fn place(at: u64) -> u64 {
     let mixed = (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     mixed % (FILE_BYTES / CALL_BYTES as u64) * CALL_BYTES as u64

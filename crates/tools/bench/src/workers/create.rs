@@ -6,7 +6,8 @@ use braid_client::{Client, LayoutWish, TlsPolicy};
 use super::process::{ready, report};
 use crate::{args::CreateArgs, daemons::connect};
 
-/// Connects, prints `ready`, waits for a line, creates, prints how many were acknowledged, waits for the end of its input.
+/// Connects, prints `ready`, waits for a line, creates files, prints how many were acknowledged,
+/// and waits for the end of its input.
 pub fn run(args: &CreateArgs) -> Result<()> {
     let client = connect(&args.mds, &args.key, TlsPolicy::default())?;
     ready()?;
@@ -14,7 +15,7 @@ pub fn run(args: &CreateArgs) -> Result<()> {
     report(args.count.into())
 }
 
-/// Makes `count` files in a directory, one after the other.
+/// Creates `count` files in a directory, one after the other.
 pub fn create(client: &Client, directory: &str, prefix: &str, count: u32) -> Result<()> {
     for number in 0..count {
         client.touch(format!("{directory}/{prefix}{number}"), 0o644, true, LayoutWish::none())?;

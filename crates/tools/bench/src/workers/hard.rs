@@ -12,21 +12,21 @@ use anyhow::{Context, Result};
 use super::process::{ready, report};
 use crate::args::{HardArgs, HardPhase};
 
-/// Tasks that share the file, or the directory.
+/// Number of tasks that share the file or the directory.
 pub const TASKS: u64 = 2;
 /// IO500's record of `ior-hard`: a multiple of no page and no stripe.
 pub const RECORD_BYTES: u64 = 47_008;
 /// IO500's file of `mdtest-hard`.
 pub const FILE_BYTES: u64 = 3_901;
 
-/// Prints `ready`, waits for a line, does it, prints how many records or files that were.
+/// Prints `ready`, waits for a line, runs, and prints the number of records or files.
 pub fn run(args: &HardArgs) -> Result<()> {
     ready()?;
     work(args)?;
     report(args.count)
 }
 
-/// Does it.
+/// Runs the operation.
 pub fn work(args: &HardArgs) -> Result<()> {
     let failed = || format!("task {} on {}", args.rank, args.path.display());
     match args.phase {
@@ -45,7 +45,7 @@ fn other(args: &HardArgs) -> u64 {
     (args.rank + 1) % TASKS
 }
 
-/// Where the records of a task lie: in turn with those of the others.
+/// The offsets of a task's records: in turn with those of the others.
 fn records(rank: u64, count: u64) -> impl Iterator<Item = u64> {
     (0..count).map(move |number| (number * TASKS + rank) * RECORD_BYTES)
 }

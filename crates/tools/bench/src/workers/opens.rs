@@ -6,7 +6,8 @@ use braid_client::{Client, File, OpenOptions, TlsPolicy};
 use super::process::{ready, report};
 use crate::{args::OpensArgs, daemons::connect};
 
-/// Prints `ready`; at the next line makes the files and says how many, at the next one closes them and says of how many that failed.
+/// Prints `ready`; at the next line creates the files and prints their number; at the next one
+/// closes them and prints how many closes failed.
 pub fn run(args: &OpensArgs) -> Result<()> {
     ready()?;
     let clients: Vec<(Client, Vec<File>)> = (args.first..args.first + args.count)
@@ -20,7 +21,7 @@ pub fn run(args: &OpensArgs) -> Result<()> {
     report(failed as u64)
 }
 
-/// A client with a session of its own, and its files in a directory of its own.
+/// A client with its own session, and its files in its own directory.
 fn opened(args: &OpensArgs, number: u32) -> Result<(Client, Vec<File>)> {
     let client = connect(&args.mds, &args.key, TlsPolicy::default())?;
     let directory = format!("/opens{number}");

@@ -1,4 +1,4 @@
-//! A process of this program that works when it is told to, so that several begin at the same time.
+//! A process of this program that works on command, so that several start at the same time.
 
 use std::{
     ffi::OsString,
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::daemons::Daemon;
 
-/// Such a process, seen from the one that started it.
+/// Such a process, as seen by its parent.
 pub struct Worker {
     child: Child,
     input: ChildStdin,
@@ -31,12 +31,12 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Lets it begin.
+    /// Lets it start.
     pub fn go(&mut self) -> Result<()> {
         Ok(self.input.write_all(b"go\n")?)
     }
 
-    /// Waits until it has done so many.
+    /// Waits until it has done this many.
     pub fn expect_done(&mut self, count: u64) -> Result<()> {
         self.expect(&count.to_string())
     }
@@ -44,11 +44,7 @@ impl Worker {
     fn expect(&mut self, wanted: &str) -> Result<()> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        ensure!(
-            line.trim() == wanted,
-            "a working process said {:?} in place of {wanted}",
-            line.trim()
-        );
+        ensure!(line.trim() == wanted, "a worker process answered {:?}, not {wanted}", line.trim());
         Ok(())
     }
 
@@ -56,20 +52,20 @@ impl Worker {
     pub fn finish(self) -> Result<()> {
         let Self { mut child, input, .. } = self;
         drop(input);
-        ensure!(child.wait()?.success(), "a working process failed");
+        ensure!(child.wait()?.success(), "a worker process failed");
         Ok(())
     }
 }
 
-/// In the process: everything is prepared; returns when it may begin.
+/// In the process: everything is prepared; returns when it may start.
 pub fn ready() -> Result<()> {
     println!("ready");
     let mut line = String::new();
-    stdin().read_line(&mut line).context("waiting for the start")?;
+    stdin().read_line(&mut line).context("wait for the start")?;
     Ok(())
 }
 
-/// In the process: so many are done; returns when it may end.
+/// In the process: reports the number done; returns when it may end.
 pub fn report(count: u64) -> Result<()> {
     println!("{count}");
     stdin().lock().read_until(b'\n', &mut Vec::new())?;

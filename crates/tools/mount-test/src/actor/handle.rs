@@ -1,4 +1,4 @@
-//! An actor, by the one who started it.
+//! An actor, as seen by the process that started it.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -13,11 +13,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::locks::calls::Space;
 
-/// The longest that an answer may take which nothing stands in the way of: I8, and some.
+/// Maximum time of an answer that nothing blocks: I8's bound and a reserve.
 pub const ANSWER_MAX: Duration = Duration::from_secs(45);
-/// How often the state of a process is looked at while a change of it is waited for.
+/// How often the state of a process is polled while it should change.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Answers that may lie about, unread.
+/// Maximum number of unread answers.
 const ANSWERS_MAX: usize = 16;
 
 /// A running actor; killed when dropped.
@@ -46,18 +46,18 @@ impl Handle {
         Ok(Self { child, input, answers })
     }
 
-    /// Sends a command; the answer is taken with `answer`.
+    /// Sends a command; `answer` returns its answer.
     pub fn send(&mut self, words: &[&str]) -> Result<()> {
         Ok(writeln!(self.input, "{}", words.join("\t"))?)
     }
 
-    /// The answer to the oldest command that has none yet.
+    /// The answer to the oldest command without one.
     pub fn answer(&self) -> Result<String> {
         self.answer_within(ANSWER_MAX)?
             .with_context(|| format!("no answer in {} s", ANSWER_MAX.as_secs()))
     }
 
-    /// The same, or `None` after so long.
+    /// The same, or `None` after `limit`.
     pub fn answer_within(&self, limit: Duration) -> Result<Option<String>> {
         match self.answers.recv_timeout(limit) {
             Ok(answer) => Ok(Some(answer)),
@@ -66,13 +66,13 @@ impl Handle {
         }
     }
 
-    /// Sends, and takes the answer.
+    /// Sends a command and returns its answer.
     pub fn ask(&mut self, words: &[&str]) -> Result<String> {
         self.send(words)?;
         self.answer()
     }
 
-    /// Sends, and the answer must be `ok`; what follows it is given back.
+    /// Sends a command whose answer must be `ok`; returns the rest of the answer.
     pub fn must(&mut self, words: &[&str]) -> Result<String> {
         let answer = self.ask(words)?;
         answer
@@ -81,17 +81,17 @@ impl Handle {
             .with_context(|| format!("{words:?}: {answer}"))
     }
 
-    /// Opens a file and tells its number.
+    /// Opens a file and returns its number.
     pub fn open(&mut self, path: &Path) -> Result<String> {
-        self.must(&["open", path.to_str().context("a path that is text")?])
+        self.must(&["open", path.to_str().context("the path is not UTF-8")?])
     }
 
-    /// Asks for a lock that waits; the answer is still to be taken.
+    /// Requests a lock and waits for it; the answer is read later.
     pub fn begin_lock(&mut self, file: &str, space: Space, start: i64) -> Result<()> {
         self.send(&["lock", file, space.word(), "alone", "wait", &start.to_string(), "1"])
     }
 
-    /// Tries a lock of one byte; `ok` or the error.
+    /// Tries a lock of one byte; returns `ok` or the error.
     pub fn try_lock(&mut self, file: &str, space: Space, mode: &str, start: i64) -> Result<String> {
         Ok(self
             .ask(&["lock", file, space.word(), mode, "try", &start.to_string(), "1"])?
@@ -110,7 +110,7 @@ impl Handle {
                 return Ok(());
             }
             if let Ok(answer) = self.answers.try_recv() {
-                bail!("it should wait for a lock, and was answered at once: {answer}");
+                bail!("it should wait for a lock, but was answered immediately: {answer}");
             }
             ensure!(
                 started.elapsed() < ANSWER_MAX,
@@ -121,24 +121,24 @@ impl Handle {
         }
     }
 
-    /// Sends a signal that interrupts what it waits for.
+    /// Sends a signal that interrupts its wait.
     pub fn interrupt(&self) -> Result<()> {
         Ok(kill_process(self.pid()?, Signal::USR1)?)
     }
 
-    /// Its process.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// SIGKILL; it must be gone within the bound, whatever it waits for.
+    /// Sends SIGKILL; the process must end within the bound, whatever it waits for.
     pub fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         let started = Instant::now();
         while self.child.try_wait()?.is_none() {
             ensure!(
                 started.elapsed() < ANSWER_MAX,
-                "killed, and not gone after {} s",
+                "killed, but not ended after {} s",
                 ANSWER_MAX.as_secs()
             );
             std::thread::sleep(LOOK_EVERY);
@@ -154,7 +154,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        // One that hangs in a dead mount must not hang us.
+        // A process that hangs in a dead mount must not block us.
         let started = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && started.elapsed() < ANSWER_MAX {
             std::thread::sleep(LOOK_EVERY);

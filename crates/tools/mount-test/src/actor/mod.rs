@@ -1,7 +1,8 @@
-//! This program again as other processes: locks of a process are met only from another one.
+//! This program again as other processes: locks of a process conflict only with those of another
+//! one.
 //!
-//! An actor reads a command a line and answers with a line, `ok …` or the name of an error. The one who started it may
-//! send a command that waits, go on with another actor, and take the answer later.
+//! An actor reads one command a line and answers with a line, `ok …` or the name of an error. Its
+//! starter may send a command that waits, use another actor meanwhile, and read the answer later.
 
 pub mod handle;
 mod play;
@@ -10,7 +11,7 @@ use std::io::{BufRead, Write};
 
 use anyhow::Result;
 
-/// The hidden subcommand: plays until its input ends.
+/// The hidden subcommand: executes commands until its input ends.
 pub fn play() -> Result<()> {
     play::answer_signals()?;
     let mut actor = play::Actor::default();

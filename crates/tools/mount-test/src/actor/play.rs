@@ -1,4 +1,4 @@
-//! What an actor does.
+//! The commands of an actor.
 
 use std::{
     fs::{File, OpenOptions},
@@ -14,17 +14,18 @@ use crate::{
     locks::calls::{Mode, Space, in_the_way, lock},
 };
 
-/// An actor with the files that it has open.
+/// An actor with its open files.
 #[derive(Debug, Default)]
 pub struct Actor {
     files: Vec<Option<File>>,
 }
 
-/// A signal that interrupts a call and does nothing else.
+/// Installs a signal handler that interrupts a call and does nothing else.
 pub fn answer_signals() -> Result<()> {
     extern "C" fn nothing(_: libc::c_int) {}
     let nothing: extern "C" fn(libc::c_int) = nothing;
-    // SAFETY: an all-zero `sigaction` is a valid one: no flags (so calls are not restarted) and an empty mask.
+    // SAFETY: an all-zero `sigaction` is valid: no flags (so calls are not restarted), an empty
+    // mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = nothing as usize;
     // SAFETY: the handler does nothing, which is safe at any point of the program.
@@ -33,7 +34,7 @@ pub fn answer_signals() -> Result<()> {
 }
 
 impl Actor {
-    /// Does what the line says; the answer is a line.
+    /// Executes the command of a line; returns the answer line.
     pub fn act(&mut self, line: &str) -> String {
         let words: Vec<&str> = line.split('\t').collect();
         match self.try_act(&words) {
@@ -89,7 +90,7 @@ impl Actor {
             ["append", path, writer, records, seed] => {
                 append_records(path, writer.parse()?, records.parse()?, seed.parse()?)
             }
-            _ => bail!("not understood: {words:?}"),
+            _ => bail!("unknown command: {words:?}"),
         }
     }
 
@@ -98,8 +99,8 @@ impl Actor {
         file.context("not open")
     }
 
-    /// Adds one to the number in the file, under a lock, so often; each time what it finds must not be less than what it
-    /// left.
+    /// Adds one to the number in the file, under a lock, this many times. The number must never be
+    /// less than the one it wrote last.
     fn count(&self, file: &str, space: Space, times: u64) -> Result<String> {
         let file = self.file(file)?;
         let mut left = 0;
@@ -126,7 +127,7 @@ fn mode_of(word: &str) -> Result<Mode> {
     })
 }
 
-/// The number at this offset; 0 where the file does not reach so far.
+/// The number at this offset; 0 where the file is shorter.
 fn number_at(file: &File, offset: u64) -> std::io::Result<u64> {
     let mut bytes = [0; 8];
     let mut done = 0;
@@ -144,10 +145,10 @@ fn append_records(path: &str, writer: u32, records: u32, seed: u64) -> Result<St
     let mut random = Random::new(seed);
     for sequence in 0..records {
         let record = append::record(writer, sequence, &mut random);
-        // One call: a record that is written in two may have another between its parts.
+        // One call: a record written in two calls may have another one between its parts.
         let written = file.write(&record)?;
         if written != record.len() {
-            bail!("of {} bytes {written} were written", record.len());
+            bail!("only {written} of {} bytes were written", record.len());
         }
     }
     Ok(String::new())

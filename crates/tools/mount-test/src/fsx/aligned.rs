@@ -1,8 +1,8 @@
-//! Memory that O_DIRECT takes: it begins at a page.
+//! Memory for O_DIRECT: it begins at a page boundary.
 
 use crate::mapping::PAGE;
 
-/// A buffer of `length` bytes that begins at a page.
+/// A buffer of `length` bytes that begins at a page boundary.
 #[derive(Debug)]
 pub struct Aligned {
     memory: Vec<u8>,

@@ -1,4 +1,4 @@
-//! One operation done, and what it showed held against the image.
+//! Executes one operation and compares its result with the image.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use super::{
     subject::Subject,
 };
 
-/// What was not as it must be.
+/// A deviation from the image.
 #[derive(Debug)]
 pub enum Wrong {
     /// The operation failed.
     Failed(std::io::Error),
     /// Bytes differ.
     Bytes(Difference),
-    /// A number that the call gave.
+    /// A number that the call returned.
     Number { what: &'static str, wanted: u64, found: Option<u64> },
-    /// Data where the file system says there is a hole.
+    /// Data where the file system reports a hole.
     DataInHole { from: u64, to: u64, at: u64 },
 }
 
@@ -35,7 +35,8 @@ impl fmt::Display for Wrong {
             Self::Failed(error) => write!(out, "failed: {error}"),
             Self::Bytes(it) => write!(
                 out,
-                "{} bytes differ, the first at offset {} ({:#x}): wanted {:02x?}, found {:02x?}; operation {} was the last to \
+                "{} bytes differ, the first at offset {} ({:#x}): wanted {:02x?}, found {:02x?}; \
+                 operation {} was the last to \
                  change that byte",
                 it.count, it.offset, it.offset, it.wanted, it.found, it.writer
             ),
@@ -43,13 +44,14 @@ impl fmt::Display for Wrong {
                 write!(out, "{what}: wanted {wanted}, found {found:?}")
             }
             Self::DataInHole { from, to, at } => {
-                write!(out, "[{from}, {to}) is said to be a hole, and byte {at} of it is data")
+                write!(out, "[{from}, {to}) is reported as a hole, but byte {at} of it is data")
             }
         }
     }
 }
 
-/// Does `operation` (of this number) on `subjects[at]`, changes the image alike, and compares.
+/// Executes `operation` (of this number) on `subjects[at]`, changes the image accordingly, and
+/// compares.
 pub fn perform(
     subjects: &mut [Subject],
     at: usize,
@@ -116,15 +118,17 @@ pub fn perform(
     Ok(())
 }
 
-/// The bytes that an operation writes: never zero, so that a hole is seen, and others each time.
+/// The bytes that an operation writes: never zero, so that a hole shows, and different for each
+/// operation.
 fn contents(number: u64, length: u64) -> Vec<u8> {
     let mut random = Random::new(number);
     let mut bytes = vec![0; length.next_multiple_of(8) as usize];
-    // Eight at a time: a third of the exerciser's own time went into making one after the other, twice.
+    // Eight at a time: generating single bytes took a third of the exerciser's time.
     for word in bytes.chunks_exact_mut(8) {
         word.copy_from_slice(&(random.next_u64() | NEVER_ZERO).to_le_bytes());
     }
     bytes.truncate(length as usize);
+    debug_assert!(!bytes.contains(&0), "invariant 3: no written byte is zero");
     bytes
 }
 
@@ -137,7 +141,7 @@ fn grow(image: &mut Image, number: u64, end: u64, keep_size: bool) {
     }
 }
 
-/// What was read is what the image has there, and as much of it.
+/// A read returned what the image has there, and as much of it.
 fn same(image: &Image, offset: u64, length: u64, found: &[u8]) -> Result<(), Wrong> {
     if let Some(difference) = image.compare(offset, found) {
         return Err(Wrong::Bytes(difference));
@@ -146,7 +150,7 @@ fn same(image: &Image, offset: u64, length: u64, found: &[u8]) -> Result<(), Wro
     number("bytes read", wanted, Some(found.len() as u64))
 }
 
-/// The whole file is as the image says, by this path.
+/// The whole file is as in the image, through this path.
 pub fn whole(subject: &Subject, image: &Image) -> Result<(), Wrong> {
     length_is(subject, image)?;
     same(image, 0, image.length() + 1, &subject.read(0, image.length() + 1)?)
@@ -160,7 +164,7 @@ fn number(what: &'static str, wanted: u64, found: Option<u64>) -> Result<(), Wro
     if found == Some(wanted) { Ok(()) } else { Err(Wrong::Number { what, wanted, found }) }
 }
 
-/// Between `offset` and the data that follows there are only zeros.
+/// Between `offset` and the next data there are only zeros.
 fn seek_data(subject: &Subject, image: &Image, offset: u64) -> Result<(), Wrong> {
     let found = subject.seek_data(offset)?;
     match found {
@@ -171,7 +175,7 @@ fn seek_data(subject: &Subject, image: &Image, offset: u64) -> Result<(), Wrong>
     }
 }
 
-/// A hole lies at or behind `offset`, the last at the end, and holds only zeros.
+/// A hole begins at or behind `offset`, the last one at the end, and contains only zeros.
 fn seek_hole(subject: &Subject, image: &Image, offset: u64) -> Result<(), Wrong> {
     let found = subject.seek_hole(offset)?;
     match found {

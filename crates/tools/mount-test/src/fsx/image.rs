@@ -1,32 +1,33 @@
-//! What the file must hold: its bytes in memory, and which operation put each of them there.
+//! The expected content of the file: its bytes in memory, and the operation that wrote each of them
+//! last.
 
-/// The file as it must be.
+/// The expected file.
 #[derive(Debug)]
 pub struct Image {
     bytes: Vec<u8>,
     writers: Vec<u64>,
 }
 
-/// The first byte that is not as it must be.
+/// The first byte that differs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// Where in the file.
+    /// Its offset in the file.
     pub offset: u64,
-    /// What must be there, and what was found, from there on.
+    /// The expected bytes from there on.
     pub wanted: Vec<u8>,
-    /// What was found.
+    /// The bytes found.
     pub found: Vec<u8>,
-    /// How many bytes of what was read differ.
+    /// How many of the bytes read differ.
     pub count: usize,
-    /// The number of the operation that wrote, cut or zeroed this byte last.
+    /// The number of the operation that last wrote, truncated or zeroed this byte.
     pub writer: u64,
 }
 
-/// Bytes of a difference that are shown.
+/// Bytes of a difference that are printed.
 const SHOWN: usize = 16;
 
 impl Image {
-    /// An empty file that will not grow over `length_max`.
+    /// An empty file that will not grow beyond `length_max`.
     pub fn new(length_max: u64) -> Self {
         let length = usize::try_from(length_max).expect("an image fits into memory");
         Self { bytes: Vec::with_capacity(length), writers: vec![0; length] }
@@ -37,13 +38,13 @@ impl Image {
         self.bytes.len() as u64
     }
 
-    /// `[offset, offset + length)`, as much of it as there is.
+    /// `[offset, offset + length)`, as far as the file reaches.
     pub fn part(&self, offset: u64, length: u64) -> &[u8] {
         let end = self.length().min(offset + length);
         if offset >= end { &[] } else { &self.bytes[offset as usize..end as usize] }
     }
 
-    /// Stores bytes, and zeros between the end and them.
+    /// Stores bytes, and zeros between the end of the file and them.
     pub fn write(&mut self, operation: u64, offset: u64, bytes: &[u8]) {
         self.reach(operation, offset + bytes.len() as u64);
         let range = offset as usize..offset as usize + bytes.len();
@@ -51,7 +52,7 @@ impl Image {
         self.writers[range].fill(operation);
     }
 
-    /// Makes a range zeros; what of it lies behind the end is left alone.
+    /// Zeroes a range; the part behind the end is ignored.
     pub fn zero(&mut self, operation: u64, offset: u64, length: u64) {
         let end = self.length().min(offset + length);
         if offset < end {
@@ -59,21 +60,21 @@ impl Image {
         }
     }
 
-    /// Makes it at least `length` long.
+    /// Extends it to at least `length`.
     pub fn reach(&mut self, operation: u64, length: u64) {
         if self.length() < length {
             self.truncate(operation, length);
         }
     }
 
-    /// Makes it exactly `length` long.
+    /// Sets its length.
     pub fn truncate(&mut self, operation: u64, length: u64) {
         let (old, new) = (self.bytes.len(), length as usize);
         self.bytes.resize(new, 0);
         self.writers[old.min(new)..old.max(new)].fill(operation);
     }
 
-    /// Holds what was read at `offset` against the image; behind its end there must be zeros, if anything.
+    /// Compares what was read at `offset` with the image; behind the end only zeros are allowed.
     pub fn compare(&self, offset: u64, found: &[u8]) -> Option<Difference> {
         if found == self.part(offset, found.len() as u64) {
             return None;
@@ -120,6 +121,6 @@ mod tests {
         let difference = image.compare(1, b"axb").unwrap();
         assert_eq!((difference.offset, difference.writer, difference.count), (2, 2, 1));
         assert_eq!((difference.wanted, difference.found), (b"bb".to_vec(), b"xb".to_vec()));
-        assert_eq!(image.compare(3, b"b\0\0"), None, "zeros behind the end are as they must be");
+        assert_eq!(image.compare(3, b"b\0\0"), None, "zeros behind the end are correct");
     }
 }

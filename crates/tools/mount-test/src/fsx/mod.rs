@@ -1,4 +1,4 @@
-//! Random operations on one file, by one path or several, held against an image of it in memory.
+//! Random operations on one file, through one path or several, compared with an image in memory.
 //!
 //! ```text
 //!   seed ──► operation ──► check ──┬──► subject 0 (path A)  ┐
@@ -6,9 +6,13 @@
 //!                                  └──► image               ┘
 //! ```
 //!
-//! Invariants: (1) the seed alone decides the operations; (2) one operation at a time: what returned is seen by the next,
-//! on whatever path (the rule of docs/consistency.md), but for what was written through a mapping, which is synced before
-//! another path looks, or a server is asked where data is; (3) no byte that is written is zero, so that a hole in its place is seen.
+//! Invariants:
+//!
+//! 1. The seed alone decides the operations.
+//! 2. One operation runs at a time, and the next one sees its result through any path (the rule of
+//!    docs/consistency.md). Exception: a write through a mapping is synced before another path
+//!    reads, or before a server is asked where data is.
+//! 3. No written byte is zero, so that a hole in its place shows.
 
 mod aligned;
 mod check;
@@ -35,44 +39,44 @@ use self::{
     subject::Subject,
 };
 
-/// Operations between two looks at the whole file, by every path.
+/// Number of operations between two comparisons of the whole file through every path.
 const WHOLE_EVERY: u64 = 2_000;
-/// Operations that are shown when something is wrong.
+/// Number of operations in the report of a failure.
 const SHOWN: usize = 24;
-/// Kinds of operations that are shown with their times.
+/// Number of kinds of operations in the report of times.
 const DEAREST: usize = 6;
 
 /// `braid-mount-test fsx`.
 #[derive(Args, Clone, Debug)]
 pub struct FsxArgs {
-    /// A directory of the file system; several are the same directory by several mounts
+    /// A directory of the file system; several are the same directory through several mounts
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-    /// Which operations
+    /// The seed of the operations
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How many
+    /// The number of operations
     #[arg(long, default_value_t = 200_000, value_name = "N")]
     pub ops: u64,
-    /// The longest that the file gets, in bytes
+    /// Maximum length of the file, in bytes
     #[arg(long, default_value_t = 256 << 10, value_name = "BYTES")]
     pub length: u64,
-    /// The longest range of one operation, in bytes
+    /// Maximum range of one operation, in bytes
     #[arg(long, default_value_t = 64 << 10, value_name = "BYTES")]
     pub range: u64,
     /// Leave out operations with this in their names, such as `mapped` or `O_DIRECT`
     #[arg(long, value_name = "WORD")]
     pub without: Vec<String>,
-    /// Print each operation before it is done
+    /// Print each operation before it runs
     #[arg(long)]
     pub verbose: bool,
-    /// Change a byte behind the exerciser's back before this operation: it must be found
+    /// Corrupt a byte before this operation, to test that the exerciser detects it
     #[arg(long, value_name = "N")]
     pub plant: Option<u64>,
 }
 
 impl FsxArgs {
-    /// The usual sizes.
+    /// The default sizes.
     pub fn of(dirs: Vec<PathBuf>, seed: u64, ops: u64) -> Self {
         Self {
             dirs,
@@ -87,7 +91,7 @@ impl FsxArgs {
     }
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Done {
     daemons: Option<usize>,
@@ -97,22 +101,22 @@ pub struct Done {
 }
 
 impl Done {
-    /// I/O daemons that the file lay on; nothing where that was not BraidFS.
+    /// The number of I/O daemons that hold the file; `None` on other file systems.
     pub fn daemons(&self) -> Option<usize> {
         self.daemons
     }
 
-    /// Operations that the file system does not have, and how often they were asked for.
+    /// Operations that the file system does not support, and how often they were tried.
     pub fn refused(&self) -> String {
         table(&self.refused)
     }
 
-    /// How often each was done.
+    /// How often each operation ran.
     pub fn counts(&self) -> String {
         table(&self.counts)
     }
 
-    /// Those that took most of the time, and how long each of them took.
+    /// The operations that took most of the time, and the time of each.
     pub fn dearest(&self) -> String {
         let mut times: Vec<_> = self.times.iter().collect();
         times.sort_by_key(|(_, time)| std::cmp::Reverse(**time));
@@ -133,7 +137,7 @@ fn table(counts: &BTreeMap<&str, u64>) -> String {
     counts.iter().map(|(word, count)| format!("{word} {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Runs it to the end, or to the first thing that is wrong.
+/// Runs all operations, or stops at the first failure.
 pub fn run(args: &FsxArgs) -> Result<Done> {
     ensure!(
         args.length >= args.range && args.range >= 1 << 12,
@@ -165,7 +169,7 @@ impl<'a> Exerciser<'a> {
         let name = format!("fsx-{}", args.seed);
         let paths: Vec<PathBuf> = args.dirs.iter().map(|dir| dir.join(&name)).collect();
         spread::prepare(&args.dirs[0])?;
-        // What another run left has the layout of that run.
+        // A file of an earlier run has the layout of that run.
         if paths[0].exists() {
             std::fs::remove_file(&paths[0])?;
         }
@@ -173,7 +177,7 @@ impl<'a> Exerciser<'a> {
         let done = Done { daemons: spread::daemons(&paths[0])?, ..Done::default() };
         let subjects: std::io::Result<_> =
             paths.iter().map(|path| Subject::open(path.clone(), args.length)).collect();
-        let subjects = subjects.with_context(|| format!("opening {name} by every path"))?;
+        let subjects = subjects.with_context(|| format!("open {name} through every path"))?;
         let (image, random) = (Image::new(args.length), Random::new(args.seed));
         Ok(Self { args, paths, subjects, image, random, number: 0, last: VecDeque::new(), done })
     }
@@ -221,7 +225,7 @@ impl<'a> Exerciser<'a> {
 
     fn perform(&mut self, at: usize, operation: &Operation) -> Result<(), Wrong> {
         match operation {
-            // The other path takes part.
+            // The other path takes part too.
             Operation::CopyRange { .. } => {
                 self.subjects.iter_mut().try_for_each(Subject::settle)?;
                 self.tell_the_kernel_the_length(at)?;
@@ -247,8 +251,9 @@ impl<'a> Exerciser<'a> {
         }
     }
 
-    /// Linux asks nobody how long a file is before it copies a range or gives out a page of a mapping: it believes what it
-    /// heard last. A program that cannot know asks first (docs/consistency.md).
+    /// Linux does not ask for a file's length before it copies a range or maps a page: it uses the
+    /// length that it knows. A program that needs the current length must query it before
+    /// (docs/consistency.md).
     fn tell_the_kernel_the_length(&self, at: usize) -> Result<(), Wrong> {
         if self.subjects.len() > 1 {
             self.subjects[at].length()?;
@@ -260,8 +265,7 @@ impl<'a> Exerciser<'a> {
         for at in 0..self.subjects.len() {
             let settled = self.settle_others(at);
             let outcome = settled.and_then(|()| check::whole(&self.subjects[at], &self.image));
-            outcome
-                .map_err(|wrong| self.report(at, &wrong).context("looking at the whole file"))?;
+            outcome.map_err(|wrong| self.report(at, &wrong).context("compare the whole file"))?;
         }
         Ok(())
     }
@@ -276,7 +280,7 @@ impl<'a> Exerciser<'a> {
         )
     }
 
-    /// What a file system that loses or mixes up a byte would do.
+    /// Simulates a file system that corrupts a byte.
     fn plant(&self) -> Result<()> {
         use std::os::unix::fs::FileExt;
         let file = OpenOptions::new().read(true).write(true).open(&self.paths[0])?;

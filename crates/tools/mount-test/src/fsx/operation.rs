@@ -1,4 +1,4 @@
-//! The operations, and how a random one is drawn.
+//! The operations, and the random choice of one.
 
 use braid_types::Random;
 
@@ -73,18 +73,18 @@ pub enum Operation {
     Reopen,
 }
 
-/// What operations are drawn within.
+/// The limits of drawn operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The longest that the file gets.
+    /// Maximum length of the file.
     pub file: u64,
-    /// The longest range of one operation.
+    /// Maximum range of one operation.
     pub operation: u64,
-    /// How many paths there are.
+    /// Number of paths.
     pub paths: usize,
 }
 
-/// How often each is drawn, of the sum of all.
+/// How often each operation is drawn, relative to the sum.
 const WEIGHTS: &[(u64, Draw)] = &[
     (16, Draw::Read),
     (5, Draw::ReadDirect),
@@ -124,7 +124,7 @@ enum Draw {
     Reopen,
 }
 
-/// The next operation, for a file that is `length` long.
+/// The next operation for a file of this length.
 pub fn draw(random: &mut Random, limits: &Limits, length: u64) -> Operation {
     let sum: u64 = WEIGHTS.iter().map(|(weight, _)| weight).sum();
     let mut left = random.below(sum);
@@ -133,7 +133,7 @@ pub fn draw(random: &mut Random, limits: &Limits, length: u64) -> Operation {
         left = left.saturating_sub(*weight);
         here
     });
-    let (_, draw) = drawn.expect("less than the sum");
+    let (_, draw) = drawn.expect("the drawn number is less than the sum");
     operation(*draw, random, limits, length)
 }
 
@@ -182,7 +182,7 @@ fn operation(draw: Draw, random: &mut Random, limits: &Limits, length: u64) -> O
     }
 }
 
-/// A range that may begin and end anywhere in the longest file.
+/// A range anywhere in the longest file.
 fn anywhere(
     random: &mut Random,
     limits: &Limits,
@@ -204,7 +204,7 @@ fn aligned(
     make(offset * PAGE, pages * PAGE)
 }
 
-/// A range that lies in the file; in an empty one there is none, and its attributes are asked for instead.
+/// A range inside the file; an empty file has none, so its attributes are queried instead.
 fn inside(
     random: &mut Random,
     limits: &Limits,
@@ -218,7 +218,7 @@ fn inside(
     make(offset, (1 + random.below(limits.operation)).min(length - offset))
 }
 
-/// A range of the file to where it does not meet itself.
+/// Two ranges of the file that do not overlap.
 fn copy(random: &mut Random, limits: &Limits, length: u64) -> Operation {
     let to_path = random.below(limits.paths as u64) as usize;
     let (from, to) = (random.below(length.max(1)), random.below(limits.file));
@@ -236,7 +236,7 @@ fn copy(random: &mut Random, limits: &Limits, length: u64) -> Operation {
 }
 
 impl Operation {
-    /// New bytes that it brings.
+    /// Number of new bytes that it writes.
     pub fn written(&self) -> u64 {
         match self {
             Self::Write { length, .. }
@@ -247,7 +247,7 @@ impl Operation {
         }
     }
 
-    /// A word for the table of counts.
+    /// Its name in the table of counts.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Read { .. } => "read",

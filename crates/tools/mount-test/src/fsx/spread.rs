@@ -1,4 +1,5 @@
-//! Where the file lies: on BraidFS in short stripes over several I/O daemons, so that operations and pages cross them.
+//! The layout of the file: on BraidFS in short stripes over several I/O daemons, so that operations
+//! and pages cross them.
 //!
 //! ```text
 //!   file     0        16 KiB     32 KiB     48 KiB     64 KiB …          of 256 KiB: four rounds
@@ -13,17 +14,17 @@ use rustix::{
     io::Errno,
 };
 
-/// I/O daemons that the file is dealt out to.
+/// Number of I/O daemons of the file.
 pub const DAEMONS: usize = 4;
 
-/// The layout of a directory and of a file; no other file system has it.
+/// The layout of a directory or file, which only BraidFS has.
 const ATTRIBUTE: &str = "user.braid.layout";
-/// Shorter than most operations, and several pages.
+/// Shorter than most operations, and several pages long.
 const STRIPE_BYTES: u64 = 16 << 10;
-/// The layout in words is shorter.
+/// Maximum length of a layout as text.
 const WORDS_BYTES_MAX: usize = 4 << 10;
 
-/// New files of this directory are dealt out, where it is one of BraidFS.
+/// Gives new files of this directory the layout, if it is on BraidFS.
 pub fn prepare(dir: &Path) -> Result<()> {
     if words(dir)?.is_none() {
         return Ok(());
@@ -33,7 +34,8 @@ pub fn prepare(dir: &Path) -> Result<()> {
         .with_context(|| format!("setting {ATTRIBUTE} of {} to {layout}", dir.display()))
 }
 
-/// How many daemons this file lies on; an error where that is BraidFS and they are not [`DAEMONS`] in short stripes.
+/// The number of daemons of this file; an error on BraidFS when they are not [`DAEMONS`] in short
+/// stripes.
 pub fn daemons(file: &Path) -> Result<Option<usize>> {
     let Some(words) = words(file)? else { return Ok(None) };
     let value =
@@ -47,7 +49,7 @@ pub fn daemons(file: &Path) -> Result<Option<usize>> {
     Ok(Some(daemons))
 }
 
-/// The layout in words; nothing on other file systems.
+/// The layout as text; `None` on other file systems.
 fn words(path: &Path) -> Result<Option<String>> {
     let mut words = vec![0; WORDS_BYTES_MAX];
     match getxattr(path, ATTRIBUTE, &mut words[..]) {

@@ -1,4 +1,4 @@
-//! The file under test as one path shows it: descriptors, a mapping that is kept, and the calls.
+//! The tested file through one path: descriptors, a lasting mapping, and the calls.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,13 +12,13 @@ use rustix::fs::{FallocateFlags, SeekFrom, copy_file_range, fallocate, fstat, se
 use super::aligned::Aligned;
 use crate::mapping::Mapping;
 
-/// The file, opened by one path.
+/// The file, opened through one path.
 #[derive(Debug)]
 pub struct Subject {
     path: PathBuf,
     open: Open,
     length_max: u64,
-    /// Written through the kept mapping and not synced yet: other paths need not see it.
+    /// Written through the mapping and not synced yet: other paths need not see it.
     unsynced: bool,
 }
 
@@ -26,9 +26,9 @@ pub struct Subject {
 struct Open {
     file: File,
     append: File,
-    /// Absent where the file system refuses O_DIRECT.
+    /// `None` where the file system refuses O_DIRECT.
     direct: Option<File>,
-    /// Absent where it refuses shared mappings.
+    /// `None` where it refuses shared mappings.
     mapping: Option<Mapping>,
 }
 
@@ -46,7 +46,7 @@ impl Open {
     }
 }
 
-/// `None` when the file system does not have this.
+/// `None` when the file system does not support the call.
 fn refusable<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
@@ -61,7 +61,7 @@ fn refusable<T>(outcome: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Whether the file system said that it does not have this operation.
+/// Whether the error means that the file system does not support the operation.
 pub fn is_refusal(error: &Error) -> bool {
     error.raw_os_error() == Some(libc::EOPNOTSUPP)
 }
@@ -71,7 +71,7 @@ fn refused() -> Error {
 }
 
 impl Subject {
-    /// Opens the file, which exists; it will not grow over `length_max`.
+    /// Opens the file, which exists and will not grow beyond `length_max`.
     pub fn open(path: PathBuf, length_max: u64) -> Result<Self> {
         let open = Open::new(&path, length_max)?;
         Ok(Self { path, open, length_max, unsynced: false })
@@ -79,7 +79,8 @@ impl Subject {
 
     /// Closes everything and opens it again.
     pub fn reopen(&mut self) -> Result<()> {
-        // The old ones go only when the new ones are there: what is closed last writes back.
+        // The old descriptors are closed only after the new ones are open: the last close writes
+        // back.
         self.open = Open::new(&self.path, self.length_max)?;
         self.unsynced = false;
         Ok(())
@@ -95,7 +96,8 @@ impl Subject {
     pub fn read_direct(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
         let file = self.open.direct.as_ref().ok_or_else(refused)?;
         let mut buffer = Aligned::new(length);
-        // One call: where a direct read ends behind the end of the file, the next offset is not aligned.
+        // One call: where a direct read ends at the end of the file, the next offset is not
+        // aligned.
         let done = file.read_at(buffer.bytes_mut(), offset)?;
         Ok(buffer.bytes()[..done].to_vec())
     }
@@ -126,7 +128,7 @@ impl Subject {
         if sync { self.settle() } else { Ok(()) }
     }
 
-    /// What the mapping holds is for other paths to see.
+    /// Makes the mapping's stores visible to other paths.
     pub fn settle(&mut self) -> Result<()> {
         if let (true, Some(mapping)) = (self.unsynced, &self.open.mapping) {
             mapping.sync()?;
@@ -162,7 +164,7 @@ impl Subject {
         Ok(fallocate(&self.open.file, flags, offset, length)?)
     }
 
-    /// From this path to `other`, to the last byte.
+    /// Copies from this path to `other`, up to the last byte.
     pub fn copy_range(&self, other: &Self, mut from: u64, mut to: u64, length: u64) -> Result<()> {
         let mut left = length;
         while left > 0 {
@@ -184,12 +186,12 @@ impl Subject {
         Ok(())
     }
 
-    /// Where data begins at or behind `offset`; `None` if nowhere.
+    /// The offset of the first data at or behind `offset`, if any.
     pub fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
         end_is_none(seek(&self.open.file, SeekFrom::Data(offset)))
     }
 
-    /// Where a hole begins at or behind `offset`; `None` if `offset` lies behind the end.
+    /// The offset of the first hole at or behind `offset`; `None` if `offset` is behind the end.
     pub fn seek_hole(&self, offset: u64) -> Result<Option<u64>> {
         end_is_none(seek(&self.open.file, SeekFrom::Hole(offset)))
     }

@@ -1,4 +1,4 @@
-//! What a file has beside its bytes: the mode, the time of change, an extended attribute; each a register.
+//! Attributes of a file: the mode, the time of change, an extended attribute. Each is a register.
 
 use std::{
     fs::Permissions,
@@ -12,16 +12,16 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 use super::{order::Timed, player::Player, register::Call};
 
-/// Registers of one file.
+/// Number of registers of one file.
 pub const KINDS: usize = 3;
 const ATTRIBUTE: &str = "user.history";
 
-/// The file of this number.
+/// The name of this file.
 pub fn name(file: usize) -> String {
     format!("attributes-{file}")
 }
 
-/// What the registers hold when nothing was done yet.
+/// The initial values of the registers.
 pub fn initial(path: &Path) -> Result<[u64; KINDS]> {
     setxattr(path, ATTRIBUTE, &0u64.to_le_bytes(), XattrFlags::empty())?;
     std::fs::File::options().write(true).open(path)?.set_modified(SystemTime::UNIX_EPOCH)?;
@@ -29,7 +29,7 @@ pub fn initial(path: &Path) -> Result<[u64; KINDS]> {
     Ok([0o600, 0, 0])
 }
 
-/// One of the calls.
+/// Makes one of the calls.
 pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
     let kind = player.random.below(KINDS as u64) as usize;
     if player.random.below(2) == 0 {
@@ -43,7 +43,7 @@ fn set(player: &mut Player, file: usize, kind: usize, out: &mut Vec<Timed<Call>>
     let path = player.dir.join(name(file));
     let value = match kind {
         0 => player.random.below(0o1000),
-        // Seconds that fit into the 34 bits that ext4 keeps.
+        // Seconds that fit into the 34 bits of ext4.
         1 => player.tag() & 0xffff_ffff | (player.thread as u64) << 24,
         _ => player.tag(),
     };
@@ -59,7 +59,7 @@ fn set(player: &mut Player, file: usize, kind: usize, out: &mut Vec<Timed<Call>>
     }
 }
 
-/// Reads one of them.
+/// Reads one of the registers.
 pub fn look(player: &mut Player, file: usize, kind: usize, out: &mut Vec<Timed<Call>>) {
     let path = player.dir.join(name(file));
     let get = || match kind {
@@ -77,7 +77,7 @@ pub fn look(player: &mut Player, file: usize, kind: usize, out: &mut Vec<Timed<C
     }
 }
 
-/// By the path: one call, while opening the file and setting it are two.
+/// By path: one call, while open and set would be two.
 fn set_modified(path: &Path, seconds: u64) -> Result<()> {
     let stamp = |seconds| rustix::fs::Timespec { tv_sec: seconds, tv_nsec: 0 };
     let times =

@@ -1,11 +1,11 @@
-//! Listings of a directory whose names change: what was there all the time is listed, once; what was absent all the time is
-//! not. Between, anything goes.
+//! Listings of a directory whose names change. A name that existed all the time is listed once, and
+//! a name that was absent all the time is not listed. Otherwise both are allowed.
 
 use std::{collections::HashMap, io::Result};
 
 use super::{names, order::Timed, player::Player};
 
-/// Names in each directory that nobody touches.
+/// Names in each directory that no thread changes.
 pub const BYSTANDERS: usize = 30;
 
 /// A listing.
@@ -15,7 +15,7 @@ pub struct Listing {
     pub found: Vec<String>,
 }
 
-/// The path of an untouched name.
+/// The path of an unchanged name.
 pub fn bystander(dir: usize, at: usize) -> String {
     format!("d{dir}/keep-{at:03}")
 }
@@ -37,14 +37,14 @@ pub fn play(player: &mut Player, dir: usize, out: &mut Vec<Timed<Listing>>) {
     }
 }
 
-/// When a name was changed, and whether it was there afterwards.
+/// A change of a name: its times, and whether the name exists afterwards.
 struct Change {
     invoked: u64,
     returned: u64,
     present: bool,
 }
 
-/// Holds each listing against the changes of names.
+/// Checks each listing against the changes of names.
 pub fn judge(
     listings: &[Timed<Listing>],
     calls: &[Timed<names::Call>],
@@ -85,14 +85,15 @@ fn wrong(listing: &Timed<Listing>, name: &str, present: bool) -> Option<String> 
     (times != wanted).then(|| {
         let (thread, from, to) = (listing.thread, listing.invoked / 1000, listing.returned / 1000);
         format!(
-            "d{}/{name} is listed {times} times by thread {thread} in [{from}, {to}] us, and was {} all that time",
+            "d{}/{name} is listed {times} times by thread {thread} in [{from}, {to}] us, \
+                 but was {} all that time",
             listing.call.dir,
             if present { "there" } else { "absent" }
         )
     })
 }
 
-/// Whether a name was there, or absent, all the time of the listing; `None` where that is not certain.
+/// Whether a name existed (or was absent) during the whole listing; `None` when that is uncertain.
 fn throughout(changes: &[Change], listing: &Timed<Listing>) -> Option<bool> {
     if changes
         .iter()
@@ -102,7 +103,7 @@ fn throughout(changes: &[Change], listing: &Timed<Listing>) -> Option<bool> {
     }
     let before = || changes.iter().filter(|change| change.returned < listing.invoked);
     let Some(last) = before().max_by_key(|change| change.returned) else { return Some(false) };
-    // Others that may have come after it must have had the same effect.
+    // Changes that may have come later must have had the same effect.
     before()
         .all(|change| change.returned < last.invoked || change.present == last.present)
         .then_some(last.present)

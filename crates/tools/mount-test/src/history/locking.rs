@@ -1,4 +1,4 @@
-//! Locks of a few bytes for open files, tried and never waited for.
+//! Locks of a few bytes by open files, without waiting.
 
 use std::{fs::File, io::Error};
 
@@ -8,13 +8,13 @@ use super::{
 };
 use crate::locks::calls::{Mode, Space, lock};
 
-/// Bytes that are locked.
+/// Number of bytes that are locked.
 const BYTES: u64 = 4;
 
 /// The specification.
 pub struct Locks;
 
-/// A lock tried or released, and whether it was had.
+/// A lock tried or released, and whether it was granted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Call {
     pub owner: usize,
@@ -24,7 +24,7 @@ pub struct Call {
     pub had: bool,
 }
 
-/// Who holds a byte: each owner's bit, and whether the only one is alone.
+/// The owners of a byte's lock, a bit for each, and whether it is exclusive.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub struct Held {
     owners: u64,
@@ -68,12 +68,13 @@ impl Specification for Locks {
     }
 }
 
-/// The file of this number.
+/// The name of this file.
 pub fn name(file: usize) -> String {
     format!("locks-{file}")
 }
 
-/// One of the calls, on the thread's own open file, which stays open for the round: a close would release.
+/// Makes one of the calls, on the thread's own open file. The file stays open for the round, since
+/// a close would release the locks.
 pub fn play(player: &mut Player, file: usize, open: &File, out: &mut Vec<Timed<Call>>) {
     let first = player.random.below(BYTES);
     let count = 1 + player.random.below(BYTES - first);
@@ -128,7 +129,7 @@ mod tests {
         assert!(!check(&[(0, Mode::Alone, true), (1, Mode::Alone, true)]), "had by two");
         assert!(
             !check(&[(0, Mode::Alone, true), (0, Mode::Unlock, true), (1, Mode::Alone, false)]),
-            "refused for nothing"
+            "refused without a conflict"
         );
     }
 }

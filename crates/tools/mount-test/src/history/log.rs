@@ -1,4 +1,5 @@
-//! A file that is only appended to: the final contents say in which order, and every length that was seen must fit it.
+//! An append-only file. The final content defines the order of the appends, and every observed
+//! length must fit it.
 
 use std::{collections::HashMap, io::Write, os::unix::fs::FileExt};
 
@@ -7,15 +8,15 @@ use super::{
     player::Player,
 };
 
-/// The specification: how many records there are.
+/// The specification: the number of records.
 pub struct Log;
 
-/// What is done to it.
+/// A call on the object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Call {
-    /// The record with this tag; where it lies is known at the end.
+    /// An append of the record with this tag; its place is known at the end.
     Append { tag: u64, place: Option<u64> },
-    /// So many records, by `fstat` or `stat`.
+    /// This many records, by `fstat` or `stat`.
     Length(u64),
 }
 
@@ -32,12 +33,12 @@ impl Specification for Log {
     }
 }
 
-/// The file of this number.
+/// The name of this file.
 pub fn name(file: usize) -> String {
     format!("log-{file}")
 }
 
-/// One of the calls.
+/// Makes one of the calls.
 pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
     match player.random.below(4) {
         0..2 => append(player, file, out),
@@ -88,8 +89,8 @@ pub fn contents(player: &mut Player, file: usize) -> Option<Vec<u64>> {
     )
 }
 
-/// Gives every append its place. One that is not there must be one of unknown outcome, and is left out; one that is there
-/// twice, and a tag that nobody wrote, are said.
+/// Finds the place of every append. A missing record must have an unknown outcome, and its call is
+/// left out. A duplicate record and an unknown tag are errors.
 pub fn place(calls: Vec<Timed<Call>>, contents: &[u64]) -> Result<Vec<Timed<Call>>, String> {
     let mut places = HashMap::new();
     for (place, tag) in contents.iter().enumerate() {
@@ -105,7 +106,7 @@ pub fn place(calls: Vec<Timed<Call>>, contents: &[u64]) -> Result<Vec<Timed<Call
                 (None, NEVER) => continue,
                 (None, _) => {
                     return Err(format!(
-                        "record {tag:#x} was appended by thread {} and is not there",
+                        "record {tag:#x} was appended by thread {} and is missing",
                         timed.thread
                     ));
                 }
@@ -115,7 +116,9 @@ pub fn place(calls: Vec<Timed<Call>>, contents: &[u64]) -> Result<Vec<Timed<Call
         placed.push(timed);
     }
     match places.into_iter().next() {
-        Some((tag, place)) => Err(format!("at place {place} is {tag:#x}, which nobody appended")),
+        Some((tag, place)) => {
+            Err(format!("at place {place} is {tag:#x}, which no thread appended"))
+        }
         None => Ok(placed),
     }
 }

@@ -1,19 +1,23 @@
-//! Random calls by several threads on several mounts, recorded with their times, and then held against what a coherent
-//! file system could have answered: every read sees every write that returned before it.
+//! Random calls by several threads on several mounts, recorded with their times and then compared
+//! with what a coherent file system could have answered: every read sees every write that returned
+//! before it.
 //!
 //! ```text
 //!   thread 0 ── mount A ──┐   calls with times    ┌─ words, attributes: registers ┐
-//!   thread 1 ── mount B ──┼───────────────────────┼─ small files, logs, locks     ├─ order: is there one?
+//!   thread 1 ── mount B ──┼───────────────────────┼─ small files, logs, locks     ├─ an order?
 //!   thread 2 ── mount A ──┘                       ├─ names: cells of five         ┘
 //!                                                 └─ listings: was it there all the time?
 //! ```
 //!
-//! A round has new objects, so that what was under way when a server died burdens one round alone. The seed decides what
-//! each thread asks for, not when.
+//! A round has new objects, so that calls in flight when a server died affect one round alone. The
+//! seed decides what each thread requests, not when.
 //!
-//! Invariants: (1) a call is judged by its own times alone, never by how long it took; (2) a call that failed with an error
-//! that says nothing about the object is of unknown outcome; without servers killed such an error is itself a failure;
-//! (3) at the end each mount looks at everything once more, and all see the same.
+//! Invariants:
+//!
+//! 1. The check of a call uses its start and end, never its duration.
+//! 2. A call that failed with an error unrelated to the object has an unknown outcome. Unless
+//!    servers are killed, such an error is itself a failure.
+//! 3. At the end each mount reads everything once more, and all see the same.
 
 mod attributes;
 mod listing;
@@ -37,10 +41,10 @@ pub use self::round::{Options, Played, play_round};
 /// `braid-mount-test history`.
 #[derive(Args, Clone, Debug)]
 pub struct HistoryArgs {
-    /// A directory of the file system; several are the same directory by several mounts
+    /// A directory of the file system; several are the same directory through several mounts
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-    /// Which calls
+    /// The seed of the calls
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Rounds, each with new objects
@@ -52,22 +56,22 @@ pub struct HistoryArgs {
     /// Calls of each thread in a round
     #[arg(long, default_value_t = 400, value_name = "N")]
     pub calls: u64,
-    /// The stripe size: words lie around the end of the first stripe
+    /// The stripe size: words are around the end of the first stripe
     #[arg(long, default_value_t = 1 << 20, value_name = "BYTES")]
     pub stripe: u64,
-    /// The longest that a call may take, in seconds
+    /// Maximum time of a call, in seconds
     #[arg(long, default_value_t = 45, value_name = "SECONDS")]
     pub limit: u64,
-    /// Play all rounds, also after one that is wrong
+    /// Run all rounds, also after one that failed
     #[arg(long)]
     pub keep_going: bool,
-    /// Answer one of N reads with what was read there before: it must be found
+    /// Answer one of N reads with an older value, to test that the checker detects it
     #[arg(long, value_name = "N")]
     pub plant: Option<u64>,
 }
 
 impl HistoryArgs {
-    /// The usual sizes.
+    /// The default sizes.
     pub fn of(dirs: Vec<PathBuf>, seed: u64, rounds: u64) -> Self {
         Self {
             dirs,
@@ -83,7 +87,7 @@ impl HistoryArgs {
     }
 }
 
-/// Plays and judges every round.
+/// Runs and checks every round.
 pub fn run(args: &HistoryArgs) -> Result<Played> {
     let options = Options {
         threads: args.threads,
@@ -106,7 +110,7 @@ pub fn run(args: &HistoryArgs) -> Result<Played> {
     }
     ensure!(
         wrong.is_empty(),
-        "{} of {} rounds are wrong:\n{}",
+        "{} of {} rounds failed:\n{}",
         wrong.len(),
         args.rounds,
         wrong.join("\n")

@@ -1,13 +1,14 @@
-//! A few names in two directories: created, unlinked, renamed, exchanged, linked, looked up; judged together, since a rename
-//! changes two at once.
+//! A few names in two directories: created, unlinked, renamed, exchanged, linked, looked up. They
+//! are checked together, since a rename changes two of them.
 //!
 //! ```text
 //!   d0/  cell-K-a  cell-K-b  cell-K-link  cell-K-dir
 //!   d1/  cell-K-c                                       anchor-K: a file that is only linked to
 //! ```
 //!
-//! Links are made only from the anchor, to a name that is never renamed: `link` finds its source and makes the name at two
-//! moments, and `rename` between two names of one file does nothing; on Linux neither is atomic, on a local disk either.
+//! Links are created only from the anchor, to a name that is never renamed: `link` finds its source
+//! and creates the name at two moments, and `rename` between two names of one file does nothing. On
+//! Linux neither is atomic, even on a local disk.
 
 use std::{
     fs::OpenOptions,
@@ -23,23 +24,23 @@ use super::{
     player::Player,
 };
 
-/// Names of a cell: those that are renamed, the link, the directory.
+/// Names of a cell: three that are renamed, the link, the directory.
 pub const NAMES: usize = 5;
 const RENAMED: u64 = 3;
 const LINK: usize = 3;
 const DIRECTORY: usize = 4;
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Entry {
     Absent,
-    /// The file of this number.
+    /// The file with this number.
     File(u64),
-    /// A file whose number nobody has seen: the one who made it was not told how it went.
+    /// A file whose number is unknown: its creator did not learn the outcome.
     Unknown(u64),
 }
 
-/// What a call said.
+/// The result of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     Done,
@@ -47,18 +48,19 @@ pub enum Answer {
     NoEntry,
 }
 
-/// What is done to the names.
+/// A call on the names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Call {
-    /// The number of the new file, or how the call failed. Unknown: a number that is nobody's.
+    /// The number of the new file, or the error. Unknown: a new number.
     Create(usize, std::result::Result<Entry, Answer>),
     Unlink(usize, Answer),
     Rename(usize, usize, Answer),
     RenameNoReplace(usize, usize, Answer),
     Exchange(usize, usize, Answer),
-    /// A rename or an exchange that was done while another mount brought a file to the same name: see `found_apart`.
+    /// A rename or exchange that was done while another mount moved the file to the same name: see
+    /// `found_apart`.
     Same(Box<Call>, usize),
-    /// The anchor, by this name too.
+    /// A link to the anchor, under this name.
     Link(usize, u64, Answer),
     Lookup(usize, Entry),
 }
@@ -90,7 +92,8 @@ impl Specification for Names {
             Call::RenameNoReplace(from, to, Answer::Done) if !absent(from) && absent(to) => {
                 set(&[(*to, state[*from]), (*from, Entry::Absent)])
             }
-            // The kernel finds the two names at two moments: only the one that it complains about is judged.
+            // The kernel looks up the two names at two moments: only the one that it reports is
+            // checked.
             Call::RenameNoReplace(_, to, Answer::Exists) => same_if(!absent(to)),
             Call::Rename(from, _, Answer::NoEntry)
             | Call::RenameNoReplace(from, _, Answer::NoEntry) => same_if(absent(from)),
@@ -109,7 +112,7 @@ impl Specification for Names {
     }
 }
 
-/// A file whose number was not known has this one, wherever it is.
+/// A file whose number was unknown has this one, under any of its names.
 fn lookup(state: &[Entry; NAMES], name: usize, number: u64) -> Vec<[Entry; NAMES]> {
     match state[name] {
         Entry::File(held) if held == number => vec![*state],
@@ -132,12 +135,13 @@ pub fn path(cell: usize, name: usize) -> String {
     }
 }
 
-/// The path of the file that is linked to.
+/// The path of the link's source.
 pub fn anchor(cell: usize) -> String {
     format!("anchor-{cell}")
 }
 
-/// Which names a call made or removed, and whether they are there after it: for who judges listings.
+/// The names that a call created or removed, and whether they exist after it; for the check of
+/// listings.
 pub fn changes(call: &Call) -> Vec<(usize, bool)> {
     match call {
         Call::Create(name, Ok(_)) | Call::Link(name, _, Answer::Done) => vec![(*name, true)],
@@ -151,9 +155,9 @@ pub fn changes(call: &Call) -> Vec<(usize, bool)> {
     }
 }
 
-/// Marks renames whose two names the kernel may have found to be one file: it looks them up at two moments, and another
-/// mount may have brought the file from the one to the other between them. Then `rename` does nothing and says that it was
-/// done, without asking anybody; no file system can mend that.
+/// Marks renames whose two names the kernel may have found to be one file. It looks them up at two
+/// moments, and another mount may have moved the file from one to the other between them. Then
+/// `rename` does nothing and reports success without a request; no file system can prevent that.
 pub fn found_apart(calls: &mut [Timed<Call>], mounts: usize) {
     let targets = |call: &Call| match call {
         Call::Rename(_, to, Answer::Done) | Call::RenameNoReplace(_, to, Answer::Done) => vec![*to],
@@ -184,7 +188,7 @@ pub fn found_apart(calls: &mut [Timed<Call>], mounts: usize) {
     }
 }
 
-/// One of the calls.
+/// Makes one of the calls.
 pub fn play(player: &mut Player, cell: usize, anchor_number: u64, out: &mut Vec<Timed<Call>>) {
     let name = player.random.below(RENAMED) as usize;
     let other = (name + 1 + player.random.below(RENAMED - 1) as usize) % RENAMED as usize;
@@ -265,7 +269,8 @@ fn create(player: &mut Player, cell: usize, name: usize, out: &mut Vec<Timed<Cal
 
 fn create_directory(player: &mut Player, cell: usize, out: &mut Vec<Timed<Call>>) {
     let path = player.dir.join(path(cell, DIRECTORY));
-    // Its number is asked for afterwards, when it may be gone or another one: left unknown.
+    // Its number would be read afterwards, when another directory may have the name: it stays
+    // unknown.
     let make = || std::fs::create_dir(&path).map(|()| 0);
     made(player, cell, DIRECTORY, "mkdir", make, out);
 }
@@ -368,7 +373,7 @@ mod tests {
         );
         assert!(
             !check(vec![made, renamed, by(0, Entry::Absent, 3), by(1, Entry::Absent, 6)]),
-            "neither here nor there"
+            "under neither name"
         );
     }
 

@@ -1,4 +1,5 @@
-//! Is there an order of these calls that the object could have had, and that keeps "returned before it began"?
+//! Finds an order of these calls that the object allows and that respects "returned before the
+//! other began".
 //!
 //! ```text
 //!   thread 1   |--- write 1 ---|        |-- read 2 --|
@@ -6,14 +7,18 @@
 //!              ─────────────────────────────────────► time
 //! ```
 //!
-//! The search walks along the times. A *configuration* is a state of the object and which of the calls under way have
-//! taken effect already. When a call returns, it must have taken effect: each configuration is led there by letting calls
-//! under way take effect in every order that the object allows. Where none is left there is no order (Wing and Gong 1993;
-//! the walk along the times is Lowe's, 2017). It is exponential only in the calls that are under way at one time.
+//! The search walks along the times. A *configuration* is a state of the object and the set of
+//! calls in flight that have taken effect already. When a call returns, it must have taken effect:
+//! each configuration is advanced by letting calls in flight take effect in every order that the
+//! object allows. Without a configuration there is no order (Wing and Gong 1993; the walk along the
+//! times is Lowe's, 2017). It is exponential only in the number of calls in flight at one time.
 //!
-//! Invariants: (1) it accepts exactly the histories that are linearizable to the specification; (2) a call whose outcome is
-//! not known (the server died) may have taken effect at any time after it began, or never; (3) when there are too many
-//! configurations it says so, and never guesses.
+//! Invariants:
+//!
+//! 1. It accepts exactly the histories that are linearizable to the specification.
+//! 2. A call with an unknown outcome (the server died) may have taken effect at any time after it
+//!    began, or never.
+//! 3. With too many configurations it returns `TooMany` and never guesses.
 
 use std::{
     collections::HashSet,
@@ -21,34 +26,34 @@ use std::{
     hash::Hash,
 };
 
-/// A call that has not returned, or whose outcome is not known.
+/// The end of a call that has not returned, or whose outcome is unknown.
 pub const NEVER: u64 = u64::MAX;
-/// Configurations after which the search gives up: some hundred MiB.
+/// Number of configurations at which the search gives up: some hundred MiB.
 const CONFIGURATIONS_MAX: usize = 1 << 20;
-/// Calls under way at one time, unknown ones too.
+/// Maximum number of calls in flight at one time, with those of unknown outcome.
 const UNDER_WAY_MAX: usize = 64;
-/// Calls that are shown before the one that has no place.
+/// Number of calls that are printed before the one that fits nowhere.
 const SHOWN: usize = 12;
 
-/// What an object does.
+/// The behaviour of an object.
 pub trait Specification {
-    /// What it holds.
+    /// Its state.
     type State: Clone + Eq + Hash + Debug;
-    /// A call and its result, if that is known.
+    /// A call, and its result if it is known.
     type Call: Debug;
 
-    /// The states that the call may lead to; none where it cannot have this result in this state.
+    /// The states that the call may lead to; empty when it cannot have this result in this state.
     fn next(state: &Self::State, call: &Self::Call) -> Vec<Self::State>;
 }
 
-/// A call and when it was made: nanoseconds of one clock.
+/// A call and its times, in nanoseconds of one clock.
 #[derive(Clone, Debug)]
 pub struct Timed<C> {
-    /// Which of the objects of its kind.
+    /// The number of the object among those of its kind.
     pub object: usize,
     pub thread: usize,
     pub invoked: u64,
-    /// `NEVER` where the outcome is not known.
+    /// `NEVER` when the outcome is unknown.
     pub returned: u64,
     pub call: C,
 }
@@ -56,9 +61,9 @@ pub struct Timed<C> {
 /// Why a history is not accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No order explains this call; a story for people.
+    /// No order explains this call; with a description for people.
     NoOrder(String),
-    /// Too much was under way at one time.
+    /// Too many calls were in flight at one time.
     TooMany { configurations: usize },
 }
 
@@ -73,7 +78,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Looks for an order of the calls on one object.
+/// Searches for an order of the calls on one object.
 pub fn explain<S: Specification>(
     initial: S::State,
     calls: &[&Timed<S::Call>],
@@ -86,7 +91,8 @@ pub fn explain<S: Specification>(
     Ok(())
 }
 
-/// Beginnings and ends in the order of time; at the same time a beginning comes first, which allows more.
+/// Begins and ends of calls in the order of time. At equal times a begin comes first, which allows
+/// more orders.
 fn moments<C>(calls: &[&Timed<C>]) -> Vec<(u64, bool, usize)> {
     let begins = calls.iter().enumerate().map(|(at, call)| (call.invoked, false, at));
     let ends = calls.iter().enumerate().filter(|(_, call)| call.returned != NEVER);
@@ -98,7 +104,8 @@ fn moments<C>(calls: &[&Timed<C>]) -> Vec<(u64, bool, usize)> {
 
 struct Search<'a, S: Specification> {
     calls: &'a [&'a Timed<S::Call>],
-    /// Calls under way; a bit of a configuration's mask says that the call in this slot has taken effect.
+    /// Calls in flight. A bit of a configuration's mask means that the call in this slot has taken
+    /// effect.
     slots: Vec<Option<usize>>,
     configurations: HashSet<(S::State, u64)>,
 }
@@ -140,7 +147,7 @@ impl<S: Specification> Search<'_, S> {
         Ok(())
     }
 
-    /// Each way in which one more call under way takes effect.
+    /// Every way for one more call in flight to take effect.
     fn steps(&self, state: &S::State, mask: u64) -> Vec<(S::State, u64)> {
         let waiting = self.slots.iter().enumerate().filter(|(slot, _)| mask & (1 << slot) == 0);
         let waiting = waiting.filter_map(|(slot, call)| Some((slot, (*call)?)));

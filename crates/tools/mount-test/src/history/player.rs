@@ -1,4 +1,4 @@
-//! What one thread needs to play: its mount, its choices, the clock, and the files that it has open.
+//! The state of one thread: its mount, its random choices, the clock, and its open files.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,27 +22,27 @@ use super::order::{NEVER, Timed};
 pub struct Clock(Instant);
 
 impl Clock {
-    /// Begins now.
+    /// Starts now.
     pub fn new() -> Self {
         Self(Instant::now())
     }
 
-    /// Nanoseconds since then.
+    /// Nanoseconds since the start.
     pub fn now(&self) -> u64 {
         self.0.elapsed().as_nanos() as u64
     }
 }
 
-/// What a thread is doing, for whoever watches over it.
+/// The call that a thread makes, for the thread that watches it.
 #[derive(Debug, Default)]
 pub struct Watched {
-    /// When the call under way began, by the clock; 0 when none is.
+    /// When the call in flight began, by the clock; 0 when there is none.
     began: AtomicU64,
     what: Mutex<String>,
 }
 
 impl Watched {
-    /// The call that has been under way for longer than `limit`, if it has.
+    /// The call that has been in flight for longer than `limit`, if any.
     pub fn overdue(&self, clock: &Clock, limit: Duration) -> Option<String> {
         let began = self.began.load(Ordering::Acquire);
         let overdue = began != 0 && clock.now().saturating_sub(began) > limit.as_nanos() as u64;
@@ -50,7 +50,7 @@ impl Watched {
     }
 }
 
-/// How a call ended.
+/// The result of a call.
 pub struct Ended<T> {
     invoked: u64,
     returned: u64,
@@ -58,26 +58,26 @@ pub struct Ended<T> {
 }
 
 impl<T> Ended<T> {
-    /// A record of it.
+    /// A record of the call.
     pub fn timed<C>(&self, player: &Player, object: usize, call: C, known: bool) -> Timed<C> {
         let returned = if known { self.returned } else { NEVER };
         Timed { object, thread: player.thread, invoked: self.invoked, returned, call }
     }
 }
 
-/// One thread.
+/// One thread of the test.
 pub struct Player {
     pub thread: usize,
-    /// The directory of the round, by this thread's mount.
+    /// The directory of the round, through this thread's mount.
     pub dir: PathBuf,
     pub random: Random,
     pub clock: Arc<Clock>,
     pub watched: Arc<Watched>,
-    /// One of so many reads is answered with what was read before.
+    /// One read in this many returns an older value.
     pub plant: Option<u64>,
-    /// Writes are on the servers' disks when they return: what a client gathers dies with it.
+    /// Whether writes are synced before they return: what a client buffers is lost with it.
     pub durable: bool,
-    /// Calls that failed in a way that no specification knows.
+    /// Calls that failed with errors that no specification allows.
     pub errors: BTreeMap<String, u64>,
     pub longest: Duration,
     pub calls: u64,
@@ -87,7 +87,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// A thread by the mount of `dir`.
+    /// A thread on the mount of `dir`.
     pub fn new(thread: usize, dir: PathBuf, random: Random, clock: Arc<Clock>) -> Self {
         Self {
             thread,
@@ -106,13 +106,13 @@ impl Player {
         }
     }
 
-    /// A number that nobody else writes: who and which.
+    /// A number that no other call writes: the thread, and a sequence number.
     pub fn tag(&mut self) -> u64 {
         self.next_tag += 1;
         (self.thread as u64 + 1) << 32 | self.next_tag
     }
 
-    /// Makes a call and takes the times.
+    /// Makes a call and records its times.
     pub fn call<T>(&mut self, what: &str, call: impl FnOnce() -> Result<T>) -> Ended<T> {
         if let Ok(mut doing) = self.watched.what.lock() {
             *doing = format!("thread {}: {what}", self.thread);
@@ -127,14 +127,14 @@ impl Player {
         Ended { invoked, returned, result }
     }
 
-    /// Notes a failure that leaves the outcome unknown.
+    /// Records a failure that leaves the outcome unknown.
     pub fn failed(&mut self, what: &str, error: &std::io::Error) {
         *self.errors.entry(format!("{what}: {error}")).or_default() += 1;
-        // Open files of a mount that died are of no use any more.
+        // Open files of a mount that died are unusable.
         self.files.clear();
     }
 
-    /// An open file, kept for the next time. What it failed with is noted.
+    /// An open file, reused for the next calls. A failure is recorded.
     pub fn file(&mut self, name: &str, append: bool) -> Option<File> {
         let key = format!("{name} {append}");
         if self.random.below(8) == 0 {
@@ -154,7 +154,7 @@ impl Player {
         self.files.get(&key)?.try_clone().ok()
     }
 
-    /// What was read, or, where a fault is to be planted, what was read there the last time.
+    /// The value read; where a fault is planted, the previous value read at this place.
     pub fn planted(&mut self, place: String, seen: Vec<u64>) -> Vec<u64> {
         let Some(rarity) = self.plant else { return seen };
         let before = self.remembered.insert(place, seen.clone());

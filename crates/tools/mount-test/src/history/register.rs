@@ -1,11 +1,11 @@
-//! Something that holds one number: a word of a file, a mode, a time, the value of an attribute.
+//! An object that contains one number: a word of a file, a mode, a time, the value of an attribute.
 
 use super::order::Specification;
 
 /// The specification.
 pub struct Register;
 
-/// What is done to it.
+/// A call on the object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Call {
     Write(u64),

@@ -1,4 +1,5 @@
-//! One round: objects made, threads let loose, everything looked at once more, judged.
+//! One round: objects are created, threads run, all objects are read once more, and the calls are
+//! checked.
 
 use std::{
     collections::BTreeMap,
@@ -21,36 +22,36 @@ use super::{
     small, words,
 };
 
-/// Objects of each kind: few, so that threads meet.
+/// Objects of each kind: few, so that threads conflict.
 const WORD_FILES: usize = 2;
 const SMALL_FILES: usize = 2;
 const CELLS: usize = 2;
 const LOGS: usize = 1;
 const LOCK_FILES: usize = 1;
 const ATTRIBUTE_FILES: usize = 1;
-/// How often the threads are looked after.
+/// How often the threads are checked for hung calls.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long a mount that was killed may take to be there again.
+/// Maximum time until a killed mount is back.
 const BACK_MAX: Duration = Duration::from_secs(60);
-/// Violations that are printed.
+/// Number of violations that are printed.
 const SHOWN: usize = 3;
 
-/// How a round is played.
+/// The options of a round.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub threads: usize,
     pub calls: u64,
     pub stripe: u64,
-    /// The longest that a call may take.
+    /// Maximum time of a call.
     pub limit: Duration,
     pub plant: Option<u64>,
-    /// Servers are killed: calls may fail.
+    /// Whether calls may fail, since servers are killed.
     pub errors_allowed: bool,
-    /// A client is killed: what is to be there afterwards must be on the servers.
+    /// Whether writes are synced, since a client is killed: only what the servers have is checked.
     pub durable: bool,
 }
 
-/// What was done.
+/// The result of a round.
 #[derive(Default, Debug)]
 pub struct Played {
     pub calls: u64,
@@ -59,7 +60,7 @@ pub struct Played {
 }
 
 impl Played {
-    /// Adds another.
+    /// Adds another result.
     pub fn absorb(&mut self, other: Self) {
         self.calls += other.calls;
         self.longest = self.longest.max(other.longest);
@@ -78,7 +79,7 @@ impl Played {
     }
 }
 
-/// Everything that was recorded.
+/// All recorded calls.
 #[derive(Default)]
 struct Record {
     words: Vec<Timed<register::Call>>,
@@ -102,7 +103,7 @@ impl Record {
     }
 }
 
-/// What the objects are before anybody touches them.
+/// The initial state of the objects.
 #[derive(Clone, Debug)]
 struct Objects {
     places: [words::Place; WORD_FILES],
@@ -110,8 +111,8 @@ struct Objects {
     attributes: [u64; attributes::KINDS],
 }
 
-/// Plays a round in a new directory and judges it. `begin` is called when everything is made, `settle` when the threads are
-/// done: servers must be up before the one and after the other.
+/// Runs a round in a new directory and checks it. `begin` is called when the objects exist,
+/// `settle` when the threads have ended: servers must be up before `begin` and after `settle`.
 pub fn play_round(
     dirs: &[PathBuf],
     seed: u64,
@@ -121,12 +122,12 @@ pub fn play_round(
 ) -> Result<Played> {
     let name = format!("history-{seed}");
     let dirs: Vec<PathBuf> = dirs.iter().map(|dir| dir.join(&name)).collect();
-    let objects = Arc::new(prepare(&dirs[0], options).context("making the objects of a round")?);
+    let objects = Arc::new(prepare(&dirs[0], options).context("create the objects of a round")?);
     let clock = Arc::new(Clock::new());
     let (mut record, mut played) = (Record::default(), Played::default());
     begin();
     let outcome = let_loose(&dirs, seed, options, &objects, &clock);
-    settle().context("after the threads were done")?;
+    settle().context("after the threads ended")?;
     for (mut player, part, _) in outcome? {
         played.take(&mut player);
         record.absorb(part);
@@ -141,7 +142,7 @@ pub fn play_round(
     ensure!(played.longest <= options.limit, "a call took {:.1} s", played.longest.as_secs_f64());
     names::found_apart(&mut record.names, dirs.len());
     judge(record, &objects, &contents, wrong)?;
-    fs::remove_dir_all(&dirs[0]).context("removing the directory of a round")?;
+    fs::remove_dir_all(&dirs[0]).context("remove the directory of a round")?;
     Ok(played)
 }
 
@@ -171,10 +172,11 @@ fn prepare(dir: &Path, options: &Options) -> Result<Objects> {
     Ok(Objects { places, anchors, attributes })
 }
 
-/// A thread that has ended, what it recorded, and its locks: they go with the file, which all of them outlive.
+/// A thread that has ended, its record, and its locks: they are released with the file, which
+/// outlives all threads.
 type Part = (Player, Record, Option<File>);
 
-/// Runs the threads to their ends, or tells which call hangs.
+/// Runs the threads to their ends, or reports the call that hangs.
 fn let_loose(
     dirs: &[PathBuf],
     seed: u64,
@@ -224,15 +226,16 @@ fn join(
 fn play(mut player: Player, objects: &Objects, options: &Options, start: &Barrier) -> Part {
     let (calls, errors_allowed) = (options.calls, options.errors_allowed);
     let mut record = Record::default();
-    // Open for the whole round: a close would release its locks. Those of a client that is killed go at some time, which
-    // no call tells: then there are none.
+    // Open for the whole round, since a close would release its locks. The locks of a killed client
+    // are released at an unknown time: then no locks are used.
     let locks = File::options().read(true).write(true).open(player.dir.join(locking::name(0))).ok();
     let locks = locks.filter(|_| !options.durable);
     start.wait();
     for _ in 0..calls {
         let failures: u64 = player.errors.values().sum();
         one_call(&mut player, objects, locks.as_ref(), &mut record);
-        // One that is not back then is gone for good; so is the round, where no server was killed.
+        // A thread whose mount is not back by then ends; that fails the round unless a server was
+        // killed.
         let failed = player.errors.values().sum::<u64>() != failures;
         if failed && (!errors_allowed || !comes_back(&player.dir)) {
             break;
@@ -281,7 +284,7 @@ fn comes_back(dir: &Path) -> bool {
     true
 }
 
-/// Each mount looks at everything; given back are what the log holds, and where two mounts differ.
+/// Each mount reads everything. Returns the content of the log, and where two mounts differ.
 fn look_by_all(
     dirs: &[PathBuf],
     options: &Options,
@@ -298,11 +301,11 @@ fn look_by_all(
         look(&mut player, objects, record);
         ensure!(
             player.errors.is_empty(),
-            "the last look by {}: {:?}",
+            "the last read through {}: {:?}",
             dir.display(),
             player.errors
         );
-        let contents = log::contents(&mut player, 0).context("the last look at a log")?;
+        let contents = log::contents(&mut player, 0).context("the last read of a log")?;
         played.take(&mut player);
         let found = (contents, tree(dir)?);
         if let Some(before) = &seen {
@@ -333,7 +336,8 @@ fn look(player: &mut Player, objects: &Objects, record: &mut Record) {
     (0..2).for_each(|dir| listing::play(player, dir, &mut record.listings));
 }
 
-/// A line for each entry below, sorted: name and attributes that must be the same everywhere.
+/// A sorted line for each entry below `root`: its name, and attributes that must be the same on
+/// every mount.
 fn tree(root: &Path) -> Result<Vec<String>> {
     let (mut lines, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(dir) = open.pop() {
@@ -393,7 +397,7 @@ fn judge(
     Ok(())
 }
 
-/// Judges each object of a kind by itself.
+/// Checks each object of a kind separately.
 fn each<S: Specification>(
     kind: &str,
     calls: &[Timed<S::Call>],

@@ -1,4 +1,5 @@
-//! A small file whose length changes: written, appended to, cut, read whole, asked for its length; judged as a whole.
+//! A small file whose length changes: written, appended to, truncated, read completely, its length
+//! queried; checked as a whole.
 
 use std::os::unix::fs::FileExt;
 use std::{fs::File, io::Write};
@@ -8,26 +9,26 @@ use super::{
     player::Player,
 };
 
-/// Words that the file has at most.
+/// Maximum number of words in the file.
 const WORDS_MAX: usize = 6;
-/// What a word gives of which only a part was there.
+/// The value of a partly read word.
 const TORN: u64 = u64::MAX;
 
 /// The specification: a file of whole words.
 pub struct Small;
 
-/// What is done to it.
+/// A call on the object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Call {
-    /// This word, at this place.
+    /// Writes this word at this place.
     Write(usize, u64),
-    /// This word, at the end.
+    /// Appends this word.
     Append(u64),
-    /// Cut, or made longer, to so many words.
+    /// Truncates or extends the file to this many words.
     Truncate(usize),
-    /// All of it was read.
+    /// Reads the whole file.
     Read(Vec<u64>),
-    /// So many words long, by `stat`.
+    /// This many words long, by `stat`.
     Length(u64),
 }
 
@@ -58,12 +59,12 @@ impl Specification for Small {
     }
 }
 
-/// The file of this number.
+/// The name of this file.
 pub fn name(file: usize) -> String {
     format!("small-{file}")
 }
 
-/// One of the calls.
+/// Makes one of the calls.
 pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
     let at = player.random.below(WORDS_MAX as u64) as usize;
     match player.random.below(12) {
@@ -107,7 +108,7 @@ fn change(
     }
 }
 
-/// Reads all of it.
+/// Reads the whole file.
 pub fn look(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
     let Some(open) = player.file(&name(file), false) else { return };
     // Appends make it longer than any write does.

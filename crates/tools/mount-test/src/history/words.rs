@@ -1,4 +1,5 @@
-//! Words of a file, written and read in runs that cross a page and a stripe; each word is judged by itself.
+//! Words of a file, written and read in ranges that cross a page and a stripe; each word is checked
+//! separately.
 
 use std::os::unix::fs::FileExt;
 
@@ -9,13 +10,13 @@ use crate::mapping::Mapping;
 pub const WORDS: usize = 8;
 /// The word that begins at the boundary of the first stripe.
 const MIDDLE: u64 = WORDS as u64 / 2;
-/// What a read gives that is shorter than the file.
+/// The value of a word that a short read did not return.
 const MISSING: u64 = u64::MAX;
 
-/// Where the files lie, and where in them the words.
+/// The position of the words in their files.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The stripe size: the words lie around its end. 0: at the beginning of the file.
+    /// The stripe size: the words are around its end. 0: at the beginning of the file.
     pub stripe: u64,
 }
 
@@ -24,13 +25,13 @@ impl Place {
         if self.stripe == 0 { word as u64 * 8 } else { self.stripe + word as u64 * 8 - MIDDLE * 8 }
     }
 
-    /// How long the file is.
+    /// The length of the file.
     pub fn length(self) -> u64 {
         self.offset(WORDS)
     }
 }
 
-/// The file of this number.
+/// The name of this file.
 pub fn name(file: usize) -> String {
     format!("words-{file}")
 }
@@ -95,7 +96,7 @@ fn read(
     }
 }
 
-/// Through a mapping that is made for it, or was made by another thread's read of the same pages.
+/// Reads through a new mapping, or one that another thread's read of the same pages made.
 fn read_mapped(
     player: &mut Player,
     file: usize,
@@ -119,7 +120,7 @@ fn read_mapped(
     }
 }
 
-/// The words of which all bytes were read; the others are missing.
+/// The words whose bytes were all read; the others are missing.
 fn words(bytes: &[u8], done: usize) -> Vec<u64> {
     let word = |(at, bytes): (usize, &[u8])| match <[u8; 8]>::try_from(bytes) {
         Ok(bytes) if (at + 1) * 8 <= done => u64::from_le_bytes(bytes),

@@ -1,4 +1,4 @@
-//! Locks of bytes (of a process, of an open file) and of whole files, as the system calls have them.
+//! Locks of bytes (by a process or an open file) and of whole files, as system calls.
 
 use std::{
     fs::File,
@@ -9,18 +9,18 @@ use std::{
 
 use anyhow::bail;
 
-/// Whose lock it is.
+/// The owner and kind of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Space {
-    /// Bytes, for a process (`F_SETLK`).
+    /// Bytes, by a process (`F_SETLK`).
     Process,
-    /// Bytes, for an open file (`F_OFD_SETLK`).
+    /// Bytes, by an open file (`F_OFD_SETLK`).
     Open,
-    /// The whole file, for an open file (`flock`).
+    /// The whole file, by an open file (`flock`).
     Flock,
 }
 
-/// What is wanted.
+/// The requested mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     Shared,
@@ -41,7 +41,7 @@ impl FromStr for Space {
 }
 
 impl Space {
-    /// What `from_str` takes.
+    /// The word that `from_str` parses.
     pub fn word(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -51,7 +51,8 @@ impl Space {
     }
 }
 
-/// Sets or releases a lock of `[start, start + length)`; of the whole file where `space` knows no bytes.
+/// Sets or releases a lock of `[start, start + length)`, or of the whole file if `space` has no
+/// ranges.
 pub fn lock(
     file: &File,
     space: Space,
@@ -72,10 +73,11 @@ pub fn lock(
     checked(unsafe { libc::fcntl(file.as_raw_fd(), command, &wanted) })
 }
 
-/// The process whose lock stands against this one, if any.
+/// The process whose lock conflicts with this one, if any.
 pub fn in_the_way(file: &File, mode: Mode, start: i64, length: i64) -> Result<Option<i32>> {
     let mut asked = record(mode, start, length);
-    // SAFETY: the descriptor is open while `file` lives, and `asked` is a record that the kernel may fill.
+    // SAFETY: the descriptor is open while `file` lives, and the kernel may fill the record
+    // `asked`.
     checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut asked) })?;
     Ok((asked.l_type != libc::F_UNLCK as i16).then_some(asked.l_pid))
 }

@@ -1,4 +1,5 @@
-//! Locks by several processes on several mounts: nothing is lost under them, who waits can be stopped, who dies lets go.
+//! Locks by several processes on several mounts: no update is lost under them, waiting calls can be
+//! interrupted, and locks of dead processes are released.
 
 pub mod calls;
 mod whole;
@@ -11,11 +12,11 @@ use crate::{
     cases::{Case, Ground, Outcome},
 };
 
-/// Increments of the counter under locks of a process, in all.
+/// Increments of the counter under locks of a process, in total.
 const INCREMENTS: u64 = 100_000;
-/// The same under the other two kinds.
+/// The same for the other two kinds.
 const INCREMENTS_OTHERS: u64 = 20_000;
-/// Processes that count.
+/// Number of processes that count.
 const COUNTERS: usize = 4;
 
 pub const CASES: &[Case] = &[
@@ -31,18 +32,15 @@ pub const CASES: &[Case] = &[
         name: "locks::flock_counter_loses_no_update",
         run: |ground| counter(ground, Space::Flock, INCREMENTS_OTHERS),
     },
-    Case { name: "locks::a_lock_stands_against_another_mount", run: stands },
-    Case { name: "locks::who_waits_gets_the_lock_when_it_is_released", run: waits },
-    Case { name: "locks::two_that_wait_for_each_other_are_a_deadlock", run: deadlock },
+    Case { name: "locks::a_lock_conflicts_with_one_of_another_mount", run: stands },
+    Case { name: "locks::a_waiting_process_gets_the_released_lock", run: waits },
+    Case { name: "locks::two_waiting_processes_are_a_deadlock", run: deadlock },
     Case { name: "locks::a_signal_ends_the_wait", run: interrupted },
-    Case { name: "locks::who_waits_can_be_killed", run: killed_waiting },
+    Case { name: "locks::a_waiting_process_can_be_killed", run: killed_waiting },
     Case { name: "locks::the_locks_of_a_killed_process_are_released", run: killed_holding },
     Case { name: "locks::close_releases_the_locks_of_a_process", run: closed },
-    Case { name: "locks::flock_and_record_locks_do_not_meet", run: spaces },
-    Case {
-        name: "locks::writes_over_several_daemons_are_whole_to_each_other_under_a_lock",
-        run: whole::run,
-    },
+    Case { name: "locks::flock_and_record_locks_do_not_conflict", run: spaces },
+    Case { name: "locks::writes_over_several_daemons_are_atomic_under_a_lock", run: whole::run },
 ];
 
 /// An actor on each of two mounts with the same file open; the file is its number 0.
@@ -76,7 +74,7 @@ fn counter(ground: &Ground, space: Space, increments: u64) -> Result<Outcome> {
     let last = actors[0].must(&["read", "0", "0"])?;
     ensure!(
         last == (each * COUNTERS as u64).to_string(),
-        "{increments} increments, and the counter is at {last}"
+        "{increments} increments, but the counter is {last}"
     );
     let rate = increments as f64 / started.elapsed().as_secs_f64();
     Ok(Outcome::Passed(format!(
@@ -95,7 +93,7 @@ fn stands(ground: &Ground) -> Result<Outcome> {
         ensure!(refused == "EAGAIN" || refused == "EACCES", "{space:?}: a second lock: {refused}");
         ensure!(
             other.try_lock("0", space, "shared", 5)? != "ok",
-            "{space:?}: a shared lock beside one that is alone"
+            "{space:?}: a shared lock beside an exclusive one"
         );
         if space != Space::Flock {
             ensure!(
@@ -105,17 +103,17 @@ fn stands(ground: &Ground) -> Result<Outcome> {
         }
         ensure!(
             one.try_lock("0", space, "shared", 5)? == "ok",
-            "{space:?}: a lock could not be made weaker"
+            "{space:?}: a lock could not be downgraded"
         );
         ensure!(
             other.try_lock("0", space, "shared", 5)? == "ok",
-            "{space:?}: two shared locks do not go together"
+            "{space:?}: two shared locks conflict"
         );
     }
     let (mut one, mut other) = pair(ground, "stands")?;
     one.try_lock("0", Space::Process, "alone", 7)?;
     let holder = other.must(&["who", "0", "7", "1"])?;
-    // From another mount the process is one of another machine: 0 or a number of ours; never nobody.
+    // From another mount the process is on another machine: 0 or a number of ours; never `nobody`.
     ensure!(holder != "nobody", "F_GETLK does not see the lock");
     Outcome::passed()
 }
@@ -129,10 +127,10 @@ fn waits(ground: &Ground) -> Result<Outcome> {
         other.until_it_waits()?;
         one.must(&["write", "0", "100", "2"])?;
         one.must(&["lock", "0", space.word(), "unlock", "try", "0", "1"])?;
-        ensure!(other.answer()? == "ok ", "{space:?}: the lock did not come");
+        ensure!(other.answer()? == "ok ", "{space:?}: the lock was not granted");
         ensure!(
             other.must(&["read", "0", "100"])? == "2",
-            "{space:?}: what was written under the lock is not seen"
+            "{space:?}: the write under the lock is not visible"
         );
     }
     Outcome::passed()
@@ -144,18 +142,19 @@ fn deadlock(ground: &Ground) -> Result<Outcome> {
     ensure!(other.try_lock("0", Space::Process, "alone", 1)? == "ok");
     one.begin_lock("0", Space::Process, 1)?;
     one.until_it_waits()?;
-    // The one that closes the circle is told: whose call comes last to the server. The other one still waits.
+    // The last call to reach the server closes the cycle and gets the error; the other one still
+    // waits.
     other.begin_lock("0", Space::Process, 0)?;
     let (told, answer) = first_answer([&one, &other])?;
-    ensure!(answer == "EDEADLK", "the circle was closed, and the answer is: {answer}");
+    ensure!(answer == "EDEADLK", "the cycle was closed, but the answer is: {answer}");
     let (told, its_own, waits) =
         if told == 0 { (&mut one, "0", &other) } else { (&mut other, "1", &one) };
     told.must(&["lock", "0", "process", "unlock", "try", its_own, "1"])?;
-    ensure!(waits.answer()? == "ok ", "the other one did not get its lock then");
+    ensure!(waits.answer()? == "ok ", "the other one did not get its lock afterwards");
     Outcome::passed()
 }
 
-/// The first of several that answers, and what.
+/// The first actor that answers, and its answer.
 fn first_answer(actors: [&Handle; 2]) -> Result<(usize, String)> {
     let (started, moment) = (std::time::Instant::now(), std::time::Duration::from_millis(50));
     while started.elapsed() < ANSWER_MAX {
@@ -177,12 +176,10 @@ fn interrupted(ground: &Ground) -> Result<Outcome> {
         other.interrupt()?;
         let answer = other.answer()?;
         ensure!(answer == "EINTR", "{space:?}: the wait ended with: {answer}");
-        // The wait is forgotten: nobody gets the lock when it is released, so that a third one can have it.
+        // The wait is cancelled: this process does not get the lock at its release, so a third one
+        // can have it.
         one.must(&["lock", "0", space.word(), "unlock", "try", "0", "1"])?;
-        ensure!(
-            one.try_lock("0", space, "alone", 0)? == "ok",
-            "{space:?}: a lock that nobody holds is refused"
-        );
+        ensure!(one.try_lock("0", space, "alone", 0)? == "ok", "{space:?}: a free lock is refused");
     }
     Outcome::passed()
 }
@@ -197,7 +194,7 @@ fn killed_waiting(ground: &Ground) -> Result<Outcome> {
         one.must(&["lock", "0", space.word(), "unlock", "try", "0", "1"])?;
         ensure!(
             one.try_lock("0", space, "alone", 0)? == "ok",
-            "{space:?}: the dead one was given the lock"
+            "{space:?}: the dead process got the lock"
         );
     }
     Outcome::passed()
@@ -210,12 +207,12 @@ fn killed_holding(ground: &Ground) -> Result<Outcome> {
         other.begin_lock("0", space, 0)?;
         other.until_it_waits()?;
         one.kill().with_context(|| format!("{space:?}"))?;
-        ensure!(other.answer()? == "ok ", "{space:?}: the lock of the dead one stands");
+        ensure!(other.answer()? == "ok ", "{space:?}: the lock of the dead process is still held");
     }
     Outcome::passed()
 }
 
-/// POSIX: closing any descriptor of the file releases them all.
+/// POSIX: closing any descriptor of the file releases all of its process's locks.
 fn closed(ground: &Ground) -> Result<Outcome> {
     let (mut one, mut other) = pair(ground, "closed")?;
     let second = one.open(&ground.here().join("lock-closed"))?;
@@ -230,13 +227,13 @@ fn closed(ground: &Ground) -> Result<Outcome> {
     one.must(&["close", &second])?;
     ensure!(
         other.try_lock("0", Space::Open, "alone", 1)? == "EAGAIN",
-        "the lock of an open file went with another close"
+        "another close released the lock of an open file"
     );
-    // FUSE releases a moment after the last close returns, so this one is waited for.
+    // FUSE releases a moment after the last close returns, so the test waits for it.
     other.begin_lock("0", Space::Open, 1)?;
     other.until_it_waits()?;
     one.must(&["close", "0"])?;
-    ensure!(other.answer()? == "ok ", "the lock of an open file did not go with its close");
+    ensure!(other.answer()? == "ok ", "its close did not release the lock of an open file");
     Outcome::passed()
 }
 
@@ -245,7 +242,7 @@ fn spaces(ground: &Ground) -> Result<Outcome> {
     ensure!(one.try_lock("0", Space::Flock, "alone", 0)? == "ok");
     ensure!(
         other.try_lock("0", Space::Process, "alone", 0)? == "ok",
-        "flock stands against a record lock"
+        "flock conflicts with a record lock"
     );
     Outcome::passed()
 }

@@ -1,5 +1,5 @@
-//! Writes over several I/O daemons are whole to each other under a lock of their range: what `docs/consistency.md` promises in the
-//! place of writes that are so by themselves.
+//! Under a lock of their range, writes over several I/O daemons are atomic to each other.
+//! `docs/consistency.md` guarantees that instead of atomic writes without locks.
 
 use std::{fs::File, os::unix::fs::FileExt, path::Path, thread};
 
@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 use super::calls::{Mode, Space, lock};
 use crate::cases::{Ground, Outcome};
 
-/// Over several stripes of the usual size, and several requests of the kernel.
+/// Longer than several stripes of the default size, and several requests of the kernel.
 const LENGTH: usize = 3 << 20;
 const WRITERS: usize = 4;
-/// Of each writer.
+/// Turns of each writer.
 const TURNS: u64 = 25;
 const TURNS_FULL: u64 = 500;
 
@@ -30,11 +30,11 @@ pub(super) fn run(ground: &Ground) -> Result<Outcome> {
         ended.collect::<Result<Vec<()>>>()
     })?;
     let (last, wanted) = (value(&File::open(ground.there().join(name))?)?, turns * WRITERS as u64);
-    ensure!(last == wanted, "{wanted} writes, and the last one that is seen is number {last}");
+    ensure!(last == wanted, "{wanted} writes, but the last visible one is number {last}");
     Ok(Outcome::Passed(format!("{wanted} writes of {} MiB", LENGTH >> 20)))
 }
 
-/// Reads the number that the whole range has, and writes the next one everywhere.
+/// Reads the number in the whole range, and writes the next one everywhere.
 fn turn(path: &Path) -> Result<()> {
     let file = File::options()
         .read(true)
@@ -54,9 +54,6 @@ fn value(file: &File) -> Result<u64> {
         bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
     let first = words.next().unwrap_or_default();
     let torn = words.position(|word| word != first);
-    ensure!(
-        torn.is_none(),
-        "half of one write and half of another: number {first}, and word {torn:?} is another"
-    );
+    ensure!(torn.is_none(), "a mix of two writes: number {first}, but word {torn:?} differs");
     Ok(first)
 }

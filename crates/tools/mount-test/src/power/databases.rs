@@ -1,9 +1,9 @@
-//! SQLite's test of a loss of power, with the whole cluster and the mount as the machine that loses it.
+//! SQLite's test of a loss of power, where the whole cluster and the mount lose it.
 //!
 //! ```text
-//!   sqlite3 ── transaction 1 ── "done 1" ── transaction 2 ── … ─╳ everything killed, the disks stopped without a flush
-//!                                                               │ mounted again, from what had been forced
-//!   sqlite3 ── integrity_check, count ── as many as were acknowledged, or the one more that was under way
+//!   sqlite3 ── transaction 1 ── "done 1" ── transaction 2 ── … ─╳ all killed, disks stopped
+//!                                                               │ mounted again, forced data only
+//!   sqlite3 ── integrity_check, count ── all acknowledged, perhaps the one in flight
 //! ```
 
 use std::{
@@ -24,13 +24,15 @@ use crate::{
     yard::Yard,
 };
 
-/// Journal modes, and with what SQLite itself promises that a committed transaction stays: when a journal that is deleted
-/// is the commit, `FULL` lets the last one be rolled back (its manual: `PRAGMA synchronous`, EXTRA).
+/// Journal modes, and the setting with which SQLite guarantees that a committed transaction stays.
+/// When the deletion of a journal is the commit, `FULL` allows a rollback of the last one (its
+/// manual: `PRAGMA synchronous`, EXTRA).
 const MODES: [(&str, &str); 3] = [("wal", "full"), ("truncate", "full"), ("delete", "extra")];
-/// Losses of power, each under a database of every mode.
+/// Number of losses of power, each under a database of every mode.
 const LOSSES: u32 = 3;
 const LOSSES_FULL: u32 = 40;
-/// Transactions that are acknowledged before, and then a moment more: in the middle of one.
+/// Transactions that are acknowledged before; the power then fails a moment later, in the middle of
+/// one.
 const TRANSACTIONS_MAX: u64 = 40;
 const WRITTEN_MAX: Duration = Duration::from_secs(120);
 const MOMENT_US: u64 = 20_000;
@@ -57,7 +59,7 @@ pub(super) fn run(yard: &Yard) -> Result<Outcome> {
             base.judge().with_context(|| format!("{}, loss {loss}", base.mode.0))
         })?;
     }
-    // What was never forced may have left objects of files that are no more.
+    // Writes that were never forced may have left objects of files that do not exist.
     stage.cluster.fsck_mended()?;
     stage.check()?;
     let words = bases
@@ -67,7 +69,7 @@ pub(super) fn run(yard: &Yard) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{losses} losses; transactions: {}", words.join(", "))))
 }
 
-/// A database, and how many transactions it must have.
+/// A database, and the number of transactions that it must have.
 struct Base {
     mode: (&'static str, &'static str),
     dir: PathBuf,
@@ -84,13 +86,15 @@ impl Base {
             rustix::fs::XattrFlags::empty(),
         )?;
         let create = format!(
-            "sqlite3 base 'pragma journal_mode={journal}; create table entries(n integer, text blob);'"
+            "sqlite3 base 'pragma journal_mode={journal}; \
+             create table entries(n integer, text blob);'"
         );
         sh(&dir, &create, &[])?;
         Ok(Self { mode, dir, transactions: 0 })
     }
 
-    /// One transaction after the other, until there is no disk any more; counts those that were acknowledged.
+    /// Commits one transaction after the other until the disk is gone; counts the acknowledged
+    /// ones.
     fn write(&mut self, acknowledged: &AtomicU64) -> Result<()> {
         let mut writer = Writer::start(&self.dir, self.mode)?;
         while writer.begin(self.transactions) && writer.acknowledged()? {
@@ -100,20 +104,20 @@ impl Base {
         Ok(())
     }
 
-    /// Every transaction that was acknowledged is there, and perhaps the one that was under way.
+    /// Every acknowledged transaction is there, and perhaps the one in flight.
     fn judge(&mut self) -> Result<()> {
         let found = found(&self.dir)?;
         let wanted = self.transactions;
         ensure!(
             found == wanted || found == wanted + 1,
-            "{found} transactions are there, {wanted} were acknowledged"
+            "{found} transactions are there, but {wanted} were acknowledged"
         );
         self.transactions = found;
         Ok(())
     }
 }
 
-/// Transactions in all of them until the power fails.
+/// Transactions in all databases until the power fails.
 fn lose_power_under(stage: &mut Stage, bases: &mut [Base], random: &mut Random) -> Result<()> {
     let wanted = random.below(TRANSACTIONS_MAX) + 1;
     let counts: Vec<_> = bases.iter().map(|_| AtomicU64::new(0)).collect();
@@ -123,7 +127,7 @@ fn lose_power_under(stage: &mut Stage, bases: &mut [Base], random: &mut Random) 
             pairs.map(|(base, count)| scope.spawn(move || base.write(count))).collect();
         let enough = || Ok(counts.iter().all(|count| count.load(Ordering::Relaxed) >= wanted));
         let begun = until("every database has enough transactions", WRITTEN_MAX, enough);
-        // Somewhere in one.
+        // A random moment in a transaction.
         std::thread::sleep(Duration::from_micros(random.below(MOMENT_US)));
         let lost = stage.power_off();
         for writer in writers {
@@ -133,14 +137,15 @@ fn lose_power_under(stage: &mut Stage, bases: &mut [Base], random: &mut Random) 
     })
 }
 
-/// Integrity, and transactions without a gap; how many.
+/// Checks the integrity and that no transaction is missing; returns their number.
 fn found(dir: &Path) -> Result<u64> {
-    let script = "sqlite3 base 'pragma integrity_check; select count(*), coalesce(max(n) + 1, 0) from entries;'";
+    let script = "sqlite3 base 'pragma integrity_check; \
+                  select count(*), coalesce(max(n) + 1, 0) from entries;'";
     let said = sh(dir, script, &[])?;
     let lines: Vec<&str> = said.lines().collect();
     ensure!(lines.len() == 2 && lines[0] == "ok", "{}", lines.join(" | "));
     let (count, end) = lines[1].split_once('|').context("no two numbers")?;
-    ensure!(count == end, "{count} transactions, the last of which is number {end}");
+    ensure!(count == end, "{count} transactions, but the next number is {end}");
     Ok(count.parse()?)
 }
 
@@ -159,11 +164,11 @@ impl Writer {
             .current_dir(dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        // That the disk is gone is what it complains of.
-        let mut process = command.stderr(Stdio::null()).spawn().context("starting sqlite3")?;
+        // Its complaints about the missing disk are hidden.
+        let mut process = command.stderr(Stdio::null()).spawn().context("start sqlite3")?;
         let mut input = process.stdin.take().context("no input")?;
         let output = BufReader::new(process.stdout.take().context("no output")?);
-        // A connection's own, but for `wal`, which the file remembers.
+        // Settings of the connection, except `wal`, which the file stores.
         writeln!(
             input,
             "pragma journal_mode={journal}; pragma synchronous={synchronous}; pragma cache_size=10;"
@@ -173,16 +178,17 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Sends a transaction; false when the shell is no more.
+    /// Sends a transaction; false when the shell has ended.
     fn begin(&mut self, number: u64) -> bool {
         let transaction = format!(
             "begin immediate; insert into entries values({number}, randomblob({BYTES})); \
-             update entries set text = randomblob({BYTES}) where n = {number} / 2; commit; select 'done';"
+             update entries set text = randomblob({BYTES}) where n = {number} / 2; \
+             commit; select 'done';"
         );
         writeln!(self.input, "{transaction}").is_ok()
     }
 
-    /// Waits until the oldest transaction is acknowledged; false when the shell has ended before.
+    /// Waits until the oldest transaction is acknowledged; false when the shell ended before.
     fn acknowledged(&mut self) -> Result<bool> {
         Ok(self.line()? == "done")
     }

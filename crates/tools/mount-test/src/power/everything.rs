@@ -1,4 +1,5 @@
-//! One sync of the mount point for everything: files that are closed, open, renamed, and gathered bytes.
+//! One sync of the mount point covers everything: closed, open and renamed files, and buffered
+//! bytes.
 
 use std::{
     fs::{self, File},
@@ -13,15 +14,15 @@ use braid_crash_tests::cluster::Victim;
 
 use crate::{cases::Outcome, stage::Stage, yard::Yard};
 
-/// Small files, a directory of them, and a few that lie on all daemons.
+/// Small files, a directory of them, and a few files on all daemons.
 const SMALL: usize = 100;
 const LARGE: usize = 4;
 const LARGE_BYTES: usize = 700_000;
 const LAYOUT: &str = "stripe-size=65536 iod-count=4";
-/// Losses of power, each after all of it.
+/// Number of losses of power, each after all of these.
 const LOSSES: u8 = 3;
 const LOSSES_FULL: u8 = 30;
-/// Who loses its power alone.
+/// The daemon that loses its power alone.
 const IOD: usize = 2;
 
 pub(super) fn there(yard: &Yard) -> Result<Outcome> {
@@ -40,7 +41,7 @@ pub(super) fn there(yard: &Yard) -> Result<Outcome> {
     for number in 1..=losses {
         let place = point.join(number.to_string());
         let open = write(&place, number).context("writing")?;
-        sync(yard, &point, number).context("syncing the mount point")?;
+        sync(yard, &point, number).context("sync the mount point")?;
         stage.power_off()?;
         drop(open);
         judge(&place, number).with_context(|| format!("after loss {number}"))?;
@@ -49,7 +50,8 @@ pub(super) fn there(yard: &Yard) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{losses} losses, {} files before each", SMALL + LARGE + 2)))
 }
 
-/// A handle that is still open when the power fails, with bytes that the mount has gathered.
+/// Writes everything; returns a handle that is still open when the power fails, with buffered
+/// bytes.
 fn write(place: &Path, number: u8) -> Result<File> {
     fs::create_dir_all(place.join("small"))?;
     for file in 0..SMALL {
@@ -69,7 +71,7 @@ fn write(place: &Path, number: u8) -> Result<File> {
     Ok(open)
 }
 
-/// As coreutils does it, as a program does it, as the command does it.
+/// As coreutils, a program and the command do it.
 fn sync(yard: &Yard, point: &Path, number: u8) -> Result<()> {
     match number % 3 {
         0 => {
@@ -92,7 +94,7 @@ fn judge(place: &Path, number: u8) -> Result<()> {
     }
     ensure!(
         !place.join("small/1").exists() && !place.join("small/0").exists(),
-        "a name is there again that had gone"
+        "a removed name is there again"
     );
     holds(place, "large0", number, 100_000)?;
     (1..LARGE).try_for_each(|file| holds(place, &format!("large{file}"), number, LARGE_BYTES))?;
@@ -110,7 +112,7 @@ fn holds(place: &Path, name: &str, number: u8, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn told(yard: &Yard) -> Result<Outcome> {
+pub(super) fn reports_loss(yard: &Yard) -> Result<Outcome> {
     let mut stage = match yard.on_disks(1)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),
@@ -126,12 +128,12 @@ pub(super) fn told(yard: &Yard) -> Result<Outcome> {
     closed(&dir, "killed")?;
     stage.cluster.kill(Victim::Iod(IOD));
     stage.cluster.restart(Victim::Iod(IOD))?;
-    root.sync_all().context("a daemon that was only killed has lost nothing")?;
+    root.sync_all().context("a daemon that was only killed lost no data")?;
     closed(&dir, "lost")?;
     stage.power_off_iod(IOD)?;
-    let told = root.sync_all();
-    let code = told.as_ref().err().and_then(std::io::Error::raw_os_error);
-    ensure!(code == Some(libc::EIO), "it should tell of the loss (EIO): {told:?}");
+    let outcome = root.sync_all();
+    let code = outcome.as_ref().err().and_then(std::io::Error::raw_os_error);
+    ensure!(code == Some(libc::EIO), "it should report the loss (EIO): {outcome:?}");
     root.sync_all().context("once")?;
     closed(&dir, "synced")?;
     root.sync_all().context("of what was written again")?;
@@ -143,17 +145,17 @@ pub(super) fn told(yard: &Yard) -> Result<Outcome> {
     Outcome::passed()
 }
 
-/// A file on all daemons, and nobody has it open.
+/// A file on all daemons that no process has open.
 fn closed(dir: &Path, name: &str) -> Result<()> {
     let file = File::create(dir.join(name))?;
     Ok(file.write_all_at(&[9; LARGE_BYTES], 0)?)
 }
 
-/// A daemon that is away is an error, and none when it is back.
+/// A sync fails while a daemon is down, and succeeds when it is back.
 fn away(stage: &mut Stage, root: &File) -> Result<()> {
     stage.cluster.kill(Victim::Iod(IOD));
-    let told = root.sync_all();
+    let outcome = root.sync_all();
     stage.cluster.restart(Victim::Iod(IOD))?;
-    ensure!(told.is_err(), "a sync without a daemon is content");
+    ensure!(outcome.is_err(), "a sync without a daemon succeeded");
     root.sync_all().context("with the daemon back")
 }

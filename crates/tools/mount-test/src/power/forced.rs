@@ -1,4 +1,4 @@
-//! What a call forced is there after a loss of power, whatever the call before it was.
+//! Data forced by a call is there after a loss of power, whatever call made the change.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,13 +14,13 @@ use crate::{cases::Outcome, yard::Yard};
 /// Over the stripes of every daemon, and not to the end of one.
 const LENGTH: u64 = 300_000;
 const LAYOUT: &str = "stripe-size=65536 iod-count=4";
-/// Files of each way: their first parts are with each daemon in turn.
+/// Files of each kind of change; their first parts are on each daemon in turn.
 const FILES: usize = 6;
-/// Losses of power, each after all ways.
+/// Number of losses of power, each after all kinds of changes.
 const LOSSES: u8 = 3;
 const LOSSES_FULL: u8 = 30;
 
-/// A way to change a file that was written and synced, and what is to be there afterwards.
+/// A change of a file that was written and synced, and the expected content.
 struct Way {
     name: &'static str,
     change: fn(&Path, u8) -> Result<()>,
@@ -73,14 +73,14 @@ pub(super) fn there(yard: &Yard) -> Result<Outcome> {
         fs::create_dir(&place)?;
         each(|way, file| prepare(&place.join(path(way, file))))?;
         each(|way, file| (way.change)(&place.join(path(way, file)), number))?;
-        // A removed name is forced by its directory, as is that directory's own name.
+        // An fsync of its directory forces the removal of a name, and the directory's own name.
         let gone = place.join(path(&WAYS[0], FILES));
         prepare(&gone)?;
         fs::remove_file(&gone)?;
         File::open(&place)?.sync_all()?;
         stage.power_off()?;
         each(|way, file| judge(&place.join(path(way, file)), &(way.wanted)(number)))?;
-        ensure!(!gone.exists(), "a name is there again whose removal was forced");
+        ensure!(!gone.exists(), "a name whose removal was forced is there again");
     }
     stage.check()?;
     Ok(Outcome::Passed(format!("{losses} losses, {} ways, {FILES} files of each", WAYS.len())))

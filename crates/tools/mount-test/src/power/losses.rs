@@ -1,4 +1,5 @@
-//! The host of one I/O daemon loses its power while files are open on a mount whose bytes it had only in memory.
+//! The host of one I/O daemon loses its power while a mount has files open whose bytes were only in
+//! its memory.
 
 use std::{
     fs::{File, OpenOptions},
@@ -16,14 +17,14 @@ use crate::{
     yard::Yard,
 };
 
-/// A part on each daemon, and one more: the usual stripes are of 1 MiB.
+/// A part on each daemon, and one more: the default stripes are of 1 MiB.
 const BYTES: usize = (IODS + 1) << 20;
-/// Who loses its power.
+/// The daemon that loses its power.
 const IOD: usize = 1;
 
-/// Files as they are when the power fails.
+/// The files at the time of the loss.
 struct Open {
-    /// Of one file, two descriptions that both wrote.
+    /// Two open file descriptions of one file, which both wrote.
     first: File,
     second: File,
     /// Two descriptors of one description.
@@ -52,7 +53,7 @@ impl Open {
     }
 }
 
-pub(super) fn told(yard: &Yard) -> Result<Outcome> {
+pub(super) fn reported(yard: &Yard) -> Result<Outcome> {
     let mut stage = match yard.on_disks(1)? {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),
@@ -66,25 +67,25 @@ pub(super) fn told(yard: &Yard) -> Result<Outcome> {
     lost("fdatasync of the second description", second.sync_data())?;
     ok("fsync of it", second.sync_all())?;
     ok("close of it", close(second))?;
-    lost("close of one descriptor of a file that nobody synced", close(duplicate))?;
+    lost("close of one descriptor of an unsynced file", close(duplicate))?;
     ok("close of the other one", close(closed))?;
-    ok("fsync by who only reads", reader.sync_all())?;
+    ok("fsync by a reader", reader.sync_all())?;
     ok("close of it", close(reader))?;
-    ok("fsync of what was synced before", synced.sync_all())?;
+    ok("fsync of a file synced before", synced.sync_all())?;
     ok("close of it", close(synced))?;
     written_again(&mut stage, &dir, &again)?;
-    ok("close of what was written again", close(again))?;
+    ok("close of a file written again", close(again))?;
     holds(&dir, "synced", 5)?;
     stage.check()?;
     Ok(Outcome::Passed(format!("{} MiB in each of 4 files", BYTES >> 20)))
 }
 
-/// Who is told writes its bytes again; then they are there to stay.
+/// After the error the program writes its bytes again; then they are permanent.
 fn written_again(stage: &mut Stage, dir: &Path, again: &File) -> Result<()> {
     fill(again, 6)?;
-    lost("fsync after writes before the loss and behind it", again.sync_all())?;
+    lost("fsync after writes before and after the loss", again.sync_all())?;
     fill(again, 7)?;
-    ok("fsync of what was written again", again.sync_all())?;
+    ok("fsync of bytes written again", again.sync_all())?;
     stage.power_off_iod(IOD)?;
     ok("fsync with nothing left to lose", again.sync_all())?;
     holds(dir, "again", 7)
@@ -133,19 +134,19 @@ fn holds(dir: &Path, name: &str, number: u8) -> Result<()> {
     Ok(())
 }
 
-/// `close` with what it says, which `File` keeps to itself.
+/// `close` with its result, which `File` ignores.
 fn close(file: File) -> IoResult<()> {
-    // SAFETY: the descriptor was this file's alone, and is used no more.
+    // SAFETY: only this file had the descriptor, and it is not used again.
     let done = unsafe { libc::close(file.into_raw_fd()) };
     if done == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
 fn ok(what: &str, outcome: IoResult<()>) -> Result<()> {
-    outcome.with_context(|| format!("{what} should be content"))
+    outcome.with_context(|| format!("{what} should succeed"))
 }
 
 fn lost(what: &str, outcome: IoResult<()>) -> Result<()> {
     let code = outcome.as_ref().err().and_then(Error::raw_os_error);
-    ensure!(code == Some(libc::EIO), "{what} should tell of the loss (EIO): {outcome:?}");
+    ensure!(code == Some(libc::EIO), "{what} should report the loss (EIO): {outcome:?}");
     Ok(())
 }

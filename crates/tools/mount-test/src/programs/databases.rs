@@ -1,4 +1,4 @@
-//! SQLite: transactions from two mounts at once, a write-ahead log, and a writer that is killed.
+//! SQLite: transactions from two mounts at the same time, a write-ahead log, and a killed writer.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -14,26 +14,30 @@ use crate::cases::{Ground, Outcome};
 const ADD_MANY: &str = r#"
 i=0
 while [ $i -lt "$2" ]; do
-  printf '.timeout 60000\nbegin immediate; update counter set n = n + 1; insert into entries(who, text) values (%s, hex(randomblob(100))); commit;\n' "$3"
+  printf '.timeout 60000\nbegin immediate; update counter set n = n + 1;\n'
+  printf 'insert into entries(who, text) values (%s, hex(randomblob(100))); commit;\n' "$3"
   i=$((i + 1))
 done | sqlite3 -bail "$1"
 "#;
 
 fn create(dir: &Path, journal: &str) -> Result<()> {
     let script = format!(
-        "sqlite3 base 'pragma journal_mode={journal}; create table counter(n integer); insert into counter values(0); \
-         create table entries(id integer primary key, who integer, text text); create index by_text on entries(text);'"
+        "sqlite3 base 'pragma journal_mode={journal}; \
+         create table counter(n integer); insert into counter values(0); \
+         create table entries(id integer primary key, who integer, text text); \
+         create index by_text on entries(text);'"
     );
     let said = sh(dir, &script, &[])?;
     ensure!(said.trim() == journal, "journal mode {}", said.trim());
     Ok(())
 }
 
-/// Integrity, the counter and the entries must agree.
+/// The integrity check, the counter and the entries must agree.
 fn judge(dir: &Path, wanted: u32) -> Result<()> {
     let said = sh(
         dir,
-        "sqlite3 base 'pragma integrity_check; select n from counter; select count(*) from entries;'",
+        "sqlite3 base 'pragma integrity_check; select n from counter; \
+         select count(*) from entries;'",
         &[],
     )?;
     let lines: Vec<&str> = said.lines().collect();
@@ -42,7 +46,8 @@ fn judge(dir: &Path, wanted: u32) -> Result<()> {
     Ok(())
 }
 
-/// Two processes on two mounts, each with its transactions, under the locks of the rollback journal.
+/// Two processes on two mounts, each with its transactions, under the locks of the rollback
+/// journal.
 pub fn rollback(ground: &Ground) -> Result<Outcome> {
     if let Some(skipped) = missing("sqlite3", "sqlite3") {
         return Ok(skipped);
@@ -62,7 +67,8 @@ pub fn rollback(ground: &Ground) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{} transactions by two mounts", 2 * each)))
 }
 
-/// Its index lies in shared memory: all writers on one mount, as SQLite demands. Read on the other when it is closed.
+/// The log's index is in shared memory: all writers use one mount, as SQLite requires. The other
+/// mount reads after the close.
 pub fn ahead(ground: &Ground) -> Result<Outcome> {
     if let Some(skipped) = missing("sqlite3", "sqlite3") {
         return Ok(skipped);
@@ -82,7 +88,7 @@ pub fn ahead(ground: &Ground) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{} transactions by two processes", 2 * each)))
 }
 
-/// What was committed is there, what was not is not, whoever looks first.
+/// Committed changes are there and others are not, whichever mount reads first.
 pub fn killed(ground: &Ground) -> Result<Outcome> {
     if let Some(skipped) = missing("sqlite3", "sqlite3") {
         return Ok(skipped);
@@ -99,7 +105,8 @@ pub fn killed(ground: &Ground) -> Result<Outcome> {
     Outcome::passed()
 }
 
-/// A transaction larger than the page cache that it is given, so that it has written into the file when it is killed.
+/// A transaction larger than its page cache, so that it has written into the file when it is
+/// killed.
 fn kill_in_a_transaction(dir: &Path) -> Result<()> {
     let mut writer = Command::new("sqlite3")
         .arg("base")

@@ -1,4 +1,4 @@
-//! A repository made on the spot: commits, branches, a merge, clones on both mounts, packs, and git's own check.
+//! A new repository: commits, branches, a merge, clones on both mounts, packs, and git's own check.
 
 use anyhow::{Result, ensure};
 
@@ -21,7 +21,7 @@ git checkout -q main; git merge -q -m merged other
 ln -s other.txt link; chmod +x other.txt; git add -A; git commit -q -m modes
 "#;
 
-/// In the clone of the other mount: what `git` says of both must be the same, before and after packing.
+/// In the clone of the other mount: `git` must report the same for both, before and after packing.
 const CHECK: &str = r#"
 git clone -q "$1/repo" clone
 cd "$1/repo"; git gc -q --aggressive --prune=now; git fsck --full --strict
@@ -29,7 +29,9 @@ cd "$2/clone"; git fsck --full --strict; git gc -q; git fsck --full --strict
 test -z "$(git status --porcelain)"
 test -z "$(git -C "$1/repo" status --porcelain)"
 test "$(git rev-parse HEAD)" = "$(git -C "$1/repo" rev-parse HEAD)"
-cd "$2/clone"; echo more >> other.txt; git -c user.email=t@example.invalid -c user.name=t commit -q -am more; git push -q origin HEAD:pushed
+cd "$2/clone"; echo more >> other.txt
+git -c user.email=t@example.invalid -c user.name=t commit -q -am more
+git push -q origin HEAD:pushed
 git -C "$1/repo" log --oneline pushed | wc -l
 "#;
 
@@ -43,7 +45,7 @@ pub fn run(ground: &Ground) -> Result<Outcome> {
     let (one, other) = (here.display().to_string(), there.display().to_string());
     let said = sh(&there, CHECK, &[&one, &other])?;
     let seen = said.lines().last().unwrap_or_default().trim();
-    // The commits, the branch, the merge, the modes, and the one that was pushed.
+    // The commits, the branch, the merge, the modes, and the pushed commit.
     ensure!(seen == (commits + 4).to_string(), "{seen} commits after the push, of {}", commits + 4);
     Ok(Outcome::Passed(format!("{commits} commits")))
 }

@@ -1,5 +1,5 @@
-//! Real programs on the mount: what they do must come out as on a local disk. Each works in a directory of its own, through
-//! the first mount, and what it left is looked at through the last.
+//! Real programs on the mount: their results must be as on a local disk. Each works in its own
+//! directory through the first mount, and its results are read through the last one.
 
 mod databases;
 mod git;
@@ -14,9 +14,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::cases::{Case, Ground, Outcome};
 
-/// The longest that one script may take, in seconds.
+/// Maximum time of one script, in seconds.
 const LIMIT_SECONDS: &str = "1200";
-/// Seconds of dbench.
+/// Run time of dbench in seconds.
 const DBENCH_SECONDS: u32 = 10;
 const DBENCH_SECONDS_FULL: u32 = 120;
 
@@ -34,16 +34,16 @@ pub const CASES: &[Case] = &[
     Case { name: "programs::dbench", run: dbench },
 ];
 
-/// Why a program cannot be run, if it is not there.
+/// The reason to skip a program that is not installed.
 pub(crate) fn missing(program: &str, package: &str) -> Option<Outcome> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
     (!there).then(|| {
-        Outcome::Skipped(format!("`{program}` is not there; try: sudo apt-get install {package}"))
+        Outcome::Skipped(format!("`{program}` is missing; try: sudo apt-get install {package}"))
     })
 }
 
-/// A new directory by the first mount, and the same by the last.
+/// A new directory through the first mount, and the same through the last.
 fn workplace(ground: &Ground, name: &str) -> Result<(PathBuf, PathBuf)> {
     let (here, there) = (ground.here().join(name), ground.there().join(name));
     if here.exists() {
@@ -53,11 +53,11 @@ fn workplace(ground: &Ground, name: &str) -> Result<(PathBuf, PathBuf)> {
     Ok((here, there))
 }
 
-/// Runs a shell script in a directory to its end; what it printed.
+/// Runs a shell script in a directory; returns its output.
 pub(crate) fn sh(dir: &Path, script: &str, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=20", LIMIT_SECONDS, "sh", "-euc", script, "sh"]).args(arguments);
-    // No settings of the user's own.
+    // Without the user's settings.
     command.current_dir(dir).env("HOME", dir).env("LC_ALL", "C").env("GIT_CONFIG_NOSYSTEM", "1");
     let output = command.output().context("running sh")?;
     let said = format!(
@@ -82,6 +82,6 @@ fn dbench(ground: &Ground) -> Result<Outcome> {
     let rate = said
         .lines()
         .find(|line| line.starts_with("Throughput"))
-        .context("dbench said no throughput")?;
+        .context("dbench printed no throughput")?;
     Ok(Outcome::Passed(rate.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! Trees of files: a C project built, an archive there and back, rsync.
+//! Trees of files: a C project is built, an archive unpacked and packed, a tree copied by rsync.
 
 use std::path::Path;
 
@@ -14,7 +14,11 @@ const TREE_FULL: &str = "/usr/include";
 
 const MAKE_PROJECT: &str = r#"
 mkdir -p src; i=0
-printf 'cmake_minimum_required(VERSION 3.10)\nproject(many C)\nconfigure_file(config.h.in config.h)\ninclude_directories(${CMAKE_BINARY_DIR})\nfile(GLOB SOURCES src/*.c)\nadd_executable(many ${SOURCES})\n' > CMakeLists.txt
+{
+  printf 'cmake_minimum_required(VERSION 3.10)\nproject(many C)\n'
+  printf 'configure_file(config.h.in config.h)\ninclude_directories(${CMAKE_BINARY_DIR})\n'
+  printf 'file(GLOB SOURCES src/*.c)\nadd_executable(many ${SOURCES})\n'
+} > CMakeLists.txt
 echo '#define COUNT @COUNT@' > config.h.in
 printf '#include <stdio.h>\n#include "config.h"\n' > src/main.c
 while [ $i -lt 25 ]; do
@@ -26,7 +30,8 @@ i=0; while [ $i -lt 25 ]; do echo "s += f$i();" >> src/main.c; i=$((i + 1)); don
 printf '%s\n' 'printf("%d\n", s); return 0; }' >> src/main.c
 "#;
 
-/// Configured and built; a second build has nothing to do, and one after a change builds what changed.
+/// Configures and builds. A second build has nothing to do, and one after a change builds only what
+/// changed.
 const BUILD: &str = r#"
 cmake -S . -B build -DCOUNT=3 -DCMAKE_BUILD_TYPE=Debug > log 2>&1 || { tail -5 log; exit 1; }
 make -C build -j2 >> log 2>&1 || { tail -5 log; exit 1; }
@@ -53,8 +58,8 @@ pub fn built(ground: &Ground) -> Result<Outcome> {
     Outcome::passed()
 }
 
-/// Times with fractions of a second, as every file has that was made and not unpacked: what `.` of a tree has differs from
-/// machine to machine, so these are set.
+/// Sets times with fractions of a second, as files have that were created and not unpacked. The
+/// tree's own times differ between machines.
 const COPY: &str = r#"
 cp -a "$1" tree; cd tree
 touch -d '2001-02-03 04:05:06.123456789' "$(find . -type f | head -1)"
@@ -66,7 +71,8 @@ fn tree(ground: &Ground) -> Option<&'static str> {
     Path::new(tree).is_dir().then_some(tree)
 }
 
-/// An archive unpacked on the mount and packed again, by both mounts, is the same: names, contents, modes, owners, times.
+/// An archive unpacked on the mount and packed again through both mounts is the same: names,
+/// contents, modes, owners, times.
 pub fn tar(ground: &Ground) -> Result<Outcome> {
     let Some(tree) = tree(ground) else {
         return Ok(Outcome::Skipped(format!("there is no {TREE}")));
@@ -76,9 +82,10 @@ pub fn tar(ground: &Ground) -> Result<Outcome> {
     sh(local.path(), COPY, &[tree])?;
     let tree = local.path().join("tree").display().to_string();
     let tree = tree.as_str();
-    // The usual format keeps whole seconds alone.
+    // The default format stores whole seconds only.
     sh(&here, "tar cf - --format=posix -C \"$1\" . | tar xpf -", &[tree])?;
-    let pack = "tar cf - --format=posix --sort=name --numeric-owner --pax-option=delete=atime,delete=ctime,exthdr.name=%d/%f \
+    let pack = "tar cf - --format=posix --sort=name --numeric-owner \
+                --pax-option=delete=atime,delete=ctime,exthdr.name=%d/%f \
                 -C \"$1\" . | sha256sum";
     let sum = |dir: &Path| sh(Path::new("/"), pack, &[dir.to_str().unwrap_or_default()]);
     let wanted = sum(Path::new(tree))?;
@@ -91,16 +98,16 @@ pub fn tar(ground: &Ground) -> Result<Outcome> {
                 &[tree, &dir.display().to_string()],
             )?;
             anyhow::bail!(
-                "the archive of {} is another one, with the same contents: modes, owners or times",
+                "the archive of {} differs in modes, owners or times; the contents are the same",
                 dir.display()
             );
         }
     }
-    let count = sh(&there, "find . | wc -l", &[]).context("counting")?;
+    let count = sh(&there, "find . | wc -l", &[]).context("count the files")?;
     Ok(Outcome::Passed(format!("{} entries", count.trim())))
 }
 
-/// Copied with everything; then there is nothing left to do, as both mounts see it.
+/// Copies everything; afterwards rsync finds no difference through either mount.
 pub fn rsync(ground: &Ground) -> Result<Outcome> {
     if let Some(skipped) = missing("rsync", "rsync") {
         return Ok(skipped);
@@ -121,7 +128,7 @@ pub fn rsync(ground: &Ground) -> Result<Outcome> {
             said.lines().next().unwrap_or("")
         );
     }
-    // Changes go over in part, by writing into a new file and renaming it.
+    // Changed files are copied partly, by writing into a new file and renaming it.
     sh(&here, "for f in $(find . -type f | head -20); do echo changed >> $f; done", &[])?;
     sh(
         Path::new("/"),

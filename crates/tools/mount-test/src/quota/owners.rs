@@ -1,5 +1,5 @@
-//! Users and groups with a quota, by two mounts: whoever makes files that count is held to it, others are not hindered, and what is
-//! given to somebody else counts there.
+//! Users and groups with a quota, through two mounts: the owner of the files is limited, others are
+//! not affected, and files that change their owner count for the new one.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -25,14 +25,15 @@ use crate::{
     stage::{Stage, until},
 };
 
-/// What others write, who have no limit.
+/// Bytes that others without a limit write.
 const OTHERS: u64 = 4 * MIB;
-/// Files of the user that has a limit of them.
+/// The user's limit of files.
 const INODES: u64 = 8;
-/// The longest until the sizes of what was closed are asked for and known.
+/// Maximum time until the sizes of closed files are collected and known.
 const KNOWN_MAX: Duration = Duration::from_secs(60);
 
-/// Somebody: a user, the group that its files get, and another one that it is in. Nobody else of the file system has these numbers.
+/// A user, its primary group, and another group of it. No other user of the file system has these
+/// numbers.
 #[derive(Clone, Copy)]
 struct Person {
     uid: u32,
@@ -42,21 +43,21 @@ struct Person {
 
 /// Has the limit of a user.
 const ALICE: Person = Person { uid: 61_001, gid: 61_101, also: 61_101 };
-/// Has none.
+/// Has no limit.
 const BOB: Person = Person { uid: 61_002, gid: 61_102, also: 61_102 };
-/// The group that has a limit, and one that has none.
+/// The group with a limit, and one without.
 const STAFF: u32 = 61_103;
 const FREE: u32 = 61_104;
 const CAROL: Person = Person { uid: 61_003, gid: STAFF, also: FREE };
 const DAVE: Person = Person { uid: 61_004, gid: STAFF, also: FREE };
 
 impl Person {
-    /// The same, and its files get its other group.
+    /// The same user; its files get its other group.
     fn in_its_other_group(self) -> Self {
         Self { gid: self.also, also: self.gid, ..self }
     }
 
-    /// Does it in a thread that is this person, with no right of root's left.
+    /// Runs `work` in a thread as this user, without root's rights.
     fn does<T: Send>(self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -70,14 +71,14 @@ impl Person {
         })
     }
 
-    /// Writes so much of a file, or up to what the quota allows: how much.
+    /// Writes this much of a file, or up to the quota; returns how much.
     fn fills(self, path: &Path, bytes: u64) -> Result<u64> {
         self.does(|| fill(path, bytes))
             .with_context(|| format!("user {} writes {}", self.uid, path.display()))
     }
 }
 
-/// What is counted for whom.
+/// The usage that is counted.
 struct Usage {
     client: Client,
 }
@@ -91,7 +92,7 @@ impl Usage {
             Ok(report.bytes + report.bytes_in_flight == bytes)
         });
         so.map(drop).with_context(|| {
-            format!("{id} has {bytes} bytes, and on record and in flight are {last:?}")
+            format!("{id} has {bytes} bytes, but recorded and in flight are {last:?}")
         })
     }
 }
@@ -117,9 +118,9 @@ pub fn user(stage: &Stage) -> Result<Outcome> {
         refused(OpenOptions::new().write(true).open(here.join("mine"))?.set_len(2 * LIMIT))?;
         let over =
             OpenOptions::new().write(true).open(there.join("mine"))?.write_all_at(&[2; 4096], 0);
-        over.context("writing over what is there")
+        over.context("overwrite existing bytes")
     })?;
-    // A file counts for who owns it, whoever writes.
+    // A file counts for its owner, not for the writer.
     refused(append(&here.join("mine"))).context("root, to a file of the user's")?;
     let names = || (0..INODES).map(|number| there.join(format!("inode{number}")));
     ALICE
@@ -127,15 +128,15 @@ pub fn user(stage: &Stage) -> Result<Outcome> {
         .context("the inode too many")?;
     for dir in [&here, &there] {
         let path = dir.join(format!("of-another-{}", u8::from(*dir == there)));
-        ensure!(BOB.fills(&path, OTHERS)? == OTHERS, "who has no limit is refused");
+        ensure!(BOB.fills(&path, OTHERS)? == OTHERS, "a user without a limit is refused");
     }
 
     chown(here.join("theirs"), Some(BOB.uid), None)?;
     usage.is(QuotaKind::User, ALICE.uid, mine)?;
     usage.is(QuotaKind::User, BOB.uid, theirs + 2 * OTHERS)?;
-    ensure!(ALICE.fills(&there.join("again"), MIB)? == MIB, "what was given away counts on");
+    ensure!(ALICE.fills(&there.join("again"), MIB)? == MIB, "a file of another owner still counts");
     chown(there.join("theirs"), Some(ALICE.uid), None)
-        .context("root gives more than there is room for")?;
+        .context("root gives more than the limit allows")?;
     usage.is(QuotaKind::User, ALICE.uid, mine + theirs + MIB)?;
     ALICE.does(|| refused(append(&here.join("again")))).context("above the limit")?;
     stage.cluster.administer(["quota", "remove", "--user", &id])?;
@@ -155,29 +156,29 @@ pub fn group(stage: &Stage) -> Result<Outcome> {
     is_near_the_limit(one, other)?;
     usage.is(QuotaKind::Group, STAFF, one + other)?;
     CAROL.does(|| refused(append(&there.join("one"))))?;
-    // The same people, in a group without a limit.
+    // The same users, in a group without a limit.
     let apart = CAROL.in_its_other_group().fills(&there.join("apart"), OTHERS)?;
     ensure!(apart == OTHERS, "files of another group are refused");
-    // What a file is given away with is its size on record.
+    // A change of owner moves the recorded size of a file.
     usage.is(QuotaKind::Group, FREE, apart)?;
     CAROL
         .does(|| refused(chown(here.join("apart"), None, Some(STAFF))))
-        .context("chgrp without room")?;
+        .context("chgrp beyond the limit")?;
 
     chown(there.join("other"), None, Some(FREE))?;
     usage.is(QuotaKind::Group, STAFF, one)?;
     usage.is(QuotaKind::Group, FREE, apart + other)?;
     CAROL
         .does(|| Ok(chown(here.join("apart"), None, Some(STAFF))?))
-        .context("chgrp where there is room")?;
+        .context("chgrp within the limit")?;
     usage.is(QuotaKind::Group, STAFF, one + apart)?;
-    ensure!(DAVE.fills(&here.join("again"), MIB)? == MIB, "what was given away counts on");
+    ensure!(DAVE.fills(&here.join("again"), MIB)? == MIB, "a file of another owner still counts");
     stage.cluster.administer(["quota", "remove", "--group", &id])?;
     ensure!(DAVE.fills(&there.join("again"), LIMIT)? == LIMIT, "refused without a quota");
     Ok(over(one, other))
 }
 
-/// A directory in which everybody may make files, by the first mount and the last.
+/// A directory in which every user may create files, through the first mount and the last.
 fn open_to_all(stage: &Stage, name: &str) -> Result<(PathBuf, PathBuf)> {
     let mut dirs = stage.dirs(name)?;
     fs::set_permissions(&dirs[0], PermissionsExt::from_mode(0o777))?;
@@ -185,7 +186,8 @@ fn open_to_all(stage: &Stage, name: &str) -> Result<(PathBuf, PathBuf)> {
     Ok((dirs.into_iter().next().unwrap_or_else(|| there.clone()), there))
 }
 
-/// Two mounts filled it up: not less than there was room for, and over it by no more than docs/quota.md says.
+/// Two mounts filled the quota: up to the limit, and beyond it by no more than docs/quota.md
+/// allows.
 fn is_near_the_limit(one: u64, other: u64) -> Result<()> {
     let all = one + other;
     ensure!(one == LIMIT / 2, "of {LIMIT} bytes {one} were written, then refused");
@@ -193,7 +195,7 @@ fn is_near_the_limit(one: u64, other: u64) -> Result<()> {
     Ok(())
 }
 
-/// A MiB behind the end.
+/// Appends a MiB.
 fn append(path: &Path) -> std::io::Result<()> {
     OpenOptions::new().append(true).open(path)?.write_all(&[3; MIB as usize])
 }

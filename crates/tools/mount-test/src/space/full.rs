@@ -1,4 +1,5 @@
-//! Disks that fill up: an error that says so, nothing lost that was acknowledged, and all well when there is room again.
+//! Disks that fill up: the right error, no loss of acknowledged data, and normal operation when
+//! there is space again.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -13,19 +14,20 @@ use braid_types::Random;
 
 use crate::{cases::Outcome, stage::until, yard::Yard};
 
-/// Files that are synced on the way, and each write to them, in bytes; small ones then take what these leave.
+/// Files that are synced in between, and the size of each write to them, in bytes; small files then
+/// use the remaining space.
 const LARGE: u64 = 7 << 20;
 const CALL: usize = 1 << 20;
 const SMALL: usize = 5_000;
-/// More than the disks hold: it must end before.
+/// More than the disks can store: the loop must end before.
 const FILES_MAX: u64 = 100_000;
-/// Refused one after the other until they count as full: the disks do not fill up at the same moment.
+/// Consecutive refusals until the disks count as full: they do not fill up at the same moment.
 pub(super) const REFUSED_MIN: u32 = 8;
-/// The longest that a call may take (I8), and that removed files may keep their room.
+/// Maximum time of a call (I8), and until the space of removed files is free.
 const CALL_MAX: Duration = Duration::from_secs(45);
 pub(super) const FREED_MAX: Duration = Duration::from_secs(60);
 
-/// A file, and how much of it was acknowledged: written, and synced.
+/// A file, and its acknowledged bytes: written, and synced.
 struct Kept {
     name: String,
     seed: u64,
@@ -50,7 +52,7 @@ pub(super) fn full(yard: &Yard) -> Result<Outcome> {
     stage.check()?;
     let (files, refused) = (filling.kept.len(), filling.refused.join(", "));
     Ok(Outcome::Passed(format!(
-        "{files} files, then ENOSPC at {refused}; room again after {:.1} s",
+        "{files} files, then ENOSPC at {refused}; space again after {:.1} s",
         freed.as_secs_f64()
     )))
 }
@@ -59,16 +61,17 @@ struct Filling {
     dirs: Vec<PathBuf>,
     seed: u64,
     kept: Vec<Kept>,
-    /// The calls that said that there is no room.
+    /// The calls that failed with ENOSPC.
     refused: Vec<String>,
 }
 
 impl Filling {
-    /// Files of this size by one mount and the other, until there is no room for one by either.
+    /// Writes files of this size through alternating mounts, until there is no space through
+    /// either.
     fn fill(&mut self, kind: &str, bytes: usize) -> Result<()> {
         let mut in_a_row = 0;
         for number in 0.. {
-            ensure!(number < FILES_MAX, "{number} files, and the disks are not full");
+            ensure!(number < FILES_MAX, "{number} files, but the disks are not full");
             let refused = self.write(&format!("{kind}{number}"), bytes)?;
             in_a_row = if refused { in_a_row + 1 } else { 0 };
             if in_a_row == REFUSED_MIN {
@@ -78,7 +81,7 @@ impl Filling {
         Ok(())
     }
 
-    /// One file, written and synced; true when there was no room for it.
+    /// Writes and syncs one file; true when there was no space for it.
     fn write(&mut self, name: &str, bytes: usize) -> Result<bool> {
         let at = self.kept.len();
         let path = self.dirs[at % self.dirs.len()].join(name);
@@ -89,7 +92,7 @@ impl Filling {
         let Err((call, error)) = outcome else { return Ok(false) };
         ensure!(
             error.kind() == ErrorKind::StorageFull,
-            "{call} of {name}: {error}, where there is no room"
+            "{call} of {name}: {error}, where the disk is full"
         );
         if !self.refused.contains(&call) {
             self.refused.push(call);
@@ -97,7 +100,7 @@ impl Filling {
         Ok(true)
     }
 
-    /// What was written is read by every mount, and sizes are those of what was written.
+    /// Every mount reads what was written, and the sizes are correct.
     fn judge(&self) -> Result<()> {
         for (kept, dir) in
             self.kept.iter().flat_map(|kept| self.dirs.iter().map(move |dir| (kept, dir)))
@@ -123,7 +126,7 @@ impl Filling {
         Ok(())
     }
 
-    /// What needs no room is done as ever.
+    /// Calls that need no space succeed as before.
     fn goes_on_while_full(&mut self) -> Result<()> {
         let kept =
             self.kept.iter_mut().find(|kept| kept.synced > 0).context("nothing was synced")?;
@@ -131,15 +134,15 @@ impl Filling {
         let file = OpenOptions::new().write(true).open(&path)?;
         kept.seed ^= 0xffff;
         file.write_all_at(&bytes(kept.seed, kept.synced as usize), 0)
-            .context("writing over what is there")?;
-        file.sync_all().context("syncing what was written over")?;
+            .context("overwrite existing bytes")?;
+        file.sync_all().context("sync the overwritten bytes")?;
         let moved = format!("{}.moved", kept.name);
         fs::rename(&path, self.dirs[1].join(&moved)).context("renaming")?;
         kept.name = moved;
-        fs::create_dir(self.dirs[0].join("made while full")).context("making a directory")
+        fs::create_dir(self.dirs[0].join("made while full")).context("make a directory")
     }
 
-    /// Every second file is removed; then there is room, and until then the same error.
+    /// Removes every second file; then there is space, and until then the same error.
     fn free_and_write(&mut self) -> Result<Duration> {
         let mut number = 0;
         for kept in &self.kept {
@@ -155,24 +158,24 @@ impl Filling {
             number % 2 == 1
         });
         let mut attempts = 0;
-        until("there is room again", FREED_MAX, || {
+        until("there is space again", FREED_MAX, || {
             attempts += 1;
             Ok(!self.write(&format!("again{attempts}"), LARGE as usize)?)
         })
     }
 }
 
-/// What a file of this seed has.
+/// The content of a file with this seed.
 pub(super) fn bytes(seed: u64, count: usize) -> Vec<u8> {
     let mut random = Random::new(seed);
-    // None is zero: a hole in its place is seen.
+    // No byte is zero: a hole in its place would show.
     (0..count.div_ceil(8))
         .flat_map(|_| (random.next_u64() | 0x0101_0101_0101_0101).to_le_bytes())
         .take(count)
         .collect()
 }
 
-/// The call that failed, and how.
+/// The call that failed, and its error.
 pub(super) type Refused = (String, Error);
 
 fn write(path: &Path, count: usize, kept: &mut Kept) -> Result<(), Refused> {
@@ -191,7 +194,7 @@ fn write(path: &Path, count: usize, kept: &mut Kept) -> Result<(), Refused> {
     Ok(())
 }
 
-/// A call that takes longer than it may is an error of its own.
+/// A call that takes too long is an error.
 pub(super) fn in_time<T>(
     call: &str,
     run: impl FnOnce() -> std::io::Result<T>,

@@ -1,5 +1,5 @@
-//! The metadata server's disk fills up: what needs a record there says that there is no room, what needs none goes on, and every
-//! name that was acknowledged is there when there is room again, also for a server that starts anew.
+//! The metadata server's disk fills up: calls that need a record fail with ENOSPC, others succeed.
+//! Every acknowledged name is there when there is space again, also after a restart of the server.
 
 use std::{
     collections::BTreeSet,
@@ -15,10 +15,10 @@ use braid_crash_tests::cluster::Victim;
 use super::full::{FREED_MAX, REFUSED_MIN, Refused, bytes, in_time};
 use crate::{cases::Outcome, stage::until, yard::Yard};
 
-/// Files that are there before, and what each has.
+/// Files that exist before, and the size of each.
 const BEFORE: u64 = 16;
 const BYTES: usize = 100_000;
-/// More than what is left of the last block of the log has room for.
+/// More than fits into the last block of the log.
 const MADE_MAX: u32 = 10_000;
 
 pub(super) fn full(yard: &Yard) -> Result<Outcome> {
@@ -39,12 +39,12 @@ pub(super) fn full(yard: &Yard) -> Result<Outcome> {
     names.make_until_refused()?;
     names.changes_say_so()?;
     names.judge()?;
-    held.write_all_at(&bytes(0, BYTES), 0).context("writing over what is there")?;
+    held.write_all_at(&bytes(0, BYTES), 0).context("overwrite existing bytes")?;
 
     fs::remove_file(ballast)?;
-    let freed = until("there is room again", FREED_MAX, || Ok(!names.make("again")?))?;
+    let freed = until("there is space again", FREED_MAX, || Ok(!names.make("again")?))?;
     names.judge()?;
-    held.sync_all().context("syncing what was written while there was no room")?;
+    held.sync_all().context("sync what was written while the disk was full")?;
     drop(held);
     stage.cluster.kill(Victim::Mds);
     stage.cluster.restart(Victim::Mds)?;
@@ -52,12 +52,12 @@ pub(super) fn full(yard: &Yard) -> Result<Outcome> {
     stage.check()?;
     let (made, refused) = (names.made.len() as u64 - BEFORE, names.refused.len());
     Ok(Outcome::Passed(format!(
-        "{made} made, {refused} refused; room again after {:.1} s",
+        "{made} made, {refused} refused; space again after {:.1} s",
         freed.as_secs_f64()
     )))
 }
 
-/// Names that were acknowledged, and those that were not.
+/// Acknowledged names and refused ones.
 struct Names {
     dirs: Vec<PathBuf>,
     made: BTreeSet<String>,
@@ -65,7 +65,7 @@ struct Names {
 }
 
 impl Names {
-    /// By one mount and the other.
+    /// Through alternating mounts.
     fn path(&self, number: u64, name: &str) -> PathBuf {
         self.dirs[number as usize % self.dirs.len()].join(name)
     }
@@ -75,7 +75,7 @@ impl Names {
         while in_a_row < REFUSED_MIN {
             ensure!(
                 number < MADE_MAX,
-                "{number} files, and the disk of the metadata server is not full"
+                "{number} files, but the metadata server's disk is not full"
             );
             in_a_row = if self.make(&format!("new{number}"))? { in_a_row + 1 } else { 0 };
             number += 1;
@@ -83,7 +83,7 @@ impl Names {
         Ok(())
     }
 
-    /// An empty file of this name and a number more; true when there was no room for it.
+    /// Creates an empty file of this name and the next number; true when there was no space for it.
     fn make(&mut self, name: &str) -> Result<bool> {
         let number = self.made.len() + self.refused.len();
         let name = format!("{name}-{number}");
@@ -96,7 +96,7 @@ impl Names {
         Ok(refused)
     }
 
-    /// Other changes are done, or refused with the same error and not done.
+    /// Other changes succeed, or are refused with the same error and not done.
     fn changes_say_so(&mut self) -> Result<()> {
         let dir = self.dirs[0].clone();
         self.keep(
@@ -122,15 +122,15 @@ impl Names {
         }
     }
 
-    /// Exactly what was acknowledged is there, by every mount, and files have what they had.
+    /// Exactly the acknowledged names exist through every mount, with their contents.
     fn judge(&self) -> Result<()> {
         for dir in &self.dirs {
             let listed: BTreeSet<String> = listed(dir)?;
             let lost: Vec<&String> = self.made.difference(&listed).collect();
-            ensure!(lost.is_empty(), "{}: acknowledged, and not there: {lost:?}", dir.display());
+            ensure!(lost.is_empty(), "{}: acknowledged, but missing: {lost:?}", dir.display());
             let half: Vec<&String> =
                 self.refused.iter().filter(|name| listed.contains(*name)).collect();
-            ensure!(half.is_empty(), "{}: refused, and there: {half:?}", dir.display());
+            ensure!(half.is_empty(), "{}: refused, but there: {half:?}", dir.display());
             for number in
                 (0..BEFORE).filter(|number| self.made.contains(&format!("before{number}")))
             {
@@ -140,7 +140,7 @@ impl Names {
                     .map_err(|(call, error)| anyhow!("{call} of {}: {error}", path.display()))?;
                 ensure!(
                     found == bytes(number, BYTES),
-                    "{} is not what was written",
+                    "{} differs from what was written",
                     path.display()
                 );
             }
@@ -153,21 +153,21 @@ fn listed(dir: &Path) -> Result<BTreeSet<String>> {
     fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-/// Whether there was no room for it; any other error is one.
+/// Whether the disk was full; any other error is a failure.
 fn is_refused(outcome: Result<(), Refused>) -> Result<bool> {
     match outcome {
         Ok(()) => Ok(false),
         Err((call, error)) => {
             ensure!(
                 error.kind() == ErrorKind::StorageFull,
-                "{call}: {error}, where there is no room for a record"
+                "{call}: {error}, where no record fits on the disk"
             );
             Ok(true)
         }
     }
 }
 
-/// Takes all the room that its disk has.
+/// Uses all the space of the disk.
 fn fill(path: &Path) -> Result<()> {
     let mut file = File::create_new(path)?;
     for block in [vec![1; 1 << 20], vec![1; 4096]] {

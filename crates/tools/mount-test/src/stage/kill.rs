@@ -1,4 +1,5 @@
-//! Processes killed while histories are made: what was answered stays true, nothing hangs, fsck finds nothing.
+//! Processes are killed while histories run: acknowledged results stay true, nothing hangs, and
+//! fsck finds nothing.
 
 use std::time::Duration;
 
@@ -11,18 +12,18 @@ use crate::history::{Options, play_round};
 /// Threads and calls of each in a round.
 const THREADS: usize = 6;
 const CALLS: u64 = 250;
-/// The default stripe size, around whose end words lie.
+/// The default stripe size; the words are around the stripe's end.
 const STRIPE: u64 = 1 << 20;
-/// The longest that a call may take: I8's 30 s, and what the answer itself needs on a busy machine.
+/// Maximum time of a call: I8's 30 s and a reserve for a busy machine.
 const LIMIT: Duration = Duration::from_secs(45);
-/// The moment of the kill and the length of the outage are drawn below these.
+/// Upper limits of the moment of the kill and of the length of the outage.
 const KILL_AFTER_MS: u64 = 1500;
 const DOWN_MS: u64 = 1500;
 
-/// One round with one victim; words about it.
+/// Runs one round with one victim; returns a summary.
 pub fn round(stage: &mut Stage, seed: u64) -> Result<String> {
     let mut random = Random::new(seed);
-    let target = *random.pick(&stage.victims()).context("nobody to kill")?;
+    let target = *random.pick(&stage.victims()).context("there is no process to kill")?;
     let killed = play(stage, seed, target, random).with_context(|| format!("{target:?} killed"))?;
     stage.check().with_context(|| format!("after {target:?} was killed"))?;
     Ok(format!("{target:?}: {killed}"))
@@ -46,11 +47,11 @@ fn play(stage: &mut Stage, seed: u64, target: Target, mut random: Random) -> Res
     let played = std::thread::scope(|scope| {
         let (begin, begun) = std::sync::mpsc::channel();
         let killer = scope.spawn(move || {
-            // Objects that cannot be made are no round; nothing is killed then.
+            // If the objects cannot be created, there is no round and nothing is killed.
             if begun.recv().is_err() {
                 return Ok(());
             }
-            // The moment is drawn, nothing is waited for.
+            // A random moment, not one that depends on the calls.
             std::thread::sleep(Duration::from_millis(after));
             kill(stage, target);
             std::thread::sleep(Duration::from_millis(down));

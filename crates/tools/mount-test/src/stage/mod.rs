@@ -17,41 +17,40 @@ use braid_crash_tests::{
 
 use self::{disks::Disk, mount::Mount};
 
-/// How long a process may be in an uninterruptible wait for a mount when nothing is killed any more.
+/// Maximum time that a process may be in an uninterruptible wait for a mount after all kills.
 const WAIT_MAX: Duration = Duration::from_secs(45);
 
-/// How often something is looked at that is waited for.
+/// Poll interval of waits.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// I/O daemons of the cluster.
+/// Number of I/O daemons of the cluster.
 pub const IODS: usize = 4;
 
-/// A running cluster, mounted so many times.
+/// A running cluster and its mounts.
 pub struct Stage {
-    // Before the cluster: unmounting asks the servers.
-    /// The mounts.
+    /// The mounts; dropped before the cluster, since an unmount sends requests to the servers.
     pub mounts: Vec<Mount>,
     /// The servers.
     pub cluster: Cluster,
-    /// What it lies on, if that was made for it: of the metadata server, then of each I/O daemon.
+    /// Its disks, if it has its own: of the metadata server, then of each I/O daemon.
     pub disks: Vec<Disk>,
     dir: PathBuf,
 }
 
 impl Stage {
-    /// A new cluster in a new directory.
+    /// Starts a new cluster in a new directory.
     pub fn start(braid: &Braid, dir: &Path, mounts: usize) -> Result<Self> {
         Self::start_at(braid, dir, Places::below(dir, IODS), Vec::new(), mounts)
     }
 
-    /// A new cluster whose every process has a disk of its own, of so many bytes.
+    /// Starts a new cluster in which every process has its own disk of this size.
     pub fn on_disks(braid: &Braid, dir: &Path, bytes: u64, mounts: usize) -> Result<Self> {
         std::fs::create_dir_all(dir)?;
         let named = |name: String| Disk::make(&dir.join(name), bytes);
         let disks = std::iter::once("disk-meta".to_owned())
             .chain((0..IODS).map(|iod| format!("disk{iod}")));
         let disks = disks.map(named).collect::<Result<Vec<_>>>()?;
-        // Below the top: what a disk has of its own (`lost+found`) is not theirs.
+        // Below the top directory, which has entries of the disk (`lost+found`).
         let mut places = disks.iter().map(|disk| disk.point().join("data"));
         let places = Places { meta: places.next().unwrap_or_default(), iods: places.collect() };
         Self::start_at(braid, dir, places, disks, mounts)
@@ -75,20 +74,20 @@ impl Stage {
         Ok(Self { mounts, cluster, disks, dir })
     }
 
-    /// One mount more, of this name and with these options.
+    /// Mounts it once more, with this name and these options.
     pub fn another(&self, braid: &Braid, name: &str, options: &[&str]) -> Result<Mount> {
         let (mds, key) = self.cluster.contact();
         Mount::start(braid, self.dir.join(name), &mds, &key, options)
     }
 
-    /// The directory of this name by every mount; it is made.
+    /// Creates the directory of this name; returns its path through every mount.
     pub fn dirs(&self, name: &str) -> Result<Vec<PathBuf>> {
         let dirs: Vec<PathBuf> = self.mounts.iter().map(|mount| mount.point().join(name)).collect();
         std::fs::create_dir_all(&dirs[0])?;
         Ok(dirs)
     }
 
-    /// Everything runs, `braid fsck` finds nothing, nobody hangs.
+    /// Every process runs, `braid fsck` finds nothing, and no process hangs.
     pub fn check(&mut self) -> Result<()> {
         self.cluster.check_alive()?;
         self.mounts.iter_mut().try_for_each(Mount::check_alive)?;
@@ -101,16 +100,16 @@ impl Stage {
         self.disks.get(1..).unwrap_or_default()
     }
 
-    /// The host of an I/O daemon loses its power, and comes back: what was not synced there is gone.
+    /// The host of an I/O daemon loses its power and comes back: what was not synced there is lost.
     pub fn power_off_iod(&mut self, iod: usize) -> Result<()> {
         self.cluster.kill(Victim::Iod(iod));
         self.disks[1 + iod].lose_power()?;
         self.cluster.restart(Victim::Iod(iod))
     }
 
-    /// Everything loses its power at once, also who has mounted it, and comes back.
+    /// All hosts lose their power at the same time, also that of the mounts, and come back.
     pub fn power_off(&mut self) -> Result<()> {
-        // First the mounts: from then on nothing is acknowledged to anybody.
+        // First the mounts: from then on no call is acknowledged.
         self.mounts.iter_mut().for_each(Mount::kill);
         let servers = || std::iter::once(Victim::Mds).chain((0..IODS).map(Victim::Iod));
         servers().for_each(|server| self.cluster.kill(server));
@@ -119,16 +118,16 @@ impl Stage {
         self.mounts.iter_mut().try_for_each(Mount::restart)
     }
 
-    /// Where it lies.
+    /// Its directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Every process of it, for who chooses one to kill.
+    /// Every process of it that may be killed.
     pub fn victims(&self) -> Vec<Target> {
         let iods = (0..self.cluster.iods()).map(|iod| Target::Server(Victim::Iod(iod)));
         let mounts = (0..self.mounts.len()).map(Target::Mount);
-        // As often the metadata server as all I/O daemons.
+        // The metadata server as often as all I/O daemons together.
         std::iter::repeat_n(Target::Server(Victim::Mds), IODS).chain(iods).chain(mounts).collect()
     }
 }
@@ -136,13 +135,14 @@ impl Stage {
 /// A process that may be killed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// One of the cluster.
+    /// A server of the cluster.
     Server(Victim),
     /// The process of this mount.
     Mount(usize),
 }
 
-/// Looks until it is so; an error that says what was waited for when it never is. Errors of the look end it.
+/// Polls until the condition holds; after `limit` an error names it. Errors of the condition end
+/// the wait.
 pub fn until(
     what: &str,
     limit: Duration,
@@ -150,28 +150,29 @@ pub fn until(
 ) -> Result<Duration> {
     let started = Instant::now();
     while !is_so()? {
-        ensure!(started.elapsed() < limit, "not so after {} s: {what}", limit.as_secs());
+        ensure!(started.elapsed() < limit, "not true after {} s: {what}", limit.as_secs());
         std::thread::sleep(LOOK_EVERY);
     }
     Ok(started.elapsed())
 }
 
-/// No process stays in an uninterruptible wait for a mount of ours.
+/// No process stays in an uninterruptible wait for one of our mounts.
 fn nobody_hangs(dir: &Path) -> Result<()> {
     let mut last = Vec::new();
-    let none = until("nobody is in D state", WAIT_MAX, || {
+    let none = until("no process is in D state", WAIT_MAX, || {
         last = hanging(dir)?;
         Ok(last.is_empty())
     });
     none.map(drop).with_context(|| last.join(", "))
 }
 
-/// Processes that wait in the kernel for an answer of FUSE and cannot be interrupted: those that this one started, and those
-/// that were left alone and name the stage. Others of this machine have mounts of their own.
+/// Processes that wait in the kernel for a FUSE reply and cannot be interrupted: our descendants,
+/// and orphans whose command line names our directory. Other processes of this machine use other
+/// mounts.
 fn hanging(dir: &Path) -> Result<Vec<String>> {
     let mut hanging = Vec::new();
     for entry in std::fs::read_dir("/proc")?.filter_map(std::result::Result::ok) {
-        // Processes end while they are looked at.
+        // Processes may end meanwhile.
         let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
         let Some((state, _)) = state_and_parent(&entry.path()) else { continue };
         let place = if state == "D" { read("wchan") } else { Vec::new() };
@@ -205,7 +206,7 @@ fn is_ours(process: &Path) -> bool {
     false
 }
 
-/// The second and the third field behind the name, which may hold anything.
+/// The second and third field behind the name, which may contain any character.
 fn state_and_parent(process: &Path) -> Option<(String, String)> {
     let stat = std::fs::read_to_string(process.join("stat")).ok()?;
     let mut fields = stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned);

@@ -11,9 +11,9 @@ use anyhow::{Context, Result, bail, ensure};
 use braid_crash_tests::braid::{Braid, tail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The longest that mounting, unmounting and ending may take.
+/// Maximum time of mounting, unmounting and ending.
 const STEP_MAX: Duration = Duration::from_secs(45);
-/// How often it is looked at meanwhile.
+/// Poll interval meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A mount; unmounted when dropped.
@@ -26,7 +26,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts on `point`, which is made, and waits until it answers.
+    /// Mounts on `point`, which is created, and waits until it answers.
     pub fn start(
         braid: &Braid,
         point: PathBuf,
@@ -51,12 +51,12 @@ impl Mount {
         Ok(mount)
     }
 
-    /// Where it is.
+    /// The mount point.
     pub fn point(&self) -> &Path {
         &self.point
     }
 
-    /// The memory of its process that is in use, in KiB.
+    /// The resident memory of its process, in KiB.
     pub fn memory_kib(&self) -> Result<u64> {
         let process = self.process.as_ref().context("it does not run")?;
         let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()))?;
@@ -65,7 +65,7 @@ impl Mount {
         Ok(line.trim().trim_end_matches(" kB").parse()?)
     }
 
-    /// SIGKILL of its process; what is on the mount then fails until it is mounted again.
+    /// Sends SIGKILL to its process; calls on the mount then fail until it is mounted again.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
@@ -73,7 +73,7 @@ impl Mount {
         }
     }
 
-    /// Mounts again, in place of what a killed process left.
+    /// Mounts again on the mount point of a killed process.
     pub fn restart(&mut self) -> Result<()> {
         self.detach();
         let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
@@ -84,7 +84,7 @@ impl Mount {
             .for_each(|(name, _)| {
                 command.env_remove(name);
             });
-        let mut process = command.spawn().context("starting braid mount")?;
+        let mut process = command.spawn().context("start braid mount")?;
         let started = Instant::now();
         while !is_mounted(&self.point)? {
             if let Some(status) = process.try_wait()? {
@@ -101,7 +101,7 @@ impl Mount {
         Ok(())
     }
 
-    /// SIGTERM must unmount and end it, within the bound.
+    /// Sends SIGTERM, which must unmount and end it within the bound.
     pub fn stop(&mut self) -> Result<Duration> {
         let process = self.process.as_mut().context("it does not run")?;
         let pid =
@@ -111,17 +111,17 @@ impl Mount {
         while process.try_wait()?.is_none() {
             ensure!(
                 started.elapsed() < STEP_MAX,
-                "SIGTERM, and it still runs after {} s",
+                "it still runs {} s after SIGTERM",
                 STEP_MAX.as_secs()
             );
             std::thread::sleep(LOOK_EVERY);
         }
-        ensure!(!is_mounted(&self.point)?, "it has ended, and is still mounted");
+        ensure!(!is_mounted(&self.point)?, "it has ended, but is still mounted");
         self.process = None;
         Ok(started.elapsed())
     }
 
-    /// An error with its last words, if it ended though nobody killed it.
+    /// An error with the end of its log, if it ended by itself.
     pub fn check_alive(&mut self) -> Result<()> {
         match self.process.as_mut().map(Child::try_wait).transpose()?.flatten() {
             Some(status) => {
@@ -153,9 +153,9 @@ impl Drop for Mount {
     }
 }
 
-/// Whether something is mounted there, by the kernel's table: asking the mount itself might hang.
+/// Whether a file system is mounted there, by the kernel's table: a call on the mount might hang.
 fn is_mounted(point: &Path) -> Result<bool> {
     let table = std::fs::read_to_string("/proc/self/mountinfo")?;
-    let wanted = point.to_str().context("a path that is text")?;
+    let wanted = point.to_str().context("the path is not UTF-8")?;
     Ok(table.lines().any(|line| line.split(' ').nth(4) == Some(wanted)))
 }

@@ -1,24 +1,25 @@
-//! The bytes of one file: for each the values that it may have now, and those that it may fall back to.
+//! The model of one file's bytes: for each byte the values that it may have now, and those that a
+//! loss of power may bring back.
 //!
 //! ```text
 //!   write(h, v)      now = {v}          older += what it was       last = h
 //!   unknown write    now += v           older += what it was       last = nobody
 //!   loss of power    now += older       (of the bytes on that daemon)
-//!   fsync by h       bytes with last = h: older = {}               from then on nothing takes them back (I6)
+//!   fsync by h       bytes with last = h: older = {}               they are permanent (I6)
 //!   read x           x must be in now;  now = {x}
 //! ```
 //!
-//! Invariants: (1) `now` is never empty; (2) bytes past every possible size are zero; (3) the stretch of possible
-//! sizes is never empty.
+//! Invariants: (1) `now` is never empty; (2) bytes past every possible size are zero; (3) the range
+//! of possible sizes is never empty.
 
 use std::collections::BTreeSet;
 
 use super::Violation;
 
-/// Who wrote: an open file of one client.
+/// The writer: an open file of one client.
 pub type Handle = u64;
 
-/// A run of bytes that have the same history.
+/// Consecutive bytes that have the same history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Run {
     end: u64,
@@ -27,39 +28,39 @@ struct Run {
     last: Option<(Handle, u8)>,
 }
 
-/// What a mutation may have done to the file.
+/// A change that a call may have made to the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// These stretches `[from, to)` got this value.
+    /// These ranges `[from, to)` got this value.
     Write {
-        /// Whose write.
+        /// The writing handle.
         by: Handle,
-        /// Where.
+        /// The ranges.
         stretches: Vec<(u64, u64)>,
-        /// What.
+        /// The value.
         value: u8,
     },
-    /// The file was cut or extended to this size.
+    /// The file was truncated or extended to this size.
     Truncate {
-        /// Through which open file; `None` by path.
+        /// The handle; `None` for a truncate by path.
         by: Option<Handle>,
         /// The size.
         size: u64,
     },
-    /// A stretch became zeros, the size stays.
+    /// A range became zeros; the size did not change.
     Punch {
-        /// Through which open file.
+        /// The handle.
         by: Handle,
-        /// Where it starts.
+        /// The first byte.
         from: u64,
-        /// Where it ends.
+        /// The end of the range.
         to: u64,
     },
-    /// Room was reserved up to here; the file may have grown.
+    /// Space was allocated up to here; the file may have grown.
     Allocate {
-        /// Through which open file.
+        /// The handle.
         by: Handle,
-        /// Where the room ends.
+        /// The end of the allocated range.
         end: u64,
     },
 }
@@ -75,27 +76,28 @@ impl Change {
     }
 }
 
-/// One file as the judge knows it.
+/// The model of one file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Data {
     runs: Vec<Run>,
-    /// The size lies in here, both ends included.
+    /// The least and the largest possible size.
     size: (u64, u64),
-    /// After a loss of power it may fall back to here.
+    /// The least size after a loss of power.
     size_older: u64,
-    /// And before one it may have been as large as this.
+    /// The largest size that the file may have had before a loss of power.
     size_before: u64,
     size_last: Option<(Handle, u64)>,
-    /// Changes whose fate is not known and that a server may still carry out.
+    /// Changes with an unknown outcome that a server may still execute.
     pending: Vec<Change>,
-    /// Who changed it since their last fsync.
+    /// Handles that changed it since their last fsync.
     dirty: BTreeSet<Handle>,
-    /// The metadata server's power took its record of a size that nobody synced, and nobody has it open who could tell
-    /// again: `stat` may show an older one than the objects have.
+    /// A loss of power at the metadata server removed its record of a size that no fsync covered,
+    /// and no client has the file open to reclaim it. `stat` may then show an older size than the
+    /// objects have.
     record_lost: bool,
 }
 
-/// Stands among [`Data::dirty`] for changes that nobody's fsync covers.
+/// The key in [`Data::dirty`] for changes that no handle's fsync covers.
 const NOBODY: Handle = 0;
 
 const WITHOUT_END: u64 = u64::MAX;
@@ -118,8 +120,8 @@ impl Default for Data {
 }
 
 impl Data {
-    /// The metadata server's host lost power, and no client that lives on has the file open for writing. The objects
-    /// have what they had; the size on record may be any since the last fsync.
+    /// The metadata server's host lost power, and no live client has the file open for writing. The
+    /// objects are unchanged; the recorded size may be any since the last fsync.
     pub fn record_lost(&mut self) {
         self.record_lost |= !self.dirty.is_empty();
     }
@@ -129,10 +131,10 @@ impl Data {
         self.size
     }
 
-    /// A change that was acknowledged and that nothing overlapped.
+    /// A change was acknowledged, and no other call overlapped it.
     pub fn done(&mut self, change: &Change) {
         self.dirty.insert(change.by().unwrap_or(NOBODY));
-        // Who changes it has it open: the size is in the objects, or is what the truncate made it.
+        // The caller has the file open: the size is in the objects, or is what the truncate set.
         self.record_lost = false;
         self.apply(change);
         self.pending_too();
@@ -157,7 +159,7 @@ impl Data {
         }
     }
 
-    /// A change of the metadata server that may or may not have happened, and may still happen.
+    /// A change at the metadata server that may have happened, or may happen later.
     pub fn unknown(&mut self, change: Change) {
         self.maybe(&change);
         self.pending.push(change);
@@ -169,7 +171,8 @@ impl Data {
         self.pending = pending;
     }
 
-    /// A change that may or may not have happened, or happened in part, or in any order with others.
+    /// A change that may have happened completely, partly, or in any order with others, or not at
+    /// all.
     pub fn maybe(&mut self, change: &Change) {
         self.dirty.insert(NOBODY);
         match change {
@@ -191,7 +194,7 @@ impl Data {
         }
     }
 
-    /// An fsync through `by` was acknowledged: what it wrote last is there, and there to stay (I6).
+    /// An fsync through `by` was acknowledged: its last writes are there permanently (I6).
     pub fn synced(&mut self, by: Handle) {
         self.dirty.remove(&by);
         self.record_lost = false;
@@ -202,7 +205,7 @@ impl Data {
             }
         }
         if let Some((_, size)) = self.size_last.filter(|(last, _)| *last == by) {
-            // Others may have made it larger, and may lose that.
+            // Other handles may have made it larger, and may lose that.
             self.size.0 = self.size.0.max(size);
             self.size_older = self.size_older.max(size);
             if self.size == (size, size) {
@@ -212,7 +215,7 @@ impl Data {
         self.pending_too();
     }
 
-    /// An fsync or close through `by` said that data is lost: nothing is promised any more.
+    /// An fsync or close through `by` reported lost data: nothing is guaranteed any more.
     pub fn disclaimed(&mut self, by: Handle) {
         for run in self.runs.iter_mut().filter(|run| run.last.is_some_and(|(last, _)| last == by)) {
             run.now.extend(run.older.iter().copied());
@@ -224,7 +227,7 @@ impl Data {
         }
     }
 
-    /// Power was lost where the bytes that `on` names are kept; everywhere for `|_| true`.
+    /// Power was lost at the daemons of the bytes for which `on` is true.
     pub fn power_lost(&mut self, piece: u64, on: impl Fn(u64) -> bool) {
         let end = self.size.1.max(self.size_before);
         let mut from = 0;
@@ -242,10 +245,10 @@ impl Data {
         self.size = (self.size.0.min(self.size_older), self.size.1.max(self.size_before));
     }
 
-    /// A size was seen.
+    /// Checks a size that a client saw.
     ///
     /// # Errors
-    /// I5 when it is none that the file may have.
+    /// I5 when the file cannot have this size.
     pub fn saw_size(&mut self, seen: u64) -> Result<(), Violation> {
         let (least, largest) = match self.record_lost {
             true => (self.size.0.min(self.size_older), self.size.1.max(self.size_before)),
@@ -263,7 +266,7 @@ impl Data {
         Ok(())
     }
 
-    /// Bytes were seen at `offset`: `wanted` were asked for.
+    /// Checks bytes that a client read at `offset`.
     ///
     /// # Errors
     /// I5 for a length, I6 for a byte that the file cannot have.
@@ -281,7 +284,8 @@ impl Data {
             });
             if let Some(run) = wrong {
                 let what = format!(
-                    "bytes {from}..{to} read as {value:#04x}; possible before byte {} is {:02x?} (older {:02x?}, last {:?})",
+                    "bytes {from}..{to} read as {value:#04x}; possible before byte {} is {:02x?} \
+                     (older {:02x?}, last {:?})",
                     run.end, run.now, run.older, run.last
                 );
                 return Err(Violation::new("I6", what));
@@ -292,7 +296,7 @@ impl Data {
         Ok(())
     }
 
-    /// A read at `offset` that wanted more got only as much as ends the file at `end`.
+    /// Checks a short read at `offset`: the file ends after `got` of the `wanted` bytes.
     ///
     /// # Errors
     /// I5.
@@ -328,7 +332,7 @@ impl Data {
         self.size = (least, self.size.1.max(end));
     }
 
-    /// Splits the runs at both ends, changes those between, joins neighbours that are the same.
+    /// Splits the ranges at both ends, changes those between, and joins equal neighbours.
     fn each(&mut self, from: u64, to: u64, mut change: impl FnMut(&mut Run)) {
         if from >= to {
             return;
@@ -434,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_power_took_may_show_an_older_size_until_it_is_changed_again() {
+    fn a_lost_size_record_may_show_an_older_size_until_the_next_change() {
         let mut data = Data::default();
         data.done(&write(1, 0, 10, 7));
         data.synced(1);

@@ -1,22 +1,23 @@
-//! The judge: an in-memory file system that knows what it does not know.
+//! The models: in-memory file systems that also represent what is unknown.
 //!
 //! ```text
-//!   names   a set of possible worlds: a call whose fate is not known forks them, what is seen prunes them
-//!   data    for each byte the values that it may have, for each size the stretch that it may lie in
+//!   names   a set of possible trees: unknown outcomes add some, observations remove some
+//!   data    the values that each byte may have, and the range that the size may lie in
 //! ```
 //!
-//! A run fails when nothing that the model holds possible explains what a client saw. The model is never too
-//! strict: where it cannot follow (calls that overlap, losses of power) it widens what is possible.
+//! A run fails when nothing that the model considers possible explains what a client saw. The model
+//! is never too strict: where it cannot follow (calls that overlap, losses of power) it widens what
+//! is possible.
 
 pub mod data;
 pub mod names;
 
-/// What a client saw that no rule allows.
+/// What a client saw although no rule allows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Which rule: `I5`, `I7` and so on.
+    /// The rule: `I5`, `I7` and so on.
     pub rule: &'static str,
-    /// What was seen and what was possible.
+    /// What was seen, and what was possible.
     pub what: String,
 }
 

@@ -1,8 +1,8 @@
-//! Names and attributes: a set of possible worlds.
+//! The model of names and attributes: a set of possible trees.
 //!
-//! A call whose fate is not known stays pending in every world and may happen at any later moment, once. Each
-//! outcome that a client sees keeps the worlds in which it is possible. A world is small: one tree of the workload,
-//! on which one call of the judge's clients at a time is under way.
+//! A call with an unknown outcome stays pending in every possible tree and may happen once, at any
+//! later moment. Each result that a client sees keeps the trees in which it is possible. The trees
+//! are small, and only one call at a time uses them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ use braid_client::{
 
 use super::Violation;
 
-/// More worlds than this are not followed: the tree is then known to be unknown.
+/// With more possible trees than this the model gives up: the tree's state is then unknown.
 const WORLDS_MAX: usize = 256;
 
-/// Names a node for the judge, before its file index is known: the number of the call that made it.
+/// Names a node before its file index is known: the number of the call that created it.
 pub type NodeId = u64;
 
-/// What a node is.
+/// The type of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// Regular file.
@@ -36,53 +36,53 @@ struct Node {
     mode: u32,
     xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     target: Vec<u8>,
-    /// Its file index, once it was seen.
+    /// Its file index, once a client saw it.
     index: Option<u64>,
 }
 
-/// One possible state of a tree. Paths are relative to its root, which is ``.
+/// One possible state of a tree. Paths are relative to its root, whose path is empty.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct World {
     names: BTreeMap<String, NodeId>,
     nodes: BTreeMap<NodeId, Node>,
-    /// Calls that may still happen, by their numbers.
+    /// Calls that may still happen, by number.
     pending: BTreeMap<u64, Op>,
 }
 
 /// A call that changes names or attributes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Op {
-    /// Make a file; it must not exist when exclusive.
+    /// Create a file; it must not exist when exclusive.
     Create {
-        /// Where.
+        /// The path.
         path: String,
         /// Permission bits.
         mode: u32,
         /// Fail when it exists.
         exclusive: bool,
     },
-    /// Make a directory.
+    /// Create a directory.
     Mkdir {
-        /// Where.
+        /// The path.
         path: String,
         /// Permission bits.
         mode: u32,
     },
-    /// Make a symbolic link.
+    /// Create a symbolic link.
     Symlink {
-        /// Where.
+        /// The path.
         path: String,
-        /// To what.
+        /// The target.
         target: Vec<u8>,
     },
     /// Remove a name of a file.
     Unlink {
-        /// Which.
+        /// The path.
         path: String,
     },
     /// Remove an empty directory.
     Rmdir {
-        /// Which.
+        /// The path.
         path: String,
     },
     /// Rename.
@@ -103,14 +103,14 @@ pub enum Op {
     },
     /// Change the mode.
     Chmod {
-        /// Of what.
+        /// The path.
         path: String,
-        /// The bits.
+        /// Permission bits.
         mode: u32,
     },
     /// Set an extended attribute.
     SetXattr {
-        /// Of what.
+        /// The path.
         path: String,
         /// Its name.
         name: Vec<u8>,
@@ -121,37 +121,37 @@ pub enum Op {
     },
     /// Remove an extended attribute.
     RemoveXattr {
-        /// Of what.
+        /// The path.
         path: String,
         /// Its name.
         name: Vec<u8>,
     },
 }
 
-/// What was seen of a node.
+/// What a client saw of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
     /// Its file index.
     pub index: u64,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// Permission bits.
     pub mode: u32,
-    /// Names it has.
+    /// Number of links.
     pub links: u32,
 }
 
-/// The possible worlds of one tree.
+/// The possible states of one tree.
 #[derive(Clone, Debug)]
 pub struct Names {
     worlds: BTreeSet<World>,
-    /// Every world since the last moment at which all was forced to disk.
+    /// Every possible tree since the last time when everything was forced to disk.
     since_sync: BTreeSet<World>,
     lost: bool,
 }
 
 impl Op {
-    /// The paths that it names.
+    /// The paths that the call names.
     pub fn paths(&self) -> Vec<&str> {
         match self {
             Self::Rename { from, to, .. } | Self::Link { from, to } => vec![from, to],
@@ -186,15 +186,15 @@ impl Names {
         Self { since_sync: worlds.clone(), worlds, lost: false }
     }
 
-    /// Whether there are more possible worlds than are followed.
+    /// Whether there were more possible trees than the model follows.
     pub fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// A call's outcome: `Ok` with what it made or found, or the refusal.
+    /// A call's outcome: the node that it created or found, or the refusal.
     ///
     /// # Errors
-    /// I7 when it is possible in no world.
+    /// I7 when no possible tree allows it.
     pub fn done(
         &mut self,
         number: u64,
@@ -214,7 +214,7 @@ impl Names {
         self.keep(after, || format!("{op:?} gave {outcome:?}"))
     }
 
-    /// A call was cut off: it may have happened, happen later, or never.
+    /// The outcome is unknown: the call may have happened, may happen later, or never.
     pub fn unknown(&mut self, number: u64, op: &Op) {
         let worlds = std::mem::take(&mut self.worlds);
         let pending = |mut world: World| {
@@ -225,7 +225,7 @@ impl Names {
         self.note();
     }
 
-    /// A path was looked up.
+    /// A client looked a path up.
     ///
     /// # Errors
     /// I7.
@@ -238,7 +238,7 @@ impl Names {
         self.keep(after, || format!("stat {path:?} gave {outcome:?}"))
     }
 
-    /// A file was opened by its path, for writing, symbolic links followed.
+    /// A client opened a file by its path for writing; symbolic links were followed.
     ///
     /// # Errors
     /// I7.
@@ -248,7 +248,7 @@ impl Names {
             match (node, outcome) {
                 (Ok((node, Kind::File)), Ok(seen)) => world.bind(Some(node), seen).then_some(world),
                 (Ok((_, Kind::Directory)), Err(Status::IsDirectory)) => Some(world),
-                // The workload's links lead nowhere.
+                // The workload's symbolic links have no target.
                 (Ok((_, Kind::Symlink)), Err(Status::NotFound)) => Some(world),
                 (Err(possible), Err(status)) => possible.contains(&status).then_some(world),
                 _ => None,
@@ -257,7 +257,7 @@ impl Names {
         self.keep(after, || format!("open {path:?} gave {outcome:?}"))
     }
 
-    /// A directory was listed, with no change of it under way.
+    /// A client listed a directory while no change of it was in progress.
     ///
     /// # Errors
     /// I7.
@@ -282,7 +282,7 @@ impl Names {
             (Ok(node), Err(Status::NotDirectory)) if world.nodes[&node].kind == Kind::File => {
                 Some(world)
             }
-            // The workload's links lead nowhere.
+            // The workload's symbolic links have no target.
             (Ok(node), Err(Status::NotFound | Status::NotDirectory))
                 if world.nodes[&node].kind == Kind::Symlink =>
             {
@@ -294,7 +294,7 @@ impl Names {
         self.keep(after, || format!("a listing of {path:?} gave {outcome:?}"))
     }
 
-    /// An extended attribute was read.
+    /// A client read an extended attribute.
     ///
     /// # Errors
     /// I7.
@@ -320,18 +320,19 @@ impl Names {
         self.keep(after, || format!("attribute {name:?} of {path:?} gave {outcome:?}"))
     }
 
-    /// Everything done so far was forced to disk (I6).
+    /// Everything so far was forced to disk (I6).
     pub fn synced(&mut self) {
         self.since_sync = self.worlds.clone();
     }
 
-    /// The metadata server's host lost power: what was not forced may be gone, the newest first.
+    /// The metadata server's host lost power: changes that were not forced may be lost, the newest
+    /// first.
     pub fn power_lost(&mut self) {
         self.worlds = std::mem::take(&mut self.since_sync);
         self.note();
     }
 
-    /// File indices that the tree's names may have, in every world.
+    /// File indices that the tree may have, in every possible state.
     pub fn indices(&self) -> BTreeSet<u64> {
         let of = |world: &World| {
             world.names.values().filter_map(|node| world.nodes[node].index).collect::<Vec<_>>()
@@ -339,7 +340,7 @@ impl Names {
         self.worlds.iter().flat_map(of).collect()
     }
 
-    /// Every path that some world has.
+    /// Every path that exists in some possible state.
     pub fn paths(&self) -> BTreeSet<String> {
         self.worlds.iter().flat_map(|world| world.names.keys().cloned()).collect()
     }
@@ -365,7 +366,7 @@ impl Names {
         Ok(())
     }
 
-    /// Every world that comes about when any of the pending calls happen now, in any order.
+    /// Every state that results when any of the pending calls happen now, in any order.
     fn closure(&mut self) -> Option<BTreeSet<World>> {
         let mut all = self.worlds.clone();
         let mut new: Vec<World> = all.iter().cloned().collect();
@@ -373,7 +374,7 @@ impl Names {
             for (number, op) in world.pending.clone() {
                 let mut next = world.clone();
                 next.pending.remove(&number);
-                // A pending call that is refused when it arrives changes nothing.
+                // A pending call that is refused on arrival changes nothing.
                 let _ = next.apply(number, &op);
                 if all.insert(next.clone()) {
                     new.push(next);
@@ -395,7 +396,7 @@ impl Names {
     }
 }
 
-/// The refusals that are possible.
+/// The possible refusals.
 type Refused = Vec<Status>;
 
 impl World {
@@ -413,7 +414,7 @@ impl World {
         let parent = self.find(split(path).0)?;
         match self.nodes[&parent].kind {
             Kind::File => Err(vec![Status::NotDirectory]),
-            // The workload's links lead nowhere.
+            // The workload's symbolic links have no target.
             Kind::Directory | Kind::Symlink => Err(vec![Status::NotFound]),
         }
     }
@@ -432,7 +433,7 @@ impl World {
         self.find(path).map(|node| self.nodes[&node].kind)
     }
 
-    /// Does the call: the node that it made or found.
+    /// Executes the call; returns the node that it created or found.
     fn apply(&mut self, number: u64, op: &Op) -> Result<Option<NodeId>, Refused> {
         match op {
             Op::Create { path, mode, exclusive } => match self.find(path) {
@@ -441,7 +442,7 @@ impl World {
                 Ok(node) if self.nodes[&node].kind == Kind::Directory => {
                     Err(vec![Status::IsDirectory])
                 }
-                // The workload's links lead nowhere.
+                // The workload's symbolic links have no target.
                 Ok(_) => Err(vec![Status::NotFound]),
                 Err(_) => self.make(number, path, Kind::File, *mode, &[]),
             },
@@ -598,7 +599,7 @@ impl World {
         Ok(None)
     }
 
-    /// Why a replacing rename is refused.
+    /// The reasons to refuse a replacing rename.
     fn not_replaced(
         &self,
         source: Option<&NodeId>,
@@ -618,7 +619,7 @@ impl World {
             _ => {}
         }
         if directory(&target) && self.children(to).next().is_some() {
-            // A target above the source is not empty: both refusals are right.
+            // A target above the source is not empty: both refusals are correct.
             refused.push(Status::NotEmpty);
             if from.starts_with(to) {
                 refused.push(Status::WouldLoop);
@@ -627,7 +628,7 @@ impl World {
         refused
     }
 
-    /// Takes a name and everything below it out.
+    /// Removes a name and everything below it from the tree.
     fn take(&mut self, path: &str) -> Vec<(String, NodeId)> {
         let below = format!("{path}/");
         let taken: Vec<String> = self
@@ -647,7 +648,7 @@ impl World {
         self.names.extend(taken.into_iter().map(|(rest, node)| (format!("{path}{rest}"), node)));
     }
 
-    /// Whether the node may be what was seen; its index is known from then on.
+    /// Whether the node may be the one that was seen; its index is known from then on.
     fn bind(&mut self, node: Option<NodeId>, seen: Seen) -> bool {
         let Some(node) = node else { return true };
         let links = self.names.values().filter(|named| **named == node).count() as u32;

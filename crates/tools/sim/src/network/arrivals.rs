@@ -1,4 +1,4 @@
-//! The client's side of a connection: answers that have arrived, and who waits for them.
+//! The client's side of a connection: replies that have arrived, and the tasks that wait for them.
 
 use std::{collections::BTreeMap, sync::Mutex, task::Waker};
 
@@ -19,7 +19,7 @@ struct State {
     waker: Vec<Waker>,
 }
 
-/// One call that waits, or is answered.
+/// A call that waits or is answered.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
     pub(crate) payload: Vec<u8>,
@@ -28,17 +28,17 @@ pub(crate) struct Call {
 }
 
 impl Arrivals {
-    /// A call was sent: its frames are kept from now on.
+    /// A call was sent: its frames are stored from now on.
     pub(crate) fn expect(&self, request_id: u64) {
         lock(&self.0).calls.insert(request_id, Call::default());
     }
 
-    /// Nobody waits for the call any more.
+    /// The caller no longer waits for the call.
     pub(crate) fn forget(&self, request_id: u64) {
         lock(&self.0).calls.remove(&request_id);
     }
 
-    /// The answer, if it is whole; else why there will be none.
+    /// The reply, if it is complete, or why there will be none.
     pub(crate) fn take(&self, request_id: u64) -> Option<Result<Call, String>> {
         let mut state = lock(&self.0);
         if state.calls.get(&request_id).is_some_and(|call| call.end.is_some()) {
@@ -73,7 +73,7 @@ impl Arrivals {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The connection is over.
+    /// The connection has ended.
     pub(crate) fn break_off(&self, why: &str) {
         let wakers = {
             let mut state = lock(&self.0);

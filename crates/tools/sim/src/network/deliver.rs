@@ -1,4 +1,4 @@
-//! How a frame gets from one side of a connection to the other.
+//! Delivery of frames from one side of a connection to the other.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{
 };
 
 impl Network {
-    /// Begins a connection; `None` when nobody has the address.
+    /// Opens a connection; `None` when no host has the address.
     pub(crate) fn connect(&self, client: Host, address: &str) -> Option<(u64, Arc<Arrivals>)> {
         let (_, mut state) = self.world_and_state();
         let server = *state.addresses.get(address)?;
@@ -36,7 +36,7 @@ impl Network {
         Some((number, arrivals))
     }
 
-    /// The client is done with a connection. What it has sent still arrives.
+    /// The client closes its side of a connection. What it has sent still arrives.
     pub(crate) fn close(&self, number: u64) {
         {
             let (_, mut state) = self.world_and_state();
@@ -46,7 +46,7 @@ impl Network {
         self.send(number, Direction::ToServer, Parcel::End);
     }
 
-    /// Puts something on its way; `false` when the sender's side is closed already.
+    /// Sends a frame or mark; `false` when the sender's side is closed already.
     pub(crate) fn send(&self, number: u64, direction: Direction, parcel: Parcel) -> bool {
         let (world, mut state) = self.world_and_state();
         let Some(connection) = state.connections.get(&number) else { return false };
@@ -74,7 +74,7 @@ impl Network {
         true
     }
 
-    /// Something is at the end of its way, unless the link is cut there: then it waits.
+    /// A frame or mark arrives, unless the link is cut: then it waits.
     pub(super) fn deliver(&self, number: u64, direction: Direction, parcel: Parcel) {
         let (_, mut state) = self.world_and_state();
         let Some(connection) = state.connections.get(&number) else { return };
@@ -125,7 +125,7 @@ impl Network {
         }
     }
 
-    /// The server's end closes; its session is dropped.
+    /// The server's side closes; its session is dropped.
     pub(super) fn end_at_server(&self, number: u64) {
         let serving = {
             let (_, mut state) = self.world_and_state();
@@ -170,7 +170,8 @@ impl Network {
         let ended = {
             let (_, mut state) = self.world_and_state();
             match state.connections.get_mut(&number) {
-                // The session ended its own connection, or its process: it is dropped below, outside the lock.
+                // The session ended its own connection or its process: it is dropped below, outside
+                // the lock.
                 Some(connection) if connection.server_open => {
                     connection.serving = serving;
                     None

@@ -1,11 +1,11 @@
-//! What goes wrong: cut links, broken connections, dead processes, hosts without power.
+//! Network and host faults: cut links, broken connections, dead processes, hosts without power.
 
 use std::sync::Arc;
 
 use super::{Direction, Host, Network, Parcel, Service};
 
 impl Network {
-    /// A process begins to serve on a host.
+    /// A process starts to serve on a host.
     pub fn serve_on(&self, host: Host, service: Arc<dyn Service>) {
         let (_, mut state) = self.world_and_state();
         if let Some(machine) = state.hosts.get_mut(&host) {
@@ -21,7 +21,8 @@ impl Network {
         self.end_process(host, true);
     }
 
-    /// The host loses power: its peers hear nothing, until it is back and knows nothing of their connections.
+    /// The host loses power: its peers receive nothing until it is back, and then it does not know
+    /// their connections.
     pub fn power_off(&self, host: Host) {
         self.end_process(host, false);
         let (_, mut state) = self.world_and_state();
@@ -69,7 +70,7 @@ impl Network {
         }
     }
 
-    /// The process on `host` is gone and nobody tells those whom it had connected to.
+    /// The process on `host` is gone, and the peers of its connections are not notified.
     fn forget_client(&self, host: Host) {
         let (_, mut state) = self.world_and_state();
         state
@@ -89,11 +90,12 @@ impl Network {
         numbers.into_iter().for_each(|number| self.close(number));
     }
 
-    /// The client of a host without power learns of it when the host is back.
+    /// The client of a host without power learns of the loss when the host is back.
     fn hold_reset(&self, number: u64) {
         let (_, mut state) = self.world_and_state();
         if let Some(connection) = state.connections.get_mut(&number) {
-            // Replies that were under way are lost with the rest; the marker keeps the place of later ones.
+            // Replies in flight are lost with the rest. The reset takes their place before later
+            // frames.
             connection.held.retain(|(direction, _)| *direction == Direction::ToServer);
             connection.held.push_back((
                 Direction::ToClient,
@@ -125,13 +127,13 @@ impl Network {
         self.world_and_state().1.cut.insert((a.min(b), a.max(b)));
     }
 
-    /// Mends the link between two hosts: what waited there arrives.
+    /// Restores the link between two hosts: what waited there arrives.
     pub fn mend(&self, a: Host, b: Host) {
         self.world_and_state().1.cut.remove(&(a.min(b), a.max(b)));
         self.deliver_held();
     }
 
-    /// Mends every link and lets every host be as fast as the others.
+    /// Restores every link, and gives every host the normal speed.
     pub fn mend_all(&self) {
         {
             let (_, mut state) = self.world_and_state();
@@ -148,7 +150,7 @@ impl Network {
         }
     }
 
-    /// What waits and need not any more goes on, in order.
+    /// Delivers in order what waited at links that are no longer cut.
     fn deliver_held(&self) {
         let held: Vec<_> = {
             let (_, mut state) = self.world_and_state();

@@ -1,4 +1,4 @@
-//! The server's side: what runs on a host and answers.
+//! The server's side of a connection: the service that runs on a host.
 
 use std::sync::Arc;
 
@@ -13,38 +13,38 @@ use super::{Direction, Network, Parcel};
 
 /// A server process.
 pub trait Service: Send + Sync {
-    /// Who it says it is.
+    /// The identity that it presents.
     fn identity(&self) -> Identity;
 
-    /// Which key a peer must prove.
+    /// Supplies the key that a peer must prove.
     fn authorizer(&self) -> &dyn Authorizer;
 
-    /// A peer proved itself.
+    /// A peer has authenticated.
     ///
     /// # Errors
-    /// Why it is not served.
+    /// Why the peer is refused.
     fn connected(&self, peer: &Peer) -> Result<Box<dyn Session>, Failure>;
 }
 
-/// One connection of a server. Dropped when the connection ends.
+/// One connection of a server, dropped when the connection ends.
 pub trait Session: Send {
-    /// A request came.
+    /// A request arrived.
     fn request(&mut self, header: FrameHeader, body: Vec<u8>, payload: Vec<u8>, replies: Replies);
 }
 
-/// Where a connection stands at its server.
+/// The state of a connection at its server.
 pub(crate) enum Serving {
     /// Nothing arrived yet.
     New,
-    /// The keys are being proved.
+    /// The handshake is in progress.
     Handshake(ServerHandshake, Arc<dyn Service>),
     /// It is served. Taken out while the session runs.
     Open(Option<Box<dyn Session>>),
-    /// It is not served; every request is told why.
+    /// It is refused; every request gets this failure.
     Refused(Failure),
 }
 
-/// The way back of one request's frames.
+/// Sends the reply frames of one request.
 #[derive(Clone, Debug)]
 pub struct Replies {
     network: Network,
@@ -79,7 +79,7 @@ impl Replies {
     }
 }
 
-/// A frame as bytes.
+/// Encodes a frame.
 pub(crate) fn frame(
     op: u16,
     flags: FrameFlags,
@@ -102,7 +102,7 @@ pub(crate) fn frame(
     out
 }
 
-/// A frame taken apart; `None` when its bytes are none.
+/// Decodes a frame; `None` when the bytes are not a frame.
 pub(crate) fn parse(frame: &[u8]) -> Option<(FrameHeader, &[u8], &[u8])> {
     let (header, rest) = frame.split_first_chunk()?;
     let header = FrameHeader::from_bytes(header).ok()?;

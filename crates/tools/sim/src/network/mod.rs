@@ -1,16 +1,21 @@
-//! The network: hosts, links that can be cut, connections whose bytes take their time.
+//! The network: hosts, links that can be cut, connections with delays.
 //!
 //! ```text
 //!   client side            frames, in order, each after a delay              server side
 //!   SimConnection ──────── ToServer ────────────────────────────────────────> Session::request
 //!        ^  `─ Arrivals <─ ToClient ──────────────────────────────────────── Replies
 //!        |                  cut link: frames wait there, as TCP sends them again
-//!        `─ reset: each side learns it at a moment of its own; what is under way to a closed side is lost
+//!        `─ reset: each side learns it at its own moment; frames to a closed side are lost
 //! ```
 //!
-//! Invariants: (1) frames of one direction of one connection arrive in order, whole, once; those of different
-//! connections in any order, also after the client has given the connection up, as what lies in a socket does; (2) everything that crosses a link is bytes that went through the real header codec;
-//! (3) the lock of the network is never held while a session, a waker or the drop of either runs.
+//! Invariants, checked by `tests/network.rs`:
+//!
+//! 1. Frames of one direction of one connection arrive in order, complete and once. Those of
+//!    different connections arrive in any order, also after the client has closed its side, like
+//!    bytes in a socket.
+//! 2. Everything that crosses a link is bytes that passed through the real header codec.
+//! 3. The lock of the network is never held while a session, a waker or the drop of either runs. (A
+//!    violation deadlocks: the lock is not reentrant.)
 
 mod arrivals;
 mod deliver;
@@ -33,23 +38,23 @@ use crate::{
 };
 use host::Serving;
 
-/// A machine of the simulated network.
+/// A host of the simulated network.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Host(pub u32);
 
-/// How the links behave.
+/// Delays and failures of the links.
 #[derive(Clone, Debug)]
 pub struct Weather {
-    /// A frame takes at least this long.
+    /// Minimum delay of a frame.
     pub delay_min: Duration,
-    /// And less than this.
+    /// Upper limit of the delay of a frame, exclusive.
     pub delay_max: Duration,
-    /// Of a million frames, so many break their connection on the way.
+    /// How many of a million frames break their connection in flight.
     pub resets_per_million: u32,
 }
 
 impl Default for Weather {
-    /// A local network on a good day.
+    /// A local network without failures.
     fn default() -> Self {
         Self {
             delay_min: Duration::from_micros(20),
@@ -59,7 +64,7 @@ impl Default for Weather {
     }
 }
 
-/// The simulated network. Clones are the same network.
+/// The simulated network. Clones share its state.
 #[derive(Clone)]
 pub struct Network(Arc<Inner>);
 
@@ -82,7 +87,7 @@ struct HostState {
     name: String,
     power: bool,
     service: Option<Arc<dyn Service>>,
-    /// Frames from and to it take so many times as long.
+    /// Frames from and to this host take this many times as long.
     slowness: u32,
 }
 
@@ -93,9 +98,9 @@ struct Connection {
     serving: Serving,
     client_open: bool,
     server_open: bool,
-    /// The last moment at which something arrives, by direction: later frames come later.
+    /// The latest arrival, by direction: later frames arrive after it.
     arrives: [Duration; 2],
-    /// Waits at a cut link, in order.
+    /// What waits at a cut link, in order.
     held: VecDeque<(Direction, Parcel)>,
 }
 
@@ -105,7 +110,7 @@ pub(crate) enum Direction {
     ToClient = 1,
 }
 
-/// What travels.
+/// What a link carries.
 pub(crate) enum Parcel {
     Frame(Vec<u8>),
     /// The sender closed its side.
@@ -132,12 +137,12 @@ impl Network {
         }))
     }
 
-    /// The world it is part of.
+    /// The simulation that the network is part of.
     pub fn world(&self) -> &World {
         &self.0.world
     }
 
-    /// A new machine, reached at `address`.
+    /// Adds a host, reached at `address`.
     pub fn add_host(&self, name: &str, address: &str) -> Host {
         let mut state = lock(&self.0.state);
         let host = Host(state.hosts.len() as u32);
@@ -147,7 +152,7 @@ impl Network {
         host
     }
 
-    /// What a person calls the host.
+    /// The host's name.
     pub fn name(&self, host: Host) -> String {
         lock(&self.0.state).hosts[&host].name.clone()
     }

@@ -23,7 +23,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(30);
 pub struct ClientNode {
     /// `client1` and so on.
     pub name: String,
-    /// Where it is in the network.
+    /// Its host in the network.
     pub host: Host,
     network: Network,
     seed: u64,
@@ -53,7 +53,7 @@ impl ClientNode {
         })
     }
 
-    /// The process, its client and what that keeps, started when it does not run.
+    /// The process, its client and its cached names; starts the process if it does not run.
     pub fn start(&self) -> (Life, Client<SimDriver>, Arc<Kept>) {
         let mut running = lock(&self.running);
         let running = running.get_or_insert_with(|| self.process());
@@ -71,7 +71,7 @@ impl ClientNode {
             Client::over(SimDriver::new(self.network.clone(), self.host, self.seed), config);
         self.network.world().spawn(&life, client.serve());
         let kept = Kept::new();
-        // Some clients use no leases: what they change the others must see all the same.
+        // Some clients use no leases: the others must see their changes nevertheless.
         if self.keeps {
             self.network.world().spawn(
                 &life,
@@ -81,7 +81,7 @@ impl ClientNode {
         Running { life, client, kept }
     }
 
-    /// The process dies in the middle of whatever it does.
+    /// The process dies in the middle of its calls.
     pub fn kill(&self) {
         let running = lock(&self.running).take();
         self.network.kill(self.host);

@@ -34,14 +34,14 @@ use crate::{
     world::{Life, World, lock},
 };
 
-/// How long one answer of the metadata server is waited for, as the daemon does.
+/// Maximum wait for one reply of the metadata server, as in the daemon.
 const ANSWER_WAIT: Duration = Duration::from_millis(3 * HEARTBEAT_MS);
 
 /// A host with one I/O daemon.
 pub struct IodNode {
     /// `iod1` and so on.
     pub name: String,
-    /// Where it is in the network.
+    /// Its host in the network.
     pub host: Host,
     /// Its disk.
     pub store: MemStore,
@@ -56,7 +56,7 @@ pub struct IodNode {
 
 type Event = Box<dyn FnOnce() + Send>;
 
-/// What is to happen when the daemon has registered.
+/// What to do when the daemon has registered.
 #[derive(Clone, Default)]
 struct Joins(Arc<Mutex<Vec<Event>>>);
 
@@ -101,7 +101,7 @@ impl IodNode {
         lock(&self.running).as_ref().map_or(IodId(0), |running| running.core.iod())
     }
 
-    /// Its id as its disk knows it, also while it does not run.
+    /// Its id as recorded on its disk, also while it does not run.
     pub fn known_id(&self) -> Option<IodId> {
         self.store.identity().iod
     }
@@ -130,26 +130,27 @@ impl IodNode {
         self.network.world().spawn(&life, registrar.run());
     }
 
-    /// Does `event` when the metadata server has taken the daemon in the next time.
+    /// Runs `event` when the metadata server registers the daemon the next time.
     pub fn when_joined(&self, event: impl FnOnce() + Send + 'static) {
         lock(&self.joins.0).push(Box::new(event));
     }
 
-    /// The process dies; its host lives on.
+    /// The process dies; its host keeps running.
     pub fn kill(&self) {
         self.network.kill(self.host);
         self.end();
         self.store.restart();
     }
 
-    /// The host loses power: what was not flushed may be gone.
+    /// The host loses power: data that was not flushed may be lost.
     pub fn power_loss(&self) {
         self.network.power_off(self.host);
         self.end();
         self.store.crash();
     }
 
-    /// From now on the daemon says that it has abandoned connections, and does not: to show what that would cost.
+    /// From now on the daemon reports abandons as done and does not execute them, to show what they
+    /// prevent.
     pub fn ignore_abandon(&self) {
         self.ignores_abandon.store(true, Ordering::Relaxed);
     }
@@ -177,7 +178,7 @@ struct IodService {
     ignores_abandon: Arc<AtomicBool>,
 }
 
-/// As the daemon's own: a session, or the server key.
+/// As in the daemon: the key of a session, or the server key.
 struct Keys;
 
 impl Authorizer for Keys {
@@ -216,7 +217,7 @@ impl Service for IodService {
     }
 }
 
-/// Keeps the daemon registered, as the daemon's own thread does.
+/// Keeps the daemon registered, like the daemon's registrar thread.
 struct Registrar {
     core: Arc<IodCore<MemStore>>,
     registration: Registration,
@@ -266,7 +267,7 @@ impl Registrar {
         Ok(())
     }
 
-    /// The order matters: no moment of service between an answer and its fences (I4).
+    /// The order matters: the daemon must not serve between a reply and its fences (I4).
     fn obey(&mut self, orders: &Orders, sent: Timestamp) {
         self.core.set_clock_offset(orders.mds_now, sent, wall(self.world.now()));
         if self.core.try_fence_ranges(&orders.fenced, orders.epoch_min) {

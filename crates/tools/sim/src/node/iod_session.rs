@@ -1,5 +1,5 @@
-//! One connection of an I/O daemon: jobs in slices, works after the disk's time, so that a fence, a truncate, a
-//! death or another client's write can fall between any two of them.
+//! One connection of an I/O daemon. Jobs run in slices and wait for the disk's time, so that a
+//! fence, a truncate, a crash or another client's write can fall between any two slices.
 
 use std::{
     io::IoSlice,
@@ -23,7 +23,7 @@ use crate::{
     world::{Life, World, lock},
 };
 
-/// Payload of a write that one slice takes. Small, so that even small writes have a middle.
+/// Payload of a write that one slice takes; small, so that even small writes have several slices.
 const WRITE_SLICE_BYTES: usize = 8 * 1024;
 
 pub(super) struct IodSession {
@@ -106,7 +106,7 @@ impl Shared {
             Begun::Work(work) => {
                 self.pause(50..2000).await;
                 let answer = work.run(&self.core, self.world.now());
-                // The disk is done; the process may still die before it says so.
+                // The disk is done; the process may still die before it replies.
                 self.pause(1..200).await;
                 answer
             }
@@ -146,7 +146,7 @@ impl Shared {
     }
 }
 
-/// How long the next slice of a task's part in a collective request is away, in microseconds.
+/// How long the next slice of a task's part in a collective request waits, in microseconds.
 fn pause_after(step: Step) -> std::ops::Range<u64> {
     if step == Step::Waits { 100..1000 } else { 5..100 }
 }

@@ -23,12 +23,12 @@ use crate::{
     world::{Life, World, lock},
 };
 
-/// Virtual shards of a simulated namespace.
+/// Shards of a simulated namespace.
 const SHARDS: u16 = 8;
 
 /// The host of the metadata server.
 pub struct MdsNode {
-    /// Where it is in the network.
+    /// Its host in the network.
     pub host: Host,
     network: Network,
     seed: u64,
@@ -43,7 +43,7 @@ struct Running {
     core: Arc<MdsCore>,
 }
 
-/// A call after which the server dies, before its answer leaves.
+/// The call after which the server dies, before it replies.
 #[derive(Default)]
 struct Trap(Mutex<Option<u16>>);
 
@@ -77,7 +77,7 @@ impl MdsNode {
     /// Starts the server.
     ///
     /// # Errors
-    /// What it says.
+    /// As the server's.
     pub fn start(self: &Arc<Self>) -> Result<(), Failure> {
         if self.is_running() {
             return Ok(());
@@ -115,7 +115,7 @@ impl MdsNode {
         Ok(())
     }
 
-    /// The process dies; what it committed is on the disk or in the system's cache (I6).
+    /// The process dies; what it committed is on the disk or in the kernel's cache (I6).
     pub fn kill(&self) {
         self.network.kill(self.host);
         self.end();
@@ -132,7 +132,7 @@ impl MdsNode {
         *lock(&self.store) = Arc::new(store.lose_power(kept));
     }
 
-    /// The next call with this number is carried out; then the server dies, before it has answered.
+    /// The next call with this message number is executed; then the server dies before it replies.
     pub fn die_before_answering(&self, op: u16) {
         *lock(&self.trap.0) = Some(op);
     }

@@ -1,4 +1,5 @@
-//! The metadata server's way to the I/O daemons: one shared connection to each, made anew when it breaks.
+//! The metadata server's connections to the I/O daemons: one shared connection to each, opened
+//! again when it breaks.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! The processes of a simulated cluster: the real cores, with the network and the disks around them simulated.
+//! The processes of a simulated cluster: the real cores, with a simulated network and disks.
 
 mod client;
 mod iod;
@@ -14,9 +14,9 @@ pub use client::{ClientNode, TIMEOUT};
 pub use iod::IodNode;
 pub use mds::MdsNode;
 
-/// The cluster of every simulation.
+/// The cluster UUID of every simulation.
 pub const CLUSTER: ClusterUuid = ClusterUuid(*b"simulated braid!");
-/// Where the metadata server is found.
+/// The address of the metadata server.
 pub const MDS_ADDRESS: &str = "mds:7000";
 
 /// The server key of every simulation.
@@ -24,7 +24,7 @@ pub fn server_key() -> Secret {
     Secret::from_bytes([0x5b; 32])
 }
 
-/// The wall clock of a simulated machine: all agree, and it begins in 2026.
+/// The wall clock of a simulated machine: the same on all machines, and it begins in 2026.
 pub fn wall(now: Duration) -> Timestamp {
     Timestamp { seconds: 1_780_000_000 + now.as_secs() as i64, nanos: now.subsec_nanos() }
 }

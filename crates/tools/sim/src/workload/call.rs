@@ -1,4 +1,4 @@
-//! What every call must keep, whatever it does: its time, and an error that makes sense.
+//! Rules for every call: it ends in time, and an error makes sense.
 
 use std::{fmt::Debug, future::Future, time::Duration};
 
@@ -7,10 +7,11 @@ use braid_client::{Error, Status};
 use super::Actor;
 use crate::node::TIMEOUT;
 
-/// What a call may take beyond its timeout: waiters find out at the next tick of the client's service.
+/// What a call may take beyond its timeout: waiting calls notice at the next tick of the client's
+/// service thread.
 const SLACK: Duration = Duration::from_millis(1500);
 
-/// Errors that mean: whether it was done is not known.
+/// Errors after which the outcome is unknown.
 pub(super) fn is_unknown(status: Status) -> bool {
     use Status as S;
     matches!(
@@ -33,7 +34,7 @@ pub(super) fn is_unknown(status: Status) -> bool {
 }
 
 impl Actor {
-    /// Makes a call: traced, and within its time (I8).
+    /// Makes a call: traced, and checked for its time (I8).
     pub(super) async fn call<T: Debug>(
         &self,
         what: String,
@@ -64,22 +65,21 @@ impl Actor {
             self.judge.violated("I10", format!("{} {what}: {error}", self.name));
         }
         if status == Status::ObjectLost {
-            // Only what was flushed is recorded as existing, and the simulated disk keeps what it promised.
+            // Only what was flushed is recorded as existing, and the simulated disk keeps flushed
+            // data.
             self.judge.violated("I11", format!("{} {what}: {error}", self.name));
         }
         if status == Status::Unreachable && error.server().is_none() {
             self.judge.violated("I8", format!("{} {what} names no server: {error}", self.name));
         }
         if self.calm && is_unknown(status) {
-            self.judge.violated(
-                "I8",
-                format!("{} {what} failed although nothing is wrong: {error}", self.name),
-            );
+            self.judge
+                .violated("I8", format!("{} {what} failed without a fault: {error}", self.name));
         }
     }
 }
 
-/// A value in a few words, for the trace.
+/// A short form of a value, for the trace.
 fn short(value: &impl Debug) -> String {
     let mut text = format!("{value:?}");
     if text.len() > 100 {

@@ -71,7 +71,8 @@ impl Actor {
         self.goes_on(open, outcome.as_ref().err().map(braid_client::Error::status))
     }
 
-    /// As whoever gathers: in room that the daemons keep, where there is some.
+    /// A plain write, like a mount's buffered write: with a reservation at the daemons where there
+    /// is one.
     async fn plain_write(
         &self,
         what: String,
@@ -83,7 +84,10 @@ impl Actor {
         if self.random.chance(500_000) && open.file.hold_room(from, buffer.len() as u64, &mut held)
         {
             return self
-                .call(format!("{what} in room"), open.file.write_held(&mut held, buffer, from))
+                .call(
+                    format!("{what} with reservation"),
+                    open.file.write_held(&mut held, buffer, from),
+                )
                 .await;
         }
         self.call(what, open.file.write_at(buffer, from)).await
@@ -185,7 +189,7 @@ impl Actor {
         self.judge.disclaimed_if(outcome.is_err(), index, handle);
     }
 
-    /// Whether the open file is of any more use; an error that nothing explains is a violation.
+    /// Whether the open file is still usable; an unexplained error is a violation.
     fn goes_on(&self, open: &Open, failed: Option<Status>) -> bool {
         match failed {
             None => true,
@@ -210,7 +214,7 @@ fn extent(stretch: &(u64, u64)) -> Extent {
     Extent { offset: stretch.0, bytes: stretch.1 - stretch.0 }
 }
 
-/// The stretches of a strided view's first bytes.
+/// The ranges of a strided view's first bytes.
 fn strided(from: u64, group: u64, stride: u64, bytes: u64) -> Vec<(u64, u64)> {
     let at = |index: u64| {
         let start = from + index * stride;

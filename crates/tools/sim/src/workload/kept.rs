@@ -1,5 +1,5 @@
-//! Names and attributes that a client keeps under leases, as a mount does: what it answers from there is judged like an
-//! answer of the server. ADR 0009.
+//! Names and attributes that a client caches under leases, as a mount does. Answers from this cache
+//! are checked like answers of the server. ADR 0009.
 
 use std::{
     collections::BTreeMap,
@@ -18,11 +18,11 @@ use crate::{
     world::lock,
 };
 
-/// A change of the client's own whose fate it does not know may still be done, and takes no lease from it: for so long it
-/// keeps nothing.
+/// A client's own change with an unknown outcome may still happen and recalls no lease of this
+/// client. For this time the client caches nothing.
 const REST: Duration = Duration::from_secs(60);
 
-/// What one client keeps.
+/// The name cache of one client.
 #[derive(Debug)]
 pub struct Kept(Mutex<State>);
 
@@ -30,18 +30,19 @@ pub struct Kept(Mutex<State>);
 struct State {
     directories: BTreeMap<FileIndex, Directory>,
     rests_until: Duration,
-    /// Answers that were given from here.
+    /// Answers from the cache.
     answered: u64,
-    /// It forgets nothing that is recalled: a broken client, for the judge to notice.
+    /// The client ignores recalls: a broken client that the checker must detect.
     deaf: bool,
 }
 
-/// What is kept under one names lease.
+/// What is cached under one names lease.
 #[derive(Debug, Default)]
 struct Directory {
-    /// Its own attributes.
+    /// The directory's own attributes.
     own: Option<Seen>,
-    /// Its entries, with the attributes of those that are not directories; `None` for a name that is not there.
+    /// Its entries, with the attributes of those that are not directories; `None` for a negative
+    /// entry.
     entries: BTreeMap<String, Option<Seen>>,
 }
 
@@ -63,22 +64,22 @@ impl LeaseHolder for Kept {
 }
 
 impl Kept {
-    /// Nothing.
+    /// An empty cache.
     pub fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::default()))
     }
 
-    /// From now on it forgets nothing that is recalled.
+    /// Ignores recalls from now on.
     pub fn be_deaf(&self) {
         lock(&self.0).deaf = true;
     }
 
-    /// How many answers were given from here.
+    /// Number of answers from the cache.
     pub fn answered(&self) -> u64 {
         lock(&self.0).answered
     }
 
-    /// The client has changed something, or does not know whether it did.
+    /// The client has changed something, or the outcome of a change is unknown.
     pub(crate) fn changed(&self, paths: &[&str], known: bool, now: Duration) {
         let mut state = lock(&self.0);
         let names: Vec<&str> = paths.iter().filter_map(|path| path.rsplit('/').next()).collect();
@@ -118,7 +119,7 @@ impl Kept {
 }
 
 impl Actor {
-    /// Attributes of what a path leads to, a name at a time, from what is kept where possible.
+    /// Attributes of a path, looked up a component at a time, from the cache where possible.
     pub(super) async fn look_up(&self, path: &str) -> Result<Seen, Error> {
         let mut at = FileIndex::ROOT;
         let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
@@ -128,7 +129,7 @@ impl Actor {
             match (found.kind, place + 1 == names.len()) {
                 (Kind::Directory, _) => at = FileIndex(found.index),
                 (_, true) => return Ok(found),
-                // A link or a file in the middle: the server says what that means.
+                // A link or a file as an inner component: the server decides what that means.
                 (_, false) => {
                     return Ok(seen(&self.client.lstat(At::root(path.as_bytes())).await?));
                 }
@@ -185,5 +186,5 @@ impl Actor {
 }
 
 fn not_found() -> Error {
-    Error::new(Status::NotFound, "kept as a name that is not there")
+    Error::new(Status::NotFound, "cached as a negative entry")
 }

@@ -1,4 +1,4 @@
-//! What the clients do: random calls on a few small trees, each held against the judge.
+//! The workload: random calls of the clients on a few small trees, each checked.
 
 mod call;
 mod data;
@@ -14,7 +14,7 @@ use braid_client::asynchronous::{Client, File};
 
 use crate::{driver::SimDriver, judge::Judge, model::data::Handle, random::Random, world::World};
 
-/// Files that one client has open at a time.
+/// Maximum number of files that one client has open at a time.
 const OPEN_MAX: usize = 4;
 /// The longest pause between two calls.
 const PAUSE_MAX: Duration = Duration::from_millis(400);
@@ -26,10 +26,10 @@ pub struct Actor {
     pub(crate) judge: Judge,
     pub(crate) random: Arc<Random>,
     pub(crate) client: Client<SimDriver>,
-    /// Whether every call must succeed that the model allows.
+    /// Whether every call that the model allows must succeed.
     pub(crate) calm: bool,
     pub(crate) open: Vec<Open>,
-    /// Names and attributes that it keeps under leases.
+    /// Names and attributes cached under leases.
     pub(crate) kept: Arc<Kept>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Open {
 }
 
 impl Actor {
-    /// A client that has nothing open.
+    /// A client without open files.
     pub fn new(
         name: &str,
         world: &World,
@@ -55,16 +55,16 @@ impl Actor {
         Self { name: name.to_owned(), world, judge, random, client, calm, open: Vec::new(), kept }
     }
 
-    /// Works until `end`, then closes what it has open.
+    /// Works until `end`, then closes its open files.
     pub async fn work(mut self, end: Duration) {
         while self.world.now() < end && !self.judge.has_failed() {
             self.step().await;
             let pause = self.random.time(Duration::ZERO..PAUSE_MAX);
-            // Most calls come in bursts, so that they meet.
+            // Most calls come in bursts, so that they overlap.
             self.world.sleep(if self.random.chance(700_000) { pause / 100 } else { pause }).await;
         }
         while let Some(open) = self.open.pop() {
-            // What it wrote must be there, whoever restarted meanwhile.
+            // What it wrote must be there, although servers may have restarted meanwhile.
             self.size(&open).await;
             self.close(open).await;
         }

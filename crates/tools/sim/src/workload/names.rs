@@ -114,7 +114,7 @@ impl Actor {
         match op {
             Op::Create { path, mode, exclusive } => {
                 let reply = client.touch(at(path).as_str(), *mode, *exclusive, self.wish()).await?;
-                // An existing file keeps its mode; the model compares with what it knows.
+                // An existing file keeps its mode; the model compares it with what it knows.
                 Ok(Some(seen(&reply.attributes)))
             }
             Op::Mkdir { path, mode } => {
@@ -223,7 +223,7 @@ impl Actor {
             .call(format!("sync directory {full}"), self.client.sync_directory(full.as_str()))
             .await;
         if outcome.is_ok() {
-            // The log is one: what was committed before is forced with it.
+            // There is one log: what was committed before is forced with it.
             entered.judge(|names| {
                 names.synced();
                 Ok::<(), Violation>(())

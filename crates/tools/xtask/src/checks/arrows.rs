@@ -1,9 +1,8 @@
-//! Who may know whom (docs/architecture.md, the table of parts).
+//! Which crate may depend on which (docs/architecture.md, the table of parts).
 //!
-//! A crate may use those its row names and all that those may use. A gateway is the exception: it
-//! reaches daemons only through `vfs`, so its row is all there is. Tools may use anything, and
-//! nothing but tools may use a tool. Dev-dependencies are free, except that core stays testable
-//! without a server.
+//! A crate may use the crates in its row, and all that those may use. A gateway reaches daemons
+//! only through `vfs`, so it may use its row only. Tools may use any crate, and only tools may use
+//! a tool. Dev-dependencies are free, except that tests of core need no server.
 
 use crate::context::Context;
 use crate::metadata::{Dependency, Metadata, Package};
@@ -13,7 +12,7 @@ use std::collections::BTreeSet;
 struct Row {
     krate: &'static str,
     uses: &'static [&'static str],
-    /// The row is all there is; what the named ones use is not included.
+    /// Only the row is allowed, not what its crates may use.
     closed: bool,
 }
 
@@ -47,7 +46,7 @@ const TABLE: &[Row] = &[
 
 pub fn check(context: &Context) -> Result<()> {
     let problems = problems(&context.metadata);
-    ensure!(problems.is_empty(), "arrows that may not be:\n{}", problems.join("\n"));
+    ensure!(problems.is_empty(), "dependencies that are not allowed:\n{}", problems.join("\n"));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What cargo itself checks.
+//! The checks that cargo runs: format, clippy, rustdoc.
 
 use crate::context::Context;
 use anyhow::Result;

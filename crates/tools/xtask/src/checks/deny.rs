@@ -1,19 +1,18 @@
-//! Licences, banned crates, doubled versions and sources, as `deny.toml` has them.
+//! Checks licences, banned crates, duplicate versions and sources as `deny.toml` requires.
 //!
-//! Advisories are not asked for: their database is a git repository, and CI reaches only the
-//! crate registry.
+//! Advisories are not checked: their database is a git repository, and CI reaches only the crate
+//! registry.
 
 use crate::context::Context;
 use crate::tools;
 use anyhow::Result;
 
-/// Builds with the toolchain we pin; a newer one may not, and a check that changes by itself is
-/// no check.
+/// A version that our pinned toolchain builds. A pinned check changes only when we change it.
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
 pub fn check(context: &Context) -> Result<()> {
     if tools::find("cargo-deny").is_none() {
-        // 3 min 38 s on two shared cores; once a machine.
+        // 3 min 38 s on two shared cores; once on each machine.
         println!("     installing cargo-deny {CARGO_DENY_VERSION} (about four minutes)");
         context
             .cargo([

@@ -1,13 +1,15 @@
-//! Whether `braid.h` is what cbindgen makes of the C library's sources. `BLESS=1 cargo xtask ci header` makes it anew.
+//! Checks that `braid.h` is what cbindgen generates from the sources of the C library. `BLESS=1
+//! cargo xtask ci header` generates it again.
 //!
-//! cbindgen is a program here and no dependency: it is MPL-2.0, and nothing of it is in what we ship.
+//! cbindgen runs as a program and is no dependency: its licence is MPL-2.0, and nothing of it is in
+//! what we ship.
 
 use crate::context::Context;
 use crate::process::Process;
 use crate::tools;
 use anyhow::{Context as _, Result, ensure};
 
-/// Another version lays the text out otherwise.
+/// Another version formats the header differently.
 const CBINDGEN_VERSION: &str = "0.29.2";
 
 pub fn check(context: &Context) -> Result<()> {
@@ -16,7 +18,7 @@ pub fn check(context: &Context) -> Result<()> {
         context.root.join("crates/bind/capi"),
         context.root.join("crates/bind/capi/include/braid.h"),
     );
-    let program = cbindgen.to_str().context("a path that is no text")?;
+    let program = cbindgen.to_str().context("find cbindgen: its path is not UTF-8")?;
     let made = Process::new(program)
         .dir(&krate)
         .args(["--quiet", "--config", "cbindgen.toml", "."])

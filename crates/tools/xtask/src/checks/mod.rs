@@ -1,9 +1,10 @@
-//! The checks of `cargo xtask ci`: each looks at the tree and says yes, or no and why.
+//! The checks of `cargo xtask ci`: each passes or returns an error with its findings.
 
 mod arrows;
 mod cargo_steps;
 mod deny;
 mod header;
+mod words;
 
 use crate::context::Context;
 use crate::progress;
@@ -17,10 +18,11 @@ struct Check {
     run: fn(&Context) -> Result<()>,
 }
 
-/// Cheap ones first: whoever breaks one hears of it soon.
+/// Fast checks first, so that a failure shows early.
 const CHECKS: &[Check] = &[
     Check { name: "fmt", run: cargo_steps::fmt },
     Check { name: "arrows", run: arrows::check },
+    Check { name: "words", run: words::check },
     Check { name: "header", run: header::check },
     Check { name: "clippy", run: cargo_steps::clippy },
     Check { name: "rustdoc", run: cargo_steps::rustdoc },
@@ -28,7 +30,7 @@ const CHECKS: &[Check] = &[
     Check { name: "requirements", run: requirements },
 ];
 
-/// Whether there is a check of this name.
+/// Whether a check has this name.
 pub fn exists(name: &str) -> bool {
     CHECKS.iter().any(|check| check.name == name)
 }
@@ -38,14 +40,14 @@ pub fn names() -> String {
     CHECKS.iter().map(|check| check.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Runs those that are named; whatever each finds, the next one runs.
+/// Runs the named checks; a failure does not stop the next one.
 pub fn run(context: &Context, only: &[String], mut totals: Totals) -> Totals {
     let (took, result) = run_chosen(context, |check| only.iter().any(|name| name == check.name));
     totals.add("checks", took, result);
     totals
 }
 
-/// Runs all of them beside the suites.
+/// Runs all checks, in parallel with the suites.
 pub fn run_into(context: &Context, sink: &Mutex<Totals>) {
     let (took, result) = run_chosen(context, |_| true);
     sink.lock().unwrap_or_else(PoisonError::into_inner).add("checks", took, result);

@@ -1,11 +1,11 @@
-//! `cargo xtask bench NAME`: the bench binary decides what its arguments mean.
+//! `cargo xtask bench NAME`: runs the bench binary, which parses the arguments.
 
 use crate::context::Context;
 use anyhow::{Result, bail};
 
 pub fn run(args: &[String]) -> Result<bool> {
     if args.is_empty() {
-        bail!("bench: which one? try: cargo xtask bench core");
+        bail!("bench: no name was given; try: cargo xtask bench core");
     }
     let context = Context::new(false)?;
     context

@@ -1,5 +1,8 @@
-//! `cargo xtask ci`: all that CI runs, the checks beside the suites. One failed check does not hide the next: the run goes on,
-//! and the closing line tells. `cargo xtask ci CHECK` runs single checks.
+//! `cargo xtask ci`: all that CI runs, the checks in parallel with the suites.
+//!
+//! A failed check does not stop the next one; the closing line counts all failures.
+//! `cargo xtask ci CHECK` runs single checks; `--summary` lets the check `words` count its findings
+//! by directory.
 
 use crate::checks;
 use crate::context::Context;
@@ -9,14 +12,20 @@ use crate::suites::{self, SUITES};
 use anyhow::{Result, ensure};
 
 pub fn run(args: &[String]) -> Result<bool> {
-    for name in args {
-        ensure!(checks::exists(name), "ci: no check `{name}`; there are: {}", checks::names());
+    let (flags, names): (Vec<_>, Vec<_>) =
+        args.iter().cloned().partition(|argument| argument.starts_with("--"));
+    for flag in &flags {
+        ensure!(flag == "--summary", "ci: no option `{flag}`; try: cargo xtask ci --summary words");
     }
-    let context = Context::new(false)?;
+    for name in &names {
+        ensure!(checks::exists(name), "ci: no check `{name}`; try one of: {}", checks::names());
+    }
+    let mut context = Context::new(false)?;
+    context.summary = !flags.is_empty();
     progress::print_every_minute();
     let totals = Totals::default();
-    if !args.is_empty() {
-        return Ok(checks::run(&context, args, totals).close());
+    if !names.is_empty() {
+        return Ok(checks::run(&context, &names, totals).close());
     }
     let before = |sink: &suites::Sink| checks::run_into(&context, sink);
     let all = SUITES.iter().collect::<Vec<_>>();

@@ -13,21 +13,21 @@ use anyhow::{Result, bail};
 
 /// One `cargo xtask NAME`.
 pub struct Command {
-    /// What is typed.
+    /// The name on the command line.
     pub name: &'static str,
     /// Its arguments, for the help.
     pub usage: &'static str,
     /// One line for the help.
     pub about: &'static str,
-    /// Does it; `Ok(false)` when it ran and found something wrong.
+    /// Runs it; `Ok(false)` when it ran and found a failure.
     pub run: fn(&[String]) -> Result<bool>,
 }
 
-/// Every command there is.
+/// All commands.
 pub const COMMANDS: &[Command] = &[
     Command {
         name: "ci",
-        usage: "[CHECK]...",
+        usage: "[CHECK]... [--summary]",
         about: "every check, then every suite: what CI runs",
         run: ci::run,
     },
@@ -40,14 +40,14 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "up",
         usage: "[--once] [--json] [--dir DIR]",
-        about: "start a cluster, store real data in it, read it back, say what to type next",
+        about: "start a cluster, store real data in it, read it back, print the next steps",
         run: up::run,
     },
     Command { name: "sim", usage: "SEED", about: "reproduce one simulation seed", run: sim::run },
     Command {
         name: "suite",
         usage: "xfstests|ltp|stress-ng [DIR]",
-        about: "a suite that others wrote, on a mount (root); DIR: where it was built",
+        about: "a third-party suite, on a mount (root); DIR: its built checkout",
         run: suite::run,
     },
     Command {
@@ -59,13 +59,13 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "netlab",
         usage: "[OPTIONS] run CMD...",
-        about: "a cluster of hosts on one machine, links of a known rate; a command on its first client (root)",
+        about: "hosts on one machine, links of a known rate; runs CMD on the first client (root)",
         run: netlab::run,
     },
     Command {
         name: "requirements",
         usage: "[--check]",
-        about: "what the issues demand: shown and open (--check: does each named test exist)",
+        about: "what the issues require: shown and open (--check: whether each named test exists)",
         run: requirements::run,
     },
 ];

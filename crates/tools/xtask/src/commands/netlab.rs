@@ -1,4 +1,4 @@
-//! `cargo xtask netlab`: a cluster of hosts on one machine; the lab's binary decides what its arguments mean.
+//! `cargo xtask netlab`: hosts on one machine; the lab's binary parses the arguments.
 
 use crate::context::Context;
 use anyhow::Result;

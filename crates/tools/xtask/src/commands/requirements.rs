@@ -1,4 +1,4 @@
-//! `cargo xtask requirements`: how much of what was asked for is shown.
+//! `cargo xtask requirements`: which requirements are shown, and which are open.
 
 use crate::context::Context;
 use crate::requirements::{Requirements, check};

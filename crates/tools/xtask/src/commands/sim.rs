@@ -5,7 +5,7 @@ use crate::suites::SIM_BINARY;
 use anyhow::{Context as _, Result, bail};
 
 pub fn run(args: &[String]) -> Result<bool> {
-    let [seed] = args else { bail!("sim: one seed; try: cargo xtask sim 42") };
+    let [seed] = args else { bail!("sim: one seed is needed; try: cargo xtask sim 42") };
     let seed: u64 =
         seed.parse().with_context(|| format!("sim: `{seed}` is not a seed (0 to 2^64 - 1)"))?;
     let context = Context::new(false)?;

@@ -1,8 +1,8 @@
-//! `cargo xtask suite NAME …`: a suite that others wrote, on a mount of BraidFS or on any directory.
+//! `cargo xtask suite NAME …`: a third-party suite, on a mount of BraidFS or in any directory.
 //!
 //! Nothing of these suites is in this repository: xfstests and LTP are read from a checkout or an
 //! installation that the caller names, stress-ng is a program of the distribution. Results stay in
-//! `target/suite/NAME`; docs/conformance.md says what they mean.
+//! `target/suite/NAME`; docs/conformance.md explains them.
 
 use crate::context::Context;
 use crate::others::{self, Options};
@@ -11,17 +11,17 @@ use crate::report::Totals;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::time::Duration;
 
-const USAGE: &str = "cargo xtask suite xfstests|ltp DIR [--on DIRECTORY | --second-mount] [--limit SECONDS] [CASES]... or cargo xtask suite stress-ng";
+const USAGE: &str = "cargo xtask suite xfstests|ltp DIR [--on DIRECTORY | --second-mount] \
+    [--limit SECONDS] [CASES]... or cargo xtask suite stress-ng";
 
 pub fn run(args: &[String]) -> Result<bool> {
-    let Some((name, rest)) = args.split_first() else { bail!("suite: which one? try: {USAGE}") };
+    let Some((name, rest)) = args.split_first() else {
+        bail!("suite: no name was given; try: {USAGE}")
+    };
     let suite =
         others::by_name(name).with_context(|| format!("suite: no suite `{name}`; try: {USAGE}"))?;
     let options = parse(suite.wants_checkout, rest)?;
-    ensure!(
-        crate::tools::is_root(),
-        "suite: mounting and the suites themselves need root; try: sudo {USAGE}"
-    );
+    ensure!(crate::tools::is_root(), "suite: mounting and the suites need root; try: sudo {USAGE}");
     let context = Context::new(false)?;
     progress::print_every_minute();
     let _step = progress::step(suite.name);
@@ -36,23 +36,27 @@ fn parse(wants_checkout: bool, args: &[String]) -> Result<Options> {
     let mut options = Options::default();
     let mut rest = args.iter();
     if wants_checkout {
-        let checkout = rest.next().with_context(|| format!("suite: where is it? try: {USAGE}"))?;
+        let checkout = rest
+            .next()
+            .with_context(|| format!("suite: its directory is missing; try: {USAGE}"))?;
         options.checkout =
             std::fs::canonicalize(checkout).with_context(|| format!("suite: {checkout}"))?;
     }
     while let Some(arg) = rest.next() {
         match arg.as_str() {
             "--on" => {
-                options.on = Some(rest.next().context("suite: --on wants a directory")?.into())
+                options.on = Some(rest.next().context("suite: --on needs a directory")?.into())
             }
             "--second-mount" => options.second_mount = true,
             "--limit" => {
                 let seconds = rest.next().and_then(|text| text.parse().ok());
                 options.limit = Duration::from_secs(
-                    seconds.context("suite: --limit wants a number of seconds")?,
+                    seconds.context("suite: --limit needs a number of seconds")?,
                 );
             }
-            flag if flag.starts_with("--") => bail!("suite: no argument `{flag}`; try: {USAGE}"),
+            flag if flag.starts_with("--") => {
+                bail!("suite: unknown argument `{flag}`; try: {USAGE}")
+            }
             case => options.cases.push(case.to_owned()),
         }
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the suites, a table, the closing line.
+//! `cargo xtask test`: runs the suites and prints a table and the closing line.
 
 use crate::context::Context;
 use crate::progress;

@@ -1,9 +1,10 @@
-//! `cargo xtask up`: the main job, from nothing, on real data.
+//! `cargo xtask up`: the main use of BraidFS, from nothing, on real data.
 //!
-//! Builds `braid`, starts a metadata server and four I/O daemons in one process, mounted where this user
-//! may, stores a directory tree and one large file, reads both back, compares every byte, copies the tree
-//! through the mount with `cp` and compares again, shows where the stripes lie, and says what to type next.
-//! With `--once` it stops the cluster, which unmounts, and removes what it made.
+//! Builds `braid` and starts a metadata server and four I/O daemons in one process, mounted where
+//! this user may mount. Stores a directory tree and one large file, reads both back and compares
+//! every byte; copies the tree through the mount with `cp` and compares again. Then it shows which
+//! daemons hold the stripes and prints the next steps. With `--once` it stops the cluster, which
+//! unmounts, and removes its files.
 
 use std::{
     fs::{self, File},
@@ -21,13 +22,13 @@ use crate::{
     process::{Finished, Process},
 };
 
-/// Longest that any one step may take.
+/// Maximum time of one step.
 const STEP_LIMIT: Duration = Duration::from_secs(20 * 60);
-/// The large file, unless `--size` says otherwise: "several GiB".
+/// Size of the large file without `--size`.
 const SIZE_DEFAULT: u64 = 3 << 30;
-/// The data lies three times on the disk (source, cluster, copy); some room must stay.
+/// The disk holds the data three times (source, cluster, copy), and some space must stay free.
 const ROOM_FACTOR: u64 = 4;
-/// Trees that a Debian machine has, the first of them is stored.
+/// Trees of a Debian machine; the first one that exists is stored.
 const TREES: [&str; 3] = ["/usr/include", "/usr/share/doc", "/usr/share/zoneinfo"];
 
 struct Options {
@@ -38,7 +39,7 @@ struct Options {
     bytes: u64,
 }
 
-/// Runs it; an error says which step failed and why.
+/// Runs the command; an error names the failed step and the reason.
 pub fn run(args: &[String]) -> Result<bool> {
     let options = parse(args)?;
     let context = Context::new(false)?;
@@ -72,24 +73,25 @@ fn parse(args: &[String]) -> Result<Options> {
             "--json" => options.json = true,
             "--dev" => options.release = false,
             "--dir" => {
-                options.dir = Some(args.next().context("up: --dir wants a directory")?.into())
+                options.dir = Some(args.next().context("up: --dir needs a directory")?.into())
             }
             "--size" => {
-                let text = args.next().context("up: --size wants MiB, such as 512")?;
+                let text = args.next().context("up: --size needs a number of MiB, such as 512")?;
                 let mib: u64 = text
                     .parse()
                     .with_context(|| format!("up: --size {text} is not a number of MiB"))?;
                 options.bytes = mib.checked_mul(1 << 20).context("up: --size is too large")?;
             }
             other => bail!(
-                "up: no argument `{other}`; try: cargo xtask up [--once] [--json] [--dir DIR] [--size MIB] [--dev]"
+                "up: unknown argument `{other}`; try: cargo xtask up [--once] [--json] [--dir DIR] \
+                 [--size MIB] [--dev]"
             ),
         }
     }
     Ok(options)
 }
 
-/// The binary that is tried: what `BRAID_BIN` names (CI has built one), else built now.
+/// The tested binary: the one that `BRAID_BIN` names (CI has built one), else one built now.
 fn build(context: &Context, options: &Options) -> Result<PathBuf> {
     if let Some(built) = std::env::var_os(BRAID_BIN) {
         return Ok(built.into());
@@ -103,7 +105,7 @@ fn build(context: &Context, options: &Options) -> Result<PathBuf> {
         .run()?;
     let folder = if options.release { "release" } else { "debug" };
     let braid = context.metadata.target_directory.join(folder).join("braid");
-    ensure!(braid.is_file(), "building braid: {} is not there", braid.display());
+    ensure!(braid.is_file(), "build braid: {} does not exist", braid.display());
     Ok(braid)
 }
 
@@ -128,7 +130,7 @@ impl Home {
         Ok(Self { cluster: root.join("cluster"), root })
     }
 
-    /// Where the cluster is mounted.
+    /// The mount point of the cluster.
     fn mount(&self) -> PathBuf {
         self.cluster.join("mnt")
     }
@@ -140,7 +142,7 @@ impl Home {
         })
     }
 
-    /// Stops the cluster and removes everything; both are tried whatever happened before.
+    /// Stops the cluster and removes everything; attempts both after any failure.
     fn stop(&self, braid: &Path) {
         let down = Process::new(braid)
             .args(["down".as_ref(), self.cluster.as_os_str()])
@@ -154,7 +156,7 @@ impl Home {
         }
     }
 
-    /// `braid ARGS` on this cluster.
+    /// Runs `braid ARGS` on this cluster.
     fn braid(&self, braid: &Path, args: &[&str], options: &Options) -> Result<Finished> {
         say(options, &format!("$ braid {}", args.join(" ")));
         let finished = Process::new(braid)
@@ -173,7 +175,7 @@ impl Home {
     }
 }
 
-/// Everything that must work; returns what was done.
+/// Runs all steps; returns a summary.
 fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
     let bytes = check_room(home, options)?;
     let started = Instant::now();
@@ -187,9 +189,9 @@ fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
     let ready_seconds = started.elapsed().as_secs_f64();
 
     let tree = TREES.iter().map(Path::new).find(|tree| tree.is_dir());
-    let tree = tree.with_context(|| format!("none of {TREES:?} is there to store"))?;
+    let tree = tree.with_context(|| format!("find a tree to store: none of {TREES:?} exists"))?;
     let big = home.root.join("big.bin");
-    say(options, &format!("making a file of {} MiB of random bytes", bytes >> 20));
+    say(options, &format!("writing a file of {} MiB of random bytes", bytes >> 20));
     write_random(&big, bytes)?;
 
     let back = home.root.join("back");
@@ -201,7 +203,7 @@ fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
     let layout = home.braid(braid, &["layout", "show", "/big.bin"], options)?;
     ensure!(
         layout.stdout.matches("I/O daemon").count() == 4,
-        "the large file does not lie on four I/O daemons"
+        "the large file is not on four I/O daemons"
     );
     home.braid(braid, &["ls", "-l", "/"], options)?;
     let get_tree =
@@ -213,7 +215,7 @@ fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
     say(
         options,
         &format!(
-            "every byte came back: {} files, {} directories, {} MiB",
+            "every byte is the same: {} files, {} directories, {} MiB",
             compared.files + 1,
             compared.directories,
             (compared.bytes + bytes) >> 20
@@ -224,7 +226,8 @@ fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
     home.braid(braid, &["status"], options)?;
     Ok(json!({
         "ready_seconds": ready_seconds,
-        "tree": { "path": tree, "files": compared.files, "directories": compared.directories, "links": compared.links,
+        "tree": { "path": tree, "files": compared.files,
+                "directories": compared.directories, "links": compared.links,
             "bytes": compared.bytes, "put_seconds": put_tree, "get_seconds": get_tree },
         "big_file": { "bytes": bytes, "put_seconds": put_big, "get_seconds": get_big },
         "every_byte_came_back": true,
@@ -233,7 +236,8 @@ fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
     }))
 }
 
-/// The same files through the mount: what was put is seen, and what `cp` copies in is the same when it is read.
+/// The same files through the mount: files that were put are visible, and a tree that `cp` copies
+/// in is the same when read.
 fn through_mount(
     home: &Home,
     options: &Options,
@@ -243,7 +247,7 @@ fn through_mount(
     if !home.mounted() {
         say(
             options,
-            "not mounted (that needs root, or fusermount3): nothing is tried through a mount",
+            "not mounted (that needs root or fusermount3): the steps through a mount are left out",
         );
         return Ok(Value::Null);
     }
@@ -263,7 +267,7 @@ fn through_mount(
     let compared = compare_trees(tree, &copy)?;
     say(
         options,
-        &format!("every byte came back through the mount too: {} files", compared.files + 1),
+        &format!("every byte is the same through the mount: {} files", compared.files + 1),
     );
     Ok(json!({ "point": mount, "cp_seconds": copied, "big_file_read_seconds": read }))
 }
@@ -277,7 +281,7 @@ fn path_text(path: &Path) -> Result<&str> {
     path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
-/// The size of the large file, smaller where the disk is small, and then it says so.
+/// The size of the large file; prints a notice when the disk is too small for the full size.
 fn check_room(home: &Home, options: &Options) -> Result<u64> {
     let df = Process::new("df")
         .args(["--output=avail".as_ref(), "-B1".as_ref(), home.root.as_os_str()])
@@ -297,7 +301,7 @@ fn check_room(home: &Home, options: &Options) -> Result<u64> {
     Ok(options.bytes.min(fits))
 }
 
-/// Bytes of a generator (xorshift64*): nothing that a hole or a compressor could stand in for.
+/// Random bytes (xorshift64*), which no hole and no compression can replace.
 fn write_random(path: &Path, bytes: u64) -> Result<()> {
     let mut out = BufWriter::with_capacity(
         1 << 20,
@@ -328,7 +332,7 @@ struct Compared {
     bytes: u64,
 }
 
-/// Holds two trees against each other: names, kinds, contents, link targets, modes and times.
+/// Compares two trees: names, types, contents, link targets, modes and times.
 fn compare_trees(a: &Path, b: &Path) -> Result<Compared> {
     let mut compared = Compared::default();
     let mut stack = vec![(a.to_path_buf(), b.to_path_buf())];
@@ -340,21 +344,21 @@ fn compare_trees(a: &Path, b: &Path) -> Result<Compared> {
             Ok(names)
         };
         let there = names(&a)?;
-        ensure!(there == names(&b)?, "{} and {} hold different names", a.display(), b.display());
+        ensure!(there == names(&b)?, "{} and {} have different names", a.display(), b.display());
         compared.directories += 1;
         for name in there {
             let (a, b) = (a.join(&name), b.join(&name));
             let (meta, other) = (fs::symlink_metadata(&a)?, fs::symlink_metadata(&b)?);
             ensure!(
                 meta.file_type() == other.file_type(),
-                "{} is of another kind than {}",
+                "{} has another type than {}",
                 b.display(),
                 a.display()
             );
             if meta.is_symlink() {
                 ensure!(
                     fs::read_link(&a)? == fs::read_link(&b)?,
-                    "{} points elsewhere than {}",
+                    "{} has another link target than {}",
                     b.display(),
                     a.display()
                 );
@@ -369,7 +373,7 @@ fn compare_trees(a: &Path, b: &Path) -> Result<Compared> {
             );
             ensure!(
                 meta.modified()? == other.modified()?,
-                "{} has another time than {}",
+                "{} has another modification time than {}",
                 b.display(),
                 a.display()
             );
@@ -390,7 +394,7 @@ fn compare_files(a: &Path, b: &Path) -> Result<()> {
         |path: &Path| File::open(path).with_context(|| format!("reading {}", path.display()));
     ensure!(
         open(a)?.metadata()?.len() == open(b)?.metadata()?.len(),
-        "{} is not as long as {}",
+        "{} has another length than {}",
         b.display(),
         a.display()
     );
@@ -420,14 +424,14 @@ fn say(options: &Options, text: &str) {
 fn next_steps(braid: &Path, home: &Home) {
     let folder = braid.parent().unwrap_or(braid).display();
     let cluster = home.cluster.display();
-    println!("\nThe cluster runs on, in {cluster}. What to type next:\n");
+    println!("\nThe cluster keeps running in {cluster}. Next steps:\n");
     if home.mounted() {
-        println!("  ls -l {cluster}/mnt         # it is mounted there: cp, tar, git, anything");
+        println!("  ls -l {cluster}/mnt         # the mount: use cp, tar, git and other programs");
     }
     println!("  export BRAID_CONFIG={cluster}/braid.toml PATH=\"{folder}:$PATH\"");
     println!("  braid ls -l /");
-    println!("  braid put FILE /            # store something of yours");
-    println!("  braid layout show /big.bin  # where its stripes lie");
+    println!("  braid put FILE /            # store a file of yours");
+    println!("  braid layout show /big.bin  # which daemons hold its stripes");
     println!("  braid status");
     println!("  braid down {cluster}        # stop it\n");
 }

@@ -1,4 +1,5 @@
-//! An embedded cluster for a suite, mounted or not, and gone when it is dropped.
+//! An embedded cluster for a third-party suite, with or without a mount; stopped and removed when
+//! it is dropped.
 
 use crate::context::Context;
 use crate::process::Process;
@@ -16,7 +17,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts it without a mount; `name` tells the clusters of one run apart.
+    /// Starts it without a mount; `name` distinguishes the clusters of one run.
     pub fn start(context: &Context, name: &str) -> Result<Self> {
         let home = std::env::temp_dir().join(format!("braid-suite-{name}-{}", std::process::id()));
         let cluster = Self { home, braid: context.braid()? };
@@ -25,7 +26,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The configuration file that a mount takes as its source.
+    /// The configuration file, which is also the source of a mount.
     pub fn config(&self) -> PathBuf {
         self.home.join("braid.toml")
     }
@@ -49,7 +50,7 @@ impl Drop for Cluster {
         match self.braid().args(["down".as_ref(), self.home.as_os_str()]).run() {
             Ok(_) => {
                 let _ = fs::remove_dir_all(&self.home);
-                // Where `up --detach` writes.
+                // The log of `up --detach`.
                 let _ = fs::remove_file(self.home.with_extension("log"));
             }
             Err(why) => eprintln!("suite: {why:#}"),
@@ -60,7 +61,7 @@ impl Drop for Cluster {
 /// A mount, unmounted when it is dropped.
 pub struct Mount {
     braid: PathBuf,
-    /// Where it is.
+    /// The mount point.
     pub point: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! LTP's lists `fs` and `syscalls` out of an installation, each program by itself with its scratch
+//! LTP's lists `fs` and `syscalls` from an installation: each program runs alone, with its scratch
 //! directory on the mount.
 
 use super::{Options, cluster::Cluster, reader::Reader};
@@ -10,10 +10,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Lists of `runtest/` that are run when none is named. `fs` has the long ones.
+/// Lists of `runtest/` that run by default. `fs` has the long ones.
 const LISTS: [&str; 2] = ["syscalls", "fs"];
-/// Words in the names of system calls that files, directories and mappings have to do with; other
-/// programs of `syscalls` never touch the mount.
+/// Parts of names of system calls that concern files, directories and mappings. Other programs of
+/// `syscalls` never touch the mount.
 const FILES: &[&str] = &[
     "access",
     "chdir",
@@ -93,8 +93,8 @@ const FILES: &[&str] = &[
     "vmsplice",
     "write",
 ];
-/// Cases of `fs` that read `/proc`, `/dev` and `/sys`, or make file systems of others: none touches
-/// the mount.
+/// Cases of `fs` that read `/proc`, `/dev` and `/sys`, or make other file systems: none touches the
+/// mount.
 const NOT_FILES: &[&str] = &[
     "proc01",
     "read_all_dev",
@@ -106,21 +106,22 @@ const NOT_FILES: &[&str] = &[
     "squashfs01",
     "quota_remount_test01",
 ];
-/// LTP's own limit of 30 s a program is for an idle machine; the limit of a case ends what hangs.
+/// LTP's own limit of 30 s a program is for an idle machine; our limit of a case ends programs that
+/// hang.
 const TIMES_LIMIT: &str = "8";
-/// Cases that mount a file system of their own, from a file on the mount, do so with each that the
-/// kernel has, unless one is named.
+/// Cases that mount a file system from a file on the mount try every type that the kernel has,
+/// unless one is named.
 const ONE_FILE_SYSTEM: &str = "ext4";
 /// Exit codes of LTP: a bit for each outcome.
 const TCONF: i32 = 32;
-/// The shell's exit code for a program that is not there.
+/// The shell's exit code for a missing program.
 const NOT_FOUND: i32 = 127;
 
 pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     let programs = options.checkout.join("testcases/bin");
     ensure!(
         programs.is_dir(),
-        "suite ltp: {} is not an installation of LTP; try: make install there, then name its prefix",
+        "suite ltp: {} is no installation of LTP; try: make install, then name its prefix",
         options.checkout.display()
     );
     let cases = cases(options)?;
@@ -130,14 +131,14 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     let cluster = Cluster::start(context, "ltp")?;
     let home = context.root.join("target/suite/ltp");
     let mount = cluster.mount(&home.join("mount"), "suid,dev")?;
-    // As a directory for temporary files is: some programs make theirs as `nobody`.
+    // Like a directory for temporary files: some programs make theirs as `nobody`.
     Process::new("chmod").args(["1777".as_ref(), mount.point.as_os_str()]).run()?;
     let _reader =
         options.second_mount.then(|| Reader::start(&cluster, &home.join("second"))).transpose()?;
     run_in(&programs, &mount.point, options.limit, &cases)
 }
 
-/// (name, command line) of each case.
+/// The name and command line of each case.
 fn cases(options: &Options) -> Result<Vec<(String, String)>> {
     let mut cases = Vec::new();
     for list in LISTS {
@@ -154,7 +155,7 @@ fn cases(options: &Options) -> Result<Vec<(String, String)>> {
     Ok(cases)
 }
 
-/// Lines are `name command…`, after `#` comes a comment.
+/// Lines are `name command…`; comments begin with `#`.
 fn of_list(text: &str) -> Vec<(String, String)> {
     let lines =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -1,4 +1,4 @@
-//! Suites that others wrote, each run by one command on a mount of an embedded cluster.
+//! Third-party suites, each run by one command on a mount of an embedded cluster.
 
 mod cluster;
 mod ltp;
@@ -12,20 +12,20 @@ use anyhow::Result;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One case is ended after this time and counted as failed, unless the caller says another.
+/// Time after which a case is ended and counted as failed, by default.
 const LIMIT_CASE: Duration = Duration::from_secs(300);
 
-/// What the caller asked for.
+/// The caller's options.
 pub struct Options {
-    /// Where the suite was built or installed.
+    /// The directory where the suite was built or installed.
     pub checkout: PathBuf,
     /// Another directory to run in, such as one of ext4, to compare with.
     pub on: Option<PathBuf>,
-    /// A second mount of the same cluster reads along.
+    /// Whether a second mount of the same cluster reads all files meanwhile.
     pub second_mount: bool,
-    /// One case is ended after this time and counted as failed.
+    /// Time after which a case is ended and counted as failed.
     pub limit: Duration,
-    /// Cases or groups, as the suite names them; none: its usual list.
+    /// Cases or groups, as the suite names them; empty: its default list.
     pub cases: Vec<String>,
 }
 
@@ -36,11 +36,11 @@ impl Default for Options {
     }
 }
 
-/// One suite.
+/// A third-party suite.
 pub struct Other {
-    /// What is typed.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// Whether the caller says where it is.
+    /// Whether the caller must name its directory.
     pub wants_checkout: bool,
     /// Runs it.
     pub run: fn(&Context, &Options) -> Result<SuiteResult>,

@@ -1,10 +1,11 @@
 //! A second mount of a suite's cluster, where a thread walks the tree and reads every file.
 //!
-//! It compares nothing: the suite on the first mount is the judge. It makes the first mount share its
-//! leases, so that the suite's data tests run with another client's reads between their calls.
+//! It compares nothing: the suite on the first mount checks the results. It makes the first mount
+//! share its leases, so that the suite's data tests run with another client's reads between their
+//! calls.
 //!
-//! It disturbs no result: the mount is read-only, it opens only regular files, without waiting and
-//! without following links, and errors mean only that a file is gone already.
+//! It changes no result: the mount is read-only, and it opens only regular files, without waiting
+//! and without following links. An error means only that a file is gone already.
 
 use super::cluster::{Cluster, Mount};
 use anyhow::Result;
@@ -16,12 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Read from each file on each walk; sparse files of the suites are terabytes long.
+/// Bytes read from each file on each walk; sparse files of the suites are terabytes long.
 const BYTES_MAX: u64 = 16 << 20;
 const CHUNK: usize = 1 << 20;
-/// Between two walks, so that an empty tree is not asked for all the time.
+/// Pause between two walks, so that an empty tree does not keep the reader busy.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Suites make directories in directories until names are too long.
+/// Suites nest directories until names are too long.
 const DEPTH_MAX: usize = 64;
 
 /// Reads until it is dropped.
@@ -39,7 +40,7 @@ struct Shared {
 }
 
 impl Reader {
-    /// Mounts the cluster a second time on `point` and begins to read there.
+    /// Mounts the cluster a second time on `point` and starts to read there.
     pub fn start(cluster: &Cluster, point: &Path) -> Result<Self> {
         let mount = cluster.mount(point, "ro")?;
         let shared = Arc::new(Shared::default());

@@ -1,4 +1,4 @@
-//! stress-ng's class `filesystem`, each stressor by itself, verified.
+//! stress-ng's class `filesystem`, each stressor alone, with verification.
 
 use super::{Options, cluster::Cluster, reader::Reader};
 use crate::context::Context;
@@ -9,11 +9,11 @@ use anyhow::{Result, ensure};
 use std::path::Path;
 use std::time::Duration;
 
-/// Each stressor runs for this time, with two workers.
+/// Run time of each stressor, with two workers.
 const SECONDS: &str = "10";
 /// stress-ng's exit codes for what a machine lacks or a user may not do.
 const NOT_POSSIBLE: [i32; 3] = [3, 4, 77];
-/// It starts no worker of a stressor that may hang the machine.
+/// Printed when it starts no worker, since the stressor may hang the machine.
 const NOT_STARTED: &str = "No stress workers invoked";
 
 pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
@@ -30,7 +30,7 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     run_in(&mount.point, options.limit, &cases)
 }
 
-/// `class 'filesystem' stressors: access acl …`
+/// Parses `class 'filesystem' stressors: access acl …`.
 fn stressors() -> Result<Vec<String>> {
     let listed = Process::new("stress-ng").args(["--class", "filesystem?"]).finish()?.output();
     let names: Vec<String> = of_class(&listed);

@@ -1,5 +1,5 @@
-//! xfstests, the tests `generic`, on two clusters: one for its TEST directory, one for SCRATCH, which
-//! it mounts and unmounts itself by mount(8) with the type `fuse.braid`.
+//! xfstests, the tests `generic`, on two clusters: one for its TEST directory, one for SCRATCH,
+//! which it mounts and unmounts itself by mount(8) with the type `fuse.braid`.
 
 use super::{Options, cluster::Cluster, reader::Reader};
 use crate::context::Context;
@@ -9,32 +9,32 @@ use anyhow::{Context as _, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where mount(8) looks for the helper of the type `fuse.braid`.
+/// The path where mount(8) looks for the helper of the type `fuse.braid`.
 const HELPER: &str = "/sbin/mount.fuse.braid";
-/// Its `check` asks that `df` shows the type that it was told, `fuse`, and not `fuse.braid`.
+/// Its `check` requires that `df` prints the configured type, `fuse`, and not `fuse.braid`.
 const DF: &str = "#!/bin/sh\ndf \"$@\" | sed 's/ fuse\\.braid / fuse /'\n";
-/// Whatever looks at all mounts of a machine makes one busy for a moment. That fails a case on any
-/// FUSE file system.
+/// A program that looks at all mounts of a machine keeps one busy for a moment. That fails a case
+/// on any FUSE file system.
 const UMOUNT: &str = "#!/bin/sh\n\
                       for i in 1 2 3 4 5 6 7 8 9; do\n\
                       umount \"$@\" 2>/dev/null && exit\n\
                       sleep 0.1\n\
                       done\n\
                       exec umount \"$@\"\n";
-/// What is run when no case is named.
+/// The cases that run by default.
 const GROUP: &str = "quick";
-/// Exit codes of a command that was ended at its limit.
+/// Exit codes of a command that was ended at its time limit.
 const ENDED: [i32; 2] = [124, 137];
 
 pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     ensure!(
         options.checkout.join("check").is_file() && options.checkout.join("ltp/fsstress").is_file(),
-        "suite xfstests: {} is not a checkout that was built; try: make there",
+        "suite xfstests: {} is no built checkout; try: make there",
         options.checkout.display()
     );
     ensure!(
         options.on.is_none(),
-        "suite xfstests: it mounts by itself; --on is for the other suites"
+        "suite xfstests: --on is for the other suites, since xfstests mounts by itself"
     );
     let home = context.root.join("target/suite/xfstests");
     let _ = fs::remove_dir_all(&home);
@@ -76,21 +76,23 @@ fn settings(
     let (test_source, test) = (test_source.display(), test.display());
     let (scratch_source, scratch) = (scratch_source.display(), scratch.display());
     format!(
-        "export FSTYP=fuse\nexport FUSE_SUBTYP=.braid\nexport TEST_DEV={test_source}\nexport TEST_DIR={test}\n\
-         export SCRATCH_DEV={scratch_source}\nexport SCRATCH_MNT={scratch}\nexport RESULT_BASE={home}/results\n\
+        "export FSTYP=fuse\nexport FUSE_SUBTYP=.braid\n\
+         export TEST_DEV={test_source}\nexport TEST_DIR={test}\n\
+         export SCRATCH_DEV={scratch_source}\nexport SCRATCH_MNT={scratch}\n\
+         export RESULT_BASE={home}/results\n\
          export MOUNT_OPTIONS=\"-o suid,dev\"\nexport TEST_FS_MOUNT_OPTS=\"-o suid,dev\"\n\
          export DF_PROG=\"{home}/df -T -P\"\nexport UMOUNT_PROG={home}/umount\n"
     )
 }
 
-/// A program for all to run.
+/// Writes an executable script.
 fn script(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| path.display().to_string())?;
     Process::new("chmod").args(["755".as_ref(), path.as_os_str()]).run()?;
     Ok(())
 }
 
-/// The cases that were asked for; `-g NAME` and a group's name mean its cases.
+/// The requested cases; `-g NAME` and a group's name select its cases.
 fn cases(options: &Options) -> Result<Vec<String>> {
     let (named, groups): (Vec<&String>, Vec<&String>) =
         options.cases.iter().partition(|case| case.contains('/'));
@@ -117,7 +119,7 @@ fn of_group(list: &str, group: &str) -> Vec<String> {
     of.map(|(case, _)| format!("generic/{case}")).collect()
 }
 
-/// What a case that was ended left mounted or busy would fail the next one.
+/// Unmounts what an ended case left mounted or busy: it would fail the next case.
 fn unmount(points: &[&Path]) {
     for point in points {
         let gone = Process::new("umount").args([point]).finish();
@@ -127,7 +129,7 @@ fn unmount(points: &[&Path]) {
     }
 }
 
-/// What became of the case, and whether it ended by itself.
+/// Runs one case; returns its result, and whether it ended by itself.
 fn run_case(options: &Options, config: &Path, case: &str) -> Result<(SuiteResult, bool)> {
     let check = Process::new("bash")
         .dir(&options.checkout)
@@ -157,7 +159,7 @@ fn judge(case: &str, stdout: &str, succeeded: bool) -> SuiteResult {
     }
 }
 
-/// A link at the place where mount(8) looks, for as long as the suite runs.
+/// A symbolic link at the helper's path, for as long as the suite runs.
 struct Helper(PathBuf);
 
 impl Helper {
@@ -165,7 +167,7 @@ impl Helper {
         let place = PathBuf::from(HELPER);
         if let Ok(other) = fs::read_link(&place) {
             bail!(
-                "suite xfstests: {HELPER} is there already and leads to {}; try: rm {HELPER}",
+                "suite xfstests: {HELPER} exists already and points to {}; try: rm {HELPER}",
                 other.display()
             );
         }

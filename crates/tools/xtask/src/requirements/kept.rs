@@ -1,6 +1,8 @@
-//! `cmd: cargo xtask bench NAME ROWS…` as evidence: what was kept in `docs/NAME.json` has these rows, and their bars hold.
+//! `cmd: cargo xtask bench NAME ROWS…` as evidence: the results stored in `docs/NAME.json` have
+//! these rows, which reach their targets.
 //!
-//! A row that does not hold, or that nobody kept, belongs to an open requirement. `--no-tls` leaves out the measures of TLS.
+//! A row that misses a target, or has no stored result, belongs to an open requirement. `--no-tls`
+//! leaves out the measures over TLS.
 
 use crate::context::Context;
 use anyhow::{Context as _, Result};
@@ -12,7 +14,7 @@ type Kept = BTreeMap<String, Row>;
 
 #[derive(Deserialize)]
 struct Row {
-    /// Curves (`growth`) have none.
+    /// Curves (`growth`) have no measures.
     #[serde(default)]
     measures: Vec<Measure>,
 }
@@ -20,11 +22,11 @@ struct Row {
 #[derive(Deserialize)]
 struct Measure {
     name: String,
-    /// Nothing where there is no bar.
+    /// `None` for a measure without a target.
     holds: Option<bool>,
 }
 
-/// What is wrong with this evidence, where `words` stand behind `cargo xtask bench`.
+/// What is wrong with this evidence; `words` follow `cargo xtask bench`.
 pub fn problem(context: &Context, words: &[&str]) -> Option<String> {
     let Some((name, words)) = words.split_first() else {
         return Some("`bench` without a name".to_owned());
@@ -38,7 +40,7 @@ pub fn problem(context: &Context, words: &[&str]) -> Option<String> {
 fn load(context: &Context, name: &str) -> Result<Kept> {
     let file = format!("docs/{name}.json");
     let text = std::fs::read_to_string(context.root.join(&file))
-        .with_context(|| format!("nothing kept in {file}"))?;
+        .with_context(|| format!("no results stored in {file}"))?;
     serde_json::from_str(&text).context(file)
 }
 
@@ -54,7 +56,7 @@ fn problem_in(kept: &Kept, name: &str, words: &[&str]) -> Option<String> {
     let left_out = |name: &str| flags.contains(&"--no-tls") && name.ends_with(".tls");
     let missed =
         measures.find(|measure| measure.holds == Some(false) && !left_out(&measure.name))?;
-    Some(format!("in {file} the bar of `{}` does not hold", missed.name))
+    Some(format!("in {file} `{}` misses its target", missed.name))
 }
 
 #[cfg(test)]
@@ -62,8 +64,10 @@ mod tests {
     use super::*;
 
     const KEPT: &str = r#"{
-        "read": {"measures": [{"name": "read.cpu", "holds": true}, {"name": "read.cpu.tls", "holds": false}]},
-        "stat": {"measures": [{"name": "stat.p50", "holds": true}, {"name": "stat.p99", "holds": null}], "notes": []},
+        "read": {"measures": [
+            {"name": "read.cpu", "holds": true}, {"name": "read.cpu.tls", "holds": false}]},
+        "stat": {"measures": [
+            {"name": "stat.p50", "holds": true}, {"name": "stat.p99", "holds": null}], "notes": []},
         "directory": {"series": []}
     }"#;
 
@@ -87,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_bar_that_does_not_hold_is_named_also_when_all_rows_are_meant() {
-        let missed = "in docs/core.json the bar of `read.cpu.tls` does not hold";
+        let missed = "in docs/core.json `read.cpu.tls` misses its target";
         assert_eq!(found(&["stat", "read"]).unwrap(), missed);
         assert_eq!(found(&["--check"]).unwrap(), missed);
     }

@@ -1,4 +1,5 @@
-//! How long programs' calls take on a mount while a server is gone (I8): in one bound, whatever is asked for them.
+//! How long calls of programs on a mount take while a server is gone (I8): each ends within one
+//! time bound.
 
 use super::tool;
 use crate::context::Context;

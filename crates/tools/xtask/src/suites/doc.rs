@@ -1,4 +1,4 @@
-//! The examples in the documentation.
+//! The examples in the documentation of libraries.
 
 use crate::context::Context;
 use crate::libtest;
@@ -18,7 +18,7 @@ pub fn subject(context: &Context) -> Result<()> {
 }
 
 pub fn run(context: &Context) -> Result<SuiteResult> {
-    // The whole workspace: with some packages cargo would choose other features and compile the
+    // The whole workspace: with single packages cargo would choose other features and compile the
     // dependencies again.
     let finished =
         context.cargo(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]).finish()?;
@@ -44,8 +44,8 @@ fn file_has_fence(file: &Path) -> bool {
     has_example(&std::fs::read_to_string(file).unwrap_or_default())
 }
 
-/// Whether a fence opens on Rust: with no word after it or with rustdoc's words. Others are
-/// pictures. Every second fence closes.
+/// Whether a fence opens Rust code: a fence without a language, or with rustdoc's words. Other
+/// fences are pictures. Every second fence closes.
 fn has_example(text: &str) -> bool {
     let fences = text.lines().filter_map(|line| {
         let line = line.trim_start();

@@ -1,8 +1,7 @@
 //! Every fuzz target of `fuzz/`, for seconds in CI and minutes with `--full`.
 //!
-//! The targets are built as cargo-fuzz builds them, with its flags, and without it: it would add
-//! an installation to every fresh machine and nothing to a run. By hand `cargo fuzz run NAME`
-//! works as well.
+//! The targets are built with cargo-fuzz's flags but without cargo-fuzz, which would need an
+//! installation on every new machine. By hand `cargo fuzz run NAME` works as well.
 
 use crate::context::Context;
 use crate::process::Process;
@@ -16,10 +15,10 @@ pub const ABOUT: &str = "every fuzz target: 10 s each (--full: 300 s)";
 
 const SECONDS: u64 = 10;
 const SECONDS_FULL: u64 = 300;
-/// Loading, the last input and the report come on top of the time that libFuzzer counts.
+/// Loading, the last input and the report add to the time that libFuzzer counts.
 const SECONDS_MORE: u64 = 60;
 
-/// SanitizerCoverage as libFuzzer wants it (cargo-fuzz's own flags), and AddressSanitizer.
+/// SanitizerCoverage as libFuzzer needs it (cargo-fuzz's own flags), and AddressSanitizer.
 const RUSTFLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions \
@@ -49,7 +48,7 @@ fn manifest(context: &Context) -> PathBuf {
     context.root.join("fuzz/Cargo.toml")
 }
 
-/// Builds all targets; their executables.
+/// Builds all targets and returns their executables.
 fn build(context: &Context) -> Result<Vec<PathBuf>> {
     // Naming the platform keeps the flags away from build scripts.
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
@@ -81,7 +80,7 @@ fn executable(message: &str) -> Option<PathBuf> {
     message["executable"].as_str().map(PathBuf::from)
 }
 
-/// One target: starts from the seeds in the repository, keeps what it learns in `fuzz/corpus`.
+/// Runs one target from the seeds in the repository; new inputs are stored in `fuzz/corpus`.
 fn fuzz(context: &Context, target: &Path) -> Result<SuiteResult> {
     let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (corpus, artifacts) =
@@ -106,8 +105,8 @@ fn folder(context: &Context, kind: &str, name: &str) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// What was seen and the name of the file with the input; the frames of the stack between are in
-/// the way, and the input brings them back.
+/// The error and the name of the file with the input, without the stack frames between them: the
+/// input reproduces those.
 fn last_lines(stderr: &str) -> String {
     let lines: Vec<&str> =
         stderr.lines().filter(|line| !line.trim_start().starts_with('#')).collect();

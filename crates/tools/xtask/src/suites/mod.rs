@@ -1,8 +1,7 @@
-//! The suites, one file each: `subject` says whether there is something to test, `run` tests it.
+//! The suites, one file each: `subject` checks whether there is something to test, `run` tests it.
 //!
-//! A suite whose subject does not exist is left out of a whole run and listed as absent; asked for
-//! by name it fails. As soon as the subject is there the suite runs, with no line to change here.
-//! A suite that ran no case at all fails: it has lost its subject.
+//! A suite without a test subject is left out of a whole run and listed as absent; requested by
+//! name it fails. A suite that ran no case at all fails: it has lost its test subject.
 
 mod bounds;
 mod crash;
@@ -30,7 +29,7 @@ pub use sim::BINARY as SIM_BINARY;
 
 /// One suite.
 pub struct Suite {
-    /// What `--only` takes.
+    /// Its name for `--only`.
     pub name: &'static str,
     lane: Lane,
     about: &'static str,
@@ -38,15 +37,15 @@ pub struct Suite {
     run: fn(&Context) -> Result<SuiteResult>,
 }
 
-/// Suites of one lane run one after another; lanes run side by side, so that those that wait for
-/// bounds of time and disks leave the processors to those that compute.
+/// Suites of one lane run one after another, and lanes run in parallel: suites that wait for time
+/// bounds and disks leave the processors to those that compute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lane {
     /// The test binaries.
     Tests,
-    /// What compiles or computes; the checks of `ci` go first here.
+    /// What compiles or computes; the checks of `ci` run first here.
     Compute,
-    /// Clusters of processes, mounts and other people's programs.
+    /// Clusters of processes, mounts and third-party programs.
     Clusters,
 }
 
@@ -157,15 +156,15 @@ pub fn by_name(name: &str) -> Result<&'static Suite> {
 }
 
 impl Suite {
-    /// Whether there is something to test; else an error that says what is missing.
+    /// Checks that there is something to test; the error names what is missing.
     pub fn subject(&self, context: &Context) -> Result<()> {
         (self.subject)(context)
             .with_context(|| format!("suite `{}` has nothing to test", self.name))
     }
 }
 
-/// Runs these suites, and `before` ahead of those that compute; `by_name` when each suite was asked
-/// for, so that an absent subject is a failure.
+/// Runs these suites, and `before` ahead of those that compute. `by_name`: each suite was requested
+/// by name, so an absent test subject is a failure.
 pub fn run(
     context: &Context,
     suites: &[&Suite],
@@ -174,7 +173,8 @@ pub fn run(
     before: impl FnOnce(&Sink) + Send,
 ) -> Totals {
     let sink = Mutex::new(totals);
-    // Once, ahead of the lanes: what fails to build fails every suite that needs it, with the reason.
+    // Once, before the lanes: a build failure fails every suite that needs the build, with the
+    // reason.
     if let Err(error) = context.build() {
         println!("FAILED build: {error:#}");
     }
@@ -198,7 +198,7 @@ pub fn run(
     sink.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where lanes put what they found.
+/// Where lanes put their results.
 pub type Sink = Mutex<Totals>;
 
 fn ask(context: &Context, suite: &Suite, by_name: bool, sink: &Sink) {
@@ -229,7 +229,7 @@ fn run_one(context: &Context, suite: &Suite) -> SuiteResult {
     result
 }
 
-/// Prints each suite and whether its subject is there.
+/// Prints each suite, and whether it has a test subject.
 pub fn list(context: &Context) {
     for suite in SUITES {
         let state = suite.subject(context).map_or_else(

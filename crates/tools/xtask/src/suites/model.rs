@@ -1,4 +1,5 @@
-//! Every interleaving of small worlds of leases (ADR 0009), and broken protocols that must be caught.
+//! Every interleaving of small models of leases (ADR 0009), and broken protocols that must be
+//! detected.
 
 use super::tool;
 use crate::context::Context;
@@ -7,10 +8,10 @@ use anyhow::Result;
 use std::time::Duration;
 
 pub const ABOUT: &str =
-    "leases: every interleaving of small worlds, and broken protocols that must be caught";
+    "leases: every interleaving of small models, and broken protocols that must be detected";
 const BINARY: &str = "braid-model";
 
-/// States of one world at most: those that are larger are looked at in full with `--full`.
+/// States explored of one model at most; larger models are explored completely with `--full`.
 const STATES: &str = "400000";
 const STATES_FULL: &str = "20000000";
 const LIMIT: Duration = Duration::from_secs(15 * 60);

@@ -1,4 +1,5 @@
-//! The POSIX mount as programs see it: a cluster of processes mounted twice, exercised, checked, and killed.
+//! The POSIX mount as programs see it: a cluster of processes mounted twice, exercised, checked,
+//! and killed.
 
 use super::tool;
 use crate::context::Context;
@@ -12,9 +13,10 @@ pub const ABOUT: &str =
 /// The binary; `suite [--full] [--pjdfstest FILE]`.
 const BINARY: &str = "braid-mount-test";
 
-/// A conformance suite of others: a tool, never a dependency.
+/// A third-party conformance suite: a tool, never a dependency.
 const PJDFSTEST: (&str, &str) = ("pjdfstest", "0.2.2");
-/// Real programs and their Debian packages. One that cannot be had is a case that is skipped, with the reason.
+/// Real programs and their Debian packages. A program that cannot be installed makes a skipped
+/// case, with the reason.
 const PROGRAMS: &[(&str, &str)] = &[
     ("git", "git"),
     ("sqlite3", "sqlite3"),
@@ -25,7 +27,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("dbench", "dbench"),
 ];
 
-/// Other suites run beside it.
+/// Other suites run in parallel.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 const LIMIT_FULL: Duration = Duration::from_secs(24 * 3600);
 

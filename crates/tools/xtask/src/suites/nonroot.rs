@@ -1,4 +1,4 @@
-//! The tests of library and command again, as a user without any privilege: root passes every
+//! The tests of library and command again, as a user without any privilege. Root passes every
 //! permission check, so a run as root alone proves nothing about an ordinary user.
 //!
 //! ```text
@@ -17,15 +17,16 @@ use std::path::{Path, PathBuf};
 
 pub const ABOUT: &str = "tests of library and command again, as an unprivileged user";
 
-/// The crates whose tests an ordinary user's program depends on.
+/// The crates that programs of an ordinary user depend on.
 const CRATES: &[&str] =
     &["braid-client", "braid-cli", "braid-vfs", "braid-fuse", "braid-capi", "braid-mpiio"];
 
-/// MPI programs take ten minutes, and an ordinary user's differ by the agent alone: one test of so many, others for each
-/// state of the sources; all with `--full`. `unit` runs all.
+/// MPI programs take ten minutes, and those of an ordinary user differ only by the agent. One test
+/// in this many runs, other ones for each state of the sources; all with `--full`. The suite `unit`
+/// runs all.
 const SAMPLED: (&str, u64) = ("braid-mpiio", 4);
 
-/// `nobody` on Debian and nearly everywhere.
+/// `nobody` on Debian and most other systems.
 const USER: &str = "65534";
 
 pub fn subject(context: &Context) -> Result<()> {
@@ -37,7 +38,7 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
     if !tools::is_root() {
         return Ok(SuiteResult::skip(
             "all",
-            "the suite `unit` has run them as this user, who is not root",
+            "the suite `unit` has run them already: this user is not root",
         ));
     }
     tools::need("setpriv", "util-linux")?;
@@ -59,7 +60,7 @@ fn binaries(context: &Context) -> Result<Vec<&TestBinary>> {
     Ok(with_tests.into_iter().filter(|(_, empty)| !empty).map(|(binary, _)| binary).collect())
 }
 
-/// The tests of a binary that are run; none: all.
+/// The tests of a binary that run; `None`: all.
 fn sample(context: &Context, binary: &TestBinary) -> Result<Vec<String>> {
     let (package, of) = SAMPLED;
     if context.full || binary.package != package {
@@ -71,7 +72,7 @@ fn sample(context: &Context, binary: &TestBinary) -> Result<Vec<String>> {
     Ok(tests.skip(first as usize).step_by(of as usize).collect())
 }
 
-/// The topmost directory on the way to the tree that others may not enter.
+/// The topmost directory above the tree that other users may not enter.
 fn closed_directory(root: &Path) -> Option<&Path> {
     let way: Vec<&Path> = root.ancestors().collect();
     way.into_iter().rev().find(|dir| !others_may_enter(dir))
@@ -88,7 +89,7 @@ fn others_may_enter(_: &Path) -> bool {
     true
 }
 
-/// How to run a program as the user, if the user then reaches the tree.
+/// How to run a program as the user, if the user can then reach the tree.
 fn runner(context: &Context, scratch: &Scratch) -> Result<Option<Vec<String>>> {
     let plain = become_user(scratch);
     let runner = match closed_directory(&context.root) {
@@ -115,12 +116,14 @@ fn become_user(scratch: &Scratch) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).chain(places).collect()
 }
 
-/// In mounts of our own, puts an open directory over the closed one and the tree back into it:
-/// test binaries have the paths of the commands they start compiled in: a copy elsewhere would
-/// not find them.
+/// In mounts of our own, mounts an open directory over the closed one and the tree again inside it.
+/// Test binaries contain the paths of the commands that they start, so a copy elsewhere would not
+/// find them.
 fn open_tree(root: &Path, closed: &Path, scratch: &Scratch) -> Vec<String> {
-    let script = "here=$PWD && mkdir -p \"$3\" && mount --bind \"$1\" \"$3\" && mount -t tmpfs -o mode=755 none \"$2\" \
-                  && mkdir -p \"$1\" && mount --bind \"$3\" \"$1\" && cd \"$here\" && shift 3 && exec \"$@\"";
+    let script = "here=$PWD && mkdir -p \"$3\" && mount --bind \"$1\" \"$3\" \
+         && mount -t tmpfs -o mode=755 none \"$2\" \
+                  && mkdir -p \"$1\" && mount --bind \"$3\" \"$1\" \
+         && cd \"$here\" && shift 3 && exec \"$@\"";
     let words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "open"];
     let paths =
         [root, closed, &scratch.0.join("tree")].map(|path| path.to_string_lossy().into_owned());
@@ -134,7 +137,7 @@ fn reaches(runner: &[String], root: &Path) -> Result<bool> {
     Ok(probe.finish()?.status.success())
 }
 
-/// A home and a place for scratch files that the user owns; gone afterwards.
+/// A home directory for the user, with space for scratch files; removed afterwards.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -1,4 +1,4 @@
-//! Crash images: unsynced writes dropped, torn and reordered, then recovered (I5 to I7).
+//! Crash images: unsynced writes dropped, torn and reordered, followed by recovery (I5 to I7).
 
 use super::tool;
 use crate::context::Context;
@@ -20,7 +20,7 @@ pub fn subject(context: &Context) -> Result<()> {
 }
 
 pub fn run(context: &Context) -> Result<SuiteResult> {
-    // It records what the daemons do to their disks.
+    // strace records the disk operations of the daemons.
     crate::tools::need("strace", "strace")?;
     let (count, limit) = if context.full { (IMAGES_FULL, LIMIT_FULL) } else { (IMAGES, LIMIT) };
     tool::run(context, BINARY, &["--images", count], limit)

@@ -1,7 +1,8 @@
-//! The Python package as its users get it: a wheel, built, installed into an environment of its own, and tested there.
+//! The Python package as its users get it: a wheel, built, installed into a separate environment,
+//! and tested there.
 //!
 //! ```text
-//! target/python/venv ── pip: maturin, pytest, fsspec, pyarrow, … (once; again when tests/requirements.txt changes)
+//! target/python/venv ── pip: maturin, pytest, fsspec, … (again when requirements.txt changes)
 //!      ├─ maturin build ──► target/python/wheels ──► pip install
 //!      └─ pytest crates/bind/python/tests ── `braid up` of the debug build ──► counts
 //! ```
@@ -20,7 +21,7 @@ pub const ABOUT: &str =
     "the wheel in an environment of its own: files, views, asyncio, fsspec, parquet, zarr, HDF5";
 
 const PACKAGE: &str = "braid-python";
-/// From nothing, over a slow connection.
+/// A first installation over a slow link.
 const LIMIT_INSTALL: Duration = Duration::from_secs(10 * 60);
 const LIMIT_TESTS: Duration = Duration::from_secs(10 * 60);
 
@@ -44,7 +45,8 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
     Ok(tool::counts(&pytest.args(args).limit(LIMIT_TESTS).finish()?))
 }
 
-/// A virtual environment with what building and testing need. What cannot be had fails the suite: nothing of it could run.
+/// A virtual environment with all packages for building and testing. A missing package fails the
+/// suite, since none of its tests could run.
 fn environment(home: &Path, requirements: &Path) -> Result<PathBuf> {
     let venv = home.join("venv");
     let wanted =
@@ -61,9 +63,9 @@ fn environment(home: &Path, requirements: &Path) -> Result<PathBuf> {
         .limit(LIMIT_INSTALL)
         .run();
     made.context(
-        "no virtual environment; try: apt-get install python3-venv (Python 3.11 or newer)",
+        "create a virtual environment; try: apt-get install python3-venv (Python 3.11 or newer)",
     )?;
-    println!("     installing what tests/requirements.txt of {PACKAGE} names");
+    println!("     installing tests/requirements.txt of {PACKAGE}");
     let pip = Process::new(venv.join("bin/python")).args([
         "-m",
         "pip",
@@ -74,13 +76,13 @@ fn environment(home: &Path, requirements: &Path) -> Result<PathBuf> {
     pip.args([requirements])
         .limit(LIMIT_INSTALL)
         .run()
-        .context("what the suite needs cannot be installed")?;
+        .context("install the packages of the suite")?;
     fs::write(&installed, wanted).with_context(|| installed.display().to_string())?;
     Ok(venv)
 }
 
 fn install_wheel(venv: &Path, wheels: &Path, source: &Path) -> Result<()> {
-    // An older wheel must not be what is tested.
+    // The tests must not use an older wheel.
     let _ = fs::remove_dir_all(wheels);
     let maturin =
         as_called(Process::new(venv.join("bin/maturin"))).dir(source).env("VIRTUAL_ENV", venv);
@@ -92,7 +94,7 @@ fn install_wheel(venv: &Path, wheels: &Path, source: &Path) -> Result<()> {
         .run()?;
     let built = fs::read_dir(wheels).with_context(|| wheels.display().to_string())?;
     let built: Vec<PathBuf> = built.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    ensure!(built.len() == 1, "maturin made {} wheels in {}", built.len(), wheels.display());
+    ensure!(built.len() == 1, "maturin built {} wheels in {}", built.len(), wheels.display());
     let pip = Process::new(venv.join("bin/python")).args([
         "-m",
         "pip",

@@ -1,4 +1,4 @@
-//! A whole cluster under a seeded simulated network and failing disks, judged by a model.
+//! A whole cluster with a seeded simulated network and failing disks, checked against a model.
 
 use super::tool;
 use crate::context::Context;

@@ -1,4 +1,4 @@
-//! The main job, from nothing: start a cluster, store a tree, read it back, byte for byte.
+//! The main use, from nothing: start a cluster, store a tree, read it back, byte for byte.
 
 use crate::commands::COMMANDS;
 use crate::context::Context;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub const ABOUT: &str = "`cargo xtask up --once --json`: a tree stored and read back byte for byte";
 
-/// The large file, in MiB: stripes of 1 MiB many times over, and little enough for any disk.
+/// The large file, in MiB: many stripes of 1 MiB, and small enough for any disk.
 const SIZE_MIB: &str = "512";
 const LIMIT: Duration = Duration::from_secs(10 * 60);
 

@@ -1,6 +1,7 @@
-//! Suites that are a binary of the workspace: it prints `FAILED NAME: REASON` for each case that fails, where lines that
-//! follow may go on with the reason, `skipped: NAME: REASON` for each that cannot run, then `N passed, N failed`
-//! (`, N skipped` may follow), and exits with 0 only if none failed.
+//! Suites that are a binary of the workspace. It prints `FAILED NAME: REASON` for each case that
+//! fails (following lines may continue the reason), `skipped: NAME: REASON` for each case that
+//! cannot run, and then `N passed, N failed`, optionally with `, N skipped`. It exits with 0 only
+//! if no case failed.
 
 use crate::context::Context;
 use crate::process::Finished;
@@ -8,25 +9,25 @@ use crate::report::{SuiteResult, parse_closing_line};
 use anyhow::Result;
 use std::time::Duration;
 
-/// Lines of a failed run that are worth keeping.
+/// Number of last lines that the report of a failed run has.
 const TAIL_LINES_MAX: usize = 60;
 /// Lines of the reason of one case.
 const REASON_LINES_MAX: usize = 40;
 const FAILED: &str = "FAILED ";
 const SKIPPED: &str = "skipped: ";
-/// How a line begins that does not go on with the reason before it.
+/// How a line begins that does not continue the reason before it.
 const OTHER_LINES: &[&str] = &[FAILED, SKIPPED, "ok ", "kept in "];
 
 pub fn subject(context: &Context, binary: &str) -> Result<()> {
     context.package_of_binary(binary).map(drop)
 }
 
-/// Runs the binary and takes over its counts.
+/// Runs the binary and returns its counts.
 pub fn run(context: &Context, binary: &str, args: &[&str], limit: Duration) -> Result<SuiteResult> {
     Ok(counts(&context.program(binary)?.args(args).limit(limit).finish()?))
 }
 
-/// The counts of a run that prints as said above.
+/// The counts of a run that prints as described above.
 pub fn counts(finished: &Finished) -> SuiteResult {
     let why = || format!("{}\n{}", finished.status, tail(&finished.output()));
     match (parse_closing_line(&finished.stdout), finished.status.success()) {
@@ -41,15 +42,13 @@ pub fn counts(finished: &Finished) -> SuiteResult {
             failed: failed(finished, count.max(1) as usize),
             skipped: reasons(finished),
         },
-        (Some(_), true) => {
-            SuiteResult::fail("exit code", format!("0 in spite of failures; {}", why()))
-        }
+        (Some(_), true) => SuiteResult::fail("exit code", format!("0 despite failures; {}", why())),
         (None, _) => SuiteResult::fail("closing line", format!("not printed; {}", why())),
     }
 }
 
-/// As many as the tool counted: those that it named, and the others by number. The last words of the tool stand with the
-/// first of them.
+/// As many as the tool counted: those that it named, and the others by number. The last lines of
+/// the tool follow the first of them.
 fn failed(finished: &Finished, count: usize) -> Vec<(String, String)> {
     let mut failed = named(&finished.stdout);
     (failed.len()..count)
@@ -62,7 +61,8 @@ fn failed(finished: &Finished, count: usize) -> Vec<(String, String)> {
     failed
 }
 
-/// The cases of the lines `FAILED NAME (TIME): REASON`, each with the lines that go on with its reason.
+/// The cases of the lines `FAILED NAME (TIME): REASON`, each with the lines that continue its
+/// reason.
 fn named(stdout: &str) -> Vec<(String, String)> {
     let lines: Vec<&str> = stdout.lines().collect();
     let begins =
@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn a_case_that_failed_has_its_name_and_its_reason() {
-        let stdout = "FAILED locks::a (1.2 s): EIO\nok locks::b (0.1 s) 7 calls\nFAILED history (3.0 s): 1 violations:\n\
+        let stdout = "FAILED locks::a (1.2 s): EIO\nok locks::b (0.1 s) 7 calls\n\
+            FAILED history (3.0 s): 1 violations:\n\
                       words 3: no order\nkept in /tmp/x\nFAILED one more\nskipped: git: not there\n\
                       1 passed, 4 failed, 1 skipped\n";
         let result = counts(&finished(1, stdout));

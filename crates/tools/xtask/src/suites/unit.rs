@@ -13,24 +13,25 @@ use std::time::Duration;
 
 pub const ABOUT: &str = "every test of every crate, as the user who runs this";
 
-/// One binary that takes longer hangs; the others still run.
+/// A binary that takes longer hangs; the others still run.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 pub fn subject(_: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Binaries at a time. Most tests wait for a bound of time or a disk, not for a processor.
+/// Binaries that run in parallel. Most tests wait for a time bound or a disk, not for a processor.
 const SIDE_BY_SIDE: usize = 3;
 
-/// Packages with the longest tests: they begin first, so that none of them runs alone at the end.
+/// Packages with the longest tests: they start first, so that none of them runs alone at the end.
 const LONG: &[&str] =
     &["braid-cli", "braid-netlab-tests", "braid-vfs", "braid-fuse", "braid-mpiio", "braid-bench"];
 
-/// With `--full`: tests that have a long form look for it.
+/// With `--full`: enables the long form of tests that have one.
 const FULL: [&str; 2] = ["env", "BRAID_TEST_FULL=1"];
 
-/// What tests of MPI programs compile and start them with, and the packages that have it. Without them these tests say that they are skipped.
+/// Programs that compile and start the tests of MPI programs, and their packages. Without them
+/// these tests are skipped.
 const MPI: &[(&str, &str)] = &[
     ("mpicc.openmpi", "libopenmpi-dev"),
     ("mpirun.openmpi", "openmpi-bin"),
@@ -52,8 +53,8 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
     run_binaries("unit", &binaries, &runner, &|_| Ok(Vec::new()))
 }
 
-/// Runs these binaries, `SIDE_BY_SIDE` at a time, with `runner` in front of each; a line when one ends. `sample`
-/// names the tests of a binary that are run; none: all.
+/// Runs these binaries, `SIDE_BY_SIDE` at a time, with `runner` in front of each; prints a line
+/// when one ends. `sample` names the tests of a binary that run; `None`: all.
 pub fn run_binaries(
     suite: &str,
     binaries: &[&TestBinary],
@@ -76,7 +77,7 @@ pub fn run_binaries(
                 order.len(),
                 step.seconds()
             );
-            // Their reasons stand at the suite's end.
+            // Their reasons follow at the end of the suite.
             let failed = outcome.iter().flat_map(|result| &result.failed);
             failed.for_each(|(case, _)| println!("       FAILED {case}"));
             match (&mut done.1, outcome) {
@@ -90,7 +91,7 @@ pub fn run_binaries(
     done.into_inner().unwrap_or_else(PoisonError::into_inner).1
 }
 
-/// Runs one binary, or these tests of it, and gives its cases their full names.
+/// Runs one binary, or only these tests of it, and gives its cases their full names.
 fn run_binary(binary: &TestBinary, runner: &[String], sample: &[String]) -> Result<SuiteResult> {
     let exact = (!sample.is_empty()).then_some("--exact");
     let run = binary.process(runner).args(["--show-output"]).args(exact).args(sample);

@@ -1,4 +1,4 @@
-//! One task of a row of data: its part of the file, a request at a time, with what it writes checked when it is read.
+//! One task of a data row: its part of the file, a request at a time. Reads check what was written.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use crate::{
     sample::Task,
 };
 
-/// How long tasks wait for each other between two collective calls.
+/// Maximum time that tasks wait for each other between two collective calls.
 const MEET: Duration = Duration::from_secs(120);
 
 pub(super) struct DataTask {
     data: Data,
     rank: u64,
     pub(super) file: TaskFile,
-    /// What the task sees of it.
+    /// The view of the task.
     view: PacedFile,
     group: Option<ThreadGroup>,
     buffer: Vec<u8>,
     random: Random,
-    /// Requests made.
+    /// Number of requests.
     made: u64,
     requests: u64,
 }
@@ -45,7 +45,7 @@ impl DataTask {
         };
         let stream = data.stream_bytes(file.bytes);
         let requests = stream / data.request as u64;
-        assert!(requests > 0, "`bytes_min` is what a request of each task needs");
+        assert!(requests > 0, "`bytes_min` has space for a request of each task");
         let buffer = file.content.buffer(data.request);
         let view = file.file.with_view(view)?;
         Ok(Self {
@@ -61,7 +61,7 @@ impl DataTask {
         })
     }
 
-    /// The next position of the task's stream.
+    /// The next position in the task's stream.
     fn next_position(&mut self) -> u64 {
         let number = if self.data.random {
             self.random.below(self.requests)
@@ -72,7 +72,7 @@ impl DataTask {
         number * self.data.request as u64
     }
 
-    /// Where in the file a byte of the task's stream lies.
+    /// The file offset of a byte of the task's stream.
     fn offset(&self, position: u64) -> u64 {
         let (data, tasks) = (&self.data, u64::from(self.data.tasks));
         match data.piece.filter(|_| data.shared) {
@@ -84,12 +84,12 @@ impl DataTask {
         }
     }
 
-    /// Where its stretch begins.
+    /// The start of its extent.
     fn start(&self) -> u64 {
         if self.data.shared { self.rank * self.requests * self.data.request as u64 } else { 0 }
     }
 
-    /// Where the view's own position is for a position of the stream.
+    /// The position in the view for a position of the stream.
     fn place(&self, position: u64) -> u64 {
         if self.data.piece.is_some() { position } else { self.start() + position }
     }
@@ -125,7 +125,7 @@ impl DataTask {
 
 impl Task for DataTask {
     fn step(&mut self) -> Result<u64> {
-        // What is written twice before a flush reaches the disk once.
+        // Bytes written twice before a flush reach the disk only once.
         if self.data.flush && self.made > 0 && self.made.is_multiple_of(self.requests) {
             self.file.file.sync()?;
         }

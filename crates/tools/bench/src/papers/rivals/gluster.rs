@@ -1,7 +1,8 @@
-//! GlusterFS, as Debian has it: three volumes over a brick on each I/O daemon's host.
+//! GlusterFS from Debian: three volumes over a brick on each I/O daemon's host.
 //!
-//! What a volume is, is written down for bricks and clients as `glusterd` writes it, less what is idle here; so no `glusterd` is
-//! needed, whose ports and places of a machine are one.
+//! The volume files for bricks and clients are written as `glusterd` writes them, without
+//! translators that are idle here. No `glusterd` is needed, whose ports and paths exist once on a
+//! machine.
 
 use std::{fmt::Write as _, fs, net::TcpStream, time::Duration};
 
@@ -14,26 +15,26 @@ use super::{
 };
 use crate::mount::shell::need;
 
-/// A brick of the first volume listens here, of the next one a port further.
+/// The port of the first volume's brick; the next volume's is one higher.
 const PORT: u16 = 24_101;
-/// How often a brick is asked whether it listens, and how long it is waited for in between.
+/// How often a brick is polled until it listens, and the pause between polls.
 const TRIES_MAX: u32 = 300;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A volume: its name as a subject, and what lies over the bricks: name, type, options.
+/// A volume: its name as a subject, and the translators over the bricks: name, type, options.
 type Kind = (&'static str, &'static [Translator]);
 type Translator = (&'static str, &'static str, &'static [&'static str]);
 
 const DISTRIBUTE: Translator = ("dht", "cluster/distribute", &[]);
 const KINDS: [Kind; 3] = [
-    // A file lies on one brick.
+    // A file is on one brick.
     ("gluster_distribute", &[DISTRIBUTE]),
-    // Files cut into blocks, which lie on all.
+    // Files are split into blocks on all bricks.
     ("gluster_shard", &[DISTRIBUTE, ("shard", "features/shard", &["shard-block-size 4MB"])]),
-    // 3 + 1: three bricks hold the bytes, the fourth what repairs them.
+    // 3 + 1: three bricks store the bytes, the fourth the redundancy.
     ("gluster_disperse", &[("ec", "cluster/disperse", &["redundancy 1"])]),
 ];
-/// Over each of them, as its default is.
+/// The translators above each of them, as by default.
 const CLIENT: [Translator; 6] = [
     ("utime", "features/utime", &[]),
     ("write-behind", "performance/write-behind", &[]),
@@ -43,12 +44,12 @@ const CLIENT: [Translator; 6] = [
     ("io-threads", "performance/io-threads", &[]),
 ];
 
-/// Where the bricks of all volumes listen.
+/// The ports of the bricks of all volumes.
 pub fn ports() -> impl Iterator<Item = u16> {
     (PORT..).take(KINDS.len())
 }
 
-/// The volumes, each of them a subject.
+/// The volumes, each a subject.
 pub fn start(lab: &Lab) -> Result<Vec<Subject>> {
     need("glusterfsd", &["glusterfs-server", "glusterfs-client"])?;
     KINDS.into_iter().zip(ports()).map(|(kind, port)| volume(lab, kind, port)).collect()
@@ -94,7 +95,7 @@ fn listens(host: &Host, port: u16, server: &mut Server) -> Result<()> {
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    bail!("nobody listens on port {port}")
+    bail!("no process listens on port {port}")
 }
 
 /// One translator of a volume file.
@@ -137,7 +138,8 @@ fn of_client(addresses: &[&str], port: u16, over: &[Translator]) -> String {
     for (at, address) in addresses.iter().enumerate() {
         let (name, host, port) =
             (format!("brick{at}"), format!("remote-host {address}"), format!("remote-port {port}"));
-        // Bricks in memory know no O_DIRECT; the client's own cache is passed all the same.
+        // Bricks in memory do not support O_DIRECT; the client's own cache is bypassed
+        // nevertheless.
         let options = [
             "transport-type tcp",
             "transport.address-family inet",
@@ -163,8 +165,10 @@ mod tests {
     #[test]
     fn a_volume_is_spread_over_all_its_bricks() {
         let text = of_client(&["10.0.0.1", "10.0.0.2"], 7, KINDS[1].1);
-        let wanted = "volume dht\n  type cluster/distribute\n  subvolumes brick0 brick1\nend-volume\n\
-                      volume shard\n  type features/shard\n  option shard-block-size 4MB\n  subvolumes dht\nend-volume\n";
+        let wanted = "volume dht\n  type cluster/distribute\n  subvolumes brick0 \
+            brick1\nend-volume\n\
+                      volume shard\n  type features/shard\n  option shard-block-size 4MB\n  \
+                      subvolumes dht\nend-volume\n";
         assert!(text.contains(wanted), "{text}");
         assert!(text.contains("  option remote-host 10.0.0.2\n  option remote-port 7\n"), "{text}");
         assert!(text.ends_with(

@@ -1,4 +1,4 @@
-//! What every subject is asked to do.
+//! The loads of every subject.
 
 use std::{
     fs::{self, OpenOptions},
@@ -16,11 +16,11 @@ use crate::{
     papers::tasks::{CALL_BYTES, Way},
 };
 
-/// What is in each small file.
+/// Size of each small file.
 const SMALL_BYTES: usize = 4096;
 const FILE: &str = "file";
 
-/// The file that is written and read.
+/// Creates the file that is written and read.
 pub fn fill(subject: &Subject, bytes: u64) -> Result<()> {
     dd(subject, bytes, Way::Write).map(drop)
 }
@@ -40,18 +40,19 @@ pub fn dd(subject: &Subject, bytes: u64, way: Way) -> Result<f64> {
         .context("running dd")?;
     let time = start.elapsed().as_secs_f64();
     ensure!(output.status.success(), "dd: {}", String::from_utf8_lossy(&output.stderr).trim());
-    ensure!(fs::metadata(&file)?.len() == bytes, "{file} is not as long as what was written");
+    ensure!(fs::metadata(&file)?.len() == bytes, "{file} has another length than what was written");
     Ok(bytes as f64 / 1e6 / time)
 }
 
-/// One job of `fio` that reads 4 KiB here and there, past the client's cache: mean and 99th percentile, in microseconds.
+/// One `fio` job that reads 4 KiB at random offsets past the client's cache: mean and 99th
+/// percentile, in microseconds.
 pub fn random(subject: &Subject, seconds: u32) -> Result<[(&'static str, f64); 2]> {
     let file = subject.path(FILE);
     let (mean, p99) = random_read(&file, fs::metadata(&file)?.len() >> 20, seconds)?;
     Ok([("mean", mean), ("p99", p99)])
 }
 
-/// So many small files made and written, asked for, and removed, one after the other: each per second.
+/// Creates, looks up and removes `count` small files, one after the other: each per second.
 pub fn names(subject: &Subject, count: u32) -> Result<[(&'static str, f64); 3]> {
     let dir = PathBuf::from(subject.path("names"));
     fs::create_dir(&dir)?;

@@ -1,13 +1,15 @@
-//! Other networked file systems on the same hosts, cards and lines, driven by the same commands.
+//! Other networked file systems on the same hosts, interfaces and links, measured with the same
+//! commands.
 //!
 //! ```text
 //!   a lab ─┬─ mds      BraidFS's metadata server    MooseFS's master
-//!          ├─ iod0..3  an I/O daemon each           a chunk server each     a brick each of three GlusterFS volumes
-//!          └─ client0  a mount of each: dd, fio, files made and removed, one subject after the other
+//!          ├─ iod0..3  an I/O daemon each           a chunk server each     three GlusterFS bricks
+//!          └─ client0  a mount of each: dd, fio, names, one subject after the other
 //! ```
 //!
-//! Servers stand side by side: those that nobody asks anything are idle. Their data is in memory, as BraidFS's is here. Each is one
-//! copy of every byte, but for `gluster_disperse`, which holds 3 + 1. What a rival cannot do is said, and its lines are missing.
+//! All servers run at the same time; those without requests are idle. Their data is in memory, as
+//! BraidFS's is here. Each stores one copy of every byte, except `gluster_disperse`, which stores 3
+//! + 1. Missing abilities of another system are reported, and its lines left out.
 
 mod gluster;
 mod loads;
@@ -30,20 +32,21 @@ use super::{
 };
 use crate::{measure::Measure, stats::Summary};
 
-/// What BraidFS is called here.
+/// BraidFS's name here.
 const OURS: &str = "braid";
-/// How much later each byte comes, in each direction, where the hosts are said to be far.
+/// Additional delay of each byte in each direction in the measurements with far hosts.
 const FAR: Duration = Duration::from_micros(100);
-/// Small files: those that are far take some ms each.
+/// Number of small files; those on far hosts take some ms each.
 const NEAR_FILES: u32 = 2_000;
 const FAR_FILES: u32 = 500;
-/// The part of a sample's bytes: a line is full for a second. Rivals that use one line of four take four.
+/// The part of a sample's bytes: a link is busy for a second. Systems that use one link of four
+/// take four.
 const PART: (u64, u64) = (2, 3);
 
-/// All that are measured.
+/// All measured systems.
 const NAMES: [&str; 5] =
     [OURS, "gluster_distribute", "gluster_shard", "gluster_disperse", "moosefs"];
-/// Subjects on which small files are not measured.
+/// Subjects without measurements of small files.
 const NO_NAMES: [&str; 2] = ["gluster_shard", "gluster_disperse"];
 
 /// Values by measure and subject, in the order in which they were first seen.
@@ -54,7 +57,7 @@ struct Samples {
 }
 
 impl Samples {
-    /// One more; `limit` is what the lines carry.
+    /// Adds a value; `limit` is the links' rate.
     fn add(&mut self, name: String, unit: &'static str, limit: Option<f64>, value: f64) {
         if !self.values.contains_key(&name) {
             self.order.push((name.clone(), unit, limit));
@@ -62,7 +65,7 @@ impl Samples {
         self.values.entry(name).or_default().push(value);
     }
 
-    /// A line of each, and one of its limit.
+    /// A measure for each subject, and one for the limit.
     fn measures(&self) -> Vec<Measure> {
         let mut all = Vec::new();
         for (name, unit, limit) in &self.order {
@@ -81,7 +84,7 @@ impl Samples {
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let mut samples = Samples::default();
     if papers.tls.get() {
-        // The rivals have nothing to be held against it; ours is in the row `mount`.
+        // There is nothing to compare with over TLS; ours is in the row `mount`.
         return Ok(Vec::new());
     }
     let local = || fuse_cpu(papers, CALL_BYTES);
@@ -105,7 +108,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     Ok(samples.measures())
 }
 
-/// BraidFS's mount, and those of the rivals that can be had.
+/// BraidFS's mount, and those of the installed other systems.
 fn start(papers: &Papers, lab: &Lab) -> Result<Vec<Subject>> {
     let mut subjects = vec![Subject::of_braid(papers.braid.path(), lab)?];
     for (name, rivals) in [("GlusterFS", gluster::start(lab)), ("MooseFS", moosefs::start(lab))] {
@@ -117,7 +120,8 @@ fn start(papers: &Papers, lab: &Lab) -> Result<Vec<Subject>> {
     Ok(subjects)
 }
 
-/// Runs `work` on every subject as often as asked, in turn. A rival that fails is left out from then on.
+/// Runs `work` on every subject, repeatedly and in turn. A system that fails is left out from then
+/// on.
 fn each<S: Borrow<Subject>>(
     papers: &Papers,
     subjects: &[S],
@@ -153,7 +157,7 @@ fn sequential(
     let bytes = papers.bytes(rate / PART.1 * PART.0, CALL_BYTES);
     each(papers, subjects, word, |subject, first| {
         if first {
-            // What is measured is written a second time.
+            // Measured writes are overwrites.
             subject.cold()?;
             loads::fill(subject, bytes)?;
         }
@@ -173,7 +177,7 @@ fn sequential(
     })
 }
 
-/// On the file that `sequential` left.
+/// On the file of `sequential`.
 fn random(papers: &Papers, subjects: &[Subject], samples: &mut Samples) -> Result<()> {
     let seconds = papers.seconds.ceil() as u32;
     each(papers, subjects, "random", |subject, _| {
@@ -188,7 +192,7 @@ fn random(papers: &Papers, subjects: &[Subject], samples: &mut Samples) -> Resul
     })
 }
 
-/// Not on what has more to do for a name than another of its kind: that would take minutes.
+/// Not on subjects with more work for each name than a similar one: that would take minutes.
 fn names(
     papers: &Papers,
     subjects: &[Subject],
@@ -210,7 +214,7 @@ fn names(
     })
 }
 
-/// Puts every server far from its clients, for connections that come from now on.
+/// Delays the traffic of every server, for new connections.
 fn detours(lab: &Lab) -> Result<Vec<Detour>> {
     let detour = |host: &str, ports: &[u16]| Detour::start(lab.network().host(host)?, ports, FAR);
     let mut detours = vec![detour("mds", &[Lab::PORT, moosefs::MASTER_PORT])?];

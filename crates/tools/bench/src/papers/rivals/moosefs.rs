@@ -1,7 +1,8 @@
-//! MooseFS, as Debian has it: a master on the metadata server's host, a chunk server on each I/O daemon's, one copy of each chunk.
+//! MooseFS from Debian: a master on the metadata server's host, a chunk server on each I/O
+//! daemon's, one copy of each chunk.
 //!
-//! Its processes give themselves a nice level of -19, which on a machine with other work would measure the scheduler: here they
-//! have that of everyone else.
+//! Its processes set a nice level of -19, which on a machine with other work would measure the
+//! scheduler: here they have the normal level.
 
 use std::{
     fs, thread,
@@ -17,15 +18,16 @@ use super::{
 };
 use crate::mount::shell::{need, sh};
 
-/// Where its clients find the master and a chunk server.
+/// The ports of the master and of a chunk server.
 pub const MASTER_PORT: u16 = 9421;
 pub const SERVER_PORT: u16 = 9422;
 const PROBE: &str =
     "timeout 5 dd if=/dev/zero of=\"$1\" bs=1M count=8 conv=fsync status=none; rm \"$1\"";
-/// How long it may take until the master knows the chunk servers, and how often is looked: some seconds are usual.
+/// Maximum time until the master knows the chunk servers, and the poll interval: some seconds are
+/// usual.
 const READY_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// What a master begins with.
+/// The initial metadata of a master.
 const EMPTY: &str = "/var/lib/mfs/metadata.mfs.empty";
 
 /// The file system, as a subject.
@@ -41,7 +43,8 @@ pub fn start(lab: &Lab) -> Result<Vec<Subject>> {
     fs::write(dir.join("exports.cfg"), "* / rw,alldirs,admin,maproot=0:0\n* . rw\n")?;
     let common = "NICE_LEVEL=0\nWORKING_USER=root\nWORKING_GROUP=root\n";
     let settings = format!(
-        "{common}DATA_PATH={}\nEXPORTS_FILENAME={}\nMATOML_LISTEN_HOST={master}\nMATOCS_LISTEN_HOST={master}\n\
+        "{common}DATA_PATH={}\nEXPORTS_FILENAME={}\nMATOML_LISTEN_HOST={master}\n\
+            MATOCS_LISTEN_HOST={master}\n\
          MATOCL_LISTEN_HOST={master}\nMATOCL_LISTEN_PORT={MASTER_PORT}\n",
         show("master"),
         show("exports.cfg")
@@ -64,8 +67,10 @@ pub fn start(lab: &Lab) -> Result<Vec<Subject>> {
         }
         fs::write(dir.join(format!("{name}.disks")), show(&format!("{name}.data")))?;
         let settings = format!(
-            "{common}DATA_PATH={}\nHDD_CONF_FILENAME={}\nMASTER_HOST={master}\nBIND_HOST={address}\nCSSERV_LISTEN_HOST={address}\n\
-             CSSERV_LISTEN_PORT={SERVER_PORT}\nHDD_LEAVE_SPACE_DEFAULT=256MiB\nMASTER_RECONNECTION_DELAY=1\n",
+            "{common}DATA_PATH={}\nHDD_CONF_FILENAME={}\nMASTER_HOST={master}\n\
+                BIND_HOST={address}\nCSSERV_LISTEN_HOST={address}\n\
+             CSSERV_LISTEN_PORT={SERVER_PORT}\nHDD_LEAVE_SPACE_DEFAULT=256MiB\n\
+             MASTER_RECONNECTION_DELAY=1\n",
             show(&format!("{name}.state")),
             show(&format!("{name}.disks"))
         );
@@ -77,12 +82,12 @@ pub fn start(lab: &Lab) -> Result<Vec<Subject>> {
     })?)
 }
 
-/// Once something can be written.
+/// Waits until a write succeeds.
 fn ready(subject: Subject) -> Result<Vec<Subject>> {
     let start = Instant::now();
     let probe = || -> Result<()> {
         subject.cold()?;
-        // It asks the master itself, and not through the mount.
+        // It connects to the master itself, not through the mount.
         subject.on_its_host("mfssetgoal", &["-r", "1", &subject.path("")])?;
         sh(PROBE, &[&subject.path("probe")]).map(drop)
     };
@@ -90,7 +95,7 @@ fn ready(subject: Subject) -> Result<Vec<Subject>> {
         match probe() {
             Ok(()) => return Ok(vec![subject]),
             Err(error) if start.elapsed() > READY_MAX => {
-                return Err(error.context("MooseFS takes no bytes"));
+                return Err(error.context("MooseFS accepts no writes"));
             }
             Err(_) => thread::sleep(LOOK_EVERY),
         }

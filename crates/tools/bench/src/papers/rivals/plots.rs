@@ -1,4 +1,4 @@
-//! The rivals' pictures: bytes and random reads, and names.
+//! The pictures of the comparison: bytes and random reads, and names.
 
 use braid_bench_user::report::chart::{Bar, Chart, Group, Owner};
 use serde_json::Value as Json;

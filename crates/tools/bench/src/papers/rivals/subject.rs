@@ -11,22 +11,23 @@ use braid_netlab::{Host, Lab};
 
 use super::OURS;
 
-/// A mount that can be made anew. Dropping it unmounts it; the lab ends its process, and its servers' if they still run.
+/// A mount that can be repeated. Dropping it unmounts it; the lab ends its process, and running
+/// servers too.
 pub struct Subject {
-    /// As in the names of measures.
+    /// Its name in measures.
     pub name: &'static str,
     host: Host,
     point: PathBuf,
     log: PathBuf,
-    /// The command that mounts it, with the place where.
+    /// The command that mounts it, with the mount point.
     mount: Vec<String>,
     environment: Vec<(&'static str, String)>,
-    /// What ends with it.
+    /// Servers that end with it.
     _servers: Vec<Server>,
 }
 
 impl Subject {
-    /// On the first client of a lab, in a new directory; `mount` gets the place.
+    /// On the first client of a lab, in a new directory; `mount` gets the mount point.
     pub fn new(
         name: &'static str,
         lab: &Lab,
@@ -54,7 +55,7 @@ impl Subject {
         self.point.join(name).display().to_string()
     }
 
-    /// A client that has seen nothing; its servers stay as they are.
+    /// A client with a cold cache; its servers keep running.
     pub fn cold(&self) -> Result<()> {
         if self.is_mounted()? {
             let output =
@@ -69,7 +70,7 @@ impl Subject {
         let log = fs::File::options().append(true).create(true).open(&self.log)?;
         let mut command = self.host.command(program);
         command.args(arguments).envs(self.environment.iter().cloned());
-        // A client that stays keeps what it was given open.
+        // A client that stays in the background holds its descriptors open.
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let status = command.status().with_context(|| format!("running {program}"))?;
@@ -83,7 +84,7 @@ impl Subject {
         Ok(())
     }
 
-    /// A command on the client's host that must succeed within some seconds.
+    /// Runs a command on the client's host, which must succeed within some seconds.
     pub fn on_its_host(&self, program: &str, arguments: &[&str]) -> Result<()> {
         let output = self.host.command("timeout").args(["10", program]).args(arguments).output()?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -111,12 +112,13 @@ impl Drop for Subject {
 pub struct Server(std::process::Child);
 
 impl Server {
-    /// On a host; what it says goes to a file.
+    /// Starts it on a host; its output is written to a file.
     pub fn start(host: &Host, log: &Path, program: &str, arguments: &[&str]) -> Result<Self> {
         let log = fs::File::create(log).with_context(|| log.display().to_string())?;
         let mut command = host.command(program);
         command.args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        // Not in the terminal's group: a Ctrl-C must not take it from a client that this program waits for, which then could not end.
+        // Not in the terminal's process group: a Ctrl-C must not kill a server while a client waits
+        // for it, since the client could then not end.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         Ok(Self(command.spawn().with_context(|| format!("starting {program}"))?))
     }

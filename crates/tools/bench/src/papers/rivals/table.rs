@@ -1,4 +1,4 @@
-//! The rivals' table: a column for each file system, and where ours loses.
+//! The table of the comparison: a column for each file system, and where ours loses.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::{NAMES, OURS, plots::PEOPLE_SAY};
 use crate::{page, report::short};
 
-/// One thing that was measured of several file systems.
+/// A measure of several file systems.
 struct What<'a> {
     /// `one_client.read`.
     name: &'a str,
@@ -22,14 +22,14 @@ impl What<'_> {
         self.values.iter().find(|(name, _)| *name == subject).map(|(_, value)| *value)
     }
 
-    /// The best rival.
+    /// The best other system.
     fn best(&self) -> Option<(&'static str, f64)> {
         let rivals = self.values.iter().filter(|(name, _)| *name != OURS).copied();
         let least = |a: &(&str, f64), b: &(&str, f64)| a.1.total_cmp(&b.1);
         if self.unit == "us" { rivals.min_by(least) } else { rivals.max_by(least) }
     }
 
-    /// How many times better the best rival is, where ours is worse.
+    /// How many times better the best other system is, where ours is worse.
     fn lost(&self) -> Option<(&'static str, f64)> {
         let (ours, (name, best)) = (self.of(OURS)?, self.best()?);
         let times = if self.unit == "us" { ours / best } else { best / ours };
@@ -51,7 +51,7 @@ pub fn losses(row: &Json) -> Vec<String> {
     whats(row).iter().filter_map(sentence).collect()
 }
 
-/// Medians.
+/// The table of medians.
 pub fn render(row: &Json) -> String {
     let heads: String = PEOPLE_SAY.iter().map(|name| format!(" {name} |")).collect();
     let mut text = format!(
@@ -73,7 +73,7 @@ pub fn render(row: &Json) -> String {
     text
 }
 
-/// What people call a file system.
+/// The label of a file system.
 fn said(subject: &str) -> &str {
     NAMES
         .iter()
@@ -128,7 +128,8 @@ mod tests {
         let row: Json = serde_json::from_str(&crate::report::json::render("", &[], &all)).unwrap();
         assert_eq!(losses(&row), ["one_client.read: braid 58.0 MB/s, moosefs 116 MB/s (2.0 x)"]);
         let text = render(&row);
-        let wanted = "| measure | unit | links | BraidFS | GlusterFS | GlusterFS, sharded | GlusterFS, dispersed | MooseFS | BraidFS loses to |\n\
+        let wanted = "| measure | unit | links | BraidFS | GlusterFS | GlusterFS, sharded | \
+            GlusterFS, dispersed | MooseFS | BraidFS loses to |\n\
                       |---|---|---|---|---|---|---|---|---|\n\
                       | one_client.read | MB/s | 118 | 58.0 |  | 100 |  | 116 | MooseFS, 2.00 x |\n\
                       | random.mean | us |  | 20.0 |  |  |  | 80.0 |  |\n\

@@ -1,4 +1,4 @@
-//! The MPIs that programs are measured with: installed where that may be done, the shim and the program compiled for each, runs of it.
+//! The MPIs: installed where we may, the shim and the program compiled for each, and runs of it.
 
 use std::{
     fs,
@@ -13,14 +13,14 @@ use crate::{
     mount::shell::{need, sh},
 };
 
-/// The longest that one run may take, in seconds.
+/// Maximum time of one run, in seconds.
 const LIMIT_SECONDS: &str = "300";
-/// MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for an array of no room.
+/// MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for an array of length 0.
 const COMPILE: &str = "\"$1\" -std=gnu11 -O2 -Wall -Wextra -Wno-stringop-overflow -o \"$3\" \"$2\"";
 
-/// An MPI, by the names that Debian gives its commands.
+/// An MPI, with Debian's names of its commands.
 pub struct Mpi {
-    /// In the names of measures.
+    /// Its name in measures.
     pub name: &'static str,
     /// Its own MPI-IO.
     pub own: &'static str,
@@ -28,7 +28,7 @@ pub struct Mpi {
     mpirun: &'static str,
     packages: &'static [&'static str],
     flags: &'static [&'static str],
-    /// Ranks are more than processors: who waits lets others run.
+    /// There are more ranks than processors: ranks that wait yield.
     environment: &'static [(&'static str, &'static str)],
 }
 
@@ -68,32 +68,32 @@ pub const OPEN_MPI: Mpi = Mpi {
 
 /// An MPI with the program, and the shim, compiled for it.
 pub struct Installed {
-    /// Which.
+    /// The MPI.
     pub mpi: &'static Mpi,
     program: PathBuf,
     shim: PathBuf,
     libraries: PathBuf,
 }
 
-/// What one run took.
+/// The times of one run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Times {
-    /// Of all ranks.
+    /// Bytes of all ranks.
     pub bytes: u64,
-    /// Seconds of the slowest rank; 0 where nothing was read.
+    /// Seconds of the slowest rank; 0 without a read.
     pub read: f64,
-    /// The same of writing.
+    /// The same for writing.
     pub write: f64,
 }
 
-/// By which calls a rank moves its part.
+/// The calls by which a rank moves its part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum How {
     /// One call of all ranks.
     Collective,
-    /// One call, each rank by itself.
+    /// One call, each rank separately.
     Independent,
-    /// Calls of 4 MiB, each rank by itself; connections are there before the clock runs.
+    /// Calls of 4 MiB, each rank separately; connections are opened before the time measurement.
     Calls,
 }
 
@@ -107,29 +107,29 @@ impl How {
     }
 }
 
-/// Where a run is, and of how many ranks.
+/// The host of a run, and its number of ranks.
 pub struct Place<'a> {
-    /// What stands before the command: what enters a host.
+    /// Words before the command, which enter a host.
     pub before: &'a [String],
-    /// How it finds the cluster.
+    /// Variables with which it finds the cluster.
     pub environment: &'a [(&'a str, String)],
     /// Processes.
     pub ranks: usize,
 }
 
-/// What a run does with a file.
+/// The parameters of a run.
 pub struct Ask<'a> {
-    /// Its name, as the MPI is given it.
+    /// The file's name for the MPI.
     pub file: &'a str,
-    /// One of those that the program knows.
+    /// One of the program's access patterns.
     pub shape: &'static str,
-    /// Of the whole file.
+    /// Size of the whole file.
     pub bytes: u64,
-    /// By which calls.
+    /// The kind of calls.
     pub how: How,
-    /// What the file has, to be read; 0: nothing is read.
+    /// The pattern that the file has, to be read; 0: no read.
     pub read_seed: u64,
-    /// What is to be written then; 0: nothing.
+    /// The pattern to write afterwards; 0: no write.
     pub write_seed: u64,
     /// `name=value`.
     pub hints: &'static [&'static str],
@@ -139,7 +139,7 @@ impl Installed {
     /// Installs and compiles what is missing.
     ///
     /// # Errors
-    /// Where it is not there and may not be installed.
+    /// When it is missing and cannot be installed.
     pub fn new(mpi: &'static Mpi) -> Result<Self> {
         need(mpi.mpicc, mpi.packages)?;
         need(mpi.mpirun, mpi.packages)?;
@@ -168,7 +168,7 @@ impl Installed {
     /// Runs the program: with the shim, or with the MPI's own MPI-IO alone.
     ///
     /// # Errors
-    /// When it fails, with what it said.
+    /// When it fails, with its output.
     pub fn run(&self, place: &Place<'_>, with_shim: bool, ask: &Ask<'_>) -> Result<Times> {
         let mut command = Command::new("timeout");
         command

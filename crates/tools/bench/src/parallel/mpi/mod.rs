@@ -1,13 +1,18 @@
-//! The same over MPI-IO: an unmodified program with the shim, and with the MPI's own MPI-IO on the mount.
+//! The same over MPI-IO: an unmodified program with the shim, and with the MPI's own MPI-IO on the
+//! mount.
 //!
 //! ```text
-//!   repetitions ─► subjects in turn on one file: shim with MPICH, ROMIO, shim with Open MPI, OMPIO (or the library)
-//!                    └── a run: 4 ranks, each a process; read what the run before wrote, and look at it; write anew
+//!   repetitions ─► subjects in turn on one file: shim and MPICH, ROMIO, shim and Open MPI, OMPIO
+//!                    └── a run of 4 processes: read and check the run before; write
 //! ```
 //!
-//! Invariants: (1) every subject runs the same program with the same settings of its MPI; (2) each run reads and checks what
-//! another subject wrote; (3) reads on the mount find nothing in the client's memory, writes find what was just read; (4) a write is over
-//! when the call returns: nobody waits for a disk, and what a mount still holds back is its gain.
+//! Invariants:
+//!
+//! 1. Every subject runs the same program with the same settings of its MPI.
+//! 2. Each run reads and checks what another subject wrote.
+//! 3. Reads on the mount find a cold client cache, and writes find what was just read.
+//! 4. A write is over when the call returns, without waiting for a disk: bytes that a mount still
+//!    buffers are its advantage.
 
 pub mod installed;
 
@@ -21,21 +26,21 @@ use super::{
 };
 use crate::{bench::Bench, measure::Measure, mount::shell::sh, stats::Summary};
 
-/// The issue's bar of MPI-IO against the library.
+/// The issue's target of MPI-IO compared with the library.
 const OF_LIBRARY: f64 = 0.95;
-/// Its bar of interleaved pieces against the MPI's own.
+/// Its target of interleaved extents compared with the MPI's own MPI-IO.
 const OF_OWN: f64 = 3.0;
 
 /// One access pattern.
 struct Shape {
-    /// In the names of measures.
+    /// Its name in measures.
     name: &'static str,
-    /// To the program.
+    /// The program's argument.
     shape: &'static str,
     is_collective: bool,
-    /// Against the MPI's own.
+    /// The factor over the MPI's own MPI-IO.
     factor: f64,
-    /// Hints to the MPI's own.
+    /// Hints for the MPI's own MPI-IO.
     hints: &'static [&'static str],
 }
 
@@ -60,7 +65,7 @@ const fn collective(name: &'static str, shape: &'static str, factor: f64) -> Sha
     Shape { name, shape, is_collective: true, factor, hints: &[] }
 }
 
-/// `mpi_contiguous`: 64 MiB of each rank in one call, against the library.
+/// `mpi_contiguous`: 64 MiB of each rank in one call, compared with the library.
 pub fn contiguous(bench: &Bench) -> Result<Vec<Measure>> {
     let mpis = install(bench, &[&MPICH, &OPEN_MPI])?;
     let shape = Shape {
@@ -99,14 +104,14 @@ pub fn contiguous(bench: &Bench) -> Result<Vec<Measure>> {
     Ok(measures)
 }
 
-/// `mpi_strided`: 4 KiB of every 16 KiB, each rank by itself, against ROMIO's data sieving.
+/// `mpi_strided`: 4 KiB of every 16 KiB, each rank separately, compared with ROMIO's data sieving.
 pub fn strided(bench: &Bench) -> Result<Vec<Measure>> {
     let mpis = install(bench, &[&MPICH])?;
     let Some(mounted) = Mounted::start(bench)? else { return Ok(Vec::new()) };
     against_own(bench, &mpis, &mounted, &STRIDED)
 }
 
-/// `mpi_collective`: calls of all ranks, against ROMIO's and OMPIO's two phases.
+/// `mpi_collective`: calls of all ranks, compared with ROMIO's and OMPIO's two-phase I/O.
 pub fn collectives(bench: &Bench) -> Result<Vec<Measure>> {
     let mpis = install(bench, &[&MPICH, &OPEN_MPI])?;
     let Some(mounted) = Mounted::start(bench)? else { return Ok(Vec::new()) };
@@ -117,7 +122,7 @@ pub fn collectives(bench: &Bench) -> Result<Vec<Measure>> {
     Ok(measures)
 }
 
-/// Those that are there or can be installed; a note says why one is not.
+/// Those that are installed or can be; a note reports the others.
 fn install(bench: &Bench, wanted: &[&'static Mpi]) -> Result<Vec<Installed>> {
     bench.cluster()?;
     let mut found = Vec::new();
@@ -127,11 +132,14 @@ fn install(bench: &Bench, wanted: &[&'static Mpi]) -> Result<Vec<Installed>> {
             Err(error) => bench.note(format!("no rows of {}: {error:#}", mpi.name)),
         }
     }
-    bench.note("MPI: ranks that wait yield, in all subjects (MPIR_CVAR_POLLS_BEFORE_YIELD=1, mpi_yield_when_idle 1)");
+    bench.note(
+        "MPI: ranks that wait yield, in all subjects (MPIR_CVAR_POLLS_BEFORE_YIELD=1, \
+        mpi_yield_when_idle 1)",
+    );
     Ok(found)
 }
 
-/// Each MPI with the shim and without.
+/// Each MPI with the shim and without it.
 fn against_own(
     bench: &Bench,
     mpis: &[Installed],
@@ -164,7 +172,7 @@ fn against_own(
     Ok(measures)
 }
 
-/// What a run does.
+/// The directions of a run.
 const WAYS: [&str; 2] = ["read", "write"];
 
 fn rate(name: String, what: &str, taken: &[Times]) -> Measure {
@@ -173,7 +181,7 @@ fn rate(name: String, what: &str, taken: &[Times]) -> Measure {
     Measure::new(name, "MB/s", Summary::of(rates).expect("there is a sample"))
 }
 
-/// The file of a shape, and what was last written to it.
+/// The file of an access pattern, and the pattern last written to it.
 struct SharedFile<'b> {
     bench: &'b Bench,
     shape: &'b Shape,
@@ -188,7 +196,8 @@ impl<'b> SharedFile<'b> {
         Ok(Self { bench, shape, path: format!("/parallel-{}", shape.name), bytes, seed: 0 })
     }
 
-    /// Reads what is there, unless nothing is yet, and writes anew: with the shim, or by the MPI's own MPI-IO on a mount.
+    /// Reads the content, if there is one, and writes a new one: with the shim, or by the MPI's own
+    /// MPI-IO on a mount.
     fn run(&mut self, mpi: &Installed, mounted: Option<&Mounted>) -> Result<Times> {
         let file = match mounted {
             Some(mounted) => mounted.path(&self.path).display().to_string(),
@@ -222,7 +231,7 @@ impl<'b> SharedFile<'b> {
     }
 }
 
-/// The same bytes by the library: threads with a client each, as new as those of the ranks.
+/// The same bytes by the library: threads with a new client each, like the ranks.
 fn by_library(bench: &Bench, path: &str, buffers: &mut [Vec<u8>]) -> Result<Times> {
     let tasks = Tasks::open(bench, path, &OpenOptions::new().read(true).write(true))?;
     let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
@@ -232,7 +241,7 @@ fn by_library(bench: &Bench, path: &str, buffers: &mut [Vec<u8>]) -> Result<Time
         ensure!(read == buffer.len(), "only {read} bytes were read");
         Ok(())
     })?;
-    // What was read goes back: the next run finds what the one before wrote.
+    // Writes what was read: the next run finds the content of the run before.
     let write = together(bench, buffers, |rank, buffer| {
         tasks.files()[rank].write_at(buffer, (rank * buffer.len()) as u64)?;
         Ok(())

@@ -8,16 +8,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Why programs that make files where they stand cannot be run.
+/// Why programs that create files in their working directory cannot run.
 pub const NOT_MOUNTED: &str = "the file system is not mounted (that needs root, or fusermount3)";
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Stopped, and gone, when it is dropped.
+/// Stopped and removed when it is dropped.
 pub struct Cluster {
     pub root: PathBuf,
     braid: PathBuf,
-    /// The command that puts the second mount in the first one's place, once there is one.
+    /// The command that replaces the first mount by the second one, once there is one.
     second: RefCell<Option<Vec<String>>>,
 }
 
@@ -36,7 +36,7 @@ impl Cluster {
         self.home().join("braid.toml")
     }
 
-    /// A new directory on the mount, for one case; none where nothing is mounted.
+    /// A new directory on the mount for one case; `None` without a mount.
     pub fn place(&self, case: &str) -> Result<Option<Place>> {
         let mount = self.home().join("mnt");
         if !is_mounted(&mount) {
@@ -47,7 +47,8 @@ impl Cluster {
         Ok(Some(Place(place)))
     }
 
-    /// What is put before a command so that it sees another mount of the cluster in place of the first; mounted when first asked for.
+    /// Words in front of a command that let it see another mount of the cluster in place of the
+    /// first; that mount is made at the first call.
     pub fn second_mount(&self) -> Result<Vec<String>> {
         if let Some(command) = &*self.second.borrow() {
             return Ok(command.clone());
@@ -69,7 +70,7 @@ impl Cluster {
             (Ok(one), Ok(other)) => {
                 ensure!(one != other, "the second mount is not seen in place of the first")
             }
-            (_, Err(why)) => bail!("no mounts of its own for a rank (that needs root): {why:#}"),
+            (_, Err(why)) => bail!("give a rank mounts of its own (that needs root): {why:#}"),
             (Err(why), _) => return Err(why),
         }
         *self.second.borrow_mut() = Some(command.clone());
@@ -101,7 +102,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A directory that goes, with what is in it: some programs leave files.
+/// A directory that is removed with its contents: some programs leave files.
 pub struct Place(pub PathBuf);
 
 impl Drop for Place {

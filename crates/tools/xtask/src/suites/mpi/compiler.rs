@@ -1,4 +1,5 @@
-//! The shim and the programs, compiled for one MPI. What was compiled of others' sources, which do not change, is kept.
+//! Compiles the shim and the programs for one MPI. Objects of third-party sources, which do not
+//! change, are compiled once.
 
 use super::Mpi;
 use super::programs::{From, Program};
@@ -9,12 +10,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What MPICH's configure would have found: C as it is everywhere today.
-const CONFIGURED: &str = "#define STDC_HEADERS 1\n#define HAVE_STDARG_H 1\n#define HAVE_STDLIB_H 1\n#define HAVE_STRING_H 1\n\
-    #define HAVE_UNISTD_H 1\n#define HAVE_STDINT_H 1\n#define HAVE_INTTYPES_H 1\n#define HAVE_STRDUP 1\n#define HAVE_SETENV 1\n\
-    #define HAVE_LONG_DOUBLE 1\n#define HAVE_MPI_WIN_CREATE 1\n#define USE_LONG_LONG 1\n#define restrict __restrict\n\
-    #define THREAD_PACKAGE_NONE 1\n#define THREAD_PACKAGE_POSIX 2\n#define THREAD_PACKAGE_WIN 5\n#define THREAD_PACKAGE_INVALID 0\n\
+const CONFIGURED: &str = "\
+    #define STDC_HEADERS 1\n#define HAVE_STDARG_H 1\n\
+    #define HAVE_STDLIB_H 1\n#define HAVE_STRING_H 1\n\
+    #define HAVE_UNISTD_H 1\n#define HAVE_STDINT_H 1\n#define HAVE_INTTYPES_H 1\n\
+    #define HAVE_STRDUP 1\n#define HAVE_SETENV 1\n\
+    #define HAVE_LONG_DOUBLE 1\n#define HAVE_MPI_WIN_CREATE 1\n\
+    #define USE_LONG_LONG 1\n#define restrict __restrict\n\
+    #define THREAD_PACKAGE_NONE 1\n#define THREAD_PACKAGE_POSIX 2\n\
+    #define THREAD_PACKAGE_WIN 5\n#define THREAD_PACKAGE_INVALID 0\n\
     #define THREAD_PACKAGE_NAME THREAD_PACKAGE_POSIX\n";
-/// What programs of `test/mpi/io` share.
+/// Sources that programs of `test/mpi/io` share.
 const SHARED: &[&str] = &["mtest", "mtest_common", "mtest_thread"];
 
 pub struct Compiler {
@@ -22,12 +28,12 @@ pub struct Compiler {
     source: PathBuf,
     /// Our own programs.
     own: PathBuf,
-    /// What is compiled.
+    /// The directory of the compiled programs.
     out: PathBuf,
     prefix: PathBuf,
 }
 
-/// libbraid, installed as its users install it.
+/// Installs libbraid as its users do.
 pub fn install_library(context: &Context, home: &Path) -> Result<PathBuf> {
     let prefix = home.join("prefix");
     let archive = context.metadata.target_directory.join("debug/libbraid.a");
@@ -58,7 +64,7 @@ impl Compiler {
         Ok(compiler)
     }
 
-    /// What has a program find the shim before the MPI.
+    /// Environment that makes a program load the shim before the MPI library.
     pub fn preload(&self) -> [String; 2] {
         let shim = self.out.join("libbraid_mpiio.so");
         [
@@ -67,7 +73,7 @@ impl Compiler {
         ]
     }
 
-    /// The program, which knows nothing of the shim.
+    /// Compiles a program, which does not link the shim.
     pub fn compile(&self, program: &Program) -> Result<PathBuf> {
         let compiled = self.out.join(format!("{}-{}", program.suite(), program.name));
         if compiled.is_file() && program.from != From::Own {
@@ -100,7 +106,7 @@ impl Compiler {
         fs::rename(&partial, &object).with_context(|| object.display().to_string())
     }
 
-    /// Warnings of others' programs are others'.
+    /// The compiler; warnings of third-party programs are hidden.
     fn cc(&self) -> Process {
         let test = self.source.join("test/mpi");
         let folders = [self.out.clone(), test.join("include"), test.join("util")];

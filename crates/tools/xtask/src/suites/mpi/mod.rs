@@ -1,15 +1,16 @@
-//! Programs of other people's MPI-IO suites through `libbraid_mpiio`, with 2 ranks on both MPIs: those of MPICH's `test/mpi/io` and of
-//! ROMIO, out of Debian's source package; and ROMIO's on two mounts with the MPI's own driver.
+//! Programs of third-party MPI-IO suites through `libbraid_mpiio`, with 2 ranks on both MPIs: those
+//! of MPICH's `test/mpi/io` and of ROMIO, from Debian's source package; and ROMIO's programs on two
+//! mounts with the MPI's own driver.
 //!
 //! ```text
 //! target/mpi/source    apt-get source mpich, once
 //! target/mpi/prefix    libbraid of the debug build, as install.sh installs it
-//! target/mpi/MPI/      libbraid_mpiio, and the programs, which know nothing of it: it is preloaded
-//! a cluster in a scratch directory, mounted once, and again for who runs on two mounts
+//! target/mpi/MPI/      libbraid_mpiio, and the programs, which do not link it: it is preloaded
+//! a cluster in a scratch directory, mounted once, and again for programs on two mounts
 //! ```
 //!
-//! In CI it is a sample; `--full` runs every program that a file system has a part in, also with each collective call carried out by the
-//! I/O daemons. docs/conformance.md has the counts.
+//! CI runs a sample. `--full` runs every program that uses a file system, also with each collective
+//! call executed by the I/O daemons. docs/conformance.md has the counts.
 
 mod cluster;
 mod compiler;
@@ -31,10 +32,11 @@ pub const ABOUT: &str =
     "MPICH's test/mpi/io and ROMIO's programs over libbraid_mpiio and on two mounts, on both MPIs";
 
 const PACKAGE: &str = "braid-mpiio";
-/// Of one program, which takes a second: ranks that poll wait for daemons that have no processor.
+/// Limit of one program, which normally takes a second: ranks that poll wait for daemons without a
+/// processor.
 const LIMIT_PROGRAM: Duration = Duration::from_secs(120);
 
-/// An MPI, by the names and packages of Debian.
+/// An MPI, by Debian's names and packages.
 pub struct Mpi {
     name: &'static str,
     packages: [(&'static str, &'static str); 2],
@@ -63,7 +65,7 @@ const MPIS: [Mpi; 2] = [
     },
 ];
 
-/// Who carries collective calls out, as `BRAID_MPIIO_COLLECTIVE` has it.
+/// Values of `BRAID_MPIIO_COLLECTIVE`: which side executes collective calls.
 const WAYS: [&str; 2] = ["auto", "server"];
 
 pub fn subject(context: &Context) -> Result<()> {
@@ -82,10 +84,7 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
     let source = match source::of_mpich(&home) {
         Ok(source) => source,
         Err(why) => {
-            return Ok(SuiteResult::skip(
-                "all",
-                format!("the sources of MPICH cannot be had: {why:#}"),
-            ));
+            return Ok(SuiteResult::skip("all", format!("download the sources of MPICH: {why:#}")));
         }
     };
     context.build()?;
@@ -140,13 +139,13 @@ fn of_mpi(
     Ok(result)
 }
 
-/// What one run said, and its exit code.
+/// The output and exit code of one run.
 struct Said {
     success: bool,
     text: String,
 }
 
-/// Passed if it exits with 0 and says so: every program does, and no other says "No Errors".
+/// A run passes if it exits with 0 and prints "No Errors", as every program does.
 fn judge(case: &str, said: Said) -> SuiteResult {
     let good =
         said.success && said.text.contains("No Errors") && !said.text.contains("Error at line");
@@ -159,7 +158,7 @@ fn judge(case: &str, said: Said) -> SuiteResult {
 
 fn mpirun(mpi: &Mpi, cluster: &Cluster, place: &Path) -> Process {
     let run = Process::new(mpi.packages[1].0).args(mpi.flags).dir(place).limit(LIMIT_PROGRAM);
-    // Open MPI asks for a home.
+    // Open MPI needs a home directory.
     run.env("HOME", &cluster.root)
         .env("BRAID_CONFIG", cluster.config())
         .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
@@ -185,7 +184,7 @@ fn through_shim(
     Ok(Said { success: finished.status.success(), text: finished.output() })
 }
 
-/// The ranks see the same path, one of them on another mount of the cluster; no shim.
+/// The ranks see the same path, and one of them on another mount of the cluster; without the shim.
 fn on_two_mounts(
     mpi: &Mpi,
     cluster: &Cluster,

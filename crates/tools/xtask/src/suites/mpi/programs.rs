@@ -1,9 +1,9 @@
-//! The programs: where they are, what they are given, and which of them CI runs.
+//! The programs: their sources, their arguments, and which of them CI runs.
 
-/// Where a program comes from.
+/// The origin of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum From {
-    /// MPICH's `test/mpi/io`: makes its files in the current directory, which is on the mount.
+    /// MPICH's `test/mpi/io`: creates its files in the current directory, which is on the mount.
     Io,
     /// ROMIO's `test`: takes a file's name, after `-fname` or as its only argument.
     RomioFname,
@@ -19,11 +19,11 @@ pub struct Program {
     pub ranks: u32,
     /// Whether it is in the sample that CI runs: short, and with 2 ranks or 1.
     pub in_sample: bool,
-    /// Whether it also runs on two mounts, on ROMIO's own driver.
+    /// Whether it also runs on two mounts with ROMIO's own driver.
     pub on_two_mounts: bool,
 }
 
-/// Of ROMIO's: what Open MPI cannot compile.
+/// Programs of ROMIO that Open MPI cannot compile.
 const NEEDS_LB: &[&str] = &["i_noncontig", "noncontig", "noncontig_coll", "noncontig_coll2"];
 
 const fn io(name: &'static str, ranks: u32, in_sample: bool) -> Program {
@@ -38,11 +38,13 @@ const fn two_mounts(name: &'static str) -> Program {
     Program { name, from: From::RomioFname, ranks: 2, in_sample: true, on_two_mounts: true }
 }
 
-/// Not here: of MPICH's `bigtype` and `i_bigtype` need 6.5 GiB of memory, `simple_collective` wants a file's name; ROMIO's `file_info` asks
-/// that no striping factor is told, `syshints` opens /dev/null, `external32` and `big_extents` print what they find and judge nothing; `perf`,
-/// `coll_perf`, `large_array` and `large_file` measure or are 4 GiB large. docs/conformance.md has what they did by hand.
+/// Left out: of MPICH's programs `bigtype` and `i_bigtype` need 6.5 GiB of memory, and
+/// `simple_collective` needs a file's name. Of ROMIO's, `file_info` requires that no striping
+/// factor is reported, `syshints` opens /dev/null, and `external32` and `big_extents` print results
+/// without checking them; `perf`, `coll_perf`, `large_array` and `large_file` are benchmarks or
+/// need 4 GiB. docs/conformance.md has their results by hand.
 pub const PROGRAMS: &[Program] = &[
-    // Without it the others would prove nothing of the shim.
+    // Without it the others would not prove that the shim is used.
     Program { name: "taken", from: From::Own, ranks: 2, in_sample: true, on_two_mounts: false },
     io("async", 2, true),
     io("async_any", 2, false),
@@ -106,7 +108,7 @@ impl Program {
         }
     }
 
-    /// Why it cannot be run on an MPI, if so.
+    /// Why it cannot run on an MPI, if so.
     pub fn cannot(&self, mpi: &str) -> Option<&'static str> {
         let lacks = mpi == "openmpi" && self.suite() == "romio" && NEEDS_LB.contains(&self.name);
         lacks.then_some("it uses MPI_LB, which Open MPI does not have")

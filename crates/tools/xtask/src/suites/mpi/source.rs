@@ -1,5 +1,5 @@
-//! MPICH's source package, from the mirror that apt uses. What is installed of sources and lists on the machine stays as it is: apt gets
-//! a list of sources and a state of its own.
+//! MPICH's source package, from the mirror that apt uses. The machine's own source lists do not
+//! change: apt gets separate lists and a separate state.
 
 use crate::process::Process;
 use crate::tools;
@@ -8,13 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// 32 MB over a slow line; without one the suite is skipped.
+/// 32 MB over a slow link; the suite is skipped without network.
 const LIMIT: Duration = Duration::from_secs(120);
-/// What of it the suite needs.
+/// The parts of it that the suite needs.
 const PARTS: &[&str] =
     &["*/test/mpi/io/*", "*/test/mpi/include/*", "*/test/mpi/util/*", "*/romio/test/*"];
 
-/// The unpacked sources, fetched if they are not there yet.
+/// The unpacked sources, downloaded unless they are there already.
 pub fn of_mpich(home: &Path) -> Result<PathBuf> {
     let source = home.join("source");
     if source.join("test/mpi/io").is_dir() {
@@ -33,7 +33,7 @@ pub fn of_mpich(home: &Path) -> Result<PathBuf> {
     let original =
         original.into_iter().find(|path| path.display().to_string().contains(".orig.tar"));
     let original = original.context("apt-get source left no .orig.tar")?;
-    // Under another name until it is whole.
+    // Has another name until it is complete.
     let partial = home.join("source.partial");
     let _ = fs::remove_dir_all(&partial);
     fs::create_dir_all(&partial)?;
@@ -47,7 +47,7 @@ pub fn of_mpich(home: &Path) -> Result<PathBuf> {
     Ok(source)
 }
 
-/// The same mirrors and releases as those of the binary packages.
+/// The mirrors and releases of the binary packages.
 fn deb_src() -> Result<String> {
     let format = "$(ORIGIN)|$(COMPONENT)|$(SIGNED_BY)|$(REPO_URI)|$(RELEASE)";
     let listed = Process::new("apt-get")
@@ -66,7 +66,7 @@ fn deb_src_line(target: &str) -> Option<String> {
         target.split('|').collect::<Vec<_>>().try_into().ok()?;
     let of_distribution =
         matches!(origin, "Debian" | "Ubuntu") && matches!(component, "main" | "universe");
-    // apt leaves what it does not know as it is.
+    // apt prints unknown fields unchanged.
     let key = if key.is_empty() || key.starts_with('$') {
         String::new()
     } else {
@@ -82,7 +82,7 @@ fn apt_get(home: &Path) -> Process {
         "-oDir::Etc::SourceParts=-".to_owned(),
         set("Dir::State::Lists", home.join("lists")),
         set("Dir::Cache", home.to_path_buf()),
-        // The files are ours to write, and the directory may be closed to apt's own user.
+        // We own the files, and apt's own user may not enter the directory.
         "-oAPT::Sandbox::User=root".to_owned(),
         "-oAcquire::Retries=2".to_owned(),
     ])
