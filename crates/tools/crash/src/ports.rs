@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_that_live_have_no_port_together_and_none_that_connections_are_given() {
+    fn two_port_blocks_never_overlap_nor_use_ephemeral_ports() {
         let (one, other) = (Ports::take(5).unwrap(), Ports::take(5).unwrap());
         assert_eq!((one.all().len(), other.all().len()), (5, 5));
         assert!(one.all().iter().all(|port| !other.all().contains(port) && *port < 32_768));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_block_has_is_refused() {
+    fn more_ports_than_a_block_are_refused() {
         assert!(Ports::take(usize::from(BLOCK)).is_err());
     }
 }

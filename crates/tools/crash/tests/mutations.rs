@@ -82,7 +82,7 @@ fn a_forced_log_that_is_lost_is_reported() {
 }
 
 #[test]
-fn an_object_that_vanishes_while_its_daemon_is_down_is_reported() {
+fn an_object_lost_while_its_daemon_is_down_is_reported() {
     let dir = tempfile::tempdir_in(scratch()).unwrap();
     let (braid, own) = (Braid::find().unwrap(), Path::new(env!("CARGO_BIN_EXE_braid-crash")));
     let mut rounds = Rounds::start(&braid, own, dir.path(), 3).unwrap();

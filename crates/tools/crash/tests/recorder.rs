@@ -69,7 +69,7 @@ const MANY: &str = r#"
 "#;
 
 #[test]
-fn what_is_replayed_is_what_lies_on_the_disk() {
+fn the_replayed_history_equals_the_disk() {
     let Some(scratch) = record(MANY) else { return };
     let end = scratch.history.end();
     assert_eq!(end.differences(&scratch.root, &[]).unwrap(), Vec::<String>::new());
@@ -81,7 +81,7 @@ fn what_is_replayed_is_what_lies_on_the_disk() {
 }
 
 #[test]
-fn a_file_that_is_made_nameless_has_its_name_from_the_link_on() {
+fn a_file_created_without_a_name_gets_it_by_the_link() {
     let script = r#"
         mkdir $D/a; mark made; export D
         python3 -c 'import os, sys
@@ -114,7 +114,7 @@ fn a_difference_from_the_disk_is_found() {
 }
 
 #[test]
-fn what_was_synced_is_in_every_image_and_nothing_else_in_the_barest() {
+fn synced_changes_are_in_every_image_and_nothing_else_is_certain() {
     let Some(scratch) = record(
         "mkdir $D/a; sync $D; echo kept > $D/a/file; sync $D/a/file; sync $D/a; mark synced
          echo lost >> $D/a/file; echo lost > $D/a/other; mv $D/a/file $D/a/moved; mark end",
@@ -154,7 +154,7 @@ fn a_rename_is_whole_or_not_at_all_in_every_image() {
 }
 
 #[test]
-fn unsynced_writes_are_torn_and_a_forgotten_sync_is_felt() {
+fn unsynced_writes_are_torn_and_a_forgotten_sync_is_noticed() {
     let Some(scratch) = record(
         "touch $D/file; sync $D/file; sync $D; dd if=/dev/zero bs=8192 count=1 2>/dev/null | tr '\\0' x > $D/file
          mark written; sync $D/file; mark synced",

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn without_numbers_a_late_grant_is_believed() {
+    fn without_numbers_a_late_grant_is_trusted() {
         catches(Variant::NoNumbers, "names: grants and recalls cross", "the server has");
     }
 
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn with_one_clock_a_client_that_is_cut_off_answers_from_what_it_keeps() {
+    fn with_one_clock_a_partitioned_client_serves_stale_data() {
         catches(
             Variant::OneClock,
             "names: a holder is cut off, the clocks go on",
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_kept_without_the_lease_having_been_held_all_the_time_is_stale() {
+    fn an_answer_cached_without_a_continuous_lease_is_stale() {
         catches(Variant::NoContinuity, "names: grants and recalls cross", "the server has");
     }
 

@@ -66,7 +66,7 @@ fn a_return_that_was_sent_before_a_grant_does_not_end_it() {
 }
 
 #[test]
-fn a_recall_is_told_until_it_is_returned() {
+fn a_recall_is_sent_until_it_is_returned() {
     let mut table = table();
     table.grant_shared(D, X, NOW).unwrap();
     table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW);
@@ -129,7 +129,7 @@ fn two_writers_share_unless_one_must_be_alone() {
 }
 
 #[test]
-fn a_lease_that_changes_hands_again_and_again_is_shared() {
+fn a_lease_that_changes_hands_often_becomes_shared() {
     let mut table = table();
     let mut modes = Vec::new();
     for turn in 0..12 {
@@ -152,7 +152,7 @@ fn a_lease_that_changes_hands_again_and_again_is_shared() {
 }
 
 #[test]
-fn two_that_need_different_things_of_a_writer_leave_it_nothing_it_could_misuse() {
+fn two_claims_with_different_needs_leave_a_writer_nothing() {
     let mut table = table();
     assert!(matches!(
         table.ask_data(ClaimId(1), X, F, (LeaseMode::Write, false), NOW),
@@ -175,7 +175,7 @@ fn two_that_need_different_things_of_a_writer_leave_it_nothing_it_could_misuse()
 }
 
 #[test]
-fn who_asks_first_is_granted_first() {
+fn the_first_request_is_granted_first() {
     let mut table = table();
     let ask = |table: &mut Table, id, who| {
         table.ask_data(ClaimId(id), who, F, (LeaseMode::Write, true), NOW)
@@ -192,7 +192,7 @@ fn who_asks_first_is_granted_first() {
 }
 
 #[test]
-fn with_an_open_a_lease_comes_only_if_nothing_is_in_its_way() {
+fn an_open_gets_a_lease_only_if_nothing_conflicts() {
     let mut table = table();
     let (mode, _) = table.try_data(X, F, LeaseMode::Write, NOW).unwrap();
     assert_eq!(mode, LeaseMode::Write);
@@ -267,7 +267,7 @@ fn a_lease_takes_about_a_hundred_bytes() {
 }
 
 #[test]
-fn what_a_session_held_that_was_given_up_stands_until_it_is_fenced_and_cannot_believe() {
+fn leases_of_an_expired_session_stand_until_its_fence_and_its_time() {
     let mut table = table();
     table.grant_shared(D, X, NOW).unwrap();
     let needs = [(D, LeaseMode::Write)];

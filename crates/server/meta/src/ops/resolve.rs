@@ -1,4 +1,5 @@
-//! Paths: component by component, with search permission on each, symbolic links followed.
+//! Paths: resolved component by component, with search permission on each directory; symbolic links
+//! are followed.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,33 +15,35 @@ use crate::namespace::Namespace;
 use crate::record::{FileKind, Inode};
 use crate::store::View;
 
-/// A place where a name is or may be made.
+/// Where a name is or may be created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NameSlot {
     /// The directory.
     pub directory: FileIndex,
-    /// The name in it; `.` or `..` when the path ended so.
+    /// The name in it; `.` or `..` if the path ends so.
     pub name: Vec<u8>,
-    /// Whether the path ended in `/`: then only a directory will do.
+    /// Whether the path ends in `/`: then only a directory will do.
     pub wants_directory: bool,
 }
 
-/// A walk along a path: where it stands, and what is still to go.
+/// A walk along a path.
 struct Walk<'n, 'p> {
     namespace: &'n Namespace,
-    /// One view for the whole walk: it sees no rename half, and is not begun anew at each step.
+    /// One snapshot for the whole walk: it never sees a half-done rename, and is not taken again at
+    /// each step.
     view: Box<dyn View + 'n>,
     at: Arc<Inode>,
-    /// The path, or what the last symbolic link made of it.
+    /// The path, or the path after the last symbolic link was replaced.
     path: Cow<'p, [u8]>,
-    /// What of it is still to go.
+    /// The part of it that remains.
     to_go: Range<usize>,
     links: usize,
 }
 
 impl Namespace {
-    /// The file that a path leads to, from `from` when it is relative. An empty path is `from` itself. With `follow`
-    /// a symbolic link at the end is followed; one in the middle, or before a closing `/`, always is.
+    /// The file that a path leads to, starting at `from` if it is relative. An empty path is `from`
+    /// itself. With `follow`, a symbolic link at the end is followed; one in the middle, or before
+    /// a final `/`, always is.
     pub fn resolve(
         &self,
         who: &Identity,
@@ -67,8 +70,8 @@ impl Namespace {
         Ok(walk.at)
     }
 
-    /// The directory and name that a path ends in, whether the name is there or not. With `follow`, a symbolic link
-    /// there leads on to where it points, as `open` with `O_CREAT` wants.
+    /// The directory and name that a path ends in, whether the name exists or not. With `follow`, a
+    /// symbolic link there is followed, as `open` with `O_CREAT` needs it.
     pub fn resolve_slot(
         &self,
         who: &Identity,
@@ -116,7 +119,7 @@ impl<'n, 'p> Walk<'n, 'p> {
         Ok(Self { namespace, view, at, path: Cow::Borrowed(path), to_go: 0..path.len(), links: 0 })
     }
 
-    /// Where the next component stands in the path, and whether it is the last.
+    /// The position of the next component in the path, and whether it is the last.
     fn next(&mut self) -> Option<(Range<usize>, bool)> {
         let Range { start, end } = self.to_go;
         let to_go = &self.path[start..end];
@@ -130,7 +133,7 @@ impl<'n, 'p> Walk<'n, 'p> {
         Some((start + from..start + until, last))
     }
 
-    /// What a component leads to. Search permission is asked of every directory on the way.
+    /// What a component leads to. Checks search permission of the directory.
     fn look(&self, who: &Identity, component: Range<usize>) -> Result<Option<Arc<Inode>>, Failure> {
         self.search(who)?;
         self.namespace.step(&*self.view, &self.at, &self.path[component])
@@ -143,7 +146,7 @@ impl<'n, 'p> Walk<'n, 'p> {
         permit(who, &self.at, Want::EXECUTE)
     }
 
-    /// Puts a link's target before what is still to go.
+    /// Puts a link's target before the rest of the path.
     fn follow(&mut self, link: &Inode) -> Result<(), Failure> {
         self.links += 1;
         if self.links > SYMLINK_DEPTH_MAX {

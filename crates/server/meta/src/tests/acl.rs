@@ -67,7 +67,7 @@ const FULL: Entries<'static> =
     &[("u:", 0, 6), ("u", 5, 7), ("u", 6, 0), ("g:", 0, 4), ("g", 50, 6), ("m", 0, 6), ("o", 0, 4)];
 
 #[test]
-fn the_first_entry_that_fits_decides_and_the_mask_bounds_all_but_owner_and_others() {
+fn the_first_matching_entry_decides_within_the_mask() {
     let (_, ns) = memory();
     let file = file(&ns, 0o600);
     set(&ns, &user(7), file, ACCESS, FULL).unwrap();
@@ -86,7 +86,7 @@ fn the_first_entry_that_fits_decides_and_the_mask_bounds_all_but_owner_and_other
 }
 
 #[test]
-fn in_a_group_that_does_not_grant_it_everybody_elses_bits_do_not_help() {
+fn a_group_that_denies_is_not_overridden_by_the_others_bits() {
     let (_, ns) = memory();
     let file = file(&ns, 0o600);
     let entries: Entries<'_> =
@@ -163,7 +163,7 @@ fn only_the_owner_sets_a_list_and_only_a_directory_has_a_default() {
 }
 
 #[test]
-fn who_is_not_in_the_group_drops_setgid_with_a_list() {
+fn a_user_outside_the_group_drops_setgid_with_a_list() {
     let (_, ns) = memory();
     let (file, checked) = (file(&ns, 0o2755), Identity { checked: true, ..user(7) });
     let sgid = |who: &Identity, drop_setgid| {
@@ -177,7 +177,7 @@ fn who_is_not_in_the_group_drops_setgid_with_a_list() {
 }
 
 #[test]
-fn lists_that_make_no_sense_are_refused() {
+fn invalid_lists_are_refused() {
     let (_, ns) = memory();
     let (file, root) = (file(&ns, 0o600), Identity::root());
     let bad: [Entries<'_>; 8] = [
@@ -206,7 +206,7 @@ fn lists_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_default_list_is_inherited_and_takes_the_place_of_the_umask() {
+fn a_default_list_is_inherited_and_replaces_the_umask() {
     let (_, ns) = memory();
     let root = Identity::root();
     let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
@@ -252,7 +252,7 @@ fn a_default_list_is_inherited_and_takes_the_place_of_the_umask() {
 }
 
 #[test]
-fn every_way_to_a_file_asks_the_list() {
+fn every_access_to_a_file_checks_its_list() {
     let (_, ns) = memory();
     let root = Identity::root();
     let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o700).unwrap().file;

@@ -48,7 +48,7 @@ fn a_file_index_is_never_used_twice_also_over_restarts() {
 }
 
 #[test]
-fn a_file_index_is_not_used_again_when_power_took_the_create() {
+fn a_file_index_is_not_reused_after_power_took_the_create() {
     let (store, ns) = memory();
     let root = Identity::root();
     let told = create(&ns, &call(&root), ROOT, b"a").unwrap().inode.file;
@@ -242,7 +242,7 @@ fn the_layout_of_a_file_changes_only_while_it_is_empty() {
 }
 
 #[test]
-fn mending_takes_no_part_off_the_record_and_leaves_a_file_that_is_written_or_cut_alone() {
+fn mending_removes_no_part_and_skips_files_that_are_written() {
     let (_, ns) = memory();
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
@@ -336,7 +336,7 @@ fn a_directory_without_a_name_is_adopted_with_all_that_is_in_it() {
 }
 
 #[test]
-fn a_count_of_links_that_was_taken_before_a_change_is_not_recorded() {
+fn a_link_count_from_before_a_change_is_not_recorded() {
     let (_, ns) = memory();
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
@@ -352,7 +352,7 @@ fn a_count_of_links_that_was_taken_before_a_change_is_not_recorded() {
 }
 
 #[test]
-fn a_link_count_that_is_too_low_does_not_run_over_when_a_name_goes() {
+fn a_link_count_that_is_too_low_does_not_wrap_around() {
     let (_, ns) = memory();
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;

@@ -117,7 +117,7 @@ fn new_batches_follow_on_where_a_torn_log_was_cut() {
 }
 
 #[test]
-fn a_base_that_a_fold_left_ahead_of_its_sequence_is_brought_right_by_the_log() {
+fn the_log_corrects_a_base_that_is_ahead_of_its_sequence() {
     let directory = tempfile::tempdir().unwrap();
     let store = default(directory.path());
     (0..200u8).for_each(|n| put(&store, &[n % 7], &[n]));
@@ -133,7 +133,7 @@ fn a_base_that_a_fold_left_ahead_of_its_sequence_is_brought_right_by_the_log() {
 }
 
 #[test]
-fn folding_changes_nothing_that_a_reader_sees() {
+fn a_checkpoint_changes_nothing_that_a_reader_sees() {
     let directory = tempfile::tempdir().unwrap();
     let store = small(directory.path());
     let mut model = std::collections::BTreeMap::new();
@@ -266,7 +266,7 @@ fn a_namespace_on_the_engine_is_whole_after_kill_and_restart() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_else_may_look_into_the_store_also_into_one_of_an_older_version() {
+fn only_the_owner_may_read_the_store_also_an_older_one() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("mds");

@@ -22,7 +22,7 @@ fn scene() -> (Arc<MemoryStore>, Namespace, FileIndex) {
 }
 
 #[test]
-fn an_open_that_is_excluded_is_refused_and_leaves_no_trace() {
+fn an_open_that_conflicts_is_refused_and_leaves_no_trace() {
     let (_, ns, file) = scene();
     let root = Identity::root();
     ns.open_file(&call(&root), file, args(X, Access::READ, DENY_WRITE)).unwrap();
@@ -40,7 +40,7 @@ fn an_open_that_is_excluded_is_refused_and_leaves_no_trace() {
 }
 
 #[test]
-fn a_truncate_by_name_is_refused_while_writing_is_denied_and_one_by_who_writes_is_not() {
+fn a_truncate_by_name_is_refused_while_writing_is_denied() {
     let (_, ns, file) = scene();
     let root = Identity::root();
     let cut = crate::IntentKind::Truncate { size: 0 };
@@ -50,7 +50,7 @@ fn a_truncate_by_name_is_refused_while_writing_is_denied_and_one_by_who_writes_i
 }
 
 #[test]
-fn who_denies_deleting_keeps_the_files_names_as_they_are() {
+fn an_open_that_denies_deleting_protects_every_name() {
     let (_, ns, file) = scene();
     let root = Identity::root();
     create(&ns, &call(&root), ROOT, b"g").unwrap();
@@ -69,7 +69,7 @@ fn who_denies_deleting_keeps_the_files_names_as_they_are() {
 }
 
 #[test]
-fn what_is_denied_is_on_record_and_a_restarted_server_refuses_what_it_excludes() {
+fn a_restarted_server_still_refuses_what_is_denied() {
     let (store, ns, file) = scene();
     let root = Identity::root();
     let reads = args(X, Access::READ, DENY_WRITE);
@@ -92,7 +92,7 @@ fn what_is_denied_is_on_record_and_a_restarted_server_refuses_what_it_excludes()
 }
 
 #[test]
-fn a_denial_that_is_on_no_record_is_not_taken_up_beside_who_has_what_it_denies() {
+fn an_unrecorded_denial_is_not_reclaimed_against_another_open() {
     let (_, ns, file) = scene();
     let root = Identity::root();
     ns.open_file(&call(&root), file, OpenArgs::plain(Y, Access::WRITE)).unwrap();
@@ -102,7 +102,7 @@ fn a_denial_that_is_on_no_record_is_not_taken_up_beside_who_has_what_it_denies()
 }
 
 #[test]
-fn a_change_to_writing_gives_the_file_its_mark_and_one_back_has_its_size_collected() {
+fn a_change_to_writing_sets_the_size_mark_and_back_collects_it() {
     let (store, ns, file) = scene();
     let root = Identity::root();
     let reads = args(X, Access::READ, DENY_WRITE);
@@ -176,7 +176,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn opens_exclude_each_other_exactly_as_a_list_of_them_says(steps in steps()) {
+    fn opens_conflict_exactly_as_a_list_of_them_says(steps in steps()) {
         let (mut store, mut ns) = memory();
         let root = Identity::root();
         let files = [b"f", b"g"].map(|name| create(&ns, &call(&root), ROOT, name).unwrap().inode.file);

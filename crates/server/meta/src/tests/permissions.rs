@@ -139,7 +139,7 @@ fn chmod_is_the_owners_and_drops_setgid_of_a_foreign_group() {
 }
 
 #[test]
-fn set_ids_are_dropped_by_whoever_may_write_and_nothing_to_drop_changes_nothing() {
+fn set_ids_are_cleared_by_writers_only_and_only_if_there_are_any() {
     let (_, ns) = memory();
     let (owner, other) = (user(5), user(6));
     let dir = directory(&ns, 7, 0o777);
@@ -165,7 +165,7 @@ fn set_ids_are_dropped_by_whoever_may_write_and_nothing_to_drop_changes_nothing(
 }
 
 #[test]
-fn capabilities_go_with_a_write_a_truncate_and_another_owner_and_with_nothing_else() {
+fn a_write_a_truncate_and_a_chown_alone_clear_capabilities() {
     let (_, ns) = memory();
     let root = Identity::root();
     let other = user(6);
@@ -295,7 +295,7 @@ fn checked(uid: u64) -> Identity {
 }
 
 #[test]
-fn who_was_checked_elsewhere_is_refused_nothing_and_owns_what_it_makes() {
+fn a_user_checked_by_its_kernel_is_refused_nothing() {
     let (_, ns) = memory();
     let who = checked(5);
     let dir = directory(&ns, 7, 0o000);
@@ -325,7 +325,7 @@ fn who_was_checked_elsewhere_is_refused_nothing_and_owns_what_it_makes() {
 }
 
 #[test]
-fn who_was_checked_elsewhere_inherits_the_group_of_a_setgid_directory() {
+fn a_user_checked_by_its_kernel_inherits_a_setgid_group() {
     let (_, ns) = memory();
     let dir = directory(&ns, 7, 0o2755);
     let who = checked(5);
@@ -339,7 +339,7 @@ fn who_was_checked_elsewhere_inherits_the_group_of_a_setgid_directory() {
 }
 
 #[test]
-fn who_was_checked_elsewhere_sees_trusted_attributes_listed_only_as_root() {
+fn a_user_checked_by_its_kernel_lists_trusted_only_as_root() {
     let (_, ns) = memory();
     let file = create(&ns, &call(&Identity::root()), ROOT, b"f").unwrap().inode.file;
     ns.set_xattr(&call(&checked(5)), file, b"trusted.a", b"1", XattrMode::Either, false).unwrap();

@@ -327,7 +327,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_operations_agree_with_the_model_through_failures_kills_and_losses_of_power(
+    fn random_operations_agree_with_the_model_through_crashes(
         steps in prop::collection::vec(step_strategy(), 1..120)
     ) {
         let mut bench = Bench::new();

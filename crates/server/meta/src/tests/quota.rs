@@ -93,7 +93,7 @@ fn truncate(ns: &Namespace, who: &Identity, file: FileIndex, size: u64) -> Resul
 }
 
 #[test]
-fn an_inode_counts_for_its_owner_its_group_and_its_tree_and_chown_moves_it() {
+fn an_inode_counts_for_owner_group_and_quota_directory() {
     let (store, ns) = memory();
     let (root, alice) = (Identity::root(), Identity { gid: 70, ..user(7) });
     let dir = shared_dir(&ns, b"d");
@@ -133,7 +133,7 @@ fn the_inode_past_the_limit_is_refused_and_the_one_at_it_is_not() {
 }
 
 #[test]
-fn a_chown_to_who_has_no_room_is_refused_unless_root_does_it() {
+fn a_chown_to_a_full_quota_is_refused_except_for_root() {
     let (_, ns) = memory();
     let (root, alice) = (Identity::root(), Identity { groups: vec![70, 71], ..user(7) });
     let dir = shared_dir(&ns, b"d");
@@ -147,7 +147,7 @@ fn a_chown_to_who_has_no_room_is_refused_unless_root_does_it() {
 }
 
 #[test]
-fn a_file_grows_as_far_as_was_asked_for_and_the_byte_past_the_limit_is_refused() {
+fn a_file_grows_to_its_limit_and_the_next_byte_is_refused() {
     let (_, ns) = memory();
     let alice = user(7);
     let dir = shared_dir(&ns, b"d");
@@ -170,7 +170,7 @@ fn a_file_grows_as_far_as_was_asked_for_and_the_byte_past_the_limit_is_refused()
 }
 
 #[test]
-fn who_has_no_limit_is_told_so_and_nothing_is_remembered() {
+fn an_owner_without_limits_gets_no_growth_grant() {
     let (_, ns) = memory();
     let dir = shared_dir(&ns, b"d");
     let file = open_new(&ns, &user(7), dir, b"f", SESSION);
@@ -232,7 +232,7 @@ fn used_end(ns: &Namespace, file: FileIndex) -> u64 {
 }
 
 #[test]
-fn a_client_that_leaves_while_others_write_leaves_what_it_may_have_written_counted() {
+fn growth_of_a_closed_writer_stays_counted_while_others_write() {
     let (_, ns) = memory();
     let alice = user(7);
     let dir = shared_dir(&ns, b"d");
@@ -251,7 +251,7 @@ fn a_client_that_leaves_while_others_write_leaves_what_it_may_have_written_count
 }
 
 #[test]
-fn a_session_that_dies_gives_back_what_it_had_when_its_sizes_are_known() {
+fn grants_of_a_dead_session_end_when_its_sizes_are_known() {
     let (_, ns) = memory();
     let alice = user(7);
     let dir = shared_dir(&ns, b"d");
@@ -266,7 +266,7 @@ fn a_session_that_dies_gives_back_what_it_had_when_its_sizes_are_known() {
 }
 
 #[test]
-fn truncate_is_growth_from_its_beginning_and_ends_what_was_allowed_before() {
+fn a_truncate_counts_from_its_start_and_ends_older_grants() {
     let (_, ns) = memory();
     let alice = user(7);
     let dir = shared_dir(&ns, b"d");
@@ -313,7 +313,7 @@ fn a_soft_limit_holds_when_its_grace_is_over_also_after_a_restart() {
 }
 
 #[test]
-fn a_directory_with_files_is_counted_by_the_walk_and_its_trees_are_apart() {
+fn the_walk_counts_a_directory_and_keeps_quotas_apart() {
     let (_, ns) = memory();
     let root = Identity::root();
     let (dir, elsewhere) = (shared_dir(&ns, b"d"), shared_dir(&ns, b"e"));
@@ -344,7 +344,7 @@ fn a_directory_with_files_is_counted_by_the_walk_and_its_trees_are_apart() {
 }
 
 #[test]
-fn limits_are_roots_to_set_and_go_with_their_directory() {
+fn only_root_sets_limits_and_they_end_with_their_directory() {
     let (store, ns) = memory();
     let root = Identity::root();
     let dir = shared_dir(&ns, b"d");
@@ -579,7 +579,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn usage_after_any_operations_kills_and_losses_of_power_is_that_of_the_inodes(
+    fn usage_equals_the_inodes_after_any_operations_and_crashes(
         steps in prop::collection::vec(step_strategy(), 1..60)
     ) {
         let (mut store, mut ns) = memory();

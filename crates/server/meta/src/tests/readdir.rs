@@ -32,7 +32,7 @@ fn a_listing_in_pages_of_any_size_is_whole() {
 }
 
 #[test]
-fn a_listing_under_change_meets_every_untouched_name_exactly_once() {
+fn a_listing_under_change_shows_every_untouched_name_once() {
     let (_, ns) = memory();
     let root = Identity::root();
     let sub = ns.mkdir(&call(&root), ROOT, b"sub", 0o755).unwrap().file;
@@ -85,7 +85,7 @@ fn a_listing_under_change_meets_every_untouched_name_exactly_once() {
 }
 
 #[test]
-fn a_page_says_which_cookie_is_the_last_and_what_is_moved_comes_behind_it() {
+fn a_page_names_the_last_cookie_and_moved_names_follow_it() {
     let (_, ns) = memory();
     let root = Identity::root();
     let page = |cookie, bytes| ns.readdir(&root, ROOT, cookie, bytes, false).unwrap();

@@ -96,7 +96,7 @@ fn setup() -> (Arc<MemoryStore>, Namespace) {
 }
 
 #[test]
-fn a_retry_of_every_operation_gives_the_recorded_result_and_changes_nothing() {
+fn a_retry_of_every_operation_gets_the_recorded_result() {
     let (store, ns) = setup();
     let root = Identity::root();
     for (n, (name, body)) in every_operation().into_iter().enumerate() {
@@ -109,7 +109,7 @@ fn a_retry_of_every_operation_gives_the_recorded_result_and_changes_nothing() {
 }
 
 #[test]
-fn a_server_that_died_between_commit_and_answer_answers_the_retry_of_every_operation() {
+fn a_server_killed_before_its_answer_answers_every_retry() {
     let (mut store, mut ns) = setup();
     let root = Identity::root();
     for (n, (name, body)) in every_operation().into_iter().enumerate() {
@@ -195,7 +195,7 @@ fn made_old(store: &MemoryStore, ns: &Namespace, slot: u32) {
 }
 
 #[test]
-fn a_record_of_version_1_answers_a_retry_and_gives_no_right_that_the_file_does_not() {
+fn a_version_1_record_answers_a_retry_and_grants_no_extra_right() {
     let (store, ns) = setup();
     let (file, session) = (found(&ns, b"f"), SessionId(9));
     let user = user(7);

@@ -138,7 +138,7 @@ fn records_below_a_lost_branch_of_the_base_are_found_page_by_page() {
 }
 
 #[test]
-fn a_missing_segment_and_a_cut_base_are_salvaged_and_said() {
+fn a_missing_segment_and_a_truncated_base_are_salvaged() {
     let directory = made(FILES, true);
     let segment = segments(directory.path()).remove(0);
     std::fs::remove_file(&segment).unwrap();
@@ -174,7 +174,7 @@ fn a_lost_cluster_record_needs_the_uuid() {
 }
 
 #[test]
-fn a_salvage_that_was_cut_off_is_ended_by_the_next_one() {
+fn the_next_salvage_finishes_an_interrupted_one() {
     let damaged = made(20, true);
     edit(&data(damaged.path()), |bytes| bytes.truncate(9000));
     let old =
@@ -249,7 +249,7 @@ fn a_dump_that_is_loaded_gives_an_equal_file_system() {
 }
 
 #[test]
-fn a_dump_that_is_cut_or_flipped_anywhere_is_not_loaded() {
+fn a_truncated_or_flipped_dump_is_not_loaded() {
     let directory = made(40, false);
     let mut bytes = Vec::new();
     dump(directory.path(), &mut bytes).unwrap();

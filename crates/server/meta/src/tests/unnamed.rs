@@ -60,7 +60,7 @@ fn a_file_without_a_name_gets_one_once_and_stays() {
 }
 
 #[test]
-fn who_may_not_make_names_in_a_directory_makes_no_file_without_one_there_either() {
+fn a_file_without_a_name_needs_write_permission_on_its_directory() {
     let (_, ns) = memory();
     assert_eq!(status(unnamed(&ns, &call(&user(5)), ROOT)), Status::PermissionDenied);
     let file = create(&ns, &call(&Identity::root()), ROOT, b"f").unwrap().inode.file;

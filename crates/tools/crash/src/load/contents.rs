@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn certain_bytes_are_wanted_exactly() {
+    fn certain_bytes_must_match_exactly() {
         let mut file = Contents { base: vec![], pending: vec![write(0, b"abcd"), write(2, b"xy")] };
         assert!(file.refutes(&found(b"ab")).is_none() && file.refutes(&found(b"abcy")).is_none());
         file.settle();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_is_there_in_any_part_but_a_cut_is_whole() {
+    fn pending_writes_may_be_partial_but_a_truncate_is_whole() {
         let file =
             Contents { base: b"abcdef".to_vec(), pending: vec![Edit::Resize(2), write(4, b"XY")] };
         for may in [&b"abcdef"[..], b"abcdXY", b"abcdXf", b"ab", b"ab\0\0XY", b"ab\0\0\0Y"] {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_lost_is_excused_only_where_nothing_was_certain() {
+    fn a_lost_part_is_allowed_only_where_nothing_was_certain() {
         let file = Contents { base: b"ab".to_vec(), pending: vec![write(2, b"cd")] };
         let lost = |from, to| Bytes {
             bytes: b"ab\0\0".to_vec(),

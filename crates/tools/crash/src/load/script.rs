@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_operations_again_and_every_kind_of_them() {
+    fn a_seed_repeats_its_operations_and_draws_every_kind() {
         let run = |seed| {
             let (mut model, mut script) = (Model::default(), Script::new(seed, "/w"));
             model.apply(&Operation::MakeDirectory("/w".into()));

@@ -57,12 +57,12 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_wait_while_pages_are_dropped_wait_for_ever() {
+    fn pages_that_wait_for_a_drop_hang() {
         catches(Variant::NoServing, "pages: one reads, the other writes", "waits for ever");
     }
 
     #[test]
-    fn who_wants_a_page_and_asks_itself_waits_for_ever() {
+    fn a_page_read_that_requests_its_own_lease_hangs() {
         catches(
             Variant::AskHere,
             "pages: opened with a lease while one is asked for",
@@ -71,22 +71,22 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_was_given_while_pages_were_dropped_is_old_when_it_stays() {
+    fn a_page_that_arrives_during_a_drop_is_stale() {
         catches(Variant::OneRound, "pages: one reads, the other writes", "was written");
     }
 
     #[test]
-    fn two_recalls_of_one_lease_at_once_leave_an_old_page() {
+    fn two_concurrent_recalls_of_a_lease_leave_a_stale_page() {
         catches(Variant::RecallsAtOnce, "pages: wanted back twice", "was written");
     }
 
     #[test]
-    fn a_lease_that_is_kept_and_not_known_from_the_one_before_is_asked_for_without_end() {
+    fn a_retained_lease_needs_a_new_ticket() {
         catches(Variant::SameTicket, "pages: wanted back while more is granted", "for ever");
     }
 
     #[test]
-    fn a_lease_that_goes_before_what_was_gathered_under_it_is_written_is_caught() {
+    fn a_lease_returned_before_its_flush_is_caught() {
         catches(
             Variant::NoDrainSettles,
             "gather: one writes, the other reads and looks",
@@ -105,28 +105,28 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_leaves_what_others_gathered_is_written_over_by_it() {
+    fn a_write_must_flush_the_buffer_of_others() {
         catches(Variant::NoWriteSettles, "gather: wished for", "was written");
     }
 
     #[test]
-    fn a_size_that_was_asked_for_while_bytes_were_gathered_is_old_when_it_is_kept() {
+    fn a_size_queried_while_bytes_are_buffered_is_stale() {
         catches(Variant::MarksAfter, "gather: sizes that are kept", "ends at 1, 2 was written");
     }
 
     #[test]
-    fn a_lease_that_is_lessened_while_it_is_used_is_shared() {
+    fn a_lease_reduced_while_in_use_is_shared() {
         catches(Variant::LessensHeld, "gather: opened beside a client without leases", "may write");
     }
 
     #[test]
-    fn what_is_gathered_is_seen_by_everybody_where_two_programs_of_a_mount_write() {
+    fn buffered_writes_of_two_programs_are_seen_by_all() {
         let outcome = explore(scenario("gather: wished for"), Variant::Sound, STATES);
         assert!(outcome.wrong.is_none() && outcome.complete, "{outcome:#?}");
     }
 
     #[test]
-    fn pages_are_true_and_nobody_waits_for_ever_where_one_reads_and_the_other_writes() {
+    fn a_reader_and_a_writer_see_current_pages_and_never_hang() {
         let outcome =
             explore(scenario("pages: one reads, the other writes"), Variant::Sound, STATES);
         assert!(outcome.wrong.is_none() && outcome.complete, "{outcome:#?}");

@@ -175,7 +175,7 @@ fn a_flipped_byte_in_the_last_synced_record_stops_the_start() {
 }
 
 #[test]
-fn a_log_cut_below_what_was_synced_stops_the_start() {
+fn a_log_that_ends_below_the_synced_sequence_stops_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let store = Engine::create(directory.path(), EngineOptions::default()).unwrap();
     commit(&store, 1..=6);
@@ -285,7 +285,7 @@ fn a_base_of_any_shorter_length_stops_the_start() {
 }
 
 #[test]
-fn a_meta_page_that_tells_of_far_too_many_pages_stops_the_start() {
+fn a_meta_page_that_counts_too_many_pages_stops_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let store = Engine::create(directory.path(), EngineOptions::default()).unwrap();
     commit(&store, 1..=300);
@@ -355,7 +355,7 @@ fn by_hand(segments: &[std::ops::RangeInclusive<u64>], synced: u64) -> tempfile:
 }
 
 #[test]
-fn a_later_segment_is_not_read_past_a_tear_in_an_earlier_one() {
+fn a_segment_after_a_torn_one_is_not_read() {
     for (cut, want) in [(0, 10), (1, 4)] {
         let directory = by_hand(&[1..=5, 6..=10], 3);
         edit(&segment(directory.path(), 1), |bytes| bytes.truncate(bytes.len() - cut));
@@ -421,7 +421,7 @@ fn after_a_loss_of_power_any_unsynced_sectors_may_be_missing() {
 }
 
 #[test]
-fn a_base_after_any_folds_checks_out() {
+fn a_base_after_any_checkpoints_passes_the_check() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Engine::create(directory.path(), EngineOptions::default()).unwrap();
     let (mut random, mut model) = (Random::new(24), Model::new());
@@ -576,7 +576,7 @@ fn damage(directory: &Path, random: &mut Random) -> String {
 }
 
 #[test]
-fn damage_at_random_gives_the_right_data_or_an_error_that_names_it() {
+fn random_damage_gives_correct_data_or_an_error_that_names_it() {
     const STORES: u64 = 6;
     const CASES: u64 = 60;
     let (mut refused, mut right, mut cut) = (0, 0, 0);
