@@ -2,13 +2,13 @@
 //! pure state machine: no I/O, no clock, no lock. ADR 0009.
 //!
 //! ```text
-//!            request, nothing conflicts             another call needs it: recall(n) to the holder
-//!   none ───────────────────────────> held(mode) ────────────────────────────────────> recalled(n)
-//!    ^                                  ^    │ holder returns it                           │
-//!    │                                  │    v                                             │ holder returns
-//!    ├──────────────────────────────────┼── none                                           │ at least n
-//!    ├── the holder's session has ended │                                                  │
-//!    └──────────────────────────────────┴── none, or held with the mode that may remain <──┘
+//!           request, nothing conflicts            another call needs it: recall(n) to the holder
+//!   none ──────────────────────────> held(mode) ───────────────────────────────────> recalled(n)
+//!    ^                                 ^    │ holder returns it                          │
+//!    │                                 │    v                                            │ holder
+//!    ├─────────────────────────────────┼── none                                          │ returns
+//!    ├── the holder's session ended    │                                                 │ >= n
+//!    └─────────────────────────────────┴── none, or held with the mode that may remain <─┘
 //! ```
 //!
 //! A *claim* is a call that needs conflicting leases of others returned: a change of a directory, a

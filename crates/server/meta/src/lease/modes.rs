@@ -3,7 +3,7 @@
 //! ADR 0009.
 //!
 //! ```text
-//!   none ──open, no conflict──> held(access, deny) ──change, no other conflict──> held(access', deny')
+//!   none ──open, no conflict──> held(access, deny) ──change, no conflict──> held(access', deny')
 //!     ^                                 │
 //!     └─ close, session end, fence ─────┘        conflict: refused immediately, nothing changes
 //! ```

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! begin ── batch: intent + inode.size_generation + 1 ──▶ each IOD: apply at the new generation,
-//!                                                         refuse older ones
-//!                                                          └─▶ finish ── batch: inode + intent removed
+//!                                                         │        refuse older ones
+//!                                                         └─▶ finish ── batch: inode, no intent
 //! ```
 //! A file has at most one intent at a time, and the server reports its size only after the intent
 //! is finished. A server that starts finds the intents and finishes them: applying one twice has

@@ -2,7 +2,7 @@
 //! it.
 //!
 //! ```text
-//! namespace ──commit(batch, fence)──▶ MetaStore ──▶ Engine       log + overlay + LMDB (the default)
+//! namespace ──commit(batch, fence)──▶ MetaStore ──▶ Engine       log + overlay + LMDB (default)
 //!           ◀────snapshot()─────────            └─▶ MemoryStore  a test double: fails by a seed
 //! ```
 //!
@@ -100,9 +100,7 @@ pub enum StoreError {
     #[error("metadata store: {0} holds no metadata: is its disk mounted?; try: mount | grep {0}")]
     Missing(String),
     /// The directory already holds a store or a part of one.
-    #[error(
-        "metadata store: {0} already holds a metadata store or a part of one; try: another directory"
-    )]
+    #[error("metadata store: {0} already holds a store or a part of one; try: another directory")]
     Exists(String),
     /// An earlier failure left the log in an unknown state; only a restart can find out what it
     /// holds.

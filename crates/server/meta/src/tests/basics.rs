@@ -1,4 +1,4 @@
-//! Each operation once, and what it leaves.
+//! Each operation once, and its effects.
 
 use braid_types::{SessionId, Status};
 
@@ -194,7 +194,7 @@ fn extended_attributes_are_set_listed_replaced_and_go_with_the_file() {
     ns.remove_xattr(&call(&root), file, b"user.a").unwrap();
     assert_eq!(status(ns.xattr(&root, file, b"user.a")), Status::NoAttribute);
     ns.unlink(&call(&root), ROOT, b"f").unwrap();
-    // The counter of the shard is all that stays.
+    // Only the counter of the shard stays.
     assert_eq!(store.dump().len(), before + 1);
 }
 
@@ -227,7 +227,7 @@ fn children_inherit_layout_and_placement_of_their_directory() {
     assert_eq!(seen, Some(default));
     ns.set_directory_default(&call(&root), dir, None).unwrap();
     assert_eq!(ns.directory_default(dir).unwrap(), None);
-    assert!(ns.directory_default(sub).unwrap().is_some(), "what is there keeps its own");
+    assert!(ns.directory_default(sub).unwrap().is_some(), "existing directories keep theirs");
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn an_older_server_cannot_commit_after_a_newer_one_started() {
     assert_eq!(status(create(&old, &call(&root), ROOT, b"late")), Status::NotServing);
 }
 
-/// Takes a name away and leaves the file, as a damaged store would.
+/// Removes a name and leaves the file, as in a damaged store.
 fn lose_name(store: &MemoryStore, ns: &Namespace, directory: FileIndex, name: &[u8]) {
     let page = ns.readdir(&Identity::root(), directory, 0, 4096, false).unwrap();
     let entry = page.entries.into_iter().find(|listed| listed.name == name).unwrap().entry;
@@ -377,7 +377,10 @@ fn threads_that_change_the_same_directories_lose_nothing() {
                     let name = format!("t{thread}-{n}").into_bytes();
                     let dir = dirs[(n % 4) as usize];
                     create(ns, &replayed(&root, thread, u64::from(n) + 1), dir, &name).unwrap();
-                    assert!(ns.lookup(&root, dir, &name).is_ok(), "what was acknowledged is seen");
+                    assert!(
+                        ns.lookup(&root, dir, &name).is_ok(),
+                        "an acknowledged change is visible"
+                    );
                     let listed = names(ns, dir);
                     assert!(listed.contains(&name));
                 }
@@ -406,13 +409,13 @@ fn indexes_that_were_reserved_ahead_are_never_given_twice() {
     }
     ns.reserve_ahead().unwrap();
     assert!(!ns.is_low_on_indexes());
-    // One that only the reservation of before the last allows.
+    // An index that only the second reservation allows.
     while !ns.is_low_on_indexes() {
         make(&ns, format!("f{made}"));
         made += 1;
     }
     let last = make(&ns, "last".into());
-    // The create goes with the power, its reservation does not.
+    // The loss of power takes the create, not its reservation.
     let after = open(Arc::new(store.lose_power(0)));
     let next = make(&after, "next".into());
     assert!(next > last, "{next} after {last}");

@@ -1,4 +1,4 @@
-//! Open and close, the size mark (I5), orphans, truncates, the queue of objects to delete.
+//! Open and close, the size mark (I5), orphans, truncates, the deletion queue.
 
 use super::*;
 use crate::{Access, Fetch, IntentKind, OpenArgs, Parts};
@@ -29,8 +29,7 @@ fn written(ns: &Namespace, name: &[u8]) -> FileIndex {
 }
 
 #[test]
-fn the_size_mark_lasts_from_the_first_writer_to_the_collection()
- {
+fn the_size_mark_lasts_from_the_first_writer_to_the_collection() {
     let (store, ns) = memory();
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
@@ -64,7 +63,7 @@ fn a_size_recorded_while_open_never_clears_the_mark() {
     let noted = ns.getattr(file).unwrap();
     assert_eq!((noted.size, noted.size_in_objects), (50, true));
     let asked = fetch(&ns, file, 100);
-    // The writer goes on to 200 and closes before what was asked earlier is noted.
+    // The writer continues to 200 and closes before the earlier answers are recorded.
     assert!(ns.close_file(&call(&root), file, args(Access::WRITE)).unwrap());
     ns.note_size(&call(&root), file, &asked).unwrap();
     assert_eq!(ns.getattr(file).unwrap(), noted);
@@ -139,7 +138,7 @@ fn an_orphan_whose_opener_died_with_the_server_is_reaped() {
     ns.unlink(&call(&root), ROOT, b"w").unwrap();
     let ns = open(Arc::new(store.kill()));
     assert!(ns.reap_orphan(&call(&root), reader).unwrap());
-    assert!(!ns.reap_orphan(&call(&root), writer).unwrap(), "its opener is on record");
+    assert!(!ns.reap_orphan(&call(&root), writer).unwrap(), "its open is recorded");
     ns.take_up(&call(&root), &held(writer, 0, 1)).unwrap();
     ns.end_session(SESSION, at(1)).unwrap();
     assert!(ns.orphans().unwrap().is_empty());

@@ -1,11 +1,11 @@
-//! A retry is answered, never done twice (I7).
+//! A retry is answered and never runs twice (I7).
 
 use super::*;
 use crate::record::Recorded;
 use crate::store::Batch;
 use crate::{Access, Changes, Fetch, IntentKind, NodeArgs, OpenArgs, Parts, RenameMode, XattrMode};
 
-/// One operation; the name in the test's messages, and what it does.
+/// One operation: its name in messages, and the function that runs it.
 type Step = (&'static str, Box<dyn Fn(&Namespace, &Call<'_>) -> Result<String, Failure>>);
 
 fn step<T: std::fmt::Debug>(
@@ -165,7 +165,7 @@ fn a_sequence_that_was_used_for_something_else_is_refused() {
     create(&ns, &replayed(&root, 2, 4), ROOT, b"b").unwrap();
 }
 
-/// `call` as it comes with another request.
+/// `call` with another request.
 fn asking(call: &Call<'_>, request: u64) -> Call<'static> {
     let replay = call.replay.map(|replay| Replay { request, ..replay });
     Call { who: Box::leak(Box::new(call.who.clone())), now: call.now, replay }
@@ -185,7 +185,7 @@ fn another_request_of_the_same_kind_is_not_answered_from_the_record() {
     }
 }
 
-/// The record of the only operation in a slot, as version 1 had it.
+/// The record of the only operation in a slot, in the format of version 1.
 fn made_old(store: &MemoryStore, ns: &Namespace, slot: u32) {
     let key = crate::key::replay(ROOT.shard(), SessionId(9), slot);
     let recorded = Recorded::decode(&store.get(&key).unwrap().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Files made without a name.
+//! Files created without a name.
 
 use super::*;
 use crate::{Access, OpenArgs, Principal};
@@ -55,7 +55,7 @@ fn a_file_without_a_name_gets_one_once_and_stays() {
     assert_eq!(
         status(ns.link(&call(&root), file, dir, b"again")),
         Status::NotFound,
-        "it had a name, and lost it"
+        "it had a name and lost it"
     );
 }
 
@@ -74,10 +74,7 @@ fn after_a_crash_a_file_without_a_name_is_an_orphan_that_is_reaped() {
     let file = unnamed(&ns, &call(&root), ROOT).unwrap().file;
     let ns = open(Arc::new(store.kill()));
     assert_eq!(ns.orphans().unwrap(), [file]);
-    assert!(
-        !ns.reap_orphan(&call(&root), file).unwrap(),
-        "its session is on record, and may come back"
-    );
+    assert!(!ns.reap_orphan(&call(&root), file).unwrap(), "its session is recorded and may return");
     ns.end_session(SESSION, at(1)).unwrap();
     assert_eq!((status(ns.getattr(file)), ns.orphans().unwrap()), (Status::StaleHandle, vec![]));
 }

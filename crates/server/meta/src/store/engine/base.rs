@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! data.mdb   key -> value | sequence u64 | crc32c of key, value and sequence u32
-//!            ff ff 00 -> version u32 | sequence u64 | fence u64 | store id u64     (the same trailer)
+//!            ff ff 00 -> version u32 | sequence u64 | fence u64 | store id u64 (the same trailer)
 //! ```
 //!
 //! Invariants:

@@ -3,9 +3,12 @@
 //! keys.
 //!
 //! ```text
-//! page     number u64 | pad u16 | flags u16 | lower u16, upper u16 (or count of overflow pages u32) | ...
-//! meta     pages 0 and 1, alternately: magic, version, ..., free tree, main tree, last page, transaction
-//! branch   offsets of nodes u16 | nodes: child 48 bits, key length u16, key   (first node: key not used)
+//! page     number u64 | pad u16 | flags u16
+//!                     | lower u16, upper u16 (or count of overflow pages u32) | ...
+//! meta     pages 0 and 1, alternately: magic, version, ..., free tree, main tree, last page,
+//!                     transaction
+//! branch   offsets of nodes u16 | nodes: child 48 bits, key length u16, key
+//!                     (the key of the first node is not used)
 //! leaf     offsets of nodes u16 | nodes: value length u32, flags u16, key length u16, key,
 //!                                 value or overflow page
 //! ```

@@ -102,7 +102,8 @@ fn live<'a>(
         }
         Some((first, _)) => {
             format!(
-                "missing; the base expects sequence {expected}, and the oldest segment begins with {}",
+                "missing; the base expects sequence {expected}, \
+                 and the oldest segment begins with {}",
                 first.0
             )
         }
