@@ -6,7 +6,7 @@ use braid_model::{Outcome, SCENARIOS, Variant, explore, pages};
 
 /// States of one scenario, unless `--states N` says otherwise.
 const STATES_MAX: usize = 20_000_000;
-/// Worlds of pages have one in so many: more is done in a step, and more threads do it.
+/// Worlds of pages get this fraction: a step does more, and more threads take steps.
 const PAGES_OF: usize = 3;
 const BROKEN: &[Variant] = &[
     Variant::NoNumbers,
@@ -106,7 +106,7 @@ fn caught(variant: &impl Debug, mut outcomes: impl Iterator<Item = Outcome>) -> 
                 steps.len()
             );
         }
-        None => println!("FAILED {variant:?}: it is not caught"),
+        None => println!("FAILED {variant:?}: not caught"),
     }
     found.is_some()
 }

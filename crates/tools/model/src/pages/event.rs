@@ -10,33 +10,33 @@ use crate::explore::Model;
 /// One step of the world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// The message at this place arrives.
+    /// The message at this index arrives.
     Arrive(usize),
-    /// A client's program goes on.
+    /// A client's program continues.
     Program(usize, usize),
     /// A client's thread that asked for a page has the answer.
     Asker(usize, usize),
-    /// A client's thread that carries a recall out goes on.
+    /// A client's thread that carries out a recall continues.
     Recall(usize, usize),
-    /// A client's thread that drops what was lost goes on.
+    /// A client's thread that handles a lease loss continues.
     Loss(usize),
-    /// A client's kernel writes a page that was changed, because it likes to.
+    /// A client's kernel writes back a changed page on its own.
     Flush(usize, usize),
-    /// A small write of a client's program is gathered.
+    /// A small write of a client's program is buffered.
     Gather(usize, usize),
     /// A client asks before a small write whether it is alone.
     Wish(usize, usize),
-    /// What a client gathered is old enough to be sent.
+    /// A client's buffered bytes are old enough to be sent.
     Age(usize),
-    /// The client without leases goes on.
+    /// The client without leases continues.
     Plain,
-    /// The next run cannot be written.
+    /// The next write buffer cannot be written.
     Fail,
     /// A client dies.
     Die(usize),
     /// A client loses its leases.
     Lose(usize),
-    /// The server counts no more on what a dead client believed.
+    /// The server no longer counts the leases of a dead client.
     Free(usize),
 }
 
@@ -54,7 +54,7 @@ impl World {
         events.extend((0..client.programs.len()).filter(wishes).map(|at| Event::Wish(who, at)));
         let asked = client.askers.iter().enumerate().filter(|(_, asking)| asking.answered);
         events.extend(asked.map(|(at, _)| Event::Asker(who, at)));
-        // Of one lease, one after the other.
+        // Recalls of one lease, one after the other.
         let at_once = if self.recalls_at_once { usize::MAX } else { 1 };
         let drains = client.drains.iter().enumerate().take(at_once);
         let drains = drains.filter(|(_, (_, drain))| self.may_drain(who, *drain));

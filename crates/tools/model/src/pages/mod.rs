@@ -1,21 +1,28 @@
-//! The same for the pages of one file that two kernels keep: what may begin when, and who waits for whom.
+//! The same for the pages of one file that two kernels cache: what may begin when, and what waits
+//! for what.
 //!
 //! ```text
-//!   program ── page locked ── READ ── Gate: go │ wait │ ask ──> read at the daemon ── given, unlocked
-//!                  ^                              └ Call, Answer, Recalls, Return: the real Holding and Table
-//!                  └── whoever drops the page waits for that lock: a recall, a loss, a direct write, an open for writing
+//!   program ── page locked ── READ ── lease state: go │ wait │ ask ──> read at the daemon ── reply
+//!                  ^              └ Call, Answer, Recalls, Return: the real Holding, LeaseTable
+//!                  └── a drop of the page waits for its lock: for a recall, a lease loss,
+//!                      a direct write, an open for writing
 //! ```
 //!
-//! `Gate`, `Holding` and `Table` are the code that runs. Written here again, a step for each hold of a lock: how
-//! `data/mod.rs` of `braid-vfs` waits (`begin`), asks by another thread (`ask_elsewhere`), drains (`drain`, `drop_all`), drops
-//! what was written (`drop_written`), opens and closes for writing (`writer`), appends; how `promise.rs` and the library
-//! carry a recall out, on up to four threads; a kernel's pages, with their locks; and daemons that are one array.
+//! `DataLeaseState`, `Holding` and `LeaseTable` are the code that runs. The following is written
+//! here again, with one step for each time that a lock is held:
 //!
-//! So are: small writes that are gathered, and who settles them (`gather.rs`); and how the server serves a look at a file's size
-//! and an open, and what it leaves of leases beside a client that takes none (`server.rs`, `plain.rs`).
+//! - how `data/mod.rs` of `braid-vfs` waits (`begin`), asks in another thread (`ask_elsewhere`),
+//!   drains (`drain`, `drop_all`), drops written pages (`drop_written`), opens and closes for
+//!   writing (`writer`), and appends;
+//! - how `names_lease.rs` and the library carry out a recall, on up to four threads;
+//! - a kernel's pages with their locks, and daemons that are one array;
+//! - small buffered writes, and what flushes them (`write_buffer.rs`);
+//! - how the server handles a size query and an open, and how it reduces leases while a client
+//!   without leases has the file open (`server.rs`, `leaseless.rs`).
 //!
-//! Taken together in one step: to look whether pages were given, and to begin to drop what was written; to unlock what
-//! serializes the dropping, and what comes before it; to await recalls, which are under way as soon as there are any.
+//! Several actions are one step: to check whether pages were given to the kernel, and to begin to
+//! drop written ones; to unlock what serializes the drops, and what comes before it; to request
+//! recalls, which are in flight as soon as there are any.
 
 mod check;
 mod client;
@@ -31,7 +38,7 @@ mod world;
 use crate::explore::{Outcome, search};
 pub use scenario::{SCENARIOS, Scenario, Variant};
 
-/// Looks at every state of a world, or at this many.
+/// Visits every state of a world, or at most this many.
 pub fn explore(scenario: &Scenario, variant: Variant, states_max: usize) -> Outcome {
     let mut world = world::World::new(scenario);
     world.recalls_at_once = variant == Variant::RecallsAtOnce;
@@ -58,16 +65,12 @@ mod tests {
 
     #[test]
     fn pages_that_wait_for_a_drop_hang() {
-        catches(Variant::NoServing, "pages: one reads, the other writes", "waits for ever");
+        catches(Variant::NoServing, "pages: one reads, the other writes", "hangs");
     }
 
     #[test]
     fn a_page_read_that_requests_its_own_lease_hangs() {
-        catches(
-            Variant::AskHere,
-            "pages: opened with a lease while one is asked for",
-            "waits for ever",
-        );
+        catches(Variant::AskHere, "pages: opened with a lease while one is asked for", "hangs");
     }
 
     #[test]
@@ -82,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_retained_lease_needs_a_new_ticket() {
-        catches(Variant::SameTicket, "pages: wanted back while more is granted", "for ever");
+        catches(Variant::SameTicket, "pages: wanted back while more is granted", "never end");
     }
 
     #[test]
@@ -90,17 +93,17 @@ mod tests {
         catches(
             Variant::NoDrainSettles,
             "gather: one writes, the other reads and looks",
-            "gathered, and no lease",
+            "buffered, and no lease",
         );
         catches(
             Variant::SettlesAfter,
             "gather: one writes, the other reads and looks",
-            "gathered, and no lease",
+            "buffered, and no lease",
         );
         catches(
             Variant::EndsBefore,
             "gather: one writes, the other reads and looks",
-            "gathered, and no lease",
+            "buffered, and no lease",
         );
     }
 
