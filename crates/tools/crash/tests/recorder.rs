@@ -1,4 +1,4 @@
-//! The recorder and the image builder over programs whose calls are known.
+//! The recorder and the image builder, run over programs with known calls.
 
 use std::{
     ffi::OsStr,
@@ -54,12 +54,14 @@ fn write(tree: &Tree) -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-/// What the script does: files through several programs, with shared and moved descriptors, links, cuts, holes.
+/// Writes files through several programs, with shared and moved descriptors, links, truncates and
+/// holes.
 const MANY: &str = r#"
     mkdir $D/a; mark made
     (echo one; echo two) > $D/a/file
     echo three >> $D/a/file
-    dd if=/dev/zero bs=1000 count=3 2>/dev/null | tr '\0' x | dd of=$D/a/big bs=1000 seek=2 conv=fsync 2>/dev/null
+    dd if=/dev/zero bs=1000 count=3 2>/dev/null | tr '\0' x |
+      dd of=$D/a/big bs=1000 seek=2 conv=fsync 2>/dev/null
     mark synced
     dd if=/dev/zero of=$D/a/big bs=100 count=1 seek=30 conv=notrunc 2>/dev/null
     mv $D/a/file $D/a/moved; ln $D/a/moved $D/a/linked; ln -s moved $D/a/soft
@@ -73,7 +75,7 @@ fn the_replayed_history_equals_the_disk() {
     let Some(scratch) = record(MANY) else { return };
     let end = scratch.history.end();
     assert_eq!(end.differences(&scratch.root, &[]).unwrap(), Vec::<String>::new());
-    // And the way to a directory and back.
+    // Also to a directory and back.
     let (_dir, copy) = write(&end);
     assert_eq!(end.differences(&copy, &[]).unwrap(), Vec::<String>::new());
     assert_eq!(fs::read(copy.join("a/moved")).unwrap(), b"one\ntwo\nthree\n");
@@ -139,7 +141,8 @@ fn a_synced_file_without_a_synced_name_may_be_gone() {
 #[test]
 fn a_rename_is_whole_or_not_at_all_in_every_image() {
     let Some(scratch) = record(
-        "echo old > $D/name; sync $D/name; sync $D; echo new > $D/tmp; sync $D/tmp; mv $D/tmp $D/name; mark end",
+        "echo old > $D/name; sync $D/name; sync $D; echo new > $D/tmp; sync $D/tmp
+         mv $D/tmp $D/name; mark end",
     ) else {
         return;
     };
@@ -156,7 +159,8 @@ fn a_rename_is_whole_or_not_at_all_in_every_image() {
 #[test]
 fn unsynced_writes_are_torn_and_a_forgotten_sync_is_noticed() {
     let Some(scratch) = record(
-        "touch $D/file; sync $D/file; sync $D; dd if=/dev/zero bs=8192 count=1 2>/dev/null | tr '\\0' x > $D/file
+        "touch $D/file; sync $D/file; sync $D
+         dd if=/dev/zero bs=8192 count=1 2>/dev/null | tr '\\0' x > $D/file
          mark written; sync $D/file; mark synced",
     ) else {
         return;

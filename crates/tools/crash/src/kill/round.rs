@@ -22,14 +22,14 @@ const IODS: usize = 3;
 const WORKERS: u64 = 3;
 /// Kills of daemons in one round.
 const KILLS_MAX: u64 = 3;
-/// The load runs at most so long before a kill.
+/// The longest time of load before a kill.
 const BEFORE_KILL_MS_MAX: u64 = 250;
-/// What was killed stays away at most so long.
+/// The longest time for which a killed process stays down.
 const AWAY_MS_MAX: u64 = 150;
-/// Sizes are collected and deletions done behind the scenes, at the latest when the grace period after a restart is
-/// over: so long fsck may find something.
+/// Sizes are collected and objects deleted in the background, at the latest after the grace period
+/// of a restart. Until then fsck may find something.
 const QUIET_WITHIN: Duration = Duration::from_secs(60);
-/// Between two looks of fsck.
+/// Interval between two runs of fsck.
 const QUIET_POLL: Duration = Duration::from_millis(250);
 
 /// A cluster under kills.
@@ -42,7 +42,8 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Starts the cluster in `dir`. `own` is the program whose `--client` is the client that is killed.
+    /// Starts the cluster in `dir`. `own` is the program whose `--client` is the client that is
+    /// killed.
     pub fn start(braid: &Braid, own: &Path, dir: &Path, seed: u64) -> Result<Self> {
         let cluster = Cluster::start(braid, dir, IODS)?;
         let worker = |number| {
@@ -56,19 +57,19 @@ impl Rounds {
         Ok(Self { own: own.to_owned(), cluster, random: Random::new(seed), workers, round: 0 })
     }
 
-    /// The cluster, for tests that do it harm.
+    /// The cluster, for tests that damage it.
     pub fn cluster(&mut self) -> &mut Cluster {
         &mut self.cluster
     }
 
-    /// Operations acknowledged and cut off so far.
+    /// Operations acknowledged and interrupted so far.
     pub fn counts(&self) -> (u64, u64) {
         self.workers
             .iter()
             .fold((0, 0), |sum, worker| (sum.0 + worker.acknowledged, sum.1 + worker.cut_off))
     }
 
-    /// One round.
+    /// Runs one round.
     ///
     /// # Errors
     /// The promise that was broken.
@@ -115,17 +116,17 @@ impl Rounds {
         })
     }
 
-    /// Every tree is what was acknowledged.
+    /// Every tree must equal its acknowledged state.
     ///
     /// # Errors
-    /// What is not.
+    /// The difference.
     pub fn check(&mut self) -> Result<(), String> {
         self.cluster.check_alive().map_err(|why| format!("{why:#}"))?;
         let client = self.cluster.client().map_err(|why| format!("connecting: {why:#}"))?;
         self.workers.iter().try_for_each(|worker| worker.check(&client))
     }
 
-    /// fsck finds nothing, once what goes on behind the scenes is over.
+    /// fsck must find nothing once background work has ended.
     fn fsck_once_quiet(&self) -> Result<(), String> {
         let since = Instant::now();
         loop {
@@ -138,7 +139,7 @@ impl Rounds {
     }
 }
 
-/// Kills and starts again: the metadata server, an I/O daemon, or all of them.
+/// Kills the metadata server, an I/O daemon, or all of them, and starts them again.
 fn kill_some(cluster: &mut Cluster, random: &mut Random) -> Result<()> {
     for _ in 0..=random.below(KILLS_MAX) {
         thread::sleep(Duration::from_millis(random.below(BEFORE_KILL_MS_MAX)));
