@@ -28,7 +28,7 @@ struct Slice {
     directories: HashMap<FileIndex, Names, IdState>,
     names: usize,
     /// Counts the removals by writers (invariant 3).
-    forgotten: u64,
+    removals: u64,
 }
 
 /// See the module.
@@ -47,13 +47,13 @@ impl DirectoryNames {
     pub(crate) fn find(&self, directory: FileIndex, name: &[u8]) -> Result<FileIndex, Missed> {
         let slice = self.slice(directory);
         let found = slice.directories.get(&directory).and_then(|names| names.get(name));
-        found.copied().ok_or(Missed(slice.forgotten))
+        found.copied().ok_or(Missed(slice.removals))
     }
 
     /// For a reader: the name leads to the directory `target`.
     pub(crate) fn add(&self, directory: FileIndex, name: &[u8], target: FileIndex, missed: Missed) {
         let mut slice = self.slice(directory);
-        if slice.forgotten != missed.0 {
+        if slice.removals != missed.0 {
             return;
         }
         if slice.names >= NAMES_PER_SLICE_MAX {
@@ -69,7 +69,7 @@ impl DirectoryNames {
     /// For a writer: the name was removed or leads elsewhere.
     pub(crate) fn forget(&self, directory: FileIndex, name: &[u8]) {
         let mut slice = self.slice(directory);
-        slice.forgotten += 1;
+        slice.removals += 1;
         let Some(names) = slice.directories.get_mut(&directory) else { return };
         let removed = names.remove(name).is_some();
         if names.is_empty() {

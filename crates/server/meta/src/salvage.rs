@@ -51,7 +51,7 @@ const DEPTH_MAX: usize = 4096;
 
 const BUILDING: &str = "salvaging";
 const BUILT: &str = "salvaged";
-const KEPT: &str = "damaged-";
+const DAMAGED: &str = "damaged-";
 
 /// The result of a salvage.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -159,25 +159,26 @@ fn build(
 fn install(directory: &Path) -> Result<PathBuf, Failure> {
     let fail = |error| Failure::from(StoreError::disk("move files of the metadata store", error));
     let built = directory.join(BUILT);
-    let number = (1..).find(|n| !directory.join(format!("{KEPT}{}", n + 1)).exists()).unwrap_or(1);
-    let latest = directory.join(format!("{KEPT}{number}"));
+    let number =
+        (1..).find(|n| !directory.join(format!("{DAMAGED}{}", n + 1)).exists()).unwrap_or(1);
+    let latest = directory.join(format!("{DAMAGED}{number}"));
     // An interrupted installation continues in the directory that it created, which holds its mark.
     let mark = "unfinished";
-    let kept = match latest.join(mark).exists() || !latest.exists() {
+    let aside = match latest.join(mark).exists() || !latest.exists() {
         true => latest,
-        false => directory.join(format!("{KEPT}{}", number + 1)),
+        false => directory.join(format!("{DAMAGED}{}", number + 1)),
     };
-    std::fs::create_dir_all(&kept).map_err(fail)?;
-    std::fs::write(kept.join(mark), b"").map_err(fail)?;
-    engine::sync_directory(&kept)?;
+    std::fs::create_dir_all(&aside).map_err(fail)?;
+    std::fs::write(aside.join(mark), b"").map_err(fail)?;
+    engine::sync_directory(&aside)?;
     engine::sync_directory(directory)?;
     // Until the first new file is in place, everything there belongs to the old store.
     if engine::base_of(&built).exists() {
         for name in engine::files(directory)? {
-            std::fs::rename(directory.join(&name), kept.join(&name)).map_err(fail)?;
+            std::fs::rename(directory.join(&name), aside.join(&name)).map_err(fail)?;
             engine::sync_directory(directory)?;
         }
-        engine::sync_directory(&kept)?;
+        engine::sync_directory(&aside)?;
     }
     // The base comes first; the file that makes the directory a store comes last.
     for name in engine::files(&built)?.into_iter().rev() {
@@ -185,9 +186,9 @@ fn install(directory: &Path) -> Result<PathBuf, Failure> {
         engine::sync_directory(directory)?;
     }
     std::fs::remove_dir_all(&built).map_err(fail)?;
-    std::fs::remove_file(kept.join(mark)).map_err(fail)?;
+    std::fs::remove_file(aside.join(mark)).map_err(fail)?;
     engine::sync_directory(directory)?;
-    Ok(kept)
+    Ok(aside)
 }
 
 /// Creates a store in `directory`, which must hold none, from a dump, synced. Sets the needs-fsck

@@ -25,7 +25,7 @@ impl World {
     fn cached_values_are_current(&self) -> Option<String> {
         let value = self.server.value;
         let stale =
-            |client: &&Client| !client.dead && client.kept.is_some_and(|kept| kept != value);
+            |client: &&Client| !client.dead && client.kept.is_some_and(|cached| cached != value);
         let client = self.clients.iter().find(stale)?;
         Some(format!("client {} caches {:?}, the server has {value}", client.number, client.kept))
     }

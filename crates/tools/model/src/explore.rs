@@ -280,10 +280,10 @@ mod tests {
     }
 
     #[track_caller]
-    fn catches(variant: Variant, name: &str, says: &str) {
+    fn catches(variant: Variant, name: &str, expected: &str) {
         let (why, steps) =
             explore(scenario(name), variant, STATES).wrong.expect("the broken protocol is caught");
-        assert!(why.contains(says), "{why}: {steps:#?}");
+        assert!(why.contains(expected), "{why}: {steps:#?}");
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
     fn with_one_clock_a_partitioned_client_serves_stale_data() {
         catches(
             Variant::OneClock,
-            "names: a holder is cut off, the clocks go on",
+            "names: a holder is partitioned, the clocks go on",
             "the server has",
         );
     }

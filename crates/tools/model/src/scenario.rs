@@ -74,7 +74,7 @@ pub const SCENARIOS: &[Scenario] = &[
         budget: Budget { repeats: 2, ..NOTHING },
     },
     Scenario {
-        name: "names: both keep, both change",
+        name: "names: both cache, both change",
         of: NAMES,
         before: &[],
         wants: [
@@ -85,7 +85,7 @@ pub const SCENARIOS: &[Scenario] = &[
         budget: Budget { losses: 1, ..NOTHING },
     },
     Scenario {
-        name: "names: a holder is cut off, the clocks go on",
+        name: "names: a holder is partitioned, the clocks go on",
         of: NAMES,
         before: &[Want::Shared, Want::Look],
         wants: [&[], &[Want::Change]],
@@ -149,7 +149,7 @@ pub const SCENARIOS: &[Scenario] = &[
         budget: Budget { losses: 1, repeats: 1, ..NOTHING },
     },
     Scenario {
-        name: "data: leases are given back unasked",
+        name: "data: leases are returned without a recall",
         of: NAMES,
         before: &[WRITE],
         wants: [&[WRITE], &[WRITE]],
@@ -157,7 +157,7 @@ pub const SCENARIOS: &[Scenario] = &[
         budget: Budget { returns: 1, ..NOTHING },
     },
     Scenario {
-        name: "data: a holder is cut off, the clocks go on",
+        name: "data: a holder is partitioned, the clocks go on",
         of: NAMES,
         before: &[WRITE],
         wants: [&[], &[READ]],

@@ -60,10 +60,10 @@ impl Table {
     /// Removes leases that no session can assume valid any more.
     pub fn age(&mut self, now: Duration) {
         let over = |broken: &Broken| broken.fenced && now >= broken.until;
-        let (gone, left): (Vec<_>, Vec<_>) =
+        let (expired, remaining): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.broken).into_iter().partition(over);
-        self.broken = left;
-        gone.iter().for_each(|broken| self.end_session(broken.session));
+        self.broken = remaining;
+        expired.iter().for_each(|broken| self.end_session(broken.session));
         if !self.unknown.sessions.is_empty() && now >= self.unknown.until {
             self.unknown.sessions.clear();
             self.freed.push(Wait::Restart);

@@ -102,13 +102,13 @@ impl Table {
         let all = || self.leases.get(&of).into_iter().flat_map(|lease| lease.holders());
         let others = |mode| all().any(|holder| holder.session != session && holder.mode == mode);
         let contended = || all().any(|holder| holder.recalls >= RECALLS_SHARED);
-        let (written, gathered) = (others(LeaseMode::Shared), others(LeaseMode::Write));
+        let (shared, exclusive) = (others(LeaseMode::Shared), others(LeaseMode::Write));
         match wish {
-            LeaseMode::Write if !alone && (written || gathered) => LeaseMode::Shared,
+            LeaseMode::Write if !alone && (shared || exclusive) => LeaseMode::Shared,
             LeaseMode::Write if !alone && others(LeaseMode::Read) && contended() => {
                 LeaseMode::Shared
             }
-            LeaseMode::Read if !alone && (written || gathered && contended()) => LeaseMode::Shared,
+            LeaseMode::Read if !alone && (shared || exclusive && contended()) => LeaseMode::Shared,
             // A smaller wish does not take away what the session holds already.
             LeaseMode::Read | LeaseMode::Shared if self.held(of, session) == LeaseMode::Write => {
                 LeaseMode::Write

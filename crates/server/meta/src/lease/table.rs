@@ -314,13 +314,13 @@ impl Table {
             .iter()
             .find(|(_, holdings)| holdings.count > self.count_max / 2)
             .map(|(most, _)| *most);
-        let may_go = |holder: &&Holder| most.is_none_or(|most| holder.session == most);
-        let held = self.leases.values().flat_map(Lease::holders).filter(may_go);
+        let is_candidate = |holder: &&Holder| most.is_none_or(|most| holder.session == most);
+        let held = self.leases.values().flat_map(Lease::holders).filter(is_candidate);
         let mut numbers: Vec<u64> = held.map(|holder| holder.number).collect();
         let (_, limit, _) = numbers.select_nth_unstable(self.count / EVICTED_OF);
         let limit = *limit;
         let old = |(of, lease): (&LeaseOf, &Lease)| {
-            let old = lease.holders().filter(may_go).filter(|holder| holder.number <= limit);
+            let old = lease.holders().filter(is_candidate).filter(|holder| holder.number <= limit);
             old.map(|holder| (*of, *holder)).collect::<Vec<_>>()
         };
         let mut evicted: Vec<(LeaseOf, Holder)> = self.leases.iter().flat_map(old).collect();

@@ -112,9 +112,9 @@ pub(super) fn apply(
     new: &mut Inode,
     changes: &Changes,
 ) -> Result<(), Failure> {
-    own(call.who, old, new, changes)?;
-    mode(call.who, old, new, changes)?;
-    times(call, old, new, changes)?;
+    apply_owner(call.who, old, new, changes)?;
+    apply_mode(call.who, old, new, changes)?;
+    apply_times(call, old, new, changes)?;
     let may_have = new.has_set_ids() || new.has_xattrs;
     if (changes.drop_set_ids || changes.drop_capabilities) && may_have && !call.who.owns(old) {
         permit(call.who, old, Want::WRITE)?;
@@ -138,7 +138,12 @@ pub(super) fn owner_only(who: &Identity, inode: &Inode) -> Result<(), Failure> {
 
 /// POSIX chown(): only root may change the owner; the owner may change the group to one of its own
 /// groups.
-fn own(who: &Identity, old: &Inode, new: &mut Inode, changes: &Changes) -> Result<(), Failure> {
+fn apply_owner(
+    who: &Identity,
+    old: &Inode,
+    new: &mut Inode,
+    changes: &Changes,
+) -> Result<(), Failure> {
     if changes.owner.is_none() && changes.group.is_none() {
         return Ok(());
     }
@@ -177,7 +182,12 @@ impl Inode {
     }
 }
 
-fn mode(who: &Identity, old: &Inode, new: &mut Inode, changes: &Changes) -> Result<(), Failure> {
+fn apply_mode(
+    who: &Identity,
+    old: &Inode,
+    new: &mut Inode,
+    changes: &Changes,
+) -> Result<(), Failure> {
     let Some(mode) = changes.mode else { return Ok(()) };
     if mode > 0o7777 {
         return Err(Status::Invalid.into());
@@ -193,7 +203,12 @@ fn mode(who: &Identity, old: &Inode, new: &mut Inode, changes: &Changes) -> Resu
 
 /// POSIX utimensat(): setting both times to now requires ownership or write permission. Anything
 /// else, also now for only one, requires ownership.
-fn times(call: &Call<'_>, old: &Inode, new: &mut Inode, changes: &Changes) -> Result<(), Failure> {
+fn apply_times(
+    call: &Call<'_>,
+    old: &Inode,
+    new: &mut Inode,
+    changes: &Changes,
+) -> Result<(), Failure> {
     let (atime, mtime) = (changes.atime, changes.mtime);
     if atime.is_none() && mtime.is_none() {
         return Ok(());

@@ -94,12 +94,12 @@ impl Namespace {
             {
                 tx.check_mode(open.file, mode, Beside::Others(open.session))?;
             }
-            let taken = held.at_least(open);
-            if taken.writers > 0 && !inode.size_in_objects {
+            let reclaimed = held.at_least(open);
+            if reclaimed.writers > 0 && !inode.size_in_objects {
                 mark(tx, &inode);
             }
-            if taken != held {
-                tx.set_open(taken);
+            if reclaimed != held {
+                tx.set_open(reclaimed);
             }
             Ok(Outcome::Done)
         })
@@ -399,9 +399,9 @@ fn clear_set_ids(who: &Identity, inode: &mut Inode) {
 
 /// Reduces a session's opens of a file; an orphan is removed with the last one.
 pub(super) fn release(tx: &mut Tx<'_>, open: OpenFile) -> Result<(), Failure> {
-    let (file, session, gone) = (open.file, open.session, open.is_none());
+    let (file, session, is_last) = (open.file, open.session, open.is_none());
     tx.set_open(open);
-    if !gone || tx.writer.keep_orphans || tx.open_elsewhere(file, session) {
+    if !is_last || tx.writer.keep_orphans || tx.open_elsewhere(file, session) {
         return Ok(());
     }
     match tx.find_inode(file)? {

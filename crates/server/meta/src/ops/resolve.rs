@@ -36,7 +36,7 @@ struct Walk<'n, 'p> {
     /// The path, or the path after the last symbolic link was replaced.
     path: Cow<'p, [u8]>,
     /// The part of it that remains.
-    to_go: Range<usize>,
+    rest: Range<usize>,
     links: usize,
 }
 
@@ -57,7 +57,7 @@ impl Namespace {
         let wants_directory = path.ends_with(b"/");
         let mut walk = Walk::new(self, from, path)?;
         while let Some((component, last)) = walk.next() {
-            let next = walk.look(who, component)?.ok_or(Status::NotFound)?;
+            let next = walk.find(who, component)?.ok_or(Status::NotFound)?;
             if next.kind == FileKind::Symlink && (!last || follow || wants_directory) {
                 walk.follow(&next)?;
             } else {
@@ -86,7 +86,7 @@ impl Namespace {
             if last && !follow {
                 return walk.slot(who, component, wants_directory);
             }
-            match walk.look(who, component.clone())? {
+            match walk.find(who, component.clone())? {
                 Some(next) if next.kind == FileKind::Symlink => walk.follow(&next)?,
                 Some(next) if !last => walk.at = next,
                 None if !last => return Err(Status::NotFound.into()),
@@ -116,25 +116,25 @@ impl<'n, 'p> Walk<'n, 'p> {
         if path.len() > PATH_BYTES_MAX {
             return Err(Status::NameTooLong.into());
         }
-        Ok(Self { namespace, view, at, path: Cow::Borrowed(path), to_go: 0..path.len(), links: 0 })
+        Ok(Self { namespace, view, at, path: Cow::Borrowed(path), rest: 0..path.len(), links: 0 })
     }
 
     /// The position of the next component in the path, and whether it is the last.
     fn next(&mut self) -> Option<(Range<usize>, bool)> {
-        let Range { start, end } = self.to_go;
-        let to_go = &self.path[start..end];
-        let from = to_go.iter().position(|byte| *byte != b'/')?;
-        let until = to_go[from..]
+        let Range { start, end } = self.rest;
+        let rest = &self.path[start..end];
+        let from = rest.iter().position(|byte| *byte != b'/')?;
+        let until = rest[from..]
             .iter()
             .position(|byte| *byte == b'/')
-            .map_or(to_go.len(), |slash| from + slash);
-        self.to_go.start = start + until;
-        let last = to_go[until..].iter().all(|byte| *byte == b'/');
+            .map_or(rest.len(), |slash| from + slash);
+        self.rest.start = start + until;
+        let last = rest[until..].iter().all(|byte| *byte == b'/');
         Some((start + from..start + until, last))
     }
 
     /// What a component leads to. Checks search permission of the directory.
-    fn look(&self, who: &Identity, component: Range<usize>) -> Result<Option<Arc<Inode>>, Failure> {
+    fn find(&self, who: &Identity, component: Range<usize>) -> Result<Option<Arc<Inode>>, Failure> {
         self.search(who)?;
         self.namespace.step(&*self.view, &self.at, &self.path[component])
     }
@@ -159,12 +159,12 @@ impl<'n, 'p> Walk<'n, 'p> {
                 .find_inode_in(&*self.view, FileIndex::ROOT)?
                 .ok_or(Status::StaleHandle)?;
         }
-        let rest = &self.path[self.to_go.clone()];
+        let rest = &self.path[self.rest.clone()];
         if target.len() + rest.len() > PATH_BYTES_MAX {
             return Err(Status::NameTooLong.into());
         }
         self.path = Cow::Owned([&target, &b"/"[..], rest].concat());
-        self.to_go = 0..self.path.len();
+        self.rest = 0..self.path.len();
         Ok(())
     }
 

@@ -149,15 +149,15 @@ impl Run {
             Ok(_) => drop(self.passed.fetch_add(1, Ordering::Relaxed)),
             Err(why) => {
                 *self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += 1;
-                let kept = made.keep();
+                let dir = made.keep();
                 let lines: Vec<String> =
                     recording.operations.iter().map(|operation| format!("{operation:?}")).collect();
-                std::fs::write(kept.with_extension("operations"), lines.join("\n"))?;
+                std::fs::write(dir.with_extension("operations"), lines.join("\n"))?;
                 let last = place.done.checked_sub(1).map(|last| &recording.operations[last]);
                 println!(
                     "FAILED image {image}: {why}\n  at {place:?} after {last:?}, {loss:?}\n  \
                      kept in {}; again: braid-powerloss --images {} --seed {} --only {image}",
-                    kept.display(),
+                    dir.display(),
                     self.images,
                     self.seed
                 );

@@ -82,7 +82,7 @@ impl Rounds {
     fn load_and_kill(&mut self) -> Result<(), String> {
         self.round += 1;
         let stop = AtomicBool::new(false);
-        let told = |why: anyhow::Error| format!("{why:#}");
+        let text = |why: anyhow::Error| format!("{why:#}");
         let below = format!("/c{}", self.round);
         let contact = self.cluster.contact();
         let process = ClientProcess::start(
@@ -92,9 +92,9 @@ impl Rounds {
             self.random.next_u64() >> 32,
             IODS as u16,
         );
-        let process = process.map_err(told)?;
+        let process = process.map_err(text)?;
         let clients: Result<Vec<_>> = self.workers.iter().map(|_| self.cluster.client()).collect();
-        let clients = clients.context("connecting").map_err(told)?;
+        let clients = clients.context("connecting").map_err(text)?;
         let (cluster, random) = (&mut self.cluster, &mut self.random);
         thread::scope(|scope| {
             let stop = &stop;
@@ -105,14 +105,15 @@ impl Rounds {
                 .map(|(worker, client)| scope.spawn(move || worker.work(client, stop)))
                 .collect();
             let killed = kill_some(cluster, random);
-            let judged = killed.and_then(|()| cluster.client().context("connecting")).map_err(told);
-            let judged = judged.and_then(|client| process.kill_and_check(&client).map(drop));
+            let checked =
+                killed.and_then(|()| cluster.client().context("connecting")).map_err(text);
+            let checked = checked.and_then(|client| process.kill_and_check(&client).map(drop));
             stop.store(true, Ordering::Relaxed);
             let outcomes = running
                 .into_iter()
                 .map(|worker| worker.join().unwrap_or(Err("a worker panicked".into())));
             let outcomes: Result<Vec<()>, String> = outcomes.collect();
-            judged.and(outcomes.map(drop))
+            checked.and(outcomes.map(drop))
         })
     }
 

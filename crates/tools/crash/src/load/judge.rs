@@ -65,7 +65,7 @@ fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {
         let entry = found.0.get(path).ok_or_else(|| format!("{path} is missing"))?;
         match (&model.names[path], entry) {
             (Named::Directory, Entry::Directory) => {}
-            (Named::Symbolic(said), Entry::Symbolic(says)) if said == says => {}
+            (Named::Symbolic(wanted), Entry::Symbolic(target)) if wanted == target => {}
             (Named::File(file), Entry::File { index, links, .. }) => {
                 let names = model.paths_of(*file).count();
                 if *links as usize != names {

@@ -49,7 +49,7 @@ impl<'r> Image<'r> {
     /// Starts the cluster on it and compares what clients see with what was promised.
     pub fn check(&self) -> Verdict {
         let daemon = self.start()?;
-        let (done, losses) = self.look()?;
+        let (done, losses) = self.check_tree()?;
         new_files(&self.client()?)?;
         self.fsck(losses)?;
         drop(daemon);
@@ -64,7 +64,7 @@ impl<'r> Image<'r> {
     }
 
     /// How many operations the namespace has, and whether it lacks bytes that were never synced.
-    fn look(&self) -> Result<(usize, bool), String> {
+    fn check_tree(&self) -> Result<(usize, bool), String> {
         let place = self.place;
         let found = if place.begun == 0 { Found::default() } else { see(&self.client()?)? };
         let operations = &self.recording.operations[..place.begun];
@@ -108,7 +108,7 @@ impl<'r> Image<'r> {
         if !(after.status.success() || losses && after.status.code() == Some(FOUND_PROBLEMS)) {
             return Err(format!("fsck --mend: {}\nand left: {}", said(&mended), said(&after)));
         }
-        self.look().map(drop).map_err(|why| format!("after fsck --mend: {why}"))
+        self.check_tree().map(drop).map_err(|why| format!("after fsck --mend: {why}"))
     }
 }
 
@@ -156,7 +156,7 @@ impl Drop for Image<'_> {
 impl Image<'_> {
     /// Leaves the directory where it is.
     pub fn keep(self) -> PathBuf {
-        let kept = std::mem::ManuallyDrop::new(self);
-        kept.dir.clone()
+        let image = std::mem::ManuallyDrop::new(self);
+        image.dir.clone()
     }
 }

@@ -24,19 +24,19 @@ impl World {
 
     /// No usable page is older than a write that has returned, on any client.
     fn pages_are_current(&self) -> Option<String> {
-        let kept = |page: &Page| match page {
+        let cached = |page: &Page| match page {
             Page::Has(version) | Page::Dirty(version) => Some(*version),
             _ => None,
         };
         let stale = |(who, client): (usize, &Client)| {
             let old = |page: &usize| {
-                kept(&client.kernel[*page]).is_some_and(|version| version < self.returned[*page])
+                cached(&client.kernel[*page]).is_some_and(|version| version < self.returned[*page])
             };
-            (0..PAGES).find(old).map(|page| (who, page, kept(&client.kernel[page])))
+            (0..PAGES).find(old).map(|page| (who, page, cached(&client.kernel[page])))
         };
-        let (who, page, kept) = self.living().find_map(stale)?;
+        let (who, page, cached) = self.living().find_map(stale)?;
         Some(format!(
-            "client {who} caches {kept:?} of page {page}, {} was written",
+            "client {who} caches {cached:?} of page {page}, {} was written",
             self.returned[page]
         ))
     }

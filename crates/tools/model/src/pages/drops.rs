@@ -98,20 +98,20 @@ impl World {
     /// The kernel drops a page. Returns whether it is gone. A changed page is written first, past
     /// all checks.
     pub fn drop_page(&mut self, who: usize, page: usize) -> bool {
-        let kept = &mut self.clients[who].kernel[page];
-        match *kept {
+        let cached = &mut self.clients[who].kernel[page];
+        match *cached {
             Page::Dirty(version) => {
-                *kept = Page::Going(version);
+                *cached = Page::Going(version);
                 false
             }
             Page::Going(version) => {
-                *kept = Page::Absent;
+                *cached = Page::Absent;
                 self.page_written(who, page, version);
                 true
             }
             Page::Locked | Page::Flushing(_) => false,
             Page::Absent | Page::Has(_) => {
-                *kept = Page::Absent;
+                *cached = Page::Absent;
                 true
             }
         }

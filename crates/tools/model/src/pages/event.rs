@@ -46,12 +46,15 @@ impl World {
         if client.dead {
             return events.extend((!client.freed).then_some(Event::Free(who)));
         }
-        let goes_on = |at: &usize| self.may_go_on(who, *at);
-        events.extend((0..client.programs.len()).filter(goes_on).map(|at| Event::Program(who, at)));
-        let gathers = |at: &usize| self.may_gather(who, *at);
-        events.extend((0..client.programs.len()).filter(gathers).map(|at| Event::Gather(who, at)));
-        let wishes = |at: &usize| self.may_wish(who, *at);
-        events.extend((0..client.programs.len()).filter(wishes).map(|at| Event::Wish(who, at)));
+        let may_continue = |at: &usize| self.may_go_on(who, *at);
+        events.extend(
+            (0..client.programs.len()).filter(may_continue).map(|at| Event::Program(who, at)),
+        );
+        let may_buffer = |at: &usize| self.may_gather(who, *at);
+        events
+            .extend((0..client.programs.len()).filter(may_buffer).map(|at| Event::Gather(who, at)));
+        let may_wish = |at: &usize| self.may_wish(who, *at);
+        events.extend((0..client.programs.len()).filter(may_wish).map(|at| Event::Wish(who, at)));
         let asked = client.askers.iter().enumerate().filter(|(_, asking)| asking.answered);
         events.extend(asked.map(|(at, _)| Event::Asker(who, at)));
         // Recalls of one lease, one after the other.
@@ -77,11 +80,11 @@ impl World {
     }
 
     fn flush(&mut self, who: usize, page: usize) {
-        let kept = &mut self.clients[who].kernel[page];
-        match *kept {
-            Page::Dirty(version) => *kept = Page::Flushing(version),
+        let cached = &mut self.clients[who].kernel[page];
+        match *cached {
+            Page::Dirty(version) => *cached = Page::Flushing(version),
             Page::Flushing(version) => {
-                *kept = Page::Has(version);
+                *cached = Page::Has(version);
                 self.page_written(who, page, version);
             }
             _ => {}

@@ -57,10 +57,10 @@ mod tests {
     }
 
     #[track_caller]
-    fn catches(variant: Variant, name: &str, says: &str) {
+    fn catches(variant: Variant, name: &str, expected: &str) {
         let (why, steps) =
             explore(scenario(name), variant, STATES).wrong.expect("the broken mount is caught");
-        assert!(why.contains(says), "{why}: {steps:#?}");
+        assert!(why.contains(expected), "{why}: {steps:#?}");
     }
 
     #[test]
@@ -80,51 +80,55 @@ mod tests {
 
     #[test]
     fn two_concurrent_recalls_of_a_lease_leave_a_stale_page() {
-        catches(Variant::RecallsAtOnce, "pages: wanted back twice", "was written");
+        catches(Variant::RecallsAtOnce, "pages: recalled twice", "was written");
     }
 
     #[test]
     fn a_retained_lease_needs_a_new_ticket() {
-        catches(Variant::SameTicket, "pages: wanted back while more is granted", "never end");
+        catches(Variant::SameTicket, "pages: recalled while more is granted", "never end");
     }
 
     #[test]
     fn a_lease_returned_before_its_flush_is_caught() {
         catches(
             Variant::NoDrainSettles,
-            "gather: one writes, the other reads and looks",
+            "buffered: one writes, the other reads and queries",
             "buffered, and no lease",
         );
         catches(
             Variant::SettlesAfter,
-            "gather: one writes, the other reads and looks",
+            "buffered: one writes, the other reads and queries",
             "buffered, and no lease",
         );
         catches(
             Variant::EndsBefore,
-            "gather: one writes, the other reads and looks",
+            "buffered: one writes, the other reads and queries",
             "buffered, and no lease",
         );
     }
 
     #[test]
     fn a_write_must_flush_the_buffer_of_others() {
-        catches(Variant::NoWriteSettles, "gather: wished for", "was written");
+        catches(Variant::NoWriteSettles, "buffered: requested", "was written");
     }
 
     #[test]
     fn a_size_queried_while_bytes_are_buffered_is_stale() {
-        catches(Variant::MarksAfter, "gather: sizes that are kept", "ends at 1, 2 was written");
+        catches(Variant::MarksAfter, "buffered: cached sizes", "ends at 1, 2 was written");
     }
 
     #[test]
     fn a_lease_reduced_while_in_use_is_shared() {
-        catches(Variant::LessensHeld, "gather: opened beside a client without leases", "may write");
+        catches(
+            Variant::LessensHeld,
+            "buffered: opened beside a client without leases",
+            "may write",
+        );
     }
 
     #[test]
     fn buffered_writes_of_two_programs_are_seen_by_all() {
-        let outcome = explore(scenario("gather: wished for"), Variant::Sound, STATES);
+        let outcome = explore(scenario("buffered: requested"), Variant::Sound, STATES);
         assert!(outcome.wrong.is_none() && outcome.complete, "{outcome:#?}");
     }
 

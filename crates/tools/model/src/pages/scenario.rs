@@ -192,7 +192,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "pages: wanted back twice",
+        name: "pages: recalled twice",
         before: &[(1, &[OpenWriting]), (0, &[OpenWriting, Store(0), Close])],
         programs: [&[&[Read(0)]], &[&[Look], &[Write(0)]]],
         size: 1,
@@ -200,7 +200,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "pages: kept, and given up",
+        name: "pages: cached, then dropped",
         before: &[(0, &[OpenReading, Read(0)]), (1, &[OpenWriting])],
         programs: [&[&[GiveUp], &[Read(0), OpenWriting, Read(0)]], &[&[Write(0)]]],
         size: 1,
@@ -208,7 +208,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "pages: wanted back while more is granted",
+        name: "pages: recalled while more is granted",
         before: &[(0, &[OpenReading, Read(0)]), (1, &[OpenReading, Read(0)])],
         programs: [&[&[OpenWriting, Close], &[Read(1)]], &[&[Read(1)]]],
         size: 2,
@@ -234,7 +234,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: one writes, the other reads and looks",
+        name: "buffered: one writes, the other reads and queries",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), WriteSmall(1)]], &[&[Read(0), Look], &[ReadPast(1)]]],
         gathers: true,
@@ -242,7 +242,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: pages, reads and sizes of the same mount",
+        name: "buffered: pages, reads and sizes of the same mount",
         before: &[(0, &[OpenWriting])],
         programs: [
             &[&[WriteSmall(0), WriteSmall(1)], &[Read(0), ReadPast(1)], &[Look, Look]],
@@ -253,7 +253,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: sizes that are kept",
+        name: "buffered: cached sizes",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(1)], &[Look, Look]], &[&[Look, OpenWriting]]],
         gathers: true,
@@ -261,7 +261,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: two write on one mount, a third elsewhere",
+        name: "buffered: two write on one mount, a third elsewhere",
         before: &[(0, &[OpenWriting])],
         programs: [
             &[&[WriteSmall(0), Write(0)], &[WriteSmall(0), ReadPast(0)]],
@@ -271,7 +271,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: wished for",
+        name: "buffered: requested",
         before: &[(0, &[OpenWriting, Write(0)]), (1, &[OpenWriting, Write(0), Close])],
         programs: [
             &[&[WriteSmall(0)], &[OpenWriting, WriteSmall(0), WriteSmall(0), ReadPast(0)]],
@@ -281,7 +281,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: appends",
+        name: "buffered: appends",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[Append, Append]], &[&[Look], &[OpenWriting, Append]]],
         gathers: true,
@@ -290,7 +290,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: beside a client without leases",
+        name: "buffered: beside a client without leases",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), WriteSmall(0)]], &[&[Look]]],
         plain: &[
@@ -304,7 +304,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: appends beside a client without leases",
+        name: "buffered: appends beside a client without leases",
         before: &[],
         programs: [
             &[&[OpenWriting, Append], &[OpenWriting, WriteSmall(0)]],
@@ -317,7 +317,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: opened beside a client without leases",
+        name: "buffered: opened beside a client without leases",
         before: &[],
         programs: [&[&[Append], &[OpenWriting]], &[&[Write(0)]]],
         plain: &[PlainAct::Open],
@@ -326,7 +326,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: a buffer cannot be written",
+        name: "buffered: a buffer cannot be written",
         before: &[(0, &[OpenWriting])],
         programs: [
             &[&[WriteSmall(0), WriteSmall(1), Sync, WriteSmall(0), Close]],
@@ -338,7 +338,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: all leases are lost",
+        name: "buffered: all leases are lost",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), WriteSmall(1)]], &[&[Read(0), OpenWriting, WriteSmall(0)]]],
         gathers: true,
@@ -347,7 +347,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: a client dies",
+        name: "buffered: a client dies",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), WriteSmall(1)]], &[&[Read(0), OpenWriting, WriteSmall(0)]]],
         gathers: true,
@@ -356,7 +356,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: closed and opened",
+        name: "buffered: closed and opened",
         before: &[(0, &[OpenWriting])],
         programs: [
             &[&[WriteSmall(0), Close, OpenWriting, WriteSmall(0), Close]],

@@ -199,12 +199,12 @@ impl PageFile {
         on_bad: &mut OnBad<'_>,
     ) {
         let (mut used, mut is_bad) = (self.unused(), false);
-        let mut look = |bad: Bad, from: &[u8], end: Option<&[u8]>| {
+        let mut report = |bad: Bad, from: &[u8], end: Option<&[u8]>| {
             is_bad = true;
             on_bad(bad, from, end)
         };
         // `on_bad` never ends a survey.
-        let _ = self.walk(self.meta.main, false, &mut used, on_record, &mut look);
+        let _ = self.walk(self.meta.main, false, &mut used, on_record, &mut report);
         if is_bad {
             let mut accounted = used.clone();
             let listed = self.walk(
@@ -440,7 +440,7 @@ impl Walk<'_, '_> {
         for (n, node) in nodes.iter().enumerate() {
             let at = self.pages.offset(page) + *node as u64;
             let key = node_key(bytes, *node);
-            let upto = nodes.get(n + 1).map(|next| node_key(bytes, *next)).or(end);
+            let until = nodes.get(n + 1).map(|next| node_key(bytes, *next)).or(end);
             let in_order = match last {
                 Some(last) => self.is_less(last, key),
                 None => from.is_empty() || !self.is_less(key, from),
@@ -454,7 +454,7 @@ impl Walk<'_, '_> {
                 };
             match outcome {
                 Ok(()) => self.entries += 1,
-                Err(bad) => (self.on_bad)(bad, key, upto)?,
+                Err(bad) => (self.on_bad)(bad, key, until)?,
             }
         }
         Ok(())

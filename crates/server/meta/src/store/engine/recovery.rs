@@ -56,12 +56,12 @@ pub(super) fn replay(
         let torn =
             |offset, next| Tear { directory, path, bytes: &bytes, offset, next: Sequence(next) };
         let mut offset = match log::read_header(&bytes) {
-            Header::Whole(said, of) if said == *first && of == store => HEADER_BYTES,
-            Header::Whole(said, of) => {
+            Header::Whole(found, of) if found == *first && of == store => HEADER_BYTES,
+            Header::Whole(found, of) => {
                 let why = format!(
                     "its header belongs to segment {:016x} of store {:016x}, \
                      not to {:016x} of {:016x}",
-                    said.0, of.0, first.0, store.0
+                    found.0, of.0, first.0, store.0
                 );
                 return Err(StoreError::damaged(directory, path, 16, why));
             }

@@ -50,12 +50,12 @@ pub(crate) fn take(
     directory: &Path,
     apply: &mut dyn FnMut(Batch) -> Result<(), StoreError>,
 ) -> Result<Taken, StoreError> {
-    let mut taken = Taken::default();
-    let base = take_base(directory, &mut taken, apply)?;
-    taken.fence = base.state.fence;
+    let mut salvaged = Taken::default();
+    let base = salvage_base(directory, &mut salvaged, apply)?;
+    salvaged.fence = base.state.fence;
     let store = SyncedFile::open(directory).ok().map(|(_, store, _)| store).or(base.store);
-    take_log(directory, (base.state, store), &mut taken, apply)?;
-    Ok(taken)
+    salvage_log(directory, (base.state, store), &mut salvaged, apply)?;
+    Ok(salvaged)
 }
 
 fn note(damage: &mut Vec<String>, file: &Path, Bad { offset, why }: &Bad) {
@@ -65,9 +65,9 @@ fn note(damage: &mut Vec<String>, file: &Path, Bad { offset, why }: &Bad) {
     }
 }
 
-fn take_base(
+fn salvage_base(
     directory: &Path,
-    taken: &mut Taken,
+    salvaged: &mut Taken,
     apply: &mut dyn FnMut(Batch) -> Result<(), StoreError>,
 ) -> Result<Salvaged, StoreError> {
     let file = base::file(directory);
@@ -99,25 +99,25 @@ fn take_base(
         );
         return Err(StoreError::Corrupted(format!("{}: {why}", file.display())));
     }
-    (taken.base_records, taken.base_lost, taken.base_strays) =
+    (salvaged.base_records, salvaged.base_lost, salvaged.base_strays) =
         (found.followed, found.lost, found.strays);
-    taken.damage.append(&mut damage);
+    salvaged.damage.append(&mut damage);
     Ok(found)
 }
 
-fn take_log(
+fn salvage_log(
     directory: &Path,
     (state, store): (State, Option<StoreId>),
-    taken: &mut Taken,
+    salvaged: &mut Taken,
     apply: &mut dyn FnMut(Batch) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    taken.last = state.folded.0;
+    salvaged.last = state.folded.0;
     for (first, path) in segments(directory)? {
         let bytes = std::fs::read(&path).map_err(|e| StoreError::disk("read a log segment", e))?;
         let mut at = match log::read_header(&bytes) {
             log::Header::Whole(_, of) if store.is_some_and(|store| store != of) => {
                 note(
-                    &mut taken.damage,
+                    &mut salvaged.damage,
                     &path,
                     &Bad { offset: 24, why: "it belongs to another store; skipped".into() },
                 );
@@ -126,7 +126,7 @@ fn take_log(
             log::Header::Whole(..) => log::HEADER_BYTES,
             _ => {
                 note(
-                    &mut taken.damage,
+                    &mut salvaged.damage,
                     &path,
                     &Bad { offset: 0, why: "the header is damaged".into() },
                 );
@@ -143,28 +143,28 @@ fn take_log(
             }
             if held < begin && !(held == 0 && begin == log::HEADER_BYTES) {
                 let why = format!("{} bytes that are not a whole record", begin - held);
-                note(&mut taken.damage, &path, &Bad { offset: held as u64, why });
-                taken.names.extend(names_in(&bytes[held..begin]).take(LINES_MAX));
+                note(&mut salvaged.damage, &path, &Bad { offset: held as u64, why });
+                salvaged.names.extend(names_in(&bytes[held..begin]).take(LINES_MAX));
             }
             let Some((begin, record, length)) = found else { break };
             at = begin + length;
-            if record.sequence.0 <= taken.last {
+            if record.sequence.0 <= salvaged.last {
                 continue;
             }
-            if record.sequence.0 > taken.last + 1 {
-                taken.lost.push((taken.last + 1, record.sequence.0 - 1));
+            if record.sequence.0 > salvaged.last + 1 {
+                salvaged.lost.push((salvaged.last + 1, record.sequence.0 - 1));
             }
-            taken.last = record.sequence.0;
-            taken.fence = taken.fence.max(record.fence);
-            taken.batches += 1;
+            salvaged.last = record.sequence.0;
+            salvaged.fence = salvaged.fence.max(record.fence);
+            salvaged.batches += 1;
             apply(record.batch)?;
         }
     }
     // Synced batches that are missing at the end.
     let synced = SyncedFile::open(directory).map_or(Sequence(0), |(_, _, synced)| synced);
-    if synced.0 > taken.last {
-        taken.lost.push((taken.last + 1, synced.0));
-        taken.last = synced.0;
+    if synced.0 > salvaged.last {
+        salvaged.lost.push((salvaged.last + 1, synced.0));
+        salvaged.last = synced.0;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ impl Replay {
             bytes.len()
         );
         bytes.truncate(returned as usize);
-        let given = match call.name {
+        let explicit = match call.name {
             "write" | "writev" => None,
             "pwritev2" => Some(number(call, 3)?).filter(|offset| *offset >= 0),
             _ => Some(number(call, 3)?),
@@ -25,9 +25,9 @@ impl Replay {
         let offset = if file.append {
             end
         } else {
-            given.map_or(file.position.get(), |offset| offset as u64)
+            explicit.map_or(file.position.get(), |offset| offset as u64)
         };
-        if given.is_none() {
+        if explicit.is_none() {
             file.position.set(offset + bytes.len() as u64);
         }
         ensure!(
