@@ -126,7 +126,7 @@ impl Table {
             !matches!(of, LeaseOf::Data(_)) || !self.is_unsure(session),
             "7: no data lease while another session may assume one valid"
         );
-        let held = self.holder(of, session);
+        let held = self.holder(of, session).copied();
         debug_assert!(held.is_none_or(|held| held.number <= self.newest), "3: numbers rise");
         self.newest += 1;
         let recalls = held.map_or(0, |holder| holder.recalls);

@@ -179,7 +179,7 @@ proptest! {
     fn opens_conflict_exactly_as_a_list_of_them_says(steps in steps()) {
         let (mut store, mut ns) = memory();
         let root = Identity::root();
-        let make = |name| create(&ns, &call(&root), ROOT, name).unwrap().inode.file;
+        let make = |name: &[u8; 1]| create(&ns, &call(&root), ROOT, name).unwrap().inode.file;
         let files = [b"f", b"g"].map(make);
         let mut model: Vec<Simple> = Vec::new();
         let of = |simple: &Simple| args(simple.session, simple.mode.access, simple.mode.deny);

@@ -1,5 +1,5 @@
-//! The same for the pages of one file that two kernels cache: what may begin when, and what waits
-//! for what.
+//! A model of the pages of one file that two kernels cache, explored in the same way: what may
+//! begin when, and what waits for what.
 //!
 //! ```text
 //!   program ── page locked ── READ ── lease state: go │ wait │ ask ──> read at the daemon ── reply
