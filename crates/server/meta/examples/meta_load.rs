@@ -1,5 +1,6 @@
-//! Measures the namespace on the embedded engine: create, stat, list, sync, start after a kill. The figures of
-//! `docs/adr/0002` come from it: `cargo run --release -p braid-meta --example meta_load -- DIR [FILES] [THREADS]`.
+//! Measures the namespace on the embedded engine: create, stat, list, sync, start after a kill. It
+//! produced the figures of `docs/adr/0002`: `cargo run --release -p braid-meta --example meta_load
+//! -- DIR [FILES] [THREADS]`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ fn name(n: u64) -> Vec<u8> {
     format!("file-{:012}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 1_000_000_000_000).into_bytes()
 }
 
-/// User and system time of this process in seconds; 0 where there is no `/proc`.
+/// User and system time of this process in seconds; 0 without `/proc`.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
@@ -86,7 +87,8 @@ fn create(ns: &Namespace, directory: FileIndex, from: u64, count: u64, threads: 
     let (wall, cpu) = (began.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     let each = 1e6 / count as f64;
     println!(
-        "create {count:>8} from {from:>8}, {threads:>2} threads: {:6.2} us, {:6.2} us CPU each, {:>8.0}/s; RssAnon {} MiB",
+        "create {count:>8} from {from:>8}, {threads:>2} threads: {:6.2} us, {:6.2} us CPU each, \
+         {:>8.0}/s; RssAnon {} MiB",
         wall * each,
         cpu * each,
         count as f64 / wall,

@@ -1,4 +1,4 @@
-//! POSIX access control lists: IEEE 1003.1e draft 17 (withdrawn), as Linux's acl(5) has it.
+//! POSIX access control lists: IEEE 1003.1e draft 17 (withdrawn), as in Linux's acl(5).
 //!
 //! ```text
 //!   user::rwx   user:7:rw-   group::r--   group:9:r--   mask::rw-   other::---
@@ -7,11 +7,15 @@
 //! ```
 //!
 //! Invariants:
-//! 1. What the mode says is not said again in the list: `chmod` changes the mask by changing the mode, and setting a list
-//!    changes the mode with it (draft 17, 23.1.2 and 23.1.3).
-//! 2. An inode has an access list only where that says more than the mode: one of three entries *is* the mode.
-//! 3. Only a directory has a default list. It decides about what is made there, and the umask does not (23.1.4).
-//! 4. Ids in a list are ascending, each once.
+//! 1. The list does not repeat what the mode contains: `chmod` changes the mask by changing the
+//!    mode, and setting a list changes the mode with it (draft 17, 23.1.2 and 23.1.3). The types
+//!    enforce it.
+//! 2. An inode has an access list only if that says more than the mode: a list of three entries
+//!    *is* the mode. `split` returns none for such a list.
+//! 3. Only a directory has a default list. It replaces the umask for files created there (23.1.4).
+//!    `check_kind` refuses it elsewhere.
+//! 4. Ids in a list ascend, each once. `non_empty` asserts it before the write; the decoder of the
+//!    record checks it after the read.
 
 use braid_types::{Failure, Status};
 
@@ -21,12 +25,12 @@ use crate::record::{Inode, Principal};
 /// Entries of one list. Linux's own file systems hold 500 to 5,000.
 pub const ACL_ENTRIES_MAX: usize = 1024;
 
-/// The name of the extended attribute that shows the access list.
+/// The extended attribute that shows the access list.
 pub(crate) const ACCESS_NAME: &[u8] = b"system.posix_acl_access";
-/// The name of the extended attribute that shows the default list.
+/// The extended attribute that shows the default list.
 pub(crate) const DEFAULT_NAME: &[u8] = b"system.posix_acl_default";
 
-/// What a named user or group may.
+/// The rights of a named user or group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Named {
     /// User or group id.
@@ -35,10 +39,10 @@ pub struct Named {
     pub bits: u8,
 }
 
-/// The entries of an access list that the mode does not say.
+/// The entries of an access list that the mode does not contain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AccessList {
-    /// What the file's group may; the mode's group bits are the mask.
+    /// Rights of the file's group; the mode's group bits are the mask.
     pub group: u8,
     /// Named users.
     pub users: Vec<Named>,
@@ -46,16 +50,16 @@ pub struct AccessList {
     pub groups: Vec<Named>,
 }
 
-/// A whole list, as a directory's default.
+/// A complete list, as a directory's default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct List {
-    /// What the owner may.
+    /// Rights of the owner.
     pub user: u8,
-    /// What the group may.
+    /// Rights of the group.
     pub group: u8,
-    /// What everybody else may.
+    /// Rights of all others.
     pub other: u8,
-    /// What named users and all groups may at most; there is one where anybody is named.
+    /// The upper bound for named users and all groups; present if anybody is named.
     pub mask: Option<u8>,
     /// Named users.
     pub users: Vec<Named>,
@@ -66,18 +70,18 @@ pub struct List {
 /// The lists of an inode.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Acl {
-    /// Who may what.
+    /// The access list.
     pub access: Option<AccessList>,
-    /// Who may what with what is made in this directory.
+    /// The default list, for files and directories created in this directory.
     pub default: Option<List>,
 }
 
-/// Permission bits of something new, before anybody's default or umask.
+/// Permission bits of a new file, before a default list or the umask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewMode {
     /// `0..=0o7777`.
     pub bits: u16,
-    /// What its maker masks out, where the directory has no default list.
+    /// Bits that the caller masks out, if the directory has no default list.
     pub umask: u16,
 }
 
@@ -89,15 +93,23 @@ impl From<u16> for NewMode {
 }
 
 impl Acl {
-    /// As an inode keeps it: nothing instead of an empty one.
+    /// As an inode stores it: nothing instead of an empty one.
     pub(crate) fn kept(self) -> Option<std::sync::Arc<Self>> {
+        debug_assert!(self.is_sorted(), "4: ids ascend, each once");
         (self.access.is_some() || self.default.is_some()).then(|| std::sync::Arc::new(self))
+    }
+
+    fn is_sorted(&self) -> bool {
+        let access = self.access.iter().flat_map(|list| [&list.users, &list.groups]);
+        let default = self.default.iter().flat_map(|list| [&list.users, &list.groups]);
+        access.chain(default).all(|named| named.windows(2).all(|pair| pair[0].id < pair[1].id))
     }
 }
 
 impl AccessList {
-    /// What a user may who is not the owner: draft 17, 23.1.5, steps 2 to 4. The first entry that names the user decides;
-    /// else any of its groups that grants all; else, where it is in none of them, what everybody may.
+    /// The rights of a user that is not the owner: draft 17, 23.1.5, steps 2 to 4. The first entry
+    /// that names the user decides. Otherwise any of its groups that grants everything decides; and
+    /// if it is in none of them, the rights of all others.
     pub(crate) fn permits(&self, who: &Identity, inode: &Inode, want: Want) -> bool {
         let mask = (inode.mode >> 3 & 7) as u8;
         let grants = |bits: u8| want.0 & !bits == 0;
@@ -117,7 +129,7 @@ impl AccessList {
         grants((inode.mode & 7) as u8)
     }
 
-    /// The whole list, with what the mode says.
+    /// The complete list, with the entries from the mode.
     pub(crate) fn whole(&self, mode: u16) -> List {
         List {
             user: (mode >> 6 & 7) as u8,
@@ -131,15 +143,15 @@ impl AccessList {
 }
 
 impl List {
-    /// Mode bits and the rest, as an inode keeps an access list. A list that the mode says whole leaves no rest.
+    /// Mode bits, and the rest as an inode stores it. A list that equals the mode leaves no rest.
     pub(crate) fn split(self) -> (u16, Option<AccessList>) {
         let Self { user, group, other, mask, users, groups } = self;
         let mode = u16::from(user) << 6 | u16::from(mask.unwrap_or(group)) << 3 | u16::from(other);
         (mode, mask.map(|_| AccessList { group, users, groups }))
     }
 
-    /// The list of something that is made with these permission bits: draft 17, 23.1.4. Each class gets what both
-    /// grant.
+    /// The list of a file created with these permission bits: draft 17, 23.1.4. Each class gets
+    /// what both grant.
     pub(crate) fn inherited(&self, mode: u16) -> Self {
         let (user, group, other) = ((mode >> 6) as u8, (mode >> 3) as u8, mode as u8);
         let mut new = self.clone();
@@ -161,7 +173,7 @@ pub(crate) enum Which {
 }
 
 impl Which {
-    /// The list that an extended attribute shows; `None` for the name of another.
+    /// The list that an extended attribute shows; `None` for another attribute.
     pub(crate) fn of(name: &[u8]) -> Option<Self> {
         match name {
             ACCESS_NAME => Some(Self::Access),
@@ -171,7 +183,7 @@ impl Which {
     }
 }
 
-/// One of an inode's lists, whole.
+/// One of an inode's lists, complete.
 pub(crate) fn list_of(inode: &Inode, which: Which) -> Option<List> {
     let acl = inode.acl.as_ref()?;
     match which {
@@ -180,8 +192,8 @@ pub(crate) fn list_of(inode: &Inode, which: Which) -> Option<List> {
     }
 }
 
-/// Sets or removes a list. The mode follows the access list; without one it stays, its group bits as the mask left them:
-/// Linux does so too.
+/// Sets or removes a list. The mode follows the access list. If the list is removed, the mode keeps
+/// its group bits as the mask left them, as on Linux.
 pub(crate) fn set(inode: &mut Inode, which: Which, list: Option<List>) {
     let mut acl = inode.acl.as_deref().cloned().unwrap_or_default();
     match which {
@@ -201,7 +213,7 @@ pub(crate) fn set(inode: &mut Inode, which: Which, list: Option<List>) {
 /// Whether a kind of file may have a list.
 pub(crate) fn check_kind(inode: &Inode, which: Which, removes: bool) -> Result<(), Failure> {
     match which {
-        // Linux: a symbolic link has none, and no default list but a directory's.
+        // Linux: a symbolic link has no list, and only a directory has a default list.
         _ if inode.kind == crate::record::FileKind::Symlink => Err(Status::Unsupported.into()),
         Which::Default if !inode.is_directory() && !removes => Err(Status::PermissionDenied.into()),
         _ => Ok(()),

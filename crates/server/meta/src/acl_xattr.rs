@@ -1,4 +1,5 @@
-//! A list as the bytes of Linux's `system.posix_acl_access` and `system.posix_acl_default` (linux/posix_acl_xattr.h):
+//! A list as the bytes of Linux's `system.posix_acl_access` and `system.posix_acl_default`
+//! (linux/posix_acl_xattr.h):
 //!
 //! ```text
 //!   version u32 = 2, then for each entry: tag u16, bits u16, id u32, all little-endian
@@ -19,7 +20,7 @@ const GROUP: u16 = 0x08;
 const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 
-/// The bytes of a list. An id that Linux cannot have is left out: nobody there is that user.
+/// The bytes of a list. An id that Linux cannot represent is left out: no user there has it.
 pub(crate) fn encode(list: &List) -> Vec<u8> {
     let mut out = VERSION.to_le_bytes().to_vec();
     let mut entry = |tag: u16, bits: u8, id: u32| {
@@ -39,12 +40,12 @@ pub(crate) fn encode(list: &List) -> Vec<u8> {
     out
 }
 
-/// The list of some bytes; `None` for one without entries, which removes what is there.
+/// The list in some bytes. `None` for a list without entries, which removes the existing one.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Option<List>, Failure> {
     let invalid = || Failure::new(Status::Invalid, "not an access control list");
     let (version, entries) = bytes.split_first_chunk::<4>().ok_or_else(invalid)?;
     if u32::from_le_bytes(*version) != VERSION {
-        // Linux: EOPNOTSUPP for a version that it does not know.
+        // Linux: EOPNOTSUPP for an unknown version.
         return Err(Status::Unsupported.into());
     }
     if entries.is_empty() {
@@ -56,14 +57,14 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Option<List>, Failure> {
     if entries.len() / ENTRY_BYTES > ACL_ENTRIES_MAX {
         return Err(Failure::new(
             Status::NoSpace,
-            format!("a list has at most {ACL_ENTRIES_MAX} entries"),
+            format!("an access control list has at most {ACL_ENTRIES_MAX} entries"),
         ));
     }
     read(entries).map(Some).ok_or_else(invalid)
 }
 
-/// Draft 17, 23.1.2: the three entries of the mode exactly once, named ones each once, and with any of those a mask. In the order of
-/// their tags, as Linux asks.
+/// Draft 17, 23.1.2: the three entries of the mode exactly once, each named entry once, and a mask
+/// if there is a named entry. They come in the order of their tags, as Linux requires.
 fn read(entries: &[u8]) -> Option<List> {
     let (mut user, mut group, mut other) = (None, None, None);
     let mut list = List::default();

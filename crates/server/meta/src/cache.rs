@@ -1,9 +1,13 @@
-//! Inodes in memory: bounded, in step with the store.
+//! The inode cache: bounded, and never older than the store.
 //!
-//! 1. Writers set what they committed; so an inode in the cache is never older than the store's.
-//! 2. A reader that missed may add what it read only if no writer touched its slice of the cache meanwhile: else it
-//!    would put back an inode that was changed or removed.
-//! 3. Eviction is second chance: what was used since the hand last passed stays.
+//! Invariants:
+//! 1. Writers set the inodes that they committed. An inode in the cache is therefore never older
+//!    than the one in the store.
+//! 2. A reader that missed may add what it read only if no writer has touched its slice of the
+//!    cache since. Otherwise it would put back an inode that was changed or removed. `add` checks
+//!    it.
+//! 3. A slice holds at most `per_slice_max` inodes; `insert` asserts it. Eviction is second chance:
+//!    an inode that was used since the hand last passed stays.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,9 +28,9 @@ struct Slot {
 #[derive(Default)]
 struct Slice {
     map: HashMap<FileIndex, Slot, IdState>,
-    /// In the order that they came: each index in `map` once, and some that were removed.
+    /// In the order of arrival: each index in `map` once, and some that were removed.
     order: VecDeque<FileIndex>,
-    /// Counts writers' changes (invariant 2).
+    /// Counts the changes of writers (invariant 2).
     writes: u64,
 }
 
@@ -35,12 +39,12 @@ pub(crate) struct InodeCache {
     per_slice_max: usize,
 }
 
-/// What a reader that missed must show to add what it read.
+/// The number of changes at a miss; a reader shows it to add what it read.
 #[derive(Clone, Copy)]
 pub(crate) struct Missed(u64);
 
 impl InodeCache {
-    /// A cache of at most `inodes`, rounded up to one a slice.
+    /// A cache of at most `inodes`, rounded up to one per slice.
     pub(crate) fn new(inodes: usize) -> Self {
         let slices = (0..SLICES).map(|_| Mutex::default()).collect();
         Self { slices, per_slice_max: inodes.div_ceil(SLICES).max(1) }
@@ -62,7 +66,7 @@ impl InodeCache {
         }
     }
 
-    /// For a reader: adds what it read from the store after it missed.
+    /// For a reader: adds what it read from the store after a miss.
     pub(crate) fn add(&self, inode: Arc<Inode>, missed: Missed) {
         let mut slice = self.slice(inode.file);
         if slice.writes == missed.0 {
@@ -70,14 +74,14 @@ impl InodeCache {
         }
     }
 
-    /// For a writer: what it committed.
+    /// For a writer: sets the inode that it committed.
     pub(crate) fn set(&self, inode: Arc<Inode>) {
         let mut slice = self.slice(inode.file);
         slice.writes += 1;
         self.insert(&mut slice, inode);
     }
 
-    /// For a writer: the inode is gone.
+    /// For a writer: removes the inode that it deleted.
     pub(crate) fn remove(&self, file: FileIndex) {
         let mut slice = self.slice(file);
         slice.writes += 1;
@@ -100,9 +104,10 @@ impl InodeCache {
         }
         slice.map.insert(file, Slot { inode, used: AtomicBool::new(false) });
         slice.order.push_back(file);
+        debug_assert!(slice.map.len() <= self.per_slice_max, "3: the cache is bounded");
     }
 
-    /// Inodes in it.
+    /// The number of cached inodes.
     pub(crate) fn len(&self) -> usize {
         self.slices
             .iter()

@@ -1,21 +1,28 @@
-//! The change counter of files (RFC 8881 5.8.1.4): one counter of the server, of which each change draws the next number.
+//! The change counter of files (RFC 8881 5.8.1.4): one counter for the whole server. Each change
+//! takes its next number.
 //!
 //! ```text
-//!   1 << 62  |  epoch << 42  |  changes and looks at objects in this epoch
+//!   1 << 62  |  epoch << 42  |  changes and change queries in this epoch
 //! ```
 //!
 //! Invariants:
-//! 1. The counter of a file rises with every change of it, and is never again what it was for other bytes or attributes.
-//!    Numbers of one epoch only rise, those of a later epoch are higher: also than numbers that a server told and did
-//!    not live to write.
-//! 2. Bytes change without the server. So while somebody may write a file, each look at its objects draws a number, unless they
-//!    are as they were at a look by which their last write was long ago (`looks.rs` of the server). The last number,
-//!    after the last writer, is what is recorded.
-//! 3. A loss of power takes changes back that were told. After one, no counter is told that is below the *floor*, which is
-//!    the first number of the epoch that began with it: else a file that was overwritten in place while its mark was only
-//!    in memory would show the counter of its old bytes. It is seen by the boot of the host, which the store remembers.
+//! 1. A file's counter rises with every change of it. It never returns to a number that stood for
+//!    other bytes or attributes. Numbers rise within an epoch, and those of a later epoch are
+//!    higher. This also covers numbers that a server reported and did not live to write. `next`
+//!    asserts that an epoch's numbers are not used up.
+//! 2. Bytes change without the metadata server. While a file may be written, each change query
+//!    therefore takes a number, unless the objects are unchanged since a query that found their
+//!    last write long ago (`change_queries.rs` of the server). The last number, after the last
+//!    writer, is recorded. This module cannot check it: it does not see the objects.
+//! 3. A loss of power undoes changes that were reported. After one, the server reports no counter
+//!    below the *floor*, which is the first number of the epoch that began after it. Otherwise a
+//!    file that was overwritten in place, while its size mark was only in memory, would show the
+//!    counter of its old bytes. The server recognizes a loss of power by the boot of the host,
+//!    which the store remembers. `Namespace::decode` raises the counter of each inode that it reads
+//!    to the floor.
 //!
-//! Numbers that earlier versions made of times are below 2^62, as long as the times are of before the year 2116.
+//! Earlier versions derived numbers from times. Those are below 2^62 as long as the times are
+//! before the year 2116.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,11 +32,11 @@ use crate::codec::{Decoder, Encoder};
 use crate::key;
 use crate::store::{Batch, MetaStore};
 
-/// Bits of the counter within an epoch: 500 days of 100,000 changes a second, and room for a million starts.
+/// Bits of the counter within an epoch: 500 days at 100,000 changes a second, and a million starts.
 const COUNTER_BITS: u32 = 42;
 const VERSION: u8 = 1;
 
-/// The server's counter.
+/// The server's change counter.
 #[derive(Debug)]
 pub(crate) struct Changes {
     newest: AtomicU64,
@@ -37,7 +44,8 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// That of an epoch that begins. `boot` names the time since which the host has not lost power; `None` where that is not known.
+    /// The counter of an epoch that begins. `boot` identifies the period since the host last lost
+    /// power; `None` if that is unknown.
     pub(crate) fn begin(
         store: &dyn MetaStore,
         batch: &mut Batch,
@@ -55,10 +63,12 @@ impl Changes {
     }
 
     pub(crate) fn next(&self) -> u64 {
-        self.newest.fetch_add(1, Ordering::Relaxed) + 1
+        let next = self.newest.fetch_add(1, Ordering::Relaxed) + 1;
+        debug_assert!(next % (1 << COUNTER_BITS) != 0, "1: the numbers of an epoch are used up");
+        next
     }
 
-    /// No counter of a file is below it.
+    /// No file's counter is reported below it.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
     }

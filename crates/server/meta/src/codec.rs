@@ -1,4 +1,4 @@
-//! Little-endian bytes in and out: how every record of the metadata store is laid out.
+//! Little-endian encoding of the records of the metadata store.
 
 use std::ops::Range;
 
@@ -17,12 +17,12 @@ impl Encoder {
         Self(bytes)
     }
 
-    /// Goes on behind what is there.
+    /// Appends to existing bytes.
     pub(crate) fn after(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// Appends a copy of bytes that are there.
+    /// Appends a copy of a range of its own bytes.
     pub(crate) fn again(&mut self, bytes: Range<usize>) {
         self.0.extend_from_within(bytes);
     }
@@ -64,7 +64,7 @@ impl Encoder {
     }
 }
 
-/// Takes fields from a record. Every length is checked against what is there (I9).
+/// Reads fields from a record. Every length is checked against the remaining bytes (I9).
 pub(crate) struct Decoder<'a> {
     rest: &'a [u8],
     what: &'static str,
@@ -127,17 +127,17 @@ impl<'a> Decoder<'a> {
         self.raw(bytes)
     }
 
-    /// Whether nothing is left.
+    /// Whether nothing remains.
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Everything that is left.
+    /// All remaining bytes.
     pub(crate) fn tail(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
-    /// Nothing may be left over (I10).
+    /// An error if bytes remain (I10).
     pub(crate) fn finish(self) -> Result<(), RecordError> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.broken()) }
     }

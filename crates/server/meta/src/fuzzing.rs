@@ -1,4 +1,4 @@
-//! Ways for `fuzz/` into the parsers of this crate. Not an interface.
+//! Entry points for `fuzz/` into the parsers of this crate. Not a public interface.
 
 use braid_types::{FileIndex, IodId, KeyId, SessionId};
 
@@ -9,7 +9,8 @@ use crate::record::{
 };
 pub use crate::store::engine::fuzzing::*;
 
-/// Decodes the bytes as each kind of record. What decodes is the same after it was encoded again.
+/// Decodes the bytes as each kind of record. A record that decodes must be equal after encoding it
+/// again.
 pub fn read_records(bytes: &[u8]) {
     macro_rules! same_again {
         ($($name:ty, $decode:expr);* $(;)?) => {$(

@@ -1,4 +1,4 @@
-//! Who asks, and what the permission bits say to that.
+//! The identity of a caller, and what the permission bits allow it.
 
 use braid_types::{Failure, Status, Timestamp};
 
@@ -9,12 +9,12 @@ use crate::record::{Inode, Principal};
 pub struct Identity {
     /// User id; 0 overrides permissions.
     pub uid: u64,
-    /// Primary group: of the files that it makes.
+    /// Primary group: the group of files that the user creates.
     pub gid: u64,
     /// Supplementary groups.
     pub groups: Vec<u64>,
-    /// Somebody else has asked the permissions, the kernel of a mount: nothing is refused that root may do, and what is
-    /// made is this user's all the same.
+    /// The kernel of a mount has checked the permissions already. Everything that root may do is
+    /// allowed; new files still belong to this user.
     pub checked: bool,
 }
 
@@ -29,7 +29,7 @@ impl Identity {
         self.uid == 0
     }
 
-    /// Whether permissions do not hold it.
+    /// Whether permissions are not checked for it.
     pub fn is_unheld(&self) -> bool {
         self.is_root() || self.checked
     }
@@ -55,27 +55,28 @@ pub struct Replay {
     pub slot: u32,
     /// Rises by one with each operation in the slot, from 1.
     pub sequence: u64,
-    /// A digest of what is asked, and by whom, that a caller cannot choose: only the very same is a retry.
+    /// A digest of the request and its caller, which a caller cannot choose: only an identical
+    /// request is a retry.
     pub request: u64,
 }
 
-/// What comes with every operation that changes something.
+/// The context of every operation that changes something.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
-    /// Who asks.
+    /// The caller.
     pub who: &'a Identity,
     /// The metadata server's clock.
     pub now: Timestamp,
-    /// How a retry is recognised; `None`: it is not (the server's own work).
+    /// How a retry is recognised; `None` for the server's own work, which is not retried.
     pub replay: Option<Replay>,
 }
 
-/// What an operation wants of an inode; a set.
+/// What an operation needs to do with an inode; a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Want(pub u8);
 
 impl Want {
-    /// Nothing: only that it is there.
+    /// Nothing: the inode only has to exist.
     pub const NOTHING: Self = Self(0);
     /// Execute a file, search a directory.
     pub const EXECUTE: Self = Self(1);
@@ -86,13 +87,14 @@ impl Want {
     /// Change the entries of a directory.
     pub const CHANGE_ENTRIES: Self = Self(3);
 
-    /// Both.
+    /// The union.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// Checks the permission bits and the access list: the first class that fits decides, as POSIX has it.
+/// Checks the permission bits and the access list: the first class that matches decides, as in
+/// POSIX.
 pub fn permit(who: &Identity, inode: &Inode, want: Want) -> Result<(), Failure> {
     if let Some(access) = inode.acl.as_ref().and_then(|acl| acl.access.as_ref())
         && !who.is_unheld()
@@ -115,12 +117,14 @@ pub fn permit(who: &Identity, inode: &Inode, want: Want) -> Result<(), Failure> 
     if want.0 & !granted == 0 { Ok(()) } else { Err(Status::PermissionDenied.into()) }
 }
 
-/// Root reads and writes everything, searches every directory, and executes what anybody may.
+/// Root reads and writes everything, searches every directory, and executes what anybody may
+/// execute.
 fn root_bits(inode: &Inode) -> u8 {
     if inode.is_directory() || inode.mode & 0o111 != 0 { 7 } else { 6 }
 }
 
-/// In a sticky directory only the owner of the entry's file, of the directory, or root removes or renames an entry.
+/// In a sticky directory only root, the directory's owner and the file's owner may remove or rename
+/// an entry.
 pub(crate) fn permit_sticky(
     who: &Identity,
     directory: &Inode,
@@ -128,6 +132,6 @@ pub(crate) fn permit_sticky(
 ) -> Result<(), Failure> {
     let free =
         directory.mode & 0o1000 == 0 || who.is_unheld() || who.owns(directory) || who.owns(target);
-    // POSIX unlink(): EPERM or EACCES; Linux gives EPERM.
+    // POSIX unlink(): EPERM or EACCES; Linux returns EPERM.
     if free { Ok(()) } else { Err(Status::NotPermitted.into()) }
 }

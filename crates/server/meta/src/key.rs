@@ -1,5 +1,6 @@
-//! Keys of the metadata store. Each begins with the virtual shard that owns it, big-endian, then a letter for the
-//! kind of record, then big-endian fields, so that keys sort as their fields do. `docs/format-meta.md` lists them.
+//! Keys of the metadata store. A key begins with the shard that owns it, big-endian, then a letter
+//! for the kind of record, then big-endian fields. Keys therefore sort as their fields do.
+//! `docs/format-meta.md` lists them.
 
 use std::ops::Deref;
 
@@ -7,7 +8,7 @@ use braid_types::{FileIndex, IodId, KeyId, SessionId, ShardId, limits::NAME_BYTE
 
 use crate::record::QuotaOwner;
 
-/// What a key names; the letter is part of the format.
+/// The kind of record that a key names; the letter is part of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -40,7 +41,7 @@ pub(crate) const CLUSTER_SHARD: ShardId = ShardId(0);
 /// The longest key: shard, kind, file, and a name.
 const BYTES_MAX: usize = 2 + 1 + 8 + NAME_BYTES_MAX;
 
-/// A key, on the stack: a create makes a dozen.
+/// A key, on the stack: a create uses a dozen.
 #[derive(Clone)]
 pub(crate) struct Key {
     bytes: [u8; BYTES_MAX],
@@ -168,7 +169,7 @@ pub(crate) fn iod(id: IodId) -> Key {
     key(CLUSTER_SHARD, Kind::Iod, &[&id.0.to_be_bytes()])
 }
 
-/// Why `fsck` must look at the file system, until it has.
+/// The needs-fsck flag: why `fsck` must check the file system.
 pub(crate) fn fsck_mark() -> Key {
     key(CLUSTER_SHARD, Kind::FsckMark, &[])
 }
@@ -200,7 +201,7 @@ pub(crate) fn all_of(file: FileIndex, kind: Kind) -> Range {
     Range { from: of_file(kind, file, &[]).to_vec(), end }
 }
 
-/// Every cookie of a directory past `after`.
+/// Every cookie of a directory after `after`.
 pub(crate) fn cookies_after(directory: FileIndex, after: u64) -> Range {
     Range {
         from: cookie(directory, after.saturating_add(1)).to_vec(),
@@ -216,22 +217,22 @@ pub(crate) fn replays_of(shard: ShardId, session: SessionId) -> Range {
     Range { from, end }
 }
 
-/// The file that a key of a file's record names.
+/// The file in a key of a file's record.
 pub(crate) fn file_of(key: &[u8]) -> Option<FileIndex> {
     Some(FileIndex(u64::from_be_bytes(key.get(3..11)?.try_into().ok()?)))
 }
 
-/// The owner that a key of a usage or a quota names.
+/// The owner in a key of a usage or quota.
 pub(crate) fn owner_of(key: &[u8]) -> Option<QuotaOwner> {
     QuotaOwner::from_parts(*key.get(3)?, u64::from_be_bytes(key.get(4..)?.try_into().ok()?))
 }
 
-/// What stands behind the file in a key of a file's record: a name, a cookie.
+/// The part of a file's key after the file: a name, a cookie.
 pub(crate) fn tail_of(key: &[u8]) -> &[u8] {
     key.get(11..).unwrap_or_default()
 }
 
-/// The 64-bit number behind the file: a cookie or a session.
+/// The 64-bit number after the file: a cookie or a session.
 pub(crate) fn number_of(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(tail_of(key).try_into().ok()?))
 }

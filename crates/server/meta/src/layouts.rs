@@ -1,5 +1,6 @@
-//! Layouts in memory, each once: the files of a cluster have few different ones, and a layout is larger than the rest
-//! of its inode. Without this an inode in the cache takes more than the 400 bytes that it may.
+//! The layout table: each distinct layout once in memory. The files of a cluster have few different
+//! layouts, and a layout is larger than the rest of its inode. Without the table a cached inode
+//! would take more than the 400 bytes that it may.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,14 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use braid_layout::Layout;
 
-/// Different layouts that are shared at most; further ones are each inode's own.
+/// Distinct layouts that are shared at most; each further inode has its own copy.
 const SHARED_MAX: usize = 4096;
 
 #[derive(Default)]
 pub(crate) struct Layouts(Mutex<HashMap<u64, Arc<Layout>>>);
 
 impl Layouts {
-    /// The one copy of a layout, or its own where two have the same fingerprint or too many are known.
+    /// The shared copy of a layout. The given one is returned if two layouts have the same
+    /// fingerprint or the table is full.
     pub(crate) fn share(&self, layout: Arc<Layout>) -> Arc<Layout> {
         let fingerprint = fingerprint(&layout);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,7 +35,7 @@ impl Layouts {
     }
 }
 
-/// Over what tells layouts apart in practice: who holds which part.
+/// Covers what distinguishes layouts in practice: the I/O daemon of each part.
 fn fingerprint(layout: &Layout) -> u64 {
     let mut hasher = DefaultHasher::new();
     layout.version.hash(&mut hasher);
@@ -63,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_limit_are_shared_and_unused_ones_make_room() {
+    fn the_table_is_bounded_and_replaces_unused_layouts() {
         let layouts = Layouts::default();
         let numbered = |n: usize| {
             let mut layout = layout(1);

@@ -1,12 +1,14 @@
-//! The namespace: names, inodes and what must outlive a crash with them, over an ordered key-value store.
+//! The namespace: names, inodes and the other metadata that must survive a crash, in an ordered
+//! key-value store.
 //!
 //! ```text
 //! mds ─▶ Namespace ─▶ ops/* ─▶ Tx (one batch: changes + replay record, I7) ─▶ MetaStore ─▶ Engine
-//!                        └───▶ readers: InodeCache, View
+//!                        └───▶ readers: InodeCache, snapshots of the store
 //! ```
 //!
-//! Synchronous and thread-safe; it reads no clock, knows no network, and gives out no capabilities. An operation that
-//! returned has been written to the log (I6); [`Namespace::sync`] forces the log to the disk.
+//! The namespace is synchronous and thread-safe. It reads no clock, uses no network and issues no
+//! capabilities. When an operation returns, its batch has been written to the log (I6);
+//! [`Namespace::sync`] forces the log to disk.
 //!
 //! ```
 //! use std::sync::Arc;

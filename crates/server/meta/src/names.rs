@@ -1,9 +1,14 @@
-//! Names of directories in memory: a path's first components are the same for thousands of calls.
+//! The directory name cache: the first components of a path are the same for thousands of calls.
 //!
-//! 1. Only names that lead to directories are kept: a file's name is asked for once, and would push out what is used.
-//! 2. A writer forgets a directory's name after the batch that takes it away or gives it to another file, before that
-//!    is acknowledged. Who walks meanwhile still goes the old way, as if it had come before.
-//! 3. A reader that missed may add what it found only if no writer forgot a name of its slice meanwhile.
+//! Invariants:
+//! 1. Only names that lead to directories are cached. A file's name is looked up once, and would
+//!    evict names in use.
+//! 2. A writer removes a directory's name after the batch that removes it or gives it to another
+//!    file, and before that batch is acknowledged. A walk meanwhile still takes the old path, as if
+//!    it had come earlier.
+//! 3. A reader that missed may add what it found only if no writer has removed a name of its slice
+//!    since. `add` checks it.
+//! 4. `names` counts the names of a slice, and is at most `NAMES_PER_SLICE_MAX`. `add` asserts it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,8 +17,8 @@ use braid_types::{FileIndex, IdState};
 
 /// Slices, each with its own lock.
 const SLICES: usize = 64;
-/// Names in one slice: at some 100 B each, all slices take about 6 MiB. A slice that is full begins anew: what is in
-/// use is back after one lookup.
+/// Names in one slice: at about 100 B each, all slices take about 6 MiB. A full slice is emptied;
+/// names in use return with one lookup.
 const NAMES_PER_SLICE_MAX: usize = 1024;
 
 type Names = HashMap<Box<[u8]>, FileIndex>;
@@ -22,14 +27,14 @@ type Names = HashMap<Box<[u8]>, FileIndex>;
 struct Slice {
     directories: HashMap<FileIndex, Names, IdState>,
     names: usize,
-    /// Counts what writers forgot (invariant 3).
-    forgotten: u64,
+    /// Counts the removals by writers (invariant 3).
+    removals: u64,
 }
 
 /// See the module.
 pub(crate) struct DirectoryNames(Vec<Mutex<Slice>>);
 
-/// What a reader that missed must show to add what it found.
+/// The number of removals at a miss; a reader shows it to add what it found.
 #[derive(Clone, Copy)]
 pub(crate) struct Missed(u64);
 
@@ -42,13 +47,13 @@ impl DirectoryNames {
     pub(crate) fn find(&self, directory: FileIndex, name: &[u8]) -> Result<FileIndex, Missed> {
         let slice = self.slice(directory);
         let found = slice.directories.get(&directory).and_then(|names| names.get(name));
-        found.copied().ok_or(Missed(slice.forgotten))
+        found.copied().ok_or(Missed(slice.removals))
     }
 
     /// For a reader: the name leads to the directory `target`.
     pub(crate) fn add(&self, directory: FileIndex, name: &[u8], target: FileIndex, missed: Missed) {
         let mut slice = self.slice(directory);
-        if slice.forgotten != missed.0 {
+        if slice.removals != missed.0 {
             return;
         }
         if slice.names >= NAMES_PER_SLICE_MAX {
@@ -58,12 +63,13 @@ impl DirectoryNames {
         let added =
             slice.directories.entry(directory).or_default().insert(name.into(), target).is_none();
         slice.names += usize::from(added);
+        debug_assert!(slice.names <= NAMES_PER_SLICE_MAX, "4: the cache is bounded");
     }
 
-    /// For a writer: the name is gone, or leads somewhere else.
+    /// For a writer: the name was removed or leads elsewhere.
     pub(crate) fn forget(&self, directory: FileIndex, name: &[u8]) {
         let mut slice = self.slice(directory);
-        slice.forgotten += 1;
+        slice.removals += 1;
         let Some(names) = slice.directories.get_mut(&directory) else { return };
         let removed = names.remove(name).is_some();
         if names.is_empty() {
@@ -85,7 +91,7 @@ mod tests {
     const HOME: FileIndex = FileIndex(2);
 
     #[test]
-    fn a_reader_does_not_put_back_what_a_writer_took_away() {
+    fn a_reader_does_not_restore_a_removed_name() {
         let names = DirectoryNames::new();
         let missed = names.find(FileIndex::ROOT, b"home").unwrap_err();
         names.forget(FileIndex::ROOT, b"home");
@@ -94,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_found_until_it_is_forgotten_and_its_neighbours_stay() {
+    fn a_name_is_found_until_it_is_removed_and_others_stay() {
         let names = DirectoryNames::new();
         for name in [&b"home"[..], b"tmp"] {
             let missed = names.find(FileIndex::ROOT, name).unwrap_err();

@@ -1,7 +1,8 @@
-//! The namespace as a whole: how it is made, opened, read and changed.
+//! The namespace as a whole: how it is created, opened, read and changed.
 //!
-//! Lock order: `writer`, then the store's own, then one slice of the cache. Readers take no `writer`: they look names
-//! up in the store and inodes in the cache or the store, and see each batch whole.
+//! Lock order: `writer`, then the store's locks, then one slice of a cache. Readers do not take
+//! `writer`. They look up names in the store, and inodes in the cache or the store; they see each
+//! batch completely.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -28,18 +29,19 @@ use crate::record::{
 use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
 use crate::tx::{Op, Tx, encode_counter};
 
-/// How the namespace divides memory.
+/// Limits and settings of the namespace.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Inodes kept in memory, at about 400 B each.
+    /// Inodes cached in memory, at about 400 B each.
     pub cached_inodes_max: usize,
-    /// Names the host's time since its last start, in which nothing that was committed can have gone with the power; `None`
-    /// where that is not known. See `changes.rs`.
+    /// Identifies the host's boot: no committed change can have been lost with the power since
+    /// then. `None` if it is unknown. See `change_counter.rs`.
     pub boot: Option<u128>,
 }
 
 impl Default for Options {
-    /// 262,144 inodes, 100 MiB when there are so many: one that is not in memory costs a stat a fifth more.
+    /// 262,144 inodes, up to 100 MiB. A stat of an inode that is not in memory takes a fifth
+    /// longer.
     fn default() -> Self {
         Self { cached_inodes_max: 262_144, boot: Some(0) }
     }
@@ -53,48 +55,51 @@ pub struct Namespace {
     pub(crate) layouts: Layouts,
     pub(crate) fence: Fence,
     pub(crate) shards: u16,
-    /// Whether anybody has limits: lets every open pass without the writer's lock where nobody has.
+    /// Whether any owner has a quota. If not, opens pass without the writer's lock.
     pub(crate) limited: AtomicBool,
-    /// As [`Opens::denying`]: lets everybody pass without the writer's lock where nobody denies anything.
+    /// As [`Opens::denying`]. If it is 0, calls pass without the writer's lock.
     pub(crate) denying: AtomicUsize,
-    /// Files whose objects wait to be deleted.
+    /// Files whose objects wait for deletion.
     pub(crate) deletions: AtomicU64,
     changes: Changes,
     writer: Mutex<Writer>,
 }
 
-/// What only the one writer at a time sees and changes.
+/// State that only the holder of the writer's lock reads and changes.
 pub(crate) struct Writer {
     pub(crate) counters: HashMap<ShardId, Counter, IdState>,
     pub(crate) next_shard: u16,
     pub(crate) opens: Opens,
     /// See [`Namespace::keep_orphans`].
     pub(crate) keep_orphans: bool,
-    /// The newest sequence of each slot seen since the start: a newer one needs no look into the store.
+    /// The newest sequence of each slot seen since the start. A newer one needs no lookup in the
+    /// store.
     pub(crate) replays: HashMap<(SessionId, u32), u64, IdState>,
     pub(crate) cluster: ClusterIdentity,
     pub(crate) ledger: Ledger,
-    /// A count of fsck that is under way.
+    /// A recount by fsck that is in progress.
     pub(crate) recount: Option<Recount>,
 }
 
-/// File counters of one shard: `[next, reserved)` may be given out without a record.
+/// File counters of one shard. Those in `[next, reserved)` may be given out without a record.
 #[derive(Clone, Copy)]
 pub(crate) struct Counter {
-    /// The first that this run of the server gives out.
+    /// The first one that this epoch of the server gives out.
     pub(crate) first: u64,
     pub(crate) next: u64,
     pub(crate) reserved: u64,
 }
 
-/// Counters reserved at a time, and a crash wastes at most twice as many of 2^48. Half of them last a shard for two ticks of
-/// the server, in which [`Namespace::reserve_ahead`] gets the next ones, at 60,000 creates a second.
+/// Counters reserved at a time; a crash wastes at most twice as many of 2^48. At 60,000 creates a
+/// second, half of them last a shard for two ticks of the server, in which
+/// [`Namespace::reserve_ahead`] gets the next ones.
 pub(crate) const COUNTERS_RESERVED: u64 = 65_536;
-/// The first cookie of a directory: 0 is "from the start", 1 and 2 are left to gateways for "." and "..".
+/// The first cookie of a directory. 0 means "from the start"; 1 and 2 are left to gateways for "."
+/// and "..".
 pub(crate) const COOKIE_FIRST: u64 = 3;
 
 impl Namespace {
-    /// Makes an empty namespace with `shards` virtual shards in an empty store, synced.
+    /// Creates an empty namespace with `shards` shards in an empty store, synced.
     pub fn format(
         store: &dyn MetaStore,
         uuid: ClusterUuid,
@@ -130,11 +135,12 @@ impl Namespace {
         Ok(store.sync(sequence)?)
     }
 
-    /// Opens a namespace and takes it over: the epoch rises, and with it the fence, so that an older server's
-    /// commits are refused.
+    /// Opens a namespace and takes it over: the epoch rises, and with it the leader fence, so that
+    /// an older server's commits are refused.
     pub fn open(store: Arc<dyn MetaStore>, options: Options) -> Result<Self, Failure> {
         let Some(bytes) = store.get(&key::cluster())? else {
-            let why = "the metadata store holds no cluster: it was never made whole; try: braid init with a new directory";
+            let why = "the metadata store holds no cluster: its creation was interrupted; \
+                       try: braid init with a new directory";
             return Err(Failure::new(Status::NotFound, why));
         };
         let mut cluster = ClusterIdentity::decode(&bytes)?;
@@ -182,17 +188,17 @@ impl Namespace {
         MdsEpoch(self.fence.0)
     }
 
-    /// The next number of the change counter: above every one that was told.
+    /// The next number of the change counter, above every number that was reported.
     pub fn next_change(&self) -> u64 {
         self.changes.next()
     }
 
-    /// Virtual shards in use: shard ids are below it.
+    /// Shards in use: shard ids are below it.
     pub fn shards(&self) -> u16 {
         self.shards
     }
 
-    /// Inodes in memory now.
+    /// Inodes cached now.
     pub fn cached_inodes(&self) -> usize {
         self.cache.len()
     }
@@ -202,8 +208,9 @@ impl Namespace {
         self.store.committed()
     }
 
-    /// Reserves file indexes for the shards that have given out half of theirs, so that no create waits for the disk with
-    /// everybody behind it. The force is outside of the lock; what it takes with it is given out when it is done.
+    /// Reserves file indexes for shards that have given out half of theirs, so that no create waits
+    /// for the disk while others queue behind it. The log is forced outside the lock; the new
+    /// indexes are given out after that.
     pub fn reserve_ahead(&self) -> Result<(), Failure> {
         let mut batch = Batch::new();
         let mut writer = self.writer();
@@ -217,13 +224,14 @@ impl Namespace {
         if ahead.is_empty() {
             return Ok(());
         }
-        // In the order of other reservations: under the lock, so that no record falls.
+        // Under the lock, in the order of other reservations: no recorded counter may fall.
         let sequence = self.store.commit(batch, self.fence)?;
         drop(writer);
         self.store.sync(sequence)?;
         writer = self.writer();
         for (shard, reserved) in ahead {
             if let Some(counter) = writer.counters.get_mut(&shard) {
+                assert!(counter.next <= counter.reserved, "an index is reserved before it is used");
                 counter.reserved = counter.reserved.max(reserved);
             }
         }
@@ -238,12 +246,13 @@ impl Namespace {
             .any(|counter| counter.reserved - counter.next < COUNTERS_RESERVED / 2)
     }
 
-    /// Returns when everything done so far survives the loss of power (I6). Callers at the same time share a flush.
+    /// Returns when everything done so far survives a loss of power (I6). Callers at the same time
+    /// share a flush.
     pub fn sync(&self) -> Result<(), Failure> {
         self.sync_to(self.store.committed())
     }
 
-    /// Returns when everything up to `sequence` survives the loss of power (I6).
+    /// Returns when everything up to `sequence` survives a loss of power (I6).
     pub fn sync_to(&self, sequence: Sequence) -> Result<(), Failure> {
         Ok(self.store.sync(sequence)?)
     }
@@ -252,8 +261,9 @@ impl Namespace {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does one operation as one batch with its replay record, or answers it from the record (I7). `home` is the
-    /// shard of the record: a function of the request, so that a retry finds it.
+    /// Runs one operation as one batch with its replay record, or answers it from the record (I7).
+    /// `home` is the shard of the record. It depends on the request alone, so that a retry finds
+    /// the record.
     pub(crate) fn change(
         &self,
         call: &Call<'_>,
@@ -272,7 +282,7 @@ impl Namespace {
             tx.batch.allow_reserve();
         }
         let outcome = body(&mut tx)?;
-        // chown(2) by root moves usage also over a limit, as on XFS.
+        // chown(2) by root moves usage even above a limit, as on XFS.
         let bounded = op.is_bounded() && !(op == Op::SetAttributes && call.who.is_root());
         tx.commit(call.replay, op, home.shard(), &outcome, bounded)?;
         Ok(outcome)
@@ -302,19 +312,20 @@ impl Namespace {
         }
     }
 
-    /// Whether this server made the file, so that nothing of it can have gone with the power. Every index that an earlier run may
-    /// have given out is below the one that this run gave first in its shard.
+    /// Whether this server created the file, so that nothing of it can have been lost with the
+    /// power. Every index that an earlier epoch may have given out is below the first one of this
+    /// epoch in its shard.
     pub fn is_of_this_run(&self, file: FileIndex) -> bool {
         let first = self.writer().counters.get(&file.shard()).map(|counter| counter.first);
         first.is_some_and(|first| file.counter() >= first)
     }
 
-    /// An inode, from memory or the store; `None` when there is none.
+    /// An inode, from memory or the store; `None` if it does not exist.
     pub(crate) fn find_inode(&self, file: FileIndex) -> Result<Option<Arc<Inode>>, Failure> {
         self.find_inode_by(file, |key| self.store.get(key))
     }
 
-    /// As `find_inode`, for who holds a view: a thread takes no second one.
+    /// As `find_inode`, for a caller with a snapshot: a thread takes no second one.
     pub(crate) fn find_inode_in(
         &self,
         view: &dyn View,
@@ -340,19 +351,19 @@ impl Namespace {
         Ok(Some(inode))
     }
 
-    /// The inode in a record, with the change counter that everybody is told.
+    /// Decodes an inode and raises its change counter to the floor.
     pub(crate) fn decode(&self, file: FileIndex, bytes: &[u8]) -> Result<Inode, RecordError> {
         let mut inode = Inode::decode(file, bytes)?;
         inode.change = inode.change.max(self.changes.floor());
         Ok(inode)
     }
 
-    /// An inode that somebody named by its index.
+    /// An inode that a caller named by its index.
     pub(crate) fn inode(&self, file: FileIndex) -> Result<Arc<Inode>, Failure> {
         self.find_inode(file)?.ok_or_else(|| Status::StaleHandle.into())
     }
 
-    /// A directory that somebody named by its index.
+    /// A directory that a caller named by its index.
     pub(crate) fn directory(&self, directory: FileIndex) -> Result<Arc<Inode>, Failure> {
         let inode = self.inode(directory)?;
         if inode.is_directory() { Ok(inode) } else { Err(Status::NotDirectory.into()) }
@@ -364,7 +375,7 @@ fn reused(replay: Replay) -> Failure {
     Failure::new(
         Status::Malformed,
         format!(
-            "slot {slot} of session {session} used sequence {sequence} for something else before"
+            "slot {slot} of session {session} used sequence {sequence} for another call before"
         ),
     )
 }
@@ -425,9 +436,7 @@ fn load_opens(store: &dyn MetaStore, shards: u16) -> Result<Opens, Failure> {
         })?;
         load(Kind::Modes, &mut |open, value| open.denying_too(decode_modes(value).ok()?))?;
         if broken {
-            return Err(
-                StoreError::Corrupted("a record of an open file makes no sense".into()).into()
-            );
+            return Err(StoreError::Corrupted("a record of an open file is invalid".into()).into());
         }
     }
     Ok(opens)

@@ -1,5 +1,6 @@
-//! Which session has which file open, how often, and with which modes. Opens for writing, and those that deny something, are
-//! also records, so that a restarted server knows them (I4, I5); others for reading are not: clients tell them again.
+//! The open table: which session has which file open, how often, and in which modes. Opens for
+//! writing, and those that deny something, are recorded too, so that a restarted server knows them
+//! (I4, I5). Other opens for reading are not recorded: clients reclaim them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,18 +11,18 @@ use crate::lease::modes::{self, Counted, Deny, OpenMode};
 /// What a file is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Access {
-    /// Its bytes are read.
+    /// Reading its bytes.
     pub read: bool,
-    /// Its bytes are written.
+    /// Writing its bytes.
     pub write: bool,
 }
 
 impl Access {
-    /// Reading alone.
+    /// Reading only.
     pub const READ: Self = Self { read: true, write: false };
-    /// Writing alone.
+    /// Writing only.
     pub const WRITE: Self = Self { read: false, write: true };
-    /// Both.
+    /// Reading and writing.
     pub const BOTH: Self = Self { read: true, write: true };
 }
 
@@ -32,23 +33,23 @@ pub struct OpenFile {
     pub file: FileIndex,
     /// The session.
     pub session: SessionId,
-    /// Opens without writing.
+    /// Opens without write access.
     pub readers: u32,
-    /// Opens with writing.
+    /// Opens with write access.
     pub writers: u32,
-    /// Of these, those without reading.
+    /// Of these, those without read access.
     pub write_only: u32,
-    /// Of all, those that deny something.
+    /// Of all opens, those that deny something.
     pub denying: Counted,
 }
 
 impl OpenFile {
-    /// None.
+    /// No opens.
     pub fn none(file: FileIndex, session: SessionId) -> Self {
         Self { file, session, readers: 0, writers: 0, write_only: 0, denying: Counted::default() }
     }
 
-    /// One more.
+    /// Adds one open.
     ///
     /// # Errors
     /// [`Status::TooManyOpen`].
@@ -62,7 +63,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// One less.
+    /// Removes one open.
     pub fn remove(&mut self, mode: OpenMode) {
         let count = if mode.access.write { &mut self.writers } else { &mut self.readers };
         *count = count.saturating_sub(1);
@@ -74,7 +75,8 @@ impl OpenFile {
         }
     }
 
-    /// As a record of those that write, and one of those that deny something, have it. `None` when they disagree.
+    /// Combines the record of the opens that write with the record of those that deny something.
+    /// `None` if they disagree.
     pub(crate) fn denying_too(self, denying: Counted) -> Option<Self> {
         let readers = denying.count(|access| !access.write);
         let write_only = denying.count(|access| !access.read);
@@ -82,12 +84,13 @@ impl OpenFile {
         agree.then_some(Self { readers, write_only, denying, ..self })
     }
 
-    /// Whether there is none.
+    /// Whether there are no opens.
     pub fn is_none(&self) -> bool {
         self.readers + self.writers == 0
     }
 
-    /// All of them by their modes. Those that deny nothing are counted as readers, writers, and writers that do not read.
+    /// All opens, counted by mode. Those that deny nothing are counted as readers, writers, and
+    /// writers that do not read.
     pub fn modes(&self) -> Counted {
         let mut all = self.denying.clone();
         let readers = self.denying.count(|access| !access.write);
@@ -102,12 +105,12 @@ impl OpenFile {
         all
     }
 
-    /// Whether `held` has as many of each mode, or more.
+    /// Whether `held` has at least as many opens of each mode.
     pub fn is_within(&self, held: &Self) -> bool {
         self.at_most(held) == *self
     }
 
-    /// What is left when there are to be no more than `held`.
+    /// The smaller count of each mode.
     pub(crate) fn at_most(&self, held: &Self) -> Self {
         let mut left = self.clone();
         left.readers = self.readers.min(held.readers);
@@ -117,7 +120,7 @@ impl OpenFile {
         left
     }
 
-    /// What there are when they are at least `held`.
+    /// The larger count of each mode.
     pub(crate) fn at_least(&self, held: &Self) -> Self {
         let mut all = self.clone();
         all.readers = self.readers.max(held.readers);
@@ -130,17 +133,20 @@ impl OpenFile {
     }
 }
 
-/// The table. A file is in it while anybody has it open.
+/// The table. It holds a file while any session has it open.
 ///
-/// Invariant: `sessions` names for each session the files whose list has an entry of it, so that the end of a session, or its
-/// reclaim, looks at its own files only.
+/// Invariants:
+/// 1. `sessions` names for each session the files whose list has an entry of it, so that the end or
+///    the reclaim of a session visits only its own files. `set` asserts it.
+/// 2. A file has at most one entry for each session, and no entry without an open. `set` asserts
+///    it.
 #[derive(Default)]
 pub(crate) struct Opens {
     files: HashMap<FileIndex, Vec<OpenFile>, IdState>,
     sessions: HashMap<SessionId, HashSet<FileIndex, IdState>, IdState>,
     /// How many entries have a writer.
     writing: usize,
-    /// How many entries deny something: with none, nothing is looked at.
+    /// How many entries deny something; if none, no check is needed.
     denying: usize,
 }
 
@@ -159,6 +165,10 @@ impl Opens {
         let opens = self.files.entry(file).or_default();
         let before =
             opens.iter().position(|other| other.session == session).map(|at| opens.remove(at));
+        let files = self.sessions.get(&session);
+        let is_indexed = files.is_some_and(|files| files.contains(&file));
+        debug_assert_eq!(before.is_some(), is_indexed, "1: the index of sessions is exact");
+        debug_assert!(opens.iter().all(|other| other.session != session), "2: one entry");
         if let Some(before) = &before {
             self.denying -= usize::from(!before.denying.is_empty());
             self.writing -= usize::from(before.writers > 0);
@@ -228,7 +238,7 @@ impl Opens {
         self.files.values().flatten().cloned().collect()
     }
 
-    /// Files that anybody has open.
+    /// How many files are open.
     pub(crate) fn files(&self) -> usize {
         self.files.len()
     }
@@ -242,7 +252,7 @@ mod tests {
         OpenFile { readers, writers, ..OpenFile::none(FileIndex(file), SessionId(session)) }
     }
 
-    /// What the table says, looked up in full.
+    /// Compares the table's counts and index with a full search.
     fn check(opens: &Opens) {
         let all = opens.all();
         assert_eq!(opens.writing(), all.iter().filter(|open| open.writers > 0).count());
@@ -258,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_of_sessions_and_the_count_of_writers_follow_every_change() {
+    fn the_session_index_and_the_writer_count_follow_every_change() {
         let mut opens = Opens::default();
         let mut seed = 1_u64;
         for _ in 0..2000 {

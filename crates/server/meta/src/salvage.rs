@@ -1,15 +1,18 @@
-//! A damaged metadata store becomes one that starts: what can be read is taken over, what is lost is said, and the file
-//! system is marked until `braid fsck` has found it clean.
+//! Salvage: copies what is readable of a damaged metadata store into a new one, reports what is
+//! lost, and sets the needs-fsck flag until `braid fsck` has found the file system clean.
 //!
 //! ```text
 //! DIR/{synced, log.*, base}  ──read──▶ DIR/salvaging/ ──whole──▶ DIR/salvaged/ ──▶ DIR/
 //!                            ──moved, unchanged──▶ DIR/damaged-1/
 //! ```
 //!
-//! 1. The damaged files are never written. They are moved when the new store is whole and synced.
-//! 2. A move that is cut off is ended by the next call: `salvaged` stands until everything is in its place, and a
-//!    store without its file `synced`, which goes first and comes last, does not start.
-//! 3. No file index, cookie, session or epoch that a lost batch may have given out is given out again.
+//! 1. The damaged files are never written. They are moved once the new store is complete and
+//!    synced.
+//! 2. The next call finishes an interrupted move: `salvaged` exists until everything is in its
+//!    place. A store without its file `synced`, which is moved away first and put in place last,
+//!    does not start.
+//! 3. No file index, cookie, session or epoch that a lost batch may have given out is given out
+//!    again. The gaps below ensure it; nothing in the store could check it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -31,33 +34,35 @@ use crate::store::engine::{self, Dumped, Taken};
 use crate::store::{Batch, Engine, EngineOptions, Fence, MetaStore, StoreError};
 use crate::tx::{decode_counter, encode_counter};
 
-/// What a salvaged or loaded store leaves between the counters that it has and those that it goes on with: more than
-/// lost batches can have used, and room for 65,536 salvages in the 48 bits of a file counter.
+/// The gap that a salvaged or loaded store leaves between its recorded counters and the ones it
+/// continues with. It is larger than lost batches can have used, and leaves 65,536 salvages in the
+/// 48 bits of a file counter.
 const COUNTER_GAP: u64 = 1 << 32;
 /// The same for the cookies of each directory whose counter is behind its entries.
 const COOKIE_GAP: u64 = 1 << 20;
 /// The same for epochs and sessions.
 const EPOCH_GAP: u64 = 1 << 20;
-/// Changes are committed in batches of about this many bytes.
+/// Approximate bytes of the batches in which changes are committed.
 const BATCH_BYTES: usize = 64 << 10;
-/// Names that are listed; the others are counted.
+/// Names that are listed; further ones are counted.
 const NAMES_MAX: usize = 1000;
-/// Directories above a name.
+/// Directories above a name, at most.
 const DEPTH_MAX: usize = 4096;
 
 const BUILDING: &str = "salvaging";
 const BUILT: &str = "salvaged";
-const KEPT: &str = "damaged-";
+const DAMAGED: &str = "damaged-";
 
-/// What came of a salvage.
+/// The result of a salvage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
     /// Nothing is damaged; nothing was done.
     Whole,
-    /// An earlier salvage had been cut off and was ended. The damaged files are kept there.
+    /// An earlier salvage had been interrupted and was finished. The damaged files are in this
+    /// directory.
     Ended(PathBuf),
-    /// The store is a new one now.
+    /// The store was replaced by a new one.
     Done(Box<Salvaged>),
 }
 
@@ -66,35 +71,35 @@ pub enum Outcome {
 pub struct Salvaged {
     /// Why the store did not start.
     pub damage: String,
-    /// What was taken and what is lost.
+    /// What was copied and what is lost.
     pub taken: Taken,
     /// What was repaired.
     pub repaired: Repaired,
-    /// Where the damaged files are kept, unchanged.
+    /// Where the damaged files are, unchanged.
     pub kept: PathBuf,
 }
 
-/// What was made right in the records themselves. The rest is for `braid fsck`.
+/// What was corrected in the records themselves. The rest is for `braid fsck`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Repaired {
-    /// Entries whose record by name or by cookie was lost, and made again from the other.
+    /// Entries whose record by name or by cookie was lost and was restored from the other one.
     pub entries: u64,
-    /// Names that lead to no file, at most 1000: with their path where the directories above are there.
+    /// Names that lead to no file, at most 1000; with their path if the directories above exist.
     pub dangling: Vec<String>,
-    /// Names that lead to no file.
+    /// How many names lead to no file.
     pub dangling_count: u64,
-    /// The record of the cluster was lost and is made anew.
+    /// The record of the cluster was lost and was created again.
     pub cluster: bool,
-    /// The root directory's inode was lost and is made anew.
+    /// The root directory's inode was lost and was created again.
     pub root: bool,
 }
 
-/// Makes the damaged store in `directory` one that starts, and marks it for `fsck`. `uuid` is needed when the record
-/// of the cluster is lost.
+/// Turns the damaged store in `directory` into one that starts, and sets the needs-fsck flag.
+/// `uuid` is needed if the record of the cluster is lost.
 ///
 /// # Errors
-/// [`Status::Busy`] while a server runs on it, [`Status::NotFound`] when nothing of a store is there; no space; a
-/// format that this program does not know.
+/// [`Status::Busy`] while a server runs on it; [`Status::NotFound`] if the directory holds no
+/// store; a full disk; a format that this program does not know.
 pub fn salvage(
     directory: &Path,
     uuid: Option<ClusterUuid>,
@@ -117,7 +122,8 @@ pub fn salvage(
     };
     let building = directory.join(BUILDING);
     if building.exists() {
-        std::fs::remove_dir_all(&building).map_err(fail("remove what an earlier salvage left"))?;
+        std::fs::remove_dir_all(&building)
+            .map_err(fail("remove the remains of an earlier salvage"))?;
     }
     let built = build(directory, &building, &damage, uuid, now).inspect_err(|_| {
         // The next salvage removes what stays.
@@ -130,7 +136,7 @@ pub fn salvage(
     Ok(Outcome::Done(Box::new(Salvaged { damage, taken, repaired, kept })))
 }
 
-/// Makes a whole store in `building` of what can be read in `directory`.
+/// Builds a complete store in `building` from what is readable in `directory`.
 fn build(
     directory: &Path,
     building: &Path,
@@ -149,46 +155,47 @@ fn build(
     Ok((taken, repaired))
 }
 
-/// Puts the store in `salvaged` where the damaged one is, and that aside.
+/// Moves the damaged store aside and the one in `salvaged` into its place.
 fn install(directory: &Path) -> Result<PathBuf, Failure> {
     let fail = |error| Failure::from(StoreError::disk("move files of the metadata store", error));
     let built = directory.join(BUILT);
-    let number = (1..).find(|n| !directory.join(format!("{KEPT}{}", n + 1)).exists()).unwrap_or(1);
-    let latest = directory.join(format!("{KEPT}{number}"));
-    // An install that was cut off goes on in the directory that it made: its mark is in there.
+    let number =
+        (1..).find(|n| !directory.join(format!("{DAMAGED}{}", n + 1)).exists()).unwrap_or(1);
+    let latest = directory.join(format!("{DAMAGED}{number}"));
+    // An interrupted installation continues in the directory that it created, which holds its mark.
     let mark = "unfinished";
-    let kept = match latest.join(mark).exists() || !latest.exists() {
+    let aside = match latest.join(mark).exists() || !latest.exists() {
         true => latest,
-        false => directory.join(format!("{KEPT}{}", number + 1)),
+        false => directory.join(format!("{DAMAGED}{}", number + 1)),
     };
-    std::fs::create_dir_all(&kept).map_err(fail)?;
-    std::fs::write(kept.join(mark), b"").map_err(fail)?;
-    engine::sync_directory(&kept)?;
+    std::fs::create_dir_all(&aside).map_err(fail)?;
+    std::fs::write(aside.join(mark), b"").map_err(fail)?;
+    engine::sync_directory(&aside)?;
     engine::sync_directory(directory)?;
-    // Before the first new file is in its place, everything there is an old one.
+    // Until the first new file is in place, everything there belongs to the old store.
     if engine::base_of(&built).exists() {
         for name in engine::files(directory)? {
-            std::fs::rename(directory.join(&name), kept.join(&name)).map_err(fail)?;
+            std::fs::rename(directory.join(&name), aside.join(&name)).map_err(fail)?;
             engine::sync_directory(directory)?;
         }
-        engine::sync_directory(&kept)?;
+        engine::sync_directory(&aside)?;
     }
-    // The base first, the file that makes it a store last.
+    // The base comes first; the file that makes the directory a store comes last.
     for name in engine::files(&built)?.into_iter().rev() {
         std::fs::rename(built.join(&name), directory.join(&name)).map_err(fail)?;
         engine::sync_directory(directory)?;
     }
     std::fs::remove_dir_all(&built).map_err(fail)?;
-    std::fs::remove_file(kept.join(mark)).map_err(fail)?;
+    std::fs::remove_file(aside.join(mark)).map_err(fail)?;
     engine::sync_directory(directory)?;
-    Ok(kept)
+    Ok(aside)
 }
 
-/// Makes a store in `directory`, which must hold none, of a dump, synced; and marks it for `fsck`, since the objects may
-/// be newer.
+/// Creates a store in `directory`, which must hold none, from a dump, synced. Sets the needs-fsck
+/// flag, since the objects may be newer.
 ///
 /// # Errors
-/// [`Status::Exists`], [`Status::Corrupted`] for a dump that is not whole: nothing is made then.
+/// [`Status::Exists`]; [`Status::Corrupted`] for an incomplete dump. Nothing is created then.
 pub fn load(directory: &Path, from: &mut dyn Read, now: Timestamp) -> Result<Dumped, Failure> {
     let (store, dumped) = engine::load(directory, from)?;
     let loaded = restore(&store, "loaded from a dump", None, Fence(0), now).and_then(|_| {
@@ -202,7 +209,7 @@ pub fn load(directory: &Path, from: &mut dyn Read, now: Timestamp) -> Result<Dum
     loaded.map(|()| dumped)
 }
 
-/// What a look at every record finds.
+/// What a pass over every record finds.
 #[derive(Default)]
 struct Survey {
     repaired: Repaired,
@@ -211,7 +218,7 @@ struct Survey {
     counters: BTreeMap<u16, u64>,
     /// The highest cookie of each directory.
     cookies: HashMap<FileIndex, u64, IdState>,
-    /// Where each directory lies.
+    /// The parent and name of each directory.
     directories: HashMap<FileIndex, (FileIndex, Vec<u8>), IdState>,
     dangling: Vec<(FileIndex, Vec<u8>)>,
     root_entries: u64,
@@ -221,8 +228,8 @@ struct Survey {
     next_key: u64,
 }
 
-/// Makes the records of `store` fit together where that is certain, raises what must not be given out twice, and marks
-/// the file system for `fsck`.
+/// Makes the records of `store` consistent where that is certain, raises the counters that must not
+/// repeat, and sets the needs-fsck flag.
 fn restore(
     store: &Engine,
     why: &str,
@@ -247,7 +254,8 @@ fn restore(
             next_key: 1,
         },
         (None, None) => {
-            let why = "the record of the cluster is lost; try: the same with --config braid.toml, which has its UUID";
+            let why = "the record of the cluster is lost; \
+                       try: the same command with --config braid.toml, which has its UUID";
             return Err(Failure::new(Status::Corrupted, why));
         }
     };
@@ -388,7 +396,7 @@ impl Survey {
         self.given_out(entry.file);
     }
 
-    /// An inode. Its shard's entries have been seen: their keys come first.
+    /// An inode. The entries of its shard have been visited already: their keys come first.
     fn inode(&mut self, shard: u16, file: FileIndex, value: &[u8]) {
         self.counters.entry(shard).or_default();
         self.given_out(file);

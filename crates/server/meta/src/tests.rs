@@ -1,4 +1,4 @@
-//! Tests of the crate as a whole, and what they share.
+//! Tests of the whole crate, and their shared helpers.
 
 mod acl;
 mod basics;
@@ -33,7 +33,7 @@ use crate::{
 pub(crate) const SHARDS: u16 = 8;
 pub(crate) const ROOT: FileIndex = FileIndex::ROOT;
 
-/// A regular file of root's.
+/// A regular file owned by root.
 pub(crate) fn sample_inode(file: FileIndex) -> Inode {
     let like = crate::namespace::root(Timestamp::default());
     Inode {
@@ -46,7 +46,7 @@ pub(crate) fn sample_inode(file: FileIndex) -> Inode {
     }
 }
 
-/// A stripe of 1 MiB over so many I/O daemons.
+/// A stripe of 1 MiB over `iods` I/O daemons.
 pub(crate) fn layout(parts: u32) -> Layout {
     let part = |n| PartPlacement { generation: ObjectGeneration(0), iods: vec![IodId(n + 1)] };
     Layout {
@@ -119,10 +119,10 @@ pub(crate) fn create(
 
 /// The status of a failure.
 pub(crate) fn status<T: std::fmt::Debug>(result: Result<T, Failure>) -> Status {
-    result.map_or_else(|failure| failure.status, |value| panic!("{value:?} in place of a failure"))
+    result.map_or_else(|failure| failure.status, |value| panic!("{value:?} instead of a failure"))
 }
 
-/// Every name of a directory, by pages of a few.
+/// Every name of a directory, read in pages of a few entries.
 pub(crate) fn names(ns: &Namespace, directory: FileIndex) -> Vec<Vec<u8>> {
     let (mut found, mut cookie) = (Vec::new(), 0);
     loop {

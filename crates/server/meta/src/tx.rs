@@ -1,8 +1,16 @@
-//! One change of the namespace: what an operation gathers, then commits as one batch (I7).
+//! One change of the namespace: an operation collects its changes here and commits them as one
+//! batch (I7).
 //!
-//! 1. Nothing outside of the transaction changes before the store has committed the batch: neither cache, counters
-//!    nor open table. A failed operation leaves no trace.
-//! 2. An inode is read through the transaction, which knows those that it has changed.
+//! Invariants:
+//! 1. Nothing outside the transaction changes before the store has committed the batch: neither
+//!    caches, nor counters, nor the open table. A failed operation leaves no trace. `publish`
+//!    asserts that the batch is gone when it begins.
+//! 2. Operations read inodes through the transaction, which returns the version that it has
+//!    changed. An inode is in `dirty` at most once; `commit` asserts it.
+//! 3. A file index is given out once. `new_file` asserts that it is below the counter's
+//!    reservation; `reserve` forces the reservation to disk before an index of it is given out.
+//! 4. A file that a session has open for writing has the size mark (I5), which is in the batch of
+//!    the open. `commit` asserts it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +30,7 @@ use crate::record::{
 };
 use crate::store::Batch;
 
-/// Which operation a replay record is of. The numbers are part of the format.
+/// The operation that a replay record belongs to. The numbers are part of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Op {
@@ -54,7 +62,8 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// Whether it is refused where a quota is used up; the others undo something, or record what has happened.
+    /// Whether a used-up quota refuses it. The other operations undo something, or record what has
+    /// happened already.
     pub(crate) fn is_bounded(self) -> bool {
         use Op::{Create, CreateUnnamed, Mkdir, Mknod, SetAttributes, Symlink};
         matches!(self, Create | Mkdir | Mknod | Symlink | CreateUnnamed | SetAttributes)
@@ -89,19 +98,20 @@ pub(crate) struct Tx<'a> {
     pub(crate) writer: &'a mut Writer,
     pub(crate) now: Timestamp,
     pub(crate) batch: Batch,
-    /// Changed inodes, newest state; `None` removes one. A handful, so a list.
+    /// Changed inodes in their newest version; `None` removes one. There are few of them, so this
+    /// is a list.
     dirty: Vec<(FileIndex, Option<Arc<Inode>>)>,
     counters: Vec<(ShardId, Counter)>,
     opens: Vec<OpenFile>,
     cluster: Option<ClusterIdentity>,
-    /// Names that may have led to a directory and do so no more.
+    /// Names that may have led to a directory and no longer do.
     forgotten: Vec<(FileIndex, Box<[u8]>)>,
-    /// Files that it made: nobody had them before.
+    /// Files that this transaction created: they have no earlier version in the store.
     made: Vec<FileIndex>,
-    /// What else changes for quotas.
+    /// Further changes of growth grants.
     marks: Vec<Mark>,
     quotas: Vec<(QuotaOwner, Option<Quota>)>,
-    /// Deletions that it queues.
+    /// How many deletions it adds to the queue.
     deletions: u64,
 }
 
@@ -135,7 +145,8 @@ impl<'a> Tx<'a> {
         self.find_inode(file)?.ok_or_else(|| Status::StaleHandle.into())
     }
 
-    /// A directory in which names may be made: one that was removed while open is gone.
+    /// A directory in which names may be created. One that was removed while it was open is
+    /// `NotFound`.
     pub(crate) fn directory(&self, file: FileIndex) -> Result<Arc<Inode>, Failure> {
         let inode = self.inode(file)?;
         match (inode.is_directory(), inode.nlink) {
@@ -145,24 +156,25 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The inode that an entry leads to. Without it the store broke its word.
+    /// The inode that an entry leads to. If it is missing, the store is corrupted.
     pub(crate) fn target(&self, entry: &Entry) -> Result<Arc<Inode>, Failure> {
         let what = || {
             Failure::new(
                 Status::Corrupted,
-                format!("an entry names file {}, which is not there", entry.file),
+                format!("an entry leads to file {}, which does not exist", entry.file),
             )
         };
         self.find_inode(entry.file)?.ok_or_else(what)
     }
 
-    /// Changes an inode: its change counter is the newest of the server from here on.
+    /// Changes an inode. It gets the newest number of the change counter.
     pub(crate) fn put_inode(&mut self, mut inode: Inode) -> Arc<Inode> {
         inode.change = inode.change.max(self.ns.next_change());
         self.put_as_found(inode)
     }
 
-    /// Changes an inode whose change counter is known, or of which nothing changes that the counter is for.
+    /// Changes an inode and leaves its change counter: the counter is set already, or nothing
+    /// changes that it stands for.
     pub(crate) fn put_as_found(&mut self, inode: Inode) -> Arc<Inode> {
         let inode = Arc::new(inode);
         self.set_dirty(inode.file, Some(inode.clone()));
@@ -176,9 +188,10 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The one copy in memory of a layout.
+    /// The one shared copy of a layout in memory.
     pub(crate) fn share_layout(&self, layout: Arc<Layout>) -> Arc<Layout> {
-        // Who placed it keeps it himself, and hands this copy out again.
+        // The placement keeps its own copy of a layout and hands it out again: it is shared
+        // already.
         if Arc::strong_count(&layout) > 1 { layout } else { self.ns.layouts.share(layout) }
     }
 
@@ -195,7 +208,7 @@ impl<'a> Tx<'a> {
         self.ns.find_entry(directory, name)
     }
 
-    /// Gives a name that is there to another file.
+    /// Makes an existing name lead to another file.
     pub(crate) fn replace_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
         self.forgotten.push((directory, name.into()));
         self.put_entry(directory, name, entry);
@@ -223,6 +236,7 @@ impl<'a> Tx<'a> {
             counter.reserved += COUNTERS_RESERVED;
             self.reserve(shard, counter.reserved)?;
         }
+        assert!(counter.next < counter.reserved, "3: a file index is reserved before it is used");
         let file = FileIndex::new(shard, counter.next);
         counter.next += 1;
         self.counters.retain(|(other, _)| *other != shard);
@@ -234,8 +248,9 @@ impl<'a> Tx<'a> {
         Ok(file)
     }
 
-    /// Forced, in a batch of its own: a create that goes with the power must not take the record with it, or its
-    /// index would be given out again while objects of the first file are still on the daemons.
+    /// Commits the reservation in a batch of its own and forces it. A loss of power may take the
+    /// create; if it took the reservation too, the index would be given out again while objects of
+    /// the first file are still on the daemons.
     fn reserve(&self, shard: ShardId, reserved: u64) -> Result<(), Failure> {
         let mut batch = Batch::new();
         batch.put(key::counter(shard), encode_counter(reserved));
@@ -249,20 +264,21 @@ impl<'a> Tx<'a> {
         if let Some(counter) = mine.or_else(|| self.writer.counters.get(&shard).copied()) {
             return Ok(counter);
         }
-        // After a start everything below the record may have been given out. Counter 0 is no file, 1 is the root.
+        // After a start, every counter below the recorded one may have been given out. Counter 0 is
+        // no file, 1 is the root.
         let reserved =
             self.get(&key::counter(shard))?.map_or(Ok(2), |bytes| decode_counter(&bytes))?;
         Ok(Counter { first: reserved, next: reserved, reserved })
     }
 
-    /// Which shard a new directory gets: each in turn.
+    /// The shard of a new directory: round robin.
     pub(crate) fn pick_shard(&mut self) -> ShardId {
         let shard = self.writer.next_shard % self.ns.shards;
         self.writer.next_shard = (shard + 1) % self.ns.shards;
         ShardId(shard)
     }
 
-    /// One session's opens of a file, as this transaction leaves them.
+    /// One session's opens of a file, with this transaction's changes.
     pub(crate) fn open_of(&self, file: FileIndex, session: SessionId) -> OpenFile {
         let mine = self.opens.iter().rfind(|open| open.file == file && open.session == session);
         mine.cloned().unwrap_or_else(|| self.writer.opens.of(file, session))
@@ -287,7 +303,7 @@ impl<'a> Tx<'a> {
         self.opens.push(open);
     }
 
-    /// Refuses an open with this mode where another one excludes it.
+    /// Refuses an open whose mode conflicts with another open.
     pub(crate) fn check_mode(
         &self,
         file: FileIndex,
@@ -301,18 +317,18 @@ impl<'a> Tx<'a> {
             .map_or(Ok(()), |excluded| Err(excluded.into()))
     }
 
-    /// Refuses to take a name of a file away that somebody denies to be taken.
+    /// Refuses to remove or move a name of a file while an open of it denies that.
     pub(crate) fn check_delete(&self, file: FileIndex) -> Result<(), Failure> {
         if !self.writer.opens.denied(file).delete {
             return Ok(());
         }
         Err(Failure::new(
             Status::SharingViolation,
-            "it is open, and whoever has it open denies that it is moved or removed",
+            "another program has the file open and denies that it is moved or removed",
         ))
     }
 
-    /// Whether anybody but this session has the file open.
+    /// Whether another session has the file open.
     pub(crate) fn open_elsewhere(&self, file: FileIndex, session: SessionId) -> bool {
         self.writer.opens.is_open_elsewhere(file, session)
     }
@@ -324,11 +340,11 @@ impl<'a> Tx<'a> {
 
     /// Whether a truncate or punch of the file was begun and not finished.
     pub(crate) fn has_intent(&self, inode: &Inode) -> Result<bool, Failure> {
-        // The first intent of a file raises its generation.
+        // The first intent of a file raises its generation, so that generation 0 has none.
         Ok(inode.size_generation.0 != 0 && self.get(&key::intent(inode.file))?.is_some())
     }
 
-    /// Removes an inode that has neither names nor openers, and queues its objects for deletion.
+    /// Removes an inode that has neither names nor opens, and queues its objects for deletion.
     pub(crate) fn delete_inode(&mut self, inode: &Inode) -> Result<(), Failure> {
         let file = inode.file;
         let intent = self.has_intent(inode)?;
@@ -357,8 +373,9 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Commits what was gathered. With nothing to change, nothing is committed, and a retry just asks again. An open
-    /// changes something even where it leaves no record: its retry must not count twice.
+    /// Commits the collected changes. If nothing changes, nothing is committed, and a retry simply
+    /// runs again. An open counts as a change even if it leaves no record: a retry must not count
+    /// it twice.
     pub(crate) fn commit(
         mut self,
         replay: Option<Replay>,
@@ -368,7 +385,9 @@ impl<'a> Tx<'a> {
         bounded: bool,
     ) -> Result<(), Failure> {
         let changed = self.account(bounded)?;
-        let mut told = None;
+        debug_assert!(self.dirty_files_differ(), "2: an inode is changed in one place");
+        debug_assert!(self.writers_are_marked(), "4: a file with a writer has the size mark (I5)");
+        let mut encoded = None;
         for (file, inode) in &self.dirty {
             let Some(inode) = inode else {
                 self.batch.remove(key::inode(*file));
@@ -376,7 +395,7 @@ impl<'a> Tx<'a> {
             };
             let record = self.batch.put_with(key::inode(*file), |out| inode.write(out));
             if outcome.tells(inode) {
-                told = Some(record);
+                encoded = Some(record);
             }
         }
         if !self.batch.is_empty() || (replay.is_some() && !self.opens.is_empty()) {
@@ -388,7 +407,7 @@ impl<'a> Tx<'a> {
                     outcome: outcome.clone(),
                 };
                 self.batch
-                    .put_with(key::replay(home, session, slot), |out| recorded.write(out, told));
+                    .put_with(key::replay(home, session, slot), |out| recorded.write(out, encoded));
             }
             self.ns.store.commit(std::mem::take(&mut self.batch), self.ns.fence)?;
             if let Some(Replay { session, slot, sequence, .. }) = replay {
@@ -399,7 +418,24 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
+    fn dirty_files_differ(&self) -> bool {
+        let is_first =
+            |at: usize| self.dirty[..at].iter().all(|(file, _)| *file != self.dirty[at].0);
+        (0..self.dirty.len()).all(is_first)
+    }
+
+    fn writers_are_marked(&self) -> bool {
+        self.opens.iter().filter(|open| open.writers > 0).all(|open| {
+            match self.find_inode(open.file) {
+                Ok(Some(inode)) => inode.size_in_objects,
+                _ => true,
+            }
+        })
+    }
+
+    /// Makes the committed changes visible in memory.
     fn publish(mut self, changed: Accounts) {
+        assert!(self.batch.is_empty(), "1: the batch is committed before memory changes");
         self.publish_quotas(changed);
         self.ns.deletions.fetch_add(self.deletions, Ordering::Relaxed);
         for (file, inode) in self.dirty {
@@ -422,10 +458,10 @@ impl<'a> Tx<'a> {
     }
 }
 
-/// What a batch makes of usage.
+/// How a batch changes usage.
 #[derive(Default)]
 pub(crate) struct Accounts {
-    /// Each inode that it changes as it was before.
+    /// Each changed inode as it was before.
     before: Vec<Option<Arc<Inode>>>,
     usage: Vec<(ShardId, QuotaOwner, Usage)>,
 }
@@ -440,7 +476,7 @@ impl Tx<'_> {
         self.quotas.push((owner, quota));
     }
 
-    /// An owner's limits, as this transaction leaves them.
+    /// An owner's limits, with this transaction's changes.
     pub(crate) fn quota(&self, owner: QuotaOwner) -> Option<Quota> {
         let mine = self.quotas.iter().rfind(|(of, _)| *of == owner);
         mine.map_or_else(|| self.writer.ledger.quota(owner), |(_, quota)| *quota)
@@ -450,7 +486,7 @@ impl Tx<'_> {
         self.marks.push(mark);
     }
 
-    /// Adds to the batch what its inodes mean for their owners; refuses what is over a limit, where that is asked for.
+    /// Adds the new usage of each owner to the batch. With `bounded`, refuses usage above a limit.
     fn account(&mut self, bounded: bool) -> Result<Accounts, Failure> {
         let mut accounts = Accounts::default();
         let mut shards: Vec<(ShardId, Vec<Delta>)> = Vec::new();
@@ -484,13 +520,13 @@ impl Tx<'_> {
             }
         }
         for delta in all {
-            self.keep_time(&delta);
+            self.update_grace_start(&delta);
         }
         Ok(accounts)
     }
 
-    /// The time since when usage is above a soft limit goes with the usage.
-    fn keep_time(&mut self, delta: &Delta) {
+    /// The start of the time above a soft limit changes together with the usage.
+    fn update_grace_start(&mut self, delta: &Delta) {
         let untouched = !self.quotas.iter().any(|(owner, _)| *owner == delta.owner);
         if let Some(after) =
             self.writer.ledger.quota_after(delta.owner, delta, self.now).filter(|_| untouched)
@@ -515,15 +551,18 @@ impl Tx<'_> {
                 recount.follow(*file, old.as_ref(), new.as_ref());
             }
             if let Some(inode) = new {
-                let mine = |mark: &&Mark| matches!(mark, Mark::Begun { file, .. } | Mark::Done { file, .. } if *file == inode.file);
-                self.marks.iter().filter(mine).for_each(|mark| ledger.mark(inode, *mark));
+                let of_inode = |mark: &&Mark| {
+                    let (Mark::Begun { file, .. } | Mark::Done { file, .. }) = mark;
+                    *file == inode.file
+                };
+                self.marks.iter().filter(of_inode).for_each(|mark| ledger.mark(inode, *mark));
             }
             ledger.follow(*file, new.as_deref());
         }
         leaving.into_iter().for_each(|(inode, session)| ledger.leave(&inode, session));
     }
 
-    /// Sessions that will not have a file open for writing any more, while others have.
+    /// Sessions that no longer have a file open for writing while other sessions do.
     fn leaving(&self) -> Vec<(Arc<Inode>, SessionId)> {
         if !self.ns.limited.load(Ordering::Acquire) {
             return Vec::new();

@@ -4,40 +4,40 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// What was given.
+/// The options that were given.
 pub struct Arguments(BTreeMap<String, String>);
 
 impl Arguments {
-    /// Reads the command line; a name that is not among `known` is an error.
+    /// Reads the command line; an option that is not in `known` is an error.
     pub fn read(known: &[&str]) -> Result<Self> {
         let mut given = BTreeMap::new();
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
             let name = word.strip_prefix("--").filter(|name| known.contains(name));
             let Some(name) = name else {
-                bail!("`{word}` is not known; try: --{}", known.join(" --"))
+                bail!("unknown option `{word}`; try: --{}", known.join(" --"))
             };
             given.insert(
                 name.to_owned(),
-                words.next().with_context(|| format!("{word} wants a value"))?,
+                words.next().with_context(|| format!("{word} needs a value"))?,
             );
         }
         Ok(Self(given))
     }
 
-    /// As it was given.
+    /// The value as given.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// A number, or what stands for it.
+    /// A number, or the default.
     pub fn number(&self, name: &str, otherwise: u64) -> Result<u64> {
         let Some(text) = self.text(name) else { return Ok(otherwise) };
         text.parse().with_context(|| format!("--{name} {text} is not a number"))
     }
 
-    /// A new directory for everything of a run: `--dir`, or one in memory, else on the disk. What is lost when the
-    /// power fails is computed here, so no real disk has to be waited for.
+    /// A new directory for everything of a run: `--dir`, or one in memory, otherwise on disk. The
+    /// effects of a loss of power are computed, so no real disk is needed.
     pub fn directory(&self, program: &str) -> Result<PathBuf> {
         let dir = match self.text("dir") {
             Some(given) => PathBuf::from(given),
@@ -49,7 +49,8 @@ impl Arguments {
     }
 }
 
-/// Memory with a file system that has extended attributes, where there is one.
+/// A file system in memory with extended attributes, if there is one; otherwise the temporary
+/// directory.
 pub fn scratch() -> PathBuf {
     const MEMORY: &str = "/dev/shm";
     let has_attributes = |dir: &str| {

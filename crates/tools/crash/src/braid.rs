@@ -1,4 +1,4 @@
-//! The `braid` command: found or built, run, and its daemons held.
+//! The `braid` command: found or built, run, and its daemons managed.
 
 use std::{
     ffi::OsStr,
@@ -10,29 +10,29 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Names a binary to test in place of the one that cargo builds.
+/// Names a binary to test instead of the one that cargo builds.
 const BINARY_VARIABLE: &str = "BRAID_BIN";
 
 /// The binary under test.
 #[derive(Clone, Debug)]
 pub struct Braid {
     path: PathBuf,
-    /// What stands before it: a program that runs it elsewhere.
+    /// A program and its arguments that run the binary elsewhere.
     before: Vec<String>,
 }
 
 impl Braid {
-    /// This binary, as it is.
+    /// This binary, run directly.
     pub fn at(path: PathBuf) -> Self {
         Self { path, before: Vec::new() }
     }
 
-    /// The same, run by another program, such as one that enters a namespace.
+    /// The same binary, run by another program, such as one that enters a namespace.
     pub fn behind(&self, before: impl IntoIterator<Item = String>) -> Self {
         Self { path: self.path.clone(), before: before.into_iter().collect() }
     }
 
-    /// The one that `BRAID_BIN` names, or the workspace's, built as this program was.
+    /// The binary named by `BRAID_BIN`, or the workspace's, built in the profile of this program.
     pub fn find() -> Result<Self> {
         if let Some(given) = std::env::var_os(BINARY_VARIABLE) {
             return Ok(Self::at(given.into()));
@@ -54,13 +54,13 @@ impl Braid {
         let path = folder.join("braid");
         ensure!(
             path.is_file(),
-            "building braid: {} is not there; try: {BINARY_VARIABLE}=FILE",
+            "building braid: {} does not exist; try: {BINARY_VARIABLE}=FILE",
             path.display()
         );
         Ok(Self::at(path))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -72,14 +72,15 @@ impl Braid {
             .with_context(|| format!("starting {}", self.path.display()))
     }
 
-    /// Runs it, and wants that it is content.
+    /// Runs it and requires success.
     pub fn succeed<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<()> {
         let output = self.run(arguments)?;
         ensure!(output.status.success(), "{}", said(&output));
         Ok(())
     }
 
-    /// Starts a daemon and waits until it prints a line that contains `ready`. What it logs is added to `log`.
+    /// Starts a daemon and waits until it prints a line that contains `ready`. Its log is appended
+    /// to `log`.
     pub fn daemon<S: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = S>,
@@ -91,8 +92,9 @@ impl Braid {
         Daemon::until(child, ready, log)
     }
 
-    /// A daemon that starts when it is told to. Linux closes the files of a process on a mount before it starts another program, and has
-    /// what was changed of them in memory written first: who has files open there waits for the very daemon that it wants to start.
+    /// Prepares a daemon that starts later, on command. Before Linux starts a program in a process,
+    /// it closes the process's files on a mount, and their changes in memory are written first. A
+    /// process with open files there would wait for the very daemon that it wants to start.
     pub fn prepared<S: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = S>,
@@ -105,7 +107,7 @@ impl Braid {
         Ok(PreparedDaemon { child: Some(child), log: log.to_owned() })
     }
 
-    /// Without settings of the caller's own, which are of another cluster.
+    /// Without the caller's own settings, which belong to another cluster.
     fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut words = self.words();
         let mut command = Command::new(words.next().expect("there is at least the binary"));
@@ -128,7 +130,7 @@ fn without_own_settings(command: &mut Command) -> &mut Command {
     own.fold(command, |command, (name, _)| command.env_remove(name))
 }
 
-/// A daemon that has not started yet, and never does if this is dropped.
+/// A daemon that has not started yet; dropping this cancels it.
 #[derive(Debug)]
 pub struct PreparedDaemon {
     child: Option<Child>,
@@ -174,18 +176,18 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Its process.
+    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL and waits for the end.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Whether it ended by itself.
+    /// Its status if it ended on its own.
     pub fn ended(&mut self) -> Option<String> {
         self.child.try_wait().ok().flatten().map(|status| status.to_string())
     }
@@ -197,7 +199,7 @@ impl Drop for Daemon {
     }
 }
 
-/// What a command said, in a line.
+/// Status and output of a command, in a line.
 pub fn said(output: &Output) -> String {
     let (out, err) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -13,12 +13,12 @@ use crate::{
     ports::Ports,
 };
 
-/// What a daemon prints when it serves.
+/// A daemon prints this when it serves.
 const READY: &str = "listens on";
-/// How long a call of the load may wait for a server that was killed (I8): a restart takes far less.
+/// How long a call of the load may wait for a killed server (I8): a restart takes far less.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Which process.
+/// A process of the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Victim {
     /// The metadata server.
@@ -27,7 +27,7 @@ pub enum Victim {
     Iod(usize),
 }
 
-/// Where the data of each process lies.
+/// The data directories of all processes.
 #[derive(Clone, Debug)]
 pub struct Places {
     /// The metadata server's directory.
@@ -37,7 +37,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// All beside each other.
+    /// All in one directory.
     pub fn below(dir: &Path, iods: usize) -> Self {
         Self {
             meta: dir.join("meta"),
@@ -56,17 +56,17 @@ pub struct Cluster {
     _ports: Ports,
     mds: Option<Daemon>,
     iods: Vec<Option<Daemon>>,
-    /// One that waits for its restart.
+    /// A daemon that waits for its restart.
     prepared: Option<(Victim, PreparedDaemon)>,
 }
 
 impl Cluster {
-    /// A new one in a new directory, running.
+    /// Starts a new cluster in a new directory.
     pub fn start(braid: &Braid, dir: &Path, iods: usize) -> Result<Self> {
         Self::start_at(braid, dir, Places::below(dir, iods))
     }
 
-    /// The same, with the data where it is wanted; logs and the client's key lie in `dir`.
+    /// The same with given data directories; logs and the client's key lie in `dir`.
     pub fn start_at(braid: &Braid, dir: &Path, places: Places) -> Result<Self> {
         let iods = places.iods.len();
         let ports = Ports::take(iods + 1)?;
@@ -93,12 +93,12 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// How many I/O daemons.
+    /// The number of I/O daemons.
     pub fn iods(&self) -> usize {
         self.iods.len()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(&mut self, victim: Victim) {
         match victim {
             Victim::Mds => drop(self.mds.take()),
@@ -106,7 +106,7 @@ impl Cluster {
         }
     }
 
-    /// The process, if it runs.
+    /// Its process id, if it runs.
     pub fn pid(&self, victim: Victim) -> Option<u32> {
         match victim {
             Victim::Mds => self.mds.as_ref().map(Daemon::pid),
@@ -114,7 +114,7 @@ impl Cluster {
         }
     }
 
-    /// Starts a process that was killed, with the same command as before, and waits until it listens.
+    /// Starts a killed process again with the same command, and waits until it listens.
     pub fn restart(&mut self, victim: Victim) -> Result<()> {
         let daemon = match self.prepared.take() {
             Some((prepared, daemon)) if prepared == victim => daemon.start(READY)?,
@@ -127,7 +127,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// The next restart of this one is to start no program: see [`Braid::prepared`].
+    /// Prepares the next restart of this process so that it starts no program: see
+    /// [`Braid::prepared`].
     pub fn prepare(&mut self, victim: Victim) -> Result<()> {
         let daemon = self.braid.prepared(self.arguments(victim), &self.log(victim))?;
         self.prepared = Some((victim, daemon));
@@ -154,7 +155,7 @@ impl Cluster {
         }
     }
 
-    /// A daemon that ended though nobody killed it is a failure.
+    /// Fails if a daemon ended on its own.
     pub fn check_alive(&mut self) -> Result<()> {
         let mut daemons = vec![(Victim::Mds, self.mds.as_mut())];
         daemons.extend(
@@ -167,7 +168,7 @@ impl Cluster {
             daemons.into_iter().find_map(|(victim, daemon)| Some((victim, daemon?.ended()?)));
         match ended {
             Some((victim, status)) => {
-                bail!("{victim:?} ended by itself: {status}: {}", tail(&self.log(victim)))
+                bail!("{victim:?} ended on its own: {status}: {}", tail(&self.log(victim)))
             }
             None => Ok(()),
         }
@@ -178,26 +179,26 @@ impl Cluster {
         connect(&self.mds_address, &self.path("client.key"))
     }
 
-    /// Where the metadata server is, and the file of the client key.
+    /// Address of the metadata server, and the file of the client key.
     pub fn contact(&self) -> (String, PathBuf) {
         (self.mds_address.clone(), self.path("client.key"))
     }
 
-    /// `braid fsck`: an error with all it says unless it finds nothing.
+    /// Runs `braid fsck`. Unless it finds nothing, its output is the error.
     pub fn fsck(&self) -> Result<()> {
         let output = self.braid.run(["fsck".to_owned()].into_iter().chain(self.as_admin()))?;
         ensure!(output.status.success(), "fsck: {}", said(&output));
         Ok(())
     }
 
-    /// `braid fsck --mend`, after which `braid fsck` must find nothing.
+    /// Runs `braid fsck --mend`, after which `braid fsck` must find nothing.
     pub fn fsck_mended(&self) -> Result<()> {
         self.braid
             .run(["fsck".to_owned(), "--mend".to_owned()].into_iter().chain(self.as_admin()))?;
         self.fsck()
     }
 
-    /// A command of `braid` as an administrator.
+    /// Runs a command of `braid` as an administrator.
     pub fn administer<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
         let output =
             self.braid.run(arguments.into_iter().map(str::to_owned).chain(self.as_admin()))?;

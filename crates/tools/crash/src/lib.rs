@@ -1,4 +1,5 @@
-//! Crashes of the real daemons: `braid-crash` kills processes, `braid-powerloss` takes the power.
+//! Crashes of the real daemons: `braid-crash` kills processes, `braid-powerloss` simulates losses
+//! of power.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,12 @@
-//! Ports for daemons that are started later, and again after a kill.
+//! Ports for daemons that start later, and again after a kill.
 //!
 //! ```text
-//!   FIRST                                                   32768: what Linux gives to connections by itself
+//!   FIRST                                        32768: what Linux gives to connections on its own
 //!   | anchor, 31 ports | anchor, 31 ports | …             |
 //! ```
 //!
-//! Not any free ports: what the system gives away is given to connections, too, and a daemon that starts a moment later finds its
-//! port taken by one of them.
+//! Free ports chosen by the system would not do: it gives them to connections, too, and a daemon
+//! that starts a moment later would find its port taken.
 
 use std::net::TcpListener;
 
@@ -16,7 +16,7 @@ const FIRST: u16 = 12_000;
 const BLOCK: u16 = 32;
 const BLOCKS: u16 = 600;
 
-/// Ports of 127.0.0.1 that no other of these is given as long as it lives.
+/// Ports of 127.0.0.1 that no other instance gets while this one lives.
 #[derive(Debug)]
 pub struct Ports {
     _anchor: TcpListener,
@@ -24,7 +24,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// So many, at most 31, on which nobody listens now.
+    /// Takes `count` ports, at most 31, on which nobody listens now.
     ///
     /// # Errors
     /// There is no such block.
@@ -43,7 +43,7 @@ impl Ports {
         free.then_some(Self { _anchor, ports })
     }
 
-    /// Each another.
+    /// The ports; all differ.
     pub fn all(&self) -> &[u16] {
         &self.ports
     }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_that_live_have_no_port_together_and_none_that_connections_are_given() {
+    fn two_port_blocks_never_overlap_nor_use_ephemeral_ports() {
         let (one, other) = (Ports::take(5).unwrap(), Ports::take(5).unwrap());
         assert_eq!((one.all().len(), other.all().len()), (5, 5));
         assert!(one.all().iter().all(|port| !other.all().contains(port) && *port < 32_768));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_block_has_is_refused() {
+    fn more_ports_than_a_block_are_refused() {
         assert!(Ports::take(usize::from(BLOCK)).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The judges can fail: a broken promise is reported.
+//! The checks can fail: a broken promise is reported.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,8 @@ use braid_crash_tests::{
 
 const OPERATIONS: usize = 60;
 
-/// A recording, and the directory that it and its images lie in; `None`, said aloud, where nothing can be recorded.
+/// A recording and the directory that holds it and its images; `None`, with a message, if nothing
+/// can be recorded.
 fn recording() -> Option<(tempfile::TempDir, Recording)> {
     if let Some(why) = trace::missing() {
         println!("skipped: {why}");
@@ -31,7 +32,7 @@ fn recording() -> Option<(tempfile::TempDir, Recording)> {
     Some((dir, recording))
 }
 
-/// The first write that is followed at once by a sync of its file.
+/// The first write that is immediately followed by a sync of its file.
 fn synced_write(operations: &[Operation]) -> Option<usize> {
     let follows = |at: &usize| match (&operations[*at], operations.get(at + 1)) {
         (Operation::Write { path, .. }, Some(Operation::Sync(synced))) => path == synced,
@@ -40,7 +41,8 @@ fn synced_write(operations: &[Operation]) -> Option<usize> {
     (0..operations.len()).find(follows)
 }
 
-/// What the image right after an operation shows when nothing unsynced is left and `forgotten` counts as unsynced.
+/// The result of the image right after an operation, if nothing unsynced is left and `forgotten`
+/// counts as unsynced.
 fn verdict(
     recording: &Recording,
     dir: &Path,
@@ -50,7 +52,7 @@ fn verdict(
     let place = recording.after(after);
     let mut cut = Cut::new(&recording.history, place.at);
     for event in forgotten {
-        assert!(cut.is_durable(*event), "what is forgotten was promised");
+        assert!(cut.is_durable(*event), "a forgotten change was promised");
         cut.forget(*event);
     }
     let loss = Loss { share: Share::Nothing, volumes: None, seed: 1, strict: true };
@@ -77,12 +79,12 @@ fn a_forced_log_that_is_lost_is_reported() {
     let mut events = recording.writes_during(made.expect("a file was made"), "mds");
     events.truncate(1);
     let why = verdict(&recording, dir.path(), write + 1, &events).unwrap_err();
-    // The metadata server knows what it had synced, and does not start without it (I6).
+    // The metadata server knows what was synced, and does not start without it (I6).
     assert!(why.contains("was synced"), "{why}");
 }
 
 #[test]
-fn an_object_that_vanishes_while_its_daemon_is_down_is_reported() {
+fn an_object_lost_while_its_daemon_is_down_is_reported() {
     let dir = tempfile::tempdir_in(scratch()).unwrap();
     let (braid, own) = (Braid::find().unwrap(), Path::new(env!("CARGO_BIN_EXE_braid-crash")));
     let mut rounds = Rounds::start(&braid, own, dir.path(), 3).unwrap();

@@ -1,4 +1,4 @@
-//! The recorder and the image builder over programs whose calls are known.
+//! The recorder and the image builder, run over programs with known calls.
 
 use std::{
     ffi::OsStr,
@@ -54,12 +54,14 @@ fn write(tree: &Tree) -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-/// What the script does: files through several programs, with shared and moved descriptors, links, cuts, holes.
+/// Writes files through several programs, with shared and moved descriptors, links, truncates and
+/// holes.
 const MANY: &str = r#"
     mkdir $D/a; mark made
     (echo one; echo two) > $D/a/file
     echo three >> $D/a/file
-    dd if=/dev/zero bs=1000 count=3 2>/dev/null | tr '\0' x | dd of=$D/a/big bs=1000 seek=2 conv=fsync 2>/dev/null
+    dd if=/dev/zero bs=1000 count=3 2>/dev/null | tr '\0' x |
+      dd of=$D/a/big bs=1000 seek=2 conv=fsync 2>/dev/null
     mark synced
     dd if=/dev/zero of=$D/a/big bs=100 count=1 seek=30 conv=notrunc 2>/dev/null
     mv $D/a/file $D/a/moved; ln $D/a/moved $D/a/linked; ln -s moved $D/a/soft
@@ -69,11 +71,11 @@ const MANY: &str = r#"
 "#;
 
 #[test]
-fn what_is_replayed_is_what_lies_on_the_disk() {
+fn the_replayed_history_equals_the_disk() {
     let Some(scratch) = record(MANY) else { return };
     let end = scratch.history.end();
     assert_eq!(end.differences(&scratch.root, &[]).unwrap(), Vec::<String>::new());
-    // And the way to a directory and back.
+    // Also to a directory and back.
     let (_dir, copy) = write(&end);
     assert_eq!(end.differences(&copy, &[]).unwrap(), Vec::<String>::new());
     assert_eq!(fs::read(copy.join("a/moved")).unwrap(), b"one\ntwo\nthree\n");
@@ -81,7 +83,7 @@ fn what_is_replayed_is_what_lies_on_the_disk() {
 }
 
 #[test]
-fn a_file_that_is_made_nameless_has_its_name_from_the_link_on() {
+fn a_file_created_without_a_name_gets_it_by_the_link() {
     let script = r#"
         mkdir $D/a; mark made; export D
         python3 -c 'import os, sys
@@ -114,7 +116,7 @@ fn a_difference_from_the_disk_is_found() {
 }
 
 #[test]
-fn what_was_synced_is_in_every_image_and_nothing_else_in_the_barest() {
+fn synced_changes_are_in_every_image_and_nothing_else_is_certain() {
     let Some(scratch) = record(
         "mkdir $D/a; sync $D; echo kept > $D/a/file; sync $D/a/file; sync $D/a; mark synced
          echo lost >> $D/a/file; echo lost > $D/a/other; mv $D/a/file $D/a/moved; mark end",
@@ -139,7 +141,8 @@ fn a_synced_file_without_a_synced_name_may_be_gone() {
 #[test]
 fn a_rename_is_whole_or_not_at_all_in_every_image() {
     let Some(scratch) = record(
-        "echo old > $D/name; sync $D/name; sync $D; echo new > $D/tmp; sync $D/tmp; mv $D/tmp $D/name; mark end",
+        "echo old > $D/name; sync $D/name; sync $D; echo new > $D/tmp; sync $D/tmp
+         mv $D/tmp $D/name; mark end",
     ) else {
         return;
     };
@@ -154,9 +157,10 @@ fn a_rename_is_whole_or_not_at_all_in_every_image() {
 }
 
 #[test]
-fn unsynced_writes_are_torn_and_a_forgotten_sync_is_felt() {
+fn unsynced_writes_are_torn_and_a_forgotten_sync_is_noticed() {
     let Some(scratch) = record(
-        "touch $D/file; sync $D/file; sync $D; dd if=/dev/zero bs=8192 count=1 2>/dev/null | tr '\\0' x > $D/file
+        "touch $D/file; sync $D/file; sync $D
+         dd if=/dev/zero bs=8192 count=1 2>/dev/null | tr '\\0' x > $D/file
          mark written; sync $D/file; mark synced",
     ) else {
         return;

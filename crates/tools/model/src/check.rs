@@ -5,7 +5,8 @@ use braid_wire::message::lease::LeaseMode;
 
 use crate::{client::Client, event::Event, scenario::Variant, world::World};
 
-/// Ticks in which every call must have come to its end, whatever died: 45 s, of which a call's own bound is 30.
+/// Ticks within which every call must end, whatever died: 45 s, of which a call's own deadline is
+/// 30.
 const TICKS_BOUNDED: usize = 9;
 /// Rounds of messages within a tick, more than any exchange takes.
 const ROUNDS: usize = 40;
@@ -13,33 +14,38 @@ const ROUNDS: usize = 40;
 impl World {
     /// What is wrong with this state.
     pub fn check(&self) -> Option<String> {
-        self.broken.clone().or_else(|| self.what_is_kept_is_true()).or_else(|| self.data_is_true())
+        self.broken
+            .clone()
+            .or_else(|| self.cached_values_are_current())
+            .or_else(|| self.data_is_current())
     }
 
-    /// 1, 4, 5: what a client keeps is what is there; nobody changes what another believes.
-    fn what_is_kept_is_true(&self) -> Option<String> {
+    /// 1, 4, 5: a client's cached value is the current one; nobody changes what another client has
+    /// cached under a valid lease.
+    fn cached_values_are_current(&self) -> Option<String> {
         let value = self.server.value;
         let stale =
-            |client: &&Client| !client.dead && client.kept.is_some_and(|kept| kept != value);
+            |client: &&Client| !client.dead && client.kept.is_some_and(|cached| cached != value);
         let client = self.clients.iter().find(stale)?;
-        Some(format!("client {} keeps {:?}, the server has {value}", client.number, client.kept))
+        Some(format!("client {} caches {:?}, the server has {value}", client.number, client.kept))
     }
 
-    /// 1, 3, 4: no two believe what conflicts; what was acknowledged is there before another reads.
-    fn data_is_true(&self) -> Option<String> {
-        let believes = |who: usize| match self.clients[who].dead {
+    /// 1, 3, 4: no two clients have conflicting valid leases; an acknowledged write is visible
+    /// before another client reads.
+    fn data_is_current(&self) -> Option<String> {
+        let leased_mode = |who: usize| match self.clients[who].dead {
             true => Mode::None,
             false => mode(self.clients[who].data_mode()),
         };
-        if believes(0).conflicts(believes(1)) {
+        if leased_mode(0).conflicts(leased_mode(1)) {
             return Some(format!(
-                "client 0 believes {:?} of the file, client 1 {:?}",
-                believes(0),
-                believes(1)
+                "client 0 has a {:?} lease of the file, client 1 {:?}",
+                leased_mode(0),
+                leased_mode(1)
             ));
         }
         for client in self.clients.iter().filter(|client| !client.dead) {
-            let reads = matches!(believes(client.number), Mode::Read | Mode::Write);
+            let reads = matches!(leased_mode(client.number), Mode::Read | Mode::Write);
             let seen = client.page.or(client.dirty).unwrap_or(self.daemon);
             if reads && seen != self.acknowledged {
                 let number = client.number;
@@ -52,7 +58,7 @@ impl World {
         None
     }
 
-    /// 2: from here on nothing more goes wrong; does every call end?
+    /// 2: from here on nothing more fails. Does every call end?
     pub fn comes_to_an_end(mut self, variant: Variant) -> Option<String> {
         for _ in 0..TICKS_BOUNDED {
             self.rounds(variant);
@@ -66,7 +72,7 @@ impl World {
             {
                 return None;
             }
-            // A question whose answer was lost is asked again.
+            // A request for recalls whose answer was lost is sent again.
             self.clients.iter_mut().for_each(|client| client.awaits = false);
             self.budget.ticks = 1;
             Event::Tick.happen(&mut self, variant);
@@ -82,7 +88,7 @@ impl World {
         }
     }
 
-    /// Everything that takes no time, in good order.
+    /// Everything that takes no time, in a good order.
     pub fn rounds(&mut self, variant: Variant) {
         for _ in 0..ROUNDS {
             for who in 0..self.clients.len() {

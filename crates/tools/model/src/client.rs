@@ -11,13 +11,13 @@ use crate::{
     world::{Answer, FILE, Message, START, Want, World},
 };
 
-/// A call that is under way.
+/// A call that is pending.
 #[derive(Clone, Hash, Debug)]
 pub struct Calling {
     pub number: u32,
     pub want: Want,
     ask: Option<Ask>,
-    /// The names lease as it was when the call was sent.
+    /// The names lease at the time when the call was sent.
     ticket: Option<LeaseTicket>,
 }
 
@@ -31,20 +31,20 @@ pub struct Client {
     pub epoch: u64,
     pub holding: Holding,
     pub calling: Vec<Calling>,
-    /// How many calls it has under way at a time.
+    /// How many calls it may have pending at a time.
     pub at_once: usize,
-    /// What it has still to do, in any order of the two clients, in this order of one.
+    /// What it still has to do, in this order. The two clients may interleave in any way.
     pub wants: VecDeque<Want>,
-    /// A question for recalls is outstanding.
+    /// A request for recalls is outstanding.
     pub awaits: bool,
     pub recalled: Vec<Recalled>,
-    /// What it gave back, and was lost on the way: sent again until it is answered.
+    /// Leases that it returned in messages that were lost: sent again until they are answered.
     pub unreturned: Vec<ReturnedLease>,
-    /// The value of the name, as the kernel keeps it.
+    /// The value of the name, as the kernel caches it.
     pub kept: Option<u8>,
-    /// Bytes of the file that it read and keeps.
+    /// Bytes of the file that it read and caches.
     pub page: Option<u8>,
-    /// Bytes that it gathered.
+    /// Bytes that it buffers.
     pub dirty: Option<u8>,
     /// Reads and writes that it may still do under data leases.
     pub uses: u8,
@@ -87,13 +87,14 @@ impl Client {
         self.ticket(LeaseOf::Data(FILE)).map_or(LeaseMode::None, |ticket| ticket.mode())
     }
 
-    /// Whether it has something lost to drop.
+    /// Whether it has lost leases whose caches it must drop.
     pub fn owes_dropping(&self) -> bool {
         !self.dead && matches!(self.holding.clone().duty(self.clock), Duty::Drop(_))
     }
 
-    /// Whether it has something to do that takes no time: no clock goes on before it is done. To give names back is to
-    /// tell the kernel; to write what was gathered, or to have a layout back from others, may take its time.
+    /// Whether it has something to do that takes no time: no clock advances before it is done.
+    /// Returning names means notifying the kernel. Flushing buffered bytes, or getting a layout
+    /// back from others, may take time.
     pub fn is_busy(&self) -> bool {
         let names = self
             .recalled
@@ -113,7 +114,7 @@ impl World {
         let ask = asks.then(|| client.holding.ask(client.clock));
         let ticket = client.ticket(of);
         if want == Want::Change {
-            // Its own change: the kernel forgets what it kept of it.
+            // Its own change: the kernel drops what it cached of it.
             client.kept = None;
         }
         client.calling.push(Calling { number: self.next_number, want, ask, ticket });
@@ -122,7 +123,7 @@ impl World {
         self.call_again(who, last);
     }
 
-    /// Sends a call that is under way again: nothing of it is on its way any more.
+    /// Sends a pending call again: no message of it is in flight any more.
     pub fn call_again(&mut self, who: usize, at: usize) {
         let client = &self.clients[who];
         if let Some(Calling { number, want, .. }) = client.calling.get(at).cloned() {
@@ -130,7 +131,7 @@ impl World {
         }
     }
 
-    /// Sends a question for recalls, when nothing else is to be done first and none is under way.
+    /// Sends a request for recalls, if nothing else comes first and none is outstanding.
     pub fn await_recalls(&mut self, who: usize) {
         let client = &mut self.clients[who];
         if client.dead || client.awaits {
@@ -143,7 +144,7 @@ impl World {
         }
     }
 
-    /// Everything was lost, and is dropped.
+    /// All leases were lost: drops all caches.
     pub fn drop_all(&mut self, who: usize) {
         let clock = self.clients[who].clock;
         if let Duty::Drop(lost) = self.clients[who].holding.duty(clock) {
@@ -154,7 +155,7 @@ impl World {
         }
     }
 
-    /// A recall is carried out, and the lease returned.
+    /// Carries out a recall and returns the lease.
     pub fn carry_out(&mut self, who: usize, at: usize) {
         let recalled = self.clients[who].recalled.remove(at);
         let mut written = true;
@@ -175,7 +176,7 @@ impl World {
         self.send(Message::Return { session, lease });
     }
 
-    /// What was given back and lost on the way is sent again.
+    /// Sends lost returns again.
     pub fn return_again(&mut self, who: usize) {
         let session = self.clients[who].session;
         for lease in std::mem::take(&mut self.clients[who].unreturned) {
@@ -183,7 +184,7 @@ impl World {
         }
     }
 
-    /// A lease is given back that nobody wants.
+    /// Returns a lease that nobody has recalled.
     pub fn give_back(&mut self, who: usize, of: LeaseOf) {
         match of {
             LeaseOf::Names(_) | LeaseOf::Layout(_) => self.clients[who].kept = None,
@@ -198,7 +199,8 @@ impl World {
         }
     }
 
-    /// What was gathered goes to the daemon; one that refuses it loses it, and the program is told.
+    /// Sends buffered bytes to the daemon. If the daemon refuses them, they are lost, and the
+    /// program gets an error.
     fn flush(&mut self, who: usize) -> bool {
         let Some(dirty) = self.clients[who].dirty.take() else { return true };
         let taken = !self.server.is_fenced(self.clients[who].session);
@@ -230,7 +232,7 @@ impl World {
             }
             (LeaseMode::Shared, false) if self.daemon != self.acknowledged => {
                 let why = format!(
-                    "client {who} read {} of the daemon, {} was written",
+                    "client {who} read {} at the daemon, {} was written",
                     self.daemon, self.acknowledged
                 );
                 self.fail(why);
@@ -239,7 +241,7 @@ impl World {
         }
     }
 
-    /// The process is gone, with what it gathered.
+    /// The process dies, and its buffered bytes are lost.
     pub fn die(&mut self, who: usize) {
         let client = &mut self.clients[who];
         client.dead = true;
@@ -267,7 +269,8 @@ impl World {
                 let (next, epoch) = (self.server.begin_session(), self.server.epoch);
                 let client = &mut self.clients[client];
                 (client.session, client.epoch, client.awaits) = (next, epoch, false);
-                // A change of unknown fate is not done again; what asks asks anew.
+                // A change with an unknown outcome is not repeated; a request for a lease is sent
+                // again.
                 client.calling.retain(|calling| calling.want != Want::Change);
                 client.recalled.clear();
                 client.unreturned.clear();
@@ -277,7 +280,8 @@ impl World {
         }
     }
 
-    /// Whether a message is of the session and a run that the client knows, which it may learn by it.
+    /// Whether a message belongs to the session and to an epoch that the client knows. It may learn
+    /// of a new epoch by it.
     fn meets(&mut self, who: usize, session: u64, epoch: u64) -> bool {
         let client = &mut self.clients[who];
         if client.dead || client.session != session || epoch < client.epoch {
@@ -313,7 +317,8 @@ impl World {
                 }
             }
             Answer::Value(value) => {
-                // The rule of the vfs: held from before the call until its answer is taken in.
+                // The rule of the vfs: the lease must be held from before the call until its answer
+                // is taken in.
                 let held = calling
                     .ticket
                     .is_some_and(|ticket| client.holding.still(&ticket, client.clock));

@@ -11,23 +11,23 @@ use crate::{
 /// One step of the world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// The message at this place arrives.
+    /// The message at this index arrives.
     Arrive(usize),
     /// It is lost.
     Lose(usize),
-    /// It arrives, and comes again later.
+    /// It arrives, and stays in the network to arrive again.
     Repeat(usize),
     /// A client sends its next call.
     Call(usize),
-    /// A client sends a call again that got lost.
+    /// A client sends a lost call again.
     CallAgain(usize, usize),
-    /// A client drops what it lost.
+    /// A client drops caches after losing its leases.
     Drop(usize),
-    /// A client carries a recall out.
+    /// A client carries out a recall.
     CarryOut(usize, usize),
-    /// A client gives back again what was lost on the way.
+    /// A client sends lost returns again.
     ReturnAgain(usize),
-    /// A client gives a lease back.
+    /// A client returns a lease.
     GiveBack(usize, LeaseOf),
     /// A client reads the file.
     Read(usize),
@@ -35,15 +35,15 @@ pub enum Event {
     Write(usize),
     /// A client dies.
     Die(usize),
-    /// A change is done whose claim holds.
+    /// A change whose claim holds is carried out.
     Apply(u32),
-    /// The fences that are on their way hold.
+    /// The pending fences hold.
     Fence,
-    /// The server dies and is there again.
+    /// The server dies and starts again.
     Restart,
     /// Every clock ticks.
     Tick,
-    /// Only the server's does.
+    /// Only the server's clock ticks.
     Drift,
 }
 
@@ -76,7 +76,7 @@ impl World {
         if self.budget.restarts > 0 {
             events.push(Event::Restart);
         }
-        // What a client has to drop it drops within a tick: the margin of the two clocks.
+        // A client drops what it must drop within a tick: the margin between the two clocks.
         if !self.clients.iter().any(|client| client.is_busy()) {
             if self.budget.ticks > 0 {
                 events.push(Event::Tick);
@@ -90,7 +90,7 @@ impl World {
 
     fn events_of(&self, who: usize, events: &mut Vec<Event>) {
         let client = &self.clients[who];
-        let under_way = |number: u32| {
+        let in_flight = |number: u32| {
             self.server.pending.contains_key(&number)
                 || self.network.iter().any(|message| match message {
                     Message::Call { number: sent, .. } | Message::Answer { number: sent, .. } => {
@@ -103,7 +103,7 @@ impl World {
             events.push(Event::Call(who));
         }
         let lost =
-            client.calling.iter().enumerate().filter(|(_, calling)| !under_way(calling.number));
+            client.calling.iter().enumerate().filter(|(_, calling)| !in_flight(calling.number));
         events.extend(lost.map(|(at, _)| Event::CallAgain(who, at)));
         if client.owes_dropping() {
             events.push(Event::Drop(who));
@@ -147,8 +147,8 @@ impl World {
 }
 
 impl Event {
-    /// Lets it happen. A client that has nothing else to do first asks for recalls at once: how long that is on its way is
-    /// another event.
+    /// Carries out the event. A client without anything else to do first requests recalls
+    /// immediately; how long the request travels is another event.
     pub fn happen(self, world: &mut World, variant: Variant) {
         self.happen_alone(world, variant);
         (0..CLIENTS).for_each(|who| world.await_recalls(who));
@@ -163,7 +163,7 @@ impl Event {
             Self::Lose(at) => {
                 world.budget.losses -= 1;
                 let message = world.network.remove(at);
-                // The connection is gone with it: the client asks again.
+                // Its connection is closed: the client sends the request again.
                 match message {
                     Message::Await { client, .. } | Message::Recalls { client, .. } => {
                         world.clients[client].awaits = false;
@@ -203,7 +203,7 @@ impl Event {
             Self::Restart => {
                 world.budget.restarts -= 1;
                 world.restart(variant);
-                // Connections to the run before are gone, and what was on them.
+                // Connections to the previous epoch are closed, and messages on them are lost.
                 world.network.retain(|message| !matches!(message, Message::Await { .. }));
                 world.clients.iter_mut().for_each(|client| client.awaits = false);
             }

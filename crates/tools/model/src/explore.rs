@@ -1,4 +1,4 @@
-//! Breadth-first search over hashed states: the first thing found wrong is reached in the fewest steps.
+//! Breadth-first search over hashed states: the first error found is reached in the fewest steps.
 
 use std::{
     collections::HashMap,
@@ -11,17 +11,18 @@ use crate::{
     world::World,
 };
 
-/// How often it is tried to come to an end from a state behind which nothing is looked at, and in how many steps.
+/// How often the search tries to reach an end from a state that it does not expand, and in how many
+/// steps.
 const TRIES: usize = 4;
 const STEPS: usize = 600;
 
-/// A state of everything, as the search sees it.
+/// A complete state, as the search sees it.
 pub(crate) trait Model: Clone + Hash {
     /// One step.
     type Event: Copy;
     /// How it is broken.
     type Variant: Copy;
-    /// Whether the end must stay in reach of every state, without anything that goes wrong.
+    /// Whether an end must stay reachable from every state without further failures.
     const ENDS: bool;
 
     fn events(&self) -> Vec<Self::Event>;
@@ -30,11 +31,11 @@ pub(crate) trait Model: Clone + Hash {
     fn check(&self) -> Option<String>;
     /// What is wrong with a state in which nothing more happens by itself.
     fn at_rest(&self, variant: Self::Variant) -> Option<String>;
-    /// Whether what follows is not looked at any more.
+    /// Whether the search does not expand this state.
     fn is_cut(&self) -> bool {
         false
     }
-    /// Whether the event is something that goes wrong: nothing may hang on it.
+    /// Whether the event is a failure: no progress may depend on it.
     fn is_failure(event: Self::Event) -> bool;
     fn words(&self, event: Self::Event) -> String;
 }
@@ -75,36 +76,36 @@ impl Model for World {
     }
 }
 
-/// What came of it.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Different states that were looked at.
+    /// Distinct states that were visited.
     pub states: usize,
     /// Steps to the furthest of them.
     pub depth: usize,
     /// States in which nothing more can happen.
     pub ends: usize,
-    /// Whether every state was looked at.
+    /// Whether every state was visited.
     pub complete: bool,
     /// What was found wrong, and the steps to it.
     pub wrong: Option<(String, Vec<String>)>,
 }
 
-/// Looks at every state of a world, or at this many.
+/// Visits every state of a world, or at most this many.
 pub fn explore(scenario: &Scenario, variant: Variant, states_max: usize) -> Outcome {
     search(&World::new(scenario), variant, states_max)
 }
 
-/// What is known of the states that were met.
+/// What is known of the visited states.
 struct Search<'m, M: Model> {
     start: &'m M,
     variant: M::Variant,
     numbers: HashMap<u64, u32>,
-    /// The way to a state: the one before it, and the event. The first has none.
+    /// How a state was reached: the previous state and the event. The first has none.
     steps: Vec<Option<(u32, M::Event)>>,
-    /// What leads from where to where by itself.
+    /// Transitions that are not failures.
     edges: Vec<(u32, u32)>,
-    /// Those that are an end, or of which it is not known what follows.
+    /// States that are an end, or that were not expanded.
     open: Vec<u32>,
     outcome: Outcome,
 }
@@ -127,7 +128,7 @@ pub(crate) fn search<M: Model>(start: &M, variant: M::Variant, states_max: usize
         front = search.further(front, states_max);
     }
     if M::ENDS && search.outcome.wrong.is_none() {
-        search.ends_are_in_reach();
+        search.check_ends_reachable();
     }
     search.outcome
 }
@@ -159,7 +160,7 @@ impl<M: Model> Search<'_, M> {
         next
     }
 
-    /// What follows from one state; `None` when something is wrong.
+    /// Expands one state; `None` if something is wrong.
     fn follow(&mut self, at: u32, world: &M, next: &mut Vec<(u32, M)>) -> Option<()> {
         let events = world.events();
         if events.iter().all(|event| M::is_failure(*event)) {
@@ -192,8 +193,8 @@ impl<M: Model> Search<'_, M> {
         None
     }
 
-    /// From every state an end can still be reached, whatever went wrong before.
-    fn ends_are_in_reach(&mut self) {
+    /// An end can be reached from every state, whatever failed before.
+    fn check_ends_reachable(&mut self) {
         let mut reaches = vec![false; self.steps.len()];
         let mut before: Vec<(u32, u32)> =
             self.edges.iter().map(|(from, to)| (*to, *from)).collect();
@@ -208,7 +209,7 @@ impl<M: Model> Search<'_, M> {
             }
         }
         if let Some(stuck) = reaches.iter().position(|reaches| !reaches) {
-            self.is_right(Some("from here on nothing leads to an end".into()), stuck as u32);
+            self.is_right(Some("no end can be reached from here".into()), stuck as u32);
         }
     }
 
@@ -231,9 +232,9 @@ impl<M: Model> Search<'_, M> {
     }
 }
 
-/// What is wrong with a state from which this many steps in no good order lead to no end.
+/// An error if several random walks of this many steps from a state reach no end.
 fn goes_on_for_ever<M: Model>(world: &M, variant: M::Variant) -> Option<String> {
-    let tries = (1..=TRIES).map(|seed| runs_on(world.clone(), variant, seed));
+    let tries = (1..=TRIES).map(|seed| walk(world.clone(), variant, seed));
     let mut found = None;
     for tried in tries {
         match tried {
@@ -244,7 +245,7 @@ fn goes_on_for_ever<M: Model>(world: &M, variant: M::Variant) -> Option<String> 
     found
 }
 
-/// Lets things happen as they come.
+/// A random walk.
 fn runs_on<M: Model>(mut world: M, variant: M::Variant, seed: usize) -> Result<(), String> {
     for step in 0..STEPS {
         let events: Vec<_> =
@@ -258,10 +259,10 @@ fn runs_on<M: Model>(mut world: M, variant: M::Variant, seed: usize) -> Result<(
             return Err(wrong);
         }
     }
-    Err("calls go on for ever".into())
+    Err("calls never end".into())
 }
 
-/// 64 bits of a state: of some millions, two different ones that are taken for one are not to be expected.
+/// 64 bits of a state: among some millions, a collision is not to be expected.
 fn fingerprint(world: &impl Hash) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(world)
 }
@@ -279,14 +280,14 @@ mod tests {
     }
 
     #[track_caller]
-    fn catches(variant: Variant, name: &str, says: &str) {
+    fn catches(variant: Variant, name: &str, expected: &str) {
         let (why, steps) =
             explore(scenario(name), variant, STATES).wrong.expect("the broken protocol is caught");
-        assert!(why.contains(says), "{why}: {steps:#?}");
+        assert!(why.contains(expected), "{why}: {steps:#?}");
     }
 
     #[test]
-    fn without_numbers_a_late_grant_is_believed() {
+    fn without_numbers_a_late_grant_is_trusted() {
         catches(Variant::NoNumbers, "names: grants and recalls cross", "the server has");
     }
 
@@ -296,10 +297,10 @@ mod tests {
     }
 
     #[test]
-    fn with_one_clock_a_client_that_is_cut_off_answers_from_what_it_keeps() {
+    fn with_one_clock_a_partitioned_client_serves_stale_data() {
         catches(
             Variant::OneClock,
-            "names: a holder is cut off, the clocks go on",
+            "names: a holder is partitioned, the clocks go on",
             "the server has",
         );
     }
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_kept_without_the_lease_having_been_held_all_the_time_is_stale() {
+    fn an_answer_cached_without_a_continuous_lease_is_stale() {
         catches(Variant::NoContinuity, "names: grants and recalls cross", "the server has");
     }
 

@@ -6,7 +6,7 @@ use braid_model::{Outcome, SCENARIOS, Variant, explore, pages};
 
 /// States of one scenario, unless `--states N` says otherwise.
 const STATES_MAX: usize = 20_000_000;
-/// Worlds of pages have one in so many: more is done in a step, and more threads do it.
+/// Worlds of pages get this fraction: a step does more, and more threads take steps.
 const PAGES_OF: usize = 3;
 const BROKEN: &[Variant] = &[
     Variant::NoNumbers,
@@ -22,20 +22,20 @@ const BROKEN_PAGES: &[(pages::Variant, &str)] = &[
     (pages::Variant::KeepForWriters, "pages: both read, both write"),
     (pages::Variant::NoDropAfterWrite, "pages: both write, both map"),
     (pages::Variant::OneRound, "pages: one reads, the other writes"),
-    (pages::Variant::RecallsAtOnce, "pages: wanted back twice"),
-    (pages::Variant::SameTicket, "pages: wanted back while more is granted"),
-    (pages::Variant::GivesUpAfter, "pages: kept, and given up"),
-    (pages::Variant::NoDrainSettles, "gather: one writes, the other reads and looks"),
-    (pages::Variant::SettlesAfter, "gather: one writes, the other reads and looks"),
-    (pages::Variant::GathersInsisted, "gather: appends beside a client without leases"),
-    (pages::Variant::NoPageSettles, "gather: pages, reads and sizes of the same mount"),
-    (pages::Variant::NoReadSettles, "gather: pages, reads and sizes of the same mount"),
-    (pages::Variant::NoLookSettles, "gather: pages, reads and sizes of the same mount"),
-    (pages::Variant::NoCloseSettles, "gather: closed and opened"),
-    (pages::Variant::EndsBefore, "gather: one writes, the other reads and looks"),
-    (pages::Variant::NoWriteSettles, "gather: wished for"),
-    (pages::Variant::MarksAfter, "gather: sizes that are kept"),
-    (pages::Variant::LessensHeld, "gather: opened beside a client without leases"),
+    (pages::Variant::RecallsAtOnce, "pages: recalled twice"),
+    (pages::Variant::SameTicket, "pages: recalled while more is granted"),
+    (pages::Variant::GivesUpAfter, "pages: cached, then dropped"),
+    (pages::Variant::NoDrainSettles, "buffered: one writes, the other reads and queries"),
+    (pages::Variant::SettlesAfter, "buffered: one writes, the other reads and queries"),
+    (pages::Variant::GathersInsisted, "buffered: appends beside a client without leases"),
+    (pages::Variant::NoPageSettles, "buffered: pages, reads and sizes of the same mount"),
+    (pages::Variant::NoReadSettles, "buffered: pages, reads and sizes of the same mount"),
+    (pages::Variant::NoLookSettles, "buffered: pages, reads and sizes of the same mount"),
+    (pages::Variant::NoCloseSettles, "buffered: closed and opened"),
+    (pages::Variant::EndsBefore, "buffered: one writes, the other reads and queries"),
+    (pages::Variant::NoWriteSettles, "buffered: requested"),
+    (pages::Variant::MarksAfter, "buffered: cached sizes"),
+    (pages::Variant::LessensHeld, "buffered: opened beside a client without leases"),
 ];
 
 fn main() -> ExitCode {
@@ -106,7 +106,7 @@ fn caught(variant: &impl Debug, mut outcomes: impl Iterator<Item = Outcome>) -> 
                 steps.len()
             );
         }
-        None => println!("FAILED {variant:?}: it is not caught"),
+        None => println!("FAILED {variant:?}: not caught"),
     }
     found.is_some()
 }

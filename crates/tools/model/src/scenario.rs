@@ -1,4 +1,5 @@
-//! The worlds that are explored, and the ways in which the protocol is broken to see that it is noticed.
+//! The worlds that are explored, and the ways in which the protocol is broken to see that the
+//! checks notice it.
 
 use braid_client::lease::LeaseOf;
 use braid_wire::message::lease::LeaseMode;
@@ -10,32 +11,32 @@ use crate::world::{Budget, CLIENTS, DIR, FILE, Want};
 pub struct Scenario {
     /// Its name.
     pub name: &'static str,
-    /// What the lease that all may hold is of: the directory's names, or the file's layout.
+    /// What the shared lease covers: the directory's names, or the file's layout.
     pub of: LeaseOf,
-    /// What the first client has got before anything is explored; of a write lease it has made use.
+    /// What the first client has done before the exploration begins. It has used a write lease.
     pub before: &'static [Want],
-    /// What each client wants, in order.
+    /// What each client does, in order.
     pub wants: [&'static [Want]; CLIENTS],
-    /// Calls that each client has under way at a time.
+    /// Calls that each client has pending at a time.
     pub at_once: usize,
-    /// What may go wrong.
+    /// What may fail.
     pub budget: Budget,
 }
 
-/// A protocol: the one that is meant, or one that is broken.
+/// The correct protocol, or a broken one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Variant {
     /// As it is.
     Sound,
-    /// Numbers say nothing: a late grant is believed, a late return ends what came after it.
+    /// Numbers are ignored: a late grant is trusted, a late return ends what came after it.
     NoNumbers,
-    /// While a change is being done, the lease that was recalled for it is granted again.
+    /// While a change is carried out, the lease that was recalled for it is granted again.
     GrantWhileDone,
-    /// A session that is given up loses its leases at once, whatever its own clock says.
+    /// An expired session loses its leases immediately, whatever its own clock says.
     OneClock,
-    /// After a restart nobody waits for those that may still believe.
+    /// After a restart nobody waits for sessions that may still assume leases valid.
     NoGrace,
-    /// An answer is kept because the lease is held when it arrives.
+    /// An answer is cached because the lease is held when it arrives.
     NoContinuity,
 }
 
@@ -73,7 +74,7 @@ pub const SCENARIOS: &[Scenario] = &[
         budget: Budget { repeats: 2, ..NOTHING },
     },
     Scenario {
-        name: "names: both keep, both change",
+        name: "names: both cache, both change",
         of: NAMES,
         before: &[],
         wants: [
@@ -84,7 +85,7 @@ pub const SCENARIOS: &[Scenario] = &[
         budget: Budget { losses: 1, ..NOTHING },
     },
     Scenario {
-        name: "names: a holder is cut off, the clocks go on",
+        name: "names: a holder is partitioned, the clocks go on",
         of: NAMES,
         before: &[Want::Shared, Want::Look],
         wants: [&[], &[Want::Change]],
@@ -148,7 +149,7 @@ pub const SCENARIOS: &[Scenario] = &[
         budget: Budget { losses: 1, repeats: 1, ..NOTHING },
     },
     Scenario {
-        name: "data: leases are given back unasked",
+        name: "data: leases are returned without a recall",
         of: NAMES,
         before: &[WRITE],
         wants: [&[WRITE], &[WRITE]],
@@ -156,7 +157,7 @@ pub const SCENARIOS: &[Scenario] = &[
         budget: Budget { returns: 1, ..NOTHING },
     },
     Scenario {
-        name: "data: a holder is cut off, the clocks go on",
+        name: "data: a holder is partitioned, the clocks go on",
         of: NAMES,
         before: &[WRITE],
         wants: [&[], &[READ]],

@@ -1,4 +1,4 @@
-//! The server: the real table, and around it the least that serves calls.
+//! The server: the real table, and around it the minimum that serves calls.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,35 +18,35 @@ use crate::{
     world::{Answer, CLIENTS, FILE, Message, START, Want, World},
 };
 
-/// A call that the server knows of and has not answered.
+/// A call that the server has received and not answered.
 #[derive(Clone, Hash, Debug)]
 pub struct Pending {
     pub client: usize,
     pub session: u64,
     pub want: Want,
-    /// Its claim holds: it is being done.
+    /// Its claim holds: it is being carried out.
     pub doing: bool,
 }
 
-/// The server. What a restart forgets is made anew by its restart.
+/// The server. A restart creates again what it forgets.
 #[derive(Clone, Hash, Debug)]
 pub struct Server {
     pub epoch: u64,
     pub clock: Duration,
     pub table: Table,
-    /// Calls that wait or are being done, by their numbers.
+    /// Calls that wait or are being carried out, by number.
     pub pending: BTreeMap<u32, Pending>,
-    /// Changes that were done: a retry is answered, not done again (I7).
+    /// Completed changes: a retry is answered and does not run again (I7).
     done: BTreeSet<u32>,
-    /// Sessions that live, with when they were heard.
+    /// Live sessions, and when they were last heard of.
     sessions: BTreeMap<u64, Duration>,
-    /// Sessions that were given up and may still believe until then: they stay on record.
+    /// Expired sessions that may still assume leases valid until then: they stay recorded.
     broken: BTreeMap<u64, Duration>,
-    /// Sessions whose fence is on its way.
+    /// Sessions whose fence is pending.
     fencing: BTreeSet<u64>,
     /// Sessions that the I/O daemon refuses.
     fenced: BTreeSet<u64>,
-    /// Questions for recalls that wait: client, what was seen, when it was sent.
+    /// Pending requests for recalls: client, last number seen, time of sending.
     awaiting: BTreeMap<u64, (usize, u64, Duration)>,
     /// The directory's value.
     pub value: u8,
@@ -69,7 +69,7 @@ impl Server {
         }
     }
 
-    /// A session of a client whose one before has ended.
+    /// A new session of a client whose previous one has ended.
     pub fn begin_session(&mut self) -> u64 {
         let used =
             self.sessions.keys().chain(self.broken.keys()).chain(&self.fencing).chain(&self.fenced);
@@ -88,7 +88,7 @@ impl Server {
 }
 
 impl World {
-    /// The server dies and is there again.
+    /// The server dies and starts again.
     pub fn restart(&mut self, variant: Variant) {
         let server = &mut self.server;
         server.epoch += 1;
@@ -100,7 +100,7 @@ impl World {
             let recorded = server.sessions.keys().chain(server.broken.keys());
             server.table.restarted(recorded.map(|id| SessionId(*id)).collect(), until);
         }
-        // What was being fenced is fenced by the epoch.
+        // The epoch fences the sessions whose fence was pending.
         let fencing = std::mem::take(&mut server.fencing);
         server.fenced.extend(fencing);
     }
@@ -111,7 +111,7 @@ impl World {
             Message::Call { client, session, number, want } if self.is_heard(client, session) => {
                 self.called(client, session, number, want, variant);
             }
-            // A connection is to one run: a question to the one before never arrives.
+            // A connection belongs to one epoch: a request to the previous one never arrives.
             Message::Await { client, session, epoch, seen, sent }
                 if self.is_heard(client, session) && epoch == self.server.epoch =>
             {
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// What the value is of, as the table names it.
+    /// What the shared lease covers, as the table names it.
     fn shared(&self) -> LeaseOf {
         match self.of {
             Held::Names(dir) => LeaseOf::Names(dir),
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// Looks whether a call that waits may go on.
+    /// Checks whether a waiting call may proceed.
     fn try_again(&mut self, number: u32, variant: Variant) {
         let Some(pending) = self.server.pending.get(&number).cloned() else { return };
         let (id, clock, claim) =
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// A change whose claim holds is done.
+    /// Carries out a change whose claim holds.
     pub fn apply(&mut self, number: u32, variant: Variant) {
         let Some(pending) = self.server.pending.remove(&number) else { return };
         self.server.value += 1;
@@ -229,7 +229,7 @@ impl World {
         self.send(Message::Answer { client, session, epoch, number, answer });
     }
 
-    /// The fences that are on their way hold.
+    /// The pending fences hold.
     pub fn fence_holds(&mut self, variant: Variant) {
         let fencing = std::mem::take(&mut self.server.fencing);
         let sessions: Vec<SessionId> = fencing.iter().map(|id| SessionId(*id)).collect();
@@ -238,7 +238,7 @@ impl World {
         self.age(variant);
     }
 
-    /// The server's clock goes on.
+    /// The server's clock advances.
     pub fn server_ticks(&mut self, by: Duration, variant: Variant) {
         self.server.clock += by;
         let silent: Vec<u64> = self.server.awaiting.keys().copied().collect();
@@ -274,7 +274,8 @@ impl World {
         let (fencing, clock) = (self.server.fencing.clone(), self.server.clock);
         self.server.broken.retain(|session, until| fencing.contains(session) || clock < *until);
         if self.server.table.unknown().next().is_none() {
-            // By now every daemon knows this epoch, or has stopped: what did not reclaim is refused.
+            // By now every daemon knows this epoch, or has stopped: sessions that did not reclaim
+            // are refused.
             self.server.fenced.extend(before.iter().map(|id| id.0));
         }
         self.follow(variant);

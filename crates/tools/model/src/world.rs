@@ -1,4 +1,4 @@
-//! The state of everything.
+//! The complete state.
 
 use std::{
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
@@ -15,9 +15,9 @@ use crate::{
     server::Server,
 };
 
-/// One tick of a clock: half of the time that a client believes.
+/// One tick of a clock: half of the time for which a client assumes a lease valid.
 pub const TICK: Duration = Duration::from_millis(LEASE_STOP_MS / 2);
-/// When all clocks begin.
+/// The time at which all clocks begin.
 pub const START: Duration = Duration::from_secs(1000);
 /// The directory.
 pub const DIR: FileIndex = FileIndex(7);
@@ -29,9 +29,9 @@ pub const CLIENTS: usize = 2;
 /// What a client wants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Want {
-    /// The lease that all may hold: of the directory's names, or of the file's layout.
+    /// The shared lease: of the directory's names, or of the file's layout.
     Shared,
-    /// The value that it covers, to be kept.
+    /// The value that it covers, to cache it.
     Look,
     /// A change of that value.
     Change,
@@ -39,24 +39,24 @@ pub enum Want {
     Data(LeaseMode),
 }
 
-/// What travels. Nothing is in order.
+/// Messages in flight, in any order.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Message {
-    /// A call; `number` is never used twice.
+    /// A call; `number` is never reused.
     Call { client: usize, session: u64, number: u32, want: Want },
-    /// A question for recalls, sent then.
+    /// A request for recalls, with the time of sending.
     Await { client: usize, session: u64, epoch: u64, seen: u64, sent: Duration },
-    /// A lease that is given back.
+    /// A returned lease.
     Return { session: u64, lease: ReturnedLease },
-    /// An answer of this run of the server.
+    /// An answer from this epoch of the server.
     Answer { client: usize, session: u64, epoch: u64, number: u32, answer: Answer },
-    /// Recalls, to a question that was sent then.
+    /// Recalls, with the time at which the request was sent.
     Recalls { client: usize, session: u64, epoch: u64, recalls: Vec<Recall>, sent: Duration },
     /// The session has ended.
     NoSession { client: usize, session: u64 },
 }
 
-/// What a call is answered with.
+/// The answer to a call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Answer {
     /// A lease, or none.
@@ -67,7 +67,7 @@ pub enum Answer {
     Done,
 }
 
-/// What may still go wrong, and how long things may still take.
+/// What may still fail, and how long things may still take.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Budget {
     /// Messages that are lost.
@@ -82,26 +82,26 @@ pub struct Budget {
     pub restarts: u8,
     /// Deaths of a client.
     pub deaths: u8,
-    /// Leases that are given back unasked.
+    /// Leases that are returned without a recall.
     pub returns: u8,
 }
 
-/// Everything.
+/// The complete state.
 #[derive(Clone, Hash, Debug)]
 pub struct World {
-    /// What the value is of.
+    /// What the shared lease covers.
     pub of: LeaseOf,
     pub server: Server,
     pub clients: [Client; CLIENTS],
-    /// Sorted by nothing but arrival: the order is part of no decision.
+    /// The order has no meaning.
     pub network: Vec<Message>,
     pub budget: Budget,
     /// The file's bytes, as a version.
     pub daemon: u8,
-    /// The newest version that a program was told is written.
+    /// The newest version whose write was acknowledged to a program.
     pub acknowledged: u8,
     pub next_number: u32,
-    /// What went wrong, once it did.
+    /// The first error, if any.
     pub broken: Option<String>,
 }
 
@@ -138,7 +138,8 @@ impl World {
         }
     }
 
-    /// Puts a message on its way; one that is there already is one with it, since repeating is an event of its own.
+    /// Sends a message. An identical one in flight counts as the same, since repeating is an event
+    /// of its own.
     pub fn send(&mut self, message: Message) {
         if !self.network.contains(&message) {
             self.network.push(message);
@@ -149,7 +150,7 @@ impl World {
         self.broken.get_or_insert(why);
     }
 
-    /// Who is whom does not hang on the order of messages.
+    /// Sorts the messages: their order has no meaning.
     pub fn canonical(&mut self) {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         self.network.sort_by_cached_key(|message| hasher.hash_one(message));

@@ -1,4 +1,4 @@
-//! Claims: what needs others to let go.
+//! Claims: calls that need conflicting leases returned.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -10,7 +10,7 @@ use braid_types::{IdState, SessionId};
 
 use super::{LeaseMode, LeaseOf, Table, Wait};
 
-/// A claim, as whoever made it knows it. Never used twice by one server; the lower ones came first.
+/// The id of a claim, chosen by its caller. A server never uses one twice; lower ones came earlier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClaimId(pub u64);
 
@@ -19,15 +19,15 @@ pub(super) struct Claim {
     pub(super) id: ClaimId,
     pub(super) session: SessionId,
     pub(super) mode: LeaseMode,
-    /// It becomes a lease: claims that came later wait for it.
+    /// A request for a lease: later claims wait for it.
     pub(super) asks: bool,
 }
 
-/// The claims that stand, by what they are of.
+/// The claims that stand, by item.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Claims(HashMap<LeaseOf, Standing, IdState>);
 
-/// Those of one thing: mostly one, which takes no memory of its own.
+/// The claims of one item. There is mostly one, which needs no memory of its own.
 #[derive(Clone, Debug)]
 struct Standing {
     first: Claim,
@@ -91,8 +91,8 @@ impl Claims {
 }
 
 impl Table {
-    /// Claims things for a session, or looks at its claims again. `None` when nobody else holds what conflicts: what the
-    /// claim is for may be done. Else something that is waited for.
+    /// Claims items for a session, or checks its claims again. Returns `None` if no other session
+    /// holds a conflicting lease: the call may proceed. Otherwise returns something to wait for.
     pub fn claim(
         &mut self,
         id: ClaimId,
@@ -110,11 +110,11 @@ impl Table {
         waits
     }
 
-    /// Drops claims, done or not.
+    /// Drops claims, carried out or not.
     pub fn unclaim(&mut self, id: ClaimId, of: &[LeaseOf]) {
         let mut freed = Vec::new();
         for of in of {
-            // Asks may have waited for it.
+            // Requests may have waited for it.
             if self.claims.remove(*of, id) && self.claims.of(*of).any(|claim| claim.asks) {
                 freed.push(*of);
             }
@@ -123,12 +123,12 @@ impl Table {
         self.freed.extend(freed.into_iter().map(Wait::For));
     }
 
-    /// How many things are claimed.
+    /// How many items are claimed.
     pub fn claimed(&self) -> usize {
         self.claims.0.len()
     }
 
-    /// Whether a claim of another session than this stands that conflicts, and came before `id`.
+    /// Whether a conflicting claim of another session stands that came before `id`.
     pub(super) fn is_claimed(
         &self,
         of: LeaseOf,

@@ -1,4 +1,4 @@
-//! Who may still believe: sessions that were given up, and those of before a restart.
+//! Sessions that may still assume leases valid: ended ones, and those from before a restart.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -6,7 +6,7 @@ use braid_types::SessionId;
 
 use super::{Table, Wait};
 
-/// A session that is ended, and may still believe.
+/// A session that has ended and may still assume its leases valid.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Broken {
     session: SessionId,
@@ -14,7 +14,8 @@ pub(super) struct Broken {
     fenced: bool,
 }
 
-/// Sessions of before a restart that held leases, and did not say yet that they let go.
+/// Sessions from before a restart that held leases and have not reported yet that they released
+/// them.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub(super) struct Unknown {
     sessions: BTreeSet<SessionId>,
@@ -22,29 +23,30 @@ pub(super) struct Unknown {
 }
 
 impl Table {
-    /// The server has restarted: these sessions may believe in leases until then, unless they say before that they let go.
+    /// The server has restarted: until then, these sessions may assume leases valid, unless they
+    /// report earlier that they released them.
     pub fn restarted(&mut self, sessions: BTreeSet<SessionId>, until: Duration) {
         self.unknown = Unknown { sessions, until };
     }
 
-    /// Sessions of before a restart that may still believe.
+    /// Sessions from before a restart that may still assume leases valid.
     pub fn unknown(&self) -> impl Iterator<Item = SessionId> {
         self.unknown.sessions.iter().copied()
     }
 
-    /// Whether others than this session may believe in what nobody remembers.
+    /// Whether other sessions may assume leases valid that nobody remembers.
     pub fn is_unsure(&self, session: SessionId) -> bool {
         self.unknown.sessions.iter().any(|unknown| *unknown != session)
     }
 
-    /// A session of before a restart has let go of everything.
+    /// A session from before a restart has released everything.
     pub fn let_go(&mut self, session: SessionId) {
         if self.unknown.sessions.remove(&session) {
             self.freed.push(Wait::Restart);
         }
     }
 
-    /// A session is given up: what it holds stands until then, and until it is fenced.
+    /// A session has ended: its leases stand until then, and until it is fenced.
     pub fn break_session(&mut self, session: SessionId, until: Duration) {
         self.broken.push(Broken { session, until, fenced: false });
     }
@@ -55,13 +57,13 @@ impl Table {
         self.broken.iter_mut().filter(of).for_each(|broken| broken.fenced = true);
     }
 
-    /// Frees what nobody believes in any more.
+    /// Removes leases that no session can assume valid any more.
     pub fn age(&mut self, now: Duration) {
         let over = |broken: &Broken| broken.fenced && now >= broken.until;
-        let (gone, left): (Vec<_>, Vec<_>) =
+        let (expired, remaining): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.broken).into_iter().partition(over);
-        self.broken = left;
-        gone.iter().for_each(|broken| self.end_session(broken.session));
+        self.broken = remaining;
+        expired.iter().for_each(|broken| self.end_session(broken.session));
         if !self.unknown.sessions.is_empty() && now >= self.unknown.until {
             self.unknown.sessions.clear();
             self.freed.push(Wait::Restart);

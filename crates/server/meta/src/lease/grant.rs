@@ -1,4 +1,4 @@
-//! Grants.
+//! Grants of leases.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::{
     table::Holder,
 };
 
-/// Once a file's lease was taken away so often for the sake of others, all who use it read and write at the daemons:
-/// a lease that changes hands with every call costs more than it saves.
+/// After a file's lease was recalled this often for other sessions, all its users read and write at
+/// the daemons: a lease that changes hands with every call costs more than it saves.
 const RECALLS_SHARED: u8 = 4;
 
 impl Table {
-    /// Grants a lease that all may hold who ask: the names of a directory, the layout of a file; its number. `None` when
-    /// somebody else changes that now, or waits to.
+    /// Grants a lease that any number of sessions may hold: the names of a directory, the layout of
+    /// a file. Returns its number; `None` if another session changes that now or waits to.
     pub fn grant_shared(&mut self, of: LeaseOf, session: SessionId, now: Duration) -> Option<u64> {
         let held = self.holder(of, session).copied();
         let refused = self.is_claimed(of, session, LeaseMode::Read, None)
@@ -27,8 +27,8 @@ impl Table {
         Some(self.grant(of, session, LeaseMode::Read))
     }
 
-    /// Asks for a data lease, or looks at the ask again. While it waits, `id` is a claim; to be dropped with
-    /// [`Table::unclaim`] if nobody waits for the answer any more.
+    /// Requests a data lease, or checks a pending request again. While it waits, `id` is a claim.
+    /// Drop it with [`Table::unclaim`] if nobody waits for the answer any more.
     pub fn ask_data(
         &mut self,
         id: ClaimId,
@@ -56,7 +56,8 @@ impl Table {
         Asked::Granted(mode, number)
     }
 
-    /// Grants a data lease if nothing is in its way, and recalls nothing: for a file that is opened.
+    /// Grants a data lease if nothing conflicts, and recalls nothing: for a file that is being
+    /// opened.
     pub fn try_data(
         &mut self,
         session: SessionId,
@@ -67,7 +68,7 @@ impl Table {
         if self.is_unsure(session) {
             return None;
         }
-        // Who only reads gains nothing by sharing.
+        // A session that only reads gains nothing by sharing.
         let mode = self.suited(of, session, (wish, wish == LeaseMode::Read));
         let held = self.holder(of, session).copied();
         let conflicts =
@@ -82,7 +83,7 @@ impl Table {
         Some((mode, self.grant(of, session, mode)))
     }
 
-    /// Takes back at once part of a grant that was not told yet: the session gets `mode`.
+    /// Immediately reduces a grant that was not sent yet: the session gets `mode`.
     pub fn lessen(&mut self, of: LeaseOf, session: SessionId, mode: LeaseMode) {
         if let Some(holder) = self.holder(of, session).copied() {
             self.set(of, Holder { mode, ..holder });
@@ -90,7 +91,8 @@ impl Table {
         }
     }
 
-    /// The mode that is granted for a wish: who does not insist shares with others that write.
+    /// The mode granted for a wish. A session that does not insist on being alone shares with
+    /// others that write.
     fn suited(
         &self,
         of: LeaseOf,
@@ -100,14 +102,14 @@ impl Table {
         let all = || self.leases.get(&of).into_iter().flat_map(|lease| lease.holders());
         let others = |mode| all().any(|holder| holder.session != session && holder.mode == mode);
         let contended = || all().any(|holder| holder.recalls >= RECALLS_SHARED);
-        let (written, gathered) = (others(LeaseMode::Shared), others(LeaseMode::Write));
+        let (shared, exclusive) = (others(LeaseMode::Shared), others(LeaseMode::Write));
         match wish {
-            LeaseMode::Write if !alone && (written || gathered) => LeaseMode::Shared,
+            LeaseMode::Write if !alone && (shared || exclusive) => LeaseMode::Shared,
             LeaseMode::Write if !alone && others(LeaseMode::Read) && contended() => {
                 LeaseMode::Shared
             }
-            LeaseMode::Read if !alone && (written || gathered && contended()) => LeaseMode::Shared,
-            // What it has already is not taken from it by a smaller wish.
+            LeaseMode::Read if !alone && (shared || exclusive && contended()) => LeaseMode::Shared,
+            // A smaller wish does not take away what the session holds already.
             LeaseMode::Read | LeaseMode::Shared if self.held(of, session) == LeaseMode::Write => {
                 LeaseMode::Write
             }
@@ -116,8 +118,18 @@ impl Table {
     }
 
     fn grant(&mut self, of: LeaseOf, session: SessionId, mode: LeaseMode) -> u64 {
+        debug_assert!(
+            !self.is_claimed(of, session, mode, Some(ClaimId(0))),
+            "2: a grant conflicts with no claim but a later request"
+        );
+        debug_assert!(
+            !matches!(of, LeaseOf::Data(_)) || !self.is_unsure(session),
+            "7: no data lease while another session may assume one valid"
+        );
+        let held = self.holder(of, session).copied();
+        debug_assert!(held.is_none_or(|held| held.number <= self.newest), "3: numbers rise");
         self.newest += 1;
-        let recalls = self.holder(of, session).map_or(0, |holder| holder.recalls);
+        let recalls = held.map_or(0, |holder| holder.recalls);
         self.set(of, Holder { session, number: self.newest, mode, recalls, recalled: false });
         self.newest
     }

@@ -1,24 +1,36 @@
-//! Leases: what clients were promised, and who wants it back. A pure state machine: no I/O, no clock, no lock. ADR 0009.
+//! Leases: what the server promised to clients, and which promises other calls need returned. A
+//! pure state machine: no I/O, no clock, no lock. ADR 0009.
 //!
 //! ```text
-//!            ask, nothing conflicts                another needs it: recall(n) to the holder
-//!   none ───────────────────────────> held(mode) ───────────────────────────────────────────> recalled(n)
-//!    ^                                  ^    │ gives it back                                      │
-//!    │                                  │    v                                                    │ gives back
-//!    ├──────────────────────────────────┼── none                                                  │ at least n
-//!    ├── the holder's session has ended │                                                         │
-//!    └──────────────────────────────────┴── none, or held with the mode that may be kept <────────'
+//!           request, nothing conflicts            another call needs it: recall(n) to the holder
+//!   none ──────────────────────────> held(mode) ───────────────────────────────────> recalled(n)
+//!    ^                                 ^    │ holder returns it                          │
+//!    │                                 │    v                                            │ holder
+//!    ├─────────────────────────────────┼── none                                          │ returns
+//!    ├── the holder's session ended    │                                                 │ >= n
+//!    └─────────────────────────────────┴── none, or held with the mode that may remain <─┘
 //! ```
 //!
-//! A *claim* is a call that needs others to hold nothing that conflicts: a change of a directory, a look at a file's size,
-//! an ask for a data lease. It recalls what conflicts, and from then until it is dropped nothing that conflicts is granted
-//! to anybody else: not while it waits, and not while what it is for is being done.
+//! A *claim* is a call that needs conflicting leases of others returned: a change of a directory, a
+//! query of a file's size, a request for a data lease. It recalls what conflicts. From then until
+//! the claim is dropped, no conflicting lease is granted to anybody else: neither while it waits,
+//! nor while the call is carried out.
 //!
-//! Invariants: (1) two sessions never hold modes of one thing that conflict; (2) a grant never conflicts with a claim of
-//! another session; (3) grants and recalls take their numbers from one counter, which rises over restarts; (4) a return
-//! ends nothing that was granted after it was sent: its number says; (5) every recall is told again until it is returned;
-//! (6) the leases of a session that was given up stand until it cannot believe in them any more; (7) while a session of
-//! before a restart may believe in leases, nothing is claimed or asked for by others.
+//! Invariants:
+//! 1. Two sessions never hold conflicting modes of one item. `set` asserts it.
+//! 2. A grant never conflicts with a claim of another session, except with a later request for a
+//!    lease. `grant` asserts it.
+//! 3. Grants and recalls take their numbers from one counter, which rises over restarts. `grant`
+//!    and `recall` assert it.
+//! 4. A return ends nothing that was granted after it was sent: its number says what it ends.
+//!    `return_lease` compares the numbers.
+//! 5. Every recall is sent again until it is returned: `recalls` lists all that are pending.
+//!    Whether the client got one is not known here, so nothing can be asserted.
+//! 6. The leases of an expired session stand until the session can no longer assume them valid and
+//!    its fence holds. `expire` removes them.
+//! 7. While a session from before a restart may assume leases valid, no other session's claim
+//!    succeeds and no other session gets a data lease. `claim` and `request_data` wait; `grant`
+//!    asserts it.
 
 mod claim;
 mod ending;
@@ -34,14 +46,14 @@ use braid_types::FileIndex;
 pub use claim::ClaimId;
 pub use table::Table;
 
-/// What a lease is of.
+/// What a lease covers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LeaseOf {
     /// A directory's entries, its attributes, and those of its children that are not directories.
     Names(FileIndex),
     /// A file's bytes.
     Data(FileIndex),
-    /// Where a file's bytes lie.
+    /// A file's layout.
     Layout(FileIndex),
 }
 
@@ -50,18 +62,19 @@ pub enum LeaseOf {
 pub enum LeaseMode {
     /// Nothing.
     None,
-    /// Claims only: to know the size, and to read at the daemons. Nobody else may gather writes.
+    /// Claims only: to learn the size and read from the daemons. No other session may buffer
+    /// writes.
     Look,
-    /// To keep what was read.
+    /// To cache what was read.
     Read,
-    /// To read and write at the daemons, as others do: nobody keeps anything.
+    /// To read and write at the daemons, like other sessions: nobody caches.
     Shared,
-    /// To be the only one.
+    /// To be the only session that uses the file: caches and buffers writes.
     Write,
 }
 
 impl LeaseMode {
-    /// Whether two sessions may not have these modes of one thing.
+    /// Whether two sessions may not hold these modes of one item.
     pub fn conflicts(self, other: Self) -> bool {
         use LeaseMode::{Look, None, Read, Shared, Write};
         match (self, other) {
@@ -73,7 +86,7 @@ impl LeaseMode {
         }
     }
 
-    /// The most that a holder of this mode may keep beside another's `need`.
+    /// The strongest mode that a holder of this mode may retain beside another's `need`.
     pub(crate) fn kept_beside(self, need: Self) -> Self {
         match (self, need) {
             _ if !self.conflicts(need) => self,
@@ -83,7 +96,7 @@ impl LeaseMode {
         }
     }
 
-    /// What is left of this mode when at most `keep` is kept.
+    /// What remains of this mode if at most `keep` may remain.
     pub(crate) fn lessened(self, keep: Self) -> Self {
         if self == keep || self == Self::Write { keep } else { Self::None }
     }
@@ -92,29 +105,29 @@ impl LeaseMode {
 /// A recall that was not returned yet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PendingRecall {
-    /// What the lease is of.
+    /// What the lease covers.
     pub of: LeaseOf,
-    /// What may be kept.
+    /// The mode that may remain.
     pub keep: LeaseMode,
     /// When it was decided.
     pub since: Duration,
 }
 
-/// What is waited for.
+/// What a call waits for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Wait {
-    /// Others hold this, or claimed it before.
+    /// Other sessions hold this, or claimed it earlier.
     For(LeaseOf),
-    /// Sessions of before a restart may still believe in what nobody remembers.
+    /// Sessions from before a restart may still assume leases valid that nobody remembers.
     Restart,
 }
 
-/// What a question for a data lease came to.
+/// The result of a request for a data lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asked {
     /// It is granted, with this mode and number.
     Granted(LeaseMode, u64),
-    /// It waits: the claim stands.
+    /// It waits; the claim stands.
     Waits(Wait),
     /// The table is full of leases that are in use.
     Full,

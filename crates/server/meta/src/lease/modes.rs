@@ -1,15 +1,21 @@
-//! Open modes: what an open has of its file, what it denies to every other open of it, and which exclude each other. Pure:
-//! no I/O, no clock, no lock. The table of opens (`opens.rs`) keeps them; ADR 0009.
+//! Open modes: what an open may do with its file, what it denies to every other open of it, and
+//! which modes conflict. Pure: no I/O, no clock, no lock. The open table (`opens.rs`) stores them;
+//! ADR 0009.
 //!
 //! ```text
-//!   none ──open, nothing excludes it──> held(access, deny) ──change, nothing else excludes it──> held(access', deny')
-//!     ^                                        │
-//!     └── closed, session over, or fenced ─────┘        excluded: refused at once, and nothing has changed
+//!   none ──open, no conflict──> held(access, deny) ──change, no conflict──> held(access', deny')
+//!     ^                                 │
+//!     └─ close, session end, fence ─────┘        conflict: refused immediately, nothing changes
 //! ```
 //!
-//! Invariants: (1) no two opens of a file have and deny the same, whoever they are of: neither excludes the other
-//! (RFC 8881 9.7; MS-FSA 2.1.5.1.2.2); (2) what is refused is refused at once, and recalls nothing; (3) an open that denies
-//! nothing excludes nobody for denying nothing; (4) what a session had and denied stands until its fence holds.
+//! Invariants:
+//! 1. No open of a file has an access that another open of it denies, whatever the sessions (RFC
+//!    8881 9.7; MS-FSA 2.1.5.1.2.2). Operations call `check_mode` before each open; only a reclaim
+//!    may restore what was recorded.
+//! 2. A refused open is refused immediately and recalls nothing.
+//! 3. An open that denies nothing conflicts with no open that denies nothing. `find_conflict`
+//!    asserts it.
+//! 4. What a session has open and denies stands until its fence holds.
 
 use braid_types::{Failure, SessionId, Status};
 
@@ -18,11 +24,11 @@ use crate::opens::{Access, OpenFile};
 /// What an open denies to every other open of its file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Deny {
-    /// That it reads.
+    /// Reading.
     pub read: bool,
-    /// That it writes.
+    /// Writing.
     pub write: bool,
-    /// That a name of the file is removed, moved or replaced, by whomever.
+    /// Removing, moving or replacing a name of the file, by any caller.
     pub delete: bool,
 }
 
@@ -56,22 +62,23 @@ impl Deny {
     }
 }
 
-/// What one open has, and denies.
+/// What one open may do and what it denies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OpenMode {
     /// What it may do.
     pub access: Access,
-    /// What the others may not.
+    /// What other opens may not do.
     pub deny: Deny,
 }
 
 impl OpenMode {
-    /// An open as POSIX has it.
+    /// An open with POSIX semantics.
     pub fn plain(access: Access) -> Self {
         Self { access, deny: Deny::NONE }
     }
 
-    /// Why two opens of one file may not be; `None` when they may. Said of `self`, of which the other is asked.
+    /// Why two opens of one file conflict; `None` if they do not. The answer describes `self`, and
+    /// the other is the open that is asked for.
     fn excludes(self, other: Self) -> Option<Why> {
         let denies =
             |deny: Deny, access: Access| (deny.read && access.read, deny.write && access.write);
@@ -85,7 +92,7 @@ impl OpenMode {
     }
 }
 
-/// How an open excludes another one.
+/// How an open conflicts with another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
     /// It denies reading.
@@ -98,12 +105,12 @@ pub enum Why {
     Writes,
 }
 
-/// An open that excludes what is asked for.
+/// An open that conflicts with the one asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Excluded {
-    /// Of which session.
+    /// Its session.
     pub by: SessionId,
-    /// How.
+    /// How it conflicts.
     pub why: Why,
 }
 
@@ -119,18 +126,18 @@ impl From<Excluded> for Failure {
     }
 }
 
-/// Which opens of a file are not looked at.
+/// Which opens of a file are ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beside {
     /// None: the open is a new one.
     All,
-    /// One with this mode: it is the one that changes.
+    /// One open with this mode: it is the one that changes.
     One(SessionId, OpenMode),
-    /// This session's: what it says of itself was so.
+    /// All opens of this session: it reclaims what it had.
     Others(SessionId),
 }
 
-/// Whether an open with this mode may be, beside those that there are.
+/// The first existing open that conflicts with a new one of this mode.
 pub fn excluded(wanted: OpenMode, opens: &[OpenFile], beside: Beside) -> Option<Excluded> {
     opens.iter().find_map(|open| {
         if beside == Beside::Others(open.session) {
@@ -142,15 +149,17 @@ pub fn excluded(wanted: OpenMode, opens: &[OpenFile], beside: Beside) -> Option<
         {
             modes.remove(mode);
         }
-        modes
-            .0
-            .iter()
-            .find_map(|(mode, _)| mode.excludes(wanted))
-            .map(|why| Excluded { by: open.session, why })
+        modes.0.iter().find_map(|(mode, _)| Some((mode, mode.excludes(wanted)?))).map(
+            |(mode, why)| {
+                let denies = !(wanted.deny.is_none() && mode.deny.is_none());
+                debug_assert!(denies, "3: only an open that denies something conflicts");
+                Excluded { by: open.session, why }
+            },
+        )
     })
 }
 
-/// What is denied by all of these opens together.
+/// What all these opens deny together.
 pub(crate) fn denied(opens: &[OpenFile]) -> Deny {
     opens
         .iter()
@@ -158,7 +167,7 @@ pub(crate) fn denied(opens: &[OpenFile]) -> Deny {
         .fold(Deny::NONE, |all, (mode, _)| all.and(mode.deny))
 }
 
-/// Opens of one file, counted by their modes; in the order of the modes, none with none.
+/// Opens of one file, counted by mode. Sorted by mode; no count is 0.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counted(Vec<(OpenMode, u32)>);
 
@@ -168,22 +177,22 @@ impl Counted {
         self.0.is_empty()
     }
 
-    /// The modes, and of each how many.
+    /// The modes with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (OpenMode, u32)> {
         self.0.iter().copied()
     }
 
-    /// How many have a mode.
+    /// The count of a mode.
     pub fn of(&self, mode: OpenMode) -> u32 {
         self.0.binary_search_by_key(&mode, |(mode, _)| *mode).map_or(0, |at| self.0[at].1)
     }
 
-    /// One more.
+    /// Adds one open.
     pub fn add(&mut self, mode: OpenMode) {
         self.set(mode, self.of(mode).saturating_add(1));
     }
 
-    /// One less.
+    /// Removes one open.
     pub fn remove(&mut self, mode: OpenMode) {
         self.set(mode, self.of(mode).saturating_sub(1));
     }
@@ -197,13 +206,13 @@ impl Counted {
         }
     }
 
-    /// Of each mode no more than `others` has.
+    /// Reduces each count to that in `others`.
     pub(crate) fn at_most(&mut self, others: &Self) {
         self.0.iter_mut().for_each(|(mode, count)| *count = others.of(*mode).min(*count));
         self.0.retain(|(_, count)| *count > 0);
     }
 
-    /// How many satisfy `which`.
+    /// How many opens satisfy `which`.
     pub(crate) fn count(&self, which: impl Fn(Access) -> bool) -> u32 {
         self.0.iter().filter(|(mode, _)| which(mode.access)).map(|(_, count)| count).sum()
     }
@@ -230,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_open_denies_excludes_those_that_have_it_whichever_came_first() {
+    fn denied_access_conflicts_whichever_open_came_first() {
         let denies = [opens(X, &[mode(Access::READ, DENY_WRITE)])];
         let by_denial = Some(Excluded { by: X, why: Why::DeniesWriting });
         assert_eq!(excluded(OpenMode::plain(Access::WRITE), &denies, Beside::All), by_denial);
@@ -241,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_writes_is_not_in_the_way_of_who_denies_reading() {
+    fn a_writer_does_not_conflict_with_an_open_that_denies_reading() {
         let writes = [opens(X, &[OpenMode::plain(Access::WRITE)])];
         assert_eq!(excluded(mode(Access::WRITE, DENY_READ), &writes, Beside::All), None);
         let both = [opens(X, &[OpenMode::plain(Access::WRITE), OpenMode::plain(Access::BOTH)])];
@@ -253,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_does_not_exclude_itself_and_another_of_its_session_does() {
+    fn a_changing_open_ignores_itself_but_not_others_of_its_session() {
         let own = mode(Access::BOTH, DENY_WRITE);
         let more = mode(Access::BOTH, Deny { read: true, ..DENY_WRITE });
         assert_eq!(excluded(more, &[opens(X, &[own])], Beside::One(X, own)), None);
@@ -267,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_that_denies_only_deleting_excludes_no_open() {
+    fn an_open_that_denies_only_deleting_conflicts_with_no_open() {
         let denies = [opens(X, &[mode(Access::READ, Deny { delete: true, ..Deny::NONE })])];
         assert_eq!(excluded(OpenMode::plain(Access::BOTH), &denies, Beside::All), None);
         assert!(denied(&denies).delete);

@@ -1,4 +1,4 @@
-//! Who holds what, and what is recalled.
+//! The lease table: the holders of each item and the pending recalls.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,10 +14,11 @@ use super::{
     ending::{Broken, Unknown},
 };
 
-/// When there are too many leases, one in so many is recalled, those that were granted first.
+/// If there are too many leases, this fraction of them is recalled, those that were granted first.
 const EVICTED_OF: usize = 64;
 
-/// The leases of one server: 64 bytes for each thing and its first holder, beside what the hash table leaves free.
+/// The leases of one server: 64 bytes for each item and its first holder, plus the free space of
+/// the hash table.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub(super) newest: u64,
@@ -28,31 +29,31 @@ pub struct Table {
     count_max: usize,
     /// How many of them are write leases.
     writing: usize,
-    /// Sessions that have something new to be told.
+    /// Sessions with new recalls that were not sent yet.
     told: Vec<SessionId>,
-    /// Things of which somebody holds less than before.
+    /// Items of which some session holds less than before.
     pub(super) freed: Vec<Wait>,
     pub(super) broken: Vec<Broken>,
     pub(super) unknown: Unknown,
 }
 
-/// One thing. Most have one holder.
+/// One item. Most have one holder.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Lease {
     first: Holder,
     more: Vec<Holder>,
 }
 
-/// One session's lease of it.
+/// One session's lease of an item.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Holder {
     pub(super) session: SessionId,
-    /// Of the newest grant.
+    /// The number of the newest grant.
     pub(super) number: u64,
     pub(super) mode: LeaseMode,
-    /// How often the mode was taken away for another's sake.
+    /// How often the mode was recalled for other sessions.
     pub(super) recalls: u8,
-    /// A recall is pending.
+    /// Whether a recall is pending.
     pub(super) recalled: bool,
 }
 
@@ -63,7 +64,8 @@ struct Holdings {
 }
 
 impl Hash for Table {
-    /// What decides what the table does: not in whose order it was asked.
+    /// Covers the state that decides the table's behaviour, but not the order in which it was
+    /// built.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut leases: Vec<_> =
             self.leases.iter().map(|(of, lease)| (of, lease.sorted())).collect();
@@ -99,12 +101,12 @@ impl Lease {
 }
 
 impl Table {
-    /// An empty table of a run of the server.
+    /// An empty table for an epoch of the server.
     pub fn new(epoch: MdsEpoch) -> Self {
         Self::with_room(epoch, LEASES_MAX)
     }
 
-    /// One that holds fewer.
+    /// A table with another limit.
     pub fn with_room(epoch: MdsEpoch, count_max: usize) -> Self {
         Self {
             newest: epoch.0 << 32,
@@ -131,12 +133,12 @@ impl Table {
         self.writing
     }
 
-    /// What a session holds of a thing.
+    /// The mode in which a session holds an item.
     pub fn held(&self, of: LeaseOf, session: SessionId) -> LeaseMode {
         self.holder(of, session).map_or(LeaseMode::None, |holder| holder.mode)
     }
 
-    /// Who holds a thing, and how.
+    /// The holders of an item and their modes.
     pub fn holders(&self, of: LeaseOf) -> impl Iterator<Item = (SessionId, LeaseMode)> {
         self.leases
             .get(&of)
@@ -160,23 +162,24 @@ impl Table {
         pending.take(count_max).map(|(number, recall)| (*number, *recall)).collect()
     }
 
-    /// Sessions that were recalled something since the last question.
+    /// Sessions that got a recall since the last call.
     pub fn take_told(&mut self) -> Vec<SessionId> {
         std::mem::take(&mut self.told)
     }
 
-    /// Things of which somebody holds less since the last question: what waits for them is to be looked at.
+    /// Items of which some session holds less since the last call: calls that wait for them are
+    /// checked again.
     pub fn take_freed(&mut self) -> Vec<Wait> {
         std::mem::take(&mut self.freed)
     }
 
-    /// Sessions whose oldest recall is as old as this, or older.
+    /// Sessions whose oldest recall is from `since` or earlier.
     pub fn overdue(&self, since: Duration) -> Vec<SessionId> {
         self.late(|recall| recall.since <= since)
     }
 
-    /// The same of sessions that are heard, and may have to write first what they have of a file's bytes: `data_since` holds for
-    /// those; `None`: none is as old.
+    /// The same for responsive sessions. They may have to write buffered bytes of a file first: for
+    /// recalls of data leases `data_since` applies; `None`: none of them is overdue.
     pub fn overdue_though_heard(
         &self,
         since: Duration,
@@ -197,15 +200,16 @@ impl Table {
             .collect()
     }
 
-    /// Whether any recall was not returned yet.
+    /// Whether a recall was not returned yet.
     pub fn has_recalls(&self) -> bool {
         self.sessions.values().any(|holdings| !holdings.recalls.is_empty())
     }
 
-    /// A session gives a lease back, or keeps `keep` of it: all that was granted with numbers up to `number`.
+    /// A session returns a lease, or retains `keep` of it. This covers all grants with numbers up
+    /// to `number`.
     pub fn returned(&mut self, session: SessionId, of: LeaseOf, number: u64, keep: LeaseMode) {
         let answered = self.forget_recall(session, of, number);
-        // What was granted since is not meant.
+        // A later grant is not meant.
         let Some(holder) =
             self.holder(of, session).copied().filter(|holder| holder.number <= number)
         else {
@@ -226,7 +230,7 @@ impl Table {
             lease.holders().any(|h| h.session == session).then_some(*of)
         };
         let mut held: Vec<LeaseOf> = self.leases.iter().filter_map(of_it).collect();
-        // The order of events must not hang on a hash.
+        // The order of events must not depend on a hash.
         held.sort_unstable();
         for of in held {
             if let Some(holder) = self.holder(of, session).copied() {
@@ -240,7 +244,8 @@ impl Table {
         self.leases.get(&of)?.holders().find(|holder| holder.session == session)
     }
 
-    /// Wants everything back that others than `session` hold and that conflicts with `need`; whether there is any.
+    /// Recalls what other sessions hold and what conflicts with `need`. Returns whether there is
+    /// any.
     pub(super) fn recall_for(
         &mut self,
         of: LeaseOf,
@@ -262,9 +267,10 @@ impl Table {
         let holdings = self.sessions.entry(holder.session).or_default();
         let pending = if holder.recalled { holdings.recall_of(of) } else { None };
         let since = match pending {
-            // It was told, and what it may keep suits both.
+            // It was recalled already, and what may remain suits both calls.
             Some((_, recall)) if recall.keep == keep || recall.keep == LeaseMode::None => return,
-            // Two that need different things leave nothing. Its time runs since the first.
+            // Two calls with different needs leave nothing. The time of the recall counts from the
+            // first.
             Some((number, recall)) => {
                 holdings.recalls.remove(&number);
                 recall.since
@@ -273,6 +279,7 @@ impl Table {
         };
         let keep = if pending.is_some() { LeaseMode::None } else { keep };
         self.newest += 1;
+        debug_assert!(holder.number < self.newest, "3: a recall is newer than the grant");
         holdings.recalls.insert(self.newest, PendingRecall { of, keep, since });
         self.told.push(holder.session);
         self.set(
@@ -281,7 +288,7 @@ impl Table {
         );
     }
 
-    /// A recall is answered by its own number, and by every later one; whether one was.
+    /// A return answers its own recall and every earlier one. Returns whether there was one.
     fn forget_recall(&mut self, session: SessionId, of: LeaseOf, number: u64) -> bool {
         let Some(holdings) = self.sessions.get_mut(&session) else { return false };
         if holdings.recalls.get(&number).is_some_and(|recall| recall.of == of) {
@@ -293,8 +300,8 @@ impl Table {
         }
     }
 
-    /// Makes room by recalling what was granted first, of a session that has more than half if there is one; whether there is
-    /// room now.
+    /// Recalls the leases that were granted first if the table is full; those of a session that
+    /// holds more than half, if there is one. Returns whether there is space now.
     pub(super) fn make_room(&mut self, now: Duration) -> bool {
         if self.count < self.count_max {
             return true;
@@ -307,13 +314,13 @@ impl Table {
             .iter()
             .find(|(_, holdings)| holdings.count > self.count_max / 2)
             .map(|(most, _)| *most);
-        let may_go = |holder: &&Holder| most.is_none_or(|most| holder.session == most);
-        let held = self.leases.values().flat_map(Lease::holders).filter(may_go);
+        let is_candidate = |holder: &&Holder| most.is_none_or(|most| holder.session == most);
+        let held = self.leases.values().flat_map(Lease::holders).filter(is_candidate);
         let mut numbers: Vec<u64> = held.map(|holder| holder.number).collect();
         let (_, limit, _) = numbers.select_nth_unstable(self.count / EVICTED_OF);
         let limit = *limit;
         let old = |(of, lease): (&LeaseOf, &Lease)| {
-            let old = lease.holders().filter(may_go).filter(|holder| holder.number <= limit);
+            let old = lease.holders().filter(is_candidate).filter(|holder| holder.number <= limit);
             old.map(|holder| (*of, *holder)).collect::<Vec<_>>()
         };
         let mut evicted: Vec<(LeaseOf, Holder)> = self.leases.iter().flat_map(old).collect();
@@ -322,8 +329,14 @@ impl Table {
         false
     }
 
-    /// Puts what a session holds; nothing, where the mode is none.
+    /// Sets what a session holds; a mode of `None` removes it.
     pub(super) fn set(&mut self, of: LeaseOf, holder: Holder) {
+        debug_assert!(
+            self.holders(of).all(|(session, mode)| {
+                session == holder.session || !mode.conflicts(holder.mode)
+            }),
+            "1: two sessions never hold conflicting modes"
+        );
         let before = self.held(of, holder.session);
         self.writing -= usize::from(before == LeaseMode::Write);
         self.writing += usize::from(holder.mode == LeaseMode::Write);

@@ -1,4 +1,4 @@
-//! The table, one rule at a time; `braid-model` explores how they meet.
+//! The lease table, one rule at a time; `braid-model` explores their combinations.
 
 use std::time::Duration;
 
@@ -32,15 +32,15 @@ fn a_change_waits_until_the_names_lease_of_another_is_returned() {
     assert_eq!(
         (table.take_told(), table.grant_shared(D, X, NOW)),
         (vec![X], None),
-        "nor is it granted anew meanwhile"
+        "nor is it granted again meanwhile"
     );
     let (number, _) = recall(&table, X);
     assert!(number > granted);
     table.returned(X, D, number, LeaseMode::None);
     assert_eq!(table.take_freed(), [Wait::For(D)]);
     assert_eq!(table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW), None);
-    assert_eq!(table.grant_shared(D, X, NOW), None, "the change is being done");
-    assert!(table.grant_shared(D, Y, NOW).is_some(), "its own lease is not in its way");
+    assert_eq!(table.grant_shared(D, X, NOW), None, "the change is being carried out");
+    assert!(table.grant_shared(D, Y, NOW).is_some(), "its own lease does not conflict");
     table.unclaim(ClaimId(1), &[D]);
     assert!(table.grant_shared(D, X, NOW).is_some());
 }
@@ -66,14 +66,14 @@ fn a_return_that_was_sent_before_a_grant_does_not_end_it() {
 }
 
 #[test]
-fn a_recall_is_told_until_it_is_returned() {
+fn a_recall_is_sent_until_it_is_returned() {
     let mut table = table();
     table.grant_shared(D, X, NOW).unwrap();
     table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW);
     table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW);
     let told = table.recalls(X, 0, 10);
-    assert_eq!(told.len(), 1, "once, however often it is asked for");
-    assert!(table.recalls(X, told[0].0, 10).is_empty(), "the client says what it has seen");
+    assert_eq!(told.len(), 1, "once, however often it is claimed");
+    assert!(table.recalls(X, told[0].0, 10).is_empty(), "the client reports what it has seen");
     assert_eq!(
         (table.overdue(NOW), table.overdue(NOW - Duration::from_secs(1))),
         (vec![X], vec![])
@@ -93,7 +93,7 @@ fn readers_share_and_a_writer_is_alone() {
     assert_eq!(
         ask(&mut table, 4, X, LeaseMode::Read),
         WAITS,
-        "what was recalled is not granted anew"
+        "a recalled lease is not granted again"
     );
     let (number, keep) = recall(&table, X);
     assert_eq!(keep, LeaseMode::None);
@@ -102,7 +102,7 @@ fn readers_share_and_a_writer_is_alone() {
     assert_eq!(table.writing(), 1);
     assert_eq!(ask(&mut table, 4, X, LeaseMode::Read), WAITS, "it came later");
     let (number, keep) = recall(&table, Y);
-    assert_eq!(keep, LeaseMode::Read, "the writer may go on reading");
+    assert_eq!(keep, LeaseMode::Read, "the writer may continue reading");
     table.returned(Y, F, number, keep);
     assert_eq!(table.take_freed().last(), Some(&Wait::For(F)));
     assert!(matches!(ask(&mut table, 4, X, LeaseMode::Read), Asked::Granted(LeaseMode::Read, _)));
@@ -121,7 +121,11 @@ fn two_writers_share_unless_one_must_be_alone() {
     assert_eq!(keep, LeaseMode::Shared);
     table.returned(X, F, number, keep);
     assert!(matches!(ask(&mut table, 2, Y, false), Asked::Granted(LeaseMode::Shared, _)));
-    assert_eq!(ask(&mut table, 3, X, true), WAITS, "an append waits until the other has let go");
+    assert_eq!(
+        ask(&mut table, 3, X, true),
+        WAITS,
+        "an append waits until the other has returned it"
+    );
     let (number, keep) = recall(&table, Y);
     assert_eq!(keep, LeaseMode::None);
     table.returned(Y, F, number, keep);
@@ -129,7 +133,7 @@ fn two_writers_share_unless_one_must_be_alone() {
 }
 
 #[test]
-fn a_lease_that_changes_hands_again_and_again_is_shared() {
+fn a_lease_that_changes_hands_often_becomes_shared() {
     let mut table = table();
     let mut modes = Vec::new();
     for turn in 0..12 {
@@ -142,7 +146,7 @@ fn a_lease_that_changes_hands_again_and_again_is_shared() {
                     let (number, keep) = recall(&table, other);
                     table.returned(other, F, number, keep);
                 }
-                Asked::Full => panic!("there is room"),
+                Asked::Full => panic!("the table has space"),
             }
         };
         modes.push(mode);
@@ -152,7 +156,7 @@ fn a_lease_that_changes_hands_again_and_again_is_shared() {
 }
 
 #[test]
-fn two_that_need_different_things_of_a_writer_leave_it_nothing_it_could_misuse() {
+fn two_claims_with_different_needs_leave_a_writer_nothing() {
     let mut table = table();
     assert!(matches!(
         table.ask_data(ClaimId(1), X, F, (LeaseMode::Write, false), NOW),
@@ -175,7 +179,7 @@ fn two_that_need_different_things_of_a_writer_leave_it_nothing_it_could_misuse()
 }
 
 #[test]
-fn who_asks_first_is_granted_first() {
+fn the_first_request_is_granted_first() {
     let mut table = table();
     let ask = |table: &mut Table, id, who| {
         table.ask_data(ClaimId(id), who, F, (LeaseMode::Write, true), NOW)
@@ -187,12 +191,12 @@ fn who_asks_first_is_granted_first() {
     table.returned(X, F, number, keep);
     assert_eq!(ask(&mut table, 3, third), WAITS);
     table.unclaim(ClaimId(2), &[F]);
-    assert_eq!(table.take_freed(), [Wait::For(F), Wait::For(F)], "one let go, one went away");
+    assert_eq!(table.take_freed(), [Wait::For(F), Wait::For(F)], "one returned it, one ended");
     assert!(matches!(ask(&mut table, 3, third), Asked::Granted(..)));
 }
 
 #[test]
-fn with_an_open_a_lease_comes_only_if_nothing_is_in_its_way() {
+fn an_open_gets_a_lease_only_if_nothing_conflicts() {
     let mut table = table();
     let (mode, _) = table.try_data(X, F, LeaseMode::Write, NOW).unwrap();
     assert_eq!(mode, LeaseMode::Write);
@@ -262,12 +266,12 @@ fn a_lease_takes_about_a_hundred_bytes() {
     let each = size_of::<LeaseOf>() + size_of::<super::table::Lease>();
     assert!(
         each <= 72,
-        "{each} bytes, and as much again half of the time: the hash table is 44 to 87 percent full"
+        "{each} bytes; the hash table is 44 to 87 percent full, which may double that"
     );
 }
 
 #[test]
-fn what_a_session_held_that_was_given_up_stands_until_it_is_fenced_and_cannot_believe() {
+fn leases_of_an_expired_session_stand_until_its_fence_and_its_time() {
     let mut table = table();
     table.grant_shared(D, X, NOW).unwrap();
     let needs = [(D, LeaseMode::Write)];
@@ -277,7 +281,11 @@ fn what_a_session_held_that_was_given_up_stands_until_it_is_fenced_and_cannot_be
     assert_eq!(table.claim(ClaimId(1), Y, &needs, NOW), Some(Wait::For(D)), "it is not fenced");
     table.fenced(&[X]);
     table.age(NOW - second);
-    assert_eq!(table.claim(ClaimId(1), Y, &needs, NOW), Some(Wait::For(D)), "it may believe");
+    assert_eq!(
+        table.claim(ClaimId(1), Y, &needs, NOW),
+        Some(Wait::For(D)),
+        "it may assume its lease valid"
+    );
     table.age(NOW);
     assert_eq!(table.claim(ClaimId(1), Y, &needs, NOW), None);
 }
@@ -294,7 +302,7 @@ fn after_a_restart_others_wait_for_those_that_may_believe() {
     );
     table.let_go(X);
     assert_eq!(table.take_freed(), [Wait::Restart]);
-    assert_eq!(table.claim(ClaimId(1), Y, &needs, NOW), None, "its own are not in its way");
+    assert_eq!(table.claim(ClaimId(1), Y, &needs, NOW), None, "its own leases do not conflict");
     assert_eq!(table.claim(ClaimId(3), X, &[(F, LeaseMode::Look)], NOW), Some(Wait::Restart));
     table.age(NOW);
     assert_eq!(table.claim(ClaimId(3), X, &[(F, LeaseMode::Look)], NOW), None);
@@ -310,7 +318,7 @@ fn layout_leases_are_shared_and_recalled_for_a_change_of_the_layout_alone() {
     assert_eq!(
         table.claim(ClaimId(1), Y, &[(F, LeaseMode::Shared)], NOW),
         None,
-        "bytes are another thing"
+        "the bytes are another item"
     );
     assert_eq!(
         table.claim(ClaimId(2), Y, &[(layout, LeaseMode::Write)], NOW),
@@ -322,7 +330,7 @@ fn layout_leases_are_shared_and_recalled_for_a_change_of_the_layout_alone() {
     assert_eq!(
         table.claim(ClaimId(2), Y, &[(layout, LeaseMode::Write)], NOW),
         None,
-        "its own is not in its way"
+        "its own lease does not conflict"
     );
     table.unclaim(ClaimId(2), &[layout]);
     assert!(table.grant_shared(layout, X, NOW).is_some());

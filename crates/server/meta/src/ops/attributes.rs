@@ -1,4 +1,4 @@
-//! Change attributes. A size is not among them: truncating is an intent (`intent.rs`).
+//! Change attributes. The size is not among them: a truncate is an intent (`intent.rs`).
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::tx::{Op, Tx};
 /// A time to set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetTime {
-    /// The server's clock: enough that the file may be written.
+    /// The server's clock; the right to write the file is enough.
     Now,
-    /// This time: the owner's alone.
+    /// This time; only the owner may set it.
     To(Timestamp),
 }
 
@@ -34,22 +34,23 @@ pub struct Changes {
     pub mtime: Option<SetTime>,
     /// Attribute flags.
     pub flags: Option<u64>,
-    /// setuid goes, and setgid where the group may execute, and file capabilities: somebody is about to write who may not keep them.
+    /// Clears setuid, setgid if the group may execute, and file capabilities: a caller that may not
+    /// keep them is about to write.
     pub drop_set_ids: bool,
-    /// File capabilities go: somebody is about to write.
+    /// Clears file capabilities: a caller is about to write.
     pub drop_capabilities: bool,
 }
 
 impl Changes {
-    /// Whether nothing is asked for but that privileges go.
+    /// Whether it only clears privileges.
     fn only_drops(&self) -> bool {
         let Self { drop_set_ids, drop_capabilities, .. } = *self;
         *self == Self { drop_set_ids, drop_capabilities, ..Self::default() }
     }
 }
 
-/// The attribute in which Linux keeps the capabilities of a program, capabilities(7): a write, a truncate and a change of the owner by
-/// anybody takes them away.
+/// The attribute in which Linux stores the capabilities of a program, capabilities(7). A write, a
+/// truncate and a change of the owner remove it, whoever does them.
 pub const CAPABILITY_XATTR: &[u8] = b"security.capability";
 
 impl Namespace {
@@ -68,7 +69,7 @@ impl Namespace {
             let gives_away = changes.owner.is_some() || changes.group.is_some();
             let dropped = (drops || gives_away) && self.drop_capabilities(tx, &mut new)?;
             if drops && new.mode == old.mode && !dropped && changes.only_drops() {
-                // There was nothing to drop.
+                // There was nothing to clear.
                 return Ok(Outcome::File(old));
             }
             new.touch(tx.now);
@@ -77,7 +78,8 @@ impl Namespace {
         outcome.inode().ok_or_else(|| Status::Internal.into())
     }
 
-    /// Whether a write may take setuid, setgid or file capabilities away. What cannot be read may be there.
+    /// Whether a write may clear setuid, setgid or file capabilities. If they cannot be read, they
+    /// count as present.
     pub fn has_privileges(&self, inode: &Inode) -> bool {
         inode.has_set_ids()
             || inode.has_xattrs
@@ -87,7 +89,7 @@ impl Namespace {
                     .map_or(true, |it| it.is_some())
     }
 
-    /// Takes the capabilities of a file away; whether there were any.
+    /// Removes the capabilities of a file. Returns whether there were any.
     pub(super) fn drop_capabilities(
         &self,
         tx: &mut Tx<'_>,
@@ -103,16 +105,16 @@ impl Namespace {
     }
 }
 
-/// All changes, each asked about as if it were alone.
+/// Applies all changes, with the permission check of each.
 pub(super) fn apply(
     call: &Call<'_>,
     old: &Inode,
     new: &mut Inode,
     changes: &Changes,
 ) -> Result<(), Failure> {
-    own(call.who, old, new, changes)?;
-    mode(call.who, old, new, changes)?;
-    times(call, old, new, changes)?;
+    apply_owner(call.who, old, new, changes)?;
+    apply_mode(call.who, old, new, changes)?;
+    apply_times(call, old, new, changes)?;
     let may_have = new.has_set_ids() || new.has_xattrs;
     if (changes.drop_set_ids || changes.drop_capabilities) && may_have && !call.who.owns(old) {
         permit(call.who, old, Want::WRITE)?;
@@ -121,7 +123,7 @@ pub(super) fn apply(
         clear_set_ids(new);
     }
     if let Some(flags) = changes.flags {
-        // No flag has a meaning yet (I10).
+        // No flag is defined yet (I10).
         if flags != 0 {
             return Err(Failure::new(Status::Unsupported, "no attribute flag is defined"));
         }
@@ -134,8 +136,14 @@ pub(super) fn owner_only(who: &Identity, inode: &Inode) -> Result<(), Failure> {
     if who.is_unheld() || who.owns(inode) { Ok(()) } else { Err(Status::NotPermitted.into()) }
 }
 
-/// POSIX chown(): the owner is root's to change; the group is the owner's, to a group that it is in.
-fn own(who: &Identity, old: &Inode, new: &mut Inode, changes: &Changes) -> Result<(), Failure> {
+/// POSIX chown(): only root may change the owner; the owner may change the group to one of its own
+/// groups.
+fn apply_owner(
+    who: &Identity,
+    old: &Inode,
+    new: &mut Inode,
+    changes: &Changes,
+) -> Result<(), Failure> {
     if changes.owner.is_none() && changes.group.is_none() {
         return Ok(());
     }
@@ -158,7 +166,7 @@ fn own(who: &Identity, old: &Inode, new: &mut Inode, changes: &Changes) -> Resul
     Ok(())
 }
 
-/// suid goes, and sgid where the group may execute (without that it means mandatory locking).
+/// Clears suid, and sgid if the group may execute (otherwise it means mandatory locking).
 pub(super) fn clear_set_ids(inode: &mut Inode) {
     inode.mode &= !0o4000;
     if inode.mode & 0o010 != 0 {
@@ -167,29 +175,40 @@ pub(super) fn clear_set_ids(inode: &mut Inode) {
 }
 
 impl Inode {
-    /// Whether a write by somebody without the right to keep them takes something of the mode away.
+    /// Whether a write by an unprivileged caller clears bits of the mode.
     pub fn has_set_ids(&self) -> bool {
         let runs_as_group = self.mode & 0o2010 == 0o2010;
         !self.is_directory() && (self.mode & 0o4000 != 0 || runs_as_group)
     }
 }
 
-fn mode(who: &Identity, old: &Inode, new: &mut Inode, changes: &Changes) -> Result<(), Failure> {
+fn apply_mode(
+    who: &Identity,
+    old: &Inode,
+    new: &mut Inode,
+    changes: &Changes,
+) -> Result<(), Failure> {
     let Some(mode) = changes.mode else { return Ok(()) };
     if mode > 0o7777 {
         return Err(Status::Invalid.into());
     }
     owner_only(who, old)?;
     new.mode = mode;
-    // POSIX chmod(): nobody sets sgid for a group that it is not in.
+    // POSIX chmod(): a caller outside the file's group may not set sgid.
     if !who.is_unheld() && !who.in_group(new.group) {
         new.mode &= !0o2000;
     }
     Ok(())
 }
 
-/// POSIX utimensat(): now for both needs ownership or leave to write; anything else, also now for one, ownership.
-fn times(call: &Call<'_>, old: &Inode, new: &mut Inode, changes: &Changes) -> Result<(), Failure> {
+/// POSIX utimensat(): setting both times to now requires ownership or write permission. Anything
+/// else, also now for only one, requires ownership.
+fn apply_times(
+    call: &Call<'_>,
+    old: &Inode,
+    new: &mut Inode,
+    changes: &Changes,
+) -> Result<(), Failure> {
     let (atime, mtime) = (changes.atime, changes.mtime);
     if atime.is_none() && mtime.is_none() {
         return Ok(());

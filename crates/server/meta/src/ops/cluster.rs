@@ -13,23 +13,24 @@ use crate::record::{
 use crate::tx::{Op, Tx};
 
 impl Namespace {
-    /// Who this cluster is and how far its counters are.
+    /// The cluster's identity and its counters.
     pub fn cluster(&self) -> ClusterIdentity {
         self.writer().cluster
     }
 
-    /// Raises the map's epoch: something in the cluster map changed.
+    /// Raises the epoch of the cluster map, which has changed.
     pub fn bump_map_epoch(&self) -> Result<MapEpoch, Failure> {
         self.cluster_change(|tx| Ok(bump(tx)))
     }
 
-    /// Every I/O daemon that ever joined.
+    /// Every I/O daemon that ever registered.
     pub fn iods(&self) -> Result<Vec<IodRecord>, Failure> {
         self.cluster_records(Kind::Iod, 4, |id, value| IodRecord::decode(IodId(id as u32), value))
     }
 
-    /// An I/O daemon joins, or says where it is now: the one with the same directory keeps its id. The map's epoch
-    /// rises when anything is new. On record when this returns; sync before telling it.
+    /// Registers an I/O daemon, or records its current addresses and labels. A daemon with the same
+    /// directory keeps its id. The map's epoch rises if anything is new. The record is committed
+    /// when this returns; sync before reporting it.
     pub fn register_iod(
         &self,
         uuid: [u8; 16],
@@ -61,7 +62,7 @@ impl Namespace {
         })
     }
 
-    /// Decides what becomes of an I/O daemon. The map's epoch rises.
+    /// Sets the administrative state of an I/O daemon. The map's epoch rises.
     pub fn set_iod_state(&self, id: IodId, state: IodState) -> Result<(), Failure> {
         self.cluster_change(|tx| {
             let bytes = tx.get(&key::iod(id))?.ok_or(Status::NotFound)?;
@@ -72,7 +73,8 @@ impl Namespace {
         })
     }
 
-    /// An I/O daemon is out of the cluster for good. On disk when this returns: a loss of power must not bring it back.
+    /// Removes an I/O daemon for good. It is on disk when this returns: a loss of power must not
+    /// bring the daemon back.
     pub fn remove_iod(&self, id: IodId) -> Result<(), Failure> {
         self.set_iod_state(id, IodState::Removed)?;
         self.sync()
@@ -109,7 +111,7 @@ impl Namespace {
         })
     }
 
-    /// Withdraws a client key. It stays on record, without its secret.
+    /// Revokes a client key. Its record remains, without the secret.
     pub fn revoke_client_key(&self, id: KeyId) -> Result<(), Failure> {
         self.cluster_change(|tx| {
             let bytes = tx.get(&key::client_key(id))?.ok_or(Status::NotFound)?;

@@ -1,4 +1,4 @@
-//! Create a regular file, or find it; with or without opening it, in one batch.
+//! Create a regular file or find it, with or without opening it, in one batch.
 
 use std::sync::Arc;
 
@@ -13,31 +13,32 @@ use crate::namespace::Namespace;
 use crate::record::{DirectoryDefault, FileKind, Inode, Outcome, layout_fits};
 use crate::tx::{Op, Tx};
 
-/// How a file is made. `P` decides its layout.
+/// How a file is created. `P` decides its layout.
 pub struct CreateArgs<P> {
     /// Permission bits.
     pub mode: NewMode,
-    /// Fail when the name exists (`O_EXCL`).
+    /// Fail if the name exists (`O_EXCL`).
     pub exclusive: bool,
-    /// Open it too, also one that exists.
+    /// Open the file too, also one that exists.
     pub open: Option<OpenArgs>,
-    /// Given the directory's default and the file's index, decides where the bytes lie. Called only when a file is
-    /// made, under the namespace's lock: it must be quick.
+    /// Decides the layout, given the directory's default and the file's index. Called only if a
+    /// file is created, under the namespace's lock: it must be quick.
     pub place: P,
 }
 
-/// What `create` came to.
+/// The result of `create`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Created {
     /// The file.
     pub inode: Arc<Inode>,
-    /// Whether this call made it.
+    /// Whether this call created it.
     pub created: bool,
 }
 
 impl Namespace {
-    /// Makes a regular file, or with `exclusive` unset finds the one that has the name. A symbolic link in its place
-    /// is the caller's to follow: it gets [`Status::Exists`] with the link left alone.
+    /// Creates a regular file; without `exclusive`, finds the one that has the name. If a symbolic
+    /// link has the name, the caller must follow it: it gets [`Status::Exists`], and the link
+    /// stays.
     pub fn create<P, L>(
         &self,
         call: &Call<'_>,
@@ -116,13 +117,13 @@ where
     permit(call.who, &parent, Want::CHANGE_ENTRIES)?;
     let mut inode = regular(tx, call, &parent, args.mode, args.place)?;
     if let Some(open) = args.open {
-        // Who makes a file may open it whatever its mode says (POSIX open()).
+        // The creator of a file may open it whatever its mode (POSIX open()).
         open::note(tx, &mut inode, open)?;
     }
     Ok(Outcome::Created(make::add(tx, make::Place { directory: parent }, name, inode)))
 }
 
-/// A new regular file with its layout, as if it were made in `parent`.
+/// A new regular file with its layout, as if created in `parent`.
 pub(super) fn regular<P, L>(
     tx: &mut Tx<'_>,
     call: &Call<'_>,
@@ -139,7 +140,7 @@ where
     let mut inode = make::inode(call.who, parent, file, FileKind::Regular, mode, tx.now);
     let layout = place(default.as_ref(), file)?.into();
     if !layout_fits(&layout) {
-        return Err(Failure::new(Status::Invalid, "a layout that its record cannot hold"));
+        return Err(Failure::new(Status::Invalid, "the layout does not fit its record"));
     }
     inode.layout = Some(tx.share_layout(layout));
     Ok(inode)

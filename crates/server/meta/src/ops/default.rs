@@ -1,4 +1,4 @@
-//! Default layout and placement of a directory; layout of a file that was never written.
+//! The default layout and placement of a directory; the layout of a file that was never written.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::record::{DirectoryDefault, FileKind, Inode, Outcome, layout_fits};
 use crate::tx::{Op, Tx};
 
 impl Namespace {
-    /// What a directory hands to the files made in it; `None`: the default of the file system.
+    /// The defaults for files created in a directory; `None`: those of the file system.
     pub fn directory_default(
         &self,
         directory: FileIndex,
@@ -29,7 +29,7 @@ impl Namespace {
         Ok(bytes.map(|bytes| DirectoryDefault::decode(&bytes)).transpose()?)
     }
 
-    /// Sets or removes a directory's default. Files and directories that are there already keep theirs.
+    /// Sets or removes a directory's default. Existing files and directories keep theirs.
     pub fn set_directory_default(
         &self,
         call: &Call<'_>,
@@ -51,7 +51,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Gives a file another layout: only one that has no bytes and is not open. The version rises.
+    /// Gives a file another layout, if it has no bytes and is not open. The version rises.
     pub fn set_layout(
         &self,
         call: &Call<'_>,
@@ -75,7 +75,7 @@ impl Namespace {
                 ));
             }
             if tx.has_intent(&inode)? {
-                return Err(Failure::new(Status::Busy, "a truncate of the file is under way"));
+                return Err(Failure::new(Status::Busy, "a truncate of the file is in progress"));
             }
             let version = inode.layout.as_ref().map_or(0, |old| old.version.0) + 1;
             let version = braid_types::LayoutVersion(version);

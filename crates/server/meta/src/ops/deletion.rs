@@ -1,4 +1,5 @@
-//! The queue of objects to delete: filled in the batch that removed the file, emptied when every I/O daemon has done it.
+//! The deletion queue: filled in the batch that removes a file, emptied once every I/O daemon has
+//! deleted the objects.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -12,8 +13,8 @@ use crate::record::{Deletion, RecordError};
 use crate::store::Batch;
 
 impl Namespace {
-    /// Up to `count_max` deletions after file `after` (in the order of file indexes; `None`: from the start). They
-    /// stay in the queue until they are marked done.
+    /// Up to `count_max` deletions after file `after` (in the order of file indexes; `None`: from
+    /// the start). They stay in the queue until they are marked done.
     pub fn deletions(
         &self,
         after: Option<FileIndex>,
@@ -40,8 +41,9 @@ impl Namespace {
         Ok(found.into_iter().collect::<Result<_, _>>()?)
     }
 
-    /// Takes deletions that every I/O daemon of theirs has done out of the queue. Doing one twice does no harm, so
-    /// there is no hurry and no replay record. One caller at a time, so that each is counted once.
+    /// Removes deletions from the queue that all their I/O daemons have done. Deleting twice does
+    /// no harm, so there is no hurry and no replay record. One caller at a time, so that each is
+    /// counted once.
     pub fn deletions_done(&self, files: &[FileIndex]) -> Result<(), Failure> {
         for some in files.chunks(DONE_BATCH_MAX) {
             let (mut batch, mut done) = (Batch::new(), 0);
@@ -62,12 +64,12 @@ impl Namespace {
         Ok(())
     }
 
-    /// How many deletions wait: counted with each change, since anybody may ask.
+    /// How many deletions are pending: counted with each change, since any client may ask.
     pub fn deletions_pending(&self) -> u64 {
         self.deletions.load(Ordering::Relaxed)
     }
 
-    /// Whether a file's objects wait to be deleted.
+    /// Whether a file's objects wait for deletion.
     pub fn is_deletion_pending(&self, file: FileIndex) -> Result<bool, Failure> {
         Ok(self.store.get(&key::deletion(file))?.is_some())
     }
@@ -86,5 +88,5 @@ impl Namespace {
     }
 }
 
-/// Deletions taken out of the queue in one batch: far below `BATCH_BYTES_MAX`.
+/// Deletions removed from the queue in one batch: far below `BATCH_BYTES_MAX`.
 const DONE_BATCH_MAX: usize = 4096;

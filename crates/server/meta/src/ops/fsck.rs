@@ -1,4 +1,4 @@
-//! What an online check reads: inodes and entries of a shard, page by page, and what it may mend.
+//! What an online check reads, inodes and entries of a shard page by page, and what it may mend.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::store::Batch;
 use crate::tx::{Op, Tx};
 
 impl Namespace {
-    /// Up to `count_max` (at most 1024) inodes of a shard after `after`, in the order of their indexes. An inode
-    /// whose record cannot be read comes as an error beside its index.
+    /// Up to `count_max` (at most 1024) inodes of a shard after `after`, in the order of their
+    /// indexes. An inode whose record cannot be read is an error next to its index.
     #[allow(clippy::type_complexity)]
     pub fn files(
         &self,
@@ -41,14 +41,15 @@ impl Namespace {
         Ok(found)
     }
 
-    /// Why the file system must be checked, where it must: its metadata was salvaged, or loaded from a dump.
+    /// The needs-fsck flag: why the file system must be checked, if so. Its metadata was salvaged,
+    /// or loaded from a dump.
     pub fn fsck_mark(&self) -> Result<Option<String>, Failure> {
         let value = self.store.get(&key::fsck_mark())?;
         Ok(value
             .map(|value| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned()))
     }
 
-    /// The file system was checked and found clean: the mark is taken off, synced.
+    /// Clears the needs-fsck flag, synced: the file system was checked and found clean.
     pub fn clear_fsck_mark(&self) -> Result<(), Failure> {
         let mut batch = Batch::new();
         batch.remove(key::fsck_mark());
@@ -56,11 +57,12 @@ impl Namespace {
         Ok(self.store.sync(sequence)?)
     }
 
-    /// Records a true size, or parts besides those on record, for fsck. No part is taken off the record: one that is
-    /// missing is a loss (I11). Root's alone.
+    /// Records a correct size, or parts in addition to the recorded ones, for fsck. No part is
+    /// removed from the record: a missing part is a loss (I11). Only for root.
     ///
     /// # Errors
-    /// [`Status::Busy`] while the size is in the objects or a truncate stands: what was measured may be old.
+    /// [`Status::Busy`] while the file has the size mark or an intent: what was measured may be out
+    /// of date.
     pub fn mend(
         &self,
         call: &Call<'_>,
@@ -73,7 +75,7 @@ impl Namespace {
             if inode.size_in_objects || tx.has_intent(&inode)? {
                 return Err(Failure::new(
                     Status::Busy,
-                    "the file is being written; try: braid fsck --mend once more",
+                    "the file is being written; try: braid fsck --mend again",
                 ));
             }
             inode.size = size.unwrap_or(inode.size);
@@ -85,8 +87,9 @@ impl Namespace {
         Ok(())
     }
 
-    /// Records parts as existing of a file that is being written: their daemon is gone, and nobody can tell any more whether they
-    /// exist. Who reads them is told so, and gets no zeros (I11). Root's alone.
+    /// Records parts of a file that is being written as existing: their daemon was removed, so
+    /// nobody can find out whether they exist. Reads of them return an error instead of zeros
+    /// (I11). Only for root.
     pub fn assume_parts(
         &self,
         call: &Call<'_>,
@@ -105,11 +108,12 @@ impl Namespace {
         Ok(())
     }
 
-    /// Records how many names lead to a file, or what a directory's count is, unless the file changed after its
-    /// change counter was `change`: then the count may be old, and nothing is done. Root's alone.
+    /// Records how many names lead to a file, or a directory's link count. Nothing is done if the
+    /// file changed after its change counter was `change`: the count may be out of date. Only for
+    /// root.
     ///
     /// # Errors
-    /// [`Status::TryAgain`] when it changed.
+    /// [`Status::TryAgain`] if it changed.
     pub fn mend_links(
         &self,
         call: &Call<'_>,
@@ -127,12 +131,12 @@ impl Namespace {
         Ok(())
     }
 
-    /// Gives a file that no name leads to one in a directory: lost+found. A directory keeps its link count, which is
-    /// that of the directories in it; anything else has one name from then on. `change` as in
-    /// [`Namespace::mend_links`]. Root's alone.
+    /// Gives a file without a name one in a directory: lost+found. A directory keeps its link
+    /// count, which counts the directories in it; any other file then has one name. `change` as in
+    /// [`Namespace::mend_links`]. Only for root.
     ///
     /// # Errors
-    /// [`Status::TryAgain`] when it changed.
+    /// [`Status::TryAgain`] if it changed.
     pub fn adopt(
         &self,
         call: &Call<'_>,
@@ -157,7 +161,7 @@ impl Namespace {
     }
 }
 
-/// The inode that root wants mended, as it was when its change counter was `change`.
+/// The inode that root wants to mend, if its change counter is still `change`.
 fn found(
     tx: &Tx<'_>,
     call: &Call<'_>,

@@ -1,11 +1,14 @@
-//! Truncate and punch, as intents (I5): begun with a new size generation, done on the I/O daemons, finished.
+//! Truncate and punch, as intents (I5): begun with a new size generation, carried out by the I/O
+//! daemons, finished.
 //!
 //! ```text
-//! begin ── batch: intent + inode.size_generation + 1 ──▶ each IOD: apply at the new generation, refuse older ones
-//!                                                          └─▶ finish ── batch: inode + intent removed
+//! begin ── batch: intent + inode.size_generation + 1 ──▶ each IOD: apply at the new generation,
+//!                                                         │        refuse older ones
+//!                                                         └─▶ finish ── batch: inode, no intent
 //! ```
-//! While the intent stands no other begins on the file, and the server answers for the size only after it. A server
-//! that starts finds the intents and finishes them: applying one twice is the same as once.
+//! A file has at most one intent at a time, and the server reports its size only after the intent
+//! is finished. A server that starts finds the intents and finishes them: applying one twice has
+//! the same effect as once.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,8 +27,9 @@ use crate::record::{FileKind, Inode, Intent, IntentKind, Outcome, Parts, RecordE
 use crate::tx::{Op, Tx};
 
 impl Namespace {
-    /// Begins a truncate or punch. `opened`: the caller has the file open for writing, so its mode is not asked again.
-    /// The intent that is returned is to be carried out on every part, then finished.
+    /// Begins a truncate or punch. `opened`: the caller has the file open for writing, so the
+    /// file's mode is not checked again. The caller must carry out the returned intent on every
+    /// part, then finish it.
     pub fn begin_intent(
         &self,
         call: &Call<'_>,
@@ -36,8 +40,9 @@ impl Namespace {
         self.begin_intent_changing(call, file, kind, opened, &Changes::default())
     }
 
-    /// As [`Namespace::begin_intent`], with other attributes changed in the same batch: an intent that was begun is carried out,
-    /// so that all is changed or nothing. The intent itself sets the times when it is finished.
+    /// As [`Namespace::begin_intent`], with other attributes changed in the same batch. An intent
+    /// that has begun is carried out, so that all changes happen or none. The intent itself sets
+    /// the times when it is finished.
     pub fn begin_intent_changing(
         &self,
         call: &Call<'_>,
@@ -51,13 +56,14 @@ impl Namespace {
             check(&inode, kind)?;
             if !opened {
                 permit(call.who, &inode, Want::WRITE)?;
-                // Who has the file open for writing is denied nothing, or could not have it open.
+                // A caller that has the file open for writing was not denied that, or it could not
+                // have opened it.
                 tx.check_mode(file, OpenMode::plain(Access::WRITE), Beside::All)?;
             }
             if tx.has_intent(&inode)? {
                 return Err(Failure::new(
                     Status::TryAgain,
-                    "another truncate of the file is under way",
+                    "another truncate of the file is in progress",
                 ));
             }
             let old = inode.clone();
@@ -74,7 +80,7 @@ impl Namespace {
             if !call.who.is_unheld() {
                 attributes::clear_set_ids(&mut inode);
             }
-            // capabilities(7): whoever changes the bytes, root too.
+            // capabilities(7): whoever changes the bytes, also root.
             self.drop_capabilities(tx, &mut inode)?;
             inode.touch(tx.now);
             let intent = Intent { file, kind, generation: inode.size_generation };
@@ -85,8 +91,8 @@ impl Namespace {
         Ok(Intent { file, kind, generation: inode.size_generation })
     }
 
-    /// Finishes an intent: every I/O daemon of the file has applied it. `parts`: those that have an object now.
-    /// Finishing one that is finished already changes nothing.
+    /// Finishes an intent: every I/O daemon of the file has applied it. `parts` are those that have
+    /// an object now. Finishing it twice changes nothing.
     pub fn finish_intent(
         &self,
         call: &Call<'_>,
@@ -103,7 +109,7 @@ impl Namespace {
                 (inode.size, cut) = (size, Some(size));
             }
             tx.mark(Mark::Done { file: intent.file, size: cut });
-            // An empty file misses nothing: a part that was lost is not expected any more (I11).
+            // An empty file misses nothing: a lost part is not expected any more (I11).
             match cut {
                 Some(0) => inode.parts = parts.clone(),
                 _ => inode.parts.merge(parts),
@@ -115,11 +121,11 @@ impl Namespace {
         outcome.inode().ok_or_else(|| Status::Internal.into())
     }
 
-    /// Puts another intent in the place of one that stands, with a generation of its own: what a daemon refused for good is
-    /// not asked again, and daemons that have done it already do the other after it.
+    /// Replaces an intent by another one with its own generation. What a daemon refused for good is
+    /// not sent again; daemons that have applied the first intent apply the second after it.
     ///
     /// # Errors
-    /// [`Status::StaleHandle`] when the file is gone, or the intent is finished.
+    /// [`Status::StaleHandle`] if the file was removed or the intent is finished.
     pub fn replace_intent(
         &self,
         call: &Call<'_>,
@@ -145,13 +151,13 @@ impl Namespace {
         Ok(Intent { kind, generation: inode.size_generation, ..*intent })
     }
 
-    /// The intent that stands on a file.
+    /// The intent of a file.
     pub fn intent(&self, file: FileIndex) -> Result<Option<Intent>, Failure> {
         let bytes = self.store.get(&key::intent(file))?;
         Ok(bytes.map(|bytes| Intent::decode(file, &bytes)).transpose()?)
     }
 
-    /// Every intent that was begun and not finished: what a server that starts has to finish first.
+    /// Every unfinished intent: a server that starts must finish them first.
     pub fn intents(&self) -> Result<Vec<Intent>, Failure> {
         let mut found = Vec::new();
         let view = self.store.view()?;

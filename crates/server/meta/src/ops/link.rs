@@ -27,12 +27,13 @@ impl Namespace {
             match inode.nlink {
                 // POSIX link(): EPERM for a directory.
                 _ if inode.is_directory() => return Err(Status::NotPermitted.into()),
-                // Its last name went while it was open: it does not come back. One that never had a name (O_TMPFILE) may.
+                // Its last name was removed while it was open: it gets no new one. A file that
+                // never had a name (O_TMPFILE) may get one.
                 0 if !inode.unnamed => return Err(Status::NotFound.into()),
                 _ if inode.tree != place.directory.tree => {
                     return Err(Failure::new(
                         Status::CrossDevice,
-                        "the directory is in the tree of another quota",
+                        "the directory belongs to another quota directory",
                     ));
                 }
                 LINKS_MAX.. => return Err(Status::LinkLimit.into()),

@@ -1,4 +1,4 @@
-//! One name in one directory.
+//! Look up one name in one directory.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::record::{FileKind, Inode, decode_entry};
 use crate::store::View;
 
 impl Namespace {
-    /// The file that a name in a directory leads to; `.` and `..` too. A symbolic link is not followed.
+    /// The file that a name in a directory leads to; also for `.` and `..`. A symbolic link is not
+    /// followed.
     pub fn lookup(
         &self,
         who: &Identity,
@@ -24,7 +25,7 @@ impl Namespace {
         self.step(&*self.store.view()?, &directory, name)?.ok_or_else(|| Status::NotFound.into())
     }
 
-    /// One step down (or up) from a directory that may be searched.
+    /// One step down (or up) from a directory whose search permission was checked.
     pub(super) fn step(
         &self,
         view: &dyn View,
@@ -49,12 +50,12 @@ impl Namespace {
         self.find_inode_in(view, entry.file)
     }
 
-    /// The attributes of a file that somebody named by its index.
+    /// The attributes of a file that a caller named by its index.
     pub fn getattr(&self, file: FileIndex) -> Result<Arc<Inode>, Failure> {
         self.inode(file)
     }
 
-    /// Whether somebody may do what `want` says to a file.
+    /// Whether a caller may access a file as `want` says.
     pub fn access(&self, who: &Identity, file: FileIndex, want: Want) -> Result<(), Failure> {
         permit(who, &*self.inode(file)?, want)
     }

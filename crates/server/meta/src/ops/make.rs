@@ -1,4 +1,4 @@
-//! What all operations that make a name share.
+//! Shared by all operations that create a name.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::namespace::COOKIE_FIRST;
 use crate::record::{Entry, FileKind, Inode, Parts, Principal};
 use crate::tx::Tx;
 
-/// A directory in which a free name was found.
+/// A directory in which the name was found to be free.
 pub(super) struct Place {
     pub(super) directory: Arc<Inode>,
 }
 
-/// The name must be free, the directory be there and let the caller change it. `Exists` comes before
+/// Checks that the name is free and that the caller may change the directory. `Exists` comes before
 /// `PermissionDenied`, as on Linux.
 pub(super) fn free_name(
     tx: &Tx<'_>,
@@ -44,7 +44,7 @@ pub(super) fn add(tx: &mut Tx<'_>, place: Place, name: &[u8], inode: Inode) -> A
     tx.put_inode(inode)
 }
 
-/// Adds an entry and notes that in the directory.
+/// Adds an entry and updates its directory.
 pub(super) fn add_name(
     tx: &mut Tx<'_>,
     directory: &Inode,
@@ -61,7 +61,7 @@ pub(super) fn add_name(
     tx.put_inode(directory);
 }
 
-/// Removes an entry and notes that in the directory.
+/// Removes an entry and updates its directory.
 pub(super) fn remove_name(tx: &mut Tx<'_>, directory: &Inode, name: &[u8], entry: &Entry) {
     let mut directory = directory.clone();
     tx.remove_entry(directory.file, name, entry);
@@ -71,7 +71,8 @@ pub(super) fn remove_name(tx: &mut Tx<'_>, directory: &Inode, name: &[u8], entry
     tx.put_inode(directory);
 }
 
-/// An inode as its maker leaves it: owner the caller; group the caller's, or the directory's where that has setgid.
+/// A new inode. The caller is its owner. Its group is the caller's, or the directory's if that has
+/// setgid.
 pub(super) fn inode(
     who: &Identity,
     parent: &Inode,
@@ -86,7 +87,7 @@ pub(super) fn inode(
     if kind == FileKind::Directory && inherits {
         mode |= 0o2000;
     } else if mode & 0o2010 == 0o2010 && !who.is_unheld() && !who.in_group(group) {
-        // Linux inode_init_owner(): nobody makes an executable of a group that it is not in.
+        // Linux inode_init_owner(): a caller outside the group creates no setgid executable.
         mode &= !0o2000;
     }
     Inode {
@@ -120,7 +121,8 @@ pub(super) fn inode(
     }
 }
 
-/// IEEE 1003.1e draft 17, 23.1.4: a default list of the directory takes the place of the umask. Symbolic links have none.
+/// IEEE 1003.1e draft 17, 23.1.4: a default list of the directory replaces the umask. Symbolic
+/// links have none.
 fn permissions(parent: &Inode, kind: FileKind, mode: NewMode) -> (u16, Option<Arc<Acl>>) {
     let bits = mode.bits & 0o7777;
     let default = parent
@@ -130,6 +132,6 @@ fn permissions(parent: &Inode, kind: FileKind, mode: NewMode) -> (u16, Option<Ar
         .filter(|_| kind != FileKind::Symlink);
     let Some(default) = default else { return (bits & !(mode.umask & 0o777), None) };
     let (permissions, access) = default.inherited(bits).split();
-    let handed_on = (kind == FileKind::Directory).then(|| default.clone());
-    (bits & 0o7000 | permissions, Acl { access, default: handed_on }.kept())
+    let inherited = (kind == FileKind::Directory).then(|| default.clone());
+    (bits & 0o7000 | permissions, Acl { access, default: inherited }.kept())
 }

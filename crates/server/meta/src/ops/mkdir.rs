@@ -14,7 +14,7 @@ use crate::record::{FileKind, Inode, Outcome};
 use crate::tx::Op;
 
 impl Namespace {
-    /// Makes a directory. It picks a shard of its own and inherits the default layout and placement.
+    /// Makes a directory. It gets a shard of its own and inherits the default layout and placement.
     pub fn mkdir(
         &self,
         call: &Call<'_>,

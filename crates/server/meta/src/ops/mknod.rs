@@ -11,19 +11,19 @@ use crate::namespace::Namespace;
 use crate::record::{FileKind, Inode, Outcome};
 use crate::tx::Op;
 
-/// What is made.
+/// The file to create.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeArgs {
     /// Fifo, socket or device.
     pub kind: FileKind,
     /// Permission bits.
     pub mode: NewMode,
-    /// Device number, for devices; else ignored.
+    /// Device number, for devices; otherwise ignored.
     pub rdev: u64,
 }
 
 impl Namespace {
-    /// Makes a special file. Devices are root's alone.
+    /// Creates a special file. Only root may create devices.
     pub fn mknod(
         &self,
         call: &Call<'_>,

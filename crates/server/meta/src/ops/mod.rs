@@ -1,5 +1,5 @@
-//! The operations, a file each. Those that change something go through `Namespace::change`: one batch with its replay
-//! record (I7); the others read.
+//! The operations, one file each. Those that change something go through `Namespace::change`: one
+//! batch with its replay record (I7). The others only read.
 
 mod attributes;
 mod cluster;

@@ -1,9 +1,10 @@
-//! What a name may be.
+//! Checks of names.
 
 use braid_types::limits::NAME_BYTES_MAX;
 use braid_types::{Failure, Status};
 
-/// Checks a name that an entry is made under or removed by: 1 to 255 bytes, no `/`, no NUL, not `.` or `..`.
+/// Checks a name for an operation that creates or removes an entry: 1 to 255 bytes, no `/`, no NUL,
+/// not `.` or `..`.
 pub(super) fn check(name: &[u8]) -> Result<(), Failure> {
     match name {
         b"" => Err(Status::NotFound.into()),
@@ -18,7 +19,7 @@ pub(super) fn check_bytes(name: &[u8]) -> Result<(), Failure> {
         return Err(Status::NameTooLong.into());
     }
     if name.iter().any(|byte| matches!(byte, 0 | b'/')) {
-        return Err(Failure::new(Status::Invalid, "a name has no '/' and no NUL in it"));
+        return Err(Failure::new(Status::Invalid, "a name contains no '/' and no NUL"));
     }
     Ok(())
 }

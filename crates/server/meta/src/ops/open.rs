@@ -1,4 +1,12 @@
-//! Open and close. The first open for writing commits the mark of I5 with it, before any capability is given out.
+//! Open and close.
+//!
+//! Invariants of the size mark (I5):
+//! 1. A file that a session has open for writing has the size mark. It is in the batch of the open,
+//!    before a capability is issued. `Tx::commit` asserts it.
+//! 2. The mark is cleared only when no session has the file open for writing, in the batch that
+//!    records the size. `put_found` asserts it.
+//! 3. A size is recorded only at the generation at which the objects were asked; `put_found`
+//!    refuses another one.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -13,19 +21,19 @@ use crate::opens::{Access, OpenFile};
 use crate::record::{FileKind, Inode, Outcome, Parts};
 use crate::tx::{Op, Tx};
 
-/// Who opens, and for what.
+/// The session that opens a file, and its mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpenArgs {
     /// The session that will have it open.
     pub session: SessionId,
-    /// What for.
+    /// What it may do.
     pub access: Access,
     /// What it denies to other opens.
     pub deny: Deny,
 }
 
 impl OpenArgs {
-    /// An open that denies nothing, as POSIX has it.
+    /// An open that denies nothing, as in POSIX.
     pub const fn plain(session: SessionId, access: Access) -> Self {
         Self { session, access, deny: Deny::NONE }
     }
@@ -35,24 +43,25 @@ impl OpenArgs {
     }
 }
 
-/// What the I/O daemons said of a file's objects: collected by the server when the last writer is gone, or for `fsync`.
+/// The state of a file's objects as the I/O daemons reported it: collected when the last writer has
+/// closed, or for `fsync`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fetch {
-    /// The generation at which they were asked: refused when it is old.
+    /// The generation at which they were asked; an older one is refused.
     pub generation: SizeGeneration,
     /// The size that the objects make, in bytes.
     pub size: u64,
     /// Parts that have an object.
     pub parts: Parts,
-    /// The newest write, on the metadata server's clock; `None` when nothing was written.
+    /// The newest write, on the metadata server's clock; `None` if nothing was written.
     pub mtime: Option<Timestamp>,
-    /// [`Namespace::next_change`], drawn when they had answered: the change counter of the file as it was found. 0 where
-    /// nothing was asked.
+    /// [`Namespace::next_change`], drawn after their answers: the change counter of the file in
+    /// this state. 0 if no daemon was asked.
     pub change: u64,
 }
 
 impl Namespace {
-    /// Opens a regular file. For writing, the mark "size is in the objects" is in the same batch (I5).
+    /// Opens a regular file. An open for writing sets the size mark in the same batch (I5).
     pub fn open_file(
         &self,
         call: &Call<'_>,
@@ -68,12 +77,14 @@ impl Namespace {
         Ok(inode)
     }
 
-    /// Takes up what a session had open before this server started: from now on it counts for at least `open`. No
-    /// permission is asked here, the file may have been made unreadable or unlinked since. With a writer the file gets
-    /// its mark again, should that have gone with the power (I5). Doing it twice is doing it once.
+    /// Reclaims what a session had open before this server started: from now on it counts for at
+    /// least `open`. Permissions are not checked, since the file may have been made unreadable or
+    /// unlinked since. If a writer reclaims, the file gets its size mark again, in case a loss of
+    /// power took it (I5). Repeating the call changes nothing.
     ///
     /// # Errors
-    /// [`Status::SharingViolation`] when it denies what is not on record that it denies, and another session has that.
+    /// [`Status::SharingViolation`] if it denies something that is not recorded and that another
+    /// session has open.
     pub fn take_up(&self, call: &Call<'_>, open: &OpenFile) -> Result<(), Failure> {
         self.change(call, Op::Open, open.file, |tx| {
             let inode = tx.inode(open.file)?;
@@ -83,20 +94,21 @@ impl Namespace {
             {
                 tx.check_mode(open.file, mode, Beside::Others(open.session))?;
             }
-            let taken = held.at_least(open);
-            if taken.writers > 0 && !inode.size_in_objects {
+            let reclaimed = held.at_least(open);
+            if reclaimed.writers > 0 && !inode.size_in_objects {
                 mark(tx, &inode);
             }
-            if taken != held {
-                tx.set_open(taken);
+            if reclaimed != held {
+                tx.set_open(reclaimed);
             }
             Ok(Outcome::Done)
         })
         .map(drop)
     }
 
-    /// Leaves a session no more opens of a file than `open` has: the client did not name the rest after a restart.
-    /// Returns whether the file's size is to be collected now, as [`Namespace::close_file`] does.
+    /// Reduces a session's opens of a file to those in `open`: the client did not reclaim the rest
+    /// after a restart. Returns whether the file's size is to be collected now, as
+    /// [`Namespace::close_file`] does.
     pub fn keep_open(&self, call: &Call<'_>, open: &OpenFile) -> Result<bool, Failure> {
         self.change(call, Op::Close, open.file, |tx| {
             let held = tx.open_of(open.file, open.session);
@@ -106,7 +118,7 @@ impl Namespace {
         self.needs_collecting(open.file)
     }
 
-    /// Gives a file the mark of I5: its objects were found to disagree with its record of `generation`.
+    /// Sets a file's size mark: its objects were found to differ from its record of `generation`.
     pub fn mark_size(
         &self,
         call: &Call<'_>,
@@ -123,14 +135,16 @@ impl Namespace {
         .map(drop)
     }
 
-    /// While clients of an earlier run may not have told yet what they have open, a file whose last name or last known
-    /// open goes is kept as an orphan; [`Namespace::reap_orphan`] decides later.
+    /// While clients of an earlier epoch may not have reclaimed their opens yet, a file that loses
+    /// its last name or last known open is kept as an orphan; [`Namespace::reap_orphan`] decides
+    /// later.
     pub fn keep_orphans(&self, keep: bool) {
         self.writer().keep_orphans = keep;
     }
 
-    /// Closes one open. Returns whether the file is left with the mark of I5 and no writer: then its size is to be
-    /// collected. An orphan that nobody has open any more goes, and the deletion of its objects is queued.
+    /// Closes one open. Returns whether the file now has the size mark and no writer; then its size
+    /// is to be collected. An orphan is removed with its last open, and the deletion of its objects
+    /// is queued.
     pub fn close_file(
         &self,
         call: &Call<'_>,
@@ -146,11 +160,12 @@ impl Namespace {
         self.needs_collecting(file)
     }
 
-    /// Changes one open of a session to other modes. What it has more than before is asked of the file's mode. Returns the
-    /// file, and whether its size is to be collected now, as [`Namespace::close_file`] does.
+    /// Changes one open of a session to another mode. Additional access is checked against the
+    /// file's mode. Returns the file, and whether its size is to be collected now, as
+    /// [`Namespace::close_file`] does.
     ///
     /// # Errors
-    /// [`Status::SharingViolation`] when another open excludes it: it stays as it was.
+    /// [`Status::SharingViolation`] if another open conflicts; the open stays as it was.
     pub fn change_open(
         &self,
         call: &Call<'_>,
@@ -202,7 +217,7 @@ impl Namespace {
         }
     }
 
-    /// Whether a file has the mark of I5 and nobody who may write it.
+    /// Whether a file has the size mark and no writer.
     pub fn needs_collecting(&self, file: FileIndex) -> Result<bool, Failure> {
         let marked = self.find_inode(file)?.is_some_and(|inode| inode.size_in_objects);
         Ok(marked && self.writers(file).is_empty())
@@ -213,12 +228,12 @@ impl Namespace {
         self.writer().opens.writers(file)
     }
 
-    /// Who has a file open, and for what.
+    /// The opens of a file.
     pub fn opens_of(&self, file: FileIndex) -> Vec<OpenFile> {
         self.writer().opens.of_file(file).to_vec()
     }
 
-    /// Everything that is open.
+    /// All opens.
     pub fn open_files(&self) -> Vec<OpenFile> {
         self.writer().opens.all()
     }
@@ -228,13 +243,14 @@ impl Namespace {
         self.writer().opens.files()
     }
 
-    /// How many files are open for writing; one that two sessions write counts twice.
+    /// How many files are open for writing; a file that two sessions write counts twice.
     pub fn written_file_count(&self) -> usize {
         self.writer().opens.writing()
     }
 
-    /// Records what the objects say. With no writer left the mark of I5 is cleared; with one it stays, and the record
-    /// is what a crash would fall back to. The caller knows that nobody wrote since the objects were asked.
+    /// Records the state of the objects. Without a writer the size mark is cleared. With one it
+    /// stays, and the record is what a crash would fall back to. The caller knows that nobody wrote
+    /// since the objects were asked.
     pub fn collect(
         &self,
         call: &Call<'_>,
@@ -249,8 +265,9 @@ impl Namespace {
         outcome.inode().ok_or_else(|| Status::Internal.into())
     }
 
-    /// As [`Namespace::collect`] of a file that somebody has open for writing, at any time: the mark stays. Nothing is
-    /// recorded when no writer is left: one may have written since the objects were asked, and gone.
+    /// As [`Namespace::collect`], for a file that is open for writing, at any time: the mark stays.
+    /// Nothing is recorded if no writer is left: one may have written since the objects were asked,
+    /// and closed.
     pub fn note_size(
         &self,
         call: &Call<'_>,
@@ -267,12 +284,13 @@ impl Namespace {
         .map(drop)
     }
 
-    /// Orphans: files without a name that were kept for somebody who had them open.
+    /// Orphans: files without a name, kept for sessions that had them open.
     pub fn orphans(&self) -> Result<Vec<FileIndex>, Failure> {
         self.list_files(key::Kind::Orphan)
     }
 
-    /// After a restart and its grace period: an orphan that nobody took up again goes. Returns whether it went.
+    /// After a restart and its grace period: removes an orphan that no session reclaimed. Returns
+    /// whether it was removed.
     pub fn reap_orphan(&self, call: &Call<'_>, file: FileIndex) -> Result<bool, Failure> {
         let outcome = self.change(call, Op::Reap, file, |tx| match tx.find_inode(file)? {
             Some(inode) if inode.nlink == 0 && !tx.writer.opens.is_open(file) => {
@@ -287,7 +305,7 @@ impl Namespace {
     }
 }
 
-/// Checks an open and notes it.
+/// Checks an open and adds it.
 pub(super) fn open(
     tx: &mut Tx<'_>,
     who: &Identity,
@@ -318,12 +336,13 @@ fn may(who: &Identity, inode: &Inode, access: Access) -> Result<(), Failure> {
     permit(who, inode, want(access.read, Want::READ).and(want(access.write, Want::WRITE)))
 }
 
-/// Checks that what is answered allows the open that is asked: a record of version 1 may be of another.
+/// Checks that the recorded answer still allows the requested open: a record of version 1 may
+/// belong to another request.
 pub(super) fn may_still(call: &Call<'_>, inode: &Inode, args: OpenArgs) -> Result<(), Failure> {
     may(call.who, inode, args.access)
 }
 
-/// Puts the inode as its objects make it, and ends its mark where the caller says so.
+/// Puts the inode with the state of its objects. Clears its mark if `ends` is set.
 fn put_found(
     tx: &mut Tx<'_>,
     old: &Arc<Inode>,
@@ -333,6 +352,10 @@ fn put_found(
     if old.size_generation != found.generation {
         return Err(Status::StaleGeneration.into());
     }
+    debug_assert!(
+        !ends || tx.writer.opens.writers(old.file).is_empty(),
+        "2: the size mark is cleared after the last writer"
+    );
     let mut new = old.as_found(found);
     new.size_in_objects &= !ends;
     new.mtime_set &= new.size_in_objects;
@@ -346,7 +369,7 @@ fn mark(tx: &mut Tx<'_>, inode: &Inode) {
     tx.put_inode(marked);
 }
 
-/// Notes an open in the table, and the mark in the inode. The caller puts the inode.
+/// Adds an open to the table, and the mark to the inode. The caller puts the inode.
 pub(super) fn note(tx: &mut Tx<'_>, inode: &mut Inode, args: OpenArgs) -> Result<(), Failure> {
     tx.check_mode(inode.file, args.mode(), Beside::All)?;
     let mut open = tx.open_of(inode.file, args.session);
@@ -358,7 +381,7 @@ pub(super) fn note(tx: &mut Tx<'_>, inode: &mut Inode, args: OpenArgs) -> Result
     Ok(())
 }
 
-/// Somebody may write from now on. The caller puts the inode.
+/// A session may write from now on. The caller puts the inode.
 fn mark_for_writer(tx: &Tx<'_>, inode: &mut Inode) {
     if !inode.size_in_objects {
         inode.size_in_objects = true;
@@ -366,18 +389,19 @@ fn mark_for_writer(tx: &Tx<'_>, inode: &mut Inode) {
     }
 }
 
-/// POSIX write(): suid and sgid may go when somebody writes; here when it gets the right to.
+/// POSIX write(): suid and sgid may be cleared by a write; here they are cleared when the right to
+/// write is granted.
 fn clear_set_ids(who: &Identity, inode: &mut Inode) {
     if !who.is_unheld() {
         attributes::clear_set_ids(inode);
     }
 }
 
-/// Sets a session's opens of a file to fewer; an orphan goes with the last.
+/// Reduces a session's opens of a file; an orphan is removed with the last one.
 pub(super) fn release(tx: &mut Tx<'_>, open: OpenFile) -> Result<(), Failure> {
-    let (file, session, gone) = (open.file, open.session, open.is_none());
+    let (file, session, is_last) = (open.file, open.session, open.is_none());
     tx.set_open(open);
-    if !gone || tx.writer.keep_orphans || tx.open_elsewhere(file, session) {
+    if !is_last || tx.writer.keep_orphans || tx.open_elsewhere(file, session) {
         return Ok(());
     }
     match tx.find_inode(file)? {

@@ -1,4 +1,4 @@
-//! Quota: set, show, and what files may grow by. ADR 0012.
+//! Quota: set and show limits, and grant growth of files. ADR 0012.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -15,51 +15,52 @@ use crate::record::{Bound, Inode, Outcome, Quota, QuotaOwner, Usage, decode_cook
 use crate::store::Batch;
 use crate::tx::{Op, Tx};
 
-/// Inodes that one page of a count or a walk reads or changes, under the writer's lock; also with layouts of 256 parts far below a batch.
+/// Inodes that one page of a count or a walk reads or changes under the writer's lock. Even with
+/// layouts of 256 parts they are far below the limit of a batch.
 const PAGE_INODES: usize = 128;
 
-/// What an owner has, and may have.
+/// An owner's usage and limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuotaState {
-    /// Who.
+    /// The owner.
     pub owner: QuotaOwner,
-    /// What is on record.
+    /// The recorded usage.
     pub usage: Usage,
-    /// Bytes that count besides: of files that are being written, or whose size is not recorded yet.
+    /// Further counted bytes: of files that are being written, or whose size is not recorded yet.
     pub in_flight: u128,
-    /// Its limits; `None` when it has none.
+    /// Its limits; `None` if it has none.
     pub quota: Option<Quota>,
 }
 
-/// What one step of a walk did.
+/// The result of one step of a walk.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TreePage {
-    /// Go on behind this cookie; `None`: that was all.
+    /// The cookie after which to continue; `None`: the walk is complete.
     pub next: Option<u64>,
     /// Inodes that were counted elsewhere before.
     pub moved: u64,
-    /// Directories in it that are to be walked too.
+    /// Directories in it that must be walked too.
     pub directories: Vec<FileIndex>,
 }
 
-/// Usage on record that is not that of the inodes.
+/// A recorded usage that differs from that of the inodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UsageDifference {
-    /// Whose.
+    /// The owner.
     pub owner: QuotaOwner,
-    /// On record.
+    /// Recorded.
     pub recorded: Usage,
     /// Counted.
     pub counted: Usage,
 }
 
 impl Namespace {
-    /// What an owner has and may have.
+    /// An owner's usage and limits.
     pub fn quota_state(&self, owner: QuotaOwner) -> QuotaState {
         state(&self.writer(), owner)
     }
 
-    /// Up to `count_max` of all who have something or limits, in order, after `after`.
+    /// Up to `count_max` owners that have a usage or limits, in order, after `after`.
     pub fn quota_states(&self, after: Option<QuotaOwner>, count_max: usize) -> Vec<QuotaState> {
         let writer = self.writer();
         let owners = writer
@@ -70,7 +71,8 @@ impl Namespace {
         owners.take(count_max).map(|owner| state(&writer, owner)).collect()
     }
 
-    /// The limits in whose tree a file is, with what is used of them; `None` when there are none.
+    /// The limits of the quota directory that a file is in, with their usage; `None` if there are
+    /// none.
     pub fn tree_state(&self, file: FileIndex) -> Result<Option<QuotaState>, Failure> {
         if !self.limited.load(Ordering::Acquire) {
             return Ok(None);
@@ -79,8 +81,9 @@ impl Namespace {
         Ok(Some(self.quota_state(QuotaOwner::Tree(tree))).filter(|state| state.quota.is_some()))
     }
 
-    /// Sets an owner's limits. A directory becomes its own tree; whether what is in it has to be walked
-    /// ([`Namespace::assign_tree`]), [`Quota::complete`] of the result tells. Root's alone.
+    /// Sets an owner's limits. A directory becomes a quota directory. [`Quota::complete`] of the
+    /// result says whether its contents need not be walked ([`Namespace::assign_tree`]). Only for
+    /// root.
     pub fn set_quota(
         &self,
         call: &Call<'_>,
@@ -91,7 +94,7 @@ impl Namespace {
             root_only(call)?;
             check(owner, &wanted)?;
             let complete = match owner {
-                QuotaOwner::Tree(directory) => plant(tx, directory)?,
+                QuotaOwner::Tree(directory) => make_quota_directory(tx, directory)?,
                 QuotaOwner::User(_) | QuotaOwner::Group(_) => true,
             };
             let before = tx.quota(owner);
@@ -112,13 +115,14 @@ impl Namespace {
         Ok(self.quota_state(owner))
     }
 
-    /// Removes an owner's limits; whether there were any. What is in a directory is to be walked then. Root's alone.
+    /// Removes an owner's limits. Returns whether there were any; then a directory's contents must
+    /// be walked. Only for root.
     pub fn remove_quota(&self, call: &Call<'_>, owner: QuotaOwner) -> Result<bool, Failure> {
         let had = self.quota_state(owner).quota.is_some();
         self.change(call, Op::SetQuota, FileIndex::ROOT, |tx| {
             root_only(call)?;
             if let QuotaOwner::Tree(directory) = owner {
-                uproot(tx, directory)?;
+                leave_quota_directory(tx, directory)?;
             }
             if tx.quota(owner).is_some() {
                 tx.set_quota(owner, None);
@@ -128,8 +132,8 @@ impl Namespace {
         Ok(had)
     }
 
-    /// Counts what is in a directory where the directory is counted, a page of entries behind `cookie`. Doing it again changes nothing.
-    /// Root's alone.
+    /// Assigns a directory's entries to the quota directory that it is in: one page after `cookie`.
+    /// Repeating the call changes nothing. Only for root.
     pub fn assign_tree(
         &self,
         call: &Call<'_>,
@@ -180,7 +184,7 @@ impl Namespace {
         Ok(found.into_iter().collect::<Result<_, _>>()?)
     }
 
-    /// Everything below a directory was walked: its quota is exact from now on. Root's alone.
+    /// Everything below a directory was walked: its quota is exact from now on. Only for root.
     pub fn complete_tree(&self, call: &Call<'_>, directory: FileIndex) -> Result<(), Failure> {
         let owner = QuotaOwner::Tree(directory);
         self.change(call, Op::SetQuota, FileIndex::ROOT, |tx| {
@@ -194,8 +198,8 @@ impl Namespace {
         .map(drop)
     }
 
-    /// How far a session that has a file open for writing may write it: to `wanted` at least, if it asks. `size`: what the
-    /// file was seen to have. `None`: as far as it likes.
+    /// The growth grant of a session that has a file open for writing: at least to `wanted`, if
+    /// given. `size`: the file's observed size. `None`: no bound.
     ///
     /// # Errors
     /// [`Status::QuotaExceeded`].
@@ -213,13 +217,13 @@ impl Namespace {
         let mut writer = self.writer();
         let inode = self.inode(file)?;
         if !inode.size_in_objects {
-            // It was closed by another call of the same client: nobody writes.
+            // Another call of the same client closed it: nobody writes.
             return Ok(Some(inode.size));
         }
         writer.ledger.extend(session, &inode, size, wanted, now)
     }
 
-    /// The daemons have told the size of a file that nobody writes any more.
+    /// The daemons have reported the size of a file that nobody writes any more.
     pub fn size_heard(&self, file: FileIndex, size: u64) -> Result<(), Failure> {
         if self.limited.load(Ordering::Acquire) {
             let mut writer = self.writer();
@@ -230,10 +234,11 @@ impl Namespace {
         Ok(())
     }
 
-    /// Counts a shard's usage anew while everything goes on; what is on record otherwise, and records what was counted if `mend`.
+    /// Counts a shard's usage again while the file system is in use. Returns the differences from
+    /// the recorded usage, and records the counted one if `mend`.
     ///
     /// # Errors
-    /// [`Status::Busy`] while another count is under way.
+    /// [`Status::Busy`] while another count is in progress.
     pub fn recount_usage(
         &self,
         shard: ShardId,
@@ -257,17 +262,17 @@ impl Namespace {
         counted
     }
 
-    /// Counts one page more; whether there may be another.
+    /// Counts one more page. Returns whether there may be another.
     fn count_page(&self) -> Result<bool, Failure> {
         let mut writer = self.writer();
         let recount = writer.recount.as_mut().ok_or(Status::Internal)?;
         let page = self.files(recount.shard, recount.after, PAGE_INODES)?;
-        // One that cannot be read is told by the check of names.
+        // An inode that cannot be read is reported by the check of names.
         page.iter().for_each(|(file, inode)| recount.add(*file, inode.as_ref().ok()));
         Ok(!page.is_empty())
     }
 
-    /// Compares, in one breath with whatever came last.
+    /// Compares under the same lock as the last change.
     fn end_count(&self, shard: ShardId, mend: bool) -> Result<Vec<UsageDifference>, Failure> {
         let mut writer = self.writer();
         let counted = writer.recount.take().ok_or(Status::Internal)?.counted();
@@ -325,21 +330,21 @@ fn root_only(call: &Call<'_>) -> Result<(), Failure> {
 
 fn check(owner: QuotaOwner, quota: &Quota) -> Result<(), Failure> {
     if matches!(owner, QuotaOwner::User(0) | QuotaOwner::Group(0)) {
-        return Err(Failure::new(Status::Invalid, "root and its group have no limits"));
+        return Err(Failure::new(Status::Invalid, "root and its group cannot have limits"));
     }
     let soft_above_hard =
         |bound: &Bound| matches!((bound.soft, bound.hard), (Some(soft), Some(hard)) if soft > hard);
     if soft_above_hard(&quota.bytes) || soft_above_hard(&quota.inodes) {
-        return Err(Failure::new(Status::Invalid, "a soft limit above the hard one"));
+        return Err(Failure::new(Status::Invalid, "the soft limit is above the hard one"));
     }
     if quota.grace_seconds > i64::MAX as u64 {
-        return Err(Failure::new(Status::Invalid, "a grace time without end"));
+        return Err(Failure::new(Status::Invalid, "the grace time is too long"));
     }
     Ok(())
 }
 
-/// Makes a directory its own tree; whether everything in it is counted there already.
-fn plant(tx: &mut Tx<'_>, directory: FileIndex) -> Result<bool, Failure> {
+/// Makes a directory a quota directory. Returns whether its contents are counted there already.
+fn make_quota_directory(tx: &mut Tx<'_>, directory: FileIndex) -> Result<bool, Failure> {
     let inode: Arc<Inode> = tx.directory(directory)?;
     if inode.tree == directory {
         return Ok(tx.quota(QuotaOwner::Tree(directory)).is_some_and(|quota| quota.complete));
@@ -348,8 +353,8 @@ fn plant(tx: &mut Tx<'_>, directory: FileIndex) -> Result<bool, Failure> {
     Ok(inode.size == 0)
 }
 
-/// Makes a directory part of the tree around it again.
-fn uproot(tx: &mut Tx<'_>, directory: FileIndex) -> Result<(), Failure> {
+/// Makes a directory belong to the quota directory around it again.
+fn leave_quota_directory(tx: &mut Tx<'_>, directory: FileIndex) -> Result<(), Failure> {
     let inode = tx.directory(directory)?;
     if inode.tree != directory {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A listing, resumed by cookie: every name that is there all the time is met exactly once.
+//! A listing, resumed by cookie: every name that exists all the time appears exactly once.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::key;
 use crate::namespace::Namespace;
 use crate::record::{Entry, Inode, RecordError, decode_cookie};
 
-/// Entries in one page at most: bounds how long one listing holds its view of the store (I9).
+/// Entries in one page at most: bounds how long one listing holds its snapshot of the store (I9).
 pub(super) const PAGE_ENTRIES_MAX: usize = 1024;
 
 /// One name of a listing.
@@ -18,26 +18,28 @@ pub(super) const PAGE_ENTRIES_MAX: usize = 1024;
 pub struct ListedEntry {
     /// The name.
     pub name: Vec<u8>,
-    /// Where it leads, and the cookie to go on after it.
+    /// What it leads to, and the cookie after which to continue.
     pub entry: Entry,
-    /// Attributes, where asked for; `None` also for a file that went meanwhile.
+    /// Attributes, if requested; also `None` for a file that was removed meanwhile.
     pub inode: Option<Arc<Inode>>,
 }
 
-/// A stretch of a listing. `.` and `..` are not in it: gateways that want them know both.
+/// A batch of entries of a listing. It does not contain `.` and `..`: gateways that need them know
+/// both.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DirectoryPage {
     /// Entries in the order of their cookies.
     pub entries: Vec<ListedEntry>,
     /// Whether the listing ends here.
     pub end: bool,
-    /// The last cookie that the directory has given to a name: what is made or moved from now on has a later one.
+    /// The last cookie that the directory has given to a name: names created or moved later get a
+    /// higher one.
     pub last: u64,
 }
 
 impl Namespace {
-    /// Entries after `cookie` (0: from the start), until their names take `bytes_max` bytes, 64 B counted for each
-    /// beside its name; at least one if there is one.
+    /// Entries after `cookie` (0: from the start) until they take `bytes_max` bytes, counting 64 B
+    /// for each besides its name. Returns at least one entry if there is one.
     pub fn readdir(
         &self,
         who: &Identity,
@@ -49,9 +51,9 @@ impl Namespace {
         let inode = self.directory(directory)?;
         permit(who, &inode, Want::READ)?;
         let mut page = self.page(directory, cookie, bytes_max)?;
-        // Of before the page: what has a later cookie came since.
+        // The inode was read before the page: entries with a later cookie were added since.
         page.last = inode.next_cookie - 1;
-        // POSIX stat(): what an entry leads to is told to who may search the directory.
+        // POSIX stat(): attributes of entries need search permission on the directory.
         if with_attributes && permit(who, &inode, Want::EXECUTE).is_ok() {
             for listed in &mut page.entries {
                 listed.inode = self.find_inode(listed.entry.file)?;

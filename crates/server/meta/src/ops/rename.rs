@@ -1,4 +1,4 @@
-//! Rename: one batch, atomic to every observer (I7).
+//! Rename: one batch, atomic for every observer (I7).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::namespace::Namespace;
 use crate::record::{Entry, Inode, Outcome};
 use crate::tx::{Op, Tx};
 
-/// What if the new name exists.
+/// What to do if the new name exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RenameMode {
     /// It is replaced: a file by a file, an empty directory by a directory.
@@ -30,8 +30,8 @@ struct End<'n> {
 }
 
 impl Namespace {
-    /// Moves a name. Cookies: a replaced or exchanged name keeps its own, a new one is new, so that a listing meets
-    /// every name that is there all the time exactly once.
+    /// Moves a name. A replaced or exchanged name keeps its cookie and a new name gets a new one,
+    /// so that a listing shows every name that exists all the time exactly once.
     pub fn rename(
         &self,
         call: &Call<'_>,
@@ -67,7 +67,7 @@ impl Namespace {
 }
 
 fn check_name(name: &[u8]) -> Result<(), Failure> {
-    // POSIX rename(): EBUSY or EINVAL for "." and ".."; Linux says EBUSY.
+    // POSIX rename(): EBUSY or EINVAL for "." and ".."; Linux returns EBUSY.
     if matches!(name, b"." | b"..") { Err(Status::Busy.into()) } else { name::check(name) }
 }
 
@@ -91,7 +91,8 @@ fn permit_end(
     target.map_or(Ok(()), |target| permit_sticky(who, &directory, target))
 }
 
-/// An open that denies deleting denies both ends: the one that moves, and the one that is replaced or exchanged.
+/// An open that denies deleting protects both ends: the file that moves, and the file that is
+/// replaced or exchanged.
 fn check_delete(tx: &Tx<'_>, source: &End<'_>, target: Option<&End<'_>>) -> Result<(), Failure> {
     if target.is_some_and(|target| target.inode.file == source.inode.file) {
         return Ok(());
@@ -100,7 +101,7 @@ fn check_delete(tx: &Tx<'_>, source: &End<'_>, target: Option<&End<'_>>) -> Resu
     target.map_or(Ok(()), |target| tx.check_delete(target.inode.file))
 }
 
-/// A directory must not come to lie in itself: no directory from `into` up to the root may be it.
+/// A directory must not be moved below itself: no directory from `into` up to the root may be it.
 fn check_loop(tx: &Tx<'_>, moved: &Inode, into: FileIndex) -> Result<(), Failure> {
     if !moved.is_directory() {
         return Ok(());
@@ -115,16 +116,16 @@ fn check_loop(tx: &Tx<'_>, moved: &Inode, into: FileIndex) -> Result<(), Failure
     Ok(())
 }
 
-/// A file stays in the tree whose quota counts it: as on XFS, who moves it elsewhere copies it. A directory with a quota is a
-/// tree by itself, and takes it along.
+/// A file stays in the quota directory that counts it; as on XFS, it must be copied to move
+/// elsewhere. A directory with a quota of its own may be moved.
 fn check_tree(tx: &Tx<'_>, moved: &Inode, from: FileIndex, to: FileIndex) -> Result<(), Failure> {
     if from == to || moved.tree == moved.file || tx.directory(to)?.tree == moved.tree {
         return Ok(());
     }
-    Err(Failure::new(Status::CrossDevice, "the directories are in trees of different quotas"))
+    Err(Failure::new(Status::CrossDevice, "the directories belong to different quota directories"))
 }
 
-/// A directory that comes to another parent gets a new `..`: that needs leave to write it (as on Linux).
+/// A directory with a new parent gets a new `..`: that needs write permission on it (as on Linux).
 fn permit_move(
     who: &Identity,
     moved: &Inode,
@@ -190,7 +191,7 @@ fn exchange(
     moved(tx, target.inode.file, source.directory)
 }
 
-/// A name that stays, with its cookie, leads to another file from now on.
+/// Makes a name that stays, with its cookie, lead to another file.
 fn retarget(tx: &mut Tx<'_>, directory: &Inode, name: &[u8], old: &Entry, new: &Entry) {
     use crate::record::FileKind::Directory;
     let mut directory = directory.clone();
@@ -201,11 +202,11 @@ fn retarget(tx: &mut Tx<'_>, directory: &Inode, name: &[u8], old: &Entry, new: &
     tx.put_inode(directory);
 }
 
-/// Notes in a moved file where it is now.
+/// Records the new directory of a moved file.
 fn moved(tx: &mut Tx<'_>, file: FileIndex, into: FileIndex) -> Result<Outcome, Failure> {
     let mut inode = (*tx.inode(file)?).clone();
     inode.parent = into;
-    // With one name, it is known again where that is.
+    // If it has one name, `parent` is exact again.
     inode.linked &= inode.nlink != 1;
     inode.touch(tx.now);
     tx.put_inode(inode);

@@ -1,4 +1,5 @@
-//! Paths: component by component, with search permission on each, symbolic links followed.
+//! Paths: resolved component by component, with search permission on each directory; symbolic links
+//! are followed.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,33 +15,35 @@ use crate::namespace::Namespace;
 use crate::record::{FileKind, Inode};
 use crate::store::View;
 
-/// A place where a name is or may be made.
+/// Where a name is or may be created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NameSlot {
     /// The directory.
     pub directory: FileIndex,
-    /// The name in it; `.` or `..` when the path ended so.
+    /// The name in it; `.` or `..` if the path ends so.
     pub name: Vec<u8>,
-    /// Whether the path ended in `/`: then only a directory will do.
+    /// Whether the path ends in `/`: then only a directory will do.
     pub wants_directory: bool,
 }
 
-/// A walk along a path: where it stands, and what is still to go.
+/// A walk along a path.
 struct Walk<'n, 'p> {
     namespace: &'n Namespace,
-    /// One view for the whole walk: it sees no rename half, and is not begun anew at each step.
+    /// One snapshot for the whole walk: it never sees a half-done rename, and is not taken again at
+    /// each step.
     view: Box<dyn View + 'n>,
     at: Arc<Inode>,
-    /// The path, or what the last symbolic link made of it.
+    /// The path, or the path after the last symbolic link was replaced.
     path: Cow<'p, [u8]>,
-    /// What of it is still to go.
-    to_go: Range<usize>,
+    /// The part of it that remains.
+    rest: Range<usize>,
     links: usize,
 }
 
 impl Namespace {
-    /// The file that a path leads to, from `from` when it is relative. An empty path is `from` itself. With `follow`
-    /// a symbolic link at the end is followed; one in the middle, or before a closing `/`, always is.
+    /// The file that a path leads to, starting at `from` if it is relative. An empty path is `from`
+    /// itself. With `follow`, a symbolic link at the end is followed; one in the middle, or before
+    /// a final `/`, always is.
     pub fn resolve(
         &self,
         who: &Identity,
@@ -54,7 +57,7 @@ impl Namespace {
         let wants_directory = path.ends_with(b"/");
         let mut walk = Walk::new(self, from, path)?;
         while let Some((component, last)) = walk.next() {
-            let next = walk.look(who, component)?.ok_or(Status::NotFound)?;
+            let next = walk.find(who, component)?.ok_or(Status::NotFound)?;
             if next.kind == FileKind::Symlink && (!last || follow || wants_directory) {
                 walk.follow(&next)?;
             } else {
@@ -67,8 +70,8 @@ impl Namespace {
         Ok(walk.at)
     }
 
-    /// The directory and name that a path ends in, whether the name is there or not. With `follow`, a symbolic link
-    /// there leads on to where it points, as `open` with `O_CREAT` wants.
+    /// The directory and name that a path ends in, whether the name exists or not. With `follow`, a
+    /// symbolic link there is followed, as `open` with `O_CREAT` needs it.
     pub fn resolve_slot(
         &self,
         who: &Identity,
@@ -83,7 +86,7 @@ impl Namespace {
             if last && !follow {
                 return walk.slot(who, component, wants_directory);
             }
-            match walk.look(who, component.clone())? {
+            match walk.find(who, component.clone())? {
                 Some(next) if next.kind == FileKind::Symlink => walk.follow(&next)?,
                 Some(next) if !last => walk.at = next,
                 None if !last => return Err(Status::NotFound.into()),
@@ -113,25 +116,25 @@ impl<'n, 'p> Walk<'n, 'p> {
         if path.len() > PATH_BYTES_MAX {
             return Err(Status::NameTooLong.into());
         }
-        Ok(Self { namespace, view, at, path: Cow::Borrowed(path), to_go: 0..path.len(), links: 0 })
+        Ok(Self { namespace, view, at, path: Cow::Borrowed(path), rest: 0..path.len(), links: 0 })
     }
 
-    /// Where the next component stands in the path, and whether it is the last.
+    /// The position of the next component in the path, and whether it is the last.
     fn next(&mut self) -> Option<(Range<usize>, bool)> {
-        let Range { start, end } = self.to_go;
-        let to_go = &self.path[start..end];
-        let from = to_go.iter().position(|byte| *byte != b'/')?;
-        let until = to_go[from..]
+        let Range { start, end } = self.rest;
+        let rest = &self.path[start..end];
+        let from = rest.iter().position(|byte| *byte != b'/')?;
+        let until = rest[from..]
             .iter()
             .position(|byte| *byte == b'/')
-            .map_or(to_go.len(), |slash| from + slash);
-        self.to_go.start = start + until;
-        let last = to_go[until..].iter().all(|byte| *byte == b'/');
+            .map_or(rest.len(), |slash| from + slash);
+        self.rest.start = start + until;
+        let last = rest[until..].iter().all(|byte| *byte == b'/');
         Some((start + from..start + until, last))
     }
 
-    /// What a component leads to. Search permission is asked of every directory on the way.
-    fn look(&self, who: &Identity, component: Range<usize>) -> Result<Option<Arc<Inode>>, Failure> {
+    /// What a component leads to. Checks search permission of the directory.
+    fn find(&self, who: &Identity, component: Range<usize>) -> Result<Option<Arc<Inode>>, Failure> {
         self.search(who)?;
         self.namespace.step(&*self.view, &self.at, &self.path[component])
     }
@@ -143,7 +146,7 @@ impl<'n, 'p> Walk<'n, 'p> {
         permit(who, &self.at, Want::EXECUTE)
     }
 
-    /// Puts a link's target before what is still to go.
+    /// Puts a link's target before the rest of the path.
     fn follow(&mut self, link: &Inode) -> Result<(), Failure> {
         self.links += 1;
         if self.links > SYMLINK_DEPTH_MAX {
@@ -156,12 +159,12 @@ impl<'n, 'p> Walk<'n, 'p> {
                 .find_inode_in(&*self.view, FileIndex::ROOT)?
                 .ok_or(Status::StaleHandle)?;
         }
-        let rest = &self.path[self.to_go.clone()];
+        let rest = &self.path[self.rest.clone()];
         if target.len() + rest.len() > PATH_BYTES_MAX {
             return Err(Status::NameTooLong.into());
         }
         self.path = Cow::Owned([&target, &b"/"[..], rest].concat());
-        self.to_go = 0..self.path.len();
+        self.rest = 0..self.path.len();
         Ok(())
     }
 

@@ -34,7 +34,7 @@ impl Namespace {
     }
 }
 
-/// A directory without entries; anything else is an error.
+/// Requires a directory without entries.
 pub(super) fn check_empty(directory: &Inode) -> Result<(), Failure> {
     match (directory.is_directory(), directory.size) {
         (false, _) => Err(Status::NotDirectory.into()),
@@ -43,7 +43,7 @@ pub(super) fn check_empty(directory: &Inode) -> Result<(), Failure> {
     }
 }
 
-/// The name of an empty directory is gone.
+/// The name of an empty directory was removed.
 pub(super) fn drop_directory(tx: &mut Tx<'_>, directory: &Arc<Inode>) -> Result<(), Failure> {
     let mut directory = (**directory).clone();
     directory.nlink = 0;

@@ -1,4 +1,4 @@
-//! Sessions, as far as they outlive a restart.
+//! The recorded part of sessions.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use crate::tx::Op;
 use braid_types::FileIndex;
 
 impl Namespace {
-    /// Begins a session with an id that was never used, on record before it is told to anybody.
+    /// Begins a session with an id that was never used. It is recorded before anybody learns of it.
     pub fn begin_session(
         &self,
         key: KeyId,
@@ -39,15 +39,17 @@ impl Namespace {
         begun.ok_or_else(|| Status::Internal.into())
     }
 
-    /// A session that was begun and not ended, also by a server before this one.
+    /// A session that has begun and not ended, also under an earlier server.
     pub fn session(&self, session: SessionId) -> Result<Option<SessionRecord>, Failure> {
         let bytes = self.store.get(&key::session(session))?;
         Ok(bytes.map(|bytes| SessionRecord::decode(session, &bytes)).transpose()?)
     }
 
-    /// Records that a session holds leases. To be forced to disk before it is told of the first.
+    /// Records that a session holds leases. Must be forced to disk before the session learns of the
+    /// first lease.
     pub fn note_leases(&self, session: SessionId) -> Result<(), Failure> {
-        // Read and written under one lock: else the record of a session that ends meanwhile would come back.
+        // Read and written under one lock. Otherwise the record of a session that ends meanwhile
+        // would come back.
         let _writer = self.writer();
         let record = self.session(session)?.ok_or(Status::NoSession)?;
         if record.leases {
@@ -58,7 +60,7 @@ impl Namespace {
         self.store.commit(batch, self.fence).map(drop).map_err(Failure::from)
     }
 
-    /// Every session that was begun and not ended.
+    /// Every session that has begun and not ended.
     pub fn sessions(&self) -> Result<Vec<SessionRecord>, Failure> {
         let range = key::all(key::CLUSTER_SHARD, Kind::Session);
         let mut found: Vec<Result<SessionRecord, RecordError>> = Vec::new();
@@ -70,16 +72,17 @@ impl Namespace {
         Ok(found.into_iter().collect::<Result<_, _>>()?)
     }
 
-    /// What one session has open.
+    /// The opens of one session.
     pub fn open_files_of(&self, session: SessionId) -> Vec<OpenFile> {
         self.writer().opens.files_of(session)
     }
 
-    /// Ends a session: what it has open is closed, its replay records go, then its own. The caller has fenced it on
-    /// the I/O daemons where it could write (I4). Returns the files whose size is to be collected now (I5).
+    /// Ends a session: closes its opens, then removes its replay records, then its own record. The
+    /// caller has fenced it on the I/O daemons where it could write (I4). Returns the files whose
+    /// size is to be collected now (I5).
     ///
-    /// Not one batch, so that a session with very many files has no batch over the limit; its own record goes last,
-    /// so that a restart finds the rest and ends it again.
+    /// This takes several batches, so that a session with very many files stays within the limit of
+    /// a batch. Its own record is removed last, so that a restart finds the rest and ends it again.
     pub fn end_session(
         &self,
         session: SessionId,

@@ -30,7 +30,7 @@ impl Namespace {
             }
             let place = make::free_name(tx, call, directory, name)?;
             let file = tx.new_file(directory.shard())?;
-            // Nobody looks at the mode of a symbolic link.
+            // The mode of a symbolic link is never checked.
             let mut inode = make::inode(
                 call.who,
                 &place.directory,

@@ -1,4 +1,5 @@
-//! Remove a name of what is not a directory. The last one takes the file with it, unless somebody has it open.
+//! Remove a name of a file that is not a directory. The file is removed with its last name, unless
+//! a session has it open.
 
 use braid_types::{Failure, FileIndex, Status};
 
@@ -10,8 +11,8 @@ use crate::record::{FileKind, Inode, Outcome};
 use crate::tx::{Op, Tx};
 
 impl Namespace {
-    /// Removes a name. With the last name and no opener, the inode goes and the deletion of its objects is queued in
-    /// the same batch; while it is open it stays as an orphan.
+    /// Removes a name. With the last name and no open, the inode is removed and the deletion of its
+    /// objects is queued in the same batch. While the file is open, it stays as an orphan.
     pub fn unlink(
         &self,
         call: &Call<'_>,
@@ -30,7 +31,7 @@ impl Namespace {
             permit(call.who, &directory, Want::CHANGE_ENTRIES)?;
             permit_sticky(call.who, &directory, &target)?;
             if target.is_directory() {
-                // POSIX allows EPERM; Linux says EISDIR.
+                // POSIX allows EPERM; Linux returns EISDIR.
                 return Err(Status::IsDirectory.into());
             }
             tx.check_delete(target.file)?;
@@ -42,10 +43,10 @@ impl Namespace {
     }
 }
 
-/// One name of a file that is not a directory is gone.
+/// One name of a file that is not a directory was removed.
 pub(super) fn drop_name(tx: &mut Tx<'_>, inode: &Inode) -> Result<(), Failure> {
     let mut inode = inode.clone();
-    // A count that is too low, which fsck would have told, must not become the largest.
+    // A count that is too low, which fsck would report, must not wrap around.
     inode.nlink = inode.nlink.saturating_sub(1);
     inode.touch(tx.now);
     if inode.nlink == 0 {
@@ -55,7 +56,7 @@ pub(super) fn drop_name(tx: &mut Tx<'_>, inode: &Inode) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The last name of a file, or the only one of a directory, is gone.
+/// The last name of a file, or the only one of a directory, was removed.
 pub(super) fn drop_file(tx: &mut Tx<'_>, inode: Inode) -> Result<(), Failure> {
     let may_be_open = tx.writer.keep_orphans && inode.kind == FileKind::Regular;
     if may_be_open || tx.writer.opens.is_open(inode.file) {

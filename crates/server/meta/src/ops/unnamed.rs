@@ -1,5 +1,5 @@
-//! Create a regular file without a name (`O_TMPFILE`): an orphan from its first moment, gone when nobody has it open any more,
-//! unless it is given a name before that (`link.rs`).
+//! Create a regular file without a name (`O_TMPFILE`). It is an orphan from the start, and is
+//! removed with its last open unless it gets a name before (`link.rs`).
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::record::{DirectoryDefault, Inode, Outcome};
 use crate::tx::Op;
 
 impl Namespace {
-    /// Makes an open file without a name, as if it were made in `directory`: group, layout and permission are those of
-    /// a file there. `place` as in [`crate::CreateArgs`].
+    /// Creates an open file without a name, as if it were created in `directory`: it has the group,
+    /// layout and permissions of a file there. `place` as in [`crate::CreateArgs`].
     pub fn create_unnamed<P, L>(
         &self,
         call: &Call<'_>,

@@ -14,7 +14,7 @@ use crate::namespace::Namespace;
 use crate::record::{FileKind, Inode, Outcome};
 use crate::tx::Op;
 
-/// What if the attribute exists or not.
+/// What to do if the attribute exists or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum XattrMode {
     /// Create or replace.
@@ -50,8 +50,8 @@ impl Namespace {
         Ok(names)
     }
 
-    /// Sets an extended attribute of at most 64 KiB. `drop_setgid`: the caller has checked who asks, and the access list that
-    /// is set is that of a file of a group that it is not in.
+    /// Sets an extended attribute of at most 64 KiB. `drop_setgid`: the caller has checked
+    /// permissions, and sets the access list of a file whose group the user is not in.
     pub fn set_xattr(
         &self,
         call: &Call<'_>,
@@ -74,7 +74,7 @@ impl Namespace {
             match (mode, there) {
                 (XattrMode::Create, true) => return Err(Status::Exists.into()),
                 (XattrMode::Replace, false) => return Err(Status::NoAttribute.into()),
-                (_, false) => self.check_room(file, name)?,
+                (_, false) => self.check_list_size(file, name)?,
                 _ => {}
             }
             tx.batch.put(key::xattr(file, name), value);
@@ -111,7 +111,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Sets or removes a list; Linux asks neither whether it was there nor `XATTR_CREATE`.
+    /// Sets or removes a list. Linux checks neither whether it existed nor `XATTR_CREATE`.
     fn set_list(
         &self,
         call: &Call<'_>,
@@ -126,7 +126,8 @@ impl Namespace {
             attributes::owner_only(call.who, &inode)?;
             let drops = which == Which::Access && list.is_some();
             acl::set(&mut inode, which, list);
-            // Linux posix_acl_update_mode(): as with chmod, nobody keeps sgid for a group that it is not in.
+            // Linux posix_acl_update_mode(): as with chmod, a caller outside the file's group does
+            // not keep sgid.
             if drops && (drop_setgid || !call.who.is_unheld() && !call.who.in_group(inode.group)) {
                 inode.mode &= !0o2000;
             }
@@ -147,8 +148,8 @@ impl Namespace {
         Ok(names)
     }
 
-    /// All names of a file's attributes, each with a NUL, fit the list that Linux can return.
-    fn check_room(&self, file: FileIndex, name: &[u8]) -> Result<(), Failure> {
+    /// All names of a file's attributes, each with a NUL, must fit the list that Linux can return.
+    fn check_list_size(&self, file: FileIndex, name: &[u8]) -> Result<(), Failure> {
         let used: usize = self.xattr_names(file)?.iter().map(|name| name.len() + 1).sum();
         if used + name.len() + 1 > XATTR_LIST_BYTES_MAX {
             Err(Status::NoSpace.into())
@@ -158,9 +159,9 @@ impl Namespace {
     }
 }
 
-/// `system.` names that mean nothing here are refused: what they would say would not hold. Else
-/// the rules of Linux's xattr(7): `user.` as the permission bits say, on files and directories only; `trusted.` root's;
-/// `security.` read by all, written by root.
+/// Unknown `system.` names are refused: their meaning would not be enforced. Otherwise the rules of
+/// Linux's xattr(7) apply. `user.`: by the permission bits, on files and directories only.
+/// `trusted.`: only root. `security.`: everyone reads, root writes.
 fn check(who: &Identity, inode: &Inode, name: &[u8], want: Want) -> Result<(), Failure> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(&0) {
         return Err(Status::Range.into());

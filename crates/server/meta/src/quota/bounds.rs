@@ -1,11 +1,12 @@
-//! What limits say to a usage. Pure.
+//! How limits apply to a usage. Pure.
 
 use braid_types::{Failure, Status, Timestamp};
 
 use crate::record::{Bound, Quota, QuotaOwner, Usage};
 
 impl Bound {
-    /// What may not be exceeded at `now`: the hard limit, or the soft one when its grace time is over.
+    /// What may not be exceeded at `now`: the hard limit, or the soft one once its grace time is
+    /// over.
     pub(crate) fn ceiling(&self, grace_seconds: u64, now: Timestamp) -> Option<u64> {
         let over = self
             .over_since
@@ -16,7 +17,7 @@ impl Bound {
         }
     }
 
-    /// Notes whether `used` is above the soft limit.
+    /// Records whether `used` is above the soft limit.
     fn follow(&mut self, used: u128, now: Timestamp) {
         let over = self.soft.is_some_and(|soft| used > u128::from(soft));
         self.over_since = if over { self.over_since.or(Some(now)) } else { None };
@@ -24,7 +25,7 @@ impl Bound {
 }
 
 impl Quota {
-    /// The same with its times true for a usage.
+    /// The same with its times updated for a usage.
     pub(crate) fn following(mut self, usage: Usage, now: Timestamp) -> Self {
         self.bytes.follow(usage.bytes, now);
         self.inodes.follow(u128::from(usage.inodes), now);
@@ -32,7 +33,7 @@ impl Quota {
     }
 }
 
-/// The error of who wants more than there is.
+/// The error for a request above a limit.
 pub(crate) fn exceeded(owner: QuotaOwner, what: &str) -> Failure {
     let of = match owner {
         QuotaOwner::User(id) => format!("user {id}"),
@@ -51,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_soft_limit_is_a_hard_one_when_its_grace_is_over_and_none_again_below_it() {
+    fn a_soft_limit_becomes_hard_after_its_grace_until_usage_falls_below() {
         let soft = Bound { hard: Some(100), soft: Some(50), over_since: None };
         let quota =
             Quota { bytes: soft, inodes: Bound::default(), grace_seconds: 10, complete: true };

@@ -1,4 +1,11 @@
-//! The table in memory: usage, limits, bytes in flight, write ends.
+//! The usage table in memory: usage, limits, unrecorded bytes and growth grants.
+//!
+//! ```text
+//!   0        recorded size     counted end       growth grant of a session
+//!   |------------|------------------|--------------------|
+//!                |   unrecorded     |  at most GROWTH_GRANT_MAX
+//!                |   bytes          |  in all files of a session
+//! ```
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -11,33 +18,36 @@ use crate::key::{self, Kind};
 use crate::record::{Inode, Quota, QuotaOwner, RecordError, Usage};
 use crate::store::View;
 
-/// How far the write ends of one session may be beyond what counts, in all its files together: the chunk of which usage exceeds
-/// a limit by at most one for each client. A stream of 1 GB/s asks about 30 times a second.
+/// How far the growth grants of one session may reach beyond the counted bytes, in all its files
+/// together. Usage may exceed a limit by at most this amount for each client. A stream of 1 GB/s
+/// asks about 30 times a second.
 pub const AHEAD_BYTES_MAX: u64 = 64 << 20;
-/// How far a file may grow without asking when it is opened: most files are smaller, and are written with no call more.
+/// How far a file may grow without asking when it is opened. Most files are smaller and need no
+/// further call.
 pub const AHEAD_FIRST_BYTES: u64 = 256 << 10;
-/// The share of what is left that one file is allowed ahead: the nearer the limit, the smaller the pieces.
+/// The share of the remaining bytes that one file is granted: the nearer the limit, the smaller the
+/// grants.
 const AHEAD_SHARE: u64 = 64;
 
-/// What a batch does to write ends besides what its inodes say.
+/// A change of growth grants that the inodes of a batch do not show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mark {
     /// A truncate to `size`, or a punch, has begun: growth is counted from now on.
     Begun { file: FileIndex, size: Option<u64> },
-    /// It is done: every capability of before is void, and with it every write end.
+    /// It is done: every earlier capability is void, and with it every growth grant.
     Done { file: FileIndex, size: Option<u64> },
 }
 
-/// A file that is being written, or was and is not recorded yet.
+/// A file that is being written, or whose final size is not recorded yet.
 #[derive(Debug)]
 struct InFlight {
     owners: Owners,
     recorded: u64,
-    /// Up to here it counts.
+    /// The file counts up to here.
     reached: u64,
-    /// How far sessions may write.
+    /// How far each session may write.
     ends: Vec<(SessionId, u64)>,
-    /// A truncate or punch is under way.
+    /// A truncate or punch is in progress.
     intent: bool,
 }
 
@@ -53,7 +63,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// What the store has of one shard; limits are in the cluster's.
+    /// Loads the usage of one shard; the cluster's shard also holds the limits.
     pub(crate) fn load(&mut self, view: &dyn View, shard: ShardId) -> Result<(), Failure> {
         let mut read = Vec::new();
         let range = key::all(shard, Kind::Usage);
@@ -94,17 +104,17 @@ impl Ledger {
         }
     }
 
-    /// Usage on record.
+    /// Recorded usage.
     pub(crate) fn sum(&self, owner: QuotaOwner) -> Usage {
         self.sums.get(&owner).copied().unwrap_or_default()
     }
 
-    /// Bytes that count and are not on record yet.
+    /// Bytes that count and are not recorded yet.
     pub(crate) fn in_flight(&self, owner: QuotaOwner) -> u128 {
         self.in_flight.get(&owner).copied().unwrap_or_default()
     }
 
-    /// Everybody who has a usage or limits.
+    /// All owners that have a usage or limits.
     pub(crate) fn owners(&self) -> Vec<QuotaOwner> {
         let mut owners: Vec<_> = self.sums.keys().chain(self.quotas.keys()).copied().collect();
         owners.sort_unstable();
@@ -112,7 +122,7 @@ impl Ledger {
         owners
     }
 
-    /// Usage on record in one shard.
+    /// Recorded usage in one shard.
     pub(crate) fn of_shard(&self, shard: ShardId) -> HashMap<QuotaOwner, Usage> {
         self.usage
             .iter()
@@ -121,7 +131,7 @@ impl Ledger {
             .collect()
     }
 
-    /// What a shard's usage of an owner becomes.
+    /// A shard's usage of an owner after a change.
     pub(crate) fn usage_after(&self, shard: ShardId, delta: &Delta) -> Usage {
         let usage = self.usage.get(&(shard, delta.owner)).copied().unwrap_or_default();
         changed(usage, delta)
@@ -140,7 +150,8 @@ impl Ledger {
         }
     }
 
-    /// An owner's limits with their times true after `deltas` of some shards; `None` when it has none, or nothing changes.
+    /// An owner's limits with their times updated after a change; `None` if it has none or nothing
+    /// changes.
     pub(crate) fn quota_after(
         &self,
         owner: QuotaOwner,
@@ -152,7 +163,7 @@ impl Ledger {
         (after != quota).then_some(after)
     }
 
-    /// Whether an owner may have so much more.
+    /// Whether an owner may have this much more.
     pub(crate) fn check(&self, delta: &Delta, now: Timestamp) -> Result<(), Failure> {
         let Some(quota) = self.quotas.get(&delta.owner) else { return Ok(()) };
         let sum = self.sum(delta.owner);
@@ -174,7 +185,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Up to where a file counts.
+    /// The offset up to which a file counts.
     pub(crate) fn reached(&self, inode: &Inode) -> u64 {
         let recorded = bytes_of(inode);
         self.files.get(&inode.file).map_or(recorded, |flight| flight.reached.max(recorded))
@@ -193,8 +204,8 @@ impl Ledger {
             .try_for_each(|owner| self.check(&Delta { owner, bytes, inodes: 0 }, now))
     }
 
-    /// How far a session may write: to `wanted` at least, if it asks. `size` is what the file is seen to have. `None`: as far as it
-    /// likes, nobody whom the file is counted for has a limit of bytes.
+    /// How far a session may write: at least to `wanted`, if given. `size` is the file's observed
+    /// size. Returns `None` for no bound: no owner of the file has a limit of bytes.
     pub(crate) fn extend(
         &mut self,
         session: SessionId,
@@ -206,6 +217,7 @@ impl Ledger {
         if !self.limits_growth(inode) {
             return Ok(None);
         }
+        debug_assert!(inode.size_in_objects, "3: a file that grows has the size mark");
         let reached = self.reached(inode).max(size);
         let wanted = wanted.map_or(reached, |wanted| wanted.max(reached));
         if wanted > reached {
@@ -221,10 +233,12 @@ impl Ledger {
             Some((_, known)) => *known = end.max(*known),
             None => flight.ends.push((session, end)),
         });
+        let ahead = self.ahead.get(&session).copied().unwrap_or_default();
+        debug_assert!(ahead <= AHEAD_BYTES_MAX, "4: a session's growth grants are bounded");
         Ok(Some(end))
     }
 
-    /// Whether anybody whom a file is counted for has a limit of bytes.
+    /// Whether any owner of the file has a limit of bytes.
     fn limits_growth(&self, inode: &Inode) -> bool {
         let limited = |owner| {
             self.quotas
@@ -234,7 +248,7 @@ impl Ledger {
         !self.quotas.is_empty() && Owners::of(inode).iter().any(limited)
     }
 
-    /// What those whom a file is counted for have left, at least.
+    /// The bytes that the file's owners have left; the smallest of their figures.
     fn left(&self, inode: &Inode, now: Timestamp) -> u64 {
         let of = |owner| {
             let quota = self.quotas.get(&owner)?;
@@ -245,14 +259,15 @@ impl Ledger {
         Owners::of(inode).iter().filter_map(of).min().unwrap_or(u64::MAX)
     }
 
-    /// What a session may still be allowed ahead, when what it has in this file is not counted.
+    /// How much further a session may be granted, without what it has in this file.
     fn budget(&self, session: SessionId, file: FileIndex) -> u64 {
         let here = self.files.get(&file).map_or(0, |flight| flight.ahead_of(session));
         let all = self.ahead.get(&session).copied().unwrap_or_default();
         AHEAD_BYTES_MAX.saturating_sub(all.saturating_sub(here))
     }
 
-    /// A session has the file open for writing no more while others have: what it may have written counts until it is known.
+    /// A session no longer has the file open for writing while others do. What it may have written
+    /// counts until the size is known.
     pub(crate) fn leave(&mut self, inode: &Inode, session: SessionId) {
         if !self.files.contains_key(&inode.file) {
             return;
@@ -264,7 +279,8 @@ impl Ledger {
         });
     }
 
-    /// The last writer is gone, and the daemons have told the size; also of a file that was opened before there was a limit.
+    /// The last writer has closed and the daemons have reported the size. Also for a file that was
+    /// opened before there was a limit.
     pub(crate) fn heard(&mut self, inode: &Inode, size: u64) {
         if self.files.contains_key(&inode.file)
             || inode.size_in_objects && self.limits_growth(inode)
@@ -297,7 +313,7 @@ impl Ledger {
         }
     }
 
-    /// A batch has changed a file, or removed it.
+    /// A batch has changed or removed a file.
     pub(crate) fn follow(&mut self, file: FileIndex, inode: Option<&Inode>) {
         let Some(flight) = self.files.get(&file) else { return };
         match inode {
@@ -310,7 +326,7 @@ impl Ledger {
         }
     }
 
-    /// Changes what is known of a file, and the sums with it.
+    /// Changes the entry of a file, and the sums with it.
     fn update(&mut self, inode: &Inode, change: impl FnOnce(&mut InFlight)) {
         let (owners, recorded) = (Owners::of(inode), bytes_of(inode));
         let mut flight = match self.files.remove(&inode.file) {
@@ -347,13 +363,13 @@ impl Ledger {
         }
     }
 
-    /// How far all write ends are beyond what counts.
+    /// How far all growth grants together reach beyond the counted bytes.
     #[cfg(test)]
     pub(crate) fn ahead(&self) -> u64 {
         self.ahead.values().sum()
     }
 
-    /// Files whose bytes in flight are known.
+    /// Files with unrecorded bytes.
     #[cfg(test)]
     pub(crate) fn files(&self) -> usize {
         self.files.len()

@@ -1,18 +1,23 @@
-//! Quota: who has how much, how much is allowed, and how far files may grow. ADR 0012.
+//! Quota: the usage of each owner, its limits, and how far files may grow. ADR 0012.
 //!
 //! ```text
 //!   store:   usage of (shard, owner) ── in the batch of the inode          limits of an owner
 //!   memory:  sum over shards ─┐                                                    │
-//!            in flight ───────┴─▶ what counts ── may it grow? ─────────────────────┘
-//!            ahead: write ends beyond what counts, by session
+//!            unrecorded ──────┴─▶ counted usage ── may it grow? ───────────────────┘
+//!            growth grants beyond the counted bytes, by session
 //! ```
 //!
-//! 1. After each batch the usage on record is that of the inodes on record: an owner's inodes, and the sizes of its files.
-//! 2. Memory follows a batch only after the store has it; all of it is under the namespace's writer lock.
-//! 3. Every file whose bytes in flight count has the mark of I5, or a truncate under way: what outlives a file's last writer is
-//!    its record.
-//! 4. The write ends of one session are never more than [`AHEAD_BYTES_MAX`] beyond what counts: with so much for each client usage may
-//!    exceed a hard limit, and no more.
+//! Invariants:
+//! 1. After each batch the recorded usage is that of the recorded inodes: an owner's inodes and the
+//!    sizes of its files. `braid fsck` counts both and compares; an assertion would have to do the
+//!    same.
+//! 2. Memory follows a batch only after the store has it. All of it is under the namespace's writer
+//!    lock. `Tx::publish` asserts the order.
+//! 3. Every file with unrecorded bytes has the size mark (I5) or a truncate in progress: what
+//!    outlives the last writer is its record. `extend_grant` asserts the mark.
+//! 4. The growth grants of one session never reach more than [`AHEAD_BYTES_MAX`] beyond the counted
+//!    bytes. Usage may exceed a hard limit by that amount for each client, and no more.
+//!    `extend_grant` asserts it.
 
 mod bounds;
 mod ledger;
@@ -26,7 +31,7 @@ pub use ledger::{AHEAD_BYTES_MAX, AHEAD_FIRST_BYTES};
 pub(crate) use ledger::{Ledger, Mark};
 pub(crate) use recount::Recount;
 
-/// Whom one inode is counted for.
+/// The owners that one inode is counted for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Owners([Option<QuotaOwner>; 3]);
 
@@ -45,12 +50,12 @@ impl Owners {
     }
 }
 
-/// The bytes that an inode on record counts for.
+/// The bytes that a recorded inode counts for.
 pub(crate) fn bytes_of(inode: &Inode) -> u64 {
     if inode.kind == FileKind::Regular { inode.size } else { 0 }
 }
 
-/// What becomes of one owner's usage in one shard.
+/// A change of one owner's usage in one shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Delta {
     pub(crate) owner: QuotaOwner,
@@ -58,7 +63,7 @@ pub(crate) struct Delta {
     pub(crate) inodes: i64,
 }
 
-/// Adds to `deltas` what it means for the owners that `old` becomes `new`.
+/// Adds to `deltas` how the owners' usage changes when `old` becomes `new`.
 pub(crate) fn note(deltas: &mut Vec<Delta>, old: Option<&Arc<Inode>>, new: Option<&Arc<Inode>>) {
     let known =
         |inode: Option<&Arc<Inode>>| inode.map(|inode| (Owners::of(inode), bytes_of(inode)));

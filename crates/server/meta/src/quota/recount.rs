@@ -1,4 +1,5 @@
-//! Counting a shard anew while it changes: what is changed below the page that was reached is counted along.
+//! Counts a shard's usage again while the shard changes: changes of inodes that were counted
+//! already are added.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,11 +9,11 @@ use braid_types::{FileIndex, ShardId};
 use super::{Delta, note};
 use crate::record::{Inode, QuotaOwner, Usage};
 
-/// A count that is under way.
+/// A count that is in progress.
 #[derive(Debug)]
 pub(crate) struct Recount {
     pub(crate) shard: ShardId,
-    /// Counted so far: inodes up to this one.
+    /// Inodes up to this one are counted.
     pub(crate) after: Option<FileIndex>,
     counted: HashMap<QuotaOwner, Usage>,
 }
@@ -28,7 +29,7 @@ impl Recount {
         self.apply(None, inode);
     }
 
-    /// An inode was changed by a batch.
+    /// A batch has changed an inode.
     pub(crate) fn follow(
         &mut self,
         file: FileIndex,
@@ -50,7 +51,7 @@ impl Recount {
         }
     }
 
-    /// What was counted.
+    /// The counted usage.
     pub(crate) fn counted(self) -> HashMap<QuotaOwner, Usage> {
         self.counted.into_iter().filter(|(_, usage)| *usage != Usage::default()).collect()
     }

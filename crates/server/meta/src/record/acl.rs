@@ -12,7 +12,7 @@ pub(super) const TAG_POSIX: u8 = 1;
 
 const HAS_ACCESS: u8 = 1;
 const HAS_DEFAULT: u8 = 2;
-/// In the place of the mask of a list that has none.
+/// Stands for the mask of a list that has none.
 const NO_MASK: u8 = 8;
 
 pub(super) fn encode(out: &mut Encoder, acl: &Acl) {

@@ -8,16 +8,16 @@ use crate::codec::{Decoder, Encoder};
 
 const VERSION: u8 = 1;
 
-/// Who this cluster is and how far its counters are.
+/// The cluster's identity and its counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClusterIdentity {
-    /// Drawn at random when the cluster was made.
+    /// Drawn at random when the cluster was created.
     pub uuid: ClusterUuid,
-    /// Starts of the metadata server so far; the fence of its commits.
+    /// Starts of the metadata server so far; the leader fence of its commits.
     pub epoch: MdsEpoch,
     /// Changes of the cluster map so far.
     pub map_epoch: MapEpoch,
-    /// Virtual shards in use.
+    /// Shards in use.
     pub shards: u16,
     /// Every session id below this may have been given out.
     pub next_session: u64,
@@ -52,16 +52,16 @@ impl ClusterIdentity {
     }
 }
 
-/// What the holder of a client key may do.
+/// What the owner of a client key may do.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KeyRights {
-    /// Nothing that changes anything.
+    /// Only calls that change nothing.
     pub read_only: bool,
-    /// Everybody acts as this (user, group), also root.
+    /// All its users, also root, act as this (user, group).
     pub squash: Option<(u64, u64)>,
     /// Only below this path; empty for everything.
     pub subtree: Vec<u8>,
-    /// Whether the key may also be an administrator's.
+    /// Whether the key may also be used by an administrator.
     pub admin: bool,
 }
 
@@ -94,15 +94,15 @@ impl KeyRights {
 pub struct ClientKey {
     /// Its id.
     pub id: KeyId,
-    /// What people call it.
+    /// Its name, for people.
     pub name: String,
     /// The secret, as the handshake needs it.
     pub secret: Vec<u8>,
-    /// What its holder may do.
+    /// What its owner may do.
     pub rights: KeyRights,
-    /// When it was made.
+    /// When it was created.
     pub made: Timestamp,
-    /// Whether it was withdrawn.
+    /// Whether it was revoked.
     pub revoked: bool,
 }
 
@@ -128,16 +128,17 @@ impl ClientKey {
     }
 }
 
-/// What was decided for an I/O daemon. Whether it is up is seen, not stored. The numbers are part of the format.
+/// The administrative state of an I/O daemon. Whether it runs is observed, not stored. The numbers
+/// are part of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum IodState {
-    /// Serves, and gets new files.
+    /// Serves and gets new files.
     Active = 1,
-    /// Serves, and gets no new files.
+    /// Serves and gets no new files.
     Draining = 2,
-    /// Is gone for good.
+    /// Removed for good.
     Removed = 3,
 }
 
@@ -146,13 +147,13 @@ pub enum IodState {
 pub struct IodRecord {
     /// Its stable id.
     pub id: IodId,
-    /// The identity of its directory: the same id is given to it again.
+    /// The identity of its directory: a daemon with the same directory gets the same id again.
     pub uuid: [u8; 16],
-    /// `host:port`, one for each network card.
+    /// `host:port`, one for each network interface.
     pub addresses: Vec<String>,
-    /// What placements ask for.
+    /// Labels that placements select by.
     pub labels: Vec<String>,
-    /// What was decided for it.
+    /// Its administrative state.
     pub state: IodState,
 }
 

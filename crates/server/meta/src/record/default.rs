@@ -1,4 +1,4 @@
-//! What a directory hands to the files made in it: wishes about layout and placement.
+//! The default layout and placement of files created in a directory.
 
 use super::RecordError;
 use crate::codec::{Decoder, Encoder};
@@ -14,7 +14,7 @@ pub enum DistributionKind {
     SimpleStripe = 1,
     /// The whole file in one part.
     Single = 2,
-    /// A cycle of strips of different sizes.
+    /// A repeated sequence of strips of different sizes.
     VarStrip = 3,
     /// Two-dimensional.
     Grouped = 4,
@@ -27,37 +27,37 @@ pub enum DistributionKind {
 pub enum Placement {
     /// One after the other.
     RoundRobin = 1,
-    /// Those with the most room first.
+    /// Those with the most free space first.
     FreeSpace = 2,
     /// The same ones for the same owner.
     Owner = 3,
 }
 
-/// Layout and placement of the files made in a directory; directories made in it inherit it. `None` leaves a choice
-/// to the default of the file system.
+/// Layout and placement of files created in a directory; directories created in it inherit it.
+/// `None` leaves a choice to the default of the file system.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DirectoryDefault {
-    /// How bytes are spread.
+    /// How bytes are distributed.
     pub distribution: Option<DistributionKind>,
     /// Bytes in one strip.
     pub stripe_bytes: Option<u64>,
     /// Parts of the file.
     pub parts: Option<u16>,
-    /// Ordinal, in the list of usable I/O daemons, of the one that gets the first part.
+    /// Index, in the list of usable I/O daemons, of the one that gets the first part.
     pub first_iod: Option<u16>,
-    /// Cycle of a varstrip: (part, bytes).
+    /// The sequence of a varstrip: (part, bytes).
     pub strips: Vec<(u16, u64)>,
     /// Parts in a group, for grouped.
     pub group_width: Option<u16>,
     /// Rows in a group, for grouped.
     pub group_depth: Option<u32>,
-    /// How I/O daemons are picked.
+    /// How I/O daemons are chosen.
     pub placement: Option<Placement>,
     /// Only I/O daemons with all of these labels, `key=value`.
     pub labels: Vec<String>,
 }
 
-/// A choice that was made, or not: a mark, then the value or 0.
+/// An optional value: a mark, then the value or 0.
 fn option(out: &mut Encoder, value: Option<u64>) {
     out.u8(u8::from(value.is_some())).u64(value.unwrap_or(0));
 }

@@ -12,9 +12,10 @@ const VERSION: u8 = 1;
 pub struct Entry {
     /// The file.
     pub file: FileIndex,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
-    /// Where a listing resumes: 63 bits, unique in its directory, never used again.
+    /// The readdir cookie, at which a listing resumes: 63 bits, unique in its directory, never
+    /// reused.
     pub cookie: u64,
 }
 

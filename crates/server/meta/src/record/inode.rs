@@ -12,7 +12,7 @@ use crate::ops::Fetch;
 
 const VERSION: u8 = 1;
 
-/// What a file is. The numbers are part of the format.
+/// The kind of a file. The numbers are part of the format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum FileKind {
@@ -33,7 +33,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The kind with this number; `None` for one that is not understood (I10).
+    /// The kind with this number; `None` for an unknown one (I10).
     pub fn from_code(code: u8) -> Option<Self> {
         use FileKind::*;
         [Regular, Directory, Symlink, Fifo, CharDevice, BlockDevice, Socket]
@@ -41,7 +41,7 @@ impl FileKind {
             .find(|kind| *kind as u8 == code)
     }
 
-    /// Whether `mknod` makes it.
+    /// Whether `mknod` creates it.
     pub fn is_special(self) -> bool {
         matches!(self, Self::Fifo | Self::CharDevice | Self::BlockDevice | Self::Socket)
     }
@@ -73,7 +73,7 @@ impl Principal {
     }
 }
 
-/// Which parts of a file have an object (I11): a set of part ordinals.
+/// Which parts of a file have an object (I11): a set of part numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Parts(Vec<u8>);
 
@@ -118,12 +118,12 @@ impl Parts {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine |= theirs);
     }
 
-    /// Whether a part is in it.
+    /// Whether it contains a part.
     pub fn contains(&self, part: PartIndex) -> bool {
         self.0.get(usize::from(part.0 / 8)).is_some_and(|byte| byte >> (part.0 % 8) & 1 == 1)
     }
 
-    /// Whether no part is in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -134,12 +134,12 @@ impl Parts {
     }
 }
 
-/// Everything the metadata server knows of one file but its names, extended attributes and link target.
+/// All metadata of one file except its names, extended attributes and link target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inode {
     /// Its index. Part of the key, not of the record.
     pub file: FileIndex,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// Permission bits with suid, sgid and sticky: `0..=0o7777`.
     pub mode: u16,
@@ -147,22 +147,22 @@ pub struct Inode {
     pub owner: Principal,
     /// Its group.
     pub group: Principal,
-    /// Hard links; a directory has 2 and one for each directory in it. 0: an orphan.
+    /// Hard links. A directory has 2 plus one for each directory in it. 0: an orphan.
     pub nlink: u32,
-    /// Bytes of a file or link target; entries of a directory. While `size_in_objects` stands the I/O daemons know
-    /// better (I5).
+    /// Bytes of a file or link target; entries of a directory. While `size_in_objects` is set, the
+    /// I/O daemons have the current size (I5).
     pub size: u64,
-    /// The mark of I5: the size is asked of the objects.
+    /// The size mark (I5): the current size is in the objects.
     pub size_in_objects: bool,
-    /// Its time was set while its size was in the objects: writes before its `ctime` do not change it.
+    /// Its mtime was set while it had the size mark: writes before its `ctime` do not change it.
     pub mtime_set: bool,
     /// Rises with every truncate and punch (I5).
     pub size_generation: SizeGeneration,
     /// Device number, for device files.
     pub rdev: u64,
-    /// Where the bytes lie; regular files only.
+    /// Where the bytes are; regular files only.
     pub layout: Option<Arc<Layout>>,
-    /// Which parts have an object (I11). May lack some while `size_in_objects` stands.
+    /// Which parts have an object (I11). While `size_in_objects` is set, some may be missing here.
     pub parts: Parts,
     /// Last read.
     pub atime: Timestamp,
@@ -170,28 +170,29 @@ pub struct Inode {
     pub mtime: Timestamp,
     /// Last change of anything.
     pub ctime: Timestamp,
-    /// Made.
+    /// Creation.
     pub btime: Timestamp,
-    /// Rises with every change, never falls.
+    /// Change counter: rises with every change, never falls.
     pub change: u64,
     /// Attribute flags; none is defined today.
     pub flags: u64,
-    /// A directory that holds, or held, a name of it. For a directory: its parent, exactly; so for a file that was never
-    /// `linked`.
+    /// A directory that holds, or held, a name of it. Exactly its parent for a directory, and for a
+    /// file that was never `linked`.
     pub parent: FileIndex,
-    /// The directory whose quota it is counted in; 0: none. Its own index for a directory that has a quota.
+    /// The directory whose quota counts it; 0: none. Its own index for a directory that has a
+    /// quota.
     pub tree: FileIndex,
-    /// It has, or had, several names: `parent` says where one of them is, or was.
+    /// It has, or had, several names: `parent` holds, or held, one of them.
     pub linked: bool,
-    /// For a directory: the cookie of the next entry made in it. Never used again (63 bits).
+    /// For a directory: the cookie of the next entry created in it. Never reused (63 bits).
     pub next_cookie: u64,
     /// For a directory: whether it has a record of layout and placement for its children.
     pub has_default: bool,
     /// Whether it has extended attributes.
     pub has_xattrs: bool,
-    /// Access control lists; `None` where the mode says all.
+    /// Access control lists; `None` if the mode says everything.
     pub acl: Option<Arc<Acl>>,
-    /// Made without a name and not given one yet: the one kind of orphan that may get a name.
+    /// Created without a name and not given one yet: only such an orphan may get a name.
     pub unnamed: bool,
 }
 
@@ -202,7 +203,8 @@ const HAS_LAYOUT: u8 = 8;
 const MTIME_SET: u8 = 16;
 const UNNAMED: u8 = 32;
 const LINKED: u8 = 64;
-/// With a tree; its index comes behind the next cookie. The last of the eight: every value of the byte has a meaning.
+/// In a quota directory; its index follows the next cookie. This is the last of the eight bits:
+/// every value of the byte has a meaning.
 const HAS_TREE: u8 = 128;
 
 impl Inode {
@@ -297,8 +299,8 @@ impl Inode {
         self.kind == FileKind::Directory
     }
 
-    /// The inode as its objects make it. What is recorded later is this very thing, so that who was told of it before, and
-    /// keeps it, was told the truth.
+    /// The inode with the state of its objects. The same value is recorded later, so that a caller
+    /// that was given it before, and caches it, has the recorded state.
     pub fn as_found(&self, found: &Fetch) -> Self {
         let mut new = self.clone();
         new.size = found.size;
@@ -307,8 +309,8 @@ impl Inode {
             new.mtime = mtime;
             new.ctime = new.ctime.max(mtime);
         }
-        // Writes do not pass the server, and one that leaves size and time as they were shows nowhere: the counter moves with
-        // each look at objects that may have changed.
+        // Writes do not pass through the server, and one may leave size and time unchanged. The
+        // counter therefore rises with each query of objects that may have changed.
         new.change = found.change.max(self.change);
         new
     }

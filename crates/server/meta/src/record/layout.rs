@@ -13,7 +13,7 @@ const SIMPLE_STRIPE: u8 = 1;
 const SINGLE: u8 = 2;
 const VAR_STRIP: u8 = 3;
 const GROUPED: u8 = 4;
-/// Redundancy and checksum tags: nothing but "none" is understood today (I10).
+/// Redundancy and checksum tags: only "none" is defined today (I10).
 const NONE: u8 = 0;
 
 pub(super) fn encode(out: &mut Encoder, layout: &Layout) {
@@ -45,7 +45,8 @@ pub(super) fn encode_distribution(out: &mut Encoder, distribution: &Distribution
         Distribution::Grouped { stripe_size, group_width, group_depth } => {
             out.u8(GROUPED).u64(*stripe_size).u16(*group_width).u32(*group_depth);
         }
-        // The enum is open to other crates; what this format has no tag for never gets past `check`.
+        // The enum may get variants in other crates. `fits` refuses what this format has no tag
+        // for.
         Distribution::Single | _ => {
             out.u8(SINGLE);
         }
@@ -103,7 +104,7 @@ pub(super) fn decode_distribution(from: &mut Decoder<'_>) -> Result<Distribution
     })
 }
 
-/// Whether a layout fits its record: counts within limits, nothing that has no tag.
+/// Whether a layout fits its record: counts within limits, nothing without a tag.
 pub(crate) fn fits(layout: &Layout) -> bool {
     let parts: usize = layout.components.iter().map(|component| component.parts.len()).sum();
     let distribution = |d: &Distribution| match d {

@@ -1,5 +1,5 @@
-//! Records of the metadata store: what each holds and its bytes (`docs/format-meta.md`). Each begins with a version
-//! byte; a version, tag or flag that is not understood is an error, never a guess (I10).
+//! Records of the metadata store: their contents and bytes (`docs/format-meta.md`). Each begins
+//! with a version byte. An unknown version, tag or flag is an error, never a guess (I10).
 
 mod acl;
 mod cluster;
@@ -31,16 +31,16 @@ pub use session::SessionRecord;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// Written by a program that knows more.
-    #[error("{what} record: version {found} is not understood; try: a newer braid")]
+    /// Written by a newer program.
+    #[error("{what} record: version {found} is unknown; try: a newer braid")]
     Version {
         /// Which record.
         what: &'static str,
         /// Its version byte.
         found: u8,
     },
-    /// Its bytes make no sense.
-    #[error("{what} record: its bytes make no sense")]
+    /// Its bytes are invalid.
+    #[error("{what} record: its bytes are invalid")]
     Broken {
         /// Which record.
         what: &'static str,

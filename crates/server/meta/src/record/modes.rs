@@ -1,4 +1,4 @@
-//! What a session's opens of a file deny, counted by their modes.
+//! What a session's opens of a file deny, counted by mode.
 
 use super::RecordError;
 use crate::codec::{Decoder, Encoder};
@@ -30,7 +30,7 @@ pub(crate) fn decode_modes(bytes: &[u8]) -> Result<Counted, RecordError> {
             .filter(|deny| !deny.is_none())
             .ok_or_else(|| from.broken())?;
         let (mode, count) = (OpenMode { access, deny }, from.u32()?);
-        // Each mode stands once, and counts something.
+        // Each mode occurs once, with a count above 0.
         if count == 0 || modes.of(mode) != 0 {
             return Err(from.broken());
         }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_read_back_and_what_makes_no_sense_is_refused() {
+    fn modes_are_read_back_and_invalid_ones_are_refused() {
         let mut modes = Counted::default();
         let mode = OpenMode { access: Access::READ, deny: Deny { write: true, ..Deny::NONE } };
         modes.set(mode, 7);

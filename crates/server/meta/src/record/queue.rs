@@ -1,4 +1,4 @@
-//! Work that outlives a crash: objects to delete, truncates to finish.
+//! Work that survives a crash: objects to delete, truncates to finish.
 
 use std::sync::Arc;
 
@@ -10,22 +10,23 @@ use crate::codec::{Decoder, Encoder};
 
 const VERSION: u8 = 1;
 
-/// The objects of a file that has no name and no opener left.
+/// The objects of a file that has neither a name nor an open left.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Deletion {
     /// The file.
     pub file: FileIndex,
     /// Where its objects are.
     pub layout: Arc<Layout>,
-    /// Which are known to exist; others may when `parts_certain` is false.
+    /// Parts known to exist; others may exist if `parts_certain` is false.
     pub parts: Parts,
-    /// Whether `parts` is all: neither the size mark (I5) nor an intent stood when the file went.
+    /// Whether `parts` is complete: the file had neither the size mark (I5) nor an intent when it
+    /// was removed.
     pub parts_certain: bool,
 }
 
 impl Deletion {
-    /// What is left to delete of a file; `None` when it never had objects. `intent`: one stands on it, and some daemons
-    /// may have made objects for it.
+    /// What remains to be deleted of a file; `None` if it never had objects. `intent`: whether it
+    /// has an intent, for which daemons may have created objects.
     pub(crate) fn of(inode: &Inode, intent: bool) -> Option<Self> {
         let layout = inode.layout.clone()?;
         let parts_certain = !inode.size_in_objects && !intent;
@@ -62,7 +63,7 @@ impl Deletion {
 /// What an intent does to the objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IntentKind {
-    /// The file becomes this long, in bytes.
+    /// The file gets this length, in bytes.
     Truncate {
         /// The new size.
         size: u64,
@@ -76,14 +77,15 @@ pub enum IntentKind {
     },
 }
 
-/// A truncate or punch that was begun: IODs are told the new generation, then it is finished (I5).
+/// A truncate or punch that has begun: the I/O daemons get the new generation, then it is finished
+/// (I5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Intent {
     /// The file.
     pub file: FileIndex,
     /// What is done.
     pub kind: IntentKind,
-    /// The generation that it makes.
+    /// The new generation.
     pub generation: SizeGeneration,
 }
 

@@ -7,14 +7,14 @@ use crate::codec::{Decoder, Encoder};
 
 const VERSION: u8 = 1;
 
-/// Whom inodes are counted for.
+/// The owner that inodes are counted for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum QuotaOwner {
     /// A user, by its POSIX id.
     User(u64),
     /// A group, by its POSIX id.
     Group(u64),
-    /// The tree of a directory that has, or had, a quota: by the directory.
+    /// A directory that has, or had, a quota for everything below it.
     Tree(FileIndex),
 }
 
@@ -38,7 +38,7 @@ impl QuotaOwner {
     }
 }
 
-/// What an owner has.
+/// An owner's usage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     /// Sizes of its files; wide enough for any number of the largest.
@@ -66,11 +66,11 @@ impl Usage {
 /// The limits of one measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bound {
-    /// Never above.
+    /// Never exceeded.
     pub hard: Option<u64>,
-    /// Above for the grace time only.
+    /// Exceeded for at most the grace time.
     pub soft: Option<u64>,
-    /// Since when usage on record is above the soft limit.
+    /// Since when the recorded usage is above the soft limit.
     pub over_since: Option<Timestamp>,
 }
 
@@ -83,7 +83,7 @@ pub struct Quota {
     pub inodes: Bound,
     /// How long usage may be above a soft limit.
     pub grace_seconds: u64,
-    /// Whether everything below the directory is counted by now; true for users and groups.
+    /// Whether everything below the directory is counted already; true for users and groups.
     pub complete: bool,
 }
 

@@ -1,4 +1,5 @@
-//! What a namespace operation came to, kept so that a retry is answered and not done twice (I7).
+//! Replay records: the result of a namespace operation, stored so that a retry gets it and nothing
+//! runs twice (I7).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,17 +9,17 @@ use braid_types::FileIndex;
 use super::{Inode, RecordError};
 use crate::codec::{Decoder, Encoder};
 
-/// 1 had no digest of the request.
+/// Version 1 had no digest of the request.
 const VERSION: u8 = 2;
 
 /// The result of an operation that changed something.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Done, with nothing to tell.
+    /// Done, with nothing to return.
     Done,
     /// The file found or changed, as the operation left it.
     File(Arc<Inode>),
-    /// The file made.
+    /// The file created.
     Created(Arc<Inode>),
 }
 
@@ -27,16 +28,16 @@ pub enum Outcome {
 pub struct Recorded {
     /// The slot's sequence of the operation.
     pub sequence: u64,
-    /// Which operation: a retry must be the same one.
+    /// The operation: a retry must be the same one.
     pub op: u8,
     /// [`crate::Replay::request`] of it; `None` in a record of version 1.
     pub request: Option<u64>,
-    /// What it came to.
+    /// Its result.
     pub outcome: Outcome,
 }
 
 impl Recorded {
-    /// `encoded`: where the record of the outcome's inode was written before.
+    /// `encoded`: where the record of the result's inode was written already.
     pub(crate) fn write(&self, out: &mut Encoder, encoded: Option<Range<usize>>) {
         match self.request {
             Some(request) => out.u8(VERSION).u64(self.sequence).u8(self.op).u64(request),
@@ -79,12 +80,12 @@ impl Recorded {
 }
 
 impl Outcome {
-    /// Whether this very inode is what the operation tells.
+    /// Whether the operation returns this very inode.
     pub(crate) fn tells(&self, inode: &Arc<Inode>) -> bool {
-        matches!(self, Self::File(told) | Self::Created(told) if Arc::ptr_eq(told, inode))
+        matches!(self, Self::File(own) | Self::Created(own) if Arc::ptr_eq(own, inode))
     }
 
-    /// The file of an operation that tells one.
+    /// The file that the operation returns, if it returns one.
     pub(crate) fn inode(self) -> Option<Arc<Inode>> {
         match self {
             Self::Done => None,

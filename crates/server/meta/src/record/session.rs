@@ -1,4 +1,4 @@
-//! A client's session, as far as it must outlive a restart of the metadata server.
+//! The part of a client's session that must survive a restart of the metadata server.
 
 use braid_types::{KeyId, MdsEpoch, SessionId};
 
@@ -7,20 +7,21 @@ use crate::codec::{Decoder, Encoder};
 
 const VERSION: u8 = 1;
 
-/// A session that was opened and not ended.
+/// A session that has begun and not ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionRecord {
     /// Its id.
     pub session: SessionId,
-    /// The key that proved it.
+    /// The key that authenticated it.
     pub key: KeyId,
-    /// The user of the ticket that proved it; `None` for the holder of the key itself.
+    /// The user of the ticket that authenticated it; `None` for the owner of the key itself.
     pub user: Option<u64>,
-    /// The epoch of the metadata server that opened it.
+    /// The epoch of the metadata server that began it.
     pub epoch: MdsEpoch,
     /// What the client calls itself: host and process, for people.
     pub client: String,
-    /// Whether it was ever granted a lease: after a restart it may believe for a while that it holds some.
+    /// Whether it was ever granted a lease: after a restart it may assume for a while that it holds
+    /// some.
     pub leases: bool,
 }
 

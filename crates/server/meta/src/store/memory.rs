@@ -1,4 +1,4 @@
-//! A metadata store in memory that fails and crashes when told to: the judge's double of the engine.
+//! A metadata store in memory that fails and crashes on command: a test double of the engine.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -20,8 +20,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Faults drawn from `seed`: of the first `calls` commits about one in `one_in` fails, half of them for want
-    /// of space.
+    /// Faults drawn from `seed`: of the first `calls` commits about one in `one_in` fails, half of
+    /// them because the disk is full.
     pub fn seeded(seed: u64, calls: u64, one_in: u64) -> Self {
         let mut faults = Self::default();
         let mut random = Random::new(seed);
@@ -37,7 +37,8 @@ impl Faults {
     }
 }
 
-/// An ordered map with a memory of what was synced. `kill` and `lose_power` give the store that a restart finds.
+/// An ordered map that remembers what was synced. `kill` and `lose_power` return the store that a
+/// restart finds.
 #[derive(Default)]
 pub struct MemoryStore {
     map: RwLock<Map>,
@@ -48,9 +49,9 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[derive(Default)]
 struct State {
-    /// What is on the disk for certain.
+    /// What is certainly on disk.
     synced: Map,
-    /// Batches committed since, oldest first.
+    /// Batches committed since then, oldest first.
     unsynced: Vec<Batch>,
     committed: u64,
     fence: u64,
@@ -65,20 +66,20 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// Sets which calls fail from now on, counted from now on.
+    /// Sets which of the following calls fail. Counting begins again at 0.
     pub fn set_faults(&self, faults: Faults) {
         let mut state = self.state();
         (state.faults, state.commits, state.syncs) = (faults, 0, 0);
     }
 
-    /// What a restart finds after the process was killed: every committed batch (I6).
+    /// The store that a restart finds after a kill of the process: every committed batch (I6).
     pub fn kill(&self) -> Self {
         let kept = self.state().unsynced.len();
         self.lose_power(kept)
     }
 
-    /// What a restart finds after the loss of power when `kept` of the batches that were never synced reached the
-    /// disk: always a prefix.
+    /// The store that a restart finds after a loss of power if `kept` of the unsynced batches
+    /// reached the disk. It is always a prefix.
     pub fn lose_power(&self, kept: usize) -> Self {
         let state = self.state();
         let mut map = state.synced.clone();
@@ -94,7 +95,7 @@ impl MemoryStore {
         Self { map: RwLock::new(map), state: Mutex::new(fresh) }
     }
 
-    /// How many committed batches were not synced yet.
+    /// How many committed batches are not synced yet.
     pub fn unsynced(&self) -> usize {
         self.state().unsynced.len()
     }

@@ -1,17 +1,27 @@
-//! The metadata store: ordered bytes, consistent views to read from, numbered batches to change it.
+//! The metadata store: ordered bytes, consistent snapshots to read from, numbered batches to change
+//! it.
 //!
 //! ```text
-//! namespace ──commit(batch, fence)──▶ MetaStore ──▶ Engine       log + overlay + LMDB (the default)
-//!           ◀─────view()────────────            └─▶ MemoryStore  a double that fails and crashes on a seed
+//! namespace ──commit(batch, fence)──▶ MetaStore ──▶ Engine       log + overlay + LMDB (default)
+//!           ◀────snapshot()─────────            └─▶ MemoryStore  a test double: fails by a seed
 //! ```
 //!
-//! 1. A batch is applied whole or not at all, also across a crash (I7).
-//! 2. When `commit` returns, the batch survives the kill of this process; it survives the loss of power
+//! Invariants:
+//! 1. A batch is applied as a whole or not at all, also across a crash (I7).
+//! 2. When `commit` returns, the batch survives a kill of this process. It survives a loss of power
 //!    only once `sync` has returned for its sequence or a later one (I6).
-//! 3. After any crash the store holds a prefix of the committed batches: none is missing before one that is there.
-//! 4. A commit whose fence is older than one the store has seen is refused: one writer at a time owns a shard.
-//! 5. A view shows no half of a batch. It is for one short operation: a store may hold commits back while one lives,
-//!    so a thread never commits or takes a second view while it holds one.
+//! 3. After any crash the store holds a prefix of the committed batches: none is missing before one
+//!    that is present.
+//! 4. A commit whose leader fence is older than one that the store has seen is refused: a shard has
+//!    one writer at a time.
+//! 5. A snapshot never shows a part of a batch. It is for one short operation: a store may delay
+//!    commits while one lives. A thread therefore never commits or takes a second snapshot while it
+//!    holds one.
+//!
+//! The engine asserts 2 and 3 where it appends and syncs (`engine/mod.rs`, `engine/log.rs`), and
+//! refuses what would break 4. The checksum of each log record gives 1, and the read lock that a
+//! snapshot holds gives 5. No assertion checks the rule for threads in 5: the lock does not record
+//! its readers.
 
 pub mod engine;
 mod memory;
@@ -27,15 +37,16 @@ use crate::codec::Encoder;
 pub use engine::{Cut, Dumped, Engine, EngineOptions, Taken, dump};
 pub use memory::{Faults, MemoryStore};
 
-/// The number of a committed batch, from 1, without gaps.
+/// The number of a committed batch. Numbers begin at 1 and have no gaps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Sequence(pub u64);
 
-/// Proves that the writer still owns what it writes: rises with each new owner (the MDS epoch today).
+/// The leader fence: proves that the writer still owns what it writes. It rises with each new
+/// owner; today it is the MDS epoch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Fence(pub u64);
 
-/// Why the store did not do it.
+/// Why the store refused or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -44,54 +55,55 @@ pub enum StoreError {
         "metadata store: no space left: {0}; try: free space on the disk of the metadata directory"
     )]
     NoSpace(String),
-    /// The disk failed; what was asked did not happen.
+    /// The disk failed. The requested change did not happen.
     #[error("metadata store: {what}: {source}")]
     Disk {
-        /// What was being done.
+        /// The action that failed.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A newer owner has written; this one must stop.
     #[error("metadata store: fence {offered} is older than {current}: another server took over")]
     Fenced {
-        /// The fence of the refused commit.
+        /// The leader fence of the refused commit.
         offered: u64,
-        /// The newest fence that the store has seen.
+        /// The newest leader fence that the store has seen.
         current: u64,
     },
-    /// A batch over the limit of one log record.
-    #[error("metadata store: a batch of {bytes} bytes is over the limit of {BATCH_BYTES_MAX}")]
+    /// The batch exceeds the limit of one log record.
+    #[error("metadata store: a batch of {bytes} bytes exceeds the limit of {BATCH_BYTES_MAX}")]
     BatchTooLarge {
         /// Its size in bytes.
         bytes: usize,
     },
-    /// What is on the disk is not what was written, or of a format that this program does not know (I10).
+    /// The bytes on the disk differ from what was written, or have a format that this program does
+    /// not know (I10).
     #[error("metadata store: {0}")]
     Corrupted(String),
-    /// A file of the store is damaged, cut or missing. Nothing was changed; every file is kept.
+    /// A file of the store is damaged, truncated or missing. Nothing was changed; no file was
+    /// removed.
     #[error(
         "metadata store: {file} at byte {offset}: {why}; try: braid mds salvage --dir {directory}"
     )]
     Damaged {
-        /// Which file.
+        /// The file.
         file: String,
-        /// Where in it, in bytes.
+        /// The position in it, in bytes.
         offset: u64,
         /// What is wrong there.
         why: String,
         /// The directory of the store.
         directory: String,
     },
-    /// No store is in the directory.
-    #[error("metadata store: no metadata is in {0}: is its disk mounted?; try: mount | grep {0}")]
+    /// The directory holds no store.
+    #[error("metadata store: {0} holds no metadata: is its disk mounted?; try: mount | grep {0}")]
     Missing(String),
-    /// A store, or a part of one, is in the directory already.
-    #[error(
-        "metadata store: {0} holds a metadata store already, or a part of one; try: another directory"
-    )]
+    /// The directory already holds a store or a part of one.
+    #[error("metadata store: {0} already holds a store or a part of one; try: another directory")]
     Exists(String),
-    /// An earlier failure left the log in doubt; only a restart can tell what it holds.
+    /// An earlier failure left the log in an unknown state; only a restart can find out what it
+    /// holds.
     #[error("metadata store: stopped after a failed write; try: restart the metadata server")]
     Stopped,
     /// The directory is in use.
@@ -118,7 +130,7 @@ impl From<StoreError> for Failure {
 }
 
 impl StoreError {
-    /// The error for a file of the store in `directory` that is not as it was written.
+    /// The error for a file of the store in `directory` that differs from what was written.
     pub(crate) fn damaged(
         directory: &Path,
         file: &Path,
@@ -129,7 +141,7 @@ impl StoreError {
         Self::Damaged { file, offset, why: why.into(), directory }
     }
 
-    /// The error for a failed system call: a full disk is told apart.
+    /// The error for a failed system call. A full disk is reported as such.
     pub(crate) fn disk(what: &'static str, source: std::io::Error) -> Self {
         match source.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
@@ -149,10 +161,10 @@ pub struct Change<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// Changes that happen together. A later change of a key wins over an earlier one.
+/// Changes that happen together. A later change of a key replaces an earlier one.
 ///
-/// Held as the log has them, so that a commit copies them once: for each change key length `u16`, value length `u32`
-/// (all ones: removed), key, value.
+/// The changes are stored as in the log, so that a commit copies them once. Each change is: key
+/// length `u16`, value length `u32` (all ones: removed), key, value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Batch {
     body: Vec<u8>,
@@ -160,9 +172,9 @@ pub struct Batch {
     may_use_reserve: bool,
 }
 
-/// Marks a removed key where a value's length stands.
+/// Marks a removed key in place of the length of its value.
 const REMOVED: u32 = u32::MAX;
-/// The longest key, in bytes: LMDB's limit. A name of 255 bytes makes one of 266.
+/// The longest key, in bytes: LMDB's limit. A name of 255 bytes makes a key of 266.
 pub const KEY_BYTES_MAX: usize = 511;
 
 impl Batch {
@@ -188,12 +200,13 @@ impl Batch {
         self.push(key.as_ref(), value.len() as u32, value);
     }
 
-    /// Removes `key`; nothing happens when it is not there.
+    /// Removes `key`. A key that does not exist is ignored.
     pub fn remove(&mut self, key: impl AsRef<[u8]>) {
         self.push(key.as_ref(), REMOVED, &[]);
     }
 
-    /// Sets `key` to what `write` appends; where in the batch that stands, for [`Encoder::again`].
+    /// Sets `key` to what `write` appends. Returns the position of the value in the batch, for
+    /// [`Encoder::again`].
     pub(crate) fn put_with(
         &mut self,
         key: impl AsRef<[u8]>,
@@ -223,7 +236,7 @@ impl Batch {
         self.count += 1;
     }
 
-    /// Whether nothing would change.
+    /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -243,12 +256,12 @@ impl Batch {
         })
     }
 
-    /// Count and body, as the log has them.
+    /// Count and body, as in the log.
     pub(crate) fn raw(&self) -> (u32, &[u8]) {
         (self.count, &self.body)
     }
 
-    /// The batch with this count and body; `None` when they do not agree.
+    /// The batch with this count and body; `None` if they disagree.
     pub(crate) fn from_raw(count: u32, body: &[u8]) -> Option<Self> {
         let mut rest = body;
         for _ in 0..count {
@@ -278,10 +291,10 @@ fn split_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
     Some((Change { key, value: Some(value) }, rest))
 }
 
-/// What a scan hands each key and value to; `Break` ends the scan.
+/// A scan passes each key and value to this function; `Break` ends the scan.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
-/// A consistent view of the store at one sequence.
+/// A consistent snapshot of the store at one sequence.
 pub trait View {
     /// The value of `key`.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
@@ -292,23 +305,24 @@ pub trait View {
 
 /// An ordered key-value store with numbered batches. See the module's invariants.
 pub trait MetaStore: Send + Sync {
-    /// A view of everything committed so far, for one short operation.
+    /// A snapshot of everything committed so far, for one short operation.
     fn view(&self) -> Result<Box<dyn View + '_>, StoreError>;
 
-    /// Applies `batch`; its number is returned. Survives the kill of the process from then on (I6).
+    /// Applies `batch` and returns its number. From then on the batch survives a kill of the
+    /// process (I6).
     fn commit(&self, batch: Batch, fence: Fence) -> Result<Sequence, StoreError>;
 
     /// The number of the last committed batch.
     fn committed(&self) -> Sequence;
 
-    /// Returns once every batch up to `sequence` survives the loss of power. Callers at the same time share one
-    /// flush of the disk.
+    /// Returns once every batch up to `sequence` survives a loss of power. Callers at the same time
+    /// share one flush of the disk.
     fn sync(&self, sequence: Sequence) -> Result<(), StoreError>;
 
-    /// The newest fence seen.
+    /// The newest leader fence seen.
     fn fence(&self) -> Fence;
 
-    /// The value of one key, now.
+    /// The current value of one key.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.view()?.get(key)
     }

@@ -1,4 +1,4 @@
-//! Access control lists: IEEE 1003.1e draft 17, as Linux's acl(5) has it.
+//! Access control lists: IEEE 1003.1e draft 17, as in Linux's acl(5).
 
 use proptest::prelude::*;
 
@@ -67,7 +67,7 @@ const FULL: Entries<'static> =
     &[("u:", 0, 6), ("u", 5, 7), ("u", 6, 0), ("g:", 0, 4), ("g", 50, 6), ("m", 0, 6), ("o", 0, 4)];
 
 #[test]
-fn the_first_entry_that_fits_decides_and_the_mask_bounds_all_but_owner_and_others() {
+fn the_first_matching_entry_decides_within_the_mask() {
     let (_, ns) = memory();
     let file = file(&ns, 0o600);
     set(&ns, &user(7), file, ACCESS, FULL).unwrap();
@@ -78,15 +78,15 @@ fn the_first_entry_that_fits_decides_and_the_mask_bounds_all_but_owner_and_other
     };
     assert_eq!(may(&user(7)), 6, "the owner, whatever the mask");
     assert_eq!(may(&user(5)), 6, "rwx within the mask");
-    assert_eq!(may(&member(6, &[50])), 0, "a user that is named gets nothing by its groups");
+    assert_eq!(may(&member(6, &[50])), 0, "a named user gets nothing from its groups");
     assert_eq!(may(&member(1, &[70])), 4, "the file's group");
-    assert_eq!(may(&member(1, &[70, 50])), 6, "any of its groups that grants all");
+    assert_eq!(may(&member(1, &[70, 50])), 6, "any of its groups that grants everything");
     assert_eq!(may(&member(1, &[])), 4, "everybody else");
     assert_eq!(may(&Identity::root()), 6);
 }
 
 #[test]
-fn in_a_group_that_does_not_grant_it_everybody_elses_bits_do_not_help() {
+fn a_group_that_denies_is_not_overridden_by_the_others_bits() {
     let (_, ns) = memory();
     let file = file(&ns, 0o600);
     let entries: Entries<'_> =
@@ -103,7 +103,7 @@ fn chmod_changes_the_mask_and_a_list_changes_the_mode() {
     let (_, ns) = memory();
     let file = file(&ns, 0o4755);
     set(&ns, &user(7), file, ACCESS, FULL).unwrap();
-    assert_eq!(ns.getattr(file).unwrap().mode, 0o4664, "suid is not the list's");
+    assert_eq!(ns.getattr(file).unwrap().mode, 0o4664, "the list does not cover suid");
     let chmod = Changes { mode: Some(0o640), ..Changes::default() };
     ns.setattr(&call(&user(7)), file, &chmod).unwrap();
     let expected = &[
@@ -121,7 +121,7 @@ fn chmod_changes_the_mask_and_a_list_changes_the_mode() {
     assert_eq!(
         (inode.mode, &inode.acl, get(&ns, file, ACCESS)),
         (0o751, &None, None),
-        "the mode says all of it"
+        "the mode says everything"
     );
 }
 
@@ -163,7 +163,7 @@ fn only_the_owner_sets_a_list_and_only_a_directory_has_a_default() {
 }
 
 #[test]
-fn who_is_not_in_the_group_drops_setgid_with_a_list() {
+fn a_user_outside_the_group_drops_setgid_with_a_list() {
     let (_, ns) = memory();
     let (file, checked) = (file(&ns, 0o2755), Identity { checked: true, ..user(7) });
     let sgid = |who: &Identity, drop_setgid| {
@@ -177,7 +177,7 @@ fn who_is_not_in_the_group_drops_setgid_with_a_list() {
 }
 
 #[test]
-fn lists_that_make_no_sense_are_refused() {
+fn invalid_lists_are_refused() {
     let (_, ns) = memory();
     let (file, root) = (file(&ns, 0o600), Identity::root());
     let bad: [Entries<'_>; 8] = [
@@ -206,13 +206,13 @@ fn lists_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_default_list_is_inherited_and_takes_the_place_of_the_umask() {
+fn a_default_list_is_inherited_and_replaces_the_umask() {
     let (_, ns) = memory();
     let root = Identity::root();
     let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
     let mode = |bits| NewMode { bits, umask: 0o077 };
     let plain = ns.mkdir(&call(&root), dir, b"plain", mode(0o777)).unwrap();
-    assert_eq!((plain.mode, &plain.acl), (0o700, &None), "without a list the umask holds");
+    assert_eq!((plain.mode, &plain.acl), (0o700, &None), "without a list the umask applies");
     set(
         &ns,
         &root,
@@ -252,7 +252,7 @@ fn a_default_list_is_inherited_and_takes_the_place_of_the_umask() {
 }
 
 #[test]
-fn every_way_to_a_file_asks_the_list() {
+fn every_access_to_a_file_checks_its_list() {
     let (_, ns) = memory();
     let root = Identity::root();
     let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o700).unwrap().file;
@@ -280,7 +280,7 @@ fn every_way_to_a_file_asks_the_list() {
     assert!(create(&ns, &call(&user(5)), dir, b"g").is_ok());
 }
 
-/// Draft 17, 23.1.5, word by word over a whole list.
+/// Draft 17, 23.1.5, word by word over a complete list.
 fn model(list: &crate::List, owner: bool, who: &Identity, want: u8) -> bool {
     let all = |bits: u8| want & !bits == 0;
     if owner {
@@ -320,7 +320,8 @@ proptest! {
         member_of in prop::collection::vec(prop::sample::select(vec![1_u64, 2, 3, 70]), 0..3),
         want in 0..8_u8,
     ) {
-        let list = crate::List { user: bits.0, group: bits.1, other: bits.2, mask: Some(bits.3), users, groups };
+                    let (user, group, other, mask) = (bits.0, bits.1, bits.2, Some(bits.3));
+            let list = crate::List { user, group, other, mask, users, groups };
         let mut inode = sample_inode(ROOT);
         (inode.owner, inode.group) = (Principal::posix(7), Principal::posix(70));
         let (mode, access) = list.clone().split();
@@ -331,6 +332,7 @@ proptest! {
         let shown = crate::acl_xattr::encode(&list);
         prop_assert_eq!(crate::acl_xattr::decode(&shown).unwrap(), Some(list.clone()));
         let who = member(uid, &member_of);
-        prop_assert_eq!(permit(&who, &inode, Want(want)).is_ok(), model(&list, uid == 7, &who, want));
+        let permitted = permit(&who, &inode, Want(want)).is_ok();
+        prop_assert_eq!(permitted, model(&list, uid == 7, &who, want));
     }
 }

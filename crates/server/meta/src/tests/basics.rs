@@ -1,4 +1,4 @@
-//! Each operation once, and what it leaves.
+//! Each operation once, and its effects.
 
 use braid_types::{SessionId, Status};
 
@@ -48,7 +48,7 @@ fn a_file_index_is_never_used_twice_also_over_restarts() {
 }
 
 #[test]
-fn a_file_index_is_not_used_again_when_power_took_the_create() {
+fn a_file_index_is_not_reused_after_power_took_the_create() {
     let (store, ns) = memory();
     let root = Identity::root();
     let told = create(&ns, &call(&root), ROOT, b"a").unwrap().inode.file;
@@ -194,7 +194,7 @@ fn extended_attributes_are_set_listed_replaced_and_go_with_the_file() {
     ns.remove_xattr(&call(&root), file, b"user.a").unwrap();
     assert_eq!(status(ns.xattr(&root, file, b"user.a")), Status::NoAttribute);
     ns.unlink(&call(&root), ROOT, b"f").unwrap();
-    // The counter of the shard is all that stays.
+    // Only the counter of the shard stays.
     assert_eq!(store.dump().len(), before + 1);
 }
 
@@ -227,7 +227,7 @@ fn children_inherit_layout_and_placement_of_their_directory() {
     assert_eq!(seen, Some(default));
     ns.set_directory_default(&call(&root), dir, None).unwrap();
     assert_eq!(ns.directory_default(dir).unwrap(), None);
-    assert!(ns.directory_default(sub).unwrap().is_some(), "what is there keeps its own");
+    assert!(ns.directory_default(sub).unwrap().is_some(), "existing directories keep theirs");
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn the_layout_of_a_file_changes_only_while_it_is_empty() {
 }
 
 #[test]
-fn mending_takes_no_part_off_the_record_and_leaves_a_file_that_is_written_or_cut_alone() {
+fn mending_removes_no_part_and_skips_files_that_are_written() {
     let (_, ns) = memory();
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
@@ -294,7 +294,7 @@ fn an_older_server_cannot_commit_after_a_newer_one_started() {
     assert_eq!(status(create(&old, &call(&root), ROOT, b"late")), Status::NotServing);
 }
 
-/// Takes a name away and leaves the file, as a damaged store would.
+/// Removes a name and leaves the file, as in a damaged store.
 fn lose_name(store: &MemoryStore, ns: &Namespace, directory: FileIndex, name: &[u8]) {
     let page = ns.readdir(&Identity::root(), directory, 0, 4096, false).unwrap();
     let entry = page.entries.into_iter().find(|listed| listed.name == name).unwrap().entry;
@@ -336,7 +336,7 @@ fn a_directory_without_a_name_is_adopted_with_all_that_is_in_it() {
 }
 
 #[test]
-fn a_count_of_links_that_was_taken_before_a_change_is_not_recorded() {
+fn a_link_count_from_before_a_change_is_not_recorded() {
     let (_, ns) = memory();
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
@@ -352,7 +352,7 @@ fn a_count_of_links_that_was_taken_before_a_change_is_not_recorded() {
 }
 
 #[test]
-fn a_link_count_that_is_too_low_does_not_run_over_when_a_name_goes() {
+fn a_link_count_that_is_too_low_does_not_wrap_around() {
     let (_, ns) = memory();
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
@@ -377,7 +377,10 @@ fn threads_that_change_the_same_directories_lose_nothing() {
                     let name = format!("t{thread}-{n}").into_bytes();
                     let dir = dirs[(n % 4) as usize];
                     create(ns, &replayed(&root, thread, u64::from(n) + 1), dir, &name).unwrap();
-                    assert!(ns.lookup(&root, dir, &name).is_ok(), "what was acknowledged is seen");
+                    assert!(
+                        ns.lookup(&root, dir, &name).is_ok(),
+                        "an acknowledged change is visible"
+                    );
                     let listed = names(ns, dir);
                     assert!(listed.contains(&name));
                 }
@@ -406,13 +409,13 @@ fn indexes_that_were_reserved_ahead_are_never_given_twice() {
     }
     ns.reserve_ahead().unwrap();
     assert!(!ns.is_low_on_indexes());
-    // One that only the reservation of before the last allows.
+    // An index that only the second reservation allows.
     while !ns.is_low_on_indexes() {
         make(&ns, format!("f{made}"));
         made += 1;
     }
     let last = make(&ns, "last".into());
-    // The create goes with the power, its reservation does not.
+    // The loss of power takes the create, not its reservation.
     let after = open(Arc::new(store.lose_power(0)));
     let next = make(&after, "next".into());
     assert!(next > last, "{next} after {last}");

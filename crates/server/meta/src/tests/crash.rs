@@ -1,4 +1,5 @@
-//! The namespace on the engine after a loss of power: whatever the disk kept of the unsynced log, it is whole (I6, I7).
+//! The namespace on the engine after a loss of power: whatever the disk kept of the unsynced log,
+//! the namespace is consistent (I6, I7).
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use super::engine::{image, killed, segments, small};
 use super::*;
 use crate::{Access, OpenArgs, RenameMode};
 
-/// Names, link counts, sizes and both entry indexes agree, and every inode is reachable or an orphan.
+/// Names, link counts, sizes and both entry indexes agree; every inode is reachable or an orphan.
 fn check_whole(ns: &Namespace) -> usize {
     let root = Identity::root();
     let stored =
@@ -82,7 +83,7 @@ fn a_namespace_is_whole_after_a_loss_of_power_at_any_byte_of_the_log() {
         let synced = ns.committed();
         churn(&ns, &mut state, 30);
         let kept = killed(&store, directory.path());
-        // A fold has synced the log, too.
+        // A checkpoint has synced the log, too.
         let (_, kept_surely) = store.synced_bytes();
         for share in 0..6u64 {
             let lost = image(kept.path());
@@ -91,7 +92,7 @@ fn a_namespace_is_whole_after_a_loss_of_power_at_any_byte_of_the_log() {
             let cut = kept_surely + (bytes.len() as u64 - kept_surely) * share / 5;
             std::fs::write(&newest, &bytes[..cut as usize]).unwrap();
             let ns = open(Arc::new(small(lost.path())));
-            assert!(ns.committed() > synced, "what was synced is there (I6)");
+            assert!(ns.committed() > synced, "synced changes are there (I6)");
             seen += check_whole(&ns);
             churn(&ns, &mut (seed + share), 20);
             check_whole(&ns);
@@ -100,5 +101,5 @@ fn a_namespace_is_whole_after_a_loss_of_power_at_any_byte_of_the_log() {
         assert!(ns.committed() > synced, "everything was there: the process was only killed");
         check_whole(&ns);
     }
-    assert!(seen > 500, "{seen} inodes were looked at");
+    assert!(seen > 500, "{seen} inodes were checked");
 }

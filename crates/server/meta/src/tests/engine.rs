@@ -1,4 +1,4 @@
-//! The embedded engine: what survives what.
+//! The embedded engine: what survives a kill or a loss of power.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::{Batch, Engine, EngineOptions, Fence, StoreError};
 
-/// An engine that folds all the time.
+/// An engine that makes a checkpoint all the time.
 pub(super) fn small(directory: &Path) -> Engine {
     with(directory, EngineOptions { fold_bytes: 20_000 })
 }
@@ -47,9 +47,9 @@ pub(super) fn segments(directory: &Path) -> Vec<PathBuf> {
     list
 }
 
-/// What a killed process leaves: the files as they are while the engine still runs.
+/// The files as a killed process leaves them: copied while the engine still runs.
 pub(super) fn killed(store: &Engine, directory: &Path) -> tempfile::TempDir {
-    // A copy is not made in one moment: nothing may move meanwhile.
+    // A copy takes time: nothing may change meanwhile.
     store.settle().unwrap();
     image(directory)
 }
@@ -117,14 +117,14 @@ fn new_batches_follow_on_where_a_torn_log_was_cut() {
 }
 
 #[test]
-fn a_base_that_a_fold_left_ahead_of_its_sequence_is_brought_right_by_the_log() {
+fn the_log_corrects_a_base_that_is_ahead_of_its_sequence() {
     let directory = tempfile::tempdir().unwrap();
     let store = default(directory.path());
     (0..200u8).for_each(|n| put(&store, &[n % 7], &[n]));
     let before = killed(&store, directory.path());
     let want = all(&store);
     store.checkpoint().unwrap();
-    // The fold's transactions are in the base, the segment that they came from is still there.
+    // The checkpoint's transactions are in the base; the segment that they came from still exists.
     let folded = directory.path().join("base/data.mdb");
     let both = image(before.path());
     std::fs::copy(folded, both.path().join("base/data.mdb")).unwrap();
@@ -133,7 +133,7 @@ fn a_base_that_a_fold_left_ahead_of_its_sequence_is_brought_right_by_the_log() {
 }
 
 #[test]
-fn folding_changes_nothing_that_a_reader_sees() {
+fn a_checkpoint_changes_nothing_that_a_reader_sees() {
     let directory = tempfile::tempdir().unwrap();
     let store = small(directory.path());
     let mut model = std::collections::BTreeMap::new();
@@ -161,7 +161,7 @@ fn folding_changes_nothing_that_a_reader_sees() {
     }
     store.checkpoint().unwrap();
     assert_eq!(all(&store), want);
-    assert_eq!(segments(directory.path()).len(), 1, "the log of what the base holds is gone");
+    assert_eq!(segments(directory.path()).len(), 1, "the log of batches in the base was removed");
     drop(store);
     assert_eq!(all(&small(directory.path())), want);
 }
@@ -266,7 +266,7 @@ fn a_namespace_on_the_engine_is_whole_after_kill_and_restart() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_else_may_look_into_the_store_also_into_one_of_an_older_version() {
+fn only_the_owner_may_read_the_store_also_an_older_one() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("mds");

@@ -1,4 +1,4 @@
-//! Open modes: who excludes whom, over changes, ends of sessions and restarts.
+//! Open modes: which opens conflict, over changes, ends of sessions and restarts.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn scene() -> (Arc<MemoryStore>, Namespace, FileIndex) {
 }
 
 #[test]
-fn an_open_that_is_excluded_is_refused_and_leaves_no_trace() {
+fn an_open_that_conflicts_is_refused_and_leaves_no_trace() {
     let (_, ns, file) = scene();
     let root = Identity::root();
     ns.open_file(&call(&root), file, args(X, Access::READ, DENY_WRITE)).unwrap();
@@ -40,7 +40,7 @@ fn an_open_that_is_excluded_is_refused_and_leaves_no_trace() {
 }
 
 #[test]
-fn a_truncate_by_name_is_refused_while_writing_is_denied_and_one_by_who_writes_is_not() {
+fn a_truncate_by_name_is_refused_while_writing_is_denied() {
     let (_, ns, file) = scene();
     let root = Identity::root();
     let cut = crate::IntentKind::Truncate { size: 0 };
@@ -50,7 +50,7 @@ fn a_truncate_by_name_is_refused_while_writing_is_denied_and_one_by_who_writes_i
 }
 
 #[test]
-fn who_denies_deleting_keeps_the_files_names_as_they_are() {
+fn an_open_that_denies_deleting_protects_every_name() {
     let (_, ns, file) = scene();
     let root = Identity::root();
     create(&ns, &call(&root), ROOT, b"g").unwrap();
@@ -69,7 +69,7 @@ fn who_denies_deleting_keeps_the_files_names_as_they_are() {
 }
 
 #[test]
-fn what_is_denied_is_on_record_and_a_restarted_server_refuses_what_it_excludes() {
+fn a_restarted_server_still_refuses_what_is_denied() {
     let (store, ns, file) = scene();
     let root = Identity::root();
     let reads = args(X, Access::READ, DENY_WRITE);
@@ -85,14 +85,14 @@ fn what_is_denied_is_on_record_and_a_restarted_server_refuses_what_it_excludes()
     ns.take_up(&call(&root), &held).unwrap();
     ns.keep_open(&call(&root), &held).unwrap();
     assert_eq!(ns.open_files(), [held]);
-    // Not named, it is closed.
+    // An open that is not reclaimed is closed.
     ns.keep_open(&call(&root), &OpenFile::none(file, X)).unwrap();
     assert_eq!(ns.denied(file), Deny::NONE);
     ns.open_file(&call(&root), file, OpenArgs::plain(Y, Access::WRITE)).unwrap();
 }
 
 #[test]
-fn a_denial_that_is_on_no_record_is_not_taken_up_beside_who_has_what_it_denies() {
+fn an_unrecorded_denial_is_not_reclaimed_against_another_open() {
     let (_, ns, file) = scene();
     let root = Identity::root();
     ns.open_file(&call(&root), file, OpenArgs::plain(Y, Access::WRITE)).unwrap();
@@ -102,7 +102,7 @@ fn a_denial_that_is_on_no_record_is_not_taken_up_beside_who_has_what_it_denies()
 }
 
 #[test]
-fn a_change_to_writing_gives_the_file_its_mark_and_one_back_has_its_size_collected() {
+fn a_change_to_writing_sets_the_size_mark_and_back_collects_it() {
     let (store, ns, file) = scene();
     let root = Identity::root();
     let reads = args(X, Access::READ, DENY_WRITE);
@@ -122,10 +122,10 @@ fn a_change_to_writing_gives_the_file_its_mark_and_one_back_has_its_size_collect
         OpenArgs::plain(X, Access::READ),
         OpenMode::plain(Access::BOTH),
     );
-    assert_eq!(status(asked), Status::PermissionDenied, "what is new is asked for");
+    assert_eq!(status(asked), Status::PermissionDenied, "additional access is checked");
 }
 
-/// An open of the model: everything that is known of it.
+/// An open of the model, with everything that is known of it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Simple {
     session: SessionId,
@@ -133,7 +133,7 @@ struct Simple {
     mode: OpenMode,
 }
 
-/// Byte by byte: whether two opens of one file exclude each other.
+/// Byte by byte: whether two opens of one file conflict.
 fn exclude(a: OpenMode, b: OpenMode) -> bool {
     let one = |deny: Deny, access: Access| deny.read && access.read || deny.write && access.write;
     one(a.deny, b.access) || one(b.deny, a.access)
@@ -145,12 +145,12 @@ enum Step {
     Close(usize),
     Change(usize, OpenMode),
     End(SessionId),
-    /// The server restarts, and every session tells what it has open.
+    /// The server restarts, and every session reclaims its opens.
     Restart,
 }
 
 fn modes() -> impl Strategy<Value = OpenMode> {
-    // Most deny something, so that there is something to exclude.
+    // Most deny something, so that there are conflicts.
     (1u8..4, prop_oneof![Just(0u8), 1u8..8]).prop_map(|(access, deny)| OpenMode {
         access: Access { read: access & 1 != 0, write: access & 2 != 0 },
         deny: Deny::from_bits(deny).unwrap(),
@@ -176,16 +176,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn opens_exclude_each_other_exactly_as_a_list_of_them_says(steps in steps()) {
+    fn opens_conflict_exactly_as_a_list_of_them_says(steps in steps()) {
         let (mut store, mut ns) = memory();
         let root = Identity::root();
-        let files = [b"f", b"g"].map(|name| create(&ns, &call(&root), ROOT, name).unwrap().inode.file);
+        let make = |name: &[u8; 1]| create(&ns, &call(&root), ROOT, name).unwrap().inode.file;
+        let files = [b"f", b"g"].map(make);
         let mut model: Vec<Simple> = Vec::new();
         let of = |simple: &Simple| args(simple.session, simple.mode.access, simple.mode.deny);
         for step in steps {
             match step {
                 Step::Open(open) => {
-                    let refused = model.iter().any(|other| other.file == open.file && exclude(other.mode, open.mode));
+                    let refused = model
+                        .iter()
+                        .any(|other| other.file == open.file && exclude(other.mode, open.mode));
                     let file = files[open.file];
                     prop_assert_eq!(ns.check_open(file, open.mode).is_err(), refused);
                     prop_assert_eq!(ns.open_file(&call(&root), file, of(&open)).is_err(), refused);
@@ -201,7 +204,9 @@ proptest! {
                     let at = at % model.len();
                     let open = model[at];
                     let others = model.iter().enumerate().filter(|(other, _)| *other != at);
-                    let refused = others.into_iter().any(|(_, other)| other.file == open.file && exclude(other.mode, mode));
+                    let refused = others
+                        .into_iter()
+                        .any(|(_, other)| other.file == open.file && exclude(other.mode, mode));
                     let changed = ns.change_open(&call(&root), files[open.file], of(&open), mode);
                     prop_assert_eq!(changed.is_err(), refused);
                     if !refused {
@@ -217,13 +222,16 @@ proptest! {
                     store = Arc::new(store.kill());
                     ns = open(store.clone());
                     for (at, file) in files.iter().enumerate() {
-                        let denied = model.iter().filter(|open| open.file == at).fold(0, |all, open| all | open.mode.deny.bits());
-                        prop_assert_eq!(ns.denied(*file).bits(), denied, "before anybody has told anything");
+                        let own = model.iter().filter(|open| open.file == at);
+                        let denied = own.fold(0, |all, open| all | open.mode.deny.bits());
+                        prop_assert_eq!(ns.denied(*file).bits(), denied, "before any reclaim");
                     }
                     for session in (1..4).map(SessionId) {
                         for (at, file) in files.iter().enumerate() {
                             let mut held = OpenFile::none(*file, session);
-                            let mine = model.iter().filter(|open| open.session == session && open.file == at);
+                            let is_mine =
+                                |open: &&Simple| open.session == session && open.file == at;
+                            let mine = model.iter().filter(is_mine);
                             mine.for_each(|open| held.add(open.mode).unwrap());
                             ns.take_up(&call(&root), &held).unwrap();
                             ns.keep_open(&call(&root), &held).unwrap();
@@ -231,10 +239,8 @@ proptest! {
                     }
                 }
             }
-            prop_assert_eq!(
-                ns.open_files().iter().map(|open| open.readers + open.writers).sum::<u32>() as usize,
-                model.len()
-            );
+            let count = |open: &OpenFile| (open.readers + open.writers) as usize;
+            prop_assert_eq!(ns.open_files().iter().map(count).sum::<usize>(), model.len());
         }
     }
 }

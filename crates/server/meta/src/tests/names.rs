@@ -1,4 +1,4 @@
-//! What a name may be, on both sides of each limit.
+//! Valid and invalid names, on both sides of each limit.
 
 use super::*;
 use crate::NodeArgs;
@@ -39,7 +39,7 @@ fn dot_and_dotdot_and_the_empty_name_are_never_made_or_removed() {
     }
 }
 
-/// What every operation that takes a name says to this one.
+/// The result of every operation that takes a name.
 fn refusals(ns: &Namespace, name: &[u8]) -> Vec<Status> {
     let root = Identity::root();
     let call = &call(&root);

@@ -1,4 +1,4 @@
-//! Open and close, the size mark (I5), orphans, truncates, the queue of objects to delete.
+//! Open and close, the size mark (I5), orphans, truncates, the deletion queue.
 
 use super::*;
 use crate::{Access, Fetch, IntentKind, OpenArgs, Parts};
@@ -29,8 +29,7 @@ fn written(ns: &Namespace, name: &[u8]) -> FileIndex {
 }
 
 #[test]
-fn the_size_mark_is_on_record_with_the_first_open_for_writing_and_goes_when_the_last_writer_is_collected()
- {
+fn the_size_mark_lasts_from_the_first_writer_to_the_collection() {
     let (store, ns) = memory();
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
@@ -55,7 +54,7 @@ fn the_size_mark_is_on_record_with_the_first_open_for_writing_and_goes_when_the_
 }
 
 #[test]
-fn a_size_that_is_noted_never_ends_the_mark_and_is_nothing_once_the_last_writer_has_closed() {
+fn a_size_recorded_while_open_never_clears_the_mark() {
     let (_, ns) = memory();
     let root = Identity::root();
     let file = written(&ns, b"f");
@@ -64,7 +63,7 @@ fn a_size_that_is_noted_never_ends_the_mark_and_is_nothing_once_the_last_writer_
     let noted = ns.getattr(file).unwrap();
     assert_eq!((noted.size, noted.size_in_objects), (50, true));
     let asked = fetch(&ns, file, 100);
-    // The writer goes on to 200 and closes before what was asked earlier is noted.
+    // The writer continues to 200 and closes before the earlier answers are recorded.
     assert!(ns.close_file(&call(&root), file, args(Access::WRITE)).unwrap());
     ns.note_size(&call(&root), file, &asked).unwrap();
     assert_eq!(ns.getattr(file).unwrap(), noted);
@@ -90,7 +89,7 @@ fn the_change_counter_rises_with_what_the_objects_say() {
 }
 
 #[test]
-fn create_and_open_are_one_batch_and_the_maker_may_write_what_its_mode_forbids() {
+fn create_and_open_are_one_batch_and_ignore_the_new_mode() {
     let (store, ns) = memory();
     let user = user(5);
     let root = Identity::root();
@@ -107,7 +106,7 @@ fn create_and_open_are_one_batch_and_the_maker_may_write_what_its_mode_forbids()
 }
 
 #[test]
-fn an_unlinked_file_lives_while_open_and_its_objects_are_queued_in_the_batch_of_the_last_close() {
+fn an_unlinked_file_lives_until_the_last_close_queues_its_objects() {
     let (store, ns) = memory();
     let root = Identity::root();
     let file = written(&ns, b"f");
@@ -139,7 +138,7 @@ fn an_orphan_whose_opener_died_with_the_server_is_reaped() {
     ns.unlink(&call(&root), ROOT, b"w").unwrap();
     let ns = open(Arc::new(store.kill()));
     assert!(ns.reap_orphan(&call(&root), reader).unwrap());
-    assert!(!ns.reap_orphan(&call(&root), writer).unwrap(), "its opener is on record");
+    assert!(!ns.reap_orphan(&call(&root), writer).unwrap(), "its open is recorded");
     ns.take_up(&call(&root), &held(writer, 0, 1)).unwrap();
     ns.end_session(SESSION, at(1)).unwrap();
     assert!(ns.orphans().unwrap().is_empty());
@@ -159,7 +158,7 @@ fn a_file_that_never_had_objects_leaves_nothing_to_delete() {
 }
 
 #[test]
-fn a_truncate_raises_the_generation_first_and_is_found_and_finished_after_a_restart() {
+fn a_truncate_that_began_is_finished_after_a_restart() {
     let (store, ns) = memory();
     let root = Identity::root();
     let file = written(&ns, b"f");
@@ -185,7 +184,7 @@ fn a_truncate_raises_the_generation_first_and_is_found_and_finished_after_a_rest
 }
 
 #[test]
-fn while_a_truncate_stands_a_file_gets_no_other_layout_and_leaves_all_its_parts_to_delete() {
+fn during_a_truncate_the_layout_is_fixed_and_all_parts_are_deleted() {
     let (_, ns) = memory();
     let root = Identity::root();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
@@ -219,7 +218,7 @@ fn a_truncate_past_the_largest_file_or_of_a_directory_is_refused() {
 }
 
 #[test]
-fn a_removed_directory_that_is_no_ones_takes_its_records_with_it() {
+fn a_removed_directory_takes_its_records_with_it() {
     let (store, ns) = memory();
     let root = Identity::root();
     let keys = |store: &MemoryStore| store.dump().len();
@@ -238,7 +237,7 @@ fn a_removed_directory_that_is_no_ones_takes_its_records_with_it() {
 }
 
 #[test]
-fn what_is_taken_up_twice_counts_once_and_what_is_not_named_is_closed() {
+fn opens_reclaimed_twice_count_once_and_others_are_closed() {
     let (store, ns) = memory();
     let root = Identity::root();
     let (twice, gone) = (written(&ns, b"twice"), written(&ns, b"gone"));
@@ -261,7 +260,7 @@ fn what_is_taken_up_twice_counts_once_and_what_is_not_named_is_closed() {
 }
 
 #[test]
-fn taking_up_a_writer_brings_the_mark_back_that_went_with_the_power() {
+fn reclaiming_a_writer_restores_a_lost_size_mark() {
     let (store, ns) = memory();
     let root = Identity::root();
     let file = written(&ns, b"f");
@@ -275,7 +274,7 @@ fn taking_up_a_writer_brings_the_mark_back_that_went_with_the_power() {
 }
 
 #[test]
-fn a_file_whose_last_name_goes_is_kept_while_somebody_may_still_say_that_it_is_open() {
+fn a_file_without_names_is_kept_while_it_may_be_reclaimed() {
     let (_, ns) = memory();
     let root = Identity::root();
     let (open, idle) = (written(&ns, b"open"), written(&ns, b"idle"));

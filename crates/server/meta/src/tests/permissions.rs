@@ -1,4 +1,4 @@
-//! Who may do what, as POSIX and Linux have it.
+//! Permissions, as in POSIX and Linux.
 
 use super::*;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     XattrMode,
 };
 
-/// A directory of this owner and mode under the root.
+/// A directory with this owner and mode below the root.
 fn directory(ns: &Namespace, owner: u64, mode: u16) -> FileIndex {
     let root = Identity::root();
     let name = format!("d-{owner}-{mode:o}");
@@ -47,7 +47,7 @@ fn every_directory_on_a_path_must_be_searchable() {
     assert_eq!(status(ns.resolve(&user, outer, b"in/f", true)), Status::PermissionDenied);
     assert_eq!(status(ns.lookup(&user, outer, b"in")), Status::PermissionDenied);
     assert_eq!(status(ns.lookup(&user, outer, b"missing")), Status::PermissionDenied);
-    assert!(ns.readdir(&user, outer, 0, 1000, false).is_ok(), "read without search lists");
+    assert!(ns.readdir(&user, outer, 0, 1000, false).is_ok(), "read permission alone lists");
     assert!(ns.resolve(&root, outer, b"in/f", true).is_ok());
 }
 
@@ -75,7 +75,11 @@ fn names_change_only_with_write_and_search_permission() {
         let allowed = mode == 0o773;
         assert_eq!(create(&ns, &call(&user), dir, b"new").is_ok(), allowed, "{mode:o}");
         assert_eq!(ns.mkdir(&call(&user), dir, b"dir", 0o755).is_ok(), allowed);
-        assert_eq!(ns.unlink(&call(&user), dir, b"f").is_ok(), allowed, "also the file of another");
+        assert_eq!(
+            ns.unlink(&call(&user), dir, b"f").is_ok(),
+            allowed,
+            "also a file of another user"
+        );
     }
     let dir = directory(&ns, 7, 0o311);
     assert_eq!(status(ns.readdir(&user, dir, 0, 1000, false)), Status::PermissionDenied);
@@ -99,7 +103,7 @@ fn in_a_sticky_directory_only_owners_remove_and_rename() {
     assert_eq!(
         status(rename(&other, b"mine", b"a")),
         Status::NotPermitted,
-        "over the file of another"
+        "over a file of another user"
     );
     ns.unlink(&call(&maker), dir, b"a").unwrap();
     ns.unlink(&call(&owner), dir, b"b").unwrap();
@@ -117,7 +121,7 @@ fn a_setgid_directory_hands_its_group_on() {
     assert_eq!((sub.group.id, sub.mode), (7, 0o2755));
     let args = CreateArgs { mode: 0o2775.into(), exclusive: true, open: None, place };
     let tool = ns.create(&call(&user), dir, b"tool", args).unwrap().inode;
-    assert_eq!(tool.mode, 0o775, "no executable of a group that its maker is not in");
+    assert_eq!(tool.mode, 0o775, "no setgid executable of a group that its creator is not in");
 }
 
 #[test]
@@ -139,7 +143,7 @@ fn chmod_is_the_owners_and_drops_setgid_of_a_foreign_group() {
 }
 
 #[test]
-fn set_ids_are_dropped_by_whoever_may_write_and_nothing_to_drop_changes_nothing() {
+fn set_ids_are_cleared_by_writers_only_and_only_if_there_are_any() {
     let (_, ns) = memory();
     let (owner, other) = (user(5), user(6));
     let dir = directory(&ns, 7, 0o777);
@@ -165,7 +169,7 @@ fn set_ids_are_dropped_by_whoever_may_write_and_nothing_to_drop_changes_nothing(
 }
 
 #[test]
-fn capabilities_go_with_a_write_a_truncate_and_another_owner_and_with_nothing_else() {
+fn a_write_a_truncate_and_a_chown_alone_clear_capabilities() {
     let (_, ns) = memory();
     let root = Identity::root();
     let other = user(6);
@@ -190,7 +194,7 @@ fn capabilities_go_with_a_write_a_truncate_and_another_owner_and_with_nothing_el
     assert_eq!(
         set(&root, Changes { drop_capabilities: true, ..none() }).unwrap(),
         before,
-        "nothing to drop"
+        "there is nothing to clear"
     );
     give();
     assert_eq!(set(&other, Changes { drop_set_ids: true, ..none() }).unwrap().mode, 0o622);
@@ -251,7 +255,7 @@ fn times_now_need_write_permission_and_others_ownership() {
     assert_eq!(
         status(ns.setattr(&call(&writer), file, &one)),
         Status::NotPermitted,
-        "now for one is the owner's"
+        "only the owner sets one of them to now"
     );
     assert_eq!(status(ns.setattr(&call(&reader), file, &now)), Status::PermissionDenied);
     assert_eq!(status(ns.setattr(&call(&writer), file, &then)), Status::NotPermitted);
@@ -295,7 +299,7 @@ fn checked(uid: u64) -> Identity {
 }
 
 #[test]
-fn who_was_checked_elsewhere_is_refused_nothing_and_owns_what_it_makes() {
+fn a_user_checked_by_its_kernel_is_refused_nothing() {
     let (_, ns) = memory();
     let who = checked(5);
     let dir = directory(&ns, 7, 0o000);
@@ -309,7 +313,7 @@ fn who_was_checked_elsewhere_is_refused_nothing_and_owns_what_it_makes() {
     assert_eq!(
         (changed.owner, changed.mode),
         (Principal::posix(8), 0o4755),
-        "the kernel said that it may"
+        "the kernel has checked it"
     );
     let open = OpenArgs::plain(SessionId(1), Access::BOTH);
     assert_eq!(
@@ -325,7 +329,7 @@ fn who_was_checked_elsewhere_is_refused_nothing_and_owns_what_it_makes() {
 }
 
 #[test]
-fn who_was_checked_elsewhere_inherits_the_group_of_a_setgid_directory() {
+fn a_user_checked_by_its_kernel_inherits_a_setgid_group() {
     let (_, ns) = memory();
     let dir = directory(&ns, 7, 0o2755);
     let who = checked(5);
@@ -339,7 +343,7 @@ fn who_was_checked_elsewhere_inherits_the_group_of_a_setgid_directory() {
 }
 
 #[test]
-fn who_was_checked_elsewhere_sees_trusted_attributes_listed_only_as_root() {
+fn a_user_checked_by_its_kernel_lists_trusted_only_as_root() {
     let (_, ns) = memory();
     let file = create(&ns, &call(&Identity::root()), ROOT, b"f").unwrap().inode.file;
     ns.set_xattr(&call(&checked(5)), file, b"trusted.a", b"1", XattrMode::Either, false).unwrap();

@@ -1,4 +1,5 @@
-//! Random operations against a model file system in memory, with failing commits, kills and losses of power between.
+//! Random operations against a model file system in memory, with failing commits, kills and losses
+//! of power in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +8,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::RenameMode;
 
-/// What the namespace should look like.
+/// The expected state of the namespace.
 #[derive(Clone, Default, Debug, PartialEq)]
 struct Model {
     /// Entries of each directory.
     directories: BTreeMap<FileIndex, BTreeMap<Vec<u8>, FileIndex>>,
-    /// Names of each file that is no directory.
+    /// Names of each file that is not a directory.
     links: BTreeMap<FileIndex, u32>,
 }
 
@@ -41,7 +42,7 @@ impl Model {
         self.directories.contains_key(&file)
     }
 
-    /// Takes a name's file away, or says why that cannot be.
+    /// Removes the file of a name, or says why it cannot.
     fn remove(&mut self, place: (FileIndex, &[u8]), directory: bool) -> Result<(), Status> {
         let file = self.at(place).ok_or(Status::NotFound)?;
         self.check_removable(file, directory)?;
@@ -112,7 +113,7 @@ impl Model {
     }
 }
 
-/// A place: which directory (modulo those there are), which of a few names.
+/// A directory (modulo their number) and one of a few names.
 type Place = (usize, u8);
 
 #[derive(Clone, Debug)]
@@ -128,7 +129,7 @@ enum Step {
     FailNext,
     Sync,
     Kill,
-    /// Power goes; this share of the unsynced batches, in 256ths, had reached the disk.
+    /// A loss of power; this share of the unsynced batches, in 256ths, had reached the disk.
     LosePower(u8),
 }
 
@@ -153,7 +154,7 @@ fn step_strategy() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Namespace and model side by side.
+/// Namespace and model next to each other.
 struct Bench {
     store: Arc<MemoryStore>,
     ns: Namespace,
@@ -199,7 +200,7 @@ impl Bench {
 
     fn restart(&mut self, store: MemoryStore) {
         let newest = self.history.range(..=store.committed().0).next_back();
-        self.model = newest.expect("what was synced is not lost (I6)").1.clone();
+        self.model = newest.expect("synced changes are not lost (I6)").1.clone();
         self.store = Arc::new(store);
         self.ns = open(self.store.clone());
         self.history = BTreeMap::from([(self.store.committed().0, self.model.clone())]);
@@ -233,7 +234,7 @@ impl Bench {
         self.history.insert(committed.0, self.model.clone());
     }
 
-    /// Does the operation on both sides; the model's answer and the namespace's.
+    /// Runs the operation on both sides; returns the model's answer and the namespace's.
     fn both(
         &self,
         operation: &Step,
@@ -291,7 +292,7 @@ impl Bench {
         }
     }
 
-    /// The namespace is the model, and its records agree with each other.
+    /// The namespace equals the model, and its records are consistent.
     fn compare(&self) {
         let root = Identity::root();
         let mut inodes = BTreeSet::new();
@@ -324,10 +325,14 @@ impl Bench {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn random_operations_agree_with_the_model_through_failures_kills_and_losses_of_power(
+    fn random_operations_agree_with_the_model_through_crashes(
         steps in prop::collection::vec(step_strategy(), 1..120)
     ) {
         let mut bench = Bench::new();

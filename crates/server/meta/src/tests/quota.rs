@@ -1,4 +1,4 @@
-//! Quota: usage goes with the inodes, limits hold, what is allowed ahead is bounded.
+//! Quota: usage follows the inodes, limits hold, growth grants are bounded.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn used(ns: &Namespace, owner: QuotaOwner) -> (u64, u64) {
     ((state.usage.bytes + state.in_flight) as u64, state.usage.inodes)
 }
 
-/// Walks what is below a directory, as the command does.
+/// Walks a directory's contents, as the command does.
 fn walk(ns: &Namespace, directory: FileIndex) -> u64 {
     let root = Identity::root();
     let (mut stack, mut moved) = (vec![directory], 0);
@@ -49,7 +49,7 @@ fn recount(ns: &Namespace, mend: bool) -> Vec<UsageDifference> {
         .collect()
 }
 
-/// A file of a user, open for writing.
+/// A user's file, open for writing.
 fn open_new(
     ns: &Namespace,
     who: &Identity,
@@ -93,7 +93,7 @@ fn truncate(ns: &Namespace, who: &Identity, file: FileIndex, size: u64) -> Resul
 }
 
 #[test]
-fn an_inode_counts_for_its_owner_its_group_and_its_tree_and_chown_moves_it() {
+fn an_inode_counts_for_owner_group_and_quota_directory() {
     let (store, ns) = memory();
     let (root, alice) = (Identity::root(), Identity { gid: 70, ..user(7) });
     let dir = shared_dir(&ns, b"d");
@@ -133,7 +133,7 @@ fn the_inode_past_the_limit_is_refused_and_the_one_at_it_is_not() {
 }
 
 #[test]
-fn a_chown_to_who_has_no_room_is_refused_unless_root_does_it() {
+fn a_chown_to_a_full_quota_is_refused_except_for_root() {
     let (_, ns) = memory();
     let (root, alice) = (Identity::root(), Identity { groups: vec![70, 71], ..user(7) });
     let dir = shared_dir(&ns, b"d");
@@ -147,7 +147,7 @@ fn a_chown_to_who_has_no_room_is_refused_unless_root_does_it() {
 }
 
 #[test]
-fn a_file_grows_as_far_as_was_asked_for_and_the_byte_past_the_limit_is_refused() {
+fn a_file_grows_to_its_limit_and_the_next_byte_is_refused() {
     let (_, ns) = memory();
     let alice = user(7);
     let dir = shared_dir(&ns, b"d");
@@ -156,21 +156,21 @@ fn a_file_grows_as_far_as_was_asked_for_and_the_byte_past_the_limit_is_refused()
     let first = ns.write_end(SESSION, file, 0, None, at(100)).unwrap().unwrap();
     assert!(first > 0 && first <= AHEAD_FIRST_BYTES);
     assert!(extend(&ns, file, SESSION, 9 * MIB).unwrap().unwrap() >= 9 * MIB);
-    assert_eq!(used(&ns, QuotaOwner::User(7)).0, 9 * MIB, "bytes in flight count");
+    assert_eq!(used(&ns, QuotaOwner::User(7)).0, 9 * MIB, "unrecorded bytes count");
     assert_eq!(status(extend(&ns, file, SESSION, 10 * MIB + 1)), Status::QuotaExceeded);
     assert_eq!(extend(&ns, file, SESSION, 10 * MIB).unwrap(), Some(10 * MIB));
     let other = open_new(&ns, &alice, dir, b"g", SESSION);
     assert_eq!(status(extend(&ns, other, SESSION, 1)), Status::QuotaExceeded);
     close(&ns, file, SESSION);
     ns.size_heard(file, 4 * MIB).unwrap();
-    assert_eq!(used(&ns, QuotaOwner::User(7)).0, 4 * MIB, "what was not written is given back");
+    assert_eq!(used(&ns, QuotaOwner::User(7)).0, 4 * MIB, "unwritten bytes are returned");
     extend(&ns, other, SESSION, 6 * MIB).unwrap();
     collect(&ns, file, 4 * MIB);
-    assert_eq!(used(&ns, QuotaOwner::User(7)).0, 10 * MIB, "recorded or in flight, it counts once");
+    assert_eq!(used(&ns, QuotaOwner::User(7)).0, 10 * MIB, "recorded or not, it counts once");
 }
 
 #[test]
-fn who_has_no_limit_is_told_so_and_nothing_is_remembered() {
+fn an_owner_without_limits_gets_no_growth_grant() {
     let (_, ns) = memory();
     let dir = shared_dir(&ns, b"d");
     let file = open_new(&ns, &user(7), dir, b"f", SESSION);
@@ -212,8 +212,8 @@ fn usage_exceeds_a_limit_by_no_more_than_one_chunk_for_each_client() {
     let ahead = ns.writer().ledger.ahead();
     assert!(ahead <= clients.len() as u64 * AHEAD_BYTES_MAX, "{ahead}");
     let (known, may) = (used(&ns, QuotaOwner::User(7)).0, ends.values().sum::<u64>());
-    assert_eq!(may - known, ahead, "what may be written is what counts and what is ahead");
-    // Everything that counts fills the limit; everything ahead is written: nobody gets a byte more.
+    assert_eq!(may - known, ahead, "a writer may write the counted bytes and its grant");
+    // Counted bytes fill the limit, and all grants are written: nobody gets one more byte.
     let filler = open_new(&ns, &alice, dir, b"filler", clients[0]);
     extend(&ns, filler, clients[0], limit - known).unwrap();
     for file in ends.keys() {
@@ -226,13 +226,13 @@ fn usage_exceeds_a_limit_by_no_more_than_one_chunk_for_each_client() {
     }
 }
 
-/// Up to where a file counts.
+/// The offset up to which a file counts.
 fn used_end(ns: &Namespace, file: FileIndex) -> u64 {
     ns.writer().ledger.reached(&ns.getattr(file).unwrap())
 }
 
 #[test]
-fn a_client_that_leaves_while_others_write_leaves_what_it_may_have_written_counted() {
+fn growth_of_a_closed_writer_stays_counted_while_others_write() {
     let (_, ns) = memory();
     let alice = user(7);
     let dir = shared_dir(&ns, b"d");
@@ -251,7 +251,7 @@ fn a_client_that_leaves_while_others_write_leaves_what_it_may_have_written_count
 }
 
 #[test]
-fn a_session_that_dies_gives_back_what_it_had_when_its_sizes_are_known() {
+fn grants_of_a_dead_session_end_when_its_sizes_are_known() {
     let (_, ns) = memory();
     let alice = user(7);
     let dir = shared_dir(&ns, b"d");
@@ -266,7 +266,7 @@ fn a_session_that_dies_gives_back_what_it_had_when_its_sizes_are_known() {
 }
 
 #[test]
-fn truncate_is_growth_from_its_beginning_and_ends_what_was_allowed_before() {
+fn a_truncate_counts_from_its_start_and_ends_older_grants() {
     let (_, ns) = memory();
     let alice = user(7);
     let dir = shared_dir(&ns, b"d");
@@ -313,7 +313,7 @@ fn a_soft_limit_holds_when_its_grace_is_over_also_after_a_restart() {
 }
 
 #[test]
-fn a_directory_with_files_is_counted_by_the_walk_and_its_trees_are_apart() {
+fn the_walk_counts_a_directory_and_keeps_quotas_apart() {
     let (_, ns) = memory();
     let root = Identity::root();
     let (dir, elsewhere) = (shared_dir(&ns, b"d"), shared_dir(&ns, b"e"));
@@ -327,7 +327,7 @@ fn a_directory_with_files_is_counted_by_the_walk_and_its_trees_are_apart() {
     ns.complete_tree(&call(&root), dir).unwrap();
     assert_eq!(used(&ns, QuotaOwner::Tree(dir)), (0, 302));
     assert_eq!(walk(&ns, dir), 0, "once is enough");
-    // XFS: EXDEV across, and a tree as a whole goes anywhere.
+    // XFS: EXDEV across quota directories; a whole quota directory may be moved anywhere.
     let rename = |from, to| ns.rename(&call(&root), from, to, RenameMode::Replace);
     assert_eq!(status(rename((sub, b"f1"), (elsewhere, b"f1"))), Status::CrossDevice);
     assert_eq!(status(rename((dir, b"sub"), (elsewhere, b"sub"))), Status::CrossDevice);
@@ -344,7 +344,7 @@ fn a_directory_with_files_is_counted_by_the_walk_and_its_trees_are_apart() {
 }
 
 #[test]
-fn limits_are_roots_to_set_and_go_with_their_directory() {
+fn only_root_sets_limits_and_they_end_with_their_directory() {
     let (store, ns) = memory();
     let root = Identity::root();
     let dir = shared_dir(&ns, b"d");
@@ -363,7 +363,7 @@ fn limits_are_roots_to_set_and_go_with_their_directory() {
     let ns = open(Arc::new(store.kill()));
     assert_eq!(ns.quota_state(QuotaOwner::Tree(dir)).quota, None);
     let owners: Vec<_> = ns.quota_states(None, 10).into_iter().map(|state| state.owner).collect();
-    assert_eq!(owners, [QuotaOwner::User(0), QuotaOwner::Group(0)], "nothing is left of it");
+    assert_eq!(owners, [QuotaOwner::User(0), QuotaOwner::Group(0)], "nothing of it remains");
     assert_eq!(ns.quota_states(Some(QuotaOwner::User(0)), 10).len(), 1);
 }
 
@@ -458,14 +458,20 @@ enum Step {
 fn step_strategy() -> impl Strategy<Value = Step> {
     let (id, name) = (|| 1..4u8, || 0..4u8);
     prop_oneof![
-        4 => (id(), any::<u8>(), name()).prop_map(|(user, dir, name)| Step::Create { user, dir, name }),
-        3 => (id(), any::<u8>(), name()).prop_map(|(user, dir, name)| Step::Mkdir { user, dir, name }),
-        3 => (any::<u8>(), name(), any::<u64>()).prop_map(|(dir, name, size)| Step::Write { name, dir, size: size >> 1 }),
-        2 => (any::<u8>(), name(), any::<u64>()).prop_map(|(dir, name, size)| Step::Truncate { name, dir, size: size >> 1 }),
-        2 => (any::<u8>(), name(), id(), id()).prop_map(|(dir, name, user, group)| Step::Chown { name, dir, user, group }),
+        4 => (id(), any::<u8>(), name())
+            .prop_map(|(user, dir, name)| Step::Create { user, dir, name }),
+        3 => (id(), any::<u8>(), name())
+            .prop_map(|(user, dir, name)| Step::Mkdir { user, dir, name }),
+        3 => (any::<u8>(), name(), any::<u64>())
+            .prop_map(|(dir, name, size)| Step::Write { name, dir, size: size >> 1 }),
+        2 => (any::<u8>(), name(), any::<u64>())
+            .prop_map(|(dir, name, size)| Step::Truncate { name, dir, size: size >> 1 }),
+        2 => (any::<u8>(), name(), id(), id())
+            .prop_map(|(dir, name, user, group)| Step::Chown { name, dir, user, group }),
         3 => (any::<u8>(), name(), any::<u8>(), name(), 0..3u8)
             .prop_map(|(d, n, e, m, mode)| Step::Rename { from: (d, n), to: (e, m), mode }),
-        2 => (any::<u8>(), name(), any::<u8>(), name()).prop_map(|(d, n, e, m)| Step::Link { from: (d, n), to: (e, m) }),
+        2 => (any::<u8>(), name(), any::<u8>(), name())
+            .prop_map(|(d, n, e, m)| Step::Link { from: (d, n), to: (e, m) }),
         2 => (any::<u8>(), name()).prop_map(|(dir, name)| Step::Unlink { dir, name }),
         1 => (any::<u8>(), name()).prop_map(|(dir, name)| Step::Rmdir { dir, name }),
         2 => (any::<u8>(), 1..30u64).prop_map(|(dir, inodes)| Step::Limit { dir, inodes }),
@@ -478,7 +484,7 @@ fn step_strategy() -> impl Strategy<Value = Step> {
 
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 
-/// Every inode, and the sums of all over again, by another way than the crate's.
+/// Every inode, and all sums computed again in another way than the crate's.
 fn inodes(ns: &Namespace) -> (Vec<Arc<Inode>>, BTreeMap<QuotaOwner, Usage>) {
     let all =
         (0..SHARDS).flat_map(|shard| ns.files(braid_types::ShardId(shard), None, 1000).unwrap());
@@ -496,7 +502,7 @@ fn inodes(ns: &Namespace) -> (Vec<Arc<Inode>>, BTreeMap<QuotaOwner, Usage>) {
     (all, sums)
 }
 
-/// Does a step; whether it was possible does not matter here.
+/// Runs a step; whether it was possible does not matter here.
 fn step(ns: &Namespace, step: &Step) {
     let root = Identity::root();
     let call = call(&root);
@@ -576,10 +582,14 @@ fn at_time() -> Timestamp {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn usage_after_any_operations_kills_and_losses_of_power_is_that_of_the_inodes(
+    fn usage_equals_the_inodes_after_any_operations_and_crashes(
         steps in prop::collection::vec(step_strategy(), 1..60)
     ) {
         let (mut store, mut ns) = memory();
@@ -587,7 +597,8 @@ proptest! {
             match one {
                 Step::Kill => store = Arc::new(store.kill()),
                 Step::LosePower(share) => {
-                    store = Arc::new(store.lose_power(store.unsynced() * usize::from(*share) / 255));
+                    let kept = store.unsynced() * usize::from(*share) / 255;
+                    store = Arc::new(store.lose_power(kept));
                 }
                 other => {
                     step(&ns, other);
@@ -600,11 +611,12 @@ proptest! {
         for (owner, usage) in &sums {
             prop_assert_eq!(ns.quota_state(*owner).usage, *usage, "{:?}", owner);
         }
-        let usages = ns.quota_states(None, 10_000).into_iter().filter(|state| state.usage != Usage::default());
+        let states = ns.quota_states(None, 10_000).into_iter();
+        let usages = states.filter(|state| state.usage != Usage::default());
         prop_assert_eq!(usages.count(), sums.len());
         prop_assert_eq!(recount(&ns, false), []);
-        prop_assert_eq!(ns.writer().ledger.files(), 0, "nothing is in flight when nobody writes");
-        // What lies in a directory lies in its tree, once everything was walked.
+        prop_assert_eq!(ns.writer().ledger.files(), 0, "without writers no bytes are unrecorded");
+        // Everything in a directory belongs to its quota directory once everything was walked.
         walk(&ns, ROOT);
     }
 }

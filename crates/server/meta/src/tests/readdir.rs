@@ -1,4 +1,4 @@
-//! Listings: whole, in pages, and while the directory changes.
+//! Listings: complete, in pages, and while the directory changes.
 
 use super::*;
 use crate::{RenameMode, namespace::COOKIE_FIRST};
@@ -32,7 +32,7 @@ fn a_listing_in_pages_of_any_size_is_whole() {
 }
 
 #[test]
-fn a_listing_under_change_meets_every_untouched_name_exactly_once() {
+fn a_listing_under_change_shows_every_untouched_name_once() {
     let (_, ns) = memory();
     let root = Identity::root();
     let sub = ns.mkdir(&call(&root), ROOT, b"sub", 0o755).unwrap().file;
@@ -48,7 +48,7 @@ fn a_listing_under_change_meets_every_untouched_name_exactly_once() {
         if page.end {
             break;
         }
-        // Remove one behind and one ahead, move one, replace one that stays, make one.
+        // Removes one name before and one after the position, moves one, replaces one, creates one.
         let name = |prefix: &str, n: usize| format!("{prefix}{n}").into_bytes();
         let _ = ns.unlink(&call(&root), ROOT, &name("go", round));
         let _ = ns.unlink(&call(&root), ROOT, &name("go", 199 - round));
@@ -73,7 +73,10 @@ fn a_listing_under_change_meets_every_untouched_name_exactly_once() {
         .unwrap();
         create(&ns, &call(&root), ROOT, &name("new", round)).unwrap();
         round += 1;
-        assert!(round < 1000, "a listing ends although names are made all the time behind it");
+        assert!(
+            round < 1000,
+            "a listing ends although names are created after its position all the time"
+        );
         if round > 60 {
             continue;
         }
@@ -85,7 +88,7 @@ fn a_listing_under_change_meets_every_untouched_name_exactly_once() {
 }
 
 #[test]
-fn a_page_says_which_cookie_is_the_last_and_what_is_moved_comes_behind_it() {
+fn a_page_names_the_last_cookie_and_moved_names_follow_it() {
     let (_, ns) = memory();
     let root = Identity::root();
     let page = |cookie, bytes| ns.readdir(&root, ROOT, cookie, bytes, false).unwrap();
@@ -102,7 +105,7 @@ fn a_page_says_which_cookie_is_the_last_and_what_is_moved_comes_behind_it() {
         [true, true, false]
     );
     ns.unlink(&call(&root), ROOT, b"d").unwrap();
-    assert_eq!(page(0, 1000).last, rest.entries[2].entry.cookie, "also when that one is gone");
+    assert_eq!(page(0, 1000).last, rest.entries[2].entry.cookie, "also if that name was removed");
 }
 
 #[test]
@@ -122,5 +125,5 @@ fn cookies_last_over_restarts_and_are_never_used_again() {
     assert_eq!(cookies(&ns), before[..2]);
     create(&ns, &call(&root), ROOT, b"c").unwrap();
     assert!(cookies(&ns)[2] > before[2]);
-    assert!(before[0] > 2 && cookies(&ns)[2] < 1 << 63, "0 to 2 are the gateways'; 63 bits");
+    assert!(before[0] > 2 && cookies(&ns)[2] < 1 << 63, "0 to 2 belong to the gateways; 63 bits");
 }

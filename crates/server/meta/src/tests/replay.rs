@@ -1,11 +1,11 @@
-//! A retry is answered, never done twice (I7).
+//! A retry is answered and never runs twice (I7).
 
 use super::*;
 use crate::record::Recorded;
 use crate::store::Batch;
 use crate::{Access, Changes, Fetch, IntentKind, NodeArgs, OpenArgs, Parts, RenameMode, XattrMode};
 
-/// One operation; the name in the test's messages, and what it does.
+/// One operation: its name in messages, and the function that runs it.
 type Step = (&'static str, Box<dyn Fn(&Namespace, &Call<'_>) -> Result<String, Failure>>);
 
 fn step<T: std::fmt::Debug>(
@@ -96,7 +96,7 @@ fn setup() -> (Arc<MemoryStore>, Namespace) {
 }
 
 #[test]
-fn a_retry_of_every_operation_gives_the_recorded_result_and_changes_nothing() {
+fn a_retry_of_every_operation_gets_the_recorded_result() {
     let (store, ns) = setup();
     let root = Identity::root();
     for (n, (name, body)) in every_operation().into_iter().enumerate() {
@@ -109,7 +109,7 @@ fn a_retry_of_every_operation_gives_the_recorded_result_and_changes_nothing() {
 }
 
 #[test]
-fn a_server_that_died_between_commit_and_answer_answers_the_retry_of_every_operation() {
+fn a_server_killed_before_its_answer_answers_every_retry() {
     let (mut store, mut ns) = setup();
     let root = Identity::root();
     for (n, (name, body)) in every_operation().into_iter().enumerate() {
@@ -165,7 +165,7 @@ fn a_sequence_that_was_used_for_something_else_is_refused() {
     create(&ns, &replayed(&root, 2, 4), ROOT, b"b").unwrap();
 }
 
-/// `call` as it comes with another request.
+/// `call` with another request.
 fn asking(call: &Call<'_>, request: u64) -> Call<'static> {
     let replay = call.replay.map(|replay| Replay { request, ..replay });
     Call { who: Box::leak(Box::new(call.who.clone())), now: call.now, replay }
@@ -185,7 +185,7 @@ fn another_request_of_the_same_kind_is_not_answered_from_the_record() {
     }
 }
 
-/// The record of the only operation in a slot, as version 1 had it.
+/// The record of the only operation in a slot, in the format of version 1.
 fn made_old(store: &MemoryStore, ns: &Namespace, slot: u32) {
     let key = crate::key::replay(ROOT.shard(), SessionId(9), slot);
     let recorded = Recorded::decode(&store.get(&key).unwrap().unwrap()).unwrap();
@@ -195,7 +195,7 @@ fn made_old(store: &MemoryStore, ns: &Namespace, slot: u32) {
 }
 
 #[test]
-fn a_record_of_version_1_answers_a_retry_and_gives_no_right_that_the_file_does_not() {
+fn a_version_1_record_answers_a_retry_and_grants_no_extra_right() {
     let (store, ns) = setup();
     let (file, session) = (found(&ns, b"f"), SessionId(9));
     let user = user(7);

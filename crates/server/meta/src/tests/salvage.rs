@@ -1,4 +1,5 @@
-//! A damaged store is salvaged: what is left of it is there, what is lost is said. A dump is loaded.
+//! Salvage of a damaged store: what remains is restored, what is lost is reported. Also loading a
+//! dump.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ fn file_name(n: usize) -> String {
     format!("file-{n}")
 }
 
-/// A namespace of a directory with files, its store killed; whether folded into the base.
+/// A namespace of a directory with files, its store killed; `folded`: after a checkpoint.
 fn made(files: usize, folded: bool) -> tempfile::TempDir {
     let root = Identity::root();
     let directory = tempfile::tempdir().unwrap();
@@ -47,7 +48,7 @@ fn done(directory: &Path) -> Salvaged {
         Engine::open(directory, EngineOptions::default()),
         Err(StoreError::Damaged { .. })
     ));
-    // The UUID is asked for when the record of the cluster is lost.
+    // The UUID is needed if the record of the cluster is lost.
     match salvage(directory, Some(ClusterUuid([7; 16])), at(1)).unwrap() {
         Outcome::Done(salvaged) => *salvaged,
         other => panic!("{other:?}"),
@@ -78,7 +79,7 @@ fn a_salvaged_store_lacks_only_what_the_bad_record_held() {
     assert_eq!(salvaged.kept, directory.path().join("damaged-1"));
     assert!(
         std::fs::read(salvaged.kept.join(segment.file_name().unwrap())).unwrap() == before,
-        "kept as it was"
+        "unchanged"
     );
     let [(first, last)] = salvaged.taken.lost[..] else { panic!("{:?}", salvaged.taken.lost) };
     assert_eq!(
@@ -111,7 +112,7 @@ fn records_below_a_lost_branch_of_the_base_are_found_page_by_page() {
     for page in 2..pages {
         let bytes = std::fs::read(data(whole.path())).unwrap();
         let is_branch = bytes[page * 4096 + 10] == 1;
-        // Of the leaves some: each lost one is a case of its own.
+        // Some of the leaves: each lost one is a case of its own.
         if !is_branch && page % 40 != 0 {
             continue;
         }
@@ -138,7 +139,7 @@ fn records_below_a_lost_branch_of_the_base_are_found_page_by_page() {
 }
 
 #[test]
-fn a_missing_segment_and_a_cut_base_are_salvaged_and_said() {
+fn a_missing_segment_and_a_truncated_base_are_salvaged() {
     let directory = made(FILES, true);
     let segment = segments(directory.path()).remove(0);
     std::fs::remove_file(&segment).unwrap();
@@ -174,7 +175,7 @@ fn a_lost_cluster_record_needs_the_uuid() {
 }
 
 #[test]
-fn a_salvage_that_was_cut_off_is_ended_by_the_next_one() {
+fn the_next_salvage_finishes_an_interrupted_one() {
     let damaged = made(20, true);
     edit(&data(damaged.path()), |bytes| bytes.truncate(9000));
     let old =
@@ -222,7 +223,7 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// Every directory with its names, each with what a stat shows.
+/// Every directory with its names, each with its attributes.
 fn tree(ns: &Namespace, directory: FileIndex) -> BTreeMap<Vec<u8>, (FileIndex, u64, u16)> {
     let found = names(ns, directory).into_iter().map(|name| {
         let inode = ns.lookup(&Identity::root(), directory, &name).unwrap();
@@ -249,7 +250,7 @@ fn a_dump_that_is_loaded_gives_an_equal_file_system() {
 }
 
 #[test]
-fn a_dump_that_is_cut_or_flipped_anywhere_is_not_loaded() {
+fn a_truncated_or_flipped_dump_is_not_loaded() {
     let directory = made(40, false);
     let mut bytes = Vec::new();
     dump(directory.path(), &mut bytes).unwrap();
@@ -274,7 +275,7 @@ fn a_dump_that_is_cut_or_flipped_anywhere_is_not_loaded() {
     assert_eq!(
         status(load(&new, &mut &bytes[..], at(1))),
         Status::Corrupted,
-        "bytes behind the end"
+        "bytes after the end"
     );
     assert_eq!(
         status(load(directory.path(), &mut &bytes[..], at(1))),

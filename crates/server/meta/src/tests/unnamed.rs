@@ -1,4 +1,4 @@
-//! Files made without a name.
+//! Files created without a name.
 
 use super::*;
 use crate::{Access, OpenArgs, Principal};
@@ -55,12 +55,12 @@ fn a_file_without_a_name_gets_one_once_and_stays() {
     assert_eq!(
         status(ns.link(&call(&root), file, dir, b"again")),
         Status::NotFound,
-        "it had a name, and lost it"
+        "it had a name and lost it"
     );
 }
 
 #[test]
-fn who_may_not_make_names_in_a_directory_makes_no_file_without_one_there_either() {
+fn a_file_without_a_name_needs_write_permission_on_its_directory() {
     let (_, ns) = memory();
     assert_eq!(status(unnamed(&ns, &call(&user(5)), ROOT)), Status::PermissionDenied);
     let file = create(&ns, &call(&Identity::root()), ROOT, b"f").unwrap().inode.file;
@@ -74,10 +74,7 @@ fn after_a_crash_a_file_without_a_name_is_an_orphan_that_is_reaped() {
     let file = unnamed(&ns, &call(&root), ROOT).unwrap().file;
     let ns = open(Arc::new(store.kill()));
     assert_eq!(ns.orphans().unwrap(), [file]);
-    assert!(
-        !ns.reap_orphan(&call(&root), file).unwrap(),
-        "its session is on record, and may come back"
-    );
+    assert!(!ns.reap_orphan(&call(&root), file).unwrap(), "its session is recorded and may return");
     ns.end_session(SESSION, at(1)).unwrap();
     assert_eq!((status(ns.getattr(file)), ns.orphans().unwrap()), (Status::StaleHandle, vec![]));
 }

@@ -765,5 +765,5 @@ fn metadata_is_dumped_while_the_server_works_and_loaded() {
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
     let cut = fs::read(to("last")).unwrap();
     fs::write(to("cut"), &cut[..cut.len() - 40]).unwrap();
-    cluster.fails(&["mds", "load", &to("cut"), "--dir", &to("none")], 1, "is cut or damaged");
+    cluster.fails(&["mds", "load", &to("cut"), "--dir", &to("none")], 1, "is truncated or damaged");
 }

@@ -1,5 +1,5 @@
-//! `braid-crash --rounds N [--seed S]`: kills real daemons and clients under load, N rounds. Prints the promise that
-//! was broken, if one was, then `N passed, N failed`.
+//! `braid-crash --rounds N [--seed S]`: kills real daemons and clients under load, in N rounds.
+//! Prints a broken promise, if any, then `N passed, N failed`.
 
 use std::{path::Path, process::ExitCode};
 

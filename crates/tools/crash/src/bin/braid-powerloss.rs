@@ -1,5 +1,6 @@
-//! `braid-powerloss --images N [--seed S] [--only I] [--strict 1]`: records the daemons, takes their power away at N places, and looks at
-//! what comes up again. Prints a line for each image that broke a promise, then `N passed, N failed`.
+//! `braid-powerloss --images N [--seed S] [--only I] [--strict 1]`: records the daemons, cuts their
+//! power at N points, and checks what starts again. Prints a line for each image that broke a
+//! promise, then `N passed, N failed`.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,7 +24,7 @@ use braid_types::Random;
 const IMAGES_PER_RECORDING: usize = 25;
 /// Operations of one recording.
 const OPERATIONS: usize = 160;
-/// Recordings looked at side by side.
+/// Recordings checked at the same time.
 const SIDE_BY_SIDE: usize = 2;
 
 fn main() -> ExitCode {
@@ -99,12 +100,12 @@ struct Run {
     dir: PathBuf,
     seed: u64,
     images: usize,
-    /// This image alone, to look at it again.
+    /// Only this image, to check it again.
     only: Option<usize>,
     passed: AtomicUsize,
     failed: Mutex<usize>,
     next: AtomicUsize,
-    /// POSIX alone, without what every journal does.
+    /// Only what POSIX promises, without what every journal does.
     strict: bool,
 }
 
@@ -148,15 +149,15 @@ impl Run {
             Ok(_) => drop(self.passed.fetch_add(1, Ordering::Relaxed)),
             Err(why) => {
                 *self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += 1;
-                let kept = made.keep();
+                let dir = made.keep();
                 let lines: Vec<String> =
                     recording.operations.iter().map(|operation| format!("{operation:?}")).collect();
-                std::fs::write(kept.with_extension("operations"), lines.join("\n"))?;
+                std::fs::write(dir.with_extension("operations"), lines.join("\n"))?;
                 let last = place.done.checked_sub(1).map(|last| &recording.operations[last]);
                 println!(
-                    "FAILED image {image}: {why}\n  at {place:?} after {last:?}, {loss:?}\n  kept in {}; again: braid-powerloss \
-                     --images {} --seed {} --only {image}",
-                    kept.display(),
+                    "FAILED image {image}: {why}\n  at {place:?} after {last:?}, {loss:?}\n  \
+                     kept in {}; again: braid-powerloss --images {} --seed {} --only {image}",
+                    dir.display(),
                     self.images,
                     self.seed
                 );
@@ -166,7 +167,7 @@ impl Run {
     }
 }
 
-/// All disks, or in one image of three some of them: a host lost power, the others did not.
+/// All disks; in one of three images only some of them: one host lost power, the others did not.
 fn loss(recording: &Recording, random: &mut Random) -> Loss {
     let share = *random.pick(&Share::ALL).unwrap_or(&Share::Nothing);
     let volumes: std::collections::BTreeSet<_> =

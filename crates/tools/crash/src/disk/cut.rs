@@ -1,27 +1,28 @@
-//! The power fails at one event: what must be there, and one of the many things that may be.
+//! A loss of power at one event: the changes that must survive, and a choice among those that may.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{Change, Event, History, Kind, Node, Synced, Tree};
 use braid_types::Random;
 
-/// Writes are torn at these, in bytes: what old disks write whole, and what new ones and page caches do.
+/// Writes are torn at these units, in bytes: old disks write 512 atomically, new disks and page
+/// caches 4096.
 const SECTORS: [u64; 2] = [512, 4096];
-/// One kept write in so many is torn.
+/// One in this many surviving writes is torn.
 const TORN_ONE_IN: u64 = 3;
-/// One lost write that would have made its file longer in so many leaves the length behind.
+/// One in this many lost writes that would have extended its file leaves the new length.
 const GROWN_ONE_IN: u64 = 3;
 
-/// How much of what no sync covered is left.
+/// How much survives of what no sync covered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Share {
-    /// None of it: a disk that wrote nothing by itself.
+    /// Nothing: the disk wrote nothing on its own.
     Nothing,
-    /// All of it: every process was killed, the disk was not.
+    /// Everything: all processes were killed, the disk was not.
     Everything,
-    /// What was done before a moment, of all nodes together.
+    /// Everything before one moment, for all nodes.
     Before,
-    /// What was done before a moment, another for each node; names of one disk in order.
+    /// Everything before a moment that differs for each node; names of one disk stay in order.
     BeforeEach,
     /// Anything: some writes torn, names out of order.
     Scattered,
@@ -33,16 +34,17 @@ impl Share {
         [Self::Nothing, Self::Everything, Self::Before, Self::BeforeEach, Self::Scattered];
 }
 
-/// What a loss of power leaves.
+/// The effect of a loss of power.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Loss {
-    /// Of what was not synced.
+    /// How much survives of what was not synced.
     pub share: Share,
-    /// Which disks lost power, by their entry of the root; the others have everything. `None`: all.
+    /// The disks that lost power, by their entry of the root; the others keep everything. `None`:
+    /// all.
     pub volumes: Option<HashSet<Node>>,
-    /// For all that is left to chance.
+    /// For all random choices.
     pub seed: u64,
-    /// Whether attributes may be lost that a file had before it got a name that is there.
+    /// Whether attributes may be lost that a file had before it got a name that survived.
     pub strict: bool,
 }
 
@@ -54,7 +56,7 @@ pub struct Cut<'h> {
 }
 
 impl<'h> Cut<'h> {
-    /// At an event; those before it have happened.
+    /// A cut at an event: the events before it have happened.
     pub fn new(history: &'h History, at: usize) -> Self {
         Self { history, at, durable: durable(history, at) }
     }
@@ -64,13 +66,13 @@ impl<'h> Cut<'h> {
         self.durable.contains(&event)
     }
 
-    /// Takes a promise back: from now on the change counts as never synced, and is lost wherever it may be. For the
-    /// tests that show that a lost write is noticed.
+    /// Withdraws a promise: the change now counts as never synced, and is lost wherever it may be.
+    /// For tests that show that a lost write is noticed.
     pub fn forget(&mut self, event: usize) {
         self.durable.remove(&event);
     }
 
-    /// What the loss leaves.
+    /// The disk after the loss.
     pub fn image(&self, loss: &Loss) -> Tree {
         let mut random = Random::new(loss.seed);
         let mut tree = Tree::new(&self.history.nodes);
@@ -117,7 +119,8 @@ impl<'h> Cut<'h> {
         self.history.volumes[subject(change).0]
     }
 
-    /// What keeps its own order: a file; all names of one disk, which has one journal.
+    /// The changes that stay in order among themselves: those of a file, or all names of one disk,
+    /// which has one journal.
     fn group(&self, change: &Change) -> (bool, Node) {
         (change.node().is_none(), change.node().unwrap_or_else(|| self.volume(change)))
     }
@@ -130,8 +133,8 @@ enum Fate {
     Lost,
 }
 
-/// A name that is there leads to a node with the attributes that it had when it got the name: one journal has both,
-/// in order. POSIX does not say so.
+/// A name that survived leads to a node with the attributes that it had when it got the name: one
+/// journal holds both, in order. POSIX does not promise it.
 fn attributes_with_names(fates: &mut [(&Change, Fate)]) {
     let mut named = HashSet::new();
     for (change, fate) in fates.iter_mut().rev() {

@@ -1,23 +1,28 @@
-//! A disk as a loss of power sees it: what was done to it, what of that must last, and what may be left.
+//! A disk under a loss of power: what was done to it, which changes must last, and what may be
+//! left.
 //!
 //! ```text
 //!   History   events in order: Change (nodes, names) · Sync · Mark
 //!      │ cut at an event
-//!   Cut       durable: covered by a sync that had returned          always in the image
-//!             the rest: kept, lost, torn, out of order              as the seed says
+//!   PowerCut  durable: covered by a sync that had returned          always in the image
+//!             the rest: kept, lost, torn, out of order              by the seed
 //!      │
 //!   Tree      nodes and names after those changes ──> directories on the real disk
 //! ```
 //!
-//! What a sync promises, and no more (POSIX, and what `store` and `meta` say that they rely on):
+//! A sync promises this and no more (POSIX, and what `store` and `meta` state that they rely on):
 //!
-//! 1. `fsync` of a file: its bytes, size and attributes, not its name. `fdatasync`, `O_DSYNC`: bytes and size.
-//! 2. `fsync` of a directory: the names in it, not what they name, and not its own name in its parent.
-//! 3. `syncfs`: everything below the top directory that the descriptor is in (each stands for a disk of its own).
-//! 4. A rename happens whole or not at all. All else without a sync may be there, missing, or there before what was
-//!    done earlier; writes may be torn at sectors, and a file may have grown without its bytes.
-//! 5. A name that is there leads to a node with the attributes that it had when it got that name. POSIX does not
-//!    promise it, the journals of ext4, XFS and btrfs do; [`Loss::strict`] does without.
+//! 1. `fsync` of a file: its bytes, size and attributes, not its name. `fdatasync`, `O_DSYNC`:
+//!    bytes and size.
+//! 2. `fsync` of a directory: the names in it, not the files they name, and not its own name in its
+//!    parent.
+//! 3. `syncfs`: everything below the top directory that the descriptor is in (each stands for a
+//!    disk).
+//! 4. A rename happens completely or not at all. Any other change without a sync may be there, be
+//!    missing, or be there before earlier ones. Writes may be torn at sectors, and a file may have
+//!    grown without its bytes.
+//! 5. A name leads to a node with the attributes that it had when it got the name. POSIX does not
+//!    promise that; the journals of ext4, XFS and btrfs do. [`Loss::strict`] does without it.
 
 mod cut;
 mod tree;
@@ -34,18 +39,18 @@ impl Node {
     pub const ROOT: Self = Self(0);
 }
 
-/// What a node is from its birth.
+/// The kind of a node, which never changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A file, with its permission bits.
     File(u32),
     /// A directory, with its permission bits.
     Directory(u32),
-    /// A symbolic link, and what it says.
+    /// A symbolic link and its target.
     Link(Vec<u8>),
 }
 
-/// One change that is whole or not at all, but for [`Change::Write`], which may be torn.
+/// One change. It is atomic, except for [`Change::Write`], which may be torn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
     /// Bytes at an offset.
@@ -54,18 +59,18 @@ pub enum Change {
         node: Node,
         /// In bytes.
         offset: u64,
-        /// What was written.
+        /// The bytes written.
         bytes: Vec<u8>,
-        /// Through a descriptor with `O_DSYNC`: lasts by itself.
+        /// Through a descriptor with `O_DSYNC`: durable without a further sync.
         lasting: bool,
     },
-    /// A new size; what is new is zeros.
+    /// A new size; new bytes are zeros.
     Resize(Node, u64),
     /// Zeros in a range (offset, bytes); the size stays.
     Punch(Node, u64, u64),
     /// An extended attribute; `None` removes it.
     Attribute(Node, Vec<u8>, Option<Vec<u8>>),
-    /// Names together: (directory, name, what it names from now on). A rename has two.
+    /// Several names together: (directory, name, the node that it names now). A rename has two.
     Names(Vec<(Node, Vec<u8>, Option<Node>)>),
 }
 
@@ -85,9 +90,9 @@ impl Change {
 /// What was synced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Synced {
-    /// A file or directory; with `data_only` no attributes.
+    /// A file or directory; with `data_only` without attributes.
     Node {
-        /// Which.
+        /// The node.
         node: Node,
         /// `fdatasync`.
         data_only: bool,
@@ -96,7 +101,7 @@ pub enum Synced {
     Volume(Node),
 }
 
-/// What the recorder saw.
+/// An event that the recorder saw.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A change whose call has returned.
@@ -105,19 +110,20 @@ pub enum Event {
     Sync {
         /// What was synced.
         synced: Synced,
-        /// Events before this one had happened when the sync began: these it covers.
+        /// It covers the events before this one, which had happened when it began.
         since: usize,
     },
-    /// What the load said of itself.
+    /// A mark that the load wrote.
     Mark(String),
 }
 
 /// Everything that was done to a directory that was empty at first.
 #[derive(Clone, Default, Debug)]
 pub struct History {
-    /// What each node is. The first is the root.
+    /// The kind of each node. The first is the root.
     pub nodes: Vec<Kind>,
-    /// Which entry of the root each node was made below ([`Node::ROOT`] for the root and files in it).
+    /// The entry of the root that each node was created below ([`Node::ROOT`] for the root and
+    /// files in it).
     pub volumes: Vec<Node>,
     /// In the order of the kernel.
     pub events: Vec<Event>,
@@ -129,7 +135,7 @@ impl History {
         Self { nodes: vec![Kind::Directory(0o755)], volumes: vec![Node::ROOT], events: Vec::new() }
     }
 
-    /// Marks, and which event each is.
+    /// All marks with their event numbers.
     pub fn marks(&self) -> impl Iterator<Item = (usize, &str)> {
         self.events.iter().enumerate().filter_map(|(at, event)| match event {
             Event::Mark(text) => Some((at, text.as_str())),
@@ -137,7 +143,7 @@ impl History {
         })
     }
 
-    /// What lies on the disk after all of it.
+    /// The contents of the disk after all events.
     pub fn end(&self) -> Tree {
         let mut tree = Tree::new(&self.nodes);
         for event in &self.events {

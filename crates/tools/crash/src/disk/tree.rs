@@ -1,4 +1,4 @@
-//! Nodes and names in memory, and their way to and from a real directory.
+//! Nodes and names in memory; written to a real directory and compared with one.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,7 +16,7 @@ use super::{Change, Kind, Node};
 
 /// Zeros of this length become a hole in an image.
 const BLOCK_BYTES: usize = 4096;
-/// Room for one attribute's value: the largest that the kernel knows.
+/// The largest value of an attribute that the kernel allows.
 const ATTRIBUTE_BYTES_MAX: usize = 64 << 10;
 
 /// A tree of nodes at one moment.
@@ -40,18 +40,18 @@ impl Contents {
 }
 
 impl Tree {
-    /// These nodes, with nothing in them and no names.
+    /// These nodes, empty and without names.
     pub fn new(nodes: &[Kind]) -> Self {
         Self { nodes: nodes.iter().cloned().map(Contents::new).collect() }
     }
 
-    /// One node more.
+    /// Adds a node.
     pub fn add(&mut self, kind: Kind) -> Node {
         self.nodes.push(Contents::new(kind));
         Node(self.nodes.len() - 1)
     }
 
-    /// What a name in a directory names.
+    /// The node that a name in a directory names.
     pub fn lookup(&self, directory: Node, name: &[u8]) -> Option<Node> {
         self.nodes[directory.0].names.get(name).copied()
     }
@@ -61,7 +61,7 @@ impl Tree {
         &self.nodes[node.0].bytes
     }
 
-    /// What a node is.
+    /// The kind of a node.
     pub fn kind(&self, node: Node) -> &Kind {
         &self.nodes[node.0].kind
     }
@@ -87,7 +87,7 @@ impl Tree {
         })
     }
 
-    /// New permission bits.
+    /// Sets new permission bits.
     pub fn set_mode(&mut self, node: Node, mode: u32) {
         match &mut self.nodes[node.0].kind {
             Kind::File(bits) | Kind::Directory(bits) => *bits = mode,
@@ -95,7 +95,7 @@ impl Tree {
         }
     }
 
-    /// Does one change.
+    /// Applies one change.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Write { node, offset, bytes, .. } => self.write(*node, *offset, bytes),
@@ -142,7 +142,7 @@ impl Tree {
         content.resize(content.len().max(bytes as usize), 0);
     }
 
-    /// Writes everything below the root into a directory, which is made.
+    /// Creates a directory with everything below the root.
     pub fn write_to(&self, directory: &Path) -> Result<()> {
         self.write_directory(Node::ROOT, directory, &mut HashMap::new())
     }
@@ -157,7 +157,8 @@ impl Tree {
         for (name, node) in &self.nodes[node.0].names {
             let path = path.join(std::ffi::OsStr::from_bytes(name));
             match &self.nodes[node.0].kind {
-                // A cut out of order may leave a directory under two names; it is written under each.
+                // A cut out of order may leave a directory under two names; it is written under
+                // each.
                 Kind::Directory(_) => self.write_directory(*node, &path, written)?,
                 Kind::Link(target) => symlink(std::ffi::OsStr::from_bytes(target), &path)?,
                 Kind::File(mode) => match written.get(node) {
@@ -191,8 +192,8 @@ impl Tree {
         Ok(file.set_permissions(fs::Permissions::from_mode(mode))?)
     }
 
-    /// How a real directory differs from this tree, in words; nothing if it does not. `aside` names files whose
-    /// bytes are not compared.
+    /// How a real directory differs from this tree, in words; empty if it does not. `aside` names
+    /// files whose bytes are not compared.
     pub fn differences(&self, directory: &Path, aside: &[&str]) -> Result<Vec<String>> {
         let mut found = Vec::new();
         self.compare(Node::ROOT, directory, aside, &mut found)?;
@@ -213,14 +214,12 @@ impl Tree {
         }
         let recorded = &self.nodes[node.0].names;
         for name in recorded.keys().filter(|name| !real.contains_key(*name)) {
-            found.push(format!("{} was recorded and is not there", show(path, name)));
+            found.push(format!("{} was recorded and does not exist", show(path, name)));
         }
         for (name, kind) in real {
             let below = path.join(std::ffi::OsStr::from_bytes(&name));
             match (recorded.get(&name), kind) {
-                (None, _) => {
-                    found.push(format!("{} is there and was not recorded", below.display()))
-                }
+                (None, _) => found.push(format!("{} exists and was not recorded", below.display())),
                 (Some(node), kind) if kind.is_dir() => self.compare(*node, &below, aside, found)?,
                 (Some(_), kind) if !kind.is_file() => {}
                 (Some(_), _) if aside.iter().any(|aside| aside.as_bytes() == name) => {}

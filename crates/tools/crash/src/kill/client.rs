@@ -1,4 +1,4 @@
-//! A client that is a process of its own, so that it can be killed between any two instructions.
+//! A client in a process of its own, so that it can be killed between any two instructions.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -12,11 +12,12 @@ use braid_client::Client;
 use super::Worker;
 use crate::{cluster, load::Actor};
 
-/// The process: says on standard output what it begins and what was acknowledged, until it is killed.
+/// The client process: prints each operation that it begins and each acknowledgement, until it is
+/// killed.
 pub fn run_client(mds: &str, key: &Path, below: &str, seed: u64, parts: u16) -> Result<()> {
     let mut actor = Actor::new(cluster::connect(mds, key)?, parts);
     let mut worker = Worker::new(seed, below, parts);
-    // Flushed each time: what was acknowledged was said before the kill.
+    // Flushed each time: every acknowledgement is printed before the kill.
     let say = |text: &str| {
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
@@ -35,7 +36,7 @@ pub fn run_client(mds: &str, key: &Path, below: &str, seed: u64, parts: u16) -> 
     }
 }
 
-/// Its parent's side.
+/// The parent's handle of the process.
 pub struct ClientProcess {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -60,7 +61,8 @@ impl ClientProcess {
         Ok(Self { child, lines, worker: Worker::new(seed, below, parts) })
     }
 
-    /// SIGKILL; then everything that it was told is there, and what it was at happened wholly or not at all.
+    /// Sends SIGKILL. Then everything that was acknowledged must be there, and the interrupted
+    /// operation must have happened completely or not at all.
     pub fn kill_and_check(mut self, client: &Client) -> Result<Worker, String> {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -71,7 +73,8 @@ impl ClientProcess {
                 Some("done") => {
                     begun.take().iter().for_each(|operation| self.worker.acknowledge(operation))
                 }
-                // The parent looks whether it happened, as if the client had been killed in it.
+                // The parent checks whether it happened, as if the client had been killed during
+                // it.
                 _ => {}
             }
         }

@@ -22,14 +22,14 @@ const IODS: usize = 3;
 const WORKERS: u64 = 3;
 /// Kills of daemons in one round.
 const KILLS_MAX: u64 = 3;
-/// The load runs at most so long before a kill.
+/// The longest time of load before a kill.
 const BEFORE_KILL_MS_MAX: u64 = 250;
-/// What was killed stays away at most so long.
+/// The longest time for which a killed process stays down.
 const AWAY_MS_MAX: u64 = 150;
-/// Sizes are collected and deletions done behind the scenes, at the latest when the grace period after a restart is
-/// over: so long fsck may find something.
+/// Sizes are collected and objects deleted in the background, at the latest after the grace period
+/// of a restart. Until then fsck may find something.
 const QUIET_WITHIN: Duration = Duration::from_secs(60);
-/// Between two looks of fsck.
+/// Interval between two runs of fsck.
 const QUIET_POLL: Duration = Duration::from_millis(250);
 
 /// A cluster under kills.
@@ -42,7 +42,8 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Starts the cluster in `dir`. `own` is the program whose `--client` is the client that is killed.
+    /// Starts the cluster in `dir`. `own` is the program whose `--client` is the client that is
+    /// killed.
     pub fn start(braid: &Braid, own: &Path, dir: &Path, seed: u64) -> Result<Self> {
         let cluster = Cluster::start(braid, dir, IODS)?;
         let worker = |number| {
@@ -56,19 +57,19 @@ impl Rounds {
         Ok(Self { own: own.to_owned(), cluster, random: Random::new(seed), workers, round: 0 })
     }
 
-    /// The cluster, for tests that do it harm.
+    /// The cluster, for tests that damage it.
     pub fn cluster(&mut self) -> &mut Cluster {
         &mut self.cluster
     }
 
-    /// Operations acknowledged and cut off so far.
+    /// Operations acknowledged and interrupted so far.
     pub fn counts(&self) -> (u64, u64) {
         self.workers
             .iter()
             .fold((0, 0), |sum, worker| (sum.0 + worker.acknowledged, sum.1 + worker.cut_off))
     }
 
-    /// One round.
+    /// Runs one round.
     ///
     /// # Errors
     /// The promise that was broken.
@@ -81,7 +82,7 @@ impl Rounds {
     fn load_and_kill(&mut self) -> Result<(), String> {
         self.round += 1;
         let stop = AtomicBool::new(false);
-        let told = |why: anyhow::Error| format!("{why:#}");
+        let text = |why: anyhow::Error| format!("{why:#}");
         let below = format!("/c{}", self.round);
         let contact = self.cluster.contact();
         let process = ClientProcess::start(
@@ -91,9 +92,9 @@ impl Rounds {
             self.random.next_u64() >> 32,
             IODS as u16,
         );
-        let process = process.map_err(told)?;
+        let process = process.map_err(text)?;
         let clients: Result<Vec<_>> = self.workers.iter().map(|_| self.cluster.client()).collect();
-        let clients = clients.context("connecting").map_err(told)?;
+        let clients = clients.context("connecting").map_err(text)?;
         let (cluster, random) = (&mut self.cluster, &mut self.random);
         thread::scope(|scope| {
             let stop = &stop;
@@ -104,28 +105,29 @@ impl Rounds {
                 .map(|(worker, client)| scope.spawn(move || worker.work(client, stop)))
                 .collect();
             let killed = kill_some(cluster, random);
-            let judged = killed.and_then(|()| cluster.client().context("connecting")).map_err(told);
-            let judged = judged.and_then(|client| process.kill_and_check(&client).map(drop));
+            let checked =
+                killed.and_then(|()| cluster.client().context("connecting")).map_err(text);
+            let checked = checked.and_then(|client| process.kill_and_check(&client).map(drop));
             stop.store(true, Ordering::Relaxed);
             let outcomes = running
                 .into_iter()
                 .map(|worker| worker.join().unwrap_or(Err("a worker panicked".into())));
             let outcomes: Result<Vec<()>, String> = outcomes.collect();
-            judged.and(outcomes.map(drop))
+            checked.and(outcomes.map(drop))
         })
     }
 
-    /// Every tree is what was acknowledged.
+    /// Every tree must equal its acknowledged state.
     ///
     /// # Errors
-    /// What is not.
+    /// The difference.
     pub fn check(&mut self) -> Result<(), String> {
         self.cluster.check_alive().map_err(|why| format!("{why:#}"))?;
         let client = self.cluster.client().map_err(|why| format!("connecting: {why:#}"))?;
         self.workers.iter().try_for_each(|worker| worker.check(&client))
     }
 
-    /// fsck finds nothing, once what goes on behind the scenes is over.
+    /// fsck must find nothing once background work has ended.
     fn fsck_once_quiet(&self) -> Result<(), String> {
         let since = Instant::now();
         loop {
@@ -138,7 +140,7 @@ impl Rounds {
     }
 }
 
-/// Kills and starts again: the metadata server, an I/O daemon, or all of them.
+/// Kills the metadata server, an I/O daemon, or all of them, and starts them again.
 fn kill_some(cluster: &mut Cluster, random: &mut Random) -> Result<()> {
     for _ in 0..=random.below(KILLS_MAX) {
         thread::sleep(Duration::from_millis(random.below(BEFORE_KILL_MS_MAX)));

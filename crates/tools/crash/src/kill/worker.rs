@@ -1,4 +1,4 @@
-//! One program of the load, and what it knows to be true.
+//! One program of the load, and its model of the expected state.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,12 +14,12 @@ pub struct Worker {
     script: Script,
     /// Operations that were acknowledged.
     pub acknowledged: u64,
-    /// Operations that were cut off by a kill.
+    /// Operations that a kill interrupted.
     pub cut_off: u64,
 }
 
 impl Worker {
-    /// With nothing in its directory, not even that.
+    /// A worker whose directory does not exist yet.
     pub fn new(seed: u64, below: &str, parts: u16) -> Self {
         let script = Script::new(seed, below);
         Self {
@@ -32,12 +32,12 @@ impl Worker {
         }
     }
 
-    /// What is true.
+    /// The expected state.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// What it does next.
+    /// Its next operation.
     pub fn next_operation(&mut self) -> Operation {
         if self.model.is_empty() {
             return Operation::MakeDirectory(self.below.clone());
@@ -45,7 +45,7 @@ impl Worker {
         self.script.next(&self.model)
     }
 
-    /// Loads the cluster until told to stop.
+    /// Loads the cluster until `stop` is set.
     ///
     /// # Errors
     /// A promise that was broken.
@@ -65,17 +65,17 @@ impl Worker {
         Ok(())
     }
 
-    /// It happened.
+    /// The operation happened.
     pub fn acknowledge(&mut self, operation: &Operation) {
         self.model.apply(operation);
         self.model.settle_all();
         self.acknowledged += 1;
     }
 
-    /// It was cut off: looks whether it happened, and goes on from there.
+    /// The operation was interrupted: finds out whether it happened, and continues from there.
     ///
     /// # Errors
-    /// Neither the state before nor that after is there.
+    /// Neither the state before nor the state after it was found.
     pub fn resolve(
         &mut self,
         client: &Client,
@@ -91,7 +91,8 @@ impl Worker {
             Err(not_after) => match judge_exact(&self.model, &self.below, &found) {
                 Ok(()) => Ok(self.model.clone()),
                 Err(not_before) => Err(format!(
-                    "{operation:?} failed ({why}) and is neither done ({not_after}) nor not done ({not_before}) (I7)"
+                    "{operation:?} failed ({why}) and neither happened ({not_after}) \
+                     nor did not happen ({not_before}) (I7)"
                 )),
             },
         };
@@ -100,10 +101,10 @@ impl Worker {
         Ok(())
     }
 
-    /// Everything acknowledged is there, and nothing else.
+    /// Everything acknowledged must be there, and nothing else.
     ///
     /// # Errors
-    /// What is not.
+    /// The difference.
     pub fn check(&self, client: &Client) -> Result<(), String> {
         judge_exact(&self.model, &self.below, &self.see(client)?)
     }
@@ -116,7 +117,8 @@ impl Worker {
     }
 }
 
-/// An answer that no kill excuses: the operation was possible, so it was done twice, or its file was lost.
+/// An error that no kill explains: the operation was possible, so it ran twice or its file was
+/// lost.
 fn refuse_wrong_answer(operation: &Operation, why: &Error) -> Result<(), String> {
     match why.status() {
         Status::Unreachable
@@ -130,7 +132,7 @@ fn refuse_wrong_answer(operation: &Operation, why: &Error) -> Result<(), String>
         | Status::BadCapability
         | Status::StaleHandle => Ok(()),
         status => {
-            Err(format!("{operation:?} was possible and was answered {status:?}: {why} (I6, I7)"))
+            Err(format!("{operation:?} was possible and returned {status:?}: {why} (I6, I7)"))
         }
     }
 }

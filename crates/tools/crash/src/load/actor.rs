@@ -1,4 +1,4 @@
-//! Does operations with the client library.
+//! Runs operations with the client library.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::model::{Model, Operation, filling};
 
 /// Small stripes, so that small files lie on all daemons; in bytes.
 const STRIPE_BYTES: u64 = 16 << 10;
-/// More handles than this are not kept open.
+/// At most this many handles stay open.
 const OPEN_MAX: usize = 8;
 
 /// One program with its open files.
@@ -19,25 +19,25 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Files are spread over `parts` I/O daemons.
+    /// Files are distributed over `parts` I/O daemons.
     pub fn new(client: Client, parts: u16) -> Self {
         Self { client, parts, open: HashMap::new() }
     }
 
-    /// The client it uses.
+    /// Its client.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Every handle is gone, as if its program had died.
+    /// Drops every handle, as if its program had died.
     pub fn forget(&mut self) {
         self.open.clear();
     }
 
-    /// Does one operation; `model` is the state before it.
+    /// Runs one operation; `model` is the state before it.
     ///
     /// # Errors
-    /// What the library says.
+    /// Those of the library.
     pub fn act(&mut self, model: &Model, operation: &Operation) -> Result<()> {
         match operation {
             Operation::MakeDirectory(path) => self.client.mkdir(&**path, 0o755).map(drop),
@@ -83,7 +83,7 @@ impl Actor {
         Ok(())
     }
 
-    /// The open handle of the file behind a path, opened if need be.
+    /// The open handle of the file at a path; opens it if necessary.
     fn file(&mut self, model: &Model, path: &str) -> Result<&File> {
         let file = model.file(path).unwrap_or(usize::MAX);
         if !self.open.contains_key(&file) {

@@ -1,4 +1,4 @@
-//! What the bytes of one file must be and may be.
+//! Required and allowed bytes of one file.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ pub(super) enum Edit {
 /// One file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Contents {
-    /// Certain.
+    /// Certain bytes.
     pub(super) base: Vec<u8>,
-    /// There or not.
+    /// Changes that may or may not have happened.
     pub(super) pending: Vec<Edit>,
 }
 
@@ -29,27 +29,27 @@ pub struct Bytes {
 }
 
 impl Contents {
-    /// Everything pending has become certain.
+    /// Makes all pending changes certain.
     pub(super) fn settle(&mut self) {
         for edit in std::mem::take(&mut self.pending) {
             edit.apply(&mut self.base);
         }
     }
 
-    /// The bytes with everything pending.
+    /// The bytes with all pending changes.
     pub(super) fn all(&self) -> Vec<u8> {
         let mut bytes = self.base.clone();
         self.pending.iter().for_each(|edit| edit.apply(&mut bytes));
         bytes
     }
 
-    /// Why what was found cannot be; `None` if it can.
+    /// Why the found bytes are impossible; `None` if they are possible.
     pub(super) fn refutes(&self, found: &Bytes) -> Option<Impossible> {
         if found.unreadable.is_empty() && found.bytes == self.all() {
             return None;
         }
         let intents = self.pending.iter().filter(|edit| edit.is_intent()).count();
-        // Cuts and holes are intents of the metadata server: in order, each whole.
+        // Truncates and punches are intents of the metadata server: in order, each complete.
         let refutations: Vec<_> =
             (0..=intents).rev().map_while(|applied| self.refutes_with(found, applied)).collect();
         if refutations.len() > intents { refutations.into_iter().next() } else { None }
@@ -72,7 +72,7 @@ impl Contents {
         (0..size).find_map(|at| self.refutes_byte(&edits, found, at))
     }
 
-    /// The pending edits, with so many of the intents.
+    /// The pending changes, with only the first `intents` of the intents.
     fn edits(&self, intents: usize) -> Vec<&Edit> {
         let mut seen = 0;
         let counts = |edit: &&Edit| {
@@ -104,7 +104,7 @@ impl Contents {
         if let Some((_, _, why)) =
             found.unreadable.iter().find(|(from, to, _)| (*from..*to).contains(&at))
         {
-            // Beyond the certain end nothing was promised.
+            // Nothing was promised after the certain end.
             let promised = !touched && at < self.base.len();
             return promised.then(|| Impossible::Unreadable { at, why: why.clone() });
         }
@@ -147,7 +147,7 @@ impl fmt::Display for Impossible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Size { found, least, most } if least == most => {
-                write!(f, "has {found} bytes, acknowledged were {least} (I5, I6)")
+                write!(f, "has {found} bytes, {least} were acknowledged (I5, I6)")
             }
             Self::Size { found, least, most } => {
                 write!(f, "has {found} bytes, not {least} to {most} (I5, I6)")
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn certain_bytes_are_wanted_exactly() {
+    fn certain_bytes_must_match_exactly() {
         let mut file = Contents { base: vec![], pending: vec![write(0, b"abcd"), write(2, b"xy")] };
         assert!(file.refutes(&found(b"ab")).is_none() && file.refutes(&found(b"abcy")).is_none());
         file.settle();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_is_there_in_any_part_but_a_cut_is_whole() {
+    fn pending_writes_may_be_partial_but_a_truncate_is_whole() {
         let file =
             Contents { base: b"abcdef".to_vec(), pending: vec![Edit::Resize(2), write(4, b"XY")] };
         for may in [&b"abcdef"[..], b"abcdXY", b"abcdXf", b"ab", b"ab\0\0XY", b"ab\0\0\0Y"] {
@@ -193,13 +193,14 @@ mod tests {
         }
         for may_not in [&b"abc"[..], b"ab\0\0e", b"abc\0XY", b"abcdZY", b"abcdefg", b"a"] {
             let refuted = file.refutes(&found(may_not));
-            // "abc" may be the cut file with half a write behind it: then its third byte is a zero.
+            // "abc" may be the truncated file followed by half a write: then its third byte is a
+            // zero.
             assert!(refuted.is_some(), "{may_not:?}");
         }
     }
 
     #[test]
-    fn a_part_that_is_lost_is_excused_only_where_nothing_was_certain() {
+    fn a_lost_part_is_allowed_only_where_nothing_was_certain() {
         let file = Contents { base: b"ab".to_vec(), pending: vec![write(2, b"cd")] };
         let lost = |from, to| Bytes {
             bytes: b"ab\0\0".to_vec(),

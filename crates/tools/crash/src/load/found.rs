@@ -6,10 +6,10 @@ use braid_client::{Client, FileIndex, FileKind, OpenOptions, Status};
 
 use super::contents::Bytes;
 
-/// Where a read failed, it is tried again in pieces of this size, in bytes.
+/// If a read fails, it is repeated in pieces of this size, in bytes.
 const PIECE_BYTES: usize = 4096;
 
-/// One name as found.
+/// A name that was found.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
     Directory,
@@ -18,7 +18,8 @@ pub(super) enum Entry {
         links: u32,
         bytes: Bytes,
     },
-    /// A file whose daemons cannot say what it is: an object that was never synced has no record.
+    /// A file whose daemons cannot report its attributes: an object that was never synced has no
+    /// record.
     Lost {
         index: FileIndex,
         why: String,
@@ -27,15 +28,15 @@ pub(super) enum Entry {
     Other(FileKind),
 }
 
-/// A tree as found, by path.
+/// A tree that was found, by path.
 #[derive(Clone, Debug, Default)]
 pub struct Found(pub(super) BTreeMap<String, Entry>);
 
 impl Found {
-    /// Everything below `below` and that itself.
+    /// Everything below `below`, and `below` itself.
     ///
     /// # Errors
-    /// Something that has a name cannot be asked for.
+    /// Something that has a name cannot be read.
     pub fn see(client: &Client, below: &str) -> Result<Self, String> {
         let mut found = Self::default();
         found.0.insert(below.to_owned(), Entry::Directory);
@@ -43,7 +44,7 @@ impl Found {
         Ok(found)
     }
 
-    /// Whether something of a file is gone, in a way that a client is told (I11).
+    /// Whether a part of a file is lost and a client gets an error for it (I11).
     pub fn has_losses(&self) -> bool {
         self.0.values().any(|entry| match entry {
             Entry::Lost { .. } => true,
@@ -93,7 +94,7 @@ fn read(client: &Client, path: &str, index: FileIndex) -> Result<Entry, String> 
         Err(why) if is_loss(why.status()) => {
             return Ok(Entry::Lost { index, why: why.to_string() });
         }
-        Err(why) => return Err(fail("asking for", why)),
+        Err(why) => return Err(fail("reading the attributes of", why)),
     };
     if attributes.file != index {
         return Err(format!(
@@ -110,7 +111,7 @@ fn read(client: &Client, path: &str, index: FileIndex) -> Result<Entry, String> 
             let end = bytes.bytes.len();
             return Err(format!("{path} has {end} bytes and can be read up to {read} (I5)"));
         }
-        // Only what was flushed is recorded as existing, and the disk of an image has kept it.
+        // Only flushed parts are recorded as existing, and the image's disk has kept them.
         Err(why) if why.status() == Status::ObjectLost => return Err(fail("reading", why)),
         Err(_) => {
             for at in (0..bytes.bytes.len()).step_by(PIECE_BYTES) {

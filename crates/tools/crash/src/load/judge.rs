@@ -1,4 +1,4 @@
-//! Holds what was found against what was promised.
+//! Compares what was found with what was promised.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use super::{
     model::{Model, Named, Operation},
 };
 
-/// Processes were killed: names are those of the model exactly, bytes what is certain and what is pending.
+/// After kills of processes: names must equal those of the model, bytes its certain and pending
+/// ones.
 ///
 /// # Errors
 /// The first promise that does not hold.
@@ -16,11 +17,11 @@ pub fn judge_exact(model: &Model, below: &str, found: &Found) -> Result<(), Stri
     bytes(model, model, found)
 }
 
-/// Power was lost: names are those after `done` of the operations, for some `done` from `forced` to all of them.
-/// `contents` has what is certain of each file. How many it were is returned.
+/// After a loss of power: names must be those after the first `done` operations, for some `done`
+/// from `forced` to all. `contents` has the certain bytes of each file. Returns `done`.
 ///
 /// # Errors
-/// The promise that does not hold, seen from where most of the operations hold.
+/// The promise that does not hold, as seen from the closest state.
 pub fn judge_prefix(
     operations: &[Operation],
     forced: usize,
@@ -41,7 +42,7 @@ pub fn judge_prefix(
         let alike = named.is_ok();
         match named.and_then(|()| bytes(&states[done], contents, found)) {
             Ok(()) => return Ok(done),
-            // Names that agree with bytes that do not say more than names that do not.
+            // If names agree and bytes do not, that says more than names that disagree.
             Err(why) if alike || closest.is_none() => closest = Some((done, why)),
             Err(_) => {}
         }
@@ -57,19 +58,19 @@ fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {
     let inside = format!("{below}/");
     let ours = |path: &&String| **path == below || path.starts_with(&inside);
     if let Some(path) = found.0.keys().find(|path| !model.names.contains_key(*path)) {
-        return Err(format!("{path} is there and should not be"));
+        return Err(format!("{path} exists and should not"));
     }
     let mut files = BTreeMap::new();
     for path in model.names.keys().filter(ours) {
         let entry = found.0.get(path).ok_or_else(|| format!("{path} is missing"))?;
         match (&model.names[path], entry) {
             (Named::Directory, Entry::Directory) => {}
-            (Named::Symbolic(said), Entry::Symbolic(says)) if said == says => {}
+            (Named::Symbolic(wanted), Entry::Symbolic(target)) if wanted == target => {}
             (Named::File(file), Entry::File { index, links, .. }) => {
                 let names = model.paths_of(*file).count();
                 if *links as usize != names {
                     return Err(format!(
-                        "{path} says that it has {links} names, and it has {names} (I7)"
+                        "{path} has a link count of {links} and {names} names (I7)"
                     ));
                 }
                 if files.insert(*index, *file).is_some_and(|other| other != *file) {

@@ -10,45 +10,46 @@ use super::{
 /// One operation of the load. Paths begin with `/`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// A new directory.
+    /// Creates a directory.
     MakeDirectory(String),
-    /// An empty directory goes.
+    /// Removes an empty directory.
     RemoveDirectory(String),
-    /// A new, empty file.
+    /// Creates an empty file.
     Create(String),
-    /// Bytes of a file: those of `filling` with this number.
+    /// Writes bytes: those of `filling` with this number.
     Write {
-        /// Which file.
+        /// The file.
         path: String,
         /// In bytes.
         offset: usize,
         /// How many.
         bytes: usize,
-        /// What.
+        /// The number of the filling.
         fill: u64,
     },
-    /// A new size.
+    /// Sets a new size.
     Resize(String, usize),
-    /// Zeros from an offset, so many.
+    /// Zeros from an offset, this many.
     Punch(String, usize, usize),
-    /// Everything of the file is to last.
+    /// Makes everything of the file durable.
     Sync(String),
-    /// The handle of the file is closed; the next use opens it again.
+    /// Closes the handle of the file; the next use opens it again.
     Close(String),
-    /// A new name; what had it is gone.
+    /// Gives a file a new name; the file that had it is removed.
     Rename(String, String),
-    /// A further name.
+    /// Adds a name.
     Link(String, String),
-    /// A symbolic link: what it says, its name.
+    /// Creates a symbolic link: its target, its name.
     Symbolic(String, String),
-    /// A name of a file goes.
+    /// Removes a name of a file.
     Unlink(String),
-    /// The names in a directory are to last.
+    /// Makes the names in a directory durable.
     SyncDirectory(String),
 }
 
 impl Operation {
-    /// Whether everything that the metadata server acknowledged before is to last when this is acknowledged.
+    /// Whether its acknowledgement makes everything durable that the metadata server acknowledged
+    /// before.
     pub fn forces(&self) -> bool {
         matches!(self, Self::Sync(_) | Self::SyncDirectory(_))
     }
@@ -72,7 +73,7 @@ pub(super) enum Named {
     Symbolic(String),
 }
 
-/// The tree as the operations so far make it.
+/// The tree after the operations so far.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Model {
     pub(super) names: BTreeMap<String, Named>,
@@ -80,7 +81,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Does an operation, acknowledged or not: what it does to bytes is pending.
+    /// Runs an operation, acknowledged or not: its changes of bytes are pending.
     pub fn apply(&mut self, operation: &Operation) {
         match operation {
             Operation::MakeDirectory(path) => {
@@ -143,7 +144,7 @@ impl Model {
         self.names.is_empty()
     }
 
-    /// What was pending is as it was found.
+    /// Takes over pending changes as they were found.
     pub fn adopt(&mut self, found: &Found) {
         for (path, entry) in &found.0 {
             if let (Some(file), Entry::File { bytes, .. }) = (self.file(path), entry)
@@ -156,7 +157,7 @@ impl Model {
         self.settle_all();
     }
 
-    /// The file behind a path.
+    /// The file at a path.
     pub fn file(&self, path: &str) -> Option<usize> {
         match self.names.get(path) {
             Some(Named::File(file)) => Some(*file),
@@ -164,17 +165,17 @@ impl Model {
         }
     }
 
-    /// How long a file is with everything pending.
+    /// The length of a file with all pending changes.
     pub fn size(&self, file: usize) -> usize {
         self.files[file].all().len()
     }
 
-    /// The bytes of one file are certain: it was synced.
+    /// Makes the bytes of one file certain: it was synced.
     pub fn settle(&mut self, file: usize) {
         self.files[file].settle();
     }
 
-    /// The bytes of all files are certain: only processes can die.
+    /// Makes the bytes of all files certain: only processes can die.
     pub fn settle_all(&mut self) {
         self.files.iter_mut().for_each(Contents::settle);
     }

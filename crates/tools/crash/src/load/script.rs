@@ -1,11 +1,11 @@
-//! Operations from a seed, each of them possible where the model stands.
+//! Operations from a seed, each possible in the state of the model.
 
 use super::model::{Model, Named, Operation};
 use braid_types::Random;
 
-/// Names in each directory: few, so that they are used again and again.
+/// Names in each directory: few, so that they are reused often.
 const NAMES: u64 = 6;
-/// Files stay about as small as this, in bytes: a few stripes.
+/// Files stay at about this size, in bytes: a few stripes.
 const FILE_BYTES: u64 = 160 << 10;
 /// The largest write, in bytes.
 const WRITE_BYTES: u64 = 48 << 10;
@@ -19,12 +19,12 @@ pub struct Script {
 }
 
 impl Script {
-    /// Operations below `below`, a path without a `/` at its end.
+    /// Operations below `below`, a path without a final `/`.
     pub fn new(seed: u64, below: &str) -> Self {
         Self { random: Random::new(seed), below: below.to_owned(), fills: seed << 20 }
     }
 
-    /// One that can be done now.
+    /// An operation that is possible now.
     pub fn next(&mut self, model: &Model) -> Operation {
         loop {
             let drawn = self.random.below(100);
@@ -69,7 +69,7 @@ impl Script {
     fn write(&mut self, model: &Model) -> Option<Operation> {
         let path = self.some_file(model)?;
         let end = model.size(model.file(&path)?) as u64;
-        // Mostly at the end or inside, now and then leaving a hole.
+        // Mostly at the end or inside; sometimes after a hole.
         let offset = match self.random.below(4) {
             0 | 1 => end.min(FILE_BYTES),
             2 => self.random.below(end + 1),
@@ -82,7 +82,7 @@ impl Script {
 
     fn rename(&mut self, model: &Model) -> Option<Operation> {
         let from = self.some(model, |_| true).filter(|path| *path != self.below)?;
-        // Over another file, or to a new name; a directory only to a new one outside of itself.
+        // Over another file, or to a new name; a directory only to a new name outside itself.
         let directory = model.names.get(&from) == Some(&Named::Directory);
         let to = match self.random.below(2) {
             0 if !directory => self.some(model, |named| *named != Named::Directory)?,
@@ -110,7 +110,7 @@ impl Script {
         self.random.pick(&paths).cloned()
     }
 
-    /// A name that is not there, in a directory that is.
+    /// An unused name in an existing directory.
     fn free(&mut self, model: &Model) -> Option<String> {
         let directory = self.some(model, |named| *named == Named::Directory)?;
         let path = format!("{directory}/n{}", self.random.below(NAMES));
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_operations_again_and_every_kind_of_them() {
+    fn a_seed_repeats_its_operations_and_draws_every_kind() {
         let run = |seed| {
             let (mut model, mut script) = (Model::default(), Script::new(seed, "/w"));
             model.apply(&Operation::MakeDirectory("/w".into()));

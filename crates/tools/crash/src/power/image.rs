@@ -1,4 +1,4 @@
-//! One crash image: made, started, looked at.
+//! One crash image: created, started, checked.
 
 use std::{
     fs,
@@ -16,14 +16,14 @@ use crate::{
     load::{Found, judge_prefix},
 };
 
-/// Files made after the recovery: their indexes must be new, their holes empty.
+/// Files created after the recovery: their indexes must be new, their holes empty.
 const NEW_FILES: usize = 12;
-/// Where the one byte of each is.
+/// The offset of the single byte of each.
 const NEW_OFFSET: usize = 150_000;
-/// What `braid fsck` returns when it found problems.
+/// The exit status of `braid fsck` if it found problems.
 const FOUND_PROBLEMS: i32 = 7;
 
-/// What an image showed: how many operations the namespace has, or the promise that was broken.
+/// The result for an image: how many operations the namespace has, or the promise that was broken.
 pub type Verdict = Result<usize, String>;
 
 /// A cluster's directory as a loss of power leaves it.
@@ -46,10 +46,10 @@ impl<'r> Image<'r> {
         Ok(Self { recording, place, dir: dir.to_owned() })
     }
 
-    /// Starts the cluster on it and holds what clients see against what was promised.
+    /// Starts the cluster on it and compares what clients see with what was promised.
     pub fn check(&self) -> Verdict {
         let daemon = self.start()?;
-        let (done, losses) = self.look()?;
+        let (done, losses) = self.check_tree()?;
         new_files(&self.client()?)?;
         self.fsck(losses)?;
         drop(daemon);
@@ -63,8 +63,8 @@ impl<'r> Image<'r> {
         started.map_err(|why| format!("the daemons do not start on what is left: {why:#}"))
     }
 
-    /// How many operations the namespace has, and whether bytes that were never synced are missing from it.
-    fn look(&self) -> Result<(usize, bool), String> {
+    /// How many operations the namespace has, and whether it lacks bytes that were never synced.
+    fn check_tree(&self) -> Result<(usize, bool), String> {
         let place = self.place;
         let found = if place.begun == 0 { Found::default() } else { see(&self.client()?)? };
         let operations = &self.recording.operations[..place.begun];
@@ -80,8 +80,8 @@ impl<'r> Image<'r> {
             .map_err(|why| format!("connecting: {why:#}"))
     }
 
-    /// It may report; after mending it must have nothing left to say, but for what is lost and cannot be mended, and
-    /// nothing promised may have changed.
+    /// fsck may report problems. After mending it must report none, except for losses that cannot
+    /// be mended, and nothing promised may have changed.
     fn fsck(&self, losses: bool) -> Result<(), String> {
         let fsck = |mend: Option<&str>| {
             let at = |name: &str| self.dir.join(name).into_os_string();
@@ -108,11 +108,11 @@ impl<'r> Image<'r> {
         if !(after.status.success() || losses && after.status.code() == Some(FOUND_PROBLEMS)) {
             return Err(format!("fsck --mend: {}\nand left: {}", said(&mended), said(&after)));
         }
-        self.look().map(drop).map_err(|why| format!("after fsck --mend: {why}"))
+        self.check_tree().map(drop).map_err(|why| format!("after fsck --mend: {why}"))
     }
 }
 
-/// The tree; empty when even its first directory was not forced yet.
+/// The tree; empty if even its first directory was not forced yet.
 fn see(client: &Client) -> Result<Found, String> {
     match client.stat(BELOW) {
         Err(why) if why.status() == braid_client::Status::NotFound => Ok(Found::default()),
@@ -120,7 +120,7 @@ fn see(client: &Client) -> Result<Found, String> {
     }
 }
 
-/// New files must not meet what an old one left behind: an index is never used twice.
+/// New files must not contain remains of an old one: an index is never reused.
 fn new_files(client: &Client) -> Result<(), String> {
     let fail = |path: &str, why: braid_client::Error| format!("the new file {path}: {why}");
     for number in 0..NEW_FILES {
@@ -156,7 +156,7 @@ impl Drop for Image<'_> {
 impl Image<'_> {
     /// Leaves the directory where it is.
     pub fn keep(self) -> PathBuf {
-        let kept = std::mem::ManuallyDrop::new(self);
-        kept.dir.clone()
+        let image = std::mem::ManuallyDrop::new(self);
+        image.dir.clone()
     }
 }

@@ -24,8 +24,8 @@ pub fn operations(seed: u64, count: usize) -> Vec<Operation> {
     all
 }
 
-/// Makes a cluster in `dir`/cluster and does the operations of a seed; what is done stands in `dir`/marks. This is
-/// the process that the recorder runs.
+/// Creates a cluster in `dir`/cluster and runs the operations of a seed; the progress is marked in
+/// `dir`/marks. This is the process that the recorder runs.
 pub fn load(braid: &Braid, dir: &Path, seed: u64, count: usize, port: u16) -> Result<()> {
     let mut marks = File::create(dir.join("marks"))?;
     let cluster = dir.join("cluster");

@@ -17,23 +17,23 @@ use crate::{
 };
 use braid_types::Random;
 
-/// What was done, and what it did to the disk.
+/// The operations and their effects on the disk.
 pub struct Recording {
     pub(super) braid: Braid,
     pub(super) port: u16,
-    /// What the recorder saw.
+    /// The recorded history.
     pub history: History,
-    /// What the client did.
+    /// The client's operations.
     pub operations: Vec<Operation>,
-    /// Events at which an operation began and was done.
+    /// Events at which each operation began and was done.
     marks: Vec<(usize, usize)>,
     ready: usize,
 }
 
-/// Where the power fails.
+/// A point at which the power fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The event that does not happen any more.
+    /// The first event that does not happen.
     pub at: usize,
     /// Operations acknowledged before.
     pub done: usize,
@@ -42,7 +42,8 @@ pub struct Place {
 }
 
 impl Recording {
-    /// Records the load of a seed in `dir`, which is made. `own` is the program whose `--load` is the load.
+    /// Records the load of a seed in `dir`, which is created. `own` is the program whose `--load`
+    /// is the load.
     pub fn make(
         braid: &Braid,
         own: &Path,
@@ -88,7 +89,7 @@ impl Recording {
         })
     }
 
-    /// The place just before an event. Before the cluster was ready nothing was promised.
+    /// The point just before an event. Before the cluster was ready nothing was promised.
     pub fn place(&self, at: usize) -> Place {
         let at = at.max(self.ready + 1);
         let done = self.marks.iter().filter(|(_, done)| *done < at).count();
@@ -96,17 +97,18 @@ impl Recording {
         Place { at, done, begun }
     }
 
-    /// Right after an operation was acknowledged.
+    /// The point right after an operation was acknowledged.
     pub fn after(&self, operation: usize) -> Place {
         self.place(self.marks[operation].1 + 1)
     }
 
-    /// Operations that forced something to last.
+    /// Operations that made something durable.
     pub fn syncs(&self) -> Vec<usize> {
         (0..self.operations.len()).filter(|number| self.operations[*number].forces()).collect()
     }
 
-    /// The place for an image: every second right after a sync, one after the other, the rest anywhere.
+    /// The point for an image: every second image right after a sync, one sync after the other; the
+    /// rest anywhere.
     pub fn choose(&self, image: usize, random: &mut Random) -> Place {
         let syncs = self.syncs();
         if image.is_multiple_of(2) && !syncs.is_empty() {
@@ -116,12 +118,12 @@ impl Recording {
         self.place(self.ready + 1 + random.below(span as u64) as usize)
     }
 
-    /// Operations from the first to the last that was forced at a place.
+    /// Operations up to the last one that was forced at a point.
     pub(super) fn forced(&self, place: Place) -> usize {
         self.operations[..place.done].iter().rposition(Operation::forces).map_or(0, |last| last + 1)
     }
 
-    /// What the bytes of every file must and may be at a place.
+    /// Required and allowed bytes of every file at a point.
     pub(super) fn contents(&self, place: Place) -> Model {
         let mut model = Model::default();
         for (number, operation) in self.operations[..place.begun].iter().enumerate() {
@@ -135,7 +137,7 @@ impl Recording {
         model
     }
 
-    /// Writes below an entry of the cluster's directory while an operation was under way.
+    /// Writes below an entry of the cluster's directory while an operation was in progress.
     pub fn writes_during(&self, operation: usize, volume: &str) -> Vec<usize> {
         let end = self.history.end();
         let (begun, done) = self.marks[operation];
@@ -164,7 +166,7 @@ fn marks(history: &History, count: usize) -> Result<(usize, Vec<(usize, usize)>)
                     last.1 = at;
                 }
             }
-            _ => bail!("the mark `{text}` is not understood"),
+            _ => bail!("unknown mark `{text}`"),
         }
     }
     ensure!(marks.len() == count, "{} of {count} operations were marked", marks.len());

@@ -1,4 +1,4 @@
-//! Lines put together into calls: `call(… <unfinished ...>` and `<... call resumed>…) = 0` are one.
+//! Combines lines into calls: `call(… <unfinished ...>` and `<... call resumed>…) = 0` are one.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ pub(super) struct Call<'t> {
     pub(super) thread: u32,
     pub(super) name: &'t str,
     pub(super) arguments: Vec<&'t [u8]>,
-    /// What it returned; `None` when it failed, or the thread ended in it.
+    /// Its result; `None` if it failed, or the thread ended in it.
     pub(super) returned: Option<i64>,
 }
 
-/// Where in the order of the kernel.
+/// A step in the order of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     Enter(usize),
@@ -27,11 +27,11 @@ pub(super) enum Step {
 pub(super) struct Calls<'t> {
     pub(super) calls: Vec<Call<'t>>,
     pub(super) steps: Vec<Step>,
-    /// Threads by who made them: (maker, shares its descriptors).
+    /// The creator of each thread: (creator, whether it shares its descriptors).
     pub(super) made_by: HashMap<u32, (u32, bool)>,
 }
 
-/// Reads the text of a trace.
+/// Parses the text of a trace.
 pub(super) fn parse(text: &[u8]) -> Result<Calls<'_>> {
     let mut calls = Calls { calls: Vec::new(), steps: Vec::new(), made_by: HashMap::new() };
     let mut entered: HashMap<u32, usize> = HashMap::new();
@@ -100,7 +100,7 @@ impl<'t> Calls<'t> {
     }
 }
 
-/// `arguments) = result` taken apart. A call that was cut off by the end of its thread has `?`.
+/// Splits `arguments) = result`. A call that was cut off by the end of its thread has `?`.
 fn result(text: &[u8]) -> Result<(&[u8], Option<i64>)> {
     let equals = text.windows(3).rposition(|window| window == b" = ").context("no result")?;
     let arguments =

@@ -1,17 +1,17 @@
-//! Which descriptor of which process is which recorded file.
+//! Maps the descriptors of each process to recorded files.
 
 use std::{cell::Cell, collections::HashMap, rc::Rc};
 
 use crate::disk::Node;
 
-/// What a descriptor leads to.
+/// What a descriptor refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     Node(Node),
     Marks,
 }
 
-/// An open file; duplicated descriptors share it, and its position.
+/// An open file; duplicated descriptors share it and its position.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub(super) target: Target,
@@ -51,11 +51,12 @@ impl Descriptors {
     }
 
     pub(super) fn executed(&mut self, thread: u32) {
-        // The other threads of the process are gone, and a child of `vfork` has its own table from its birth.
+        // The other threads of the process have ended. A child of `vfork` has its own table from
+        // the start.
         self.table(thread).retain(|_, descriptor| !descriptor.until_exec);
     }
 
-    /// A thread is seen for the first time, made by `maker`.
+    /// A thread appears for the first time, created by `maker`.
     pub(super) fn born(&mut self, thread: u32, maker: Option<(u32, bool)>) {
         if self.of_thread.contains_key(&thread) {
             return;

@@ -1,8 +1,9 @@
-//! Pieces of a line of `strace -xx`: arguments, strings, numbers.
+//! Parts of a line of `strace -xx`: arguments, strings, numbers.
 
 use anyhow::{Context, Result, ensure};
 
-/// Splits at the commas that are in no bracket and no string. Strings are all hex (`-xx`): no quote or comma in them.
+/// Splits at the commas outside brackets and strings. Strings are all hex (`-xx`): they contain no
+/// quote or comma.
 pub(super) fn arguments(text: &[u8]) -> Vec<&[u8]> {
     let mut depth = 0_usize;
     let mut from = 0;
@@ -32,7 +33,7 @@ pub(super) fn arguments(text: &[u8]) -> Vec<&[u8]> {
     found
 }
 
-/// The bytes of `"\x41\x42"`. A string that was cut short is an error.
+/// The bytes of `"\x41\x42"`. A truncated string is an error.
 pub(super) fn bytes(argument: &[u8]) -> Result<Vec<u8>> {
     let inner = argument.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
     let inner = inner.with_context(|| format!("not a whole string: {}", excerpt(argument)))?;
@@ -46,7 +47,7 @@ fn digit(letter: u8) -> Option<u8> {
     char::from(letter).to_digit(16).map(|digit| digit as u8)
 }
 
-/// The bytes of `[{iov_base="…", iov_len=3}, …]`, one after the other.
+/// The bytes of `[{iov_base="…", iov_len=3}, …]`, concatenated.
 pub(super) fn vectors(argument: &[u8]) -> Result<Vec<u8>> {
     let inner = argument.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
     let inner = inner.with_context(|| format!("not a list: {}", excerpt(argument)))?;
@@ -61,7 +62,7 @@ pub(super) fn vectors(argument: &[u8]) -> Result<Vec<u8>> {
     Ok(all)
 }
 
-/// A decimal or hexadecimal number, perhaps with a remark behind it.
+/// A decimal or hexadecimal number, possibly followed by a remark.
 pub(super) fn number(argument: &[u8]) -> Result<i64> {
     let text = std::str::from_utf8(argument).unwrap_or_default();
     let word = text.split([' ', '<']).next().unwrap_or_default();
@@ -72,7 +73,7 @@ pub(super) fn number(argument: &[u8]) -> Result<i64> {
     parsed.with_context(|| format!("not a number: {}", excerpt(argument)))
 }
 
-/// Whether a word of `A|B|C` is there.
+/// Whether `A|B|C` contains a flag.
 pub(super) fn has_flag(argument: &[u8], flag: &str) -> bool {
     let text = String::from_utf8_lossy(argument);
     text.split(['|', '{', '=', ',', ' ', '}']).any(|word| word == flag)

@@ -13,35 +13,35 @@ impl World {
     pub fn wrong(&self) -> Option<String> {
         self.broken
             .clone()
-            .or_else(|| self.pages_are_true())
+            .or_else(|| self.pages_are_current())
             .or_else(|| self.appends_are_alone())
-            .or_else(|| self.gathers_alone())
+            .or_else(|| self.buffers_alone())
     }
 
     fn living(&self) -> impl Iterator<Item = (usize, &Client)> {
         self.clients.iter().enumerate().filter(|(_, client)| !client.dead)
     }
 
-    /// No page that may be used is older than a write that has returned, wherever that was.
-    fn pages_are_true(&self) -> Option<String> {
-        let kept = |page: &Page| match page {
+    /// No usable page is older than a write that has returned, on any client.
+    fn pages_are_current(&self) -> Option<String> {
+        let cached = |page: &Page| match page {
             Page::Has(version) | Page::Dirty(version) => Some(*version),
             _ => None,
         };
         let stale = |(who, client): (usize, &Client)| {
             let old = |page: &usize| {
-                kept(&client.kernel[*page]).is_some_and(|version| version < self.returned[*page])
+                cached(&client.kernel[*page]).is_some_and(|version| version < self.returned[*page])
             };
-            (0..PAGES).find(old).map(|page| (who, page, kept(&client.kernel[page])))
+            (0..PAGES).find(old).map(|page| (who, page, cached(&client.kernel[page])))
         };
-        let (who, page, kept) = self.living().find_map(stale)?;
+        let (who, page, cached) = self.living().find_map(stale)?;
         Some(format!(
-            "client {who} keeps {kept:?} of page {page}, {} was written",
+            "client {who} caches {cached:?} of page {page}, {} was written",
             self.returned[page]
         ))
     }
 
-    /// While one appends, no other writes, nor holds what lets it.
+    /// While one client appends, no other writes or holds a lease that allows it.
     fn appends_are_alone(&self) -> Option<String> {
         let runs = |client: &Client, what| {
             client.programs.iter().any(|program| program.at.is_writing(what))
@@ -55,30 +55,31 @@ impl World {
         Some(format!("client {who} appends, and client {other} may write"))
     }
 
-    /// What is gathered is so under a write lease that nobody shares: also not while it is being lost.
-    fn gathers_alone(&self) -> Option<String> {
+    /// Bytes are buffered only under a write lease that nobody shares, also while the lease is
+    /// being lost.
+    fn buffers_alone(&self) -> Option<String> {
         let (who, client) = self.living().find(|(_, client)| client.run.is_some())?;
         let run = &client.run;
         if client.believes() != LeaseMode::Write && client.loss.is_none() {
-            return Some(format!("client {who} has {run:?} gathered, and no lease"));
+            return Some(format!("client {who} has {run:?} buffered, and no lease"));
         }
         if self.plain.is_open {
             return Some(format!(
-                "client {who} has {run:?} gathered, and one without leases has the file open"
+                "client {who} has {run:?} buffered, and a client without leases has the file open"
             ));
         }
         let holds = |other: &Client| other.believes() != LeaseMode::None;
         let (other, _) = self.living().find(|(other, client)| *other != who && holds(client))?;
-        Some(format!("client {who} has {run:?} gathered, and client {other} has a lease"))
+        Some(format!("client {who} has {run:?} buffered, and client {other} has a lease"))
     }
 
-    /// Nothing happens any more by itself: everybody who lives is done.
+    /// Nothing more happens by itself: all living clients must be done.
     pub fn unfinished(&self) -> Option<String> {
         if !self.plain.is_idle() {
-            return Some(format!("the client without leases waits for ever: {:?}", self.plain));
+            return Some(format!("the client without leases hangs: {:?}", self.plain));
         }
         let (who, client) = self.living().find(|(_, client)| !client.is_idle())?;
         let (programs, drains, loss) = (&client.programs, &client.drains, &client.loss);
-        Some(format!("client {who} waits for ever: {programs:?} {drains:?} {loss:?}"))
+        Some(format!("client {who} hangs: {programs:?} {drains:?} {loss:?}"))
     }
 }

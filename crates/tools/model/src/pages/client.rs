@@ -1,4 +1,4 @@
-//! A client: the real holder and the real gate, and around them a kernel and threads.
+//! A client: the real holder and the real lease state, and around them a kernel and threads.
 
 use braid_client::lease::{Holding, LeaseOf, LeaseTicket, Recalled, Run as ServerRun};
 use braid_types::{MdsEpoch, SessionId};
@@ -13,20 +13,20 @@ use super::{
     world::{FILE, Message, NOW, PAGES, World},
 };
 
-/// A page, as a kernel has it.
+/// A page in a kernel's cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Page {
-    /// It has not.
+    /// Not cached.
     Absent,
-    /// It asks for it: whoever wants or drops it waits.
+    /// Being read: whoever wants or drops it waits.
     Locked,
-    /// It keeps it.
+    /// Cached.
     Has(u8),
-    /// It was changed through a mapping.
+    /// Changed through a mapping.
     Dirty(u8),
-    /// It is being written because the kernel likes to: whoever wants or drops it waits.
+    /// Being written back by the kernel on its own: whoever wants or drops it waits.
     Flushing(u8),
-    /// It is being written because it is dropped.
+    /// Being written because it is dropped.
     Going(u8),
 }
 
@@ -34,36 +34,36 @@ pub enum Page {
 #[derive(Clone, Hash, Debug)]
 pub struct Client {
     pub dead: bool,
-    /// The session, which the server has freed when the client is dead.
+    /// Its session, which the server has freed if the client is dead.
     pub session: u64,
     pub freed: bool,
     pub holding: Holding,
     pub gate: Gate,
     /// The lease under which nothing begins any more.
     pub dead_lease: Option<LeaseTicket>,
-    /// The write lease that was had by insisting.
+    /// The write lease that was obtained by insisting.
     pub insisted: Option<LeaseTicket>,
-    /// What is gathered.
+    /// The buffered bytes.
     pub run: Option<Run>,
-    /// It was asked whether this client is alone: not again for a second.
+    /// It has asked whether this client is alone: not again for a second.
     pub has_wished: bool,
-    /// How long the file is, as far as that is remembered.
+    /// The cached size of the file.
     pub kept_size: Option<u8>,
-    /// Where the file ends, if that is known.
+    /// The append offset, if known.
     pub end: Option<u8>,
-    /// Somebody drops all pages.
+    /// A thread drops all pages.
     pub dropping: bool,
-    /// Parts of the file are being dropped by so many, as the gate knows too.
+    /// How many threads drop parts of the file, as the lease state knows too.
     pub drops: u32,
-    /// Somebody appends.
+    /// A program appends.
     pub appending: bool,
     pub kernel: [Page; PAGES],
     pub programs: Vec<Program>,
-    /// Threads that ask so that a page need not.
+    /// Threads that request a lease on behalf of a page.
     pub askers: Vec<Asking>,
-    /// Threads that carry recalls out.
+    /// Threads that carry out recalls.
     pub drains: Vec<(Recalled, Drain)>,
-    /// The thread that drops what was lost; of which session, and up to which loss.
+    /// The thread that drops caches after a lease loss: session, number of the loss, progress.
     pub loss: Option<(u64, u64, Drain)>,
 }
 
@@ -106,7 +106,7 @@ impl Client {
         self.holding.ticket(LeaseOf::Data(FILE), NOW)
     }
 
-    /// `Holder::ticket`: what is held, and is not being returned.
+    /// `Holder::ticket`: what is held and is not being returned.
     pub fn held_ticket(&self) -> Option<LeaseTicket> {
         self.ticket().filter(|ticket| self.dead_lease.as_ref() != Some(ticket))
     }
@@ -115,12 +115,12 @@ impl Client {
         self.held_ticket().map_or(LeaseMode::None, |ticket| ticket.mode())
     }
 
-    /// What it believes to have, being returned or not.
+    /// The mode of its valid lease, being returned or not.
     pub fn believes(&self) -> LeaseMode {
         self.ticket().map_or(LeaseMode::None, |ticket| ticket.mode())
     }
 
-    /// `Data::change`: everybody that waits looks again.
+    /// `Data::change`: everything that waits checks again.
     pub fn change<T>(&mut self, work: impl FnOnce(&mut Gate) -> T) -> T {
         let done = work(&mut self.gate);
         self.notify();
@@ -135,7 +135,7 @@ impl Client {
         }
     }
 
-    /// Whether nothing is under way in it.
+    /// Whether nothing is in progress in it.
     pub fn is_idle(&self) -> bool {
         let programs =
             self.programs.iter().all(|program| program.acts.is_empty() && program.at == At::Idle);
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// Recalls are taken in: of what is held, by a thread for each; else they are answered at once.
+    /// Takes in recalls: each one of a held lease starts a thread; others are answered immediately.
     fn recalled(&mut self, who: usize, recalls: &[Recall]) {
         let run = self.clients[who].server_run();
         for recalled in self.clients[who].holding.recalls(run, recalls, NOW) {
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// The server has ended the session, or was not heard: everything is lost.
+    /// The server has ended the session, or was not heard of: all leases are lost.
     pub fn lose(&mut self, who: usize) {
         let old = self.clients[who].session;
         let session = self.next_session;

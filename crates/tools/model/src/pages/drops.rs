@@ -1,4 +1,5 @@
-//! Dropping: `drain` and `drop_all` of `braid_vfs::data`, and what `Holder::recall_data` and `lose_all` make of it.
+//! Dropping pages: `drain` and `drop_all` of `braid_vfs::data`, and how `Holder::recall_data` and
+//! `lose_all` use them.
 
 use braid_client::lease::LeaseTicket;
 use braid_vfs::data::lease_state::Gate;
@@ -10,7 +11,7 @@ use super::{
     world::{Message, World},
 };
 
-/// Where somebody that drops all pages is.
+/// The progress of a thread that drops all pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Drop {
     /// It waits for others that do.
@@ -18,32 +19,32 @@ pub enum Drop {
     Begin,
     /// This page is next.
     Page(usize),
-    /// Pages that were on their way are waited for.
+    /// It waits for pages that were in flight.
     UnderWay,
     Done,
 }
 
-/// Where a drain is.
+/// The progress of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Drain {
-    /// It takes the ticket of what it drains.
+    /// It takes the ticket of the lease that it drains.
     Ticket,
     Recall(Option<LeaseTicket>),
-    /// Pages go first, where the lease is lost already.
+    /// Pages are dropped first if the lease is lost already.
     First(Drop),
     /// It waits for writes.
     Still,
     Drop(Drop),
     Returned,
-    /// What of it may be kept?
+    /// What of it may remain?
     Keep,
     Carry(LeaseMode),
-    /// A broken one writes what is gathered now.
+    /// A broken variant writes buffered bytes only now.
     Late,
 }
 
 impl World {
-    /// Whether the next step of a dropping need not wait.
+    /// Whether the next step of a drop need not wait.
     pub fn may_drop(&self, who: usize, at: Drop) -> bool {
         let client = &self.clients[who];
         match at {
@@ -57,7 +58,7 @@ impl World {
         }
     }
 
-    /// One step of it; what is next.
+    /// One step of it; returns the next one.
     pub fn drop_on(&mut self, who: usize, at: Drop, variant: Variant) -> Drop {
         match at {
             Drop::Lock => {
@@ -94,22 +95,23 @@ impl World {
         Drop::Page(0)
     }
 
-    /// The kernel drops a page; whether it is gone. One that was changed is written first, past all gates.
+    /// The kernel drops a page. Returns whether it is gone. A changed page is written first, past
+    /// all checks.
     pub fn drop_page(&mut self, who: usize, page: usize) -> bool {
-        let kept = &mut self.clients[who].kernel[page];
-        match *kept {
+        let cached = &mut self.clients[who].kernel[page];
+        match *cached {
             Page::Dirty(version) => {
-                *kept = Page::Going(version);
+                *cached = Page::Going(version);
                 false
             }
             Page::Going(version) => {
-                *kept = Page::Absent;
+                *cached = Page::Absent;
                 self.page_written(who, page, version);
                 true
             }
             Page::Locked | Page::Flushing(_) => false,
             Page::Absent | Page::Has(_) => {
-                *kept = Page::Absent;
+                *cached = Page::Absent;
                 true
             }
         }
@@ -153,7 +155,7 @@ impl World {
         }
     }
 
-    /// A step of a thread that carries a recall out.
+    /// A step of a thread that carries out a recall.
     pub fn recall_on(&mut self, who: usize, at: usize, variant: Variant) {
         let (recalled, drain) = self.clients[who].drains[at];
         let next = match drain {
@@ -193,7 +195,7 @@ impl World {
         self.clients[who].drains[at].1 = next;
     }
 
-    /// A step of the thread that drops what was lost.
+    /// A step of the thread that drops caches after a lease loss.
     pub fn loss_on(&mut self, who: usize, variant: Variant) {
         let Some((session, lost, drain)) = self.clients[who].loss else { return };
         let next = match drain {

@@ -10,33 +10,33 @@ use crate::explore::Model;
 /// One step of the world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// The message at this place arrives.
+    /// The message at this index arrives.
     Arrive(usize),
-    /// A client's program goes on.
+    /// A client's program continues.
     Program(usize, usize),
     /// A client's thread that asked for a page has the answer.
     Asker(usize, usize),
-    /// A client's thread that carries a recall out goes on.
+    /// A client's thread that carries out a recall continues.
     Recall(usize, usize),
-    /// A client's thread that drops what was lost goes on.
+    /// A client's thread that handles a lease loss continues.
     Loss(usize),
-    /// A client's kernel writes a page that was changed, because it likes to.
+    /// A client's kernel writes back a changed page on its own.
     Flush(usize, usize),
-    /// A small write of a client's program is gathered.
+    /// A small write of a client's program is buffered.
     Gather(usize, usize),
     /// A client asks before a small write whether it is alone.
     Wish(usize, usize),
-    /// What a client gathered is old enough to be sent.
+    /// A client's buffered bytes are old enough to be sent.
     Age(usize),
-    /// The client without leases goes on.
+    /// The client without leases continues.
     Plain,
-    /// The next run cannot be written.
+    /// The next write buffer cannot be written.
     Fail,
     /// A client dies.
     Die(usize),
     /// A client loses its leases.
     Lose(usize),
-    /// The server counts no more on what a dead client believed.
+    /// The server no longer counts the leases of a dead client.
     Free(usize),
 }
 
@@ -46,15 +46,18 @@ impl World {
         if client.dead {
             return events.extend((!client.freed).then_some(Event::Free(who)));
         }
-        let goes_on = |at: &usize| self.may_go_on(who, *at);
-        events.extend((0..client.programs.len()).filter(goes_on).map(|at| Event::Program(who, at)));
-        let gathers = |at: &usize| self.may_gather(who, *at);
-        events.extend((0..client.programs.len()).filter(gathers).map(|at| Event::Gather(who, at)));
-        let wishes = |at: &usize| self.may_wish(who, *at);
-        events.extend((0..client.programs.len()).filter(wishes).map(|at| Event::Wish(who, at)));
+        let may_continue = |at: &usize| self.may_go_on(who, *at);
+        events.extend(
+            (0..client.programs.len()).filter(may_continue).map(|at| Event::Program(who, at)),
+        );
+        let may_buffer = |at: &usize| self.may_gather(who, *at);
+        events
+            .extend((0..client.programs.len()).filter(may_buffer).map(|at| Event::Gather(who, at)));
+        let may_wish = |at: &usize| self.may_wish(who, *at);
+        events.extend((0..client.programs.len()).filter(may_wish).map(|at| Event::Wish(who, at)));
         let asked = client.askers.iter().enumerate().filter(|(_, asking)| asking.answered);
         events.extend(asked.map(|(at, _)| Event::Asker(who, at)));
-        // Of one lease, one after the other.
+        // Recalls of one lease, one after the other.
         let at_once = if self.recalls_at_once { usize::MAX } else { 1 };
         let drains = client.drains.iter().enumerate().take(at_once);
         let drains = drains.filter(|(_, (_, drain))| self.may_drain(who, *drain));
@@ -77,11 +80,11 @@ impl World {
     }
 
     fn flush(&mut self, who: usize, page: usize) {
-        let kept = &mut self.clients[who].kernel[page];
-        match *kept {
-            Page::Dirty(version) => *kept = Page::Flushing(version),
+        let cached = &mut self.clients[who].kernel[page];
+        match *cached {
+            Page::Dirty(version) => *cached = Page::Flushing(version),
             Page::Flushing(version) => {
-                *kept = Page::Has(version);
+                *cached = Page::Has(version);
                 self.page_written(who, page, version);
             }
             _ => {}

@@ -1,8 +1,8 @@
-//! What is gathered: `data/gather.rs` of `braid-vfs`, and what settles it.
+//! Buffered writes: `data/write_coalescing.rs` of `braid-vfs`, and what flushes them.
 //!
-//! Taken together in one step: the lock of what is gathered, and all that is done under it, writing included: nobody waits
-//! under it for a lease or a page. Names leases go at once: sizes that are kept are forgotten where another opens the file for
-//! writing.
+//! One step takes the lock of the buffer and does everything under it, including the write: nobody
+//! waits under it for a lease or a page. Names leases are returned immediately: cached sizes are
+//! dropped when another client opens the file for writing.
 
 use braid_vfs::data::lease_state::Use;
 use braid_wire::message::lease::LeaseMode;
@@ -14,7 +14,7 @@ use super::{
     world::{Call, NOW, PAGES, World},
 };
 
-/// What of the file is gathered: pages that follow one another, all of one program.
+/// The buffered part of the file: consecutive pages, all of one program.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Run {
     by: usize,
@@ -32,23 +32,23 @@ impl Run {
     }
 }
 
-/// A question how long the file is.
+/// A pending size query.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Looking {
-    /// It is no shorter.
+    /// The file is at least this long.
     pub at_least: u8,
-    /// The answer may be kept: this client has changed nothing since.
+    /// The answer may be cached: this client has changed nothing since.
     pub fresh: bool,
 }
 
 impl Client {
-    /// The version of a page that is gathered.
+    /// The version of a buffered page.
     pub fn gathered(&self, page: usize) -> u8 {
         let found = self.run.iter().flat_map(Run::pages).find(|(at, _)| *at == page);
         found.map_or(0, |(_, version)| version)
     }
 
-    /// `Under.gathers`.
+    /// `WriteGuard.gathers`.
     pub fn may_gather(&self, variant: Variant) -> bool {
         let ticket = self.held_ticket();
         let insisted = self.insisted == ticket && variant != Variant::GathersInsisted;
@@ -63,7 +63,8 @@ impl Client {
         self.change(|gate| gate.ask(false));
     }
 
-    /// `Cache::change`: what is kept of the file goes, and answers to questions of before are not kept.
+    /// `Cache::change`: what is cached of the file is dropped, and answers to earlier queries are
+    /// not cached.
     pub fn changed(&mut self) {
         self.kept_size = None;
         for program in &mut self.programs {
@@ -78,7 +79,7 @@ impl Client {
 }
 
 impl World {
-    /// Whether a program's write may be gathered.
+    /// Whether a program's write may be buffered.
     pub fn may_gather(&self, who: usize, at: usize) -> bool {
         let program = &self.clients[who].programs[at];
         self.gathers
@@ -86,7 +87,7 @@ impl World {
             && matches!(program.at, At::Writes(_, true) | At::EndIs(_, true))
     }
 
-    /// `Holder::wish_alone`: whether a program sees that it is worth asking.
+    /// `Holder::wish_alone`: whether it is worth asking to be alone.
     pub fn may_wish(&self, who: usize, at: usize) -> bool {
         let client = &self.clients[who];
         let program = &client.programs[at];
@@ -112,7 +113,7 @@ impl World {
         client.appending |= *act == Act::Append;
     }
 
-    /// `Holder::begins_to_wish`, and the ask.
+    /// `Holder::begins_to_wish`, and the request.
     pub fn wishes_now(&mut self, who: usize, what: Use, page: usize) -> At {
         let client = &mut self.clients[who];
         if client.has_wished || !client.gate.is_open() {
@@ -126,7 +127,7 @@ impl World {
         At::Calls(Asking { asks, ..Asking::new(number, ask) })
     }
 
-    /// `Holder::put`, of what is not gathered.
+    /// `Holder::put`, for a write that is not buffered.
     pub fn writes(
         &mut self,
         (who, program): (usize, usize),
@@ -147,7 +148,7 @@ impl World {
         At::Written(what, page, version)
     }
 
-    /// A program's write is taken in: `Holder::gather`.
+    /// `Holder::gather`: a program's write is buffered.
     pub fn gather_on(&mut self, who: usize, at: usize) {
         let (what, page) = match &self.clients[who].programs[at].at {
             At::Writes(page, _) => (Use::Write, *page),
@@ -190,11 +191,11 @@ impl World {
         client.appending &= what != Use::Append;
     }
 
-    /// Whether the file ends where an append thinks: else it is no append.
+    /// Whether the file ends at the offset of an append; otherwise it is no append.
     pub fn appends_at(&mut self, who: usize, end: u8) -> bool {
         let is =
             self.clients[who].run.as_ref().map_or(self.size, |run| self.size.max(run.end() as u8));
-        // Behind what is lost there is a hole.
+        // After lost bytes there is a hole.
         let right = (end == is || self.has_lost && end > is) && usize::from(end) < PAGES;
         if !right {
             self.fail(format!("client {who} appends at {end} to a file that ends at {is}"));
@@ -211,7 +212,7 @@ impl World {
         };
     }
 
-    /// `Holder::write_out`; whether it could be written.
+    /// `Holder::write_out`. Returns whether the buffer could be written.
     pub fn write_out(&mut self, who: usize) -> bool {
         let Some(run) = self.clients[who].run.take() else { return true };
         self.clients[who].changed();
@@ -243,7 +244,7 @@ impl World {
         false
     }
 
-    /// Nobody will see what was gathered.
+    /// Buffered bytes are lost.
     pub fn loses(&mut self, run: &Run) {
         self.has_lost = true;
         for (page, version) in run.pages() {
@@ -254,7 +255,7 @@ impl World {
         self.returned_size = self.returned_size.min(self.size);
     }
 
-    /// A kernel's page is written past all gates: it was stored into after what is gathered.
+    /// A kernel's page is written past all checks: it was changed after the buffered bytes.
     pub fn page_written(&mut self, who: usize, page: usize, version: u8) {
         if self.write_out(who) {
             self.daemon[page] = version;
@@ -263,20 +264,18 @@ impl World {
         }
     }
 
-    /// The end of a sync or a close: what its program gathered is written, or it is told.
+    /// The end of a sync or a close: its program's buffered bytes are written, or it gets an error.
     pub fn settles_and_tells(&mut self, who: usize, at: usize, variant: Variant) {
         if variant != Variant::NoCloseSettles {
             self.write_out(who);
         }
         self.clients[who].programs[at].lost = false;
         if self.clients[who].run.as_ref().is_some_and(|run| run.by == at) {
-            self.fail(format!(
-                "client {who} closes a file, and will not be told of what it gathered"
-            ));
+            self.fail(format!("client {who} closes a file and gets no error for buffered bytes"));
         }
     }
 
-    /// A program asks how long the file is.
+    /// A program queries the size of the file.
     pub fn looks(&mut self, who: usize) -> At {
         let looking = Looking { at_least: self.returned_size, fresh: false };
         match self.clients[who].kept_size {
@@ -285,7 +284,7 @@ impl World {
         }
     }
 
-    /// What was gathered before the note is written, or is a change of after it.
+    /// Bytes buffered before the stamp are written; others are a later change.
     pub fn looks_now(&mut self, who: usize, looking: Looking, variant: Variant) -> At {
         let is_gathered = self.clients[who].run.is_some();
         if !matches!(variant, Variant::NoLookSettles | Variant::MarksAfter) {
@@ -296,12 +295,12 @@ impl World {
         At::Calls(Asking { looks: Some(Looking { fresh, ..looking }), ..Asking::new(number, None) })
     }
 
-    /// It is told.
+    /// The program gets the answer.
     pub fn has_looked(&mut self, who: usize, Looking { at_least, fresh }: Looking, size: u8) -> At {
         // Bytes that were lost since do not count.
         if size < at_least.min(self.returned_size) {
             self.fail(format!(
-                "client {who} is told that the file ends at {size}, {at_least} was written"
+                "client {who} learns that the file ends at {size}, {at_least} was written"
             ));
         }
         let shared = self
@@ -315,7 +314,7 @@ impl World {
         At::Idle
     }
 
-    /// A client opens the file for writing: what others keep of its size goes before.
+    /// A client opens the file for writing: other clients drop cached sizes first.
     pub fn forget_sizes(&mut self, who: usize) {
         let others = self.clients.iter_mut().enumerate().filter(|(other, _)| *other != who);
         others.for_each(|(_, client)| client.changed());

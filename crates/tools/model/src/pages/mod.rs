@@ -1,21 +1,28 @@
-//! The same for the pages of one file that two kernels keep: what may begin when, and who waits for whom.
+//! A model of the pages of one file that two kernels cache, explored in the same way: what may
+//! begin when, and what waits for what.
 //!
 //! ```text
-//!   program ── page locked ── READ ── Gate: go │ wait │ ask ──> read at the daemon ── given, unlocked
-//!                  ^                              └ Call, Answer, Recalls, Return: the real Holding and Table
-//!                  └── whoever drops the page waits for that lock: a recall, a loss, a direct write, an open for writing
+//!   program ── page locked ── READ ── lease state: go │ wait │ ask ──> read at the daemon ── reply
+//!                  ^              └ Call, Answer, Recalls, Return: the real Holding, LeaseTable
+//!                  └── a drop of the page waits for its lock: for a recall, a lease loss,
+//!                      a direct write, an open for writing
 //! ```
 //!
-//! `Gate`, `Holding` and `Table` are the code that runs. Written here again, a step for each hold of a lock: how
-//! `data/mod.rs` of `braid-vfs` waits (`begin`), asks by another thread (`ask_elsewhere`), drains (`drain`, `drop_all`), drops
-//! what was written (`drop_written`), opens and closes for writing (`writer`), appends; how `promise.rs` and the library
-//! carry a recall out, on up to four threads; a kernel's pages, with their locks; and daemons that are one array.
+//! `DataLeaseState`, `Holding` and `LeaseTable` are the code that runs. The following is written
+//! here again, with one step for each time that a lock is held:
 //!
-//! So are: small writes that are gathered, and who settles them (`gather.rs`); and how the server serves a look at a file's size
-//! and an open, and what it leaves of leases beside a client that takes none (`server.rs`, `plain.rs`).
+//! - how `data/mod.rs` of `braid-vfs` waits (`begin`), asks in another thread (`ask_elsewhere`),
+//!   drains (`drain`, `drop_all`), drops written pages (`drop_written`), opens and closes for
+//!   writing (`writer`), and appends;
+//! - how `names_lease.rs` and the library carry out a recall, on up to four threads;
+//! - a kernel's pages with their locks, and daemons that are one array;
+//! - small buffered writes, and what flushes them (`write_buffer.rs`);
+//! - how the server handles a size query and an open, and how it reduces leases while a client
+//!   without leases has the file open (`server.rs`, `leaseless.rs`).
 //!
-//! Taken together in one step: to look whether pages were given, and to begin to drop what was written; to unlock what
-//! serializes the dropping, and what comes before it; to await recalls, which are under way as soon as there are any.
+//! Several actions are one step: to check whether pages were given to the kernel, and to begin to
+//! drop written ones; to unlock what serializes the drops, and what comes before it; to request
+//! recalls, which are in flight as soon as there are any.
 
 mod check;
 mod client;
@@ -31,7 +38,7 @@ mod world;
 use crate::explore::{Outcome, search};
 pub use scenario::{SCENARIOS, Scenario, Variant};
 
-/// Looks at every state of a world, or at this many.
+/// Visits every state of a world, or at most this many.
 pub fn explore(scenario: &Scenario, variant: Variant, states_max: usize) -> Outcome {
     let mut world = world::World::new(scenario);
     world.recalls_at_once = variant == Variant::RecallsAtOnce;
@@ -50,83 +57,83 @@ mod tests {
     }
 
     #[track_caller]
-    fn catches(variant: Variant, name: &str, says: &str) {
+    fn catches(variant: Variant, name: &str, expected: &str) {
         let (why, steps) =
             explore(scenario(name), variant, STATES).wrong.expect("the broken mount is caught");
-        assert!(why.contains(says), "{why}: {steps:#?}");
+        assert!(why.contains(expected), "{why}: {steps:#?}");
     }
 
     #[test]
-    fn pages_that_wait_while_pages_are_dropped_wait_for_ever() {
-        catches(Variant::NoServing, "pages: one reads, the other writes", "waits for ever");
+    fn pages_that_wait_for_a_drop_hang() {
+        catches(Variant::NoServing, "pages: one reads, the other writes", "hangs");
     }
 
     #[test]
-    fn who_wants_a_page_and_asks_itself_waits_for_ever() {
-        catches(
-            Variant::AskHere,
-            "pages: opened with a lease while one is asked for",
-            "waits for ever",
-        );
+    fn a_page_read_that_requests_its_own_lease_hangs() {
+        catches(Variant::AskHere, "pages: opened with a lease while one is asked for", "hangs");
     }
 
     #[test]
-    fn a_page_that_was_given_while_pages_were_dropped_is_old_when_it_stays() {
+    fn a_page_that_arrives_during_a_drop_is_stale() {
         catches(Variant::OneRound, "pages: one reads, the other writes", "was written");
     }
 
     #[test]
-    fn two_recalls_of_one_lease_at_once_leave_an_old_page() {
-        catches(Variant::RecallsAtOnce, "pages: wanted back twice", "was written");
+    fn two_concurrent_recalls_of_a_lease_leave_a_stale_page() {
+        catches(Variant::RecallsAtOnce, "pages: recalled twice", "was written");
     }
 
     #[test]
-    fn a_lease_that_is_kept_and_not_known_from_the_one_before_is_asked_for_without_end() {
-        catches(Variant::SameTicket, "pages: wanted back while more is granted", "for ever");
+    fn a_retained_lease_needs_a_new_ticket() {
+        catches(Variant::SameTicket, "pages: recalled while more is granted", "never end");
     }
 
     #[test]
-    fn a_lease_that_goes_before_what_was_gathered_under_it_is_written_is_caught() {
+    fn a_lease_returned_before_its_flush_is_caught() {
         catches(
             Variant::NoDrainSettles,
-            "gather: one writes, the other reads and looks",
-            "gathered, and no lease",
+            "buffered: one writes, the other reads and queries",
+            "buffered, and no lease",
         );
         catches(
             Variant::SettlesAfter,
-            "gather: one writes, the other reads and looks",
-            "gathered, and no lease",
+            "buffered: one writes, the other reads and queries",
+            "buffered, and no lease",
         );
         catches(
             Variant::EndsBefore,
-            "gather: one writes, the other reads and looks",
-            "gathered, and no lease",
+            "buffered: one writes, the other reads and queries",
+            "buffered, and no lease",
         );
     }
 
     #[test]
-    fn a_write_that_leaves_what_others_gathered_is_written_over_by_it() {
-        catches(Variant::NoWriteSettles, "gather: wished for", "was written");
+    fn a_write_must_flush_the_buffer_of_others() {
+        catches(Variant::NoWriteSettles, "buffered: requested", "was written");
     }
 
     #[test]
-    fn a_size_that_was_asked_for_while_bytes_were_gathered_is_old_when_it_is_kept() {
-        catches(Variant::MarksAfter, "gather: sizes that are kept", "ends at 1, 2 was written");
+    fn a_size_queried_while_bytes_are_buffered_is_stale() {
+        catches(Variant::MarksAfter, "buffered: cached sizes", "ends at 1, 2 was written");
     }
 
     #[test]
-    fn a_lease_that_is_lessened_while_it_is_used_is_shared() {
-        catches(Variant::LessensHeld, "gather: opened beside a client without leases", "may write");
+    fn a_lease_reduced_while_in_use_is_shared() {
+        catches(
+            Variant::LessensHeld,
+            "buffered: opened beside a client without leases",
+            "may write",
+        );
     }
 
     #[test]
-    fn what_is_gathered_is_seen_by_everybody_where_two_programs_of_a_mount_write() {
-        let outcome = explore(scenario("gather: wished for"), Variant::Sound, STATES);
+    fn buffered_writes_of_two_programs_are_seen_by_all() {
+        let outcome = explore(scenario("buffered: requested"), Variant::Sound, STATES);
         assert!(outcome.wrong.is_none() && outcome.complete, "{outcome:#?}");
     }
 
     #[test]
-    fn pages_are_true_and_nobody_waits_for_ever_where_one_reads_and_the_other_writes() {
+    fn a_reader_and_a_writer_see_current_pages_and_never_hang() {
         let outcome =
             explore(scenario("pages: one reads, the other writes"), Variant::Sound, STATES);
         assert!(outcome.wrong.is_none() && outcome.complete, "{outcome:#?}");

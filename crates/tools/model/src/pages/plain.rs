@@ -1,5 +1,5 @@
-//! A client that takes no leases and keeps nothing. Its calls do not travel: that they are late, or their answers, is that it
-//! goes on late.
+//! A client without leases, which caches nothing. Its calls do not travel: a delayed call or answer
+//! is a delayed step of the client.
 
 use super::{
     scenario::PlainAct,
@@ -45,7 +45,8 @@ impl World {
                 let (found, at_least) = (self.daemon[*page], self.returned[*page]);
                 if found < at_least {
                     self.fail(format!(
-                        "one without leases reads {found} of page {page}, {at_least} was written"
+                        "the client without leases reads {found} of page {page}, \
+                         {at_least} was written"
                     ));
                 }
             }
@@ -65,7 +66,7 @@ impl World {
         let Some(at_least) = self.plain.waits.take() else { return };
         if self.size < at_least.min(self.returned_size) {
             self.fail(format!(
-                "one without leases is told that the file ends at {}, {at_least} was written",
+                "the client without leases learns that the file ends at {}, {at_least} was written",
                 self.size
             ));
         }

@@ -12,24 +12,25 @@ use super::{
     world::{Call, FILE, Message, NOW, World},
 };
 
-/// A call that is under way.
+/// A pending call.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Asking {
     pub number: u32,
-    /// Until it is answered.
+    /// Set until it is answered.
     pub ask: Option<Ask>,
     pub answered: bool,
-    /// What it was answered with.
+    /// The lease in its answer.
     pub ticket: Option<LeaseTicket>,
     pub size: u8,
-    /// It is what the gate knows to be asked: for what mode, and whether alone; what goes on after it.
+    /// Set if the lease state knows of the request: mode, whether alone, and what continues after
+    /// it.
     pub asks: Option<((LeaseMode, bool), Use, usize)>,
-    /// It is how long the file is.
+    /// Set if it is a size query.
     pub looks: Option<Looking>,
 }
 
 impl Asking {
-    /// A call that was sent just now.
+    /// A call that was just sent.
     pub fn new(number: u32, ask: Option<Ask>) -> Self {
         Self { number, ask, answered: false, ticket: None, size: 0, asks: None, looks: None }
     }
@@ -41,34 +42,34 @@ pub struct Program {
     /// What it does next, and after that.
     pub acts: &'static [Act],
     pub at: At,
-    /// What it writes is little.
+    /// It writes little at a time.
     pub small: bool,
-    /// Bytes that its handle gathered are lost, and it was not told.
+    /// Buffered bytes of its handle are lost, and it has not got the error yet.
     pub lost: bool,
 }
 
-/// Where it is.
+/// Its progress.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum At {
     /// Before the next act.
     Idle,
-    /// `Holder::begin`: it looks at the gate.
+    /// `Holder::begin`: it checks the lease state.
     Wants(Use, usize),
     /// It waits until something changes.
     Waits(Use, usize),
     /// It waits for an answer.
     Calls(Asking),
-    /// The page may be had; what is gathered is at the daemons.
+    /// The page may be read; buffered bytes are at the daemons.
     Reads(usize),
     ReadsNow(usize),
     Gives(usize, u8),
     PageEnds,
-    /// The page may be read past the kernel's memory; no older than this.
+    /// The page may be read past the kernel's cache; it must be no older than this.
     ReadsPast(usize, u8),
     ReadsPastNow(usize, u8),
     /// It saw that others write the file, too.
     Wishes(Use, usize),
-    /// The bytes may be written, and whether they may be gathered.
+    /// The bytes may be written; the flag says whether they may be buffered.
     Writes(usize, bool),
     /// Bytes may be appended.
     Appends(bool),
@@ -76,26 +77,27 @@ pub enum At {
     EndIs(u8, bool),
     /// They could not be written.
     WriteFails(Use),
-    /// It is about to ask how long the file is; what was gathered is at the daemons; it is noted when that was.
+    /// It is about to query the size; buffered bytes are at the daemons; the time of the query is
+    /// stamped.
     Looks(Looking),
     Settled(Looking),
     LooksNow(Looking),
-    /// They are written: what is kept of them is dropped.
+    /// They are written: cached pages of them are dropped.
     Written(Use, usize, u8),
     Drops(Use, usize, u8),
     DropsEnd(Use, usize, u8),
     WriteEnds(Use, usize, u8),
-    /// It has said that it will write.
+    /// It has announced that it will write.
     OpensWriting(Drop),
     /// The open is about to be sent.
     Opens(bool),
-    /// It gives up what is kept of the file.
+    /// It drops everything that is cached of the file.
     GivesUp(Drain),
     GivenUp,
 }
 
 impl At {
-    /// Bytes are being written by this, of this kind.
+    /// Whether it is writing bytes in this way.
     pub fn is_writing(&self, what: Use) -> bool {
         match self {
             At::Writes(..) => what == Use::Write,
@@ -111,7 +113,7 @@ impl At {
 }
 
 impl Client {
-    /// The gate's verdict, or that of one that is broken.
+    /// The decision of the lease state, or that of a broken one.
     fn verdict(&self, what: Use, variant: Variant) -> Verdict {
         if variant != Variant::NoServing {
             return self.gate.verdict(what, self.held());
@@ -168,7 +170,7 @@ impl World {
                 self.clients[who].programs[at].small =
                     matches!(act, Act::WriteSmall(_) | Act::Append);
                 let next = self.act(who, at, *act, variant);
-                // A store is done again once its page is there.
+                // A store is repeated once its page is cached.
                 if next == At::Idle || !matches!(act, Act::Store(_)) {
                     self.clients[who].programs[at].acts = rest;
                 }
@@ -274,7 +276,7 @@ impl World {
         At::Calls(Asking::new(number, ask))
     }
 
-    /// `Holder::begin`, once around.
+    /// `Holder::begin`, one iteration.
     fn wants(&mut self, who: usize, what: Use, page: usize, variant: Variant) -> At {
         let client = &mut self.clients[who];
         match client.verdict(what, variant) {
@@ -322,7 +324,7 @@ impl World {
         self.clients[who].asked(&asking);
     }
 
-    /// Pages and bytes, after the gate let them through.
+    /// Pages and bytes, after the lease state let them through.
     fn uses(&mut self, who: usize, program: usize, at: At, variant: Variant) -> At {
         match at {
             At::Reads(page) if self.gathers => {
@@ -355,7 +357,7 @@ impl World {
                 At::Idle
             }
             At::Looks(looking) => {
-                // Whoever wrote what cannot be written is told.
+                // The program that wrote the lost bytes gets the error.
                 _ = variant == Variant::NoLookSettles || self.write_out(who);
                 At::Settled(looking)
             }

@@ -1,33 +1,34 @@
-//! The worlds that are explored, and the ways in which the mount is broken to see that it is noticed.
+//! The worlds that are explored, and the ways in which the mount is broken to see that the checks
+//! notice it.
 
 use super::world::CLIENTS;
 
 /// What a program does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Act {
-    /// It opens the file for reading.
+    /// Opens the file for reading.
     OpenReading,
-    /// It opens the file for writing.
+    /// Opens the file for writing.
     OpenWriting,
-    /// It closes a file that it opened for writing.
+    /// Closes a file that it opened for writing.
     Close,
-    /// It reads a page, which its kernel keeps.
+    /// Reads a page, which its kernel caches.
     Read(usize),
-    /// It changes a page in its kernel's memory, which it has mapped.
+    /// Changes a page in its kernel's cache, which it has mapped.
     Store(usize),
-    /// It reads a page past its kernel's memory.
+    /// Reads a page past its kernel's cache.
     ReadPast(usize),
-    /// It writes a page past its kernel's memory; too much to be gathered.
+    /// Writes a page past its kernel's cache; too much to be buffered.
     Write(usize),
-    /// It writes little to a page past its kernel's memory.
+    /// Writes little to a page past its kernel's cache.
     WriteSmall(usize),
-    /// It appends a page.
+    /// Appends a page.
     Append,
-    /// It asks how long the file is.
+    /// Queries the size of the file.
     Look,
-    /// It has everything forced to disk.
+    /// Calls fsync.
     Sync,
-    /// The mount gives up what is kept of the file, since there are too many.
+    /// The mount drops the caches of the file, because it has too many.
     GiveUp,
 }
 
@@ -36,38 +37,38 @@ pub enum Act {
 pub struct Scenario {
     /// Its name.
     pub name: &'static str,
-    /// What was done before, one after the other: by whom, what.
+    /// What was done before, in this order: client and acts.
     pub before: &'static [(usize, &'static [Act])],
     /// The programs of each client.
     pub programs: [&'static [&'static [Act]]; CLIENTS],
-    /// What a client without leases does.
+    /// What the client without leases does.
     pub plain: &'static [PlainAct],
-    /// Whether small writes and appends may be gathered.
+    /// Whether small writes and appends may be buffered.
     pub gathers: bool,
     /// Pages that the file has.
     pub size: u8,
-    /// Pages that it may come to have.
+    /// Pages that it may get.
     pub pages: usize,
-    /// Calls of the server that are looked at: recalls that overtake grants can make them any number.
+    /// Server calls to explore: recalls that overtake grants can cause any number.
     pub calls: u32,
     /// Clients that die.
     pub deaths: u8,
     /// Clients that lose all leases.
     pub losses: u8,
-    /// Runs that cannot be written.
+    /// Write buffers that cannot be written.
     pub failures: u8,
 }
 
-/// What a client does that takes no leases and keeps nothing.
+/// What the client without leases does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PlainAct {
-    /// It opens the file for reading.
+    /// Opens the file for reading.
     Open,
-    /// It reads a page.
+    /// Reads a page.
     Read(usize),
-    /// It asks how long the file is.
+    /// Queries the size of the file.
     Look,
-    /// It closes the file.
+    /// Closes the file.
     Close,
 }
 
@@ -86,48 +87,49 @@ const NOTHING: Scenario = Scenario {
     failures: 0,
 };
 
-/// A mount: the one that is meant, or one that is broken.
+/// The correct mount, or a broken one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Variant {
     /// As it is.
     Sound,
-    /// Who wants a page asks for the lease itself, and does not see that pages begin to be dropped.
+    /// A reader of a page requests the lease itself, and does not notice that pages begin to be
+    /// dropped.
     AskHere,
     /// Pages wait while pages are dropped.
     NoServing,
-    /// Who opens for writing leaves the pages that were given under *read*.
+    /// An open for writing leaves the pages that were cached under *read*.
     KeepForWriters,
-    /// What was written past the kernel's memory stays there as it was.
+    /// A direct write leaves the old page in the kernel's cache.
     NoDropAfterWrite,
-    /// Pages are dropped once, though some were given meanwhile.
+    /// Pages are dropped once, although some arrived meanwhile.
     OneRound,
-    /// Two recalls of one lease are carried out at once.
+    /// Two recalls of one lease are carried out at the same time.
     RecallsAtOnce,
-    /// A lease that is kept as it was is not known from the one that was returned.
+    /// A lease that remains unchanged is not distinguished from the one that was returned.
     SameTicket,
-    /// What is given up of a file goes after things may begin again.
+    /// A dropped file's lease is returned after new uses may begin.
     GivesUpAfter,
-    /// A lease is returned without what was gathered under it being written.
+    /// A lease is returned without flushing the bytes buffered under it.
     NoDrainSettles,
-    /// The same, and it is written then.
+    /// The same, and they are flushed afterwards.
     SettlesAfter,
-    /// Writes are gathered under a lease that was had by insisting.
+    /// Writes are buffered under a lease that was obtained by insisting.
     GathersInsisted,
-    /// Pages are read without what is gathered being written.
+    /// Pages are read without flushing buffered bytes.
     NoPageSettles,
-    /// So is what is read past the kernel's memory.
+    /// Direct reads do not flush buffered bytes either.
     NoReadSettles,
-    /// So are sizes.
+    /// Size queries do not flush buffered bytes either.
     NoLookSettles,
-    /// A file is closed and what it gathered stays.
+    /// A file is closed, and its buffered bytes stay.
     NoCloseSettles,
-    /// A write ends under its lease before its bytes are taken in.
+    /// A write ends under its lease before its bytes are buffered.
     EndsBefore,
-    /// A write that may not be gathered leaves what is.
+    /// A write that may not be buffered leaves buffered bytes.
     NoWriteSettles,
-    /// What is gathered between settling and the note of what may be kept of an answer stays.
+    /// Bytes buffered between the flush and the stamp of a size query stay.
     MarksAfter,
-    /// The server lessens a lease that was held already.
+    /// The server reduces a lease that was held already.
     LessensHeld,
 }
 
@@ -190,7 +192,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "pages: wanted back twice",
+        name: "pages: recalled twice",
         before: &[(1, &[OpenWriting]), (0, &[OpenWriting, Store(0), Close])],
         programs: [&[&[Read(0)]], &[&[Look], &[Write(0)]]],
         size: 1,
@@ -198,7 +200,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "pages: kept, and given up",
+        name: "pages: cached, then dropped",
         before: &[(0, &[OpenReading, Read(0)]), (1, &[OpenWriting])],
         programs: [&[&[GiveUp], &[Read(0), OpenWriting, Read(0)]], &[&[Write(0)]]],
         size: 1,
@@ -206,7 +208,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "pages: wanted back while more is granted",
+        name: "pages: recalled while more is granted",
         before: &[(0, &[OpenReading, Read(0)]), (1, &[OpenReading, Read(0)])],
         programs: [&[&[OpenWriting, Close], &[Read(1)]], &[&[Read(1)]]],
         size: 2,
@@ -232,7 +234,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: one writes, the other reads and looks",
+        name: "buffered: one writes, the other reads and queries",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), WriteSmall(1)]], &[&[Read(0), Look], &[ReadPast(1)]]],
         gathers: true,
@@ -240,7 +242,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: pages, reads and sizes of the same mount",
+        name: "buffered: pages, reads and sizes of the same mount",
         before: &[(0, &[OpenWriting])],
         programs: [
             &[&[WriteSmall(0), WriteSmall(1)], &[Read(0), ReadPast(1)], &[Look, Look]],
@@ -251,7 +253,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: sizes that are kept",
+        name: "buffered: cached sizes",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(1)], &[Look, Look]], &[&[Look, OpenWriting]]],
         gathers: true,
@@ -259,7 +261,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: two write on one mount, a third elsewhere",
+        name: "buffered: two write on one mount, a third elsewhere",
         before: &[(0, &[OpenWriting])],
         programs: [
             &[&[WriteSmall(0), Write(0)], &[WriteSmall(0), ReadPast(0)]],
@@ -269,7 +271,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: wished for",
+        name: "buffered: requested",
         before: &[(0, &[OpenWriting, Write(0)]), (1, &[OpenWriting, Write(0), Close])],
         programs: [
             &[&[WriteSmall(0)], &[OpenWriting, WriteSmall(0), WriteSmall(0), ReadPast(0)]],
@@ -279,7 +281,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: appends",
+        name: "buffered: appends",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[Append, Append]], &[&[Look], &[OpenWriting, Append]]],
         gathers: true,
@@ -288,7 +290,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: beside a client without leases",
+        name: "buffered: beside a client without leases",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), WriteSmall(0)]], &[&[Look]]],
         plain: &[
@@ -302,7 +304,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: appends beside a client without leases",
+        name: "buffered: appends beside a client without leases",
         before: &[],
         programs: [
             &[&[OpenWriting, Append], &[OpenWriting, WriteSmall(0)]],
@@ -315,7 +317,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: opened beside a client without leases",
+        name: "buffered: opened beside a client without leases",
         before: &[],
         programs: [&[&[Append], &[OpenWriting]], &[&[Write(0)]]],
         plain: &[PlainAct::Open],
@@ -324,7 +326,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: a run cannot be written",
+        name: "buffered: a buffer cannot be written",
         before: &[(0, &[OpenWriting])],
         programs: [
             &[&[WriteSmall(0), WriteSmall(1), Sync, WriteSmall(0), Close]],
@@ -336,7 +338,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: all leases are lost",
+        name: "buffered: all leases are lost",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), WriteSmall(1)]], &[&[Read(0), OpenWriting, WriteSmall(0)]]],
         gathers: true,
@@ -345,7 +347,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: a client dies",
+        name: "buffered: a client dies",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), WriteSmall(1)]], &[&[Read(0), OpenWriting, WriteSmall(0)]]],
         gathers: true,
@@ -354,7 +356,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
-        name: "gather: closed and opened",
+        name: "buffered: closed and opened",
         before: &[(0, &[OpenWriting])],
         programs: [
             &[&[WriteSmall(0), Close, OpenWriting, WriteSmall(0), Close]],

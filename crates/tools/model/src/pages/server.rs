@@ -1,4 +1,4 @@
-//! The server: the real table, and around it the least that serves calls.
+//! The server: the real table, and around it the minimum that serves calls.
 
 use braid_meta::lease::{Asked, ClaimId, LeaseMode as Mode, LeaseOf};
 use braid_types::SessionId;
@@ -28,7 +28,7 @@ impl World {
         self.follow();
     }
 
-    /// A call has come.
+    /// A call has arrived.
     pub fn comes(&mut self, client: usize, number: u32, call: Call) {
         let claim = ClaimId(self.next_claim);
         self.next_claim += 1;
@@ -37,7 +37,7 @@ impl World {
         self.follow();
     }
 
-    /// Looks whether a call that waits may go on.
+    /// Checks whether a waiting call may proceed.
     fn try_again(&mut self, number: u32) {
         let Some(Pending { client, call, claim }) = self.pending.get(&number).cloned() else {
             return;
@@ -90,7 +90,7 @@ impl World {
         });
     }
 
-    /// `MdsCore::look`: that nobody else gathers writes.
+    /// `MdsCore::look`: whether no other session buffers writes.
     fn may_look(&mut self, claim: ClaimId, session: SessionId) -> bool {
         let gathered =
             self.table.holders(OF).any(|(holder, mode)| holder != session && mode == Mode::Write);
@@ -108,7 +108,7 @@ impl World {
         Some((self.lessened(session, mode), number))
     }
 
-    /// `MdsCore::lessened`: beside one that reads without leases.
+    /// `MdsCore::lessened`: reduces a grant while a client without leases reads.
     fn lessened(&mut self, session: SessionId, mode: Mode) -> Mode {
         if !self.plain.is_open || mode != Mode::Write {
             return mode;
@@ -127,12 +127,15 @@ impl World {
         (0..CLIENTS).for_each(|who| self.tell(who));
     }
 
-    /// Recalls are on their way as soon as there are any, and none are.
+    /// Recalls are in flight as soon as there are any and no others are in flight.
     pub fn tell(&mut self, who: usize) {
         let client = &mut self.clients[who];
         let braid_client::lease::Duty::Await(seen, _) = client.holding.duty(NOW) else { return };
-        let under_way = |message: &Message| matches!(message, Message::Recalls { client, .. } if *client == who);
-        if client.dead || self.network.iter().any(under_way) {
+        let is_recall = |message: &Message| match message {
+            Message::Recalls { client, .. } => *client == who,
+            _ => false,
+        };
+        if client.dead || self.network.iter().any(is_recall) {
             return;
         }
         let session = client.session;
@@ -150,7 +153,8 @@ impl World {
         self.send(Message::Recalls { client: who, session, recalls });
     }
 
-    /// A session is ended that may still believe: what it asked comes again, of another one.
+    /// Ends a session that may still assume leases valid. Its requests come again, from a new
+    /// session.
     pub fn broken_session(&mut self, who: usize, session: u64) {
         self.table.break_session(SessionId(session), NOW);
         let of_it = |pending: &Pending| pending.client == who;
@@ -163,7 +167,8 @@ impl World {
         self.follow();
     }
 
-    /// Nobody believes any more in what a session held: the margin of the two clocks, which lets a client drop first.
+    /// No client assumes the leases of a session valid any more: the margin between the two clocks,
+    /// in which a client drops its caches.
     pub fn free(&mut self, session: u64) {
         self.table.fenced(&[SessionId(session)]);
         self.table.age(NOW);

@@ -1,4 +1,4 @@
-//! The state of everything.
+//! The complete state.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::explore::Model;
 
-/// The only moment there is: what a client gives up for the time's sake it loses by an event.
+/// The only time: a lease that expires is lost by an event.
 pub const NOW: Duration = Duration::from_secs(1000);
 /// The file.
 pub const FILE: FileIndex = FileIndex(8);
@@ -26,29 +26,29 @@ pub const CLIENTS: usize = 2;
 /// Pages of the file, at most.
 pub const PAGES: usize = 3;
 
-/// What a client asks the server.
+/// A call to the server.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Call {
-    /// The data lease; it is waited for.
+    /// The data lease; the call waits for it.
     Ask(LeaseMode, bool),
-    /// To open the file, with the lease that is wished.
+    /// Opens the file, with a wish for a lease.
     Open(LeaseMode),
-    /// How long the file is.
+    /// A size query.
     Look,
-    /// To open the file, without leases.
+    /// Opens the file, without leases.
     OpenPlain,
 }
 
-/// What travels. Nothing is in order.
+/// Messages in flight, in any order.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Message {
-    /// A call; `number` is never used twice.
+    /// A call; `number` is never reused.
     Call { client: usize, number: u32, call: Call },
     /// Its answer to this session.
     Answer { client: usize, session: u64, number: u32, grant: Option<LeaseGrant>, size: u8 },
     /// Recalls.
     Recalls { client: usize, session: u64, recalls: Vec<Recall> },
-    /// A lease that is given back.
+    /// A returned lease.
     Return { session: u64, lease: ReturnedLease },
 }
 
@@ -60,7 +60,7 @@ pub struct Pending {
     pub claim: ClaimId,
 }
 
-/// Everything.
+/// The complete state.
 #[derive(Clone, Hash, Debug)]
 pub struct World {
     pub clients: [Client; CLIENTS],
@@ -71,32 +71,32 @@ pub struct World {
     /// The pages at the daemons, as versions, and how many there are.
     pub daemon: [u8; PAGES],
     pub size: u8,
-    /// Pages that are looked at.
+    /// Pages to explore.
     pub pages: usize,
     /// The newest version of each page whose write has returned.
     pub returned: [u8; PAGES],
-    /// Where the file ends by writes that have returned.
+    /// The end of the file according to writes that have returned.
     pub returned_size: u8,
     pub next_number: u32,
-    /// Calls that are looked at.
+    /// Calls to explore.
     pub numbers_max: u32,
     pub next_claim: u64,
     pub next_session: u64,
-    /// What may still go wrong.
+    /// What may still fail.
     pub deaths: u8,
     pub losses: u8,
     pub failures: u8,
-    /// The next run cannot be written.
+    /// The next write buffer cannot be written.
     pub fails: bool,
-    /// Bytes that were gathered are lost, or were.
+    /// Buffered bytes are lost, or were.
     pub has_lost: bool,
-    /// Small writes may be gathered.
+    /// Small writes may be buffered.
     pub gathers: bool,
-    /// A broken server lessens what a session holds and was told.
+    /// A broken server reduces a lease that a session holds and knows of.
     pub lessens_held: bool,
-    /// A broken library carries two recalls of one lease out at once.
+    /// A broken library carries out two recalls of one lease at the same time.
     pub recalls_at_once: bool,
-    /// What went wrong, once it did.
+    /// The first error, if any.
     pub broken: Option<String>,
 }
 
@@ -141,7 +141,7 @@ impl World {
         world
     }
 
-    /// Has one client do something while nothing else is under way.
+    /// Lets one client act while nothing else happens.
     fn runs(&mut self, who: usize, acts: &'static [Act]) {
         self.clients[who].begin(acts);
         while let Some(event) = self.events().first() {
@@ -154,7 +154,7 @@ impl World {
         self.network.push(message);
     }
 
-    /// A call is sent; its number.
+    /// Sends a call; returns its number.
     pub fn call(&mut self, client: usize, call: Call) -> u32 {
         let number = self.next_number;
         self.next_number += 1;
@@ -166,7 +166,7 @@ impl World {
         self.broken.get_or_insert(why);
     }
 
-    /// A version of a page that is newer than all there are.
+    /// A version of a page that is newer than all others.
     pub fn newer(&self, page: usize) -> u8 {
         let gathered =
             self.clients.iter().map(|client| client.gathered(page)).max().unwrap_or_default();
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// A client's process and its kernel are gone, and what was only in its memory.
+    /// A client's process and its kernel die, with everything that was only in their memory.
     pub fn die(&mut self, who: usize) {
         for page in 0..PAGES {
             if let Page::Dirty(_) | Page::Flushing(_) | Page::Going(_) =
@@ -196,7 +196,7 @@ impl World {
         self.clients[who].die();
     }
 
-    /// Who is whom does not hang on the order of messages.
+    /// Sorts the messages: their order has no meaning.
     pub fn canonical(&mut self) {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         self.network.sort_by_cached_key(|message| hasher.hash_one(message));

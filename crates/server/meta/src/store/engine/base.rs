@@ -1,17 +1,24 @@
-//! The base: an LMDB file that holds everything folded out of the log, with the sequence it reaches to.
+//! The base: an LMDB file that holds everything that checkpoints took from the log, and the
+//! sequence up to which it holds it.
 //!
 //! ```text
 //! data.mdb   key -> value | sequence u64 | crc32c of key, value and sequence u32
-//!            ff ff 00 -> version u32 | folded sequence u64 | fence u64 | store id u64     (the same trailer)
+//!            ff ff 00 -> version u32 | sequence u64 | fence u64 | store id u64 (the same trailer)
 //! ```
 //!
-//! 1. LMDB is copy-on-write and every transaction here is synced, so after any crash the file is as one left it.
-//! 2. A fold is several transactions, or the pages that it touches would not fit the memory of a small server. The
-//!    last one stores the sequence. A crash between them leaves newer values of some keys under an older sequence:
-//!    harmless, since the log that holds every batch of the fold was synced before it began, and is replayed over it.
-//! 3. LMDB gets the file only after every page of it has been checked (`pages.rs`): it trusts what it maps.
-//! 4. Every record is checked again when it is read: a disk may rot, or a page go bad, while the server runs. Its
-//!    sequence is that of the fold which wrote it: of two copies, salvage takes the newer.
+//! Invariants:
+//! 1. LMDB is copy-on-write and every transaction here is synced. After any crash the file is
+//!    therefore as some transaction left it.
+//! 2. A checkpoint is several transactions; in one, the touched pages would not fit the memory of a
+//!    small server. The last transaction stores the sequence. A crash between them leaves newer
+//!    values of some keys under an older sequence. That is harmless: the log that holds every batch
+//!    of the checkpoint was synced before it began, which the engine asserts, and is replayed over
+//!    it.
+//! 3. LMDB gets the file only after every page of it has been checked (`lmdb_pages.rs`), because it
+//!    trusts what it maps.
+//! 4. Every record is checked again when it is read: a disk may rot while the server runs. A
+//!    record's sequence is that of the checkpoint which wrote it: of two copies, salvage takes the
+//!    newer.
 
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
@@ -24,22 +31,24 @@ use super::pages::{Bad, OnBad, PageFile};
 use super::{FORMAT_ADVICE, StoreId};
 use crate::store::{Fence, Sequence, StoreError};
 
-/// Address space set aside for the file, in bytes; it is not memory. Elsewhere than on 64-bit Unix the file grows to
-/// this size at once, hence the smaller figure.
+/// Address space reserved for the file, in bytes; it is not memory. On other systems than 64-bit
+/// Unix the file has this size from the start, so the figure is smaller there.
 const MAP_BYTES: usize =
     if cfg!(all(unix, target_pointer_width = "64")) { 1 << 40 } else { 1 << 30 };
-/// Views that may live at the same time, one a thread.
+/// Snapshots that may live at the same time, one per thread.
 const READERS_MAX: u32 = 1024;
-/// Keys that one transaction of a fold writes. Each may touch a page of its own, which LMDB holds in memory until it
-/// commits: at most 8 MiB. Keys come in order, so no page is touched by two transactions but at their edge.
+/// Keys that one transaction of a checkpoint writes. Each may touch a page of its own, which LMDB
+/// holds in memory until it commits: at most 8 MiB. Keys come in order, so two transactions share
+/// only the page at their boundary.
 const FOLD_KEYS_MAX: usize = 2048;
-/// Where the base keeps its own facts. Namespace keys begin with a shard and a letter, and are longer.
+/// The key of the base's own state. Namespace keys begin with a shard and a letter, and are longer.
 const STATE_KEY: &[u8] = b"\xff\xff\0";
-/// Format of the state record and of what the base holds. 2: records have a trailer, the state names the store.
+/// Format of the state record and of the base's contents. 2: records have a trailer, the state
+/// names the store.
 const VERSION: u32 = 2;
-/// What is wrong with a record that is not as it was written.
+/// The error for a record that differs from what was written.
 const FAILS: &str = "the record fails its checksum";
-/// Sequence and checksum behind each value.
+/// Sequence and checksum after each value.
 const TRAILER_BYTES: usize = 12;
 
 pub(super) struct Base {
@@ -47,7 +56,7 @@ pub(super) struct Base {
     data: Database<Bytes, Bytes>,
 }
 
-/// Up to where the base reaches.
+/// The last batch that the base holds.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct State {
     pub(super) folded: Sequence,
@@ -57,13 +66,13 @@ pub(super) struct State {
 /// What a damaged base held.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Salvaged {
-    /// How far it reaches.
+    /// The last batch that it holds.
     pub(super) state: State,
-    /// Of which store it is.
+    /// The store it belongs to.
     pub(super) store: Option<StoreId>,
     /// Records that its tree leads to.
     pub(super) followed: u64,
-    /// Records that it has by its own account and that its tree does not lead to.
+    /// Records that its meta page counts and that its tree does not lead to.
     pub(super) lost: u64,
     /// Records, and older copies of them, that were found outside the tree instead.
     pub(super) strays: u64,
@@ -84,25 +93,25 @@ pub(super) fn place(directory: &Path) -> PathBuf {
     directory.join("base")
 }
 
-/// Its file.
+/// The file of the base.
 pub(super) fn file(directory: &Path) -> PathBuf {
     place(directory).join("data.mdb")
 }
 
 impl Base {
-    /// Makes an empty base.
+    /// Creates an empty base.
     pub(super) fn create(directory: &Path, store: StoreId) -> Result<Self, StoreError> {
         super::private::make_directory(&place(directory))
             .map_err(|e| StoreError::disk("create the base directory", e))?;
         let base = Self::map(directory)?;
         base.fold(&Overlay::default(), State::default(), store)?;
-        // LMDB syncs what is in its file, not the file's name: without it a fold would delete the log and the loss of
-        // power the base.
+        // LMDB syncs the contents of its file, not the file's name. Without this, a checkpoint
+        // would delete the log and a loss of power the base.
         super::log::sync_directory(&place(directory))?;
         Ok(base)
     }
 
-    /// Checks every page of the base, and says how far it reaches. Changes nothing.
+    /// Checks every page of the base and returns its state. Changes nothing.
     pub(super) fn check(directory: &Path, store: StoreId) -> Result<State, StoreError> {
         let file = file(directory);
         let damaged = |Bad { offset, why }| StoreError::damaged(directory, &file, offset, why);
@@ -132,9 +141,10 @@ impl Base {
         let path = place(directory);
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
-        // SAFETY: the file is mapped, so nothing else may change it: the engine holds the exclusive lock of the
-        // directory, opens the base once, and no flag that weakens LMDB's own rules is set. Its pages have been
-        // checked: none that LMDB may follow lies behind the end of the file.
+        // SAFETY: the file is mapped, so nothing else may change it: the engine holds the exclusive
+        // lock of the directory, opens the base once, and sets no flag that weakens LMDB's own
+        // rules. Its pages have been checked: no page that LMDB may follow lies after the end of
+        // the file.
         let env = unsafe { options.flags(EnvFlags::NO_READ_AHEAD).open(&path) }
             .map_err(failed("open the base"))?;
         env.clear_stale_readers().map_err(failed("clear readers of the base"))?;
@@ -144,26 +154,26 @@ impl Base {
         Ok(Self { env, data })
     }
 
-    /// Opens the base of a store that another process may be changing, to read it.
+    /// Opens the base of a store for reading while another process may change it.
     #[allow(unsafe_code)]
     pub(super) fn map_beside(directory: &Path) -> Result<Self, StoreError> {
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
         let flags = EnvFlags::NO_READ_AHEAD | EnvFlags::READ_ONLY;
-        // SAFETY: as in `map`; the process that changes the file does so by LMDB's rules, and has checked its pages
-        // or lets this one do it.
+        // SAFETY: as in `open_checked`. The process that changes the file follows LMDB's rules; it
+        // has checked the pages, or this one does.
         let env = unsafe { options.flags(flags).open(place(directory)) }
             .map_err(failed("open the base"))?;
         let txn = env.read_txn().map_err(failed("read the base"))?;
         let data = env.open_database(&txn, None).map_err(failed("open the base"))?;
-        // The handle outlives the transaction only when that commits.
+        // The handle outlives the transaction only if the transaction commits.
         txn.commit().map_err(failed("open the base"))?;
         let data =
             data.ok_or_else(|| StoreError::Corrupted("the base holds no database".into()))?;
         Ok(Self { env, data })
     }
 
-    /// How far the base of a transaction reaches, and of which store it is.
+    /// The state that a transaction sees, and the store that the base belongs to.
     pub(super) fn state(
         &self,
         txn: &RoTxn<'_, WithoutTls>,
@@ -171,25 +181,26 @@ impl Base {
         decode_state(self.get(txn, STATE_KEY)?.unwrap_or_default())
     }
 
-    /// Writes an overlay that ends at `state`, synced. The log up to `state` must be synced (invariant 2).
+    /// Writes an overlay that ends at `state`, synced. The log up to `state` must be synced
+    /// (invariant 2).
     pub(super) fn fold(
         &self,
         overlay: &Overlay,
         state: State,
         store: StoreId,
     ) -> Result<(), StoreError> {
-        let mut txn = self.env.write_txn().map_err(failed("begin a fold"))?;
+        let mut txn = self.env.write_txn().map_err(failed("begin a checkpoint"))?;
         for (n, (key, value)) in overlay.iter().enumerate() {
             if n % FOLD_KEYS_MAX == FOLD_KEYS_MAX - 1 {
-                txn.commit().map_err(failed("commit a part of a fold"))?;
-                txn = self.env.write_txn().map_err(failed("go on with a fold"))?;
+                txn.commit().map_err(failed("commit a part of a checkpoint"))?;
+                txn = self.env.write_txn().map_err(failed("continue a checkpoint"))?;
             }
             self.set(&mut txn, key, value, state.folded)?;
         }
         let (folded, fence) = (state.folded.0.to_le_bytes(), state.fence.0.to_le_bytes());
         let record = [&VERSION.to_le_bytes()[..], &folded, &fence, &store.0.to_le_bytes()].concat();
         self.set(&mut txn, STATE_KEY, Some(&record), state.folded)?;
-        txn.commit().map_err(failed("commit a fold"))
+        txn.commit().map_err(failed("commit a checkpoint"))
     }
 
     fn set(
@@ -200,7 +211,11 @@ impl Base {
         at: Sequence,
     ) -> Result<(), StoreError> {
         let Some(value) = value else {
-            return self.data.delete(txn, key).map(drop).map_err(failed("fold a key"));
+            return self
+                .data
+                .delete(txn, key)
+                .map(drop)
+                .map_err(failed("write a key of a checkpoint"));
         };
         let sequence = at.0.to_le_bytes();
         let crc = checksum(key, value, &sequence).to_le_bytes();
@@ -210,7 +225,7 @@ impl Base {
             space.write_all(&sequence)?;
             space.write_all(&crc)
         });
-        written.map_err(failed("fold a key"))
+        written.map_err(failed("write a key of a checkpoint"))
     }
 
     pub(super) fn reader(&self) -> Result<RoTxn<'_, WithoutTls>, StoreError> {
@@ -234,7 +249,7 @@ impl Base {
         end: &[u8],
         visit: &mut dyn FnMut(&'t [u8], &'t [u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        // LMDB has no empty key, not even to start from.
+        // LMDB has no empty key, not even as the start of a range.
         let from = if from.is_empty() { Bound::Unbounded } else { Bound::Included(from) };
         let bounds = (from, Bound::Excluded(end));
         for entry in self.data.range(txn, &bounds).map_err(failed("scan the base"))? {
@@ -248,7 +263,8 @@ impl Base {
     }
 }
 
-/// Every record of a base that may be damaged, each key once or more, the one that counts last; and what is wrong.
+/// Every record of a base that may be damaged, and what is wrong with it. A key may come several
+/// times; the last one counts.
 pub(super) fn salvage(
     directory: &Path,
     on_record: &mut dyn FnMut(&[u8], &[u8]),
@@ -298,7 +314,7 @@ fn checksum(key: &[u8], value: &[u8], sequence: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(key), value), sequence)
 }
 
-/// The value of a stored record; `None` when its checksum fails.
+/// The value of a stored record; `None` if its checksum fails.
 fn checked<'a>(key: &[u8], stored: &'a [u8]) -> Option<&'a [u8]> {
     let (covered, crc) = stored.split_last_chunk::<4>()?;
     let value_bytes = stored.len().checked_sub(TRAILER_BYTES)?;
@@ -308,7 +324,8 @@ fn checked<'a>(key: &[u8], stored: &'a [u8]) -> Option<&'a [u8]> {
 
 fn rotten(key: &[u8]) -> StoreError {
     StoreError::Corrupted(format!(
-        "the base's record of key {key:02x?} fails its checksum; try: stop the metadata server, then braid mds salvage"
+        "the base's record of key {key:02x?} fails its checksum; \
+         try: stop the metadata server, then braid mds salvage"
     ))
 }
 

@@ -1,5 +1,5 @@
-//! Damage of a store's files is never silent: the start gives the right data, or an error that names what is broken.
-//! A loss of power is no damage.
+//! Damage of a store's files is never silent: the start gives correct data, or an error that names
+//! what is broken. A loss of power is not damage.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -44,7 +44,7 @@ fn all(store: &Engine) -> Model {
     found
 }
 
-/// Every file below `directory` but the lock, with its bytes.
+/// Every file below `directory` except the lock, with its bytes.
 fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -58,7 +58,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// What a killed process leaves.
+/// The files as a killed process leaves them.
 fn image(store: &Engine, directory: &Path) -> tempfile::TempDir {
     store.settle().unwrap();
     copy(directory)
@@ -83,12 +83,13 @@ fn edit(path: &Path, edit: impl FnOnce(&mut Vec<u8>)) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// The start is refused for this file, says what to do, and changes nothing. Where the damage is said to be.
+/// Asserts that the start is refused for this file, suggests a command, and changes nothing.
+/// Returns the reported position of the damage.
 #[track_caller]
 fn refused(directory: &Path, at_file: &Path) -> u64 {
     let before = files(directory);
     let Err(error) = open(directory) else {
-        panic!("{} is not whole, and the store opened", at_file.display())
+        panic!("{} is damaged, and the store opened", at_file.display())
     };
     let text = error.to_string();
     let StoreError::Damaged { file, offset, .. } = &error else { panic!("{text}") };
@@ -98,13 +99,13 @@ fn refused(directory: &Path, at_file: &Path) -> u64 {
         "{text}"
     );
     let mut after = files(directory);
-    // LMDB's lock file says nothing of what is stored.
+    // LMDB's lock file says nothing about stored data.
     after.retain(|path, _| before.contains_key(path) || !path.ends_with("lock.mdb"));
-    assert!(before == after, "every file is kept as it was");
+    assert!(before == after, "every file is unchanged");
     *offset
 }
 
-/// A store of `numbers` in its log, none synced; the bytes up to which each record reaches.
+/// A store with `numbers` in its log, none synced; the bytes up to which each record reaches.
 fn logged(count: u64) -> (tempfile::TempDir, Vec<usize>) {
     let directory = tempfile::tempdir().unwrap();
     let store = Engine::create(directory.path(), EngineOptions::default()).unwrap();
@@ -119,7 +120,8 @@ fn logged(count: u64) -> (tempfile::TempDir, Vec<usize>) {
     (killed, ends)
 }
 
-/// Two segments: of 1 to 5, that the base does not hold yet, and of 6 to 10. Everything is synced up to 10.
+/// Two segments: of 1 to 5, which the base does not hold yet, and of 6 to 10. Everything is synced
+/// up to 10.
 fn two_segments() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let store = Engine::create(directory.path(), EngineOptions::default()).unwrap();
@@ -175,7 +177,7 @@ fn a_flipped_byte_in_the_last_synced_record_stops_the_start() {
 }
 
 #[test]
-fn a_log_cut_below_what_was_synced_stops_the_start() {
+fn a_log_that_ends_below_the_synced_sequence_stops_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let store = Engine::create(directory.path(), EngineOptions::default()).unwrap();
     commit(&store, 1..=6);
@@ -280,12 +282,12 @@ fn a_base_of_any_shorter_length_stops_the_start() {
     assert_eq!(
         all(&open(longer.path()).unwrap()),
         all(&store),
-        "what lies behind the last page is not read"
+        "bytes after the last page are not read"
     );
 }
 
 #[test]
-fn a_meta_page_that_tells_of_far_too_many_pages_stops_the_start() {
+fn a_meta_page_that_counts_too_many_pages_stops_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let store = Engine::create(directory.path(), EngineOptions::default()).unwrap();
     commit(&store, 1..=300);
@@ -294,7 +296,7 @@ fn a_meta_page_that_tells_of_far_too_many_pages_stops_the_start() {
     for last_page in [u64::MAX, u64::MAX - 1, 1 << 60, 1 << 45] {
         let directory = copy(whole.path());
         let path = base::file(directory.path());
-        // The last page that each meta page tells of.
+        // The last page that each meta page counts.
         edit(&path, |bytes| {
             for at in [136, 4096 + 136] {
                 bytes[at..at + 8].copy_from_slice(&last_page.to_ne_bytes());
@@ -311,7 +313,7 @@ fn an_empty_directory_is_no_new_store() {
         let error = open(&path).err().unwrap().to_string();
         assert!(error.contains("is its disk mounted?") && !error.contains("init"), "{error}");
     }
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing was made");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing was created");
     for name in ["synced", "base"] {
         let whole = two_segments();
         let path = whole.path().join(name);
@@ -323,7 +325,7 @@ fn an_empty_directory_is_no_new_store() {
         let named = if name == "base" { path.join("data.mdb") } else { path };
         refused(whole.path(), &named);
         let made = Engine::create(whole.path(), EngineOptions::default());
-        assert!(matches!(made, Err(StoreError::Exists(_))), "nor is a new one made there");
+        assert!(matches!(made, Err(StoreError::Exists(_))), "nor is a new one created there");
     }
 }
 
@@ -338,7 +340,8 @@ fn a_store_of_format_1_is_refused_as_such() {
     assert!(error.contains("of format 1, which this program does not read"), "{error}");
 }
 
-/// The directory of an empty store whose log is written by hand, each record with the mark that `synced` was.
+/// The directory of an empty store whose log is written by the test, each record with the mark
+/// `synced`.
 fn by_hand(segments: &[std::ops::RangeInclusive<u64>], synced: u64) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     drop(Engine::create(directory.path(), EngineOptions::default()).unwrap());
@@ -355,7 +358,7 @@ fn by_hand(segments: &[std::ops::RangeInclusive<u64>], synced: u64) -> tempfile:
 }
 
 #[test]
-fn a_later_segment_is_not_read_past_a_tear_in_an_earlier_one() {
+fn a_segment_after_a_torn_one_is_not_read() {
     for (cut, want) in [(0, 10), (1, 4)] {
         let directory = by_hand(&[1..=5, 6..=10], 3);
         edit(&segment(directory.path(), 1), |bytes| bytes.truncate(bytes.len() - cut));
@@ -364,7 +367,7 @@ fn a_later_segment_is_not_read_past_a_tear_in_an_earlier_one() {
         commit(&found, 99..=99);
         drop(found);
         let again = open(directory.path()).unwrap();
-        assert_eq!(all(&again).len(), want + 1, "what came after the tear stays away");
+        assert_eq!(all(&again).len(), want + 1, "records after the tear do not return");
     }
     let damaged = by_hand(&[1..=5, 6..=10], 3);
     edit(&segment(damaged.path(), 1), |bytes| *bytes.last_mut().unwrap() ^= 1);
@@ -377,7 +380,7 @@ fn a_mark_in_a_later_record_proves_that_a_bad_one_was_synced() {
     let (_, store, _) = SyncedFile::open(directory.path()).unwrap();
     let mut later = Segment::create(directory.path(), Sequence(6), store).unwrap();
     later.append(&numbered(6), Sequence(6), Fence(1), Sequence(5)).unwrap();
-    // As a write that was lost would look.
+    // As a lost write would look.
     edit(&segment(directory.path(), 1), |bytes| bytes.truncate(bytes.len() - 1));
     refused(directory.path(), &segment(directory.path(), 1));
 }
@@ -410,24 +413,24 @@ fn after_a_loss_of_power_any_unsynced_sectors_may_be_missing() {
         });
         let store = open(directory.path()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let kept = store.committed().0;
-        assert!(kept >= synced, "seed {seed}: what was synced is there (I6)");
+        assert!(kept >= synced, "seed {seed}: synced batches are there (I6)");
         let want: Model =
             (1..=kept).map(|n| (n.to_be_bytes().to_vec(), vec![n as u8; 40])).collect();
         assert_eq!(all(&store), want, "seed {seed}");
-        assert_eq!(store.cut().is_some(), kept < count, "seed {seed}: and it is said");
+        assert_eq!(store.cut().is_some(), kept < count, "seed {seed}: and it is reported");
         opened_with_a_hole += u32::from(kept < count && end == bytes.len());
     }
     assert!(opened_with_a_hole > 20, "{opened_with_a_hole}");
 }
 
 #[test]
-fn a_base_after_any_folds_checks_out() {
+fn a_base_after_any_checkpoints_passes_the_check() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Engine::create(directory.path(), EngineOptions::default()).unwrap();
     let (mut random, mut model) = (Random::new(24), Model::new());
     for round in 0..30 {
-        // Rounds that grow, that shrink, and now and then everything goes: pages are split, merged and freed by the
-        // hundred, and the list of the free ones takes overflow pages.
+        // Rounds that grow, that shrink, and now and then remove everything. Pages are split,
+        // merged and freed by the hundred, and the list of free pages takes overflow pages.
         let removed_of_ten = [1, 5, 9][round % 3];
         let is_end = round % 10 == 9;
         let keys: Vec<_> = if is_end { model.keys().cloned().collect() } else { Vec::new() };
@@ -462,7 +465,8 @@ fn a_base_after_any_folds_checks_out() {
     }
 }
 
-/// A store with a history of batches, of which some were synced; the history and how far.
+/// A store with a history of batches, of which some were synced; the history, and the synced
+/// sequence.
 struct History {
     image: tempfile::TempDir,
     batches: Vec<Batch>,
@@ -515,7 +519,7 @@ impl History {
     }
 }
 
-/// Damages one or two files of a store; what was done.
+/// Damages one or two files of a store; returns a description.
 fn damage(directory: &Path, random: &mut Random) -> String {
     let paths: Vec<PathBuf> = files(directory).into_keys().collect();
     let path = random.pick(&paths).unwrap().clone();
@@ -540,7 +544,7 @@ fn damage(directory: &Path, random: &mut Random) -> String {
         }
         2 => {
             bytes.truncate(at);
-            format!("{name} is cut at {at}")
+            format!("{name} is truncated at {at}")
         }
         3 => {
             bytes[at..end].fill(0);
@@ -576,7 +580,7 @@ fn damage(directory: &Path, random: &mut Random) -> String {
 }
 
 #[test]
-fn damage_at_random_gives_the_right_data_or_an_error_that_names_it() {
+fn random_damage_gives_correct_data_or_an_error_that_names_it() {
     const STORES: u64 = 6;
     const CASES: u64 = 60;
     let (mut refused, mut right, mut cut) = (0, 0, 0);
@@ -599,7 +603,7 @@ fn damage_at_random_gives_the_right_data_or_an_error_that_names_it() {
                     let is_all = kept.0 == history.batches.len() as u64;
                     assert!(
                         is_all || store.cut().is_some(),
-                        "seed {seed}, {what}: cut without a word"
+                        "seed {seed}, {what}: cut off without a report"
                     );
                     (right, cut) = (right + u32::from(is_all), cut + u32::from(!is_all));
                 }
@@ -615,6 +619,6 @@ fn damage_at_random_gives_the_right_data_or_an_error_that_names_it() {
             }
         }
     }
-    // How many are cut depends on how far the base had come when the image was taken.
+    // How many are cut off depends on how far the base had come when the image was taken.
     assert!(refused > 100 && right + cut > 40, "{refused} refused, {right} whole, {cut} cut");
 }

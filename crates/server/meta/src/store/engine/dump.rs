@@ -3,13 +3,13 @@
 //! ```text
 //! header   "BRAIDDMP" | version u32 | crc32c of the 12 bytes before u32
 //! records  as in a log segment, sequences from 1: batches that put every key once, ascending
-//! trailer  a record without changes; its fence is the count of keys, and nothing follows it
+//! trailer  a record without changes; its fence is the number of keys, and nothing follows it
 //! ```
 //!
-//! 1. The dump is of one moment: a read transaction of the base, and the log past what that transaction holds. A server
-//!    may run meanwhile. A fold that ends between the two removes segments that the transaction needs: then both are
-//!    begun again.
-//! 2. A dump without its trailer is not whole, and is not loaded.
+//! 1. The dump shows one moment: a read transaction of the base, and the log after what that
+//!    transaction holds. A server may run meanwhile. If a checkpoint ends between the two reads, it
+//!    removes segments that the dump needs; then both reads start again.
+//! 2. A dump without its trailer is incomplete and is not loaded.
 
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
@@ -27,9 +27,10 @@ use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
 
 const MAGIC: &[u8; 8] = b"BRAIDDMP";
 const VERSION: u32 = 1;
-/// Bytes of a batch, about.
+/// Approximate bytes of a batch.
 const BATCH_BYTES: usize = 64 << 10;
-/// How often a dump begins again because a fold ended between its two looks. A fold takes far longer than they do.
+/// How often a dump starts again because a checkpoint ended between its two reads. A checkpoint
+/// takes far longer than the reads.
 const TRIES_MAX: usize = 100;
 
 /// What a dump holds.
@@ -37,19 +38,19 @@ const TRIES_MAX: usize = 100;
 pub struct Dumped {
     /// Keys.
     pub keys: u64,
-    /// The last batch that is in it; 0 after a load.
+    /// The last batch in it; 0 after a load.
     pub upto: Sequence,
 }
 
-/// Writes all metadata of the store in `directory` to `out`. A server may run on it.
+/// Writes all metadata of the store in `directory` to `out`. A server may run on the store.
 ///
 /// # Errors
-/// What is wrong with the store; with `out`: [`StoreError::Disk`].
+/// Errors of the store; [`StoreError::Disk`] for `out`.
 pub fn dump(directory: &Path, out: &mut dyn Write) -> Result<Dumped, StoreError> {
     expect_store(directory)?;
     let (_, store, synced) = SyncedFile::open(directory)?;
     refuse_other_format(directory)?;
-    // Nobody else has checked the files when no server runs.
+    // If no server runs, nobody else has checked the files.
     let alone = match lock(directory) {
         Ok(lock) => Some(lock),
         Err(StoreError::InUse(_)) => None,
@@ -81,13 +82,11 @@ pub fn dump(directory: &Path, out: &mut dyn Write) -> Result<Dumped, StoreError>
             return Ok(Dumped { keys, upto });
         }
     }
-    Err(StoreError::Corrupted(
-        "the log is not the one that the base expects; try: braid mds dump once more".into(),
-    ))
+    Err(StoreError::Corrupted("the log does not match the base; try: braid mds dump again".into()))
 }
 
-/// The log of a store that is being written, past `base`, up to its last whole record. Whether nothing was removed
-/// meanwhile.
+/// Reads the log of a store that a server is writing, after `base` and up to its last whole record.
+/// Returns whether no segment was removed meanwhile.
 fn read_beside(
     directory: &Path,
     store: StoreId,
@@ -148,14 +147,14 @@ pub(super) fn write(view: &dyn View, out: &mut dyn Write) -> Result<u64, StoreEr
     Ok(keys)
 }
 
-/// Past every key.
+/// Sorts after every key.
 const END: &[u8] = &[0xff; 16];
 
-/// Makes a store in `directory`, which must hold none, of what `from` holds, synced. Until it returns the directory is
-/// no store.
+/// Creates a store in `directory` from the dump in `from`, synced. The directory must hold no
+/// store, and is none until this returns.
 ///
 /// # Errors
-/// [`StoreError::Exists`], [`StoreError::Corrupted`] for a dump that is not whole.
+/// [`StoreError::Exists`]; [`StoreError::Corrupted`] for an incomplete dump.
 pub fn load(directory: &Path, from: &mut dyn Read) -> Result<(Engine, Dumped), StoreError> {
     let engine = Engine::create(directory, EngineOptions::default())?;
     let mut commit = |batch| engine.commit(batch, engine.fence()).map(drop);
@@ -166,24 +165,25 @@ pub fn load(directory: &Path, from: &mut dyn Read) -> Result<(Engine, Dumped), S
         }
         Err(error) => {
             drop(engine);
-            // What is left of it would look like a store that has lost nearly everything.
+            // What is left would look like a store that has lost nearly everything.
             let _ = super::remove(directory);
             Err(error)
         }
     }
 }
 
-/// Reads a dump and hands over its batches in order. Only its end says that it was whole.
+/// Reads a dump and passes on its batches in order. Only the trailer proves that it was complete.
 pub(super) fn read(
     from: &mut dyn Read,
     commit: &mut dyn FnMut(Batch) -> Result<(), StoreError>,
 ) -> Result<Dumped, StoreError> {
     let broken = |why: String| StoreError::Corrupted(format!("the dump {why}; try: another dump"));
     let mut header = [0; 16];
-    read_exact(from, &mut header)
-        .and_then(|whole| whole.then_some(()).ok_or_else(|| broken("is empty or cut".into())))?;
+    read_exact(from, &mut header).and_then(|whole| {
+        whole.then_some(()).ok_or_else(|| broken("is empty or truncated".into()))
+    })?;
     if &header[..8] != MAGIC || header[12..] != crc32c::crc32c(&header[..12]).to_le_bytes() {
-        return Err(broken("does not begin as one".into()));
+        return Err(broken("does not begin with the header of a dump".into()));
     }
     if header[8..12] != VERSION.to_le_bytes() {
         let version = u32::from_le_bytes(header[8..12].try_into().unwrap_or_default());
@@ -203,15 +203,15 @@ pub(super) fn read(
             .flatten()
             .filter(|(record, _)| record.sequence.0 == sequence);
         let Some((record, _)) = record else {
-            return Err(broken(format!("is cut or damaged behind its first {keys} keys")));
+            return Err(broken(format!("is truncated or damaged after its first {keys} keys")));
         };
         sequence += 1;
         if record.batch.is_empty() {
             let rest = from.read(&mut [0]).map_err(|e| StoreError::disk("read the dump", e))?;
             return match (record.fence.0 == keys, rest) {
                 (true, 0) => Ok(Dumped { keys, upto: Sequence(0) }),
-                (true, _) => Err(broken("goes on behind its end".into())),
-                (false, _) => Err(broken(format!("holds {keys} keys of {}", record.fence.0))),
+                (true, _) => Err(broken("continues after its trailer".into())),
+                (false, _) => Err(broken(format!("holds {keys} of {} keys", record.fence.0))),
             };
         }
         keys += record.batch.changes().count() as u64;
@@ -219,7 +219,7 @@ pub(super) fn read(
     }
 }
 
-/// Whether `bytes` were there.
+/// Whether the stream held `bytes`.
 fn read_exact(from: &mut dyn Read, bytes: &mut [u8]) -> Result<bool, StoreError> {
     match from.read_exact(bytes) {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! Ways for `fuzz/` into the parsers of what the engine has on disk. Not an interface.
+//! Entry points for `fuzz/` into the parsers of the engine's files. Not a public interface.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ const STORE: StoreId = StoreId(7);
 /// Keys with their values.
 pub type Records = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Makes a base of these records below a directory.
+/// Creates a base with these records below a directory.
 pub fn make_base(directory: &Path, records: &Records) -> Result<(), StoreError> {
     let base = Base::create(directory, STORE)?;
     let mut overlay = Overlay::default();
@@ -22,11 +22,11 @@ pub fn make_base(directory: &Path, records: &Records) -> Result<(), StoreError> 
     base.fold(&overlay, State { folded: Sequence(9), fence: Fence(1) }, STORE)
 }
 
-/// Reads a base as the start of a server does, and as a salvage does. A base that the start finds right is read by
-/// LMDB as well: how many records it has.
+/// Reads a base as the start of a server does, and as a salvage does. If the start accepts the
+/// base, LMDB reads it too. Returns how many records it has.
 ///
 /// # Panics
-/// When LMDB does not read what the check found right.
+/// If LMDB does not read what the check accepted.
 pub fn read_base(directory: &Path) -> Option<usize> {
     let _ = base::salvage(directory, &mut |_, _| {}, &mut |_, _, _| Ok(()));
     Base::check(directory, STORE).ok()?;
@@ -40,7 +40,7 @@ pub fn read_base(directory: &Path) -> Option<usize> {
     Some(count)
 }
 
-/// The dump of a store of these records.
+/// The dump of a store with these records.
 pub fn dump_of(records: &Records) -> Result<Vec<u8>, StoreError> {
     let (store, mut batch, mut out) = (MemoryStore::new(), Batch::new(), Vec::new());
     records.iter().for_each(|(key, value)| batch.put(key, value));

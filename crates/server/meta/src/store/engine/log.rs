@@ -2,21 +2,27 @@
 //!
 //! ```text
 //! log.<first sequence, 16 hex digits>
-//!   header  32 B   "BRAIDLOG" | version u32 | crc32c of the rest of the header u32 | first sequence u64 | store id u64
+//!   header  32 B   "BRAIDLOG" | version u32 | crc32c of the rest of the header u32
+//!                  | first sequence u64 | store id u64
 //!   record         body length u32 | crc32c u32 | sequence u64 | fence u64 | synced u64 | body
-//!   body           count u32, then each change: key length u16 | value length u32 (!0: removed) | key | value
+//!   body           count u32, then for each change:
+//!                  key length u16 | value length u32 (!0: removed) | key | value
 //! ```
-//! All numbers little-endian. A record's checksum covers everything behind it.
+//! All numbers are little-endian. A record's checksum covers everything after it.
 //!
-//! 1. Records carry consecutive sequences, also across segments.
-//! 2. A record is written with one `write`.
-//! 3. `synced` is a sequence that was synced before the record was written. A bad byte at or below it is damage,
-//!    never a torn write: `recovery.rs` decides.
-//! 4. A segment is deleted only when the base holds, synced, every batch in it, and the name and the header of a
-//!    later segment are synced: a directory without a segment has lost one.
-//! 5. While the disk has space, [`RESERVE_BYTES`] are allocated behind the last record. On a full disk only batches
-//!    that free space may use them, so that files can always be removed. File systems without fallocate(2) have no
-//!    reserve.
+//! Invariants:
+//! 1. Records carry consecutive sequences, also across segments. `append` asserts it before the
+//!    write; `recovery.rs` checks it after the read.
+//! 2. A record is written with one `write`. `append` asserts that the bytes are one whole record.
+//! 3. `synced` is a sequence that was synced before the record was written, so it is below the
+//!    record's own. `encode` asserts it; after the read the checksum vouches for it. A bad byte at
+//!    or below that sequence is damage, never a torn write: `recovery.rs` decides.
+//! 4. A segment is deleted only when the base holds every batch of it, synced, and the name and the
+//!    header of a later segment are synced. A directory without a segment has therefore lost one.
+//!    The engine asserts it (invariants 1 and 7 of `mod.rs`).
+//! 5. While the disk has space, [`RESERVE_BYTES`] are allocated behind the last record. On a full
+//!    disk only batches that free space may use them, so that files can always be removed. File
+//!    systems without fallocate(2) have no reserve. The disk decides, so nothing here can assert it.
 
 use std::fs::File;
 use std::io::Write;
@@ -28,13 +34,13 @@ use super::StoreId;
 use crate::store::{Batch, Fence, Sequence, StoreError};
 
 const MAGIC: &[u8; 8] = b"BRAIDLOG";
-/// 2: the header is checked as a whole and names the store; records carry what was synced.
+/// 2: the whole header is checked and names the store; records carry what was synced.
 const VERSION: u32 = 2;
 pub(super) const HEADER_BYTES: usize = 32;
 pub(super) const RECORD_HEADER_BYTES: usize = 32;
 /// The longest body of a record.
 const BODY_BYTES_MAX: usize = BATCH_BYTES_MAX + 64;
-/// Under this name a segment is made that must be whole when its real name appears.
+/// A segment that must be complete when its real name appears is created under this name.
 const NEW_NAME: &str = "new-segment";
 
 /// Space behind the last record for batches that free space: about 3,000 removals.
@@ -46,23 +52,25 @@ pub(super) struct Segment {
     path: PathBuf,
     /// Space is allocated up to this offset.
     allocated: u64,
+    /// The sequence of the next record.
+    next: Sequence,
     /// Length up to the last whole record.
     end: u64,
     buffer: Vec<u8>,
 }
 
-/// A batch as read back.
+/// A batch that was read back.
 pub(super) struct Record {
     pub(super) sequence: Sequence,
     pub(super) fence: Fence,
-    /// Everything up to here was synced before this record was written.
+    /// Everything up to this sequence was synced before this record was written.
     pub(super) synced: Sequence,
     pub(super) batch: Batch,
 }
 
 impl Segment {
-    /// A new segment whose first record will be `first`. Neither its name nor its header is synced: the next sync of
-    /// the log does that.
+    /// A new segment whose first record will be `first`. Neither its name nor its header is synced:
+    /// the next sync of the log does that.
     pub(super) fn create(
         directory: &Path,
         first: Sequence,
@@ -94,11 +102,12 @@ impl Segment {
             options.open(&path).map_err(|e| StoreError::disk("create a log segment", e))?;
         file.write_all(&header(first, store))
             .map_err(|e| StoreError::disk("write a log header", e))?;
-        let end = HEADER_BYTES as u64;
-        Ok(Self { file, path, allocated: end, end, buffer: Vec::with_capacity(4096) })
+        let (end, buffer) = (HEADER_BYTES as u64, Vec::with_capacity(4096));
+        Ok(Self { file, path, next: first, allocated: end, end, buffer })
     }
 
-    /// Appends one record. On an error the segment is cut back to where it was; `Stopped` when that failed too.
+    /// Appends one record. On an error the segment is truncated to its previous length; if that
+    /// fails too, the error is `Stopped`.
     pub(super) fn append(
         &mut self,
         batch: &Batch,
@@ -106,8 +115,13 @@ impl Segment {
         fence: Fence,
         synced: Sequence,
     ) -> Result<(), StoreError> {
+        assert!(sequence == self.next, "1: records carry consecutive sequences");
         self.buffer.clear();
         encode(&mut self.buffer, batch, sequence, fence, synced);
+        debug_assert!(
+            decode(&self.buffer).is_some_and(|(_, length)| length == self.buffer.len()),
+            "2: one write holds one whole record"
+        );
         if let Err(error) = self.allocate_ahead()
             && !batch.may_use_reserve()
         {
@@ -116,10 +130,11 @@ impl Segment {
         match self.file.write_all(&self.buffer) {
             Ok(()) => {
                 self.end += self.buffer.len() as u64;
+                self.next = Sequence(sequence.0 + 1);
                 Ok(())
             }
             Err(error) => {
-                self.cut_back()?;
+                self.undo_append()?;
                 Err(StoreError::disk("append to the log", error))
             }
         }
@@ -131,13 +146,14 @@ impl Segment {
         if self.allocated >= needed {
             return Ok(());
         }
-        // Twice as far, so that one call serves many records; on a disk that is nearly full, only what is needed.
+        // Twice as far, so that one call serves many records; on a disk that is nearly full, only
+        // as far as needed.
         self.allocated = allocate(&self.file, self.end, needed + RESERVE_BYTES)
             .or_else(|_| allocate(&self.file, self.end, needed))?;
         Ok(())
     }
 
-    fn cut_back(&mut self) -> Result<(), StoreError> {
+    fn undo_append(&mut self) -> Result<(), StoreError> {
         use std::io::{Seek, SeekFrom};
         self.allocated = self.end; // a truncate also frees what is allocated behind the end
         let cut =
@@ -145,7 +161,7 @@ impl Segment {
         cut.map(|_| ()).map_err(|_| StoreError::Stopped)
     }
 
-    /// A second handle to sync by, and where the segment lies.
+    /// A second file handle for syncing, and the path of the segment.
     pub(super) fn handle(&self) -> Result<(File, PathBuf), StoreError> {
         let file =
             self.file.try_clone().map_err(|e| StoreError::disk("duplicate a log handle", e))?;
@@ -192,14 +208,14 @@ fn header_crc(header: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&header[..12]), &header[16..HEADER_BYTES])
 }
 
-/// What the header of a segment says.
+/// What the header of a segment contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Header {
     /// First sequence and store.
     Whole(Sequence, StoreId),
     /// Written by a program of another format.
     Version(u32),
-    /// Its bytes do not check out.
+    /// The header is damaged.
     Bad,
 }
 
@@ -211,7 +227,7 @@ pub(super) fn read_header(bytes: &[u8]) -> Header {
         (true, VERSION) if word(12) == header_crc(header) => {
             Header::Whole(Sequence(number(16)), StoreId(number(24)))
         }
-        // Format 1 checked its first 12 bytes alone.
+        // Format 1 had a checksum of its first 12 bytes only.
         (true, version) if version != VERSION && word(12) == crc32c::crc32c(&header[..12]) => {
             Header::Version(version)
         }
@@ -226,6 +242,7 @@ pub(super) fn encode(
     fence: Fence,
     synced: Sequence,
 ) {
+    assert!(synced < sequence, "3: a record is written after what it says was synced");
     let from = out.len();
     out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(&sequence.0.to_le_bytes());
@@ -266,7 +283,7 @@ pub(super) fn segments(directory: &Path) -> Result<Vec<(Sequence, PathBuf)>, Sto
     Ok(found)
 }
 
-/// The record that `bytes` begin with and how long it is; `None` where they are no whole record.
+/// The record at the start of `bytes` and its length; `None` if there is no whole record.
 pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let header = bytes.get(..RECORD_HEADER_BYTES)?;
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap_or_default());
@@ -286,14 +303,15 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     Some((Record { sequence, fence, synced, batch }, end))
 }
 
-/// The next whole record at or behind `from` whose sequence is later than `after`, and where it begins.
+/// The next whole record at or after `from` whose sequence is later than `after`, and where it
+/// begins.
 pub(super) fn next_record(
     bytes: &[u8],
     from: usize,
     after: Sequence,
 ) -> Option<(usize, Record, usize)> {
     (from..bytes.len().saturating_sub(RECORD_HEADER_BYTES)).find_map(|at| {
-        // The sequence is looked at first: a checksum at every byte would take minutes.
+        // The sequence is compared first: a checksum at every byte would take minutes.
         let sequence = u64::from_le_bytes(bytes[at + 8..at + 16].try_into().ok()?);
         let plausible =
             sequence.checked_sub(after.0).is_some_and(|ahead| (1..=AHEAD_MAX).contains(&ahead));
@@ -302,16 +320,16 @@ pub(super) fn next_record(
     })
 }
 
-/// How far ahead a record behind a bad one may be: more than fit all the segments that there can be.
+/// How far ahead the sequence of a record after a bad one may be: more than all segments can hold.
 const AHEAD_MAX: u64 = 1 << 24;
 
-/// Makes names made or removed in `directory` last.
+/// Makes the creation and removal of names in `directory` durable.
 pub(crate) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     let synced = names_of(directory)?.map_or(Ok(()), |names| names.sync_all());
     synced.map_err(|e| StoreError::disk("sync the metadata directory", e))
 }
 
-/// A handle to sync the names in `directory` by. Windows keeps them with the files.
+/// A handle to sync the names in `directory`. Windows stores them with the files.
 pub(super) fn names_of(directory: &Path) -> Result<Option<File>, StoreError> {
     if !cfg!(unix) {
         return Ok(None);

@@ -1,21 +1,33 @@
-//! The embedded engine: a log in front of an ordered map in memory in front of LMDB (`docs/adr/0002`).
+//! The embedded engine: a log before an ordered map in memory before LMDB (`docs/adr/0002`).
 //!
 //! ```text
 //! commit ─▶ log segment (one write, no fsync) ─▶ active overlay
-//!                                                   │ over `fold_bytes`: frozen, new segment
-//!           segment deleted ◀── base synced ◀── fold thread ◀── frozen overlay
+//!                                                   │ over `checkpoint_bytes`: frozen, new segment
+//!           segment deleted ◀── base synced ◀── checkpoint thread ◀── frozen overlay
 //! read   ─▶ active overlay ─▶ frozen overlay ─▶ base (LMDB)
 //! ```
 //!
-//! 1. What the overlays hold is in the log; what the base holds is synced. base + log = everything committed.
-//! 2. Layers change only under the write lock of `layers`; the fold itself reads the frozen overlay without it.
-//! 3. Lock order: `log`, then `layers`. A view holds `layers` alone.
-//! 4. Memory is bounded: commits wait for the fold when the active overlay reaches twice `fold_bytes`.
-//! 5. At start the base is checked page by page, and the log's batches past its sequence are replayed in order. A torn
-//!    tail is cut and reported, anything else that is wrong stops the start and leaves every file (`recovery.rs`).
-//! 6. What was synced can be proved after the log is gone: the file `synced` and the records' marks say how far
-//!    (`synced.rs`). The store's id in every file keeps files of two stores apart.
-//! 7. There is always a segment whose name and header are synced: it is made before older ones are deleted.
+//! Invariants:
+//! 1. Everything in the overlays is in the log, and everything in the base is synced. Base and log
+//!    together hold every committed batch. `commit` appends to the log before it changes an
+//!    overlay; `checkpoint_once` asserts that the log is synced up to the end of the checkpoint
+//!    before it writes the base.
+//! 2. The overlays are exchanged only under the write lock of `memtables`, which the type enforces.
+//!    The checkpoint reads the frozen overlay without the lock. At most one overlay is frozen:
+//!    `freeze` asserts it.
+//! 3. Lock order: `log`, then `memtables`. A snapshot holds `memtables` alone. No assertion checks
+//!    this: the locks do not record their owner.
+//! 4. Memory is bounded: commits wait for the checkpoint when the active overlay reaches twice
+//!    `checkpoint_bytes`. `commit` asserts it.
+//! 5. At start every page of the base is checked, and the batches of the log after its sequence are
+//!    replayed in order. A torn tail is cut off and reported. Anything else that is wrong stops the
+//!    start and leaves every file as it is (`recovery.rs`).
+//! 6. What was synced can be proved after the log is gone: the file `synced` and the marks in the
+//!    records say up to which sequence (`synced.rs`). The store's id in every file distinguishes
+//!    files of two stores. `sync_log` asserts that the proven sequence never falls, and the log
+//!    that a record is newer than its mark.
+//! 7. There is always a segment whose name and header are synced: it is created before older ones
+//!    are deleted. `remove_segments` asserts it.
 
 mod base;
 #[cfg(test)]
@@ -53,15 +65,15 @@ pub(crate) use salvage::take;
 
 use super::{Batch, Fence, MetaStore, Sequence, StoreError, View};
 
-/// What a user does with files of an older format.
+/// Advice to a user whose files have an older format.
 const FORMAT_ADVICE: &str = "try: the version of braid that wrote it";
 
-/// Tells the files of one store from those of another. Not a secret.
+/// Distinguishes the files of one store from those of another. Not a secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct StoreId(u64);
 
 impl StoreId {
-    /// One that no other store has: the keys of the standard library's hash maps are random.
+    /// An id that no other store has: the keys of the standard library's hash maps are random.
     fn random() -> Self {
         Self(RandomState::new().hash_one(std::process::id()))
     }
@@ -70,18 +82,21 @@ impl StoreId {
 /// How the engine divides memory and disk.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// Bytes that the active overlay may hold before it is folded into the base. Two overlays may be in memory.
+    /// Bytes that the active overlay may hold before a checkpoint moves it into the base. Two
+    /// overlays may be in memory.
     pub fold_bytes: usize,
 }
 
 impl Default for EngineOptions {
-    /// 8 MiB: with the frozen overlay and an active one that has grown to twice that, 24 MiB of the server's 64.
+    /// 8 MiB. With the frozen overlay and an active one of twice that size, 24 MiB of the server's
+    /// 64 are used.
     fn default() -> Self {
         Self { fold_bytes: 8 << 20 }
     }
 }
 
-/// The default metadata store: a directory on a local disk. Dropping it ends its thread; nothing has to be flushed.
+/// The default metadata store: a directory on a local disk. Dropping it ends its thread; nothing
+/// has to be flushed.
 pub struct Engine {
     shared: Arc<Shared>,
     folder: Option<JoinHandle<()>>,
@@ -97,7 +112,7 @@ struct Shared {
     base: Base,
     layers: RwLock<Layers>,
     log: Mutex<LogState>,
-    /// Signalled with `log` when a fold ended, well or not.
+    /// Signalled with `log` when a checkpoint has ended, successfully or not.
     folded: Condvar,
     committed: AtomicU64,
     /// Held while the log is synced.
@@ -106,13 +121,13 @@ struct Shared {
     proven: AtomicU64,
     synced_file: SyncedFile,
     stopped: AtomicBool,
-    /// A segment was made whose name may not be on the disk yet.
+    /// A segment was created whose name may not be on disk yet.
     unsynced_name: AtomicBool,
     #[cfg(test)]
     next_flush_fails: AtomicBool,
 }
 
-/// What is in memory over the base.
+/// The overlays, which hold the changes that are not in the base yet.
 #[derive(Default)]
 struct Layers {
     active: Overlay,
@@ -124,14 +139,15 @@ struct LogState {
     /// Segments that the base does not hold yet, oldest first, the active one last.
     live: Vec<(File, PathBuf)>,
     fence: Fence,
-    /// What the frozen overlay ends at, and how many of `live` it spans.
+    /// Where the frozen overlay ends, and how many of `live` it spans.
     frozen: Option<(State, usize)>,
-    /// Why the last fold failed. Cleared when one succeeds.
+    /// Why the last checkpoint failed. Cleared when one succeeds.
     fold_error: Option<StoreError>,
 }
 
 impl Engine {
-    /// Makes an empty store in `directory`, which must be new or hold nothing of a store, and opens it.
+    /// Creates an empty store in `directory` and opens it. The directory must be new or hold
+    /// nothing of a store.
     pub fn create(directory: &Path, options: EngineOptions) -> Result<Self, StoreError> {
         private::make_directory(directory)
             .map_err(|e| StoreError::disk("create the metadata directory", e))?;
@@ -155,8 +171,8 @@ impl Engine {
     /// Opens the store in `directory` and recovers what its log holds.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] when no store is there, [`StoreError::Damaged`] when one is there and anything but the
-    /// torn end of its log is wrong. Nothing is changed or removed then.
+    /// [`StoreError::Missing`] if there is no store, [`StoreError::Damaged`] if anything but the
+    /// torn tail of its log is wrong. Nothing is changed or removed then.
     pub fn open(directory: &Path, options: EngineOptions) -> Result<Self, StoreError> {
         expect_store(directory)?;
         let lock = lock(directory)?;
@@ -203,17 +219,18 @@ impl Engine {
         let folder = std::thread::Builder::new()
             .name("meta-fold".into())
             .spawn(move || folding.fold_all(&woken));
-        let folder = folder.map_err(|e| StoreError::disk("start the fold thread", e))?;
+        let folder = folder.map_err(|e| StoreError::disk("start the checkpoint thread", e))?;
         Ok(Self { shared, folder: Some(folder), wake: Some(wake), lock, cut: None })
     }
 
-    /// Where the torn end of the log was cut off when the store was opened. Nothing behind it was ever synced.
+    /// Where the torn tail of the log was cut off when the store was opened. Nothing after it was
+    /// ever synced.
     pub fn cut(&self) -> Option<&Cut> {
         self.cut.as_ref()
     }
 
-    /// Folds everything committed so far into the base and waits for it, where nobody commits meanwhile. For tests
-    /// and an orderly stop.
+    /// Moves everything committed so far into the base and waits for that. Nobody may commit
+    /// meanwhile. For tests and an orderly stop.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
         self.settle()?;
         let mut log = self.shared.log();
@@ -224,14 +241,15 @@ impl Engine {
         self.shared.wait_for_fold(log).map(drop)
     }
 
-    /// Waits until no fold is under way: without commits meanwhile, the files stand still from then on.
+    /// Waits until no checkpoint runs. Without commits the files do not change after that.
     pub fn settle(&self) -> Result<(), StoreError> {
-        // A fold that failed is tried again.
+        // A failed checkpoint is retried.
         self.wake_folder();
         self.shared.wait_for_fold(self.shared.log()).map(drop)
     }
 
-    /// The newest segment, and up to which byte of it the log is known to be synced: by a caller or by a fold.
+    /// The newest segment, and the byte of it up to which the log is known to be synced, by a
+    /// caller or by a checkpoint.
     #[cfg(test)]
     pub(crate) fn synced_bytes(&self) -> (PathBuf, u64) {
         let (_, path) = self.shared.log().segment.handle().expect("a handle");
@@ -258,7 +276,8 @@ impl Engine {
         }
     }
 
-    /// Starts a fold when the active overlay is large; waits for the running one when it is twice that.
+    /// Starts a checkpoint when the active overlay is large. Waits for the running one when the
+    /// overlay is twice as large.
     fn make_room<'a>(
         &'a self,
         mut log: MutexGuard<'a, LogState>,
@@ -286,8 +305,8 @@ impl Drop for Engine {
         if let Some(folder) = self.folder.take() {
             let _ = folder.join();
         }
-        // Closing alone is not enough: a child that this process is just forking holds the descriptor until its exec.
-        // A failure leaves what closing does.
+        // Closing the file is not enough: a child that this process is forking holds the descriptor
+        // until its exec. If unlocking fails, closing still unlocks.
         let _ = self.lock.unlock();
     }
 }
@@ -317,8 +336,8 @@ pub(crate) fn check(directory: &Path) -> Result<(), StoreError> {
     recovery::replay(directory, store, state, synced, &mut drop).map(drop)
 }
 
-/// The names of a store's files in `directory`, in the order in which they are taken away: without the first of them it
-/// is none.
+/// The names of a store's files in `directory`, in the order in which they are removed: without the
+/// first one the directory holds no store.
 pub(crate) fn files(directory: &Path) -> Result<Vec<std::ffi::OsString>, StoreError> {
     let list = std::fs::read_dir(directory)
         .map_err(|e| StoreError::disk("list the metadata directory", e))?;
@@ -330,7 +349,7 @@ pub(crate) fn files(directory: &Path) -> Result<Vec<std::ffi::OsString>, StoreEr
     Ok(names)
 }
 
-/// Where the base of a store lies.
+/// The directory of a store's base.
 pub(crate) fn base_of(directory: &Path) -> PathBuf {
     base::place(directory)
 }
@@ -355,7 +374,8 @@ pub(crate) fn holds_anything(directory: &Path) -> Result<bool, StoreError> {
     Ok(holds || !log::segments(directory)?.is_empty())
 }
 
-/// An empty directory is where a disk is not mounted, or where a store has been removed: never a new store.
+/// An empty directory means that a disk is not mounted, or that a store was removed. It is never a
+/// new store.
 fn expect_store(directory: &Path) -> Result<(), StoreError> {
     if directory.join(synced::NAME).exists() {
         return Ok(());
@@ -367,7 +387,7 @@ fn expect_store(directory: &Path) -> Result<(), StoreError> {
     Err(StoreError::damaged(directory, &directory.join(synced::NAME), 0, "it is missing"))
 }
 
-/// Before anything else of a store of another format is taken for damage.
+/// Reports a store of another format before anything else in it is taken for damage.
 pub(crate) fn refuse_other_format(directory: &Path) -> Result<(), StoreError> {
     for (_, path) in log::segments(directory)? {
         let mut header = Vec::new();
@@ -398,7 +418,8 @@ fn recover(
         state = State { folded: record.sequence, fence: record.fence.max(state.fence) };
         record.batch.changes().for_each(|change| overlay.apply(change));
     })?;
-    // Nothing has been changed so far. What a killed process left in the page cache only must be on the disk before the base is built on it.
+    // Nothing has been changed so far. Bytes that a killed process left only in the page cache must
+    // be on disk before the base is built on them.
     for (_, path) in &segments {
         let synced = File::options().write(true).open(path).and_then(|file| file.sync_data());
         synced.map_err(|e| StoreError::disk("sync an old log segment", e))?;
@@ -428,7 +449,8 @@ impl Shared {
         self.layers.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no overlay is frozen. An error that the fold met is handed to who waits.
+    /// Waits until no overlay is frozen. An error of the checkpoint is returned to a caller that
+    /// waits.
     fn wait_for_fold<'a>(
         &self,
         mut log: MutexGuard<'a, LogState>,
@@ -444,7 +466,7 @@ impl Shared {
 
     /// Freezes the active overlay and begins a new segment.
     fn freeze(&self, log: &mut LogState) -> Result<(), StoreError> {
-        assert!(log.frozen.is_none(), "a second frozen overlay would hide the first");
+        assert!(log.frozen.is_none(), "2: a second frozen overlay would hide the first");
         let committed = self.committed.load(Ordering::Acquire);
         let segment = Segment::create(&self.directory, Sequence(committed + 1), self.store)?;
         let handle = segment.handle()?;
@@ -471,8 +493,11 @@ impl Shared {
     fn fold_once(&self) -> Result<(), StoreError> {
         let Some((state, segments)) = self.log().frozen else { return Ok(()) };
         let Some(frozen) = self.read_layers().frozen.clone() else { return Ok(()) };
-        // The new segment too, with its name: the old ones are about to be removed (invariant 7).
+        // This syncs the new segment too, with its name: the old ones are about to be removed
+        // (invariant 7).
         self.sync_log(state.folded, self.unsynced_name.load(Ordering::Acquire))?;
+        let proven = self.proven.load(Ordering::Relaxed);
+        assert!(proven >= state.folded.0, "1: the log is synced before the base is written");
         self.base.fold(&frozen, state, self.store)?;
         self.synced_file.sync()?;
         if self.stopped.load(Ordering::Acquire) {
@@ -488,9 +513,14 @@ impl Shared {
         removed
     }
 
-    /// Removes the oldest segments: the base holds them. One that stays is found and folded again at the next start.
+    /// Removes the oldest segments, which the base holds. One that cannot be removed is found and
+    /// replayed at the next start.
     fn remove_segments(&self, count: usize) -> Result<(), StoreError> {
-        let paths: Vec<_> = self.log().live[..count].iter().map(|(_, path)| path.clone()).collect();
+        let log = self.log();
+        assert!(count < log.live.len(), "7: a later segment exists");
+        assert!(!self.unsynced_name.load(Ordering::Acquire), "7: its name is synced");
+        let paths: Vec<_> = log.live[..count].iter().map(|(_, path)| path.clone()).collect();
+        drop(log);
         let removed = paths.iter().try_for_each(std::fs::remove_file);
         removed.map_err(|e| StoreError::disk("remove an old log segment", e))
     }
@@ -523,6 +553,10 @@ impl MetaStore for Engine {
         }
         log.fence = fence;
         let mut layers = self.shared.write_layers();
+        debug_assert!(
+            layers.active.bytes() <= 2 * self.shared.options.fold_bytes,
+            "4: commits wait for the checkpoint"
+        );
         batch.changes().for_each(|change| layers.active.apply(change));
         self.shared.committed.store(sequence.0, Ordering::Release);
         Ok(sequence)
@@ -542,8 +576,9 @@ impl MetaStore for Engine {
 }
 
 impl Shared {
-    /// Syncs the log at least up to `sequence`; a caller that comes while another syncs waits, and mostly finds it done.
-    /// `always`: also when nothing up to there is unsynced, for what else is in the log.
+    /// Syncs the log at least up to `sequence`. A caller that arrives during a sync waits and
+    /// usually finds its sequence synced. With `always`, syncs even if nothing up to `sequence` is
+    /// unsynced, for the rest of the log.
     fn sync_log(&self, sequence: Sequence, always: bool) -> Result<(), StoreError> {
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         if *synced >= sequence.0 && !always {
@@ -563,14 +598,16 @@ impl Shared {
             flushed = flushed.and_then(|()| self.flush(&file));
         }
         if let Err(error) = flushed {
-            // After a failed flush the kernel forgets what it could not write: nothing here may be trusted to be
-            // on the disk, and a second flush would lie (I6).
+            // After a failed flush the kernel drops the pages that it could not write. Nothing may
+            // be assumed to be on disk, and a second flush would report a false success (I6).
             self.stopped.store(true, Ordering::Release);
             return Err(StoreError::disk("sync the log", error));
         }
+        assert!(*synced <= reached, "6: the proven sequence never falls");
         *synced = reached;
         self.proven.store(reached, Ordering::Relaxed);
-        // An error leaves an older mark there: damage may then be taken for a torn tail, and nothing else is lost.
+        // An error leaves an older mark there. Damage may then be taken for a torn tail; nothing
+        // else is lost.
         self.synced_file.write(Sequence(reached)).or(Ok(()))
     }
 
@@ -582,8 +619,8 @@ impl Shared {
         segment.sync_data()
     }
 
-    /// The last committed sequence and every segment that the base does not hold yet. A segment that a fold removed
-    /// meanwhile is in the base, synced.
+    /// The last committed sequence and every segment that the base does not hold yet. A segment
+    /// that a checkpoint removed meanwhile is in the base, synced.
     fn unsynced_segments(&self) -> Result<(u64, Vec<File>), StoreError> {
         let log = self.log();
         let files: Result<Vec<_>, _> = log.live.iter().map(|(file, _)| file.try_clone()).collect();

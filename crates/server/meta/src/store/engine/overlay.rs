@@ -1,4 +1,5 @@
-//! What was committed and is not in the base yet: an ordered map in memory, with marks for removed keys.
+//! The overlay: committed changes that are not in the base yet, as an ordered map in memory. A
+//! removed key has an item too.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -6,20 +7,21 @@ use std::ops::Bound;
 
 use crate::store::Change;
 
-/// Memory that one item takes beside its bytes: its share of a tree node and an allocator's header.
+/// Memory that one item takes besides its bytes: its share of a tree node and an allocator's
+/// header.
 const ITEM_OVERHEAD_BYTES: usize = 96;
 
-/// Newest value of each key that was changed, or that it was removed.
+/// The newest value of each changed key, or that the key was removed.
 #[derive(Default)]
 pub(super) struct Overlay {
     items: BTreeSet<Item<'static>>,
     bytes: usize,
 }
 
-/// A key and what became of it, in one allocation: a fold frees hundreds of thousands of them.
+/// A key and its change, in one allocation: a checkpoint frees hundreds of thousands of them.
 struct Item<'a> {
-    /// The beginning of the key, so that a way down the tree need not follow a pointer at every comparison: what tells
-    /// keys of one directory apart, cookies and the first letters of names, is in it.
+    /// The beginning of the key, so that most comparisons need not follow a pointer. It holds what
+    /// distinguishes keys of one directory: cookies, and the first letters of names.
     head: [u64; HEAD_WORDS],
     bytes: Bytes<'a>,
     key_bytes: u16,
@@ -32,7 +34,7 @@ const HEAD_WORDS: usize = 3;
 /// The key, then the value.
 enum Bytes<'a> {
     Kept(Box<[u8]>),
-    /// A key that is looked for.
+    /// The key of a lookup.
     Sought(&'a [u8]),
 }
 
@@ -78,7 +80,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Orders as the key does, but for keys that differ behind it, or in zeros at their end.
+/// Has the order of keys, except for keys that differ only after it, or in trailing zeros.
 fn head(key: &[u8]) -> [u64; HEAD_WORDS] {
     let mut bytes = [0; HEAD_WORDS * 8];
     let count = key.len().min(bytes.len());
@@ -116,13 +118,13 @@ impl Overlay {
         }
     }
 
-    /// `None`: nothing is known of the key here. `Some(None)`: it was removed.
+    /// `None`: this overlay has no change of the key. `Some(None)`: the key was removed.
     pub(super) fn get<'a>(&'a self, key: &'a [u8]) -> Option<Option<&'a [u8]>> {
         let items: &BTreeSet<Item<'a>> = &self.items;
         items.get(&Item::sought(key)).map(Item::value)
     }
 
-    /// What is known of the keys in `[from, end)`, ascending.
+    /// The changes of keys in `[from, end)`, ascending.
     pub(super) fn range<'a>(
         &'a self,
         from: &'a [u8],
@@ -151,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_differ_behind_their_head_or_only_in_their_length_are_kept_apart_and_in_order() {
+    fn keys_with_equal_heads_stay_apart_and_in_order() {
         let long = [7; HEAD_WORDS * 8];
         let keys = [
             &b"a"[..],

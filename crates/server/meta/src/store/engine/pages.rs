@@ -1,18 +1,30 @@
-//! The pages of the base, read from the file without LMDB: LMDB trusts them, and a damaged one would end the process
-//! (SIGBUS behind the end of the file, SIGSEGV behind a wild pointer) or hide keys.
+//! The pages of the base, read from the file without LMDB. LMDB trusts its pages: a damaged one
+//! would end the process (SIGBUS after the end of the file, SIGSEGV after a wild pointer) or hide
+//! keys.
 //!
 //! ```text
-//! page     number u64 | pad u16 | flags u16 | lower u16, upper u16 (or count of overflow pages u32) | ...
-//! meta     page 0 and 1, in turns: magic, version, ..., free tree, main tree, last page, transaction
-//! branch   offsets of nodes u16 | nodes: child 48 bits, key length u16, key    (the first node's key is not used)
-//! leaf     offsets of nodes u16 | nodes: value length u32, flags u16, key length u16, key, value or overflow page
+//! page     number u64 | pad u16 | flags u16
+//!                     | lower u16, upper u16 (or count of overflow pages u32) | ...
+//! meta     pages 0 and 1, alternately: magic, version, ..., free tree, main tree, last page,
+//!                     transaction
+//! branch   offsets of nodes u16 | nodes: child 48 bits, key length u16, key
+//!                     (the key of the first node is not used)
+//! leaf     offsets of nodes u16 | nodes: value length u32, flags u16, key length u16, key,
+//!                                 value or overflow page
 //! ```
 //! The format is LMDB's data version 1 (`lmdb.h`, `mdb.c`), in the machine's byte order.
 //!
-//! What [`PageFile::check`] finds right, LMDB reads without leaving the file: every page that is reachable lies in the file
-//! and has its own number, every node lies in its page, keys ascend and lie between those of the branch above, no page
-//! is used twice or free and used, the count of entries is the one on record, and every record's checksum holds
-//! (`base.rs`). Bytes that nothing reads (free pages, gaps, the older meta page's trees) may have any value.
+//! LMDB reads what [`PageFile::check`] accepts without leaving the file. The check requires:
+//!
+//! 1. Every reachable page lies in the file and has its own number.
+//! 2. Every node lies in its page.
+//! 3. Keys ascend and lie between those of the branch above.
+//! 4. No page is used twice, or both free and used.
+//! 5. The number of entries is the recorded one.
+//! 6. Every record's checksum holds (`base.rs`).
+//!
+//! Bytes that nothing reads (free pages, gaps, the trees of the older meta page) may have any
+//! value.
 
 use std::fs::File;
 use std::path::Path;
@@ -27,15 +39,15 @@ const NODE_HEADER_BYTES: usize = 8;
 const NONE: u64 = u64::MAX;
 /// The most levels that LMDB follows.
 const DEPTH_MAX: u16 = 32;
-/// The longest value: a batch holds it.
+/// The longest value: a batch must hold it.
 const VALUE_BYTES_MAX: usize = braid_types::limits::BATCH_BYTES_MAX + 1024;
 const BRANCH: u16 = 1;
 const LEAF: u16 = 2;
 const OVERFLOW: u16 = 4;
 const META: u16 = 8;
-/// Of a node: its value lies in overflow pages.
+/// Flag of a node: its value lies in overflow pages.
 const BIG: u16 = 1;
-/// Of the free tree: keys are integers.
+/// Flag of the free tree: keys are integers.
 const INTEGER_KEYS: u16 = 8;
 
 /// What is wrong, and where in the file.
@@ -49,10 +61,10 @@ fn bad<T>(offset: u64, why: impl Into<String>) -> Result<T, Bad> {
     Err(Bad { offset, why: why.into() })
 }
 
-/// What is done about a page that is bad: `Ok` leaves out what it leads to. The keys that it would have held are from
-/// the first up to, not with, the second (`None`: to the end).
+/// Handles a bad page: `Ok` skips everything below it. The page would have held the keys from the
+/// first one up to, but not including, the second (`None`: to the end).
 pub(super) type OnBad<'a> = dyn FnMut(Bad, &[u8], Option<&[u8]>) -> Result<(), Bad> + 'a;
-/// Takes each key and value of the main tree; what it refuses is bad at that place.
+/// Takes each key and value of the main tree. A record that it refuses is reported as bad.
 pub(super) type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), String> + 'a;
 
 /// The file, and the newest snapshot in it.
@@ -125,7 +137,8 @@ impl PageFile {
         }
         let (a, b) = (first.0, second.0);
         let (newer, number) = if a.transaction < b.transaction { (b, 1) } else { (a, 0) };
-        // Each transaction writes the older of the two. A new file has two of transaction 0.
+        // Each transaction writes the older of the two. Both pages of a new file are of transaction
+        // 0.
         let in_turns =
             a.transaction.abs_diff(b.transaction) == 1 && newer.transaction % METAS == number;
         if !in_turns && (a.transaction, b.transaction) != (0, 0) {
@@ -138,7 +151,7 @@ impl PageFile {
         Ok(Self { file, bytes, page_bytes, meta: newer })
     }
 
-    /// Opens a file by whichever of its meta pages can be read, the newer one if both can.
+    /// Opens a file by any of its meta pages that can be read; by the newer one if both can.
     pub(super) fn open_damaged(path: &Path) -> Result<Self, Bad> {
         Self::open(path).or_else(|wrong| {
             let (file, bytes) = open(path)?;
@@ -156,13 +169,13 @@ impl PageFile {
         })
     }
 
-    /// The highest page that the snapshot may use; the file may be shorter.
+    /// The length up to which the snapshot may use pages; the file may be shorter.
     pub(super) fn bytes_used(&self) -> u64 {
-        // The meta page has no checksum: any number may stand there.
+        // The meta page has no checksum, so the number may be anything.
         self.meta.last_page.saturating_add(1).saturating_mul(self.page_bytes as u64)
     }
 
-    /// Records that the snapshot holds by its own account.
+    /// Records of the snapshot, as counted in the meta page.
     pub(super) fn entries(&self) -> u64 {
         self.meta.main.entries
     }
@@ -170,15 +183,15 @@ impl PageFile {
     /// Reads every page of the snapshot. See the module for what is checked.
     pub(super) fn check(&self, map_bytes: u64, on_record: &mut OnRecord<'_>) -> Result<(), Bad> {
         if self.bytes_used() > map_bytes {
-            return bad(0, format!("the meta page tells of {} pages", self.meta.last_page));
+            return bad(0, format!("the meta page counts {} pages", self.meta.last_page));
         }
         let mut used = vec![0; (self.meta.last_page / 64 + 1) as usize];
         self.walk(self.meta.free, true, &mut used, &mut |_, _| Ok(()), &mut |bad, _, _| Err(bad))?;
         self.walk(self.meta.main, false, &mut used, on_record, &mut |bad, _, _| Err(bad))
     }
 
-    /// Says what is bad in the main tree. Where anything is, `on_stray` gets what may be records in pages that neither
-    /// tree accounts for, in any order: such as lay below a bad page, and older ones.
+    /// Reports what is bad in the main tree. If anything is, `on_stray` gets possible records from
+    /// pages that neither tree accounts for, in any order: those below a bad page, and older ones.
     pub(super) fn survey(
         &self,
         on_stray: &mut dyn FnMut(&[u8], &[u8]),
@@ -186,12 +199,12 @@ impl PageFile {
         on_bad: &mut OnBad<'_>,
     ) {
         let (mut used, mut is_bad) = (self.unused(), false);
-        let mut look = |bad: Bad, from: &[u8], end: Option<&[u8]>| {
+        let mut report = |bad: Bad, from: &[u8], end: Option<&[u8]>| {
             is_bad = true;
             on_bad(bad, from, end)
         };
         // `on_bad` never ends a survey.
-        let _ = self.walk(self.meta.main, false, &mut used, on_record, &mut look);
+        let _ = self.walk(self.meta.main, false, &mut used, on_record, &mut report);
         if is_bad {
             let mut accounted = used.clone();
             let listed = self.walk(
@@ -209,13 +222,13 @@ impl PageFile {
         }
     }
 
-    /// Hands over every record that can be reached, in the order of keys.
+    /// Passes on every record that can be reached, in the order of keys.
     pub(super) fn records(&self, on_record: &mut OnRecord<'_>) {
         let _ =
             self.walk(self.meta.main, false, &mut self.unused(), on_record, &mut |_, _, _| Ok(()));
     }
 
-    /// The last page, whatever the meta page says: nothing lies behind the end of the file.
+    /// The last page, limited by the file's length in case the meta page is wrong.
     fn last_page(&self) -> u64 {
         self.meta.last_page.min(self.bytes / self.page_bytes as u64)
     }
@@ -224,7 +237,7 @@ impl PageFile {
         vec![0; (self.last_page() / 64 + 1) as usize]
     }
 
-    /// What may be nodes of a leaf, from a page that is not as it should be.
+    /// Possible nodes of a leaf, from a page that is not accounted for.
     fn strays(&self, page: u64, visit: &mut dyn FnMut(&[u8], &[u8])) {
         let mut bytes = vec![0; self.page_bytes];
         if read_at(&self.file, &mut bytes, self.offset(page)).is_err()
@@ -279,7 +292,7 @@ impl PageFile {
             on_bad(
                 Bad {
                     offset: 0,
-                    why: format!("the meta page's record of the {name} tree makes no sense"),
+                    why: format!("the meta page's record of the {name} tree is invalid"),
                 },
                 b"",
                 None,
@@ -292,7 +305,7 @@ impl PageFile {
         let entries = walk.entries;
         if entries != tree.entries {
             let why = format!(
-                "the {name} tree has {entries} entries, and the meta page tells of {}",
+                "the {name} tree has {entries} entries, and the meta page counts {}",
                 tree.entries
             );
             on_bad(Bad { offset: 0, why }, b"", None)?;
@@ -318,7 +331,7 @@ impl PageFile {
         if found == page {
             Ok(buffer)
         } else {
-            bad(offset, format!("page {page} says that it is page {found}"))
+            bad(offset, format!("page {page} has the number of page {found}"))
         }
     }
 }
@@ -343,7 +356,7 @@ fn read_meta(file: &File, bytes: u64, offset: u64, number: u64) -> Result<(Meta,
         && (word32(&page, 16), word32(&page, 20)) == (MAGIC, VERSION);
     let page_bytes = word32(&page, 40) as usize;
     if !is_meta || !page_bytes.is_power_of_two() || !(512..=65536).contains(&page_bytes) {
-        return bad(offset, format!("page {number} is no meta page"));
+        return bad(offset, format!("page {number} is not a meta page"));
     }
     let tree = |at: usize| Tree {
         flags: word16(&page, at + 4),
@@ -375,7 +388,7 @@ impl Walk<'_, '_> {
         let (bytes, nodes) = match nodes {
             Ok(found) => found,
             Err(bad) => {
-                // What lies in it is not accounted for.
+                // The page's contents are not accounted for.
                 self.used[(page / 64) as usize] &= !(1 << (page % 64));
                 return (self.on_bad)(bad, from, end);
             }
@@ -427,7 +440,7 @@ impl Walk<'_, '_> {
         for (n, node) in nodes.iter().enumerate() {
             let at = self.pages.offset(page) + *node as u64;
             let key = node_key(bytes, *node);
-            let upto = nodes.get(n + 1).map(|next| node_key(bytes, *next)).or(end);
+            let until = nodes.get(n + 1).map(|next| node_key(bytes, *next)).or(end);
             let in_order = match last {
                 Some(last) => self.is_less(last, key),
                 None => from.is_empty() || !self.is_less(key, from),
@@ -441,7 +454,7 @@ impl Walk<'_, '_> {
                 };
             match outcome {
                 Ok(()) => self.entries += 1,
-                Err(bad) => (self.on_bad)(bad, key, upto)?,
+                Err(bad) => (self.on_bad)(bad, key, until)?,
             }
         }
         Ok(())
@@ -454,7 +467,7 @@ impl Walk<'_, '_> {
         let big;
         let value = if flags == BIG {
             let page = word64(bytes, value_at);
-            // A free tree's record holds every page that one transaction freed.
+            // A record of the free tree holds every page that one transaction freed.
             let limit = if self.is_free_tree { usize::MAX } else { VALUE_BYTES_MAX };
             let count = ((PAGE_HEADER_BYTES + value_bytes).saturating_sub(1)
                 / self.pages.page_bytes
@@ -488,11 +501,12 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A record of the free tree: the transaction that freed them, then a count and the pages.
+    /// A record of the free tree: the key is the transaction that freed the pages; the value is a
+    /// count and the pages.
     fn free_pages(&mut self, key: &[u8], value: &[u8], at: u64) -> Result<(), Bad> {
         let pages = (key.len() == 8 && value.len() >= 8).then(|| word64(value, 0) as usize);
         let Some(count) = pages.filter(|count| *count < value.len() / 8) else {
-            return bad(at, "a record of free pages makes no sense");
+            return bad(at, "a record of free pages is invalid");
         };
         (1..=count).try_for_each(|n| {
             self.take(word64(value, n * 8), 1)
@@ -500,7 +514,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Marks pages as used, or free: each is one of these, once.
+    /// Marks pages as used or free. Each page is one of these, once.
     fn take(&mut self, page: u64, count: u64) -> Result<(), Bad> {
         for page in page..page.saturating_add(count) {
             let offset = self.pages.offset(page);
@@ -531,7 +545,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Where the nodes of a page begin, when all of them lie in it.
+/// Where the nodes of a page begin, if all of them lie in it.
 fn nodes(bytes: &[u8]) -> Option<Vec<usize>> {
     let (lower, upper) = (usize::from(word16(bytes, 12)), usize::from(word16(bytes, 14)));
     let is_leaf = word16(bytes, 10) == LEAF;

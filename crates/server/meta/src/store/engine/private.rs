@@ -1,10 +1,11 @@
-//! The store's files are for the server's user alone, whatever the umask: they hold every name and owner.
+//! Permissions of the store's files: only the server's user may read them, whatever the umask. They
+//! hold every name and owner.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Options for a file that is 0600 if it is made.
+/// Options that create a file with mode 0600.
 pub(super) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -12,7 +13,7 @@ pub(super) fn options() -> OpenOptions {
     options
 }
 
-/// Makes a directory, 0700, if it is not there.
+/// Creates a directory with mode 0700 if it does not exist.
 pub(super) fn make_directory(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -21,8 +22,8 @@ pub(super) fn make_directory(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Takes every right from group and others on a directory and the files and directories in it, one level deep. A server that
-/// may not do that (another owner, a disk that is read-only) goes on.
+/// Removes all rights of group and others from a directory and its entries, one level deep. A
+/// server that may not do that (another owner, a read-only disk) continues.
 pub(super) fn tighten(directory: &Path) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     for path in std::iter::once(directory.to_owned()).chain(entries) {

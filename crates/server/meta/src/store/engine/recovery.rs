@@ -1,14 +1,17 @@
-//! What the log holds past the base, and whether what is missing from it was torn off or is damaged.
+//! Replays the log after the base, and decides whether missing records were torn off or are
+//! damaged.
 //!
-//! The log is read in order. Where a record does not check out, the log is *torn* there when all of this holds, and
-//! *damaged* otherwise:
+//! The log is read in order. Where a record fails its checks, the log is *torn* there if both of
+//! these hold, and *damaged* otherwise:
 //!
-//! 1. Nothing says that the record was synced: not the file `synced`, not the base, not a later record's mark. A loss
-//!    of power takes only what was not synced.
-//! 2. No whole record follows; or one follows, and the bytes between look like a write that never reached the disk
-//!    (zeros up to the end of a sector, or the end of a file). Disks and file systems write in any order.
+//! 1. Nothing proves that the record was synced: not the file `synced`, not the base, not a later
+//!    record's mark. A loss of power takes only what was not synced.
+//! 2. No whole record follows. Or one follows, and the bytes between look like a write that never
+//!    reached the disk (zeros up to the end of a sector, or the end of a file). Disks and file
+//!    systems write in any order.
 //!
-//! A torn log is cut there, and what is cut is reported. A damaged one stops the start; nothing is changed or removed.
+//! A torn log is cut off there, and the cut is reported. A damaged log stops the start; nothing is
+//! changed or removed.
 
 use std::path::{Path, PathBuf};
 
@@ -17,24 +20,25 @@ use super::log::{self, HEADER_BYTES, Header, RECORD_HEADER_BYTES, Record};
 use super::{FORMAT_ADVICE, StoreId};
 use crate::store::{Sequence, StoreError};
 
-/// What disks write whole.
+/// The unit that disks write atomically.
 const SECTOR_BYTES: usize = 512;
-/// Zeros before the end of a sector that are taken for a write that was lost, when they do not begin with the record:
-/// longer than any run of zeros in the records of the namespace.
+/// If zeros before the end of a sector do not begin with the record, at least this many are taken
+/// for a lost write. It is longer than any sequence of zeros in the records of the namespace.
 const LOST_ZEROS_MIN: usize = 64;
 
-/// Where the log was cut.
+/// Where the log was cut off.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cut {
     /// The segment.
     pub path: PathBuf,
-    /// Where in it the first torn byte lies.
+    /// Position of the first torn byte in it.
     pub offset: u64,
     /// The first batch that is lost. It was never synced.
     pub first_lost: Sequence,
 }
 
-/// Reads the log past `base`, hands each batch to `apply` in order, and says where a torn tail was left out.
+/// Reads the log after `base`, passes each batch to `apply` in order, and returns where a torn tail
+/// was left out.
 pub(super) fn replay(
     directory: &Path,
     store: StoreId,
@@ -52,11 +56,12 @@ pub(super) fn replay(
         let torn =
             |offset, next| Tear { directory, path, bytes: &bytes, offset, next: Sequence(next) };
         let mut offset = match log::read_header(&bytes) {
-            Header::Whole(said, of) if said == *first && of == store => HEADER_BYTES,
-            Header::Whole(said, of) => {
+            Header::Whole(found, of) if found == *first && of == store => HEADER_BYTES,
+            Header::Whole(found, of) => {
                 let why = format!(
-                    "its header is that of segment {:016x} of store {:016x}, not of {:016x} of {:016x}",
-                    said.0, of.0, first.0, store.0
+                    "its header belongs to segment {:016x} of store {:016x}, \
+                     not to {:016x} of {:016x}",
+                    found.0, of.0, first.0, store.0
                 );
                 return Err(StoreError::damaged(directory, path, 16, why));
             }
@@ -79,7 +84,8 @@ pub(super) fn replay(
     Ok(None)
 }
 
-/// The segments that the base does not hold as a whole: from the last one that begins at or before what it expects.
+/// The segments that the base does not hold completely: from the last one that begins at or before
+/// the sequence that the base expects.
 fn live<'a>(
     directory: &Path,
     segments: &'a [(Sequence, PathBuf)],
@@ -92,11 +98,12 @@ fn live<'a>(
     let missing = directory.join(format!("log.{expected:016x}"));
     let why = match segments.first() {
         None => {
-            format!("the log is missing; the base expects it to go on with sequence {expected}")
+            format!("the log is missing; the base expects sequence {expected} next")
         }
         Some((first, _)) => {
             format!(
-                "missing; the base expects sequence {expected}, and the oldest segment begins with {}",
+                "missing; the base expects sequence {expected}, \
+                 and the oldest segment begins with {}",
                 first.0
             )
         }
@@ -111,7 +118,7 @@ pub(super) fn other_format(path: &Path, version: u32) -> StoreError {
     ))
 }
 
-/// A place where the log does not check out.
+/// A position where the log fails its checks.
 struct Tear<'a> {
     directory: &'a Path,
     path: &'a Path,
@@ -141,11 +148,11 @@ impl Tear<'_> {
             in_later = in_later.or(found.map(|(offset, sequence)| (path, offset, sequence)));
         }
         let what = match (self.offset, self.offset == self.bytes.len()) {
-            (0, _) => "the header does not check out".to_owned(),
+            (0, _) => "the header is damaged".to_owned(),
             (_, true) => {
                 format!("the segment ends, and the record of sequence {} is missing", self.next.0)
             }
-            _ => format!("the record of sequence {} does not check out", self.next.0),
+            _ => format!("the record of sequence {} is damaged", self.next.0),
         };
         if self.next <= proven {
             return Err(self.damaged(format!(
@@ -157,7 +164,7 @@ impl Tear<'_> {
             && !self.is_lost_write(offset)
         {
             return Err(self.damaged(format!(
-                "{what}, but that of sequence {} at byte {offset} does",
+                "{what}, but the record of sequence {} at byte {offset} is whole",
                 sequence.0
             )));
         }
@@ -168,7 +175,7 @@ impl Tear<'_> {
         {
             let place = path.display();
             return Err(self.damaged(format!(
-                "{what}, but that of sequence {} in {place} at byte {offset} does",
+                "{what}, but the record of sequence {} in {place} at byte {offset} is whole",
                 sequence.0
             )));
         }
@@ -179,8 +186,8 @@ impl Tear<'_> {
         StoreError::damaged(self.directory, self.path, self.offset as u64, why)
     }
 
-    /// Whether the bytes up to `end` have a hole that a write leaves which never reached the disk: a sector that is
-    /// zeros to its end, from the torn record's first byte on or for at least [`LOST_ZEROS_MIN`].
+    /// Whether the bytes up to `end` have a hole as a lost write leaves it: a sector that is zeros
+    /// up to its end, from the torn record's first byte on or for at least [`LOST_ZEROS_MIN`].
     fn is_lost_write(&self, end: usize) -> bool {
         let first = (self.offset + 1).next_multiple_of(SECTOR_BYTES);
         (first..=end).step_by(SECTOR_BYTES).any(|sector_end| {
@@ -205,8 +212,8 @@ impl Tear<'_> {
     }
 }
 
-/// The first whole record at or behind `from` that is later than `after`, its place and sequence; and the newest mark
-/// of what was synced in all that follow.
+/// The first whole record at or after `from` that is later than `after`, as position and sequence;
+/// and the newest mark of what was synced in all that follow.
 fn whole_records(
     bytes: &[u8],
     from: usize,

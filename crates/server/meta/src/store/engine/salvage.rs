@@ -1,9 +1,10 @@
-//! Takes what can be read out of a damaged store. The store is only read.
+//! Copies what is readable out of a damaged store. The store itself is only read.
 //!
-//! 1. From the base every record whose checksum holds: by the tree where it can be followed, else from the pages that
-//!    the tree and the free tree do not account for.
-//! 2. From the log, in order, every whole record past the base's sequence, also behind a bad one: each is a whole
-//!    operation, and to leave out thousands for one would lose more. What does not fit together then, `fsck` finds.
+//! 1. From the base, every record whose checksum holds: by the tree where it can be followed,
+//!    otherwise from pages that neither the tree nor the free tree accounts for.
+//! 2. From the log, in order, every whole record after the base's sequence, also after a bad one.
+//!    Each is a whole operation; skipping thousands because of one would lose more. `fsck` finds
+//!    what is inconsistent then.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,45 +17,45 @@ use super::pages::Bad;
 use super::{StoreId, SyncedFile};
 use crate::store::{Batch, Fence, Sequence, StoreError};
 
-/// Lines of a report of one kind; the others are counted.
+/// Lines of one kind in a report; further ones are only counted.
 const LINES_MAX: usize = 100;
-/// Bytes of base records handed over at a time.
+/// Bytes of base records passed on at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What was taken out of a damaged store, and what was not.
+/// What was copied out of a damaged store, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Records of the base.
     pub base_records: u64,
-    /// Records that the base has by its own account and that its pages do not lead to.
+    /// Records that the base's meta page counts and that its pages do not lead to.
     pub base_lost: u64,
-    /// Copies of records, older ones too, that were found in other pages of the base in their place.
+    /// Copies of such records, also older ones, found in other pages of the base.
     pub base_strays: u64,
     /// Batches of the log.
     pub batches: u64,
-    /// Ranges of batches that are lost, first and last, ascending.
+    /// Ranges of lost batches, first and last, ascending.
     pub lost: Vec<(u64, u64)>,
     /// The last batch that was found.
     pub last: u64,
-    /// What is wrong with the files, a line each; at most `LINES_MAX` of a file.
+    /// What is wrong with the files, one line each; at most `LINES_MAX` per file.
     pub damage: Vec<String>,
-    /// Names that stand in bytes of the log that do not check out: of files that may be lost.
+    /// Names in damaged bytes of the log: names of files that may be lost.
     pub names: BTreeSet<Vec<u8>>,
-    /// The newest fence.
+    /// The newest leader fence.
     pub fence: Fence,
 }
 
-/// Hands the records of a damaged store to `apply`, in the order in which they count.
+/// Passes the records of a damaged store to `apply`; a later one replaces an earlier one.
 pub(crate) fn take(
     directory: &Path,
     apply: &mut dyn FnMut(Batch) -> Result<(), StoreError>,
 ) -> Result<Taken, StoreError> {
-    let mut taken = Taken::default();
-    let base = take_base(directory, &mut taken, apply)?;
-    taken.fence = base.state.fence;
+    let mut salvaged = Taken::default();
+    let base = salvage_base(directory, &mut salvaged, apply)?;
+    salvaged.fence = base.state.fence;
     let store = SyncedFile::open(directory).ok().map(|(_, store, _)| store).or(base.store);
-    take_log(directory, (base.state, store), &mut taken, apply)?;
-    Ok(taken)
+    salvage_log(directory, (base.state, store), &mut salvaged, apply)?;
+    Ok(salvaged)
 }
 
 fn note(damage: &mut Vec<String>, file: &Path, Bad { offset, why }: &Bad) {
@@ -64,9 +65,9 @@ fn note(damage: &mut Vec<String>, file: &Path, Bad { offset, why }: &Bad) {
     }
 }
 
-fn take_base(
+fn salvage_base(
     directory: &Path,
-    taken: &mut Taken,
+    salvaged: &mut Taken,
     apply: &mut dyn FnMut(Batch) -> Result<(), StoreError>,
 ) -> Result<Salvaged, StoreError> {
     let file = base::file(directory);
@@ -93,41 +94,41 @@ fn take_base(
         && base != store
     {
         let why = format!(
-            "it is of store {:016x}, not of {:016x}; put back the file of this store",
+            "it belongs to store {:016x}, not to {:016x}; put back the file of this store",
             base.0, store.0
         );
         return Err(StoreError::Corrupted(format!("{}: {why}", file.display())));
     }
-    (taken.base_records, taken.base_lost, taken.base_strays) =
+    (salvaged.base_records, salvaged.base_lost, salvaged.base_strays) =
         (found.followed, found.lost, found.strays);
-    taken.damage.append(&mut damage);
+    salvaged.damage.append(&mut damage);
     Ok(found)
 }
 
-fn take_log(
+fn salvage_log(
     directory: &Path,
     (state, store): (State, Option<StoreId>),
-    taken: &mut Taken,
+    salvaged: &mut Taken,
     apply: &mut dyn FnMut(Batch) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    taken.last = state.folded.0;
+    salvaged.last = state.folded.0;
     for (first, path) in segments(directory)? {
         let bytes = std::fs::read(&path).map_err(|e| StoreError::disk("read a log segment", e))?;
         let mut at = match log::read_header(&bytes) {
             log::Header::Whole(_, of) if store.is_some_and(|store| store != of) => {
                 note(
-                    &mut taken.damage,
+                    &mut salvaged.damage,
                     &path,
-                    &Bad { offset: 24, why: "it is of another store, and left out".into() },
+                    &Bad { offset: 24, why: "it belongs to another store; skipped".into() },
                 );
                 continue;
             }
             log::Header::Whole(..) => log::HEADER_BYTES,
             _ => {
                 note(
-                    &mut taken.damage,
+                    &mut salvaged.damage,
                     &path,
-                    &Bad { offset: 0, why: "the header does not check out".into() },
+                    &Bad { offset: 0, why: "the header is damaged".into() },
                 );
                 0
             }
@@ -135,40 +136,41 @@ fn take_log(
         loop {
             let found = log::next_record(&bytes, at, state.folded.max(first));
             let begin = found.as_ref().map_or(bytes.len(), |(begin, ..)| *begin);
-            // What the base holds is passed over, record by record.
+            // Records that the base holds are skipped one by one.
             let mut held = at;
             while let Some((_, length)) = log::decode(&bytes[held..begin]) {
                 held += length;
             }
             if held < begin && !(held == 0 && begin == log::HEADER_BYTES) {
-                let why = format!("{} bytes that are no whole record", begin - held);
-                note(&mut taken.damage, &path, &Bad { offset: held as u64, why });
-                taken.names.extend(names_in(&bytes[held..begin]).take(LINES_MAX));
+                let why = format!("{} bytes that are not a whole record", begin - held);
+                note(&mut salvaged.damage, &path, &Bad { offset: held as u64, why });
+                salvaged.names.extend(names_in(&bytes[held..begin]).take(LINES_MAX));
             }
             let Some((begin, record, length)) = found else { break };
             at = begin + length;
-            if record.sequence.0 <= taken.last {
+            if record.sequence.0 <= salvaged.last {
                 continue;
             }
-            if record.sequence.0 > taken.last + 1 {
-                taken.lost.push((taken.last + 1, record.sequence.0 - 1));
+            if record.sequence.0 > salvaged.last + 1 {
+                salvaged.lost.push((salvaged.last + 1, record.sequence.0 - 1));
             }
-            taken.last = record.sequence.0;
-            taken.fence = taken.fence.max(record.fence);
-            taken.batches += 1;
+            salvaged.last = record.sequence.0;
+            salvaged.fence = salvaged.fence.max(record.fence);
+            salvaged.batches += 1;
             apply(record.batch)?;
         }
     }
-    // What was synced, and is gone from the end.
+    // Synced batches that are missing at the end.
     let synced = SyncedFile::open(directory).map_or(Sequence(0), |(_, _, synced)| synced);
-    if synced.0 > taken.last {
-        taken.lost.push((taken.last + 1, synced.0));
-        taken.last = synced.0;
+    if synced.0 > salvaged.last {
+        salvaged.lost.push((salvaged.last + 1, synced.0));
+        salvaged.last = synced.0;
     }
     Ok(())
 }
 
-/// Every segment with the sequence before its first, by its header where that is whole, else by its name.
+/// Every segment with the sequence before its first. The sequence comes from the header if that is
+/// whole, otherwise from the name.
 fn segments(directory: &Path) -> Result<Vec<(Sequence, PathBuf)>, StoreError> {
     let list = std::fs::read_dir(directory)
         .map_err(|e| StoreError::disk("list the metadata directory", e))?;
@@ -192,8 +194,8 @@ fn segments(directory: &Path) -> Result<Vec<(Sequence, PathBuf)>, StoreError> {
     Ok(found)
 }
 
-/// Names of directory entries that stand in bytes that do not check out: key length, value length, shard, `E`,
-/// directory, name, then the entry's version.
+/// Names of directory entries in damaged bytes: key length, value length, shard, `E`, directory,
+/// name, then the entry's version.
 fn names_in(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     const ENTRY_BYTES: u32 = 18;
     const BEFORE_NAME: usize = 6 + 11;

@@ -1,15 +1,20 @@
-//! The file `synced`: up to which sequence the log was synced, kept apart from the log.
+//! The file `synced`: up to which sequence the log was synced, stored apart from the log.
 //!
 //! ```text
 //! synced   two slots, at 0 and 512: "BRAIDSYN" | version u32 | crc32c of the rest of the slot u32
 //!                                 | store id u64 | synced u64 | turn u64
 //! ```
 //!
-//! 1. A slot is written, in turns, after each sync of the log, and is not synced itself: that costs a write to the page
-//!    cache for each sync. It survives the kill of the process; after a loss of power it may be older.
-//! 2. So it is never ahead of the log. Where the log ends below it, the log has lost what was synced. A log file that was
-//!    cut or removed carries no such proof in itself, which is why this is a file of its own.
-//! 3. It is made last of a new store and never removed: a directory without it holds no store, or a damaged one.
+//! Invariants:
+//! 1. The slots are written alternately, one after each sync of the log. They are not synced
+//!    themselves, so each costs only a write to the page cache. A slot survives a kill of the
+//!    process; after a loss of power it may be older.
+//! 2. Therefore the file is never ahead of the log, and its sequence never falls: `write` asserts
+//!    the latter. If the log ends below it, the log has lost synced records; recovery checks that
+//!    (`recovery.rs`). A log file that was truncated or removed carries no such proof itself, so
+//!    this is a file of its own.
+//! 3. It is the last file of a new store to be created, and is never removed. A directory without
+//!    it holds no store or a damaged one.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -23,7 +28,7 @@ pub(super) const NAME: &str = "synced";
 const MAGIC: &[u8; 8] = b"BRAIDSYN";
 const VERSION: u32 = 1;
 const SLOT_BYTES: usize = 40;
-/// A sector each: a torn write of one leaves the other.
+/// One sector each: a torn write of one leaves the other.
 const SLOT_SPACING: u64 = 512;
 
 /// The open file.
@@ -32,11 +37,12 @@ pub(super) struct SyncedFile(Mutex<Inner>);
 struct Inner {
     file: File,
     store: StoreId,
+    synced: Sequence,
     turn: u64,
 }
 
 impl SyncedFile {
-    /// Makes the file, synced with its name. `directory` becomes a store by it.
+    /// Creates the file, synced with its name. This makes `directory` a store.
     pub(super) fn create(
         directory: &Path,
         store: StoreId,
@@ -47,7 +53,7 @@ impl SyncedFile {
         let file = options
             .open(directory.join(NAME))
             .map_err(|e| StoreError::disk("create the file 'synced'", e))?;
-        let new = Self(Mutex::new(Inner { file, store, turn: 0 }));
+        let new = Self(Mutex::new(Inner { file, store, synced, turn: 0 }));
         new.write(synced)?;
         new.write(synced)?;
         new.sync()?;
@@ -55,7 +61,7 @@ impl SyncedFile {
         Ok(new)
     }
 
-    /// Opens it; the store that it belongs to and what it says was synced.
+    /// Opens the file. Returns the store it belongs to and the sequence that it records.
     pub(super) fn open(directory: &Path) -> Result<(Self, StoreId, Sequence), StoreError> {
         let path = directory.join(NAME);
         let mut bytes = Vec::new();
@@ -68,19 +74,16 @@ impl SyncedFile {
         ];
         let newest = slots.into_iter().flatten().filter_map(decode).max_by_key(|slot| slot.turn);
         let Some(Slot { store, synced, turn }) = newest else {
-            return Err(StoreError::damaged(
-                directory,
-                &path,
-                0,
-                "neither of its two slots checks out",
-            ));
+            return Err(StoreError::damaged(directory, &path, 0, "both of its slots are damaged"));
         };
-        Ok((Self(Mutex::new(Inner { file, store, turn })), store, synced))
+        Ok((Self(Mutex::new(Inner { file, store, synced, turn })), store, synced))
     }
 
-    /// Notes that the log is synced up to `synced`.
+    /// Records that the log is synced up to `synced`.
     pub(super) fn write(&self, synced: Sequence) -> Result<(), StoreError> {
         let mut inner = self.inner();
+        debug_assert!(inner.synced <= synced, "2: the synced sequence never falls");
+        inner.synced = synced;
         inner.turn += 1;
         let (slot, at) = (encode(inner.store, synced, inner.turn), inner.turn % 2 * SLOT_SPACING);
         let written =

@@ -1,5 +1,5 @@
-//! A view of the engine: the overlays under their read lock, and a read transaction of the base, begun only when
-//! the overlays do not know.
+//! A snapshot of the engine: the overlays under their read lock, and a read transaction of the
+//! base. The transaction begins only when the overlays lack a key.
 
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
@@ -12,8 +12,9 @@ use super::{Layers, Overlay};
 use crate::store::{StoreError, View, Visit};
 
 pub(super) struct EngineView<'a> {
-    /// Held for the life of the view: no commit and no end of a fold comes between two reads. A fold that commits
-    /// meanwhile only moves into the base what the frozen overlay shows anyway.
+    /// Held for the life of the snapshot: no commit and no end of a checkpoint happens between two
+    /// reads. A checkpoint that commits meanwhile only moves into the base what the frozen overlay
+    /// shows anyway.
     layers: RwLockReadGuard<'a, Layers>,
     base: &'a Base,
     txn: OnceCell<RoTxn<'a, WithoutTls>>,
@@ -24,7 +25,7 @@ impl<'a> EngineView<'a> {
         Self { layers, base, txn: OnceCell::new() }
     }
 
-    /// A view whose transaction of the base has begun already.
+    /// A snapshot whose transaction of the base has begun already.
     pub(super) fn of(
         layers: RwLockReadGuard<'a, Layers>,
         base: &'a Base,
@@ -65,7 +66,7 @@ impl View for EngineView<'_> {
         let mut over = false;
         let txn = self.txn()?;
         self.base.range(txn, from, end, &mut |key, value| {
-            // What the overlays have before this key comes first; what they have at it, instead.
+            // Changes of keys before this one come first. A change of this key replaces it.
             let mut replaced = false;
             while let Some((newer, change)) = above.next_if(|(newer, _)| *newer <= key) {
                 replaced |= newer == key;
@@ -90,7 +91,7 @@ impl View for EngineView<'_> {
 type Item<'a> = (&'a [u8], Option<&'a [u8]>);
 
 impl EngineView<'_> {
-    /// The active overlay over the frozen one, ascending.
+    /// The active overlay merged over the frozen one, ascending.
     fn merged<'s>(
         &'s self,
         frozen: &'s Overlay,

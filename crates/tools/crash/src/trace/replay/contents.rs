@@ -16,7 +16,7 @@ impl Replay {
             bytes.len()
         );
         bytes.truncate(returned as usize);
-        let given = match call.name {
+        let explicit = match call.name {
             "write" | "writev" => None,
             "pwritev2" => Some(number(call, 3)?).filter(|offset| *offset >= 0),
             _ => Some(number(call, 3)?),
@@ -25,14 +25,14 @@ impl Replay {
         let offset = if file.append {
             end
         } else {
-            given.map_or(file.position.get(), |offset| offset as u64)
+            explicit.map_or(file.position.get(), |offset| offset as u64)
         };
-        if given.is_none() {
+        if explicit.is_none() {
             file.position.set(offset + bytes.len() as u64);
         }
         ensure!(
             offset as i64 <= FILE_BYTES_MAX,
-            "a write at {offset}: too large a file to be recorded"
+            "a write at {offset}: the file is too large to be recorded"
         );
         let flags = call.arguments.get(4).copied().unwrap_or_default();
         let lasting =
@@ -51,11 +51,14 @@ impl Replay {
         let Some(node) = node else { return Ok(()) };
         if call.name != "fallocate" {
             let bytes = number(call, 1)?;
-            // A daemon finds out how long a file can be by a file that it never writes nor names.
+            // A daemon finds the largest possible file with a file that it never writes or names.
             if bytes > FILE_BYTES_MAX && self.tree.name_of(node).is_none() {
                 return Ok(());
             }
-            ensure!(bytes <= FILE_BYTES_MAX, "a size of {bytes}: too large a file to be recorded");
+            ensure!(
+                bytes <= FILE_BYTES_MAX,
+                "a size of {bytes}: the file is too large to be recorded"
+            );
             self.change(Change::Resize(node, bytes as u64));
             return Ok(());
         }
@@ -65,12 +68,12 @@ impl Replay {
         if text::has_flag(mode, "FALLOC_FL_PUNCH_HOLE")
             || text::has_flag(mode, "FALLOC_FL_ZERO_RANGE")
         {
-            ensure!(keep_size, "a zeroed range that may make the file longer is not understood");
+            ensure!(keep_size, "a zeroed range that may extend the file is not supported");
             self.change(Change::Punch(node, offset, bytes));
         } else {
             ensure!(
                 mode == b"0" || keep_size,
-                "fallocate {} is not understood",
+                "fallocate {} is not supported",
                 text::excerpt(mode)
             );
             if !keep_size && offset + bytes > self.tree.bytes(node).len() as u64 {
@@ -84,14 +87,14 @@ impl Replay {
         let Some(to) = self.open_file(call, 2)? else { return Ok(()) };
         let from = self
             .open_file(call, 0)?
-            .context("a copy from a file that is not recorded is not understood")?;
+            .context("a copy from a file that is not recorded is not supported")?;
         let (Target::Node(source), Target::Node(node)) = (from.target, to.target) else {
-            bail!("a copy of marks is not understood");
+            bail!("a copy of marks is not supported");
         };
         for (file, offset) in [(&from, 1), (&to, 3)] {
             ensure!(
                 argument(call, offset)? == b"NULL" && !file.append,
-                "a copy at an offset is not understood"
+                "a copy at an offset is not supported"
             );
         }
         let (start, bytes) = (from.position.get() as usize, returned as usize);
@@ -110,7 +113,7 @@ impl Replay {
 
     pub(super) fn refuse(&mut self, call: &Call<'_>, to: usize) -> Result<()> {
         match self.open_file(call, to)? {
-            Some(_) => bail!("{} into a recorded file is not understood", call.name),
+            Some(_) => bail!("{} into a recorded file is not supported", call.name),
             None => Ok(()),
         }
     }
@@ -126,7 +129,8 @@ impl Replay {
         let name = self.tree.name_of(node).unwrap_or_default();
         ensure!(
             name == READERS_TABLE.as_bytes(),
-            "{} is mapped writable and shared: what is stored through it cannot be recorded, nor ordered by a sync",
+            "{} is mapped writable and shared: stores through it cannot be recorded \
+             nor ordered by a sync",
             String::from_utf8_lossy(&name)
         );
         Ok(())
@@ -148,7 +152,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Permission bits are no promise that is checked; they are taken as if they had always been there.
+    /// Permission bits are not checked; they are taken as if they had always been set.
     pub(super) fn mode(&mut self, call: &Call<'_>) -> Result<()> {
         let (path, mode) = match call.name {
             "fchmod" => (None, 1),

@@ -1,6 +1,7 @@
-//! Calls -> history: whose descriptor, which path, which offset.
+//! Turns calls into a history: finds the descriptor, the path and the offset of each call.
 //!
-//! `descriptors` are opened and moved, `contents` and `names` change, `paths` says which node an argument is.
+//! `opens` tracks descriptors, `contents` and `names` make changes, `paths` finds the node of an
+//! argument.
 
 mod contents;
 mod names;
@@ -24,9 +25,10 @@ use super::{
 };
 use crate::disk::{Change, Event, History, Kind, Node, Synced, Tree};
 
-/// LMDB's table of readers, a writable shared mapping: about processes that live, worth nothing after a restart.
+/// LMDB's table of readers, a writable shared mapping. It describes live processes and is useless
+/// after a restart.
 pub(crate) const READERS_TABLE: &str = "lock.mdb";
-/// Larger files than this are not recorded: the whole content is held in memory.
+/// Larger files are not recorded: the whole content is held in memory.
 const FILE_BYTES_MAX: i64 = 1 << 30;
 
 pub(super) fn replay(calls: &Calls<'_>, root: &Path, marks: &Path) -> Result<History> {
@@ -59,21 +61,22 @@ struct Replay {
     root: PathBuf,
     marks: PathBuf,
     history: History,
-    /// Everything so far: the live view of the processes.
+    /// Everything so far, as the processes see it.
     tree: Tree,
     descriptors: Descriptors,
-    /// Syncs under way: what they cover.
+    /// Syncs in progress, and what they cover.
     syncs: HashMap<usize, (Synced, usize)>,
 }
 
-/// A path as a call gives it, below the root: the directory and the last name.
+/// A path below the root, as given by a call: the directory and the last name.
 struct Place {
     directory: Node,
     name: Vec<u8>,
 }
 
 impl Replay {
-    // ---- what counts from the entry: a descriptor is free before `close` returns; a mark is said before it is written
+    // ---- effects at the entry: a descriptor is free before `close` returns; a mark precedes its
+    // write
 
     fn enter(&mut self, index: usize, call: &Call<'_>) -> Result<()> {
         match call.name {
@@ -129,7 +132,7 @@ impl Replay {
             "chmod" | "fchmod" | "fchmodat" => self.mode(call),
             "mmap" => self.map(call),
             "io_uring_setup" => {
-                bail!("io_uring: its writes are not system calls, and cannot be recorded")
+                bail!("io_uring: its writes are not system calls and cannot be recorded")
             }
             "execve" => {
                 self.descriptors.executed(call.thread);

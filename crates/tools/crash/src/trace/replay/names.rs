@@ -1,4 +1,4 @@
-//! Names: made, moved, removed.
+//! Names: created, moved, removed.
 
 use super::*;
 
@@ -15,7 +15,7 @@ impl Replay {
             "linkat" => self.link(call, (Some(0), 1), (Some(2), 3)),
             "symlink" => self.symbolic(call, None, 1),
             "symlinkat" => self.symbolic(call, Some(1), 2),
-            // A socket or pipe, or something outside.
+            // A socket or pipe, or something outside the root.
             _ => Ok(()),
         }
     }
@@ -31,14 +31,12 @@ impl Replay {
         let (Some(from), Some(to)) = (&from, &to) else {
             ensure!(
                 from.is_none() && to.is_none(),
-                "a rename across the border of what is recorded"
+                "a rename into or out of the recorded directory"
             );
             return Ok(());
         };
-        let node = self
-            .tree
-            .lookup(from.directory, &from.name)
-            .context("a rename of what is not known")?;
+        let node =
+            self.tree.lookup(from.directory, &from.name).context("a rename of an unknown file")?;
         let flags = call.arguments.get(4).copied().unwrap_or_default();
         let exchanged = match text::has_flag(flags, "RENAME_EXCHANGE") {
             true => self.tree.lookup(to.directory, &to.name),
@@ -90,13 +88,13 @@ impl Replay {
                 Some(from) => Some(
                     self.tree
                         .lookup(from.directory, &from.name)
-                        .context("a link of what is not known")?,
+                        .context("a link to an unknown file")?,
                 ),
                 None => None,
             },
         };
         let (Some(node), Some(to)) = (node, &to) else {
-            ensure!(to.is_none(), "a link from outside of what is recorded");
+            ensure!(to.is_none(), "a link from outside the recorded directory");
             return Ok(());
         };
         self.change(Change::Names(vec![(to.directory, to.name.clone(), Some(node))]));
@@ -116,7 +114,7 @@ impl Replay {
         Ok(())
     }
 
-    /// A new node, which has no name yet.
+    /// A new node without a name.
     pub(super) fn make_nameless(&mut self, kind: Kind, directory: Node) -> Node {
         let is_directory = matches!(kind, Kind::Directory(_));
         let node = self.tree.add(kind.clone());
@@ -127,7 +125,7 @@ impl Replay {
         node
     }
 
-    /// A new node, and its name.
+    /// A new node and its name.
     pub(super) fn make(&mut self, kind: Kind, place: &Place) -> Node {
         let node = self.make_nameless(kind, place.directory);
         self.change(Change::Names(vec![(place.directory, place.name.clone(), Some(node))]));

@@ -24,7 +24,7 @@ impl Replay {
                 Some(Ok(place)) => Target::Node(self.opened(&place, call, flags)?),
                 Some(Err(node)) => Target::Node(node),
                 None => {
-                    // Something else now has this number.
+                    // Something else has this number now.
                     self.descriptors.close(call.thread, returned);
                     return Ok(());
                 }
@@ -38,7 +38,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The node behind an open, made or cut to nothing if the flags say so.
+    /// The node of an open, created or truncated if the flags say so.
     pub(super) fn opened(&mut self, place: &Place, call: &Call<'_>, flags: &[u8]) -> Result<Node> {
         if let Some(node) = self.tree.lookup(place.directory, &place.name) {
             if text::has_flag(flags, "O_TRUNC") && !self.tree.bytes(node).is_empty() {
@@ -85,7 +85,7 @@ impl Replay {
     }
 }
 
-/// The mode that a new file is asked for.
+/// The mode that a new file is created with.
 fn mode_of(call: &Call<'_>) -> u32 {
     octal(if call.name == "openat2" {
         &b"0644"[..]

@@ -1,9 +1,10 @@
-//! Which node an argument is.
+//! Finds the node of an argument.
 
 use super::*;
 
 impl Replay {
-    /// The absolute path of an argument; `None` when it is relative to something that is not recorded.
+    /// The absolute path of an argument; `None` if it is relative to something that is not
+    /// recorded.
     pub(super) fn full_path(
         &mut self,
         call: &Call<'_>,
@@ -24,7 +25,7 @@ impl Replay {
         Ok(Some(self.root.join(above).join(path)))
     }
 
-    /// Where a path lies below the root: the last name in its directory, or the root itself.
+    /// The location of a path below the root: the last name in its directory, or the root itself.
     pub(super) fn place(&self, path: Option<&Path>) -> Result<Option<Result<Place, Node>>> {
         let Some(below) = path.and_then(|path| path.strip_prefix(&self.root).ok()) else {
             return Ok(None);
@@ -34,7 +35,7 @@ impl Replay {
             match component {
                 Component::Normal(name) => names.push(name.as_bytes().to_vec()),
                 Component::CurDir => {}
-                _ => bail!("the path {} is not understood", below.display()),
+                _ => bail!("the path {} is not supported", below.display()),
             }
         }
         let Some(last) = names.pop() else { return Ok(Some(Err(Node::ROOT))) };
@@ -43,7 +44,7 @@ impl Replay {
             directory = self
                 .tree
                 .lookup(directory, name)
-                .with_context(|| format!("{} is not known", below.display()))?;
+                .with_context(|| format!("{} is unknown", below.display()))?;
         }
         Ok(Some(Ok(Place { directory, name: last })))
     }
