@@ -234,7 +234,7 @@ impl<M: Model> Search<'_, M> {
 
 /// An error if several random walks of this many steps from a state reach no end.
 fn goes_on_for_ever<M: Model>(world: &M, variant: M::Variant) -> Option<String> {
-    let tries = (1..=TRIES).map(|seed| walk(world.clone(), variant, seed));
+    let tries = (1..=TRIES).map(|seed| random_walk(world.clone(), variant, seed));
     let mut found = None;
     for tried in tries {
         match tried {
@@ -246,7 +246,7 @@ fn goes_on_for_ever<M: Model>(world: &M, variant: M::Variant) -> Option<String> 
 }
 
 /// A random walk.
-fn runs_on<M: Model>(mut world: M, variant: M::Variant, seed: usize) -> Result<(), String> {
+fn random_walk<M: Model>(mut world: M, variant: M::Variant, seed: usize) -> Result<(), String> {
     for step in 0..STEPS {
         let events: Vec<_> =
             world.events().into_iter().filter(|event| !M::is_failure(*event)).collect();
