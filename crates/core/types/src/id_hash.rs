@@ -4,7 +4,7 @@
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Replaces [`std::hash::RandomState`].
-pub type IdState = BuildHasherDefault<IdHasher>;
+pub type IdHashBuilder = BuildHasherDefault<IdHasher>;
 
 /// A counter already spreads the ids, so one multiplication is enough.
 #[derive(Clone, Copy, Default, Debug)]
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn counted_ids_fall_into_different_slots_of_a_table() {
         let low_bits: HashSet<u64> =
-            (0..1024).map(|n| IdState::default().hash_one(FileIndex(n)) % 1024).collect();
+            (0..1024).map(|n| IdHashBuilder::default().hash_one(FileIndex(n)) % 1024).collect();
         assert!(low_bits.len() > 512, "{}", low_bits.len());
     }
 }

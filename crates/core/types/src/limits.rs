@@ -55,7 +55,7 @@ pub const CAPABILITY_HANDLES_MAX: usize = 65_536;
 pub const ABANDONED_CONNECTIONS_MAX: usize = 256;
 /// Maximum number of objects in a size report and in a reply to a write (ADR 0020). Size reports
 /// serve small files.
-pub const TOLD_OBJECTS_MAX: usize = 16;
+pub const REPORTED_OBJECTS_MAX: usize = 16;
 /// Accesses that one slice of a job may unfold before the daemon serves other requests (I9).
 pub const JOB_SLICE_ACCESSES_MAX: usize = 1024;
 /// Slices in a row that a read or a write may search without finding a byte: some 0.1 s of
@@ -99,18 +99,18 @@ pub const LEASE_STOP_MS: u64 = 10_000;
 /// The metadata server's side of [`LEASE_STOP_MS`], since its last contact with the client. The
 /// factor 2 covers clock drift, scheduling, and the time in which a mount empties the kernel's
 /// caches.
-pub const LEASE_BROKEN_MS: u64 = 2 * LEASE_STOP_MS;
+pub const LEASE_EXPIRES_MS: u64 = 2 * LEASE_STOP_MS;
 /// A client that does not return a recalled lease within this time, in milliseconds, is ended and
 /// fenced, even if it stays in contact. Together with [`LEASE_EXPIRES_MS`], a waiting caller is
 /// served within the 30 s of I8.
 pub const RECALL_MS: u64 = 8_000;
-const _: () = assert!(RECALL_MS + LEASE_BROKEN_MS + HEARTBEAT_MS < TIMEOUT_SECONDS_DEFAULT * 1000);
+const _: () = assert!(RECALL_MS + LEASE_EXPIRES_MS + HEARTBEAT_MS < TIMEOUT_SECONDS_DEFAULT * 1000);
 /// Maximum time for returning a data lease, in milliseconds, for a client that stays in contact.
 /// The client may first have to flush, which may wait for an I/O daemon as long as a call may,
 /// [`TIMEOUT_SECONDS_DEFAULT`]. An unresponsive daemon must not cost the client its session.
 pub const RECALL_DATA_MS: u64 = 40_000;
 /// A client stays in contact if it is heard within this time, in milliseconds: two renewals.
-pub const RECALL_HEARD_MS: u64 = 2 * AWAIT_RECALLS_MS;
+pub const RECALL_CONTACT_MS: u64 = 2 * AWAIT_RECALLS_MS;
 /// The server answers an `AwaitRecalls` after this long even without recalls. Two lost answers in a
 /// row invalidate no lease.
 pub const AWAIT_RECALLS_MS: u64 = 3_000;
@@ -123,26 +123,26 @@ pub const LEASES_MAX: usize = 1_000_000;
 
 /// Maximum reservation of one session on one I/O daemon, in bytes: four windows, or 200 small flush
 /// units.
-pub const ROOM_SESSION_BYTES_MAX: u64 = 16 << 20;
+pub const RESERVATION_SESSION_BYTES_MAX: u64 = 16 << 20;
 /// Sessions with a reservation on one I/O daemon (I9), 64 bytes each.
-pub const ROOM_SESSIONS_MAX: usize = 16_384;
+pub const RESERVATION_SESSIONS_MAX: usize = 16_384;
 /// All reservations together take at most one part in this many of the free space.
 /// The rest is for unbuffered writes.
-pub const ROOM_PART_OF_FREE: u64 = 8;
+pub const RESERVATION_FREE_SPACE_DIVISOR: u64 = 8;
 /// Reserved space is valid for this long after the client sent the last answered request, in
 /// milliseconds.
-pub const ROOM_HOLDS_MS: u32 = 10_000;
+pub const RESERVATION_VALID_MS: u32 = 10_000;
 /// A client flushes bytes that it buffered with a reservation within this time, in milliseconds.
-pub const ROOM_GATHERED_MS_MAX: u64 = 10_000;
+pub const RESERVATION_BUFFERED_MS_MAX: u64 = 10_000;
 /// The daemon's side of both, plus the repetition of a call for [`TIMEOUT_SECONDS_DEFAULT`], since
 /// its last contact about the reservation, in milliseconds. A fifth more covers clock drift and
 /// scheduling.
-pub const ROOM_EXPIRES_MS: u64 = 60_000;
+pub const RESERVATION_EXPIRES_MS: u64 = 60_000;
 /// The assumed block size of disks.
-pub const ROOM_BLOCK_BYTES: u64 = 4096;
+pub const RESERVATION_BLOCK_BYTES: u64 = 4096;
 /// Maximum space of an object beside its bytes: a block each for its name, record, inode and block
 /// map.
-pub const ROOM_OBJECT_BYTES: u64 = 4 * ROOM_BLOCK_BYTES;
+pub const RESERVATION_OBJECT_BYTES: u64 = 4 * RESERVATION_BLOCK_BYTES;
 
 /// Collective requests at one I/O daemon at a time. Each has at most [`COLLECTIVE_RING`] chunks in
 /// memory.
@@ -174,7 +174,7 @@ pub const COLLECTIVE_FRAME_BYTES: u64 = 64 * 1024;
 /// slowest.
 pub const COLLECTIVE_RING: usize = 4;
 /// Extents of one chunk, which bounds the memory for planning it.
-pub const COLLECTIVE_RUNS_MAX: usize = 4096;
+pub const COLLECTIVE_EXTENTS_MAX: usize = 4096;
 /// A hole up to this size is read and discarded, since a second call costs as much as reading it.
 pub const COLLECTIVE_HOLE_BYTES: u64 = 16 * 1024;
 /// Maximum time for which a task waits for the others while nothing moves, in milliseconds.

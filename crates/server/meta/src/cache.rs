@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use braid_types::{FileIndex, IdState};
+use braid_types::{FileIndex, IdHashBuilder};
 
 use crate::record::Inode;
 
@@ -27,7 +27,7 @@ struct Slot {
 
 #[derive(Default)]
 struct Slice {
-    map: HashMap<FileIndex, Slot, IdState>,
+    map: HashMap<FileIndex, Slot, IdHashBuilder>,
     /// In the order of arrival: each index in `map` once, and some that were removed.
     order: VecDeque<FileIndex>,
     /// Counts the changes of writers (invariant 2).

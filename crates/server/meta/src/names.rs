@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use braid_types::{FileIndex, IdState};
+use braid_types::{FileIndex, IdHashBuilder};
 
 /// Slices, each with its own lock.
 const SLICES: usize = 64;
@@ -25,7 +25,7 @@ type Names = HashMap<Box<[u8]>, FileIndex>;
 
 #[derive(Default)]
 struct Slice {
-    directories: HashMap<FileIndex, Names, IdState>,
+    directories: HashMap<FileIndex, Names, IdHashBuilder>,
     names: usize,
     /// Counts the removals by writers (invariant 3).
     removals: u64,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_types::{
-    ClusterUuid, Failure, FileIndex, IdState, MapEpoch, MdsEpoch, SessionId, ShardId, Status,
+    ClusterUuid, Failure, FileIndex, IdHashBuilder, MapEpoch, MdsEpoch, SessionId, ShardId, Status,
     Timestamp,
 };
 
@@ -67,14 +67,14 @@ pub struct Namespace {
 
 /// State that only the holder of the writer's lock reads and changes.
 pub(crate) struct Writer {
-    pub(crate) counters: HashMap<ShardId, Counter, IdState>,
+    pub(crate) counters: HashMap<ShardId, Counter, IdHashBuilder>,
     pub(crate) next_shard: u16,
     pub(crate) opens: Opens,
     /// See [`Namespace::keep_orphans`].
     pub(crate) keep_orphans: bool,
     /// The newest sequence of each slot seen since the start. A newer one needs no lookup in the
     /// store.
-    pub(crate) replays: HashMap<(SessionId, u32), u64, IdState>,
+    pub(crate) replays: HashMap<(SessionId, u32), u64, IdHashBuilder>,
     pub(crate) cluster: ClusterIdentity,
     pub(crate) ledger: Ledger,
     /// A recount by fsck that is in progress.

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use braid_types::{FileIndex, IdState, SessionId, Status};
+use braid_types::{FileIndex, IdHashBuilder, SessionId, Status};
 
 use crate::lease::modes::{self, Counted, Deny, OpenMode};
 
@@ -142,8 +142,8 @@ impl OpenFile {
 ///    it.
 #[derive(Default)]
 pub(crate) struct Opens {
-    files: HashMap<FileIndex, Vec<OpenFile>, IdState>,
-    sessions: HashMap<SessionId, HashSet<FileIndex, IdState>, IdState>,
+    files: HashMap<FileIndex, Vec<OpenFile>, IdHashBuilder>,
+    sessions: HashMap<SessionId, HashSet<FileIndex, IdHashBuilder>, IdHashBuilder>,
     /// How many entries have a writer.
     writing: usize,
     /// How many entries deny something; if none, no check is needed.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use braid_types::limits::SHARDS_DEFAULT;
 use braid_types::{
-    ClusterUuid, Failure, FileIndex, IdState, MapEpoch, MdsEpoch, ShardId, Status, Timestamp,
+    ClusterUuid, Failure, FileIndex, IdHashBuilder, MapEpoch, MdsEpoch, ShardId, Status, Timestamp,
 };
 
 use crate::key::{self, Kind};
@@ -217,9 +217,9 @@ struct Survey {
     /// The next file counter of each shard.
     counters: BTreeMap<u16, u64>,
     /// The highest cookie of each directory.
-    cookies: HashMap<FileIndex, u64, IdState>,
+    cookies: HashMap<FileIndex, u64, IdHashBuilder>,
     /// The parent and name of each directory.
-    directories: HashMap<FileIndex, (FileIndex, Vec<u8>), IdState>,
+    directories: HashMap<FileIndex, (FileIndex, Vec<u8>), IdHashBuilder>,
     dangling: Vec<(FileIndex, Vec<u8>)>,
     root_entries: u64,
     has_root: bool,

@@ -9,7 +9,7 @@ use braid_client::lease::LeaseOf as Held;
 use braid_meta::lease::{Asked, ClaimId, LeaseMode as Mode, LeaseOf, PendingRecall, Table};
 use braid_types::{
     MdsEpoch, SessionId,
-    limits::{LEASE_BROKEN_MS, RECALL_MS},
+    limits::{LEASE_EXPIRES_MS, RECALL_MS},
 };
 use braid_wire::message::lease::{LeaseGrant, LeaseKind, LeaseMode, Recall, ReturnedLease};
 
@@ -96,7 +96,7 @@ impl World {
         server.awaiting.clear();
         server.table = Table::new(MdsEpoch(server.epoch));
         if variant != Variant::NoGrace {
-            let until = server.clock + Duration::from_millis(LEASE_BROKEN_MS);
+            let until = server.clock + Duration::from_millis(LEASE_EXPIRES_MS);
             let recorded = server.sessions.keys().chain(server.broken.keys());
             server.table.restarted(recorded.map(|id| SessionId(*id)).collect(), until);
         }
@@ -248,7 +248,7 @@ impl World {
             if let Some(heard) = self.server.sessions.remove(&session) {
                 let until = match variant {
                     Variant::OneClock => self.server.clock,
-                    _ => heard + Duration::from_millis(LEASE_BROKEN_MS),
+                    _ => heard + Duration::from_millis(LEASE_EXPIRES_MS),
                 };
                 self.server.table.break_session(SessionId(session), until);
                 self.server.fencing.insert(session);

@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeMap, sync::Mutex};
 
-use braid_types::{IodId, PartIndex, WriteVerifier, limits::TOLD_OBJECTS_MAX};
+use braid_types::{IodId, PartIndex, WriteVerifier, limits::REPORTED_OBJECTS_MAX};
 use braid_wire::message::{
     mds::{ToldDaemon, ToldSize},
     types::ObjectInfo,
@@ -109,7 +109,7 @@ impl Told {
             entry.mtime = entry.mtime.max(object.mtime);
         }
         let objects: usize = known.daemons.values().map(|(_, parts)| parts.len()).sum();
-        if objects > TOLD_OBJECTS_MAX {
+        if objects > REPORTED_OBJECTS_MAX {
             *table = None;
         }
     }
@@ -202,7 +202,7 @@ mod tests {
             |told| write(told, WriteVerifier(2), &[object(0, 6)]),
             |told| write(told, VERIFIER, &[]),
             |told| {
-                (0..=TOLD_OBJECTS_MAX as u16)
+                (0..=REPORTED_OBJECTS_MAX as u16)
                     .for_each(|part| write(told, VERIFIER, &[object(part, 1)]))
             },
         ];

@@ -3,7 +3,7 @@
 use braid_layout::{Layout, LayoutError, LayoutMap, PartSet, Request, Unfold};
 use braid_types::{
     FileOffset, IodId, PartIndex,
-    limits::{FILE_BYTES_MAX, ROOM_BLOCK_BYTES, ROOM_OBJECT_BYTES},
+    limits::{FILE_BYTES_MAX, RESERVATION_BLOCK_BYTES, RESERVATION_OBJECT_BYTES},
 };
 
 /// One I/O daemon of a file.
@@ -88,7 +88,7 @@ impl FileMap {
             return Ok(Vec::new());
         };
         // Both ends may lie within a block.
-        let takes = |bytes: u64| bytes.saturating_add(2 * ROOM_BLOCK_BYTES + ROOM_OBJECT_BYTES);
+        let takes = |bytes: u64| bytes.saturating_add(2 * RESERVATION_BLOCK_BYTES + RESERVATION_OBJECT_BYTES);
         if let Some(target) = self.only_target(&Request::contiguous(FileOffset(start), bytes))?
             && self.targets[target].parts.len() == 1
         {

@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_types::IdState;
+use braid_types::IdHashBuilder;
 use braid_wire::{FrameFlags, FrameHeader};
 
 use super::connect::Connected;
@@ -49,7 +49,7 @@ pub struct Shared {
 struct State {
     next_id: u64,
     /// Calls in flight, at most as many as the credits.
-    calls: HashMap<u64, Waiting, IdState>,
+    calls: HashMap<u64, Waiting, IdHashBuilder>,
     out: Vec<u8>,
     /// Bytes of `out`, or their encryption, are not sent yet.
     has_unsent: bool,

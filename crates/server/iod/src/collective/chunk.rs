@@ -5,7 +5,7 @@ use std::sync::Arc;
 use braid_layout::{Access, Sweep, Swept};
 use braid_types::limits::{
     COLLECTIVE_CHUNK_BYTES_MAX, COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_FRAME_BYTES,
-    COLLECTIVE_RING, COLLECTIVE_RUNS_MAX, JOB_SLICE_ACCESSES_MAX,
+    COLLECTIVE_RING, COLLECTIVE_EXTENTS_MAX, JOB_SLICE_ACCESSES_MAX,
 };
 
 use crate::grant::Grant;
@@ -62,7 +62,7 @@ impl Plan {
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         loop {
             let room = bytes_max.saturating_sub(self.bytes);
-            if room == 0 || self.extents.len() >= COLLECTIVE_RUNS_MAX {
+            if room == 0 || self.extents.len() >= COLLECTIVE_EXTENTS_MAX {
                 return self.whole(sweep);
             }
             match sweep.next_within(room, &mut steps) {

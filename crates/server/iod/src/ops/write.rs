@@ -23,7 +23,7 @@ use braid_layout::{Access, Request, Unfold, Unfolded};
 use braid_store::{Object, ObjectStore};
 use braid_types::{
     ByteCount, Failure, ObjectOffset, Status, Timestamp, WriteVerifier,
-    limits::{JOB_SLICE_ACCESSES_MAX, TOLD_OBJECTS_MAX},
+    limits::{JOB_SLICE_ACCESSES_MAX, REPORTED_OBJECTS_MAX},
 };
 use braid_wire::{
     Rights,
@@ -296,7 +296,7 @@ impl WriteJob {
                 .zip(&self.objects)
                 .filter_map(|(at, object)| Some((at, object.as_ref()?)))
         };
-        if self.outcome.is_err() || written().count() > TOLD_OBJECTS_MAX {
+        if self.outcome.is_err() || written().count() > REPORTED_OBJECTS_MAX {
             return Vec::new();
         }
         let look = |(local_part, object): (&Place, &Arc<dyn Object>)| {

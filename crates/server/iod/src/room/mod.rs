@@ -28,7 +28,7 @@ use std::{
 };
 
 use braid_store::{DeviceId, StoreSpace};
-use braid_types::{Failure, SessionId, Status, limits::ROOM_OBJECT_BYTES};
+use braid_types::{Failure, SessionId, Status, limits::RESERVATION_OBJECT_BYTES};
 use braid_wire::message::iod::{Room, RoomAccount};
 
 use self::{
@@ -44,7 +44,7 @@ impl Cost {
     /// Bytes at an offset of an object. `first`: also its name, record and block map, which may be
     /// new.
     pub(crate) fn of(offset: u64, bytes: u64, first: bool) -> Self {
-        Self(blocks(offset, bytes).saturating_add(if first { ROOM_OBJECT_BYTES } else { 0 }))
+        Self(blocks(offset, bytes).saturating_add(if first { RESERVATION_OBJECT_BYTES } else { 0 }))
     }
 }
 

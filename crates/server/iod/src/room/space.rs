@@ -17,12 +17,12 @@
 use std::time::Duration;
 
 use braid_store::StoreSpace;
-use braid_types::limits::{ROOM_BLOCK_BYTES, ROOM_EXPIRES_MS, ROOM_PART_OF_FREE};
+use braid_types::limits::{RESERVATION_BLOCK_BYTES, RESERVATION_EXPIRES_MS, RESERVATION_FREE_SPACE_DIVISOR};
 
 use super::Claim;
 
 /// A term ends this long after the last message about it.
-pub(super) const EXPIRES: Duration = Duration::from_millis(ROOM_EXPIRES_MS);
+pub(super) const EXPIRES: Duration = Duration::from_millis(RESERVATION_EXPIRES_MS);
 /// The margin covers what is not counted: block maps of large files, directories, and what other
 /// programs write between two measurements. It is a fraction of the disk within these limits.
 const MARGIN_PART_OF_DISK: u64 = 256;
@@ -98,7 +98,7 @@ impl Space {
         if (self.is_older(now, BELIEVED) || self.kept == 0) && !self.measure(now, measure) {
             return 0;
         }
-        let granted = (self.left().saturating_sub(self.margin) / ROOM_PART_OF_FREE)
+        let granted = (self.left().saturating_sub(self.margin) / RESERVATION_FREE_SPACE_DIVISOR)
             .saturating_sub(self.kept)
             .min(wanted);
         self.kept += granted;
@@ -145,7 +145,7 @@ pub(super) fn blocks(offset: u64, bytes: u64) -> u64 {
     if bytes == 0 {
         return 0;
     }
-    let first = offset / ROOM_BLOCK_BYTES;
-    let last = offset.saturating_add(bytes - 1) / ROOM_BLOCK_BYTES;
-    (last - first + 1).saturating_mul(ROOM_BLOCK_BYTES)
+    let first = offset / RESERVATION_BLOCK_BYTES;
+    let last = offset.saturating_add(bytes - 1) / RESERVATION_BLOCK_BYTES;
+    (last - first + 1).saturating_mul(RESERVATION_BLOCK_BYTES)
 }

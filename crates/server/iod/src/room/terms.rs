@@ -10,7 +10,7 @@ use std::{collections::HashMap, time::Duration};
 
 use braid_types::{
     ByteCount, SessionId,
-    limits::{ROOM_HOLDS_MS, ROOM_SESSION_BYTES_MAX, ROOM_SESSIONS_MAX},
+    limits::{RESERVATION_VALID_MS, RESERVATION_SESSION_BYTES_MAX, RESERVATION_SESSIONS_MAX},
 };
 use braid_wire::message::iod::{Room, RoomAccount};
 
@@ -64,8 +64,8 @@ impl Terms {
     /// How much of `wanted` the limits allow a session.
     pub(super) fn allowed(&self, key: Key, wanted: u64) -> u64 {
         match self.terms.get(&key) {
-            Some(term) => wanted.min(ROOM_SESSION_BYTES_MAX.saturating_sub(term.kept())),
-            None if self.terms.len() < ROOM_SESSIONS_MAX => wanted.min(ROOM_SESSION_BYTES_MAX),
+            Some(term) => wanted.min(RESERVATION_SESSION_BYTES_MAX.saturating_sub(term.kept())),
+            None if self.terms.len() < RESERVATION_SESSIONS_MAX => wanted.min(RESERVATION_SESSION_BYTES_MAX),
             None => 0,
         }
     }
@@ -82,7 +82,7 @@ impl Terms {
         }
         let term = self.terms.get_mut(&key)?;
         term.granted = term.granted.saturating_add(bytes);
-        Some(Room { term: term.number, granted: ByteCount(term.granted), holds_ms: ROOM_HOLDS_MS })
+        Some(Room { term: term.number, granted: ByteCount(term.granted), holds_ms: RESERVATION_VALID_MS })
     }
 
     /// Ends a session's term. Returns how much less is reserved.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use braid_types::{
     ByteCount,
-    limits::{ROOM_HOLDS_MS, ROOM_PART_OF_FREE, ROOM_SESSION_BYTES_MAX, ROOM_SESSIONS_MAX},
+    limits::{RESERVATION_VALID_MS, RESERVATION_FREE_SPACE_DIVISOR, RESERVATION_SESSION_BYTES_MAX, RESERVATION_SESSIONS_MAX},
 };
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ fn ordinary_writes_are_taken_up_to_what_is_kept_and_the_margin() {
     let (room, _) = keeper.ask(SESSION, &NOTHING, 16 * MIB, 0, NOW, measure);
     assert_eq!(
         room.unwrap().granted.0,
-        15 * MIB / ROOM_PART_OF_FREE,
+        15 * MIB / RESERVATION_FREE_SPACE_DIVISOR,
         "of what is free beyond the margin"
     );
     let write = |bytes, in_room| {
@@ -120,12 +120,12 @@ fn a_session_is_bounded_and_all_of_them_together_are() {
     let keeper = Keeper::alone();
     let disk = || space(1 << 50, 1 << 50);
     let ask = |session, wanted| keeper.ask(SessionId(session), &NOTHING, wanted, 0, NOW, disk).0;
-    assert_eq!(ask(0, u64::MAX).unwrap().granted.0, ROOM_SESSION_BYTES_MAX);
-    assert_eq!(ask(0, 1).unwrap().granted.0, ROOM_SESSION_BYTES_MAX, "not a byte more");
-    assert!((1..ROOM_SESSIONS_MAX as u64).all(|session| ask(session, 1).is_some()));
-    assert_eq!(ask(ROOM_SESSIONS_MAX as u64, 1), None);
+    assert_eq!(ask(0, u64::MAX).unwrap().granted.0, RESERVATION_SESSION_BYTES_MAX);
+    assert_eq!(ask(0, 1).unwrap().granted.0, RESERVATION_SESSION_BYTES_MAX, "not a byte more");
+    assert!((1..RESERVATION_SESSIONS_MAX as u64).all(|session| ask(session, 1).is_some()));
+    assert_eq!(ask(RESERVATION_SESSIONS_MAX as u64, 1), None);
     keeper.end(&[SessionId(1)]);
-    assert!(ask(ROOM_SESSIONS_MAX as u64, 1).is_some());
+    assert!(ask(RESERVATION_SESSIONS_MAX as u64, 1).is_some());
 }
 
 #[test]
@@ -320,7 +320,7 @@ proptest! {
                 }
                 Step::Hold { session, bytes } => {
                     let knows = &mut know[session];
-                    let holds = now < knows.sent + Duration::from_millis(u64::from(ROOM_HOLDS_MS));
+                    let holds = now < knows.sent + Duration::from_millis(u64::from(RESERVATION_VALID_MS));
                     if holds && Cost::of(0, bytes, true).0 <= knows.spare() {
                         knows.holds.push((Cost::of(0, bytes, true).0, now, false));
                     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use braid_iod::IodCore;
 use braid_store::MemStore;
-use braid_types::{ByteCount, FileOffset, IodId, SessionId, Status, limits::ROOM_EXPIRES_MS};
+use braid_types::{ByteCount, FileOffset, IodId, SessionId, Status, limits::RESERVATION_EXPIRES_MS};
 use braid_wire::{
     Capability, Credential, Role,
     message::iod::{
@@ -133,7 +133,7 @@ fn returned_fenced_and_expired_reservations_are_free_for_others() {
             let fence = Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH };
             Client::mds(core).call(&fence).unwrap();
         },
-        |core, _, _| core.serve_until(Some(NOW + Duration::from_millis(2 * ROOM_EXPIRES_MS))),
+        |core, _, _| core.serve_until(Some(NOW + Duration::from_millis(2 * RESERVATION_EXPIRES_MS))),
     ];
     for (which, end) in ended.iter().enumerate() {
         let core = small();
@@ -142,7 +142,7 @@ fn returned_fenced_and_expired_reservations_are_free_for_others() {
         let filled = other.fill(MIB);
         end(&core, &mut gathers, &room);
         other.now +=
-            if which == 2 { Duration::from_millis(ROOM_EXPIRES_MS) } else { Duration::ZERO };
+            if which == 2 { Duration::from_millis(RESERVATION_EXPIRES_MS) } else { Duration::ZERO };
         let more = other.fill(filled) - filled;
         assert!(
             more > MIB + room.granted.0 - (128 << 10),

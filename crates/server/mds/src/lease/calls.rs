@@ -6,7 +6,7 @@ use braid_meta::{
     Inode,
     lease::{LeaseMode, LeaseOf, Wait},
 };
-use braid_types::{Failure, FileIndex, SessionId, Status, limits::RECALL_HEARD_MS};
+use braid_types::{Failure, FileIndex, SessionId, Status, limits::RECALL_CONTACT_MS};
 
 use super::{
     layout, names_of,
@@ -286,7 +286,7 @@ impl MdsCore {
             let state = self.state();
             let silent = state.sessions.live.get(*id).map(|session| session.pulse.silent_ms(now));
             silent
-                .is_some_and(|silent| silent > RECALL_HEARD_MS || overdue_though_heard.contains(id))
+                .is_some_and(|silent| silent > RECALL_CONTACT_MS || overdue_though_heard.contains(id))
         };
         let overdue: Vec<SessionId> = overdue.into_iter().filter(is_given_up).collect();
         if !overdue.is_empty() {

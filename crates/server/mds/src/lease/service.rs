@@ -13,7 +13,7 @@ use std::{
 use braid_meta::lease::{Asked, ClaimId, LeaseMode, LeaseOf, Table, Wait};
 use braid_types::{
     FileIndex, MdsEpoch, SessionId,
-    limits::{AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_DATA_MS, RECALL_MS, RECALLS_MAX},
+    limits::{AWAIT_RECALLS_MS, LEASE_EXPIRES_MS, RECALL_DATA_MS, RECALL_MS, RECALLS_MAX},
 };
 use braid_wire::encode_success;
 
@@ -163,7 +163,7 @@ impl Leases {
     /// some.
     pub(crate) fn new(epoch: MdsEpoch, unknown: BTreeSet<SessionId>, now: Duration) -> Self {
         let mut table = Table::new(epoch);
-        table.restarted(unknown.clone(), now + Duration::from_millis(LEASE_BROKEN_MS));
+        table.restarted(unknown.clone(), now + Duration::from_millis(LEASE_EXPIRES_MS));
         let board = Board {
             table,
             next_claim: 0,
@@ -408,7 +408,7 @@ impl Board {
     /// valid. Its question for recalls, if it waits.
     pub(super) fn end_broken(&mut self, session: SessionId, heard: Duration) -> Option<Call> {
         if self.users.remove(&session) {
-            self.table.break_session(session, heard + Duration::from_millis(LEASE_BROKEN_MS));
+            self.table.break_session(session, heard + Duration::from_millis(LEASE_EXPIRES_MS));
         }
         self.awaiting.remove(&session).map(|awaiting| awaiting.call)
     }

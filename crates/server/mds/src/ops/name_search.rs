@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use braid_meta::{DirectoryPage, ListedEntry};
-use braid_types::{Failure, FileIndex, IdState};
+use braid_types::{Failure, FileIndex, IdHashBuilder};
 
 /// Directories whose last search is remembered: enough for deep paths.
 const DIRECTORIES_MAX: usize = 1024;
@@ -22,7 +22,7 @@ pub(super) const PAGE_BYTES: usize = 256 * 1024;
 
 /// Where the last search in each directory ended. It is a hint: any other position is only slower.
 #[derive(Debug, Default)]
-pub(crate) struct NameSearch(HashMap<FileIndex, u64, IdState>);
+pub(crate) struct NameSearch(HashMap<FileIndex, u64, IdHashBuilder>);
 
 impl NameSearch {
     /// Where to begin: entries after this cookie.

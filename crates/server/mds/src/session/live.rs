@@ -15,7 +15,7 @@ use std::{
 };
 
 use braid_meta::OpenMode;
-use braid_types::{Failure, FileIndex, IdState, KeyId, MdsEpoch, SessionId, Status};
+use braid_types::{Failure, FileIndex, IdHashBuilder, KeyId, MdsEpoch, SessionId, Status};
 use braid_wire::{Deny, Rights};
 
 use crate::{connection::Pulse, convert};
@@ -86,15 +86,15 @@ pub struct Session<W> {
     pub reclaiming: bool,
     /// It had a handle that writes, and so a capability that its client may still use.
     wrote: bool,
-    opens: HashMap<u64, OpenFile, IdState>,
+    opens: HashMap<u64, OpenFile, IdHashBuilder>,
     /// The number of handles of each file, by access and denial.
-    held: HashMap<FileIndex, braid_meta::OpenFile, IdState>,
+    held: HashMap<FileIndex, braid_meta::OpenFile, IdHashBuilder>,
     first_open: u64,
     next_open: u64,
     slots: Vec<Slot<W>>,
     /// Files that it wrote and closed, where its user has a ticket: the oldest first, and as a set.
     withheld: VecDeque<FileIndex>,
-    withheld_files: HashSet<FileIndex, IdState>,
+    withheld_files: HashSet<FileIndex, IdHashBuilder>,
     /// Bytes of the answers in its slots.
     cached_reply_bytes: usize,
 }
@@ -393,7 +393,7 @@ impl<W> Slot<W> {
 /// Every session, live and recorded.
 #[derive(Debug)]
 pub struct Sessions<W> {
-    live: HashMap<SessionId, Session<W>, IdState>,
+    live: HashMap<SessionId, Session<W>, IdHashBuilder>,
     /// The number of live sessions of each owner.
     of_owner: HashMap<Owner, usize>,
     /// From before the restart, and not reclaimed yet.

@@ -8,7 +8,7 @@ use std::{
 use braid_net::server::Responder;
 use braid_types::{
     FileIndex, IodId, MdsEpoch, SessionId,
-    limits::{LEASE_BROKEN_MS, SESSION_SILENT_MS},
+    limits::{LEASE_EXPIRES_MS, SESSION_SILENT_MS},
 };
 use braid_wire::message::iod::Fence;
 
@@ -156,7 +156,7 @@ impl SessionTable {
         let fence = sessions.iter().map(|id| self.fences.add(*id)).max().unwrap_or_default();
         let heard_last = heard.iter().map(|(_, heard)| *heard).max().unwrap_or_default();
         let until = if leases {
-            heard_last + Duration::from_millis(LEASE_BROKEN_MS)
+            heard_last + Duration::from_millis(LEASE_EXPIRES_MS)
         } else {
             Duration::ZERO
         };

@@ -27,7 +27,7 @@ use std::{
 use braid_meta::{Fetch, Inode};
 use braid_types::{
     ByteCount, Failure, FileIndex, LayoutVersion, PartIndex, SessionId, SizeGeneration, Status,
-    Timestamp, limits::TOLD_OBJECTS_MAX,
+    Timestamp, limits::REPORTED_OBJECTS_MAX,
 };
 use braid_wire::message::{mds::ToldSize, types::ObjectInfo};
 
@@ -128,12 +128,12 @@ pub(crate) fn check_told(told: &[ToldSize]) -> Result<(), Failure> {
     let objects =
         |told: &ToldSize| told.daemons.iter().map(|daemon| daemon.objects.len()).sum::<usize>();
     let too_much =
-        |told: &ToldSize| told.daemons.len() > TOLD_OBJECTS_MAX || objects(told) > TOLD_OBJECTS_MAX;
+        |told: &ToldSize| told.daemons.len() > REPORTED_OBJECTS_MAX || objects(told) > REPORTED_OBJECTS_MAX;
     if told.len() <= TOLD_FILES_MAX && !told.iter().any(too_much) {
         return Ok(());
     }
     let why = format!(
-        "a call reports at most {TOLD_FILES_MAX} files, {TOLD_OBJECTS_MAX} objects of each"
+        "a call reports at most {TOLD_FILES_MAX} files, {REPORTED_OBJECTS_MAX} objects of each"
     );
     Err(Failure::new(Status::LimitExceeded, why))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use braid_types::{
     ByteCount, FileIndex, FileOffset, IodId, SessionId, Status,
     limits::{
-        AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_DATA_MS, RECALL_MS, TIMEOUT_SECONDS_DEFAULT,
+        AWAIT_RECALLS_MS, LEASE_EXPIRES_MS, RECALL_DATA_MS, RECALL_MS, TIMEOUT_SECONDS_DEFAULT,
     },
 };
 use braid_wire::{
@@ -259,7 +259,7 @@ fn an_unresponsive_holder_is_ended_and_the_change_done_after_its_lease() {
     let before = s.world.core.now();
     let mut waits = s.one.begin(1, create("a/new"));
     let mut told = Vec::new();
-    while s.world.core.now() - before < Duration::from_millis(RECALL_MS + LEASE_BROKEN_MS + 5000) {
+    while s.world.core.now() - before < Duration::from_millis(RECALL_MS + LEASE_EXPIRES_MS + 5000) {
         s.world.pass(250);
         match waits.take::<CreateReply>() {
             None => {}
@@ -273,10 +273,10 @@ fn an_unresponsive_holder_is_ended_and_the_change_done_after_its_lease() {
     }
     let took = s.world.core.now() - before;
     assert!(
-        took >= Duration::from_millis(LEASE_BROKEN_MS),
+        took >= Duration::from_millis(LEASE_EXPIRES_MS),
         "it may have believed until then: {took:?}"
     );
-    assert!(took < Duration::from_millis(LEASE_BROKEN_MS + RECALL_MS), "{took:?}");
+    assert!(took < Duration::from_millis(LEASE_EXPIRES_MS + RECALL_MS), "{took:?}");
     assert!(told[0].contains("does not return its lease"), "{told:?}");
     let ended = s.holder.client.call_as(Envelope::PLAIN, Renew {}).unwrap_err();
     assert_eq!(ended.status, Status::NoSession);
@@ -350,8 +350,8 @@ fn after_a_restart_changes_wait_until_an_absent_holders_lease_ends() {
             }
         }
     };
-    assert!(done >= Duration::from_millis(LEASE_BROKEN_MS), "{done:?}");
-    assert!(done < Duration::from_millis(LEASE_BROKEN_MS + 1000), "{done:?}");
+    assert!(done >= Duration::from_millis(LEASE_EXPIRES_MS), "{done:?}");
+    assert!(done < Duration::from_millis(LEASE_EXPIRES_MS + 1000), "{done:?}");
 }
 
 #[test]
@@ -569,8 +569,8 @@ fn the_size_after_a_dead_writer_is_collected_when_its_fence_holds() {
             Some(Err(_)) => asked = reader.data(file, LeaseMode::Read),
         }
     };
-    assert!(done >= Duration::from_millis(LEASE_BROKEN_MS), "{done:?}");
-    assert!(done <= Duration::from_millis(LEASE_BROKEN_MS + RECALL_MS + 1000), "{done:?}");
+    assert!(done >= Duration::from_millis(LEASE_EXPIRES_MS), "{done:?}");
+    assert!(done <= Duration::from_millis(LEASE_EXPIRES_MS + RECALL_MS + 1000), "{done:?}");
 }
 
 #[test]
@@ -710,7 +710,7 @@ fn a_client_that_does_not_return_a_layout_is_fenced() {
                 waited += 1000;
             }
         }
-        assert!(waited <= RECALL_MS + LEASE_BROKEN_MS + 2000, "it is given up");
+        assert!(waited <= RECALL_MS + LEASE_EXPIRES_MS + 2000, "it is given up");
         one.call_as(Envelope::PLAIN, Renew {}).unwrap();
     }
     assert!(waited >= RECALL_MS);

@@ -1,7 +1,7 @@
 //! Reports of the sole writer of a new file (ADR 0020).
 
 use braid_types::{
-    ByteCount, IodId, PartIndex, Status, Timestamp, WriteVerifier, limits::TOLD_OBJECTS_MAX,
+    ByteCount, IodId, PartIndex, Status, Timestamp, WriteVerifier, limits::REPORTED_OBJECTS_MAX,
 };
 use braid_wire::{
     Call as WireCall, Deny, Rights,
@@ -333,13 +333,13 @@ fn more_reports_than_a_client_sends_are_refused() {
             .map(drop)
             .map_err(|failure| failure.status)
     };
-    let full = || told(vec![daemon(1, TOLD_OBJECTS_MAX - 1), daemon(2, 1)]);
+    let full = || told(vec![daemon(1, REPORTED_OBJECTS_MAX - 1), daemon(2, 1)]);
     assert_eq!(tell(vec![full(); TOLD_FILES_MAX]), Ok(()));
     assert_eq!(tell(vec![full(); TOLD_FILES_MAX + 1]), Err(Status::LimitExceeded));
     assert_eq!(
-        tell(vec![told(vec![daemon(1, TOLD_OBJECTS_MAX), daemon(2, 1)])]),
+        tell(vec![told(vec![daemon(1, REPORTED_OBJECTS_MAX), daemon(2, 1)])]),
         Err(Status::LimitExceeded)
     );
-    let empty = (0..=TOLD_OBJECTS_MAX as u32).map(|iod| daemon(iod, 0)).collect();
+    let empty = (0..=REPORTED_OBJECTS_MAX as u32).map(|iod| daemon(iod, 0)).collect();
     assert_eq!(tell(vec![told(empty)]), Err(Status::LimitExceeded));
 }

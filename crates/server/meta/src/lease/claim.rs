@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use braid_types::{IdState, SessionId};
+use braid_types::{IdHashBuilder, SessionId};
 
 use super::{LeaseMode, LeaseOf, Table, Wait};
 
@@ -25,7 +25,7 @@ pub(super) struct Claim {
 
 /// The claims that stand, by item.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Claims(HashMap<LeaseOf, Standing, IdState>);
+pub(super) struct Claims(HashMap<LeaseOf, Standing, IdHashBuilder>);
 
 /// The claims of one item. There is mostly one, which needs no memory of its own.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use braid_types::{IdState, MdsEpoch, SessionId, limits::LEASES_MAX};
+use braid_types::{IdHashBuilder, MdsEpoch, SessionId, limits::LEASES_MAX};
 
 use super::{
     LeaseMode, LeaseOf, PendingRecall, Wait,
@@ -22,7 +22,7 @@ const EVICTED_OF: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Table {
     pub(super) newest: u64,
-    pub(super) leases: HashMap<LeaseOf, Lease, IdState>,
+    pub(super) leases: HashMap<LeaseOf, Lease, IdHashBuilder>,
     pub(super) claims: Claims,
     sessions: BTreeMap<SessionId, Holdings>,
     count: usize,

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use braid_types::{ByteCount, limits::ROOM_EXPIRES_MS};
+use braid_types::{ByteCount, limits::RESERVATION_EXPIRES_MS};
 use braid_wire::message::iod::{Room, RoomAccount};
 
 use crate::engine::gate::lock;
@@ -19,7 +19,7 @@ use crate::engine::gate::lock;
 const SPARE_BYTES: u64 = 4 << 20;
 /// Spare space is returned after this time without use.
 const IDLE: Duration = Duration::from_secs(5);
-const EXPIRES: Duration = Duration::from_millis(ROOM_EXPIRES_MS);
+const EXPIRES: Duration = Duration::from_millis(RESERVATION_EXPIRES_MS);
 
 /// The reservation part of a write message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
