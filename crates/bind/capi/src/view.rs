@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use braid_client::{Dealt, Extent, Pattern, View};
+use braid_client::{BlockCyclicDimension, Extent, Pattern, View};
 use braid_layout::ViewMap;
 use braid_types::FileOffset;
 
@@ -112,13 +112,13 @@ pub unsafe extern "C" fn braid_view_block_cyclic(
                 array(task, dimensions, "task")?,
             )
         };
-        let dealt = |at: usize| Dealt {
+        let dealt = |at: usize| BlockCyclicDimension {
             size: sizes[at],
             block: blocks[at],
             tasks: tasks[at],
             task: task[at],
         };
-        let dealt: Vec<Dealt> = (0..dimensions).map(dealt).collect();
+        let dealt: Vec<BlockCyclicDimension> = (0..dimensions).map(dealt).collect();
         hand_out(View::block_cyclic(
             position(displacement, "displacement")?,
             &dealt,

@@ -1,7 +1,7 @@
 //! Views: the part of a file that one task sees. They are sent as formulas, whatever the number of
 //! their blocks.
 
-use braid_client::{Dealt, Error, Extent, Pattern as Shape};
+use braid_client::{BlockCyclicDimension, Error, Extent, Pattern as Shape};
 use pyo3::prelude::*;
 
 use crate::error::{Raise, invalid, refused};
@@ -152,8 +152,8 @@ impl View {
         item: u64,
         offset: u64,
     ) -> PyResult<Self> {
-        let dealt = |(size, block, tasks, task)| Dealt { size, block, tasks, task };
-        let dimensions: Vec<Dealt> = dimensions.into_iter().map(dealt).collect();
+        let dealt = |(size, block, tasks, task)| BlockCyclicDimension { size, block, tasks, task };
+        let dimensions: Vec<BlockCyclicDimension> = dimensions.into_iter().map(dealt).collect();
         let view = braid_client::View::block_cyclic(offset, &dimensions, item);
         view.map_err(Error::from).or_raise(py).and_then(Self::checked)
     }

@@ -26,8 +26,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod alike;
-mod congruence;
+mod identical_placement;
+mod modular_search;
 mod distribution;
 mod error;
 mod extents;
@@ -35,19 +35,19 @@ mod layout;
 mod map;
 mod part_set;
 mod payload;
-mod sweep;
+mod request_union;
 mod unfold;
 mod validate;
 mod view;
 mod windows;
 
-pub use distribution::{Aggregation, Cover, Place};
+pub use distribution::{Aggregation, Cover, ColumnLocation};
 pub use error::LayoutError;
 pub use extents::Extents;
 pub use layout::{ChecksumKind, Component, Distribution, Layout, PartPlacement, Redundancy, Strip};
 pub use map::{LayoutMap, Location};
 pub use part_set::PartSet;
-pub use sweep::{Run, Sweep, Swept};
+pub use request_union::{ObjectExtent, RequestUnion, NextExtent};
 pub use unfold::{Access, Unfold, Unfolded, unfold};
-pub use view::{Dealt, Extent, Pattern, Request, View, ViewMap};
+pub use view::{BlockCyclicDimension, Extent, Pattern, Request, View, ViewMap};
 pub use windows::{Window, Windows};

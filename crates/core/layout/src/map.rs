@@ -22,12 +22,12 @@ pub struct Location {
 /// A [`Layout`] prepared for use. Make it once for each open file; a clone only counts a reference.
 #[derive(Clone, Debug)]
 pub struct LayoutMap {
-    slices: Arc<[Slice]>,
+    components: Arc<[ComponentMap]>,
 }
 
 /// One component, prepared for use.
 #[derive(Clone, Debug)]
-pub(crate) struct Slice {
+pub(crate) struct ComponentMap {
     /// First byte of the file that it holds.
     pub(crate) start: u64,
     /// First byte past it; `u64::MAX` for "no end".
@@ -61,17 +61,17 @@ impl Layout {
         let mut slices = Vec::with_capacity(count);
         let (mut start, mut base) = (0, 0);
         for component in 0..count {
-            let slice = self.slice(component, start, base)?;
+            let slice = self.component_map(component, start, base)?;
             (start, base) = (slice.end, base + slice.parts);
             slices.push(slice);
         }
         match start {
-            u64::MAX => Ok(LayoutMap { slices: slices.into() }),
+            u64::MAX => Ok(LayoutMap { components: slices.into() }),
             end => Err(LayoutError::LastComponentEnds { end }),
         }
     }
 
-    fn slice(&self, ordinal: usize, start: u64, base: u16) -> Result<Slice, LayoutError> {
+    fn component_map(&self, ordinal: usize, start: u64, base: u16) -> Result<ComponentMap, LayoutError> {
         let component = &self.components[ordinal];
         let parts = component.parts.len();
         if component.start.0 != start || component.end.0 <= start {
@@ -85,7 +85,7 @@ impl Layout {
             return Err(LayoutError::FirstPart { component: ordinal, first_part, parts });
         }
         let mapping = Mapping::new(component)?;
-        Ok(Slice { start, end: component.end.0, first_part, parts: parts as u16, base, mapping })
+        Ok(ComponentMap { start, end: component.end.0, first_part, parts: parts as u16, base, mapping })
     }
 
     /// [`LayoutMap::locate`] of this layout. For frequent calls, make a [`LayoutMap`].
@@ -143,7 +143,7 @@ impl LayoutMap {
     /// # Errors
     /// [`LayoutError::Overflow`] for offset 2^64-1, which no component holds.
     pub fn locate(&self, offset: FileOffset) -> Result<Location, LayoutError> {
-        let slice = self.slices.get(self.slice_at(offset.0)).ok_or(LayoutError::Overflow)?;
+        let slice = self.components.get(self.component_at(offset.0)).ok_or(LayoutError::Overflow)?;
         Ok(slice.locate(offset.0))
     }
 
@@ -156,7 +156,7 @@ impl LayoutMap {
         part: PartIndex,
         object_offset: ObjectOffset,
     ) -> Result<FileOffset, LayoutError> {
-        let slice = self.slice_of(part)?;
+        let slice = self.component_of(part)?;
         let outside = LayoutError::OutsidePart { part, object_offset: object_offset.0 };
         let relative = slice.mapping.offset(slice.column(part), object_offset.0).ok_or(outside)?;
         let offset = slice
@@ -182,7 +182,7 @@ impl LayoutMap {
     /// # Errors
     /// [`LayoutError::UnknownPart`].
     pub fn object_bytes(&self, file_size: u64, part: PartIndex) -> Result<u64, LayoutError> {
-        let slice = self.slice_of(part)?;
+        let slice = self.component_of(part)?;
         let bytes = file_size.min(slice.end).saturating_sub(slice.start);
         Ok(slice.mapping.object_bytes(bytes, slice.column(part)))
     }
@@ -198,7 +198,7 @@ impl LayoutMap {
         for (part, bytes) in objects {
             let end = match bytes.checked_sub(1) {
                 Some(last) => self.file_offset(*part, ObjectOffset(last))?.0 + 1,
-                None => self.slice_of(*part).map(|_| 0)?,
+                None => self.component_of(*part).map(|_| 0)?,
             };
             size = size.max(end);
         }
@@ -207,26 +207,26 @@ impl LayoutMap {
 
     /// Number of parts.
     pub fn part_count(&self) -> usize {
-        self.slices.iter().map(|slice| usize::from(slice.parts)).sum()
+        self.components.iter().map(|slice| usize::from(slice.parts)).sum()
     }
 
     /// The components, in file order.
-    pub(crate) fn slices(&self) -> &[Slice] {
-        &self.slices
+    pub(crate) fn components(&self) -> &[ComponentMap] {
+        &self.components
     }
 
     /// Ordinal of the component that holds the byte. For `u64::MAX`, one past the last.
-    pub(crate) fn slice_at(&self, offset: u64) -> usize {
-        if offset < self.slices[0].end {
+    pub(crate) fn component_at(&self, offset: u64) -> usize {
+        if offset < self.components[0].end {
             0
         } else {
-            self.slices.partition_point(|slice| slice.end <= offset)
+            self.components.partition_point(|slice| slice.end <= offset)
         }
     }
 
-    fn slice_of(&self, part: PartIndex) -> Result<&Slice, LayoutError> {
-        let ordinal = self.slices.partition_point(|slice| slice.base <= part.0) - 1;
-        let slice = &self.slices[ordinal];
+    fn component_of(&self, part: PartIndex) -> Result<&ComponentMap, LayoutError> {
+        let ordinal = self.components.partition_point(|slice| slice.base <= part.0) - 1;
+        let slice = &self.components[ordinal];
         if part.0 - slice.base < slice.parts {
             Ok(slice)
         } else {
@@ -235,7 +235,7 @@ impl LayoutMap {
     }
 }
 
-impl Slice {
+impl ComponentMap {
     /// Location of a byte of the component; `start <= offset < end`.
     pub(crate) fn locate(&self, offset: u64) -> Location {
         let place = self.mapping.locate(offset - self.start);

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::congruence::gcd;
-use crate::unfold::{Seek, Walk};
+use crate::modular_search::gcd;
+use crate::unfold::{Seek, ViewWalk};
 use crate::view::Shape;
 use crate::{LayoutError, LayoutMap, PartSet, Request};
 
@@ -32,15 +32,15 @@ impl LayoutMap {
         parts: &PartSet,
         steps: &mut usize,
     ) -> Result<Option<u64>, LayoutError> {
-        let walk = Walk::new(request, self, parts)?;
+        let walk = ViewWalk::new(request, self, parts)?;
         let Range { start, end } = walk.rest();
         let Some(cycle) = common_period(&walk).filter(|cycle| (end - start) / cycle >= 2) else {
             return Ok(count(walk, steps));
         };
         let cycles = (end - start) / cycle;
         let (Some(each), Some(rest)) = (
-            count(walk.again_over(start..start + cycle), steps),
-            count(walk.again_over(start + cycles * cycle..end), steps),
+            count(walk.restarted_over(start..start + cycle), steps),
+            count(walk.restarted_over(start + cycles * cycle..end), steps),
         ) else {
             return Ok(None);
         };
@@ -49,13 +49,13 @@ impl LayoutMap {
 }
 
 /// The file distance after which view and layout both repeat. `None` when there is no useful one.
-fn common_period(walk: &Walk) -> Option<u64> {
+fn common_period(walk: &ViewWalk) -> Option<u64> {
     let Shape::Repeat { stride, .. } = walk.view().root().shape else { return None };
     let period = walk.period()?;
     (stride / gcd(stride, period)).checked_mul(period)
 }
 
-fn count(mut walk: Walk, steps: &mut usize) -> Option<u64> {
+fn count(mut walk: ViewWalk, steps: &mut usize) -> Option<u64> {
     let mut sum = 0;
     loop {
         match walk.seek(steps) {

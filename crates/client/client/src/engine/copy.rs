@@ -57,7 +57,7 @@ impl<D: Driver> OpenFile<D> {
             return Ok(false);
         }
         let (mine, theirs) = (self.grant(), source.grant());
-        if !theirs.map.layout().lies_as(from, mine.map.layout(), to) {
+        if !theirs.map.layout().has_identical_placement(from, mine.map.layout(), to) {
             return Ok(false);
         }
         let targets = touched(&mine.map, to, bytes)?;

@@ -78,7 +78,7 @@ impl FileView {
     /// The first byte of the view at or after an offset of the file: its position in the stream,
     /// and its offset. `None` if there is none below the largest file offset.
     pub fn next_seen(&self, offset: u64) -> Option<(u64, u64)> {
-        let (position, seen) = self.0.map.next_seen(FileOffset(offset))?;
+        let (position, seen) = self.0.map.next_visible(FileOffset(offset))?;
         (position < self.0.bytes).then_some((position, seen.0))
     }
 

@@ -5,7 +5,7 @@ use std::io::IoSliceMut;
 
 use crate::fake::Fake;
 use braid_client::{
-    Dealt, Extent, FileView, OpenOptions, Pattern, Status, View, asynchronous::File,
+    BlockCyclicDimension, Extent, FileView, OpenOptions, Pattern, Status, View, asynchronous::File,
 };
 use braid_net::block_on;
 use braid_types::IodId;
@@ -55,7 +55,7 @@ fn views() -> impl Strategy<Value = View> {
         let extents: Vec<Extent> = extents.collect();
         View { displacement: 7, extent: end + 100, pattern: Pattern::Extents(extents) }
     });
-    let dealt = (1u64..9, 1u64..4, 1u64..4).prop_map(|(size, block, tasks)| Dealt {
+    let dealt = (1u64..9, 1u64..4, 1u64..4).prop_map(|(size, block, tasks)| BlockCyclicDimension {
         size,
         block,
         tasks,
@@ -218,12 +218,12 @@ fn a_nested_subarray_travels_as_its_formula() {
 #[test]
 fn a_block_cyclic_array_travels_as_its_formula() {
     does_not_grow("rows", |count| {
-        let rows = Dealt { size: 6 * count, block: 2, tasks: 3, task: 1 };
-        View::block_cyclic(0, &[rows, Dealt::whole(16)], 4).unwrap()
+        let rows = BlockCyclicDimension { size: 6 * count, block: 2, tasks: 3, task: 1 };
+        View::block_cyclic(0, &[rows, BlockCyclicDimension::whole(16)], 4).unwrap()
     });
     does_not_grow("rows and columns, the last blocks uneven", |count| {
-        let rows = Dealt { size: 6 * count + 1, block: 2, tasks: 3, task: 0 };
-        View::block_cyclic(0, &[rows, Dealt { size: 17, block: 3, tasks: 2, task: 1 }], 4).unwrap()
+        let rows = BlockCyclicDimension { size: 6 * count + 1, block: 2, tasks: 3, task: 0 };
+        View::block_cyclic(0, &[rows, BlockCyclicDimension { size: 17, block: 3, tasks: 2, task: 1 }], 4).unwrap()
     });
 }
 

@@ -25,10 +25,10 @@ pub(crate) struct Interval {
 
 /// The bytes of a component that lie on a set of its columns.
 #[derive(Clone, Debug)]
-pub struct Cover(pub(super) Kind);
+pub struct Cover(pub(super) CoverKind);
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum CoverKind {
     Nothing,
     Everything,
     Bands(Bands),
@@ -44,17 +44,17 @@ pub(super) struct Bands {
 
 #[derive(Clone, Debug)]
 pub(super) struct Band {
-    pub(super) place: Interval,
+    pub(super) interval: Interval,
     columns: Range<usize>,
 }
 
 impl Cover {
     pub(crate) fn nothing() -> Self {
-        Self(Kind::Nothing)
+        Self(CoverKind::Nothing)
     }
 
     pub(crate) fn everything() -> Self {
-        Self(Kind::Everything)
+        Self(CoverKind::Everything)
     }
 
     /// Ascending intervals in `[0, period)`, repeated without end.
@@ -77,7 +77,7 @@ impl Cover {
         match made.bands.len() as u64 {
             0 => Self::nothing(),
             count if whole && count * band == period => Self::everything(),
-            _ => Self(Kind::Bands(made)),
+            _ => Self(CoverKind::Bands(made)),
         }
     }
 
@@ -85,30 +85,30 @@ impl Cover {
     /// there is none below 2^64.
     pub(crate) fn next(&self, offset: u64) -> Option<u64> {
         match &self.0 {
-            Kind::Nothing => None,
-            Kind::Everything => Some(offset),
-            Kind::Bands(bands) => bands.next(offset),
+            CoverKind::Nothing => None,
+            CoverKind::Everything => Some(offset),
+            CoverKind::Bands(bands) => bands.next(offset),
         }
     }
 
     /// Number of covered bytes before `offset`.
     pub(crate) fn bytes_before(&self, offset: u64) -> u64 {
         match &self.0 {
-            Kind::Nothing => 0,
-            Kind::Everything => offset,
-            Kind::Bands(bands) => bands.bytes_before(offset),
+            CoverKind::Nothing => 0,
+            CoverKind::Everything => offset,
+            CoverKind::Bands(bands) => bands.bytes_before(offset),
         }
     }
 
     /// Memory that it owns, in bytes.
     pub(crate) fn size_bytes(&self) -> usize {
-        let Kind::Bands(Bands { bands, columns, .. }) = &self.0 else { return 0 };
+        let CoverKind::Bands(Bands { bands, columns, .. }) = &self.0 else { return 0 };
         bands.capacity() * size_of::<Band>() + columns.capacity() * size_of::<Interval>()
     }
 
     /// The period, or 1 when every byte or none is covered.
     pub(crate) fn period(&self) -> u64 {
-        if let Kind::Bands(bands) = &self.0 { bands.period } else { 1 }
+        if let CoverKind::Bands(bands) = &self.0 { bands.period } else { 1 }
     }
 }
 
@@ -119,7 +119,7 @@ impl Bands {
             "invariant 2: a column is empty or outside of its row"
         );
         match self.bands.last_mut() {
-            Some(band) if band.place.low == low => match self.columns.last_mut() {
+            Some(band) if band.interval.low == low => match self.columns.last_mut() {
                 Some(last) if last.high == column.low => last.high = column.high,
                 _ => {
                     self.columns.push(column);
@@ -129,7 +129,7 @@ impl Bands {
             _ => {
                 self.columns.push(column);
                 let columns = self.columns.len() - 1..self.columns.len();
-                self.bands.push(Band { place: Interval { low, high: low + bytes }, columns });
+                self.bands.push(Band { interval: Interval { low, high: low + bytes }, columns });
             }
         }
     }
@@ -142,7 +142,7 @@ impl Bands {
 
     fn next(&self, offset: u64) -> Option<u64> {
         let (start, within) = (offset - offset % self.period, offset % self.period);
-        let at = self.bands.partition_point(|band| band.place.high <= within);
+        let at = self.bands.partition_point(|band| band.interval.high <= within);
         let found = match self.bands.get(at) {
             Some(band) => self
                 .next_in_band(band, within)
@@ -158,9 +158,9 @@ impl Bands {
     fn bytes_before(&self, offset: u64) -> u64 {
         let (periods, within) = (offset / self.period, offset % self.period);
         let bytes_of = |band: &Band, column: Interval| {
-            let rows = (band.place.high - band.place.low) / self.row;
+            let rows = (band.interval.high - band.interval.low) / self.row;
             let in_band =
-                within.saturating_sub(band.place.low).min(band.place.high - band.place.low);
+                within.saturating_sub(band.interval.low).min(band.interval.high - band.interval.low);
             let (whole, in_row) = (in_band / self.row, in_band % self.row);
             let last = in_row.saturating_sub(column.low).min(column.high - column.low);
             (periods * rows + whole) * (column.high - column.low) + last
@@ -170,12 +170,12 @@ impl Bands {
 
     /// First byte of the band, as an offset in the period.
     fn first(&self, band: &Band) -> u64 {
-        band.place.low + self.columns[band.columns.start].low
+        band.interval.low + self.columns[band.columns.start].low
     }
 
     /// Requires `within` before the band's end. All offsets are in the period.
     fn next_in_band(&self, band: &Band, within: u64) -> Option<u64> {
-        let Some(in_band) = within.checked_sub(band.place.low) else {
+        let Some(in_band) = within.checked_sub(band.interval.low) else {
             return Some(self.first(band));
         };
         let (row, in_row) = (within - in_band % self.row, in_band % self.row);
@@ -183,7 +183,7 @@ impl Bands {
         match columns.get(columns.partition_point(|column| column.high <= in_row)) {
             Some(column) => Some(row + column.low.max(in_row)),
             None => Some(row + self.row)
-                .filter(|row| *row < band.place.high)
+                .filter(|row| *row < band.interval.high)
                 .map(|row| row + columns[0].low),
         }
     }

@@ -14,7 +14,7 @@
 
 use braid_types::limits::FILE_BYTES_MAX;
 
-use super::{Aggregation, Cover, Interval, Place, Single};
+use super::{Aggregation, Cover, Interval, ColumnLocation, Single};
 use crate::PartSet;
 
 /// Groups of `width` parts, each written `depth` rows deep before the next.
@@ -43,7 +43,7 @@ impl Grouped {
 }
 
 impl Aggregation for Grouped {
-    fn locate(&self, offset: u64) -> Place {
+    fn locate(&self, offset: u64) -> ColumnLocation {
         if self.parts == 1 {
             return Single.locate(offset);
         }
@@ -54,7 +54,7 @@ impl Aggregation for Grouped {
         // With width 1, the rows of a group are adjacent in the one object.
         let contiguous =
             if self.width == 1 { self.group - in_group } else { self.stripe_size - within };
-        Place {
+        ColumnLocation {
             column: (group * self.width + column) as u16,
             object_offset: (round * self.depth + row) * self.stripe_size + within,
             contiguous,

@@ -17,7 +17,7 @@
 mod cover;
 mod grouped;
 mod single;
-mod skip;
+mod pattern_skip;
 mod stripe;
 mod varstrip;
 
@@ -27,7 +27,7 @@ pub use cover::Cover;
 use cover::Interval;
 use grouped::Grouped;
 use single::Single;
-pub(crate) use skip::{Comb, Progression};
+pub(crate) use pattern_skip::{PeriodicPattern, Progression};
 use stripe::SimpleStripe;
 use varstrip::VarStrip;
 
@@ -35,7 +35,7 @@ use crate::{Component, Distribution, LayoutError, PartSet};
 
 /// The location of one byte of a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct ColumnLocation {
     /// The part, counted from the component's first part.
     pub column: u16,
     /// Offset in the part's object, in bytes.
@@ -48,7 +48,7 @@ pub struct Place {
 /// A distribution prepared for use: Direct-pNFS's aggregation driver.
 pub trait Aggregation {
     /// The location of the byte at `offset` of the component.
-    fn locate(&self, offset: u64) -> Place;
+    fn locate(&self, offset: u64) -> ColumnLocation;
 
     /// The component offset of a byte of a column's object. `None` when the column holds no bytes,
     /// or when the offset exceeds 2^64.
@@ -129,7 +129,7 @@ macro_rules! each {
 }
 
 impl Aggregation for Mapping {
-    fn locate(&self, offset: u64) -> Place {
+    fn locate(&self, offset: u64) -> ColumnLocation {
         each!(self, mapping => mapping.locate(offset))
     }
 

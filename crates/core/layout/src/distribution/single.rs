@@ -1,6 +1,6 @@
 //! `single`: the object is the file.
 
-use super::{Aggregation, Cover, Place};
+use super::{Aggregation, Cover, ColumnLocation};
 use crate::PartSet;
 
 /// One part holds every byte at its own offset.
@@ -8,9 +8,9 @@ use crate::PartSet;
 pub(crate) struct Single;
 
 impl Aggregation for Single {
-    fn locate(&self, offset: u64) -> Place {
+    fn locate(&self, offset: u64) -> ColumnLocation {
         // `max(1)`: the byte at offset 2^64-1 is still one byte.
-        Place { column: 0, object_offset: offset, contiguous: (u64::MAX - offset).max(1) }
+        ColumnLocation { column: 0, object_offset: offset, contiguous: (u64::MAX - offset).max(1) }
     }
 
     fn offset(&self, column: u16, object_offset: u64) -> Option<u64> {

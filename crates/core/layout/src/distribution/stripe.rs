@@ -8,7 +8,7 @@
 //!   sn = (fl / s) mod n          sl = (fl / (n * s)) * s + fl mod s
 //! ```
 
-use super::{Aggregation, Cover, Interval, Place, Single};
+use super::{Aggregation, Cover, Interval, ColumnLocation, Single};
 use crate::PartSet;
 
 /// Strips of one size over all parts in turn.
@@ -27,12 +27,12 @@ impl SimpleStripe {
 }
 
 impl Aggregation for SimpleStripe {
-    fn locate(&self, offset: u64) -> Place {
+    fn locate(&self, offset: u64) -> ColumnLocation {
         if self.parts == 1 {
             return Single.locate(offset); // strips of one part are adjacent in its object
         }
         let (strip, within) = (offset / self.stripe_size, offset % self.stripe_size);
-        Place {
+        ColumnLocation {
             column: (strip % self.parts) as u16,
             object_offset: strip / self.parts * self.stripe_size + within,
             contiguous: self.stripe_size - within,

@@ -1,6 +1,6 @@
 //! `varstrip`: a cycle of strips of different sizes.
 
-use super::{Aggregation, Cover, Interval, Place, Single};
+use super::{Aggregation, Cover, Interval, ColumnLocation, Single};
 use crate::{PartSet, Strip};
 
 /// The cycle, with prefix sums so that each question is a binary search.
@@ -95,14 +95,14 @@ impl VarStrip {
 }
 
 impl Aggregation for VarStrip {
-    fn locate(&self, offset: u64) -> Place {
+    fn locate(&self, offset: u64) -> ColumnLocation {
         if self.strips.len() == 1 {
-            return Place { column: self.strips[0].column, ..Single.locate(offset) };
+            return ColumnLocation { column: self.strips[0].column, ..Single.locate(offset) };
         }
         let (cycle, within) = (offset / self.cycle, offset % self.cycle);
         let strip = self.strips[self.strips.partition_point(|strip| strip.start <= within) - 1];
         let in_cycle = strip.object_start + (within - strip.start);
-        Place {
+        ColumnLocation {
             column: strip.column,
             object_offset: cycle * self.columns[usize::from(strip.column)].bytes + in_cycle,
             contiguous: strip.start + strip.bytes - within,

@@ -21,14 +21,14 @@
 //! and `grouped` one for each visit to a group's band. Both are limited by the budget, and end
 //! after a common period of view and parts (`empty_periods.rs`).
 
-mod barren;
-mod cycle;
-mod walk;
+mod empty_periods;
+mod period_cache;
+mod view_walk;
 
 use braid_types::{FileOffset, ObjectOffset, PartIndex};
 
-use cycle::Cycle;
-pub(crate) use walk::{Hit, Seek, Walk};
+use period_cache::PeriodCache;
+pub(crate) use view_walk::{ViewExtent, Seek, ViewWalk};
 
 use crate::{Layout, LayoutError, LayoutMap, PartSet, Request, ViewMap};
 
@@ -79,11 +79,11 @@ enum Merge {
 /// steps, since a client can send a view that takes long to search.
 #[derive(Clone, Debug)]
 pub struct Unfold {
-    walk: Walk,
+    walk: ViewWalk,
     merge: Merge,
     pending: Option<Access>,
     packed: u64,
-    cycle: Cycle,
+    period_cache: PeriodCache,
 }
 
 /// Unfolds a request over the parts in the set. If the layout is used again, call
@@ -117,7 +117,7 @@ impl LayoutMap {
     /// # Errors
     /// The request is malformed.
     pub fn unfold(&self, request: &Request, parts: &PartSet) -> Result<Unfold, LayoutError> {
-        Ok(Unfold::new(Walk::new(request, self, parts)?))
+        Ok(Unfold::new(ViewWalk::new(request, self, parts)?))
     }
 
     /// Unfolds bytes of a view's stream, like [`LayoutMap::unfold`]. For many requests of one view,
@@ -132,13 +132,13 @@ impl LayoutMap {
         bytes: u64,
         parts: &PartSet,
     ) -> Result<Unfold, LayoutError> {
-        Ok(Unfold::new(Walk::of_stream(view, self, parts, start, bytes)?))
+        Ok(Unfold::new(ViewWalk::of_stream(view, self, parts, start, bytes)?))
     }
 }
 
 impl Unfold {
-    fn new(walk: Walk) -> Self {
-        Self { walk, merge: Merge::Stream, pending: None, packed: 0, cycle: Cycle::default() }
+    fn new(walk: ViewWalk) -> Self {
+        Self { walk, merge: Merge::Stream, pending: None, packed: 0, period_cache: PeriodCache::default() }
     }
 
     /// Memory that it owns, in bytes. That of the view may be [shared](ViewMap::moved_to). The
@@ -168,18 +168,18 @@ impl Unfold {
     /// The next access. Spends about `steps`, and decrements them.
     pub fn next_within(&mut self, steps: &mut usize) -> Unfolded {
         loop {
-            if let Cycle::Played(played) = &mut self.cycle {
+            if let PeriodCache::Replaying(played) = &mut self.period_cache {
                 if *steps == 0 {
                     return Unfolded::Paused;
                 }
-                if let Some(access) = played.play() {
+                if let Some(access) = played.replay_next() {
                     *steps -= 1;
                     return Unfolded::Access(access);
                 }
                 let (end, packed) = played.end();
-                self.walk.go_on_at(end);
+                self.walk.resume_at(end);
                 self.packed = packed;
-                self.cycle = Cycle::Walked { ask_from: end };
+                self.period_cache = PeriodCache::Walking { ask_from: end };
             }
             let next = match self.walk.seek(steps) {
                 Seek::Hit(hit) => self.take(hit),
@@ -198,8 +198,8 @@ impl Unfold {
     }
 
     fn record_returned(&mut self, access: Access) -> Access {
-        self.cycle.walked(&access, &self.walk);
-        if matches!(self.cycle, Cycle::Played(_)) {
+        self.period_cache.record(&access, &self.walk);
+        if matches!(self.period_cache, PeriodCache::Replaying(_)) {
             // The walk's pending access is part of the replay.
             self.pending = None;
         }
@@ -212,7 +212,7 @@ impl Unfold {
     }
 
     /// The access at the start of the hit.
-    fn take(&mut self, hit: Hit) -> Access {
+    fn take(&mut self, hit: ViewExtent) -> Access {
         let location = self.walk.locate(hit.start);
         let bytes = location.contiguous.min(hit.end - hit.start);
         let access = Access {

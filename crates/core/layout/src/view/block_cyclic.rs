@@ -10,7 +10,7 @@ use crate::LayoutError;
 /// `t + tasks`, `t + 2 * tasks`, …; the last block ends with the dimension (MPI-4.1 5.1.4:
 /// `MPI_DISTRIBUTE_CYCLIC(block)`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dealt {
+pub struct BlockCyclicDimension {
     /// Indices of the dimension.
     pub size: u64,
     /// Indices in a block.
@@ -21,7 +21,7 @@ pub struct Dealt {
     pub task: u64,
 }
 
-impl Dealt {
+impl BlockCyclicDimension {
     /// Every task has the whole dimension (`MPI_DISTRIBUTE_NONE`).
     pub fn whole(size: u64) -> Self {
         Self { size, block: size, tasks: 1, task: 0 }
@@ -33,13 +33,13 @@ impl Dealt {
         Self { size, block: size.div_ceil(tasks.max(1)), tasks, task }
     }
 
-    fn is_sound(&self) -> bool {
+    fn is_valid(&self) -> bool {
         self.size > 0 && self.block > 0 && self.task < self.tasks
     }
 }
 
 /// A task's share of one dimension.
-struct Own {
+struct TaskShare {
     /// Its first index.
     first: u64,
     /// Indices in a whole block.
@@ -52,9 +52,9 @@ struct Own {
     rest: u64,
 }
 
-impl Own {
+impl TaskShare {
     /// `None` when the task has no index.
-    fn of(dealt: &Dealt) -> Result<Option<Self>, LayoutError> {
+    fn of(dealt: &BlockCyclicDimension) -> Result<Option<Self>, LayoutError> {
         // A block is at most as long as the dimension.
         let (size, block) = (dealt.size, dealt.block.min(dealt.size));
         let stride = block.checked_mul(dealt.tasks).ok_or(LayoutError::Overflow)?;
@@ -93,7 +93,7 @@ impl View {
     /// count; [`LayoutError::TooDeep`]; [`LayoutError::Overflow`].
     pub fn block_cyclic(
         displacement: u64,
-        dimensions: &[Dealt],
+        dimensions: &[BlockCyclicDimension],
         element: u64,
     ) -> Result<Self, LayoutError> {
         if dimensions.len() >= VIEW_DEPTH_MAX {
@@ -101,10 +101,10 @@ impl View {
         }
         let (mut pattern, mut row, mut first) = (Pattern::Bytes(element), element, displacement);
         for dealt in dimensions.iter().rev() {
-            if !dealt.is_sound() {
+            if !dealt.is_valid() {
                 return Err(LayoutError::BlockCyclic);
             }
-            let own = Own::of(dealt)?.ok_or(LayoutError::EmptyPattern)?;
+            let own = TaskShare::of(dealt)?.ok_or(LayoutError::EmptyPattern)?;
             let skipped = own.first.checked_mul(row).ok_or(LayoutError::Overflow)?;
             first = first.checked_add(skipped).ok_or(LayoutError::Overflow)?;
             pattern = blocks(&own, pattern, row)?;
@@ -116,7 +116,7 @@ impl View {
 }
 
 /// The blocks of one dimension, the first of them at 0; `row` bytes from one index to the next.
-fn blocks(own: &Own, child: Pattern, row: u64) -> Result<Pattern, LayoutError> {
+fn blocks(own: &TaskShare, child: Pattern, row: u64) -> Result<Pattern, LayoutError> {
     let stride = own.stride.checked_mul(row).ok_or(LayoutError::Overflow)?;
     if own.rest == 0 {
         let block = repeated(own.block, row, child)?;

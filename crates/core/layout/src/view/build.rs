@@ -7,8 +7,8 @@ use braid_types::limits::{LIST_EXTENTS_MAX, VIEW_DEPTH_MAX, VIEW_NODES_MAX};
 use super::map::{Item, NO_CHILD, Node, Shape, Tree, ViewMap};
 use super::{Extent, Pattern, View};
 use crate::LayoutError;
-use crate::congruence::gcd;
-use crate::distribution::Comb;
+use crate::modular_search::gcd;
+use crate::distribution::PeriodicPattern;
 
 impl View {
     /// Prepares the view for use. A contiguous or simply strided view needs no list; an extent list
@@ -23,7 +23,7 @@ impl View {
             // A plain file, in every read and write: nothing to simplify, nothing to allocate.
             return Ok(ViewMap {
                 displacement: self.displacement,
-                root: Node::everything(self.displacement),
+                root: Node::contiguous_from(self.displacement),
                 tree: None,
             });
         }
@@ -39,36 +39,36 @@ impl View {
 
 impl Node {
     /// The root of a view that shows every byte from its displacement on.
-    pub(super) fn everything(displacement: u64) -> Self {
+    pub(super) fn contiguous_from(displacement: u64) -> Self {
         let span = u64::MAX - displacement;
-        Self { bytes: span, span, shape: Shape::Run, combs: 0..0 }
+        Self { bytes: span, span, shape: Shape::Run, periodic_patterns: 0..0 }
     }
 }
 
 /// Maximum number of periodic patterns of one view. Beyond it, a repeated pattern has only its
 /// hull. That costs searches but stays correct.
-const VIEW_COMBS_MAX: usize = 2 * VIEW_NODES_MAX;
+const VIEW_PERIODIC_PATTERNS_MAX: usize = 2 * VIEW_NODES_MAX;
 
 #[derive(Default)]
 struct Builder {
     nodes: Vec<Node>,
     items: Vec<Item>,
-    combs: Vec<Comb>,
+    periodic_patterns: Vec<PeriodicPattern>,
     /// List entries seen, including merged ones.
     entries: usize,
 }
 
 impl Builder {
     fn finish(self, root: Node, displacement: u64) -> ViewMap {
-        let Self { mut nodes, mut items, mut combs, .. } = self;
-        fit(&mut nodes);
-        fit(&mut items);
-        fit(&mut combs);
+        let Self { mut nodes, mut items, periodic_patterns: mut combs, .. } = self;
+        shrink_if_large(&mut nodes);
+        shrink_if_large(&mut items);
+        shrink_if_large(&mut combs);
         let is_empty = matches!(root.shape, Shape::Run);
         ViewMap {
             displacement,
             root,
-            tree: (!is_empty).then(|| Arc::new(Tree { nodes, items, combs })),
+            tree: (!is_empty).then(|| Arc::new(Tree { nodes, items, periodic_patterns: combs })),
         }
     }
 
@@ -92,7 +92,7 @@ impl Builder {
             return Err(LayoutError::EmptyPattern);
         }
         let combs = self.hull(bytes);
-        Ok(Node { bytes, span: bytes, shape: Shape::Run, combs })
+        Ok(Node { bytes, span: bytes, shape: Shape::Run, periodic_patterns: combs })
     }
 
     fn vector(&mut self, count: u64, stride: u64, child: Node) -> Result<Node, LayoutError> {
@@ -114,14 +114,14 @@ impl Builder {
                 if inner.checked_mul(step) == Some(stride) =>
             {
                 let shape = Shape::Repeat { count: count * inner, stride: step, child: grandchild };
-                let combs = self.combs_of_repeat(span, step, grandchild);
-                Ok(Node { bytes: child.bytes * count, span, shape, combs })
+                let combs = self.periodic_patterns_of_repeat(span, step, grandchild);
+                Ok(Node { bytes: child.bytes * count, span, shape, periodic_patterns: combs })
             }
             _ => {
                 let bytes = child.bytes * count;
-                let child = self.keep(child)?;
-                let combs = self.combs_of_repeat(span, stride, child);
-                Ok(Node { bytes, span, shape: Shape::Repeat { count, stride, child }, combs })
+                let child = self.add_node(child)?;
+                let combs = self.periodic_patterns_of_repeat(span, stride, child);
+                Ok(Node { bytes, span, shape: Shape::Repeat { count, stride, child }, periodic_patterns: combs })
             }
         }
     }
@@ -132,12 +132,12 @@ impl Builder {
             return self.pattern(only, depth + 1);
         }
         // Children come before their own items: the items of one list are adjacent.
-        let mut items = List::default();
+        let mut items = ListBuilder::default();
         for (offset, pattern) in entries {
             let node = self.pattern(pattern, depth + 1)?;
             let run = matches!(node.shape, Shape::Run);
             let (bytes, span) = (node.bytes, node.span);
-            let child = if run { NO_CHILD } else { self.keep(node)? };
+            let child = if run { NO_CHILD } else { self.add_node(node)? };
             items.push(*offset, bytes, span, child)?;
         }
         self.list(items)
@@ -145,7 +145,7 @@ impl Builder {
 
     fn extents(&mut self, extents: &[Extent]) -> Result<Node, LayoutError> {
         self.count_entries(extents.len())?;
-        let mut items = List::default();
+        let mut items = ListBuilder::default();
         for Extent { offset, bytes } in extents {
             if *bytes == 0 {
                 return Err(LayoutError::EmptyPattern);
@@ -155,7 +155,7 @@ impl Builder {
         self.list(items)
     }
 
-    fn list(&mut self, list: List) -> Result<Node, LayoutError> {
+    fn list(&mut self, list: ListBuilder) -> Result<Node, LayoutError> {
         match list.items.as_slice() {
             [] => Err(LayoutError::EmptyPattern),
             [Item { offset: 0, child: NO_CHILD, span, .. }] => self.run(*span),
@@ -163,21 +163,21 @@ impl Builder {
                 let items = self.items.len()..self.items.len() + list.items.len();
                 self.items.extend(list.items);
                 let combs = self.hull(list.end);
-                Ok(Node { bytes: list.bytes, span: list.end, shape: Shape::List(items), combs })
+                Ok(Node { bytes: list.bytes, span: list.end, shape: Shape::List(items), periodic_patterns: combs })
             }
         }
     }
 
     /// Repeats the pattern every `extent` bytes without end.
     fn root(&mut self, pattern: Node, extent: u64, displacement: u64) -> Result<Node, LayoutError> {
-        let endless = |shape| Node { bytes: u64::MAX, span: u64::MAX, shape, combs: 0..0 };
+        let endless = |shape| Node { bytes: u64::MAX, span: u64::MAX, shape, periodic_patterns: 0..0 };
         Ok(match pattern.shape {
-            Shape::Run if pattern.span == extent => Node::everything(displacement),
+            Shape::Run if pattern.span == extent => Node::contiguous_from(displacement),
             Shape::Repeat { count, stride, child } if count.checked_mul(stride) == Some(extent) => {
                 endless(Shape::Repeat { count: u64::MAX, stride, child })
             }
             _ => {
-                let child = self.keep(pattern)?;
+                let child = self.add_node(pattern)?;
                 endless(Shape::Repeat { count: u64::MAX, stride: extent, child })
             }
         })
@@ -192,7 +192,7 @@ impl Builder {
         }
     }
 
-    fn keep(&mut self, node: Node) -> Result<u32, LayoutError> {
+    fn add_node(&mut self, node: Node) -> Result<u32, LayoutError> {
         if self.nodes.len() >= VIEW_NODES_MAX {
             return Err(LayoutError::TooManyPatterns { max: VIEW_NODES_MAX });
         }
@@ -205,27 +205,27 @@ impl Builder {
     }
 
     fn hull(&mut self, span: u64) -> std::ops::Range<usize> {
-        self.combs.push(Comb { spacing: 0, bytes: span });
-        self.combs.len() - 1..self.combs.len()
+        self.periodic_patterns.push(PeriodicPattern { spacing: 0, bytes: span });
+        self.periodic_patterns.len() - 1..self.periodic_patterns.len()
     }
 
     /// The hull, and every periodic pattern of the child refined by the stride.
-    fn combs_of_repeat(&mut self, span: u64, stride: u64, child: u32) -> std::ops::Range<usize> {
+    fn periodic_patterns_of_repeat(&mut self, span: u64, stride: u64, child: u32) -> std::ops::Range<usize> {
         let first = self.hull(span).start;
-        let of_child = self.nodes[child as usize].combs.clone();
-        if self.combs.len() + of_child.len() > VIEW_COMBS_MAX {
-            return first..self.combs.len();
+        let of_child = self.nodes[child as usize].periodic_patterns.clone();
+        if self.periodic_patterns.len() + of_child.len() > VIEW_PERIODIC_PATTERNS_MAX {
+            return first..self.periodic_patterns.len();
         }
         for at in of_child {
-            let Comb { spacing, bytes } = self.combs[at];
-            self.combs.push(Comb { spacing: gcd(spacing, stride), bytes });
+            let PeriodicPattern { spacing, bytes } = self.periodic_patterns[at];
+            self.periodic_patterns.push(PeriodicPattern { spacing: gcd(spacing, stride), bytes });
         }
-        first..self.combs.len()
+        first..self.periodic_patterns.len()
     }
 }
 
 /// Releases unused capacity of a large list. For a small one, the call of the allocator costs more.
-fn fit<T>(list: &mut Vec<T>) {
+fn shrink_if_large<T>(list: &mut Vec<T>) {
     if list.capacity() - list.len() > 256 {
         list.shrink_to_fit();
     }
@@ -233,13 +233,13 @@ fn fit<T>(list: &mut Vec<T>) {
 
 /// Checks the items of one list: they must ascend. Merges adjacent extents.
 #[derive(Default)]
-struct List {
+struct ListBuilder {
     items: Vec<Item>,
     bytes: u64,
     end: u64,
 }
 
-impl List {
+impl ListBuilder {
     fn push(&mut self, offset: u64, bytes: u64, span: u64, child: u32) -> Result<(), LayoutError> {
         if offset < self.end {
             return Err(LayoutError::Unordered { offset });

@@ -20,7 +20,7 @@ use braid_types::FileOffset;
 use braid_types::limits::FILE_BYTES_MAX;
 
 use crate::LayoutError;
-use crate::distribution::Comb;
+use crate::distribution::PeriodicPattern;
 
 /// In [`Item::child`]: the item is a contiguous extent.
 pub(crate) const NO_CHILD: u32 = u32::MAX;
@@ -50,10 +50,10 @@ pub struct ViewMap {
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
     pub(super) items: Vec<Item>,
-    pub(super) combs: Vec<Comb>,
+    pub(super) periodic_patterns: Vec<PeriodicPattern>,
 }
 
-static NO_TREE: Tree = Tree { nodes: Vec::new(), items: Vec::new(), combs: Vec::new() };
+static NO_TREE: Tree = Tree { nodes: Vec::new(), items: Vec::new(), periodic_patterns: Vec::new() };
 
 /// One pattern of the tree.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ pub(crate) struct Node {
     pub(crate) span: u64,
     pub(crate) shape: Shape,
     /// The periodic patterns that contain one copy, the hull first.
-    pub(crate) combs: Range<usize>,
+    pub(crate) periodic_patterns: Range<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -95,16 +95,16 @@ impl ViewMap {
     #[must_use]
     pub fn moved_to(&self, displacement: u64) -> Self {
         let root =
-            if self.is_contiguous() { Node::everything(displacement) } else { self.root.clone() };
+            if self.is_contiguous() { Node::contiguous_from(displacement) } else { self.root.clone() };
         Self { displacement, root, tree: self.tree.clone() }
     }
 
     /// Memory that it uses, in bytes; clones share it.
     pub fn size_bytes(&self) -> usize {
-        let Tree { nodes, items, combs } = self.tree();
+        let Tree { nodes, items, periodic_patterns: combs } = self.tree();
         nodes.capacity() * size_of::<Node>()
             + items.capacity() * size_of::<Item>()
-            + combs.capacity() * size_of::<Comb>()
+            + combs.capacity() * size_of::<PeriodicPattern>()
     }
 
     /// The file offset of a byte of the stream.
@@ -159,7 +159,7 @@ impl ViewMap {
 
     /// The first visible byte at or after this offset of the file: its stream position and its file
     /// offset. `None` when there is none below 2^64.
-    pub fn next_seen(&self, offset: FileOffset) -> Option<(u64, FileOffset)> {
+    pub fn next_visible(&self, offset: FileOffset) -> Option<(u64, FileOffset)> {
         let position = self.bytes_before(offset);
         self.file_offset(position).ok().filter(|seen| *seen >= offset).map(|seen| (position, seen))
     }
@@ -254,8 +254,8 @@ impl ViewMap {
         &self.tree().items[range]
     }
 
-    pub(crate) fn combs_of(&self, node: &Node) -> &[Comb] {
-        &self.tree().combs[node.combs.clone()]
+    pub(crate) fn periodic_patterns_of(&self, node: &Node) -> &[PeriodicPattern] {
+        &self.tree().periodic_patterns[node.periodic_patterns.clone()]
     }
 
     fn child_of(&self, item: &Item) -> Option<&Node> {

@@ -6,7 +6,7 @@ mod build;
 mod constructors;
 mod map;
 
-pub use block_cyclic::Dealt;
+pub use block_cyclic::BlockCyclicDimension;
 pub use map::ViewMap;
 pub(crate) use map::{Item, NO_CHILD, Node, Shape};
 

@@ -46,7 +46,7 @@ proptest! {
     ) {
         let theirs = if same { mine.clone() } else { theirs };
         prop_assume!(mine.map().is_ok() && theirs.map().is_ok());
-        if mine.lies_as(from, &theirs, to) {
+        if mine.has_identical_placement(from, &theirs, to) {
             let mut delta = std::collections::BTreeMap::new();
             for (a, b) in bytes(&mine, from).into_iter().zip(bytes(&theirs, to)) {
                 prop_assert_eq!(a.0, b.0);

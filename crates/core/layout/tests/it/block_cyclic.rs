@@ -1,17 +1,17 @@
 //! Block-cyclic arrays against the definition: the owner of each element.
 
 use crate::model;
-use braid_layout::{Dealt, LayoutError, Pattern, View};
+use braid_layout::{BlockCyclicDimension, LayoutError, Pattern, View};
 use proptest::prelude::*;
 
 /// MPI-4.1 5.1.4: index `i` of a dimension is in block `i / block`, which belongs to task `i /
 /// block mod tasks`.
-fn owns(dealt: &Dealt, index: u64) -> bool {
+fn owns(dealt: &BlockCyclicDimension, index: u64) -> bool {
     index / dealt.block % dealt.tasks == dealt.task
 }
 
 /// File offsets of a task's bytes of one array, in order.
-fn expected(displacement: u64, dimensions: &[Dealt], element: u64) -> Vec<u64> {
+fn expected(displacement: u64, dimensions: &[BlockCyclicDimension], element: u64) -> Vec<u64> {
     let elements: u64 = dimensions.iter().map(|dealt| dealt.size).product();
     let is_own = |at: &u64| {
         let mut rest = *at;
@@ -27,15 +27,15 @@ fn expected(displacement: u64, dimensions: &[Dealt], element: u64) -> Vec<u64> {
         .collect()
 }
 
-fn dealt() -> impl Strategy<Value = Dealt> {
+fn dealt() -> impl Strategy<Value = BlockCyclicDimension> {
     prop_oneof![
         (1u64..10, 1u64..6, 1u64..5)
             .prop_flat_map(|(size, block, tasks)| (Just((size, block, tasks)), 0..tasks))
-            .prop_map(|((size, block, tasks), task)| Dealt { size, block, tasks, task }),
+            .prop_map(|((size, block, tasks), task)| BlockCyclicDimension { size, block, tasks, task }),
         (1u64..10, 1u64..5)
             .prop_flat_map(|(size, tasks)| (Just((size, tasks)), 0..tasks))
-            .prop_map(|((size, tasks), task)| Dealt::block(size, tasks, task)),
-        (1u64..10).prop_map(Dealt::whole),
+            .prop_map(|((size, tasks), task)| BlockCyclicDimension::block(size, tasks, task)),
+        (1u64..10).prop_map(BlockCyclicDimension::whole),
     ]
 }
 
@@ -78,9 +78,9 @@ proptest! {
         for (size, block, count) in &sizes {
             tasks = tasks
                 .into_iter()
-                .flat_map(|chosen: Vec<Dealt>| {
+                .flat_map(|chosen: Vec<BlockCyclicDimension>| {
                     (0..*count).map(move |task| {
-                        [&chosen[..], &[Dealt { size: *size, block: *block, tasks: *count, task }]]
+                        [&chosen[..], &[BlockCyclicDimension { size: *size, block: *block, tasks: *count, task }]]
                             .concat()
                     })
                 })
@@ -106,9 +106,9 @@ proptest! {
         element in any::<u64>(),
         displacement in any::<u64>(),
     ) {
-        let dimensions: Vec<Dealt> = numbers
+        let dimensions: Vec<BlockCyclicDimension> = numbers
             .into_iter()
-            .map(|(size, block, tasks, task)| Dealt { size, block, tasks, task })
+            .map(|(size, block, tasks, task)| BlockCyclicDimension { size, block, tasks, task })
             .collect();
         if let Ok(view) = View::block_cyclic(displacement, &dimensions, element) {
             prop_assert!(view.validate().is_ok());
@@ -119,7 +119,7 @@ proptest! {
 #[test]
 fn what_is_contiguous_is_one_run() {
     let view =
-        View::block_cyclic(0, &[Dealt::block(100, 4, 2), Dealt::whole(50), Dealt::whole(3)], 8)
+        View::block_cyclic(0, &[BlockCyclicDimension::block(100, 4, 2), BlockCyclicDimension::whole(50), BlockCyclicDimension::whole(3)], 8)
             .unwrap();
     assert_eq!(
         view,
@@ -134,11 +134,11 @@ fn what_is_contiguous_is_one_run() {
 #[test]
 fn dimensions_that_make_no_sense_are_refused() {
     for (size, block, tasks, task) in [(0, 1, 1, 0), (1, 0, 1, 0), (1, 1, 0, 0), (9, 1, 3, 3)] {
-        let dealt = Dealt { size, block, tasks, task };
+        let dealt = BlockCyclicDimension { size, block, tasks, task };
         assert_eq!(View::block_cyclic(0, &[dealt], 1), Err(LayoutError::BlockCyclic), "{dealt:?}");
     }
     assert_eq!(
-        View::block_cyclic(0, &[Dealt::whole(2); 16], 1),
+        View::block_cyclic(0, &[BlockCyclicDimension::whole(2); 16], 1),
         Err(LayoutError::TooDeep { max: 16 })
     );
 }

@@ -3,7 +3,7 @@
 use crate::model;
 use std::collections::BTreeMap;
 
-use braid_layout::{Layout, PartSet, Request, Run, Sweep, Swept};
+use braid_layout::{Layout, PartSet, Request, ObjectExtent, RequestUnion, NextExtent};
 use braid_types::PartIndex;
 use proptest::prelude::*;
 
@@ -29,13 +29,13 @@ fn wanted(
 }
 
 /// All extents, computed a few steps at a time, each with the known overlaps after it.
-fn swept(sweep: &mut Sweep, bytes_max: u64, steps: usize) -> Vec<(Run, u64, bool)> {
+fn swept(sweep: &mut RequestUnion, bytes_max: u64, steps: usize) -> Vec<(ObjectExtent, u64, bool)> {
     let mut runs = Vec::new();
     loop {
         match sweep.next_within(bytes_max, &mut steps.clone()) {
-            Swept::Run(run) => runs.push((run, sweep.position(), sweep.take_overlaps())),
-            Swept::Paused => {}
-            Swept::End => return runs,
+            NextExtent::Extent(run) => runs.push((run, sweep.position(), sweep.take_overlaps())),
+            NextExtent::Paused => {}
+            NextExtent::End => return runs,
         }
     }
 }
@@ -54,7 +54,7 @@ proptest! {
     ) {
         let parts: PartSet = (0..64).filter(|bit| bits >> bit & 1 == 1).map(PartIndex).collect();
         let wanted = wanted(&requests, &layout, &parts, end);
-        let mut sweep = layout.map().unwrap().sweep(&requests, &parts, end).unwrap();
+        let mut sweep = layout.map().unwrap().union_of(&requests, &parts, end).unwrap();
         let runs = swept(&mut sweep, bytes_max, steps);
         let bytes = runs.iter().flat_map(|(run, ..)| {
             let run = *run;
@@ -73,7 +73,7 @@ proptest! {
             prop_assert!(*overlaps || !several, "an overlap in {run:?} was not reported");
         }
         for request in 0..requests.len() {
-            prop_assert!(!sweep.wants(request));
+            prop_assert!(!sweep.has_more(request));
         }
     }
 
@@ -98,7 +98,7 @@ proptest! {
             })
             .collect();
         let mut sweep =
-            layout.map().unwrap().sweep(&requests, &PartSet::first(64), u64::MAX).unwrap();
+            layout.map().unwrap().union_of(&requests, &PartSet::first(64), u64::MAX).unwrap();
         prop_assert!(swept(&mut sweep, bytes_max, 100).iter().all(|(.., overlaps)| !overlaps));
     }
 }

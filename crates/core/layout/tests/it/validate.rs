@@ -275,7 +275,7 @@ fn a_view_ends_before_the_offset_that_no_file_has() {
         assert_eq!(map.position(FileOffset(u64::MAX - 1)), Some(last), "{view:?}");
         assert_eq!(map.file_offset(last + 1), Err(LayoutError::Overflow), "{view:?}");
         assert_eq!(
-            (map.position(edge), map.bytes_before(edge), map.next_seen(edge)),
+            (map.position(edge), map.bytes_before(edge), map.next_visible(edge)),
             (None, last + 1, None),
             "{view:?}"
         );

@@ -70,7 +70,7 @@ proptest! {
         for offset in 0..*stream.last().unwrap() {
             let next = stream.partition_point(|seen| *seen < offset);
             prop_assert_eq!(
-                map.next_seen(FileOffset(offset)),
+                map.next_visible(FileOffset(offset)),
                 Some((next as u64, FileOffset(stream[next])))
             );
         }
@@ -221,8 +221,8 @@ fn list_request_wants_all_its_bytes() {
 #[test]
 fn past_the_64_bit_edge_no_byte_is_seen() {
     let map = View::strided(10, 4, 1 << 62).map().unwrap();
-    assert_eq!(map.next_seen(FileOffset(0)), Some((0, FileOffset(10))));
-    assert_eq!(map.next_seen(FileOffset(14)), Some((4, FileOffset((1 << 62) + 10))));
-    assert_eq!(map.next_seen(FileOffset(u64::MAX)), None);
+    assert_eq!(map.next_visible(FileOffset(0)), Some((0, FileOffset(10))));
+    assert_eq!(map.next_visible(FileOffset(14)), Some((4, FileOffset((1 << 62) + 10))));
+    assert_eq!(map.next_visible(FileOffset(u64::MAX)), None);
     assert!(map.position_in(u64::MAX, &map).is_err());
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use braid_layout::{Sweep, Unfold};
+use braid_layout::{RequestUnion, Unfold};
 use braid_store::ObjectStore;
 use braid_types::{
     Failure, SessionId, Status,
@@ -89,8 +89,8 @@ fn make<S: ObjectStore>(
         _ => (vec![None; capability.places.len()], Vec::new(), FILE_BYTES_MAX),
     };
     let unfolds = unfolds(&capability, &collect.tasks, &permit)?;
-    let sweep = looked(Sweep::of(unfolds.iter().cloned(), file_end))?;
-    let cursor = |(at, unfold)| sweep.wants(at).then(|| Box::new(Cursor::new(unfold, file_end)));
+    let sweep = looked(RequestUnion::from_unfolds(unfolds.iter().cloned(), file_end))?;
+    let cursor = |(at, unfold)| sweep.has_more(at).then(|| Box::new(Cursor::new(unfold, file_end)));
     let cursors: Vec<_> = unfolds.into_iter().enumerate().map(cursor).collect();
     let (writes, with_bytes) =
         (collect.kind == CollectiveKind::Write, cursors.iter().flatten().count());
@@ -165,9 +165,9 @@ fn unfolds(
 }
 
 /// The union of the requests, after it has found every task's first byte.
-fn looked(mut sweep: Sweep) -> Result<Sweep, Failure> {
+fn looked(mut sweep: RequestUnion) -> Result<RequestUnion, Failure> {
     for _ in 0..LOOK_SLICES_MAX {
-        if sweep.look(&mut JOB_SLICE_ACCESSES_MAX.clone()) {
+        if sweep.find_next_accesses(&mut JOB_SLICE_ACCESSES_MAX.clone()) {
             return Ok(sweep);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid_layout::{Access, Sweep, Swept};
+use braid_layout::{Access, RequestUnion, NextExtent};
 use braid_types::limits::{
     COLLECTIVE_CHUNK_BYTES_MAX, COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_FRAME_BYTES,
     COLLECTIVE_RING, COLLECTIVE_EXTENTS_MAX, JOB_SLICE_ACCESSES_MAX,
@@ -54,7 +54,7 @@ impl Plan {
     /// in an object.
     pub(super) fn more(
         &mut self,
-        sweep: &mut Sweep,
+        sweep: &mut RequestUnion,
         capability: &Grant,
         bytes_max: u64,
         hole_bytes: u64,
@@ -66,10 +66,10 @@ impl Plan {
                 return self.whole(sweep);
             }
             match sweep.next_within(room, &mut steps) {
-                Swept::Paused => return Planned::Paused,
-                Swept::End if self.extents.is_empty() => return Planned::Nothing,
-                Swept::End => return self.whole(sweep),
-                Swept::Run(run) => {
+                NextExtent::Paused => return Planned::Paused,
+                NextExtent::End if self.extents.is_empty() => return Planned::Nothing,
+                NextExtent::End => return self.whole(sweep),
+                NextExtent::Extent(run) => {
                     let Some(slot) = capability.slot(run.part) else { continue };
                     // PARTS_MAX fits 16 bits.
                     self.take(slot as u16, run.object_offset.0, run.bytes, hole_bytes);
@@ -116,7 +116,7 @@ impl Plan {
         }
     }
 
-    fn whole(&mut self, sweep: &mut Sweep) -> Planned {
+    fn whole(&mut self, sweep: &mut RequestUnion) -> Planned {
         self.end = sweep.position();
         self.extents.sort_unstable_by_key(|extent| (extent.slot, extent.offset));
         let mut at = 0;

@@ -72,7 +72,7 @@ pub(super) struct Entered {
     pub(super) cursor: Option<Box<Cursor>>,
     pub(super) chunk: Option<Arc<Chunk>>,
     /// The chunk that this job is making.
-    making: Option<(Box<braid_layout::Sweep>, Plan, Vec<u8>)>,
+    making: Option<(Box<braid_layout::RequestUnion>, Plan, Vec<u8>)>,
 }
 
 /// What a job last waited for.

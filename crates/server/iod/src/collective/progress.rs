@@ -8,7 +8,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use braid_layout::Sweep;
+use braid_layout::RequestUnion;
 use braid_types::{Failure, Status, limits::COLLECTIVE_RING};
 
 use super::{chunk::Chunk, cursor::Cursor, desk::Desk, writer::Writer};
@@ -20,7 +20,7 @@ pub(super) struct Progress {
     /// Number of the first chunk in the ring.
     base: u64,
     /// `None` while a chunk is being made.
-    sweep: Option<Box<Sweep>>,
+    sweep: Option<Box<RequestUnion>>,
     /// No bytes are left for another chunk.
     is_swept: bool,
     pub(super) failed: Option<Failure>,
@@ -69,7 +69,7 @@ pub(super) enum Want {
     /// It takes them from this chunk.
     Chunk(Arc<Chunk>),
     /// It makes the chunk, and may use this memory.
-    Make(Box<Sweep>, Vec<u8>),
+    Make(Box<RequestUnion>, Vec<u8>),
     /// It waits for a change.
     Wait,
     /// There are none.
@@ -95,7 +95,7 @@ pub(super) enum Turn {
 
 impl Progress {
     /// `cursors` of the tasks, by rank; `None` for a task without bytes here.
-    pub(super) fn new(sweep: Sweep, mut cursors: Vec<Option<Box<Cursor>>>, writes: bool) -> Self {
+    pub(super) fn new(sweep: RequestUnion, mut cursors: Vec<Option<Box<Cursor>>>, writes: bool) -> Self {
         let mut tasks: Vec<Standing> = cursors
             .iter()
             .map(|cursor| Standing { finished: cursor.is_none(), ..Standing::default() })
@@ -219,7 +219,7 @@ impl Progress {
     }
 
     /// A chunk is made; `None` when nothing was left for one.
-    pub(super) fn made(&mut self, sweep: Box<Sweep>, chunk: Option<Arc<Chunk>>) {
+    pub(super) fn made(&mut self, sweep: Box<RequestUnion>, chunk: Option<Arc<Chunk>>) {
         if self.failed.is_some() {
             return;
         }

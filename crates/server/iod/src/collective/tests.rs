@@ -39,11 +39,11 @@ fn grant() -> Grant {
 
 fn progress(requests: &[Request], writes: bool) -> Progress {
     let (map, parts) = (map(), PartSet::first(1));
-    let mut sweep = map.sweep(requests, &parts, u64::MAX).unwrap();
-    assert!(sweep.look(&mut 1_000_000));
+    let mut sweep = map.union_of(requests, &parts, u64::MAX).unwrap();
+    assert!(sweep.find_next_accesses(&mut 1_000_000));
     let cursors = requests.iter().enumerate().map(|(at, request)| {
         let unfold = map.unfold(request, &parts).unwrap();
-        sweep.wants(at).then(|| Box::new(Cursor::new(unfold, u64::MAX)))
+        sweep.has_more(at).then(|| Box::new(Cursor::new(unfold, u64::MAX)))
     });
     let cursors = cursors.collect();
     Progress::new(sweep, cursors, writes)

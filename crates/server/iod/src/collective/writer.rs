@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use braid_layout::Sweep;
+use braid_layout::RequestUnion;
 use braid_store::{Object, ObjectStore};
 use braid_types::{Failure, ObjectOffset, Status, limits::JOB_SLICE_ACCESSES_MAX};
 
@@ -43,7 +43,7 @@ const PIECES_MAX: usize = 1024;
 /// See the module's head.
 #[derive(Debug)]
 pub(super) struct Writer {
-    sweep: Box<Sweep>,
+    sweep: Box<RequestUnion>,
     /// Each task's position in its request; `None` when it wants no more.
     cursors: Vec<Option<Box<Cursor>>>,
     stage: Stage,
@@ -82,7 +82,7 @@ pub(super) enum Slice {
 }
 
 impl Writer {
-    pub(super) fn new(sweep: Sweep, cursors: Vec<Option<Box<Cursor>>>) -> Self {
+    pub(super) fn new(sweep: RequestUnion, cursors: Vec<Option<Box<Cursor>>>) -> Self {
         Self {
             sweep: Box::new(sweep),
             cursors,

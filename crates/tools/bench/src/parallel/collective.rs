@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use braid_client::{
-    CollectiveMode, CollectiveOptions, Dealt, File, Group, OpenOptions, ThreadGroup, View,
+    CollectiveMode, CollectiveOptions, BlockCyclicDimension, File, Group, OpenOptions, ThreadGroup, View,
 };
 
 use super::{
@@ -74,7 +74,7 @@ fn shapes(bytes: u64) -> Result<Vec<Shape>> {
         ))
     };
     let dealt = |rank: u64| {
-        let dimension = |task| Dealt { size: side, block: 32, tasks: 2, task };
+        let dimension = |task| BlockCyclicDimension { size: side, block: 32, tasks: 2, task };
         let view =
             View::block_cyclic(0, &[dimension(rank / 2), dimension(rank % 2)], ELEMENT_BYTES)?;
         Ok((view, half * half * ELEMENT_BYTES))

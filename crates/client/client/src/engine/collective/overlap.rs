@@ -1,6 +1,6 @@
 //! Whether two tasks access the same byte of the file.
 
-use braid_layout::{Distribution, Layout, PartSet, Request, Swept};
+use braid_layout::{Distribution, Layout, PartSet, Request, NextExtent};
 use braid_types::{FileIndex, IodId, limits::FILE_BYTES_MAX};
 
 use super::{
@@ -40,10 +40,10 @@ pub(crate) fn parts_overlap(all: &[Vec<u8>]) -> Result<bool> {
 pub(super) fn overlap<'t>(tasks: impl Iterator<Item = &'t Announcement>) -> Result<bool> {
     let requests: Vec<Request> = tasks.map(|task| task.request.clone()).collect();
     let whole = Layout::one(Distribution::Single, [IodId(1)]).map()?;
-    let mut sweep = whole.sweep(&requests, &PartSet::first(1), FILE_BYTES_MAX)?;
+    let mut sweep = whole.union_of(&requests, &PartSet::first(1), FILE_BYTES_MAX)?;
     loop {
         match sweep.next_within(u64::MAX, &mut usize::MAX.clone()) {
-            Swept::End => return Ok(sweep.take_overlaps()),
+            NextExtent::End => return Ok(sweep.take_overlaps()),
             _ if sweep.take_overlaps() => return Ok(true),
             _ => {}
         }

@@ -15,11 +15,11 @@
 //! it reached: a lower bound, which is exact when there is one condition. The caller looks there
 //! and asks again.
 
-use super::cover::{Band, Bands, Cover, Interval, Kind};
-use crate::congruence::{first_multiple_in, gcd};
+use super::cover::{Band, Bands, Cover, Interval, CoverKind};
+use crate::modular_search::{first_multiple_in, gcd};
 
 /// Rounds over the conditions before the search returns to the caller, which counts its steps.
-const TURNS_MAX: u32 = 8;
+const ROUNDS_MAX: u32 = 8;
 
 /// Copies at `base + i * stride`, as file offsets; `origin` is the start of the component.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Progression {
 
 /// Every byte of a pattern laid at 0 lies in `spacing * k + [0, bytes)` for some integer `k`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Comb {
+pub(crate) struct PeriodicPattern {
     pub(crate) spacing: u64,
     pub(crate) bytes: u64,
 }
@@ -58,7 +58,7 @@ impl Progression {
 impl Condition {
     /// The condition on the position of a comb that touches `interval` modulo `period`. `None` when
     /// it always holds.
-    fn new(comb: Comb, period: u64, interval: Interval) -> Option<Self> {
+    fn new(comb: PeriodicPattern, period: u64, interval: Interval) -> Option<Self> {
         let modulus = gcd(comb.spacing, period);
         let bytes = (interval.high - interval.low).checked_add(comb.bytes - 1)?;
         if bytes >= modulus {
@@ -85,15 +85,15 @@ impl Cover {
     pub(crate) fn first_touch(
         &self,
         copies: &Progression,
-        combs: &[Comb],
+        combs: &[PeriodicPattern],
         range: std::ops::Range<u64>,
         steps: &mut u64,
     ) -> Option<u64> {
         let bands = match &self.0 {
             _ if range.is_empty() => return None,
-            Kind::Nothing => return None,
-            Kind::Everything => return Some(range.start),
-            Kind::Bands(bands) => bands,
+            CoverKind::Nothing => return None,
+            CoverKind::Everything => return Some(range.start),
+            CoverKind::Bands(bands) => bands,
         };
         let mut best = None;
         let mut end = range.end;
@@ -117,15 +117,15 @@ impl Bands {
         band: &Band,
         column: Interval,
         copies: &Progression,
-        combs: &[Comb],
+        combs: &[PeriodicPattern],
         range: std::ops::Range<u64>,
         steps: &mut u64,
     ) -> Option<u64> {
         let mut i = range.start;
-        for _ in 0..TURNS_MAX {
+        for _ in 0..ROUNDS_MAX {
             let before = i;
             for comb in combs {
-                for (period, interval) in [(self.row, column), (self.period, band.place)] {
+                for (period, interval) in [(self.row, column), (self.period, band.interval)] {
                     *steps += 1;
                     if let Some(condition) = Condition::new(*comb, period, interval) {
                         i = condition.first(copies, i)?;
@@ -151,17 +151,17 @@ impl Bands {
         band: &Band,
         column: Interval,
         copies: &Progression,
-        combs: &[Comb],
+        combs: &[PeriodicPattern],
         i: u64,
         steps: &mut u64,
     ) -> bool {
-        let rows = (band.place.high - band.place.low) / self.row;
+        let rows = (band.interval.high - band.interval.low) / self.row;
         let first_row =
-            Interval { low: band.place.low + column.low, high: band.place.low + column.high };
+            Interval { low: band.interval.low + column.low, high: band.interval.low + column.high };
         combs.iter().all(|comb| {
             *steps += 1;
             let spacing = gcd(comb.spacing, copies.stride);
-            let Some(condition) = Condition::new(Comb { spacing, ..*comb }, self.period, first_row)
+            let Some(condition) = Condition::new(PeriodicPattern { spacing, ..*comb }, self.period, first_row)
             else {
                 return true;
             };
@@ -210,7 +210,7 @@ mod tests {
                 (at..at + child).any(|x| x >= origin && cover.next(x - origin) == Some(x - origin))
             };
             let found =
-                cover.first_touch(&copies, &[Comb { spacing: 0, bytes: child }], 0..200, &mut 0);
+                cover.first_touch(&copies, &[PeriodicPattern { spacing: 0, bytes: child }], 0..200, &mut 0);
             for i in 0..found.unwrap_or(200) {
                 prop_assert!(!touches(i), "copy {} touches, skipped to {:?}", i, found);
             }
@@ -232,9 +232,9 @@ mod tests {
             let column = Interval { low: low % row, high: (low % row + bytes).min(row) };
             let (band, period) = (row * rows, row * rows * bands);
             let cover = Cover::banded(period, band, row, std::iter::once((pick % bands, column)));
-            let Kind::Bands(bands) = &cover.0 else { return Ok(()) };
+            let CoverKind::Bands(bands) = &cover.0 else { return Ok(()) };
             let copies = Progression { base, stride, origin: 0 };
-            let combs = [Comb { spacing: 0, bytes: child }];
+            let combs = [PeriodicPattern { spacing: 0, bytes: child }];
             let touches = (0..period).any(|i| {
                 let at = base + i * stride;
                 (at..at + child).any(|x| cover.next(x) == Some(x))

@@ -10,16 +10,16 @@
 //! Without this, a list whose hull covers everything would be searched copy by copy, since the hull
 //! excludes nothing.
 
-use super::walk::{Frame, Walk};
-use crate::congruence::gcd;
+use super::view_walk::{TreeFrame, ViewWalk};
+use crate::modular_search::gcd;
 
-impl Walk {
+impl ViewWalk {
     /// Whether no copy from the one at `base` on has a byte of the parts within this component:
     /// since the last hit, all copies of a common period were searched. Everything of the view
     /// before `base` is done.
-    pub(super) fn is_barren(&mut self, frame: &Frame, stride: u64, base: u64) -> bool {
-        let (from, period) = (self.missed_from.max(frame.base), self.lane.cover.period());
-        let missed = base.min(self.lane.end).saturating_sub(from);
+    pub(super) fn is_empty_from(&mut self, frame: &TreeFrame, stride: u64, base: u64) -> bool {
+        let (from, period) = (self.no_hit_since.max(frame.base), self.component.cover.period());
+        let missed = base.min(self.component.end).saturating_sub(from);
         if missed < stride.max(period) {
             return false; // the usual case needs no division
         }
@@ -29,11 +29,11 @@ impl Walk {
 
     /// Skips the remaining copies of the innermost node in this component. `end`: just past the
     /// last copy.
-    pub(super) fn skip_barren(&mut self, end: u64) {
-        if end <= self.lane.end {
+    pub(super) fn skip_empty_copies(&mut self, end: u64) {
+        if end <= self.component.end {
             self.leave();
         } else {
-            self.floor = self.floor.max(self.lane.end);
+            self.floor = self.floor.max(self.component.end);
         }
     }
 }

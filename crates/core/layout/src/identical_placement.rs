@@ -23,7 +23,7 @@ impl Layout {
     /// assert!(!layout([1, 2]).lies_as(0, &layout([1, 2]), 4096));
     /// assert!(!layout([1, 2]).lies_as(0, &layout([1, 2]), 100));
     /// ```
-    pub fn lies_as(&self, from: u64, other: &Self, to: u64) -> bool {
+    pub fn has_identical_placement(&self, from: u64, other: &Self, to: u64) -> bool {
         match (&self.components[..], &other.components[..]) {
             ([mine], [theirs]) if mine.distribution == theirs.distribution => {
                 match mine.distribution {

@@ -24,7 +24,7 @@ use crate::{Access, LayoutError, LayoutMap, PartSet, Request, Unfold, Unfolded};
 
 /// An extent of the file that is also contiguous in one object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run {
+pub struct ObjectExtent {
     /// The part of the object.
     pub part: PartIndex,
     /// Offset in the object.
@@ -37,9 +37,9 @@ pub struct Run {
 
 /// The result of [`RequestUnion::next_within`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Swept {
+pub enum NextExtent {
     /// The next extent.
-    Run(Run),
+    Extent(ObjectExtent),
     /// The steps were used up. Nothing is lost: call again.
     Paused,
     /// There are no more extents.
@@ -48,8 +48,8 @@ pub enum Swept {
 
 /// The union of requests on a set of parts.
 #[derive(Clone, Debug)]
-pub struct Sweep {
-    requests: Vec<Lane>,
+pub struct RequestUnion {
+    requests: Vec<RequestCursor>,
     /// The next access of each request that has one; the one with the lowest offset is on top.
     next: BinaryHeap<Reverse<(u64, u32)>>,
     /// Requests whose next access is not known yet.
@@ -61,7 +61,7 @@ pub struct Sweep {
 }
 
 #[derive(Clone, Debug)]
-struct Lane {
+struct RequestCursor {
     unfold: Unfold,
     access: Option<Access>,
 }
@@ -87,25 +87,25 @@ impl LayoutMap {
     ///
     /// # Errors
     /// A request is malformed.
-    pub fn sweep(
+    pub fn union_of(
         &self,
         requests: &[Request],
         parts: &PartSet,
         end: u64,
-    ) -> Result<Sweep, LayoutError> {
+    ) -> Result<RequestUnion, LayoutError> {
         let unfolds: Result<Vec<_>, LayoutError> =
             requests.iter().map(|request| self.unfold(request, parts)).collect();
-        Ok(Sweep::of(unfolds?, end))
+        Ok(RequestUnion::from_unfolds(unfolds?, end))
     }
 }
 
-impl Sweep {
+impl RequestUnion {
     /// The union of these jobs, below file offset `end`. All must be over the same parts of one
     /// layout.
-    pub fn of(unfolds: impl IntoIterator<Item = Unfold>, end: u64) -> Self {
+    pub fn from_unfolds(unfolds: impl IntoIterator<Item = Unfold>, end: u64) -> Self {
         let requests: Vec<_> = unfolds
             .into_iter()
-            .map(|unfold| Lane { unfold: unfold.by_file(), access: None })
+            .map(|unfold| RequestCursor { unfold: unfold.by_file(), access: None })
             .collect();
         let unknown = (0..requests.len() as u32).collect();
         let next = BinaryHeap::with_capacity(requests.len());
@@ -114,12 +114,12 @@ impl Sweep {
 
     /// The next extent of the union, of at most `bytes_max` bytes. Spends about `steps`, and
     /// decrements them.
-    pub fn next_within(&mut self, bytes_max: u64, steps: &mut usize) -> Swept {
+    pub fn next_within(&mut self, bytes_max: u64, steps: &mut usize) -> NextExtent {
         loop {
-            if !self.look(steps) {
-                return Swept::Paused;
+            if !self.find_next_accesses(steps) {
+                return NextExtent::Paused;
             }
-            let Some(Reverse((_, request))) = self.next.pop() else { return Swept::End };
+            let Some(Reverse((_, request))) = self.next.pop() else { return NextExtent::End };
             let Some(access) = self.requests[request as usize].access else { continue };
             let known = self.position.saturating_sub(access.file_offset.0).min(access.bytes);
             self.overlaps |= known > 0;
@@ -128,7 +128,7 @@ impl Sweep {
             self.put_back(request, after(fresh, bytes));
             if bytes == 0 {
                 if fresh.bytes > 0 {
-                    return Swept::Paused; // `bytes_max` is 0
+                    return NextExtent::Paused; // `bytes_max` is 0
                 }
                 continue;
             }
@@ -137,13 +137,13 @@ impl Sweep {
             self.position = file_offset.0 + bytes;
             self.overlaps |=
                 self.next.peek().is_some_and(|Reverse((offset, _))| *offset < self.position);
-            return Swept::Run(Run { part, object_offset, file_offset, bytes });
+            return NextExtent::Extent(ObjectExtent { part, object_offset, file_offset, bytes });
         }
     }
 
     /// Finds the next access of every request. Returns `false` when the steps ran out; then call
     /// again.
-    pub fn look(&mut self, steps: &mut usize) -> bool {
+    pub fn find_next_accesses(&mut self, steps: &mut usize) -> bool {
         while let Some(request) = self.unknown.last().copied() {
             let lane = &mut self.requests[request as usize];
             match lane.unfold.next_within(steps) {
@@ -167,7 +167,7 @@ impl Sweep {
     }
 
     /// Whether the request wants more bytes, as far as [known](RequestUnion::find_next_accesses).
-    pub fn wants(&self, request: usize) -> bool {
+    pub fn has_more(&self, request: usize) -> bool {
         self.requests[request].access.is_some() || self.unknown.contains(&(request as u32))
     }
 

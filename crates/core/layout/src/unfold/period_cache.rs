@@ -16,7 +16,7 @@
 //! 2. Nothing is replayed before the walk has found the first access of the next period, and this
 //!    access is the recorded one moved by a period.
 
-use super::{Access, Walk};
+use super::{Access, ViewWalk};
 
 /// Maximum number of recorded accesses of a period. With more, the walk is not the main cost.
 const RECORDED_MAX: usize = 64;
@@ -25,13 +25,13 @@ const PERIODS_MIN: u64 = 4;
 
 /// The source of the accesses.
 #[derive(Clone, Debug)]
-pub(super) enum Cycle {
+pub(super) enum PeriodCache {
     /// The walk. At an access at or after this file offset, check whether accesses repeat.
-    Walked { ask_from: u64 },
+    Walking { ask_from: u64 },
     /// The walk, whose accesses are recorded.
-    Recorded(Recorded),
+    Recording(RecordedPeriod),
     /// The recording.
-    Played(Played),
+    Replaying(ReplayedPeriod),
 }
 
 /// A period of a walk.
@@ -46,13 +46,13 @@ pub(super) struct Period {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Recorded {
+pub(super) struct RecordedPeriod {
     period: Period,
     accesses: Vec<Access>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Played {
+pub(super) struct ReplayedPeriod {
     /// Each access with the distance in its object to the same access a period later. They are not
     /// updated in place: to copy a value as a whole just after writing it in parts stalls the
     /// processor.
@@ -67,52 +67,52 @@ pub(super) struct Played {
     periods: u64,
 }
 
-impl Default for Cycle {
+impl Default for PeriodCache {
     fn default() -> Self {
-        Self::Walked { ask_from: 0 }
+        Self::Walking { ask_from: 0 }
     }
 }
 
-impl Cycle {
+impl PeriodCache {
     /// Takes an access that the walk found and the caller gets. The walk has already moved to the
     /// next one.
-    pub(super) fn walked(&mut self, access: &Access, walk: &Walk) {
+    pub(super) fn record(&mut self, access: &Access, walk: &ViewWalk) {
         let at = access.file_offset.0;
         match self {
-            Self::Walked { ask_from } if at < *ask_from => {}
+            Self::Walking { ask_from } if at < *ask_from => {}
             // The first access begins where the request does. The second one is recorded.
-            Self::Walked { ask_from: from @ 0 } => *from = at + 1,
-            Self::Walked { .. } => *self = Self::try_recording(access, walk),
-            Self::Recorded(recorded)
+            Self::Walking { ask_from: from @ 0 } => *from = at + 1,
+            Self::Walking { .. } => *self = Self::try_recording(access, walk),
+            Self::Recording(recorded)
                 if at < recorded.accesses[0].file_offset.0 + recorded.period.bytes =>
             {
                 if recorded.accesses.len() == RECORDED_MAX {
-                    *self = Self::Walked { ask_from: recorded.period.end };
+                    *self = Self::Walking { ask_from: recorded.period.end };
                 } else {
                     recorded.accesses.push(*access);
                 }
             }
-            Self::Recorded(recorded) => *self = recorded.checked(access, walk),
-            Self::Played(_) => {}
+            Self::Recording(recorded) => *self = recorded.checked(access, walk),
+            Self::Replaying(_) => {}
         }
     }
 
-    fn try_recording(access: &Access, walk: &Walk) -> Self {
+    fn try_recording(access: &Access, walk: &ViewWalk) -> Self {
         let at = access.file_offset.0;
         match walk.repetition(at, PERIODS_MIN) {
-            Ok(period) => Self::Recorded(Recorded { period, accesses: vec![*access] }),
-            Err(ask_from) => Self::Walked { ask_from },
+            Ok(period) => Self::Recording(RecordedPeriod { period, accesses: vec![*access] }),
+            Err(ask_from) => Self::Walking { ask_from },
         }
     }
 }
 
-impl Recorded {
+impl RecordedPeriod {
     /// Starts to replay, if this is the first access moved by a period.
-    fn checked(&self, access: &Access, walk: &Walk) -> Cycle {
-        self.played(access, walk).map_or(Cycle::Walked { ask_from: self.period.end }, Cycle::Played)
+    fn checked(&self, access: &Access, walk: &ViewWalk) -> PeriodCache {
+        self.played(access, walk).map_or(PeriodCache::Walking { ask_from: self.period.end }, PeriodCache::Replaying)
     }
 
-    fn played(&self, access: &Access, walk: &Walk) -> Option<Played> {
+    fn played(&self, access: &Access, walk: &ViewWalk) -> Option<ReplayedPeriod> {
         let Period { bytes, end, .. } = self.period;
         let first = self.accesses[0];
         if access.file_offset.0 != first.file_offset.0 + bytes {
@@ -128,16 +128,16 @@ impl Recorded {
         let periods = (end - first.file_offset.0) / bytes;
         // The first period was walked, and the first access of the second.
         let mut played =
-            Played { accesses, period: self.period, packed, times: 1, next: 0, periods };
+            ReplayedPeriod { accesses, period: self.period, packed, times: 1, next: 0, periods };
         // Invariant 2: the walked access is the recorded one, moved by a period.
-        (played.play()? == *access).then_some(played)
+        (played.replay_next()? == *access).then_some(played)
     }
 }
 
-impl Played {
+impl ReplayedPeriod {
     /// The next access; `None` when the walk must continue, from [`ReplayedPeriod::end`] on.
     #[inline]
-    pub(super) fn play(&mut self) -> Option<Access> {
+    pub(super) fn replay_next(&mut self) -> Option<Access> {
         if self.times == self.periods {
             return None;
         }

@@ -10,8 +10,8 @@ use std::ops::Range;
 use braid_types::FileOffset;
 use braid_types::limits::VIEW_DEPTH_MAX;
 
-use super::cycle::Period;
-use crate::congruence::gcd;
+use super::period_cache::Period;
+use crate::modular_search::gcd;
 use crate::distribution::{Cover, Progression};
 use crate::view::{NO_CHILD, Node, Shape};
 use crate::{LayoutError, LayoutMap, Location, PartSet, Request, ViewMap};
@@ -24,7 +24,7 @@ const ROOT: u32 = NO_CHILD;
 /// Bytes of the request that are contiguous in the file and in one component. The first is on the
 /// parts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hit {
+pub(crate) struct ViewExtent {
     /// File offset of the first byte.
     pub(crate) start: u64,
     /// File offset just past the last.
@@ -35,33 +35,33 @@ pub(crate) struct Hit {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seek {
-    Hit(Hit),
+    Hit(ViewExtent),
     Paused,
     End,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Walk {
+pub(crate) struct ViewWalk {
     view: ViewMap,
     layout: LayoutMap,
     parts: PartSet,
-    pub(super) lane: Lane,
+    pub(super) component: ComponentCursor,
     /// The request's first byte, as a position in the view's stream.
     start: u64,
     /// File offset just past the request's last byte.
     limit: u64,
     pub(super) floor: u64,
     /// No byte from here to the present position was on the parts, within this component.
-    pub(super) missed_from: u64,
+    pub(super) no_hit_since: u64,
     /// From the root down; empty for a contiguous view.
-    frames: Vec<Frame>,
-    run: Option<Run>,
+    frames: Vec<TreeFrame>,
+    extent: Option<RemainingExtent>,
     pub(super) steps_taken: u64,
 }
 
 /// The component that the walk is in.
 #[derive(Clone, Debug)]
-pub(super) struct Lane {
+pub(super) struct ComponentCursor {
     slice: usize,
     start: u64,
     pub(super) end: u64,
@@ -70,7 +70,7 @@ pub(super) struct Lane {
 
 /// A node on the path.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
+pub(super) struct TreeFrame {
     node: u32,
     /// File offset of its beginning.
     pub(super) base: u64,
@@ -82,17 +82,17 @@ pub(super) struct Frame {
 
 /// The rest of an extent; `start < end`.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct RemainingExtent {
     start: u64,
     end: u64,
     /// Position of `start` in the view's stream.
     position: u64,
 }
 
-impl Lane {
+impl ComponentCursor {
     fn at(layout: &LayoutMap, parts: &PartSet, offset: u64) -> Self {
-        let slice = layout.slice_at(offset);
-        let own = &layout.slices()[slice];
+        let slice = layout.component_at(offset);
+        let own = &layout.components()[slice];
         Self { slice, start: own.start, end: own.end, cover: own.cover(parts) }
     }
 
@@ -104,7 +104,7 @@ impl Lane {
     }
 }
 
-impl Walk {
+impl ViewWalk {
     pub(crate) fn new(
         request: &Request,
         layout: &LayoutMap,
@@ -134,27 +134,27 @@ impl Walk {
         start: u64,
         range: Range<u64>,
     ) -> Self {
-        let lane = Lane::at(&layout, parts, range.start);
+        let lane = ComponentCursor::at(&layout, parts, range.start);
         let mut frames = Vec::new();
         let mut run = None;
         if view.is_contiguous() && !range.is_empty() {
-            run = Some(Run { start: range.start, end: range.end, position: start });
+            run = Some(RemainingExtent { start: range.start, end: range.end, position: start });
         } else if !range.is_empty() {
             frames = Vec::with_capacity(FRAMES_MAX);
-            frames.push(Frame { node: ROOT, base: view.displacement(), position: 0, next: 0 });
+            frames.push(TreeFrame { node: ROOT, base: view.displacement(), position: 0, next: 0 });
         }
         let (floor, limit) = (range.start, range.end);
         Self {
             view,
             layout,
             parts: *parts,
-            lane,
+            component: lane,
             start,
             limit,
             floor,
-            missed_from: floor,
+            no_hit_since: floor,
             frames,
-            run,
+            extent: run,
             steps_taken: 0,
         }
     }
@@ -167,7 +167,7 @@ impl Walk {
     /// [`ViewWalk::consume`].
     pub(crate) fn seek(&mut self, steps: &mut usize) -> Seek {
         loop {
-            if self.run.is_none() && (self.frames.is_empty() || self.floor >= self.limit) {
+            if self.extent.is_none() && (self.frames.is_empty() || self.floor >= self.limit) {
                 return Seek::End;
             }
             if *steps == 0 {
@@ -175,7 +175,7 @@ impl Walk {
             }
             let before = self.steps_taken;
             self.steps_taken += 1;
-            let hit = match self.run.take() {
+            let hit = match self.extent.take() {
                 Some(run) => self.look_in(run),
                 None => {
                     self.enter_lane(self.floor);
@@ -192,40 +192,40 @@ impl Walk {
 
     /// Location of a byte of the last hit.
     pub(crate) fn locate(&self, offset: u64) -> Location {
-        self.layout.slices()[self.lane.slice].locate(offset)
+        self.layout.components()[self.component.slice].locate(offset)
     }
 
     /// How many bytes of the wanted parts lie in a range of the last hit.
-    pub(crate) fn bytes_in(&self, hit: &Hit) -> u64 {
-        let before = |offset: u64| self.lane.cover.bytes_before(offset - self.lane.start);
+    pub(crate) fn bytes_in(&self, hit: &ViewExtent) -> u64 {
+        let before = |offset: u64| self.component.cover.bytes_before(offset - self.component.start);
         before(hit.end) - before(hit.start)
     }
 
     /// Finishes the first `bytes` bytes of the last hit.
     pub(crate) fn consume(&mut self, bytes: u64) {
-        let Some(run) = &mut self.run else { return };
+        let Some(run) = &mut self.extent else { return };
         run.start += bytes;
         run.position += bytes;
-        (self.floor, self.missed_from) = (run.start, run.start);
+        (self.floor, self.no_hit_since) = (run.start, run.start);
         if run.start >= run.end {
-            self.run = None;
+            self.extent = None;
         }
     }
 
     /// The first byte of the extent that is on the parts. An extent without such a byte is
     /// finished.
-    fn look_in(&mut self, run: Run) -> Option<Hit> {
+    fn look_in(&mut self, run: RemainingExtent) -> Option<ViewExtent> {
         self.enter_lane(run.start);
-        let next = self.lane.next(run.start);
-        let end = run.end.min(self.lane.end);
+        let next = self.component.next(run.start);
+        let end = run.end.min(self.component.end);
         let at = next.min(end);
-        let rest = Run { start: at, position: run.position + (at - run.start), ..run };
+        let rest = RemainingExtent { start: at, position: run.position + (at - run.start), ..run };
         if at < end {
-            self.run = Some(rest);
-            return Some(Hit { start: at, end, stream_offset: rest.position - self.start });
+            self.extent = Some(rest);
+            return Some(ViewExtent { start: at, end, stream_offset: rest.position - self.start });
         }
         if end < run.end {
-            self.run = Some(rest); // it continues in the next component
+            self.extent = Some(rest); // it continues in the next component
         } else {
             self.floor = next.max(run.end);
         }
@@ -233,9 +233,9 @@ impl Walk {
     }
 
     fn enter_lane(&mut self, offset: u64) {
-        if offset >= self.lane.end && offset < self.limit {
-            self.lane = Lane::at(&self.layout, &self.parts, offset);
-            self.missed_from = offset;
+        if offset >= self.component.end && offset < self.limit {
+            self.component = ComponentCursor::at(&self.layout, &self.parts, offset);
+            self.no_hit_since = offset;
         }
     }
 
@@ -249,9 +249,9 @@ impl Walk {
                 let copy = self.view.node(child);
                 let (bytes, span, run) = (copy.bytes, copy.span, matches!(copy.shape, Shape::Run));
                 match self.next_copy(&frame, count, stride, child) {
-                    Some(i) if self.is_barren(&frame, stride, frame.base + i * stride) => {
+                    Some(i) if self.is_empty_from(&frame, stride, frame.base + i * stride) => {
                         let last = (count - 1).saturating_mul(stride).saturating_add(span);
-                        self.skip_barren(frame.base.saturating_add(last));
+                        self.skip_empty_copies(frame.base.saturating_add(last));
                     }
                     Some(i) => {
                         self.looked_at(i);
@@ -279,10 +279,10 @@ impl Walk {
         if child == NO_CHILD {
             let (start, end) = (base.max(self.floor), base.saturating_add(span).min(self.limit));
             if start < end {
-                self.run = Some(Run { start, end, position: position + (start - base) });
+                self.extent = Some(RemainingExtent { start, end, position: position + (start - base) });
             }
         } else {
-            self.frames.push(Frame { node: child, base, position, next: 0 });
+            self.frames.push(TreeFrame { node: child, base, position, next: 0 });
         }
     }
 
@@ -297,7 +297,7 @@ impl Walk {
     }
 
     /// The next copy of a repeated child that can have a byte of the parts at or after `floor`.
-    fn next_copy(&mut self, frame: &Frame, count: u64, stride: u64, child: u32) -> Option<u64> {
+    fn next_copy(&mut self, frame: &TreeFrame, count: u64, stride: u64, child: u32) -> Option<u64> {
         let copy = self.view.node(child);
         let within = self.limit.checked_sub(frame.base)?.checked_sub(1)?;
         let end = count.min(within / stride + 1);
@@ -307,9 +307,9 @@ impl Walk {
         }
         // Copies that reach past the component are always entered.
         let whole =
-            copies_ending_by(self.lane.end, frame.base, stride, copy.span).clamp(first, end);
+            copies_ending_by(self.component.end, frame.base, stride, copy.span).clamp(first, end);
         let found = self.first_touch(
-            Progression { base: frame.base, stride, origin: self.lane.start },
+            Progression { base: frame.base, stride, origin: self.component.start },
             copy,
             first..whole,
         );
@@ -324,21 +324,21 @@ impl Walk {
         copy: &Node,
         range: Range<u64>,
     ) -> (Option<u64>, u64) {
-        let combs = self.view.combs_of(copy);
+        let combs = self.view.periodic_patterns_of(copy);
         if let ([hull], false) = (combs, range.is_empty()) {
             // Usually it is the next copy, and one look is cheaper than a search over many columns.
             let at = copies.base + range.start * copies.stride;
-            if at >= self.lane.start && self.lane.next(at) - at < hull.bytes {
+            if at >= self.component.start && self.component.next(at) - at < hull.bytes {
                 return (Some(range.start), 0);
             }
         }
         let mut steps = 0;
-        let found = self.lane.cover.first_touch(&copies, combs, range, &mut steps);
+        let found = self.component.cover.first_touch(&copies, combs, range, &mut steps);
         (found, steps)
     }
 
     /// The next entry of a list that ends after `floor`, and its file offset.
-    fn next_item(&self, frame: &Frame, items: Range<usize>) -> Option<(usize, u64)> {
+    fn next_item(&self, frame: &TreeFrame, items: Range<usize>) -> Option<(usize, u64)> {
         let items = self.view.items(items);
         let first = frame.next as usize;
         let past = self.floor.saturating_sub(frame.base);
@@ -354,8 +354,8 @@ impl Walk {
 
     /// The distance in the file after which the parts repeat; `None` across components.
     pub(crate) fn period(&self) -> Option<u64> {
-        (self.lane.start <= self.floor && self.limit <= self.lane.end)
-            .then(|| self.lane.cover.period())
+        (self.component.start <= self.floor && self.limit <= self.component.end)
+            .then(|| self.component.cover.period())
     }
 
     /// The period of the accesses of the present repeated extent, which hold from the one at `at`
@@ -364,7 +364,7 @@ impl Walk {
     /// # Errors They do not repeat, or not `times_min` times. The value is the file offset from
     /// which to ask again.
     pub(super) fn repetition(&self, at: u64, times_min: u64) -> Result<Period, u64> {
-        let Some(frame) = self.frames.last() else { return Err(self.lane.end) };
+        let Some(frame) = self.frames.last() else { return Err(self.component.end) };
         let node = if frame.node == ROOT { self.view.root() } else { self.view.node(frame.node) };
         let Shape::Repeat { count, stride, child } = node.shape else { return Err(at + 1) };
         let copy = self.view.node(child);
@@ -374,8 +374,8 @@ impl Walk {
         }
         // What follows the last copy may begin before a full stride.
         let last = count.saturating_sub(1).saturating_mul(stride).saturating_add(copy.span);
-        let end = frame.base.saturating_add(last).min(self.limit).min(self.lane.end);
-        let period = self.lane.cover.period();
+        let end = frame.base.saturating_add(last).min(self.limit).min(self.component.end);
+        let period = self.component.cover.period();
         // If all parts are wanted, the cover does not show where strips end.
         if period == 1 || end.saturating_sub(at) / times_min < stride.max(period) {
             return Err(end);
@@ -389,16 +389,16 @@ impl Walk {
     }
 
     /// Marks everything before this file offset as done, within the present repeated extent.
-    pub(super) fn go_on_at(&mut self, offset: u64) {
-        self.run = None;
-        (self.floor, self.missed_from) = (offset, offset);
+    pub(super) fn resume_at(&mut self, offset: u64) {
+        self.extent = None;
+        (self.floor, self.no_hit_since) = (offset, offset);
     }
 
     /// Memory that it owns, in bytes.
     pub(crate) fn size_bytes(&self) -> usize {
         self.view.size_bytes()
-            + self.lane.cover.size_bytes()
-            + self.frames.capacity() * size_of::<Frame>()
+            + self.component.cover.size_bytes()
+            + self.frames.capacity() * size_of::<TreeFrame>()
     }
 
     /// The view that is walked.
@@ -412,7 +412,7 @@ impl Walk {
     }
 
     /// The same walk over another file range.
-    pub(crate) fn again_over(&self, range: Range<u64>) -> Self {
+    pub(crate) fn restarted_over(&self, range: Range<u64>) -> Self {
         let start = self.view.bytes_before(FileOffset(range.start));
         Self::over(self.view.clone(), self.layout.clone(), &self.parts, start, range)
     }
